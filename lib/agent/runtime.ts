@@ -1,0 +1,117 @@
+// The port between a run and what produces its deltas. An agent sees this file and nothing else of the service: it is given
+// the conversation, tells what happens through a sink, and stops when its signal aborts.
+import type { AiMessage, Json, JsonObject, Message, ToolCall, ToolMessage, UsageMetadata } from '../types.ts'
+
+/** Who asked the model: the lead agent itself, one of its helpers, or a middleware (title, summary). */
+export type Caller = 'lead_agent' | `subagent:${string}` | `middleware:${string}`
+
+export interface AgentInput {
+  readonly threadId: string
+  readonly runId: string
+  /** Whose run it is, captured when it was created; null for shared threads. */
+  readonly userId: string | null
+  readonly assistantId: string
+  /** The conversation with the run's input applied. */
+  readonly messages: readonly Message[]
+  /** The other channels of the state (title, artifacts, todos...). */
+  readonly channels: Readonly<Record<string, Json>>
+  /** What the caller passed along: context and config.configurable, without what speaks for a user. */
+  readonly context: JsonObject
+  /** Name of a configured model; null is the first. */
+  readonly modelName: string | null
+  /** Model calls at most. */
+  readonly recursionLimit: number
+}
+
+/** A piece of an assistant message as the model sent it. All pieces with one messageId make one message. */
+export interface Delta {
+  readonly type: 'delta'
+  readonly messageId: string
+  /** Name of the configured model. */
+  readonly model: string
+  readonly text?: string
+  readonly reasoning?: string
+  /** A fragment of a tool call: the first of an index carries id and name, all carry a piece of the arguments' text. */
+  readonly toolCall?: { readonly index: number; readonly id?: string; readonly name?: string; readonly args: string }
+}
+/** Anything the agent wants to show while it works; mode `custom`. */
+export interface Custom {
+  readonly type: 'custom'
+  readonly name?: string
+  readonly data: Json
+}
+export type Piece = Delta | Custom
+
+/** What is worth keeping. The run turns facts into events, state and frames. */
+export type Fact =
+  /** A model call begins. `messages` in chat-completions form. Calls are numbered by the run, in order. */
+  | {
+      readonly type: 'llm_request'
+      readonly caller: Caller
+      readonly model: string
+      readonly messages: readonly JsonObject[]
+    }
+  /** It is complete. A lead agent's message joins the conversation; that of a middleware does not [Events 3]. */
+  | {
+      readonly type: 'llm_response'
+      readonly caller: Caller
+      readonly model: string
+      /** The provider's id of the completion. */
+      readonly responseId: string
+      readonly message: AiMessage
+      /** As the provider says it, else what follows from the message. */
+      readonly finishReason: string
+      readonly usage: UsageMetadata | null
+      readonly latencyMs: number
+    }
+  | { readonly type: 'llm_error'; readonly caller: Caller; readonly error: string }
+  | { readonly type: 'tool_start'; readonly call: ToolCall }
+  /** The result joins the conversation. A failed tool is a message with status error, not an exception. */
+  | { readonly type: 'tool_end'; readonly call: ToolCall; readonly message: ToolMessage }
+  /** Channels other than messages get new values. */
+  | { readonly type: 'update'; readonly channels: Readonly<Record<string, Json>> }
+  /** A superstep of `node` is over: what joined the state since the last one becomes a checkpoint. */
+  | { readonly type: 'step'; readonly node: string }
+  | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject }
+
+export interface Sink {
+  /** Shows a piece at once. Synchronous; false: the log has too much that is not stored yet, so await `space` before the next. */
+  emit(piece: Piece): boolean
+  /** Keeps a fact. The same answer. */
+  record(fact: Fact): boolean
+  /** Resolves when there is space again, or the run is over. */
+  space(): Promise<void>
+}
+
+/** A failure whose text is meant for a person: it becomes the run's error, word for word. */
+export class AgentError extends Error {
+  /** Class name for the error frame, e.g. `ModelUnavailable`. */
+  readonly kind: string
+  /** Stored as the run's stop_reason when set, e.g. `loop_capped`. */
+  readonly stopReason: string | null
+  constructor(kind: string, message: string, stopReason: string | null = null) {
+    super(message)
+    this.name = kind
+    this.kind = kind
+    this.stopReason = stopReason
+  }
+}
+
+export interface Agent {
+  /**
+   * Works until the conversation needs its user again. Rejects with an AgentError for what went wrong outside; any other
+   * rejection is a programmer's error and fails its run all the same. After `signal` aborts nothing it tells is heard.
+   */
+  start(input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void>
+  /** What GET /api/models shows. */
+  models(): readonly ModelInfo[]
+}
+
+export interface ModelInfo {
+  readonly name: string
+  readonly model: string
+  readonly display_name: string | null
+  readonly description: string | null
+  readonly supports_thinking: boolean
+  readonly supports_reasoning_effort: boolean
+}

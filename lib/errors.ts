@@ -1,0 +1,147 @@
+// Every failure that a client can see: one table, code -> status -> public text. Code elsewhere throws a code; nobody decides by
+// the text of a message. What is not in this table is a programmer's error: logged, and answered by a bare 500.
+
+/** Status, public text with `{names}` to be filled in, and for authentication failures the code that the client sees. */
+type Entry = readonly [status: number, text: string, publicCode?: string]
+
+const TABLE = {
+  // Authentication: {"detail": {"code", "message"}}. Several of ours may share one public code, never the other way round.
+  not_authenticated: [401, 'Authentication required', 'not_authenticated'],
+  guard_not_authenticated: [401, 'Not authenticated', 'not_authenticated'],
+  // One text for all failures of a token, so that a forger learns nothing from it [Auth 3].
+  token_invalid: [401, 'Invalid token', 'token_invalid'],
+  token_expired: [401, 'Invalid token', 'token_expired'],
+  token_revoked: [401, 'Invalid token', 'token_invalid'],
+  user_not_found: [401, 'User not found', 'user_not_found'],
+  invalid_credentials: [401, 'Incorrect email or password', 'invalid_credentials'],
+  current_password_wrong: [400, 'Current password is incorrect', 'invalid_credentials'],
+  password_not_used: [400, 'OAuth users cannot change password', 'invalid_credentials'],
+  email_already_exists: [400, 'Email already registered', 'email_already_exists'],
+  email_in_use: [400, 'Email already in use', 'email_already_exists'],
+  system_already_initialized: [409, 'System already initialized', 'system_already_initialized'],
+  registration_disabled: [403, 'Registration is disabled', 'registration_disabled'],
+
+  // Guards: {"detail": "text"}, as everything below.
+  csrf_missing: [403, 'CSRF token missing. Include X-CSRF-Token header.'],
+  csrf_mismatch: [403, 'CSRF token mismatch.'],
+  cross_site: [403, 'Cross-site auth request denied.'],
+  permission_denied: [403, 'Permission denied: {permission}'],
+  too_many_logins: [429, 'Too many login attempts. Try again later.'],
+  setup_status_cooldown: [429, 'Setup status check is rate limited'],
+  oauth_unsupported: [400, 'Unsupported OAuth provider: {provider}'],
+  oauth_not_implemented: [501, 'OAuth login not yet implemented'],
+
+  // The request itself.
+  bad_path: [400, 'The path is not valid percent-encoded UTF-8'],
+  not_found: [404, 'Not Found'],
+  method_not_allowed: [405, 'Method Not Allowed'],
+  body_too_large: [413, 'The request body is larger than {limit} bytes'],
+  body_cut: [400, 'The request body ended before its length'],
+  invalid: [422, 'Invalid request'],
+
+  // Threads and their state.
+  thread_not_found: [404, 'Thread {id} not found'],
+  thread_in_flight: [409, 'Thread {id} has work in flight. Try again after the work finishes.'],
+  checkpoint_not_found: [404, 'Checkpoint {id} not found'],
+
+  // Runs.
+  run_not_found: [404, 'Run {id} not found'],
+  run_not_in_thread: [404, 'Run {id} not found in thread {thread_id}'],
+  run_not_cancellable: [409, 'Run {id} is not cancellable (status: {status})'],
+  thread_busy: [409, 'Thread {id} already has an active run'],
+  idempotency_conflict: [409, 'This Idempotency-Key was used before with another request'],
+  message_invalid: [400, 'Invalid message at {where}[{index}]: {reason}'],
+  model_unknown: [400, "Model '{name}' is not in the configured model allowlist"],
+  model_not_found: [404, "Model '{name}' not found"],
+  too_many_streams: [429, 'Too many open streams. Close one and try again.'],
+  too_many_runs: [429, 'Too many active runs. Wait for one to end and try again.'],
+  not_ready: [503, 'Not ready: {reason}'],
+  store_unavailable: [503, 'The store does not take writes at the moment. Try again.'],
+
+  // Feedback.
+  feedback_missing: [404, 'No feedback found for this run'],
+  feedback_not_found: [404, 'Feedback {id} not found'],
+  feedback_not_in_run: [404, 'Feedback {id} not found in run {run_id}'],
+  feedback_unavailable: [503, 'Feedback not available'],
+  rating_invalid: [400, 'rating must be +1 or -1']
+} as const satisfies Record<string, Entry>
+
+export type Code = keyof typeof TABLE
+
+type Names<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never
+type NamesOf<C extends Code> = Names<(typeof TABLE)[C][1]>
+/** What the text of a code wants to know: `{ id }` for `thread_not_found`, nothing for most. */
+export type Params<C extends Code> = Readonly<Record<NamesOf<C>, string | number>>
+/** The arguments after the code: parameters only where its text has names, then headers. */
+export type FailArgs<C extends Code> = [NamesOf<C>] extends [never]
+  ? [params?: null, headers?: Headers]
+  : [params: Params<C>, headers?: Headers]
+/** Headers of the answer, e.g. `{ 'Retry-After': '5' }`. */
+export type Headers = Readonly<Record<string, string>>
+
+/** One entry of a 422, in the words that clients of this API know. */
+export interface Issue {
+  readonly type: string
+  /** First `body`, `query` or `path`, then the way to the value. */
+  readonly loc: readonly (string | number)[]
+  readonly msg: string
+  /** The rejected value; left out where it could be a secret or is not small. */
+  readonly input?: unknown
+  readonly ctx?: Readonly<Record<string, string | number>>
+}
+
+type Detail = string | { readonly code: string; readonly message: string } | readonly Issue[]
+
+/** A refusal that the client may read. Thrown anywhere below a request; the server turns it into `{"detail": ...}`. */
+export class Failure extends Error {
+  readonly code: Code
+  readonly status: number
+  readonly detail: Detail
+  readonly headers: Headers
+
+  constructor(code: Code, params: Readonly<Record<string, string | number>> | null = null, headers: Headers = {}) {
+    const [status, text, publicCode]: Entry = TABLE[code]
+    const message = fill(text, params)
+    super(message)
+    this.name = 'Failure'
+    this.code = code
+    this.status = status
+    this.detail = publicCode === undefined ? message : { code: publicCode, message }
+    this.headers = headers
+  }
+}
+
+/** 422: the request was understood and is not acceptable; `issues` says where and why. */
+export class Invalid extends Failure {
+  override readonly detail: readonly Issue[]
+
+  constructor(issues: readonly Issue[]) {
+    super('invalid')
+    this.name = 'Invalid'
+    this.detail = issues
+  }
+}
+
+/**
+ * Throws the failure of a code. Write `throw fail('thread_not_found', { id })`: it throws by itself, the `throw` before it
+ * only tells readers (and the compiler) that the function ends here.
+ * @param args the names in the code's text (none for most), then headers of the answer
+ * @throws Failure always
+ */
+export function fail<C extends Code>(code: C, ...args: FailArgs<C>): never {
+  const [params, headers] = args
+  throw new Failure(code, params ?? null, headers)
+}
+
+/** True for a failure with one of these codes. */
+export function isFailure(error: unknown, ...codes: Code[]): error is Failure {
+  return error instanceof Failure && (codes.length === 0 || codes.includes(error.code))
+}
+
+// One pass: what is filled in is not looked at again, so an id that contains braces stays as it is.
+function fill(text: string, params: Readonly<Record<string, string | number>> | null): string {
+  if (params === null) return text
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) =>
+    Object.hasOwn(params, name) ? String(params[name]) : whole
+  )
+}

@@ -1,0 +1,231 @@
+// Where the files of a thread lie below the data home, and the one safe way from a path that a stranger gave to a file of ours.
+//
+//   <home>/users/<user_id>/threads/<thread_id>/user-data/{workspace,uploads,outputs}
+//   <home>/threads/<thread_id>/...                       without a user: the layout from before users had folders
+//
+// Agents and clients see `/mnt/user-data/...` instead; nobody outside learns where the home is, also not from an error.
+import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
+import { lstat, mkdir, open, realpath, rename, rm, unlink } from 'node:fs/promises'
+import { join, resolve, sep } from 'node:path'
+
+/** What agents and clients call the user-data folder of a thread. */
+export const VIRTUAL_ROOT = '/mnt/user-data'
+
+const FOLDERS = ['workspace', 'uploads', 'outputs'] as const
+// Over the whole text: in JavaScript `$` without the m flag does not let a final newline through.
+const SAFE_ID = /^[A-Za-z0-9_-]+$/
+
+export type PathProblem =
+  /** A user or thread id that must not become part of a path. */
+  | 'bad_id'
+  /** Not below `/mnt/user-data`. */
+  | 'not_virtual'
+  /** Would leave its folder: by `..`, as an absolute path, over a symbolic link, or with characters that no name has. */
+  | 'escapes'
+  | 'missing'
+  /** A folder, or something else that is no regular file, stands in the way. */
+  | 'not_a_file'
+  /** The disk refused. */
+  | 'failed'
+
+/** A path that is not followed. Its text names only what the caller gave, never a real path. */
+export class PathError extends Error {
+  readonly problem: PathProblem
+  constructor(problem: PathProblem, message: string) {
+    super(message)
+    this.name = 'PathError'
+    this.problem = problem
+  }
+}
+
+export class Paths {
+  /** Absolute. */
+  readonly home: string
+
+  constructor(home: string) {
+    this.home = resolve(home)
+  }
+
+  /** @throws PathError `bad_id` */
+  userDir(userId: string): string {
+    return join(this.home, 'users', safeId('user', userId))
+  }
+
+  /**
+   * All that belongs to one thread. Without a user: the legacy layout.
+   * @throws PathError `bad_id`, as does everything below: ids are checked before any file is touched.
+   */
+  threadDir(threadId: string, userId?: string): string {
+    const base = userId === undefined ? this.home : this.userDir(userId)
+    return join(base, 'threads', safeId('thread', threadId))
+  }
+
+  /** The real folder behind `/mnt/user-data`. */
+  userData(threadId: string, userId?: string): string {
+    return join(this.threadDir(threadId, userId), 'user-data')
+  }
+
+  workspace(threadId: string, userId?: string): string {
+    return join(this.userData(threadId, userId), 'workspace')
+  }
+
+  uploads(threadId: string, userId?: string): string {
+    return join(this.userData(threadId, userId), 'uploads')
+  }
+
+  outputs(threadId: string, userId?: string): string {
+    return join(this.userData(threadId, userId), 'outputs')
+  }
+
+  /** Makes the folders of a thread; those that exist stay as they are. */
+  async prepare(threadId: string, userId?: string): Promise<void> {
+    const root = this.userData(threadId, userId)
+    for (const folder of FOLDERS) await mkdir(join(root, folder), { recursive: true })
+  }
+
+  /**
+   * The real path of an existing file or folder, every symbolic link resolved.
+   * @param virtualPath `/mnt/user-data/...`; the leading slash may be missing, as in the path of a URL.
+   * @throws PathError `not_virtual`, `escapes`, `missing` or `failed`
+   */
+  async locate(virtualPath: string, threadId: string, userId?: string): Promise<string> {
+    const root = this.userData(threadId, userId)
+    const path = join(root, ...segmentsBelow(VIRTUAL_ROOT, virtualPath))
+    const [realRoot, real] = await Promise.all([realPathOf(root), realPathOf(path)]).catch((error: unknown) => {
+      throw failed(virtualPath, 'read', error)
+    })
+    if (realRoot === null || real === null) throw missing(virtualPath)
+    if (real !== realRoot && !real.startsWith(realRoot + sep)) throw escapes(virtualPath)
+    return real
+  }
+
+  /**
+   * Writes a file below the outputs of a thread, whole or not at all: readers see the old content or the new one. Folders on
+   * the way are made. An existing file is replaced, and never written through, so that other names of it keep their content.
+   * @param path Relative to the outputs, or the same as `/mnt/user-data/outputs/...`.
+   * @returns The virtual path of the file.
+   * @throws PathError `escapes`, `not_a_file` or `failed`
+   */
+  async writeOutput(threadId: string, userId: string | undefined, path: string, content: string): Promise<string> {
+    const virtualOutputs = `${VIRTUAL_ROOT}/outputs`
+    const relative = path.startsWith(`${virtualOutputs}/`) ? path.slice(virtualOutputs.length + 1) : path
+    const segments = safeSegments(relative, path)
+    const name = segments.pop()
+    if (name === undefined) throw new PathError('not_a_file', `"${path}" names no file`)
+    try {
+      await this.prepare(threadId, userId)
+      const folder = await makeFolders(this.userData(threadId, userId), ['outputs', ...segments], path)
+      await replaceFile(folder, name, content, path)
+    } catch (error) {
+      throw error instanceof PathError ? error : failed(path, 'written', error)
+    }
+    return [virtualOutputs, ...segments, name].join('/')
+  }
+
+  /** Removes all files of a thread. Safe to call twice. @returns Whether there was anything. */
+  async removeThread(threadId: string, userId?: string): Promise<boolean> {
+    const folder = this.threadDir(threadId, userId)
+    const existed = (await kindOf(folder)) !== null
+    // rm removes a symbolic link itself and never what it points to.
+    await rm(folder, { recursive: true, force: true })
+    return existed
+  }
+}
+
+/** `id` when it may be part of a path [contract 7.3]. */
+function safeId(what: 'user' | 'thread', id: string): string {
+  if (!SAFE_ID.test(id)) throw new PathError('bad_id', `This ${what} id cannot be part of a path`)
+  return id
+}
+
+/** The names after `root`, which must be matched segment by segment: `/mnt/user-dataX` is not below `/mnt/user-data`. */
+function segmentsBelow(root: string, virtualPath: string): string[] {
+  const path = virtualPath.startsWith('/') ? virtualPath : `/${virtualPath}`
+  if (path === root) return []
+  if (!path.startsWith(`${root}/`)) throw new PathError('not_virtual', `"${virtualPath}" is not below ${root}`)
+  return safeSegments(path.slice(root.length + 1), virtualPath)
+}
+
+/** The names of a relative path. `..` is refused instead of resolved, because a link on the way would change its meaning. */
+function safeSegments(relative: string, given: string): string[] {
+  // A backslash separates folders on some systems; a NUL ends a path in the system's ears, not in ours.
+  if (relative.startsWith('/') || /[\\\0]/.test(relative)) throw escapes(given)
+  const segments = relative.split('/').filter((segment) => segment !== '' && segment !== '.')
+  if (segments.includes('..')) throw escapes(given)
+  return segments
+}
+
+/**
+ * Walks from a folder of ours down to the last of `segments`, making what is missing. Every step must be a real folder: one
+ * symbolic link among them, made by whoever may write here, would lead the next write anywhere.
+ */
+async function makeFolders(root: string, segments: readonly string[], given: string): Promise<string> {
+  let folder = await realpath(root)
+  for (const segment of segments) {
+    folder = join(folder, segment)
+    await mkdir(folder).catch(unlessExists)
+    const kind = await kindOf(folder)
+    if (kind === 'link') throw escapes(given)
+    if (kind !== 'folder') throw new PathError('not_a_file', `"${given}" leads through something that is no folder`)
+  }
+  return folder
+}
+
+async function replaceFile(folder: string, name: string, content: string, given: string): Promise<void> {
+  const path = join(folder, name)
+  const kind = await kindOf(path)
+  if (kind === 'link') throw escapes(given)
+  if (kind !== null && kind !== 'file') throw new PathError('not_a_file', `"${given}" is not a file`)
+  const draft = join(folder, `.${randomUUID()}.part`)
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  const file = await open(draft, flags, 0o644)
+  try {
+    await file.writeFile(content, 'utf8')
+    await file.close()
+    await rename(draft, path)
+  } catch (error) {
+    await file.close().catch(ignore)
+    await unlink(draft).catch(ignore)
+    throw error
+  }
+}
+
+/** What stands at `path` itself, links not followed; null: nothing. */
+async function kindOf(path: string): Promise<'file' | 'folder' | 'link' | 'other' | null> {
+  const stats = await lstat(path).catch(nullIfMissing)
+  if (stats === null) return null
+  if (stats.isSymbolicLink()) return 'link'
+  if (stats.isDirectory()) return 'folder'
+  return stats.isFile() ? 'file' : 'other'
+}
+
+function realPathOf(path: string): Promise<string | null> {
+  return realpath(path).catch(nullIfMissing)
+}
+
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  // ENAMETOOLONG: no file can have that name. ELOOP: a link that leads to itself leads to nothing.
+  if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP'].includes(error.code ?? '')) return null
+  throw error
+}
+
+function unlessExists(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error
+}
+
+function escapes(given: string): PathError {
+  return new PathError('escapes', `"${given}" leads out of its folder`)
+}
+
+function missing(given: string): PathError {
+  return new PathError('missing', `"${given}" does not exist`)
+}
+
+/** With the system's code alone: its message names the real path. */
+function failed(given: string, what: string, error: unknown): PathError {
+  const code = error instanceof Error && 'code' in error ? ` (${error.code})` : ''
+  return new PathError('failed', `"${given}" cannot be ${what}${code}`)
+}
+
+function ignore(): void {}

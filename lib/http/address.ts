@@ -1,0 +1,86 @@
+// A client's address: the TCP peer, or what a proxy that we were told to trust says about it [Auth 9].
+import type { IncomingMessage } from 'node:http'
+import { BlockList, isIP } from 'node:net'
+
+/** Longer names are no addresses; they would only fill the tables that are keyed by it. */
+const ADDRESS_CHARS_MAX = 64
+
+/** The proxies whose X-Real-IP counts. X-Forwarded-For never does: any client can begin one. */
+export class Proxies {
+  readonly #trusted = new BlockList()
+  readonly #any: boolean
+
+  /**
+   * @param entries IPs and CIDR ranges of version 4 and 6, host bits allowed
+   * @param warn told about each entry that is neither; the entry is skipped
+   */
+  constructor(entries: readonly string[], warn: (message: string) => void) {
+    const understood = entries.map((entry) => entry.trim()).filter((entry) => entry !== '' && this.#add(entry, warn))
+    this.#any = understood.length > 0
+  }
+
+  /** Address of who sent the request; `unknown` when the connection is gone already. */
+  addressOf(req: IncomingMessage): string {
+    const peer = plain(req.socket.remoteAddress ?? '')
+    const real = this.#trusts(peer) ? realIp(req) : ''
+    return real || peer || 'unknown'
+  }
+
+  /**
+   * True when the request comes from a trusted proxy and names no client: the front end's own server speaks for itself, and
+   * its questions must not use up a client's allowance.
+   */
+  isFrontEnd(req: IncomingMessage): boolean {
+    return this.#trusts(plain(req.socket.remoteAddress ?? '')) && realIp(req) === ''
+  }
+
+  #trusts(peer: string): boolean {
+    const version = this.#any ? isIP(peer) : 0
+    return version !== 0 && this.#trusted.check(peer, version === 6 ? 'ipv6' : 'ipv4')
+  }
+
+  #add(entry: string, warn: (message: string) => void): boolean {
+    const range = rangeOf(entry)
+    if (range === null) {
+      warn(`trusted_proxies: ${entry.slice(0, ADDRESS_CHARS_MAX)} is neither an address nor a range and is skipped`)
+      return false
+    }
+    this.#trusted.addSubnet(range.address, range.bits, range.family)
+    return true
+  }
+}
+
+function realIp(req: IncomingMessage): string {
+  const header = req.headers['x-real-ip']
+  return typeof header === 'string' ? plain(header.trim().slice(0, ADDRESS_CHARS_MAX)) : ''
+}
+
+interface Range {
+  readonly address: string
+  readonly bits: number
+  readonly family: 'ipv4' | 'ipv6'
+}
+
+function rangeOf(entry: string): Range | null {
+  const [text = '', bitsText, more] = entry.split('/')
+  const version = isIP(text)
+  if (version === 0 || more !== undefined) return null
+  const bitsMax = version === 6 ? 128 : 32
+  const bits = bitsText === undefined ? bitsMax : prefixOf(bitsText, bitsMax)
+  if (bits === null) return null
+  const mapped = version === 6 && plain(text) !== text.split('%')[0]
+  // A range of mapped addresses is the version 4 range that lies in it; one that is wider than all of version 4 stays as it is.
+  if (mapped && bits >= 96) return { address: plain(text), bits: bits - 96, family: 'ipv4' }
+  return { address: text.split('%')[0] ?? text, bits, family: version === 6 ? 'ipv6' : 'ipv4' }
+}
+
+function prefixOf(text: string, max: number): number | null {
+  const bits = /^[0-9]{1,3}$/.test(text) ? Number(text) : max + 1
+  return bits <= max ? bits : null
+}
+
+/** An address in its plain form: `::ffff:10.0.0.1`, as a dual-stack socket shows it, is 10.0.0.1; `%eth0` is cut off. */
+function plain(address: string): string {
+  const bare = address.includes('%') ? address.slice(0, address.indexOf('%')) : address
+  return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(bare)?.[1] ?? bare
+}

@@ -1,0 +1,66 @@
+// One request on its way to a handler, and what a handler answers. Routes know these shapes and not node:http.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { User } from '../types.ts'
+
+export interface Call<Body = unknown, Query = unknown> {
+  readonly method: string
+  /** Decoded, without query, without a trailing slash, without the /api/langgraph rewrite: `/api/threads/abc`. */
+  readonly path: string
+  /** Path parameters, percent-decoded and checked by the route. */
+  readonly params: Readonly<Record<string, string>>
+  /** The query after the route's schema. */
+  readonly query: Query
+  /** The body after the route's schema. */
+  readonly body: Body
+  /** Signed in, or null on public routes. */
+  readonly user: User | null
+  /** Client address behind trusted proxies [Auth 9]. */
+  readonly address: string
+  /** The client speaks https, to us or to the proxy in front. */
+  readonly secure: boolean
+  /** The session token as it came, or null: streams are keyed by its digest. */
+  readonly credential: string | null
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+}
+
+export interface Cookie {
+  readonly name: string
+  readonly value: string
+  /** Seconds; 0 deletes the cookie, undefined makes a session cookie. */
+  readonly maxAge?: number
+  readonly httpOnly: boolean
+  readonly sameSite: 'Lax' | 'Strict'
+  readonly secure: boolean
+}
+
+export interface Reply {
+  /** Default 200. */
+  readonly status?: number
+  /** Sent as JSON. */
+  readonly json?: unknown
+  /** JSON text that is already made: sent as it is. */
+  readonly jsonText?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly cookies?: readonly Cookie[]
+}
+
+/** The handler has taken the response over (a stream): nothing is written by the server any more. */
+export const TAKEN = Symbol('taken')
+
+export type Handler<Body = unknown, Query = unknown> = (
+  call: Call<Body, Query>
+) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
+
+/** The little a joiner needs of a response or a WebSocket. */
+export interface Wire {
+  /** False: no space; `onDrain` tells when there is again. Bytes are shared with other wires and must not be changed. */
+  write(bytes: Uint8Array): boolean
+  /** Everything was said: a clean end. */
+  end(): void
+  /** Broken off by us: a reset, so that clients come back (a FIN would look like success). */
+  reset(): void
+  onDrain(listener: () => void): void
+  /** Once, whoever closed it. */
+  onClose(listener: () => void): void
+}

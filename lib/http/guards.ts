@@ -1,0 +1,177 @@
+// A guard: a check before a handler. In this order, whatever the route: CORS, CSRF [Auth 2], session [Auth 3], owner [Auth 6].
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { Failure, fail, Invalid } from '../errors.ts'
+import type { User } from '../types.ts'
+import type { Call, Cookie } from './call.ts'
+import { cookieOf, firstOf } from './request.ts'
+import type { Route } from './route.ts'
+import { ID_PATTERN, isId, issue } from './schema.ts'
+
+export const SESSION_COOKIE = 'access_token'
+export const CSRF_COOKIE = 'csrf_token'
+
+/** Methods that change state and therefore need the CSRF header. */
+const CHANGING: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
+
+export function isChanging(method: string): boolean {
+  return CHANGING.has(method)
+}
+
+// ------------------------------------------------------------------------------------------------- CORS
+
+const EXPOSED = 'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After'
+const PREFLIGHT_SECONDS = '600'
+
+/** The foreign origins whose pages may call with the user's cookies. */
+export class Origins {
+  readonly #origins: ReadonlySet<string>
+
+  /** @param warn told when `*` is listed: with credentials it would let every page act for the user, so it is dropped */
+  constructor(origins: readonly string[], warn: (message: string) => void) {
+    if (origins.includes('*')) warn('cors_origins: * is not possible together with cookies and is skipped')
+    this.#origins = new Set(
+      origins.filter((origin) => origin !== '*').map((origin) => origin.replace(/\/+$/, '').toLowerCase())
+    )
+  }
+
+  has(origin: string): boolean {
+    return this.#origins.has(origin.toLowerCase())
+  }
+
+  /** Headers for an answer to this request; null when there is nothing to say. */
+  headersFor(req: IncomingMessage): Readonly<Record<string, string>> | null {
+    if (this.#origins.size === 0) return null
+    const origin = req.headers.origin
+    if (origin === undefined || !this.has(origin)) return { Vary: 'Origin' }
+    return {
+      'Access-Control-Allow-Origin': origin,
+      'Access-Control-Allow-Credentials': 'true',
+      'Access-Control-Expose-Headers': EXPOSED,
+      Vary: 'Origin'
+    }
+  }
+
+  /** Headers that answer a preflight of a listed origin, or null when this is none: it is answered before all other guards. */
+  preflight(req: IncomingMessage): Readonly<Record<string, string>> | null {
+    if (req.method !== 'OPTIONS' || req.headers['access-control-request-method'] === undefined) return null
+    if (req.headers.origin === undefined || !this.has(req.headers.origin)) return null
+    const wanted = req.headers['access-control-request-headers'] ?? ''
+    return {
+      'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
+      'Access-Control-Allow-Headers': /^[\w\-, ]{1,1000}$/.test(wanted)
+        ? wanted
+        : 'Content-Type, X-CSRF-Token, Last-Event-ID',
+      'Access-Control-Max-Age': PREFLIGHT_SECONDS
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- CSRF
+
+/**
+ * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie and cannot read it.
+ * @throws Failure csrf_missing, csrf_mismatch
+ */
+export function checkCsrf(req: IncomingMessage): void {
+  const cookie = cookieOf(req, CSRF_COOKIE)
+  const header = req.headers['x-csrf-token']
+  if (!cookie || typeof header !== 'string' || header === '') throw fail('csrf_missing')
+  if (!isSame(cookie, header)) throw fail('csrf_mismatch')
+}
+
+/**
+ * For the routes that are exempt, because who signs in has no token yet: a page of another site must not sign a visitor in
+ * under an account of its own. No Origin: not sent by a page.
+ * @throws Failure cross_site
+ */
+export function checkOrigin(req: IncomingMessage, origins: Origins, publicUrl: string | null): void {
+  const { origin } = req.headers
+  if (origin === undefined || origins.has(origin)) return
+  if (!isOwnOrigin(origin, req, publicUrl)) throw fail('cross_site')
+}
+
+// X-Forwarded-Host counts from any peer: a foreign page cannot set it. Where no proxy tells the scheme, the page's own fills in.
+function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | null): boolean {
+  const page = urlOf(origin)
+  if (page === null || !/^https?:$/.test(page.protocol)) return false
+  const protocol = firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() ?? page.protocol.slice(0, -1)
+  const forwarded = firstOf(req.headers['x-forwarded-host'])
+  const port = firstOf(req.headers['x-forwarded-port'])
+  const hosts = [req.headers.host, forwarded, forwarded && port && `${forwarded}:${port}`]
+  const own = hosts.map((host) => (host ? urlOf(`${protocol}://${host}`) : null))
+  if (publicUrl !== null) own.push(urlOf(publicUrl))
+  return own.some((url) => url?.origin === page.origin)
+}
+
+function urlOf(text: string): URL | null {
+  return URL.canParse(text) ? new URL(text) : null
+}
+
+/** A new csrf_token: readable by the page, which has to repeat it. */
+export function csrfCookie(secure: boolean): Cookie {
+  return {
+    name: CSRF_COOKIE,
+    value: randomBytes(64).toString('base64url'),
+    httpOnly: false,
+    sameSite: 'Strict',
+    secure
+  }
+}
+
+// The time it takes must not tell how much of a guess was right.
+function isSame(one: string, other: string): boolean {
+  const a = Buffer.from(one)
+  const b = Buffer.from(other)
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+// ---------------------------------------------------------------------------------------------- session
+
+/** Looks a session token up: the user, or a Failure (token_invalid, token_expired, user_not_found...). */
+export type Authenticate = (token: string) => Promise<User>
+
+/**
+ * The signed-in user [Auth 3].
+ * @throws Failure not_authenticated without a cookie; what `authenticate` throws for a bad one
+ */
+export async function session(req: IncomingMessage, authenticate: Authenticate): Promise<User> {
+  const token = cookieOf(req, SESSION_COOKIE)
+  if (token === undefined) throw fail('not_authenticated')
+  return authenticate(token)
+}
+
+/**
+ * The call's user, for handlers: holds by itself, even if the guards before it were left out [Auth 5].
+ * @throws Failure 401 not_authenticated
+ */
+export function requireUser(call: Call): User {
+  if (call.user === null) throw new Failure('guard_not_authenticated')
+  return call.user
+}
+
+// ------------------------------------------------------------------------------------------------ owner
+
+/** Whose thread it is: undefined when there is no record, null when it is everybody's. */
+export type ThreadOwner = (threadId: string) => Promise<string | null | undefined>
+
+/** Ids become file names and table keys, so their form is checked before anything is done with them. */
+const ID_NAMES = ['thread_id', 'run_id'] as const
+
+/** @throws Invalid 422 for a thread or run id that cannot be one */
+export function checkIds(params: Readonly<Record<string, string>>): void {
+  const bad = ID_NAMES.filter((name) => params[name] !== undefined && !isId(params[name]))
+  if (bad.length === 0) return
+  throw new Invalid(bad.map((name) => issue('string_pattern_mismatch', ['path', name], { pattern: ID_PATTERN })))
+}
+
+/**
+ * Lets the owner of the thread pass, and everybody where it is shared or (for reading) not recorded [Auth 6].
+ * @throws Failure 404 thread_not_found, the same for a foreign thread and for none
+ */
+export async function checkOwner(route: Route, id: string, userId: string, threadOwner: ThreadOwner): Promise<void> {
+  if (route.thread === null) return
+  const owner = await threadOwner(id)
+  const isAllowed = owner === undefined ? route.thread === 'read' : owner === null || owner === userId
+  if (!isAllowed) throw fail('thread_not_found', { id })
+}

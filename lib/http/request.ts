@@ -1,0 +1,199 @@
+// What a client sent: target, query, cookies, body. Read leniently where a mistake is harmless, within limits everywhere.
+import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+import { Failure, Invalid } from '../errors.ts'
+import { isJsonObject, issue } from './schema.ts'
+
+/** Levels of arrays and objects in a body. SQLite's JSON functions end at 1000, our own recursion later. */
+const DEPTH_MAX = 500
+
+export interface Target {
+  /** Still encoded, beginning with / (or `*` of an OPTIONS request). */
+  readonly path: string
+  /** What follows the question mark, or ''. */
+  readonly search: string
+}
+
+/** Path and query of the request line. The absolute form that proxies use loses its scheme and host: we route by path alone. */
+export function targetOf(req: IncomingMessage): Target {
+  const url = originForm(req.url ?? '/')
+  const mark = url.indexOf('?')
+  return mark < 0 ? { path: url, search: '' } : { path: url.slice(0, mark), search: url.slice(mark + 1) }
+}
+
+function originForm(url: string): string {
+  const scheme = url.startsWith('/') ? -1 : url.indexOf('://')
+  if (scheme < 0) return url
+  const slash = url.indexOf('/', scheme + 3)
+  return slash < 0 ? '/' : url.slice(slash)
+}
+
+/** Names and values of a query or a form; of a name that comes twice the last value counts. Never throws. */
+export function fieldsOf(encoded: string): Record<string, string> {
+  // Without a prototype: a field named __proto__ is a field.
+  const fields: Record<string, string> = Object.create(null)
+  if (encoded === '') return fields
+  for (const [name, value] of new URLSearchParams(encoded)) fields[name] = value
+  return fields
+}
+
+/** Value of a cookie, or undefined. Of a name that comes twice the first counts; what is no pair is passed over. */
+export function cookieOf(req: IncomingMessage, name: string): string | undefined {
+  const header = req.headers.cookie
+  if (header === undefined) return undefined
+  for (const pair of header.split(';')) {
+    const equals = pair.indexOf('=')
+    if (equals >= 0 && pair.slice(0, equals).trim() === name) return unquoted(pair.slice(equals + 1).trim())
+  }
+  return undefined
+}
+
+function unquoted(value: string): string {
+  return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value
+}
+
+/** The first value of a header that proxies may have made a list of. */
+export function firstOf(header: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(header) ? header[0] : header
+  return text?.split(',', 1)[0]?.trim() || undefined
+}
+
+/** True when the client speaks https, to us or to the proxy in front. Decides about `Secure` on cookies and nothing else. */
+export function isSecure(req: IncomingMessage): boolean {
+  // node:http gives a TLSSocket when it is served over TLS.
+  return (
+    firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() === 'https' || (req.socket as TLSSocket).encrypted === true
+  )
+}
+
+/** True when the head announces a body. */
+export function hasBody(req: IncomingMessage): boolean {
+  return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * The whole body.
+ * @param limit bytes; 0 is no limit
+ * @throws Failure body_too_large as soon as it is known; the rest stays unread (reply.ts gets rid of it)
+ * @throws Failure body_cut when the client went away in the middle
+ */
+export function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
+  if (!hasBody(req)) return Promise.resolve(NOTHING)
+  const most = limit === 0 ? Number.POSITIVE_INFINITY : limit
+  if (Number(req.headers['content-length'] ?? 0) > most) return Promise.reject(new Failure('body_too_large', { limit }))
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const onData = (chunk: Buffer) => {
+      chunks.push(chunk)
+      size += chunk.length
+      if (size > most) stop(() => reject(new Failure('body_too_large', { limit })))
+    }
+    const onEnd = () =>
+      stop(() => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
+    const onGone = () => stop(() => reject(new Failure('body_cut')))
+    const stop = (then: () => void) => {
+      req.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone)
+      req.pause()
+      then()
+    }
+    req.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone)
+  })
+}
+
+/**
+ * The value of a body. Forms become an object of texts where the route takes forms; everything else is read as JSON, whatever
+ * its content type says: the CSRF header, not the content type, is what keeps foreign pages out.
+ * @param form the route takes application/x-www-form-urlencoded
+ * @param optional an empty body, or null, counts as `{}`
+ * @throws Invalid
+ */
+export function parseBody(req: IncomingMessage, bytes: Buffer, form: boolean, optional: boolean): unknown {
+  if (bytes.length === 0) {
+    if (optional) return {}
+    throw new Invalid([issue('missing', ['body'])])
+  }
+  if (form && isForm(req)) return fieldsOf(bytes.toString('utf8'))
+  const value = parseJson(bytes)
+  if (value === null && optional) return {}
+  // No route takes an array or a text; valibot would let an array pass for an object.
+  if (!isJsonObject(value)) throw new Invalid([issue('model_attributes_type', ['body'])])
+  return value
+}
+
+function isForm(req: IncomingMessage): boolean {
+  return (req.headers['content-type'] ?? '').toLowerCase().startsWith('application/x-www-form-urlencoded')
+}
+
+/**
+ * JSON text -> value, without a key `__proto__` at any level.
+ * @throws Invalid type json_invalid: no JSON, no UTF-8, or nested too deep for what comes after us
+ */
+export function parseJson(bytes: Buffer): unknown {
+  if (!isUtf8(bytes)) throw notJson(0, 'not valid UTF-8')
+  if (bytes.length > 2 * DEPTH_MAX && isDeeper(bytes, DEPTH_MAX)) throw notJson(0, 'nested too deeply')
+  const text = bytes.toString('utf8', hasMark(bytes) ? 3 : 0)
+  const value = parseText(text)
+  // A copy by assignment somewhere later would take such a key for the object's prototype.
+  if (text.includes('__proto__') || /\\u005f/i.test(text)) removeProto(value)
+  return value
+}
+
+function hasMark(bytes: Buffer): boolean {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+}
+
+function parseText(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    // The engine's message quotes the text, which may be a password; its position is all that we pass on.
+    const position = error instanceof SyntaxError ? /at position (\d+)/.exec(error.message)?.[1] : undefined
+    throw notJson(Number(position ?? 0), 'not valid JSON')
+  }
+}
+
+function notJson(position: number, error: string): Invalid {
+  return new Invalid([issue('json_invalid', ['body', position], { error })])
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/** True when arrays and objects lie in each other more than `max` levels deep. A scan, because recursion is what it prevents. */
+function isDeeper(bytes: Buffer, max: number): boolean {
+  let depth = 0
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]
+    if (byte === QUOTE) i = endOfText(bytes, i + 1)
+    else if (byte === 0x5b || byte === 0x7b) depth++
+    else if (byte === 0x5d || byte === 0x7d) depth--
+    if (depth > max) return true
+  }
+  return false
+}
+
+// Long texts are most of a large body: let indexOf go over them.
+function endOfText(bytes: Buffer, from: number): number {
+  for (let end = bytes.indexOf(QUOTE, from); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
+    let before = end - 1
+    while (before >= from && bytes[before] === BACKSLASH) before--
+    const isEscaped = (end - 1 - before) % 2 === 1
+    if (!isEscaped) return end
+  }
+  return bytes.length
+}
+
+function removeProto(value: unknown): void {
+  const waiting: unknown[] = [value]
+  while (waiting.length > 0) {
+    const one = waiting.pop()
+    if (typeof one !== 'object' || one === null) continue
+    Reflect.deleteProperty(one, '__proto__')
+    // A loop and not push(...): an array may have more elements than a call takes arguments.
+    for (const inner of Object.values(one)) if (typeof inner === 'object') waiting.push(inner)
+  }
+}

@@ -1,0 +1,83 @@
+// A route: one line of the API's table. What may call it, what it takes, and the handler that answers.
+import type * as v from 'valibot'
+import type { Call, Handler, Reply, TAKEN } from './call.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** Who may call: everybody, or who is signed in. */
+export type Access = 'public' | 'user'
+
+/**
+ * The owner check of a route with {thread_id} [Auth 6]: `read` lets a thread without a record pass, `write` needs the record.
+ * A thread of somebody else is 404 for both.
+ */
+export type ThreadAccess = 'read' | 'write'
+
+export interface Route {
+  readonly method: Method
+  /** `/api/threads/{thread_id}/runs`. A name takes one segment, decoded; `thread_id` and `run_id` are checked as ids. */
+  readonly path: string
+  readonly access: Access
+  /** `exempt`: no X-CSRF-Token is asked for, but the Origin is checked and a new csrf_token is set with the answer. */
+  readonly csrf: 'required' | 'exempt'
+  readonly thread: ThreadAccess | null
+  /** Without it the body is left unread for the handler (uploads) or thrown away. */
+  readonly body: v.GenericSchema | null
+  readonly query: v.GenericSchema | null
+  /** An empty body counts as `{}`. */
+  readonly bodyOptional: boolean
+  /** Bytes; null is the server's limit. */
+  readonly bodyLimit: number | null
+  /** Takes application/x-www-form-urlencoded besides JSON. */
+  readonly form: boolean
+  /** The last `{name}` takes the rest of the path, slashes included. */
+  readonly tail: boolean
+  readonly handler: Handler
+}
+
+type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : unknown
+
+/** A route as it is written down: everything that has an obvious default may be left out. */
+export interface RouteSpec<Body, Query>
+  extends Partial<Pick<Route, 'csrf' | 'thread' | 'bodyOptional' | 'form' | 'tail'>> {
+  readonly method: Method
+  readonly path: string
+  readonly access: Access
+  readonly body?: Body
+  readonly query?: Query
+  readonly bodyLimit?: number
+  readonly handler: (call: Call<Output<Body>, Output<Query>>) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
+}
+
+/**
+ * Completes a route; the handler's call is typed by the schemas.
+ * @throws Error for a route that contradicts itself: at start, not at the first request.
+ */
+export function route<
+  const Body extends v.GenericSchema | undefined = undefined,
+  const Query extends v.GenericSchema | undefined = undefined
+>(spec: RouteSpec<Body, Query>): Route {
+  const { method, path, access } = spec
+  const complain = (what: string): never => {
+    throw new Error(`route ${method} ${path}: ${what}`)
+  }
+  if (!path.startsWith('/')) complain('a path starts with /')
+  if (spec.thread && !path.includes('{thread_id}')) complain('an owner check needs {thread_id} in the path')
+  if (spec.thread && access === 'public') complain('an owner check needs a user')
+  if (spec.tail && !/\{\w+\}$/.test(path)) complain('a tail needs a {name} at the end of the path')
+  return {
+    method,
+    path,
+    access,
+    csrf: spec.csrf ?? 'required',
+    thread: spec.thread ?? null,
+    body: spec.body ?? null,
+    query: spec.query ?? null,
+    bodyOptional: spec.bodyOptional ?? false,
+    bodyLimit: spec.bodyLimit ?? null,
+    form: spec.form ?? false,
+    tail: spec.tail ?? false,
+    // The server calls the handler with what the route's own schemas made, which is what the handler is typed by.
+    handler: spec.handler as Handler
+  }
+}

@@ -1,0 +1,165 @@
+// The router: method and path -> route and parameters. A tree of segments; nothing is compiled to regular expressions, and a
+// static segment wins over a {name} wherever both would fit.
+import type { Route } from './route.ts'
+
+export type Match =
+  | {
+      readonly kind: 'found'
+      readonly route: Route
+      readonly params: Readonly<Record<string, string>>
+      readonly path: string
+    }
+  /** The path is known, the method is not. `isPublic`: some route at this path asks for no session. */
+  | { readonly kind: 'method'; readonly allow: string; readonly isPublic: boolean; readonly path: string }
+  | { readonly kind: 'missing'; readonly path: string }
+  /** Broken percent-encoding, or a NUL. */
+  | { readonly kind: 'malformed'; readonly path: string }
+
+interface Leaf {
+  readonly route: Route
+  /** Names of the parameters, in the order of their segments. */
+  readonly names: readonly string[]
+}
+type Leaves = Map<string, Leaf>
+
+interface Node {
+  readonly statics: Map<string, Node>
+  /** Where any one segment leads. */
+  any: Node | null
+  /** Routes that end here, by method. */
+  readonly leaves: Leaves
+  /** Routes that take the rest of the path. */
+  readonly tails: Leaves
+}
+
+/** What is found on the way down: `values` are the segments that met a {name}. */
+interface Hit {
+  readonly leaf: Leaf
+  readonly values: readonly string[]
+}
+
+export class Router {
+  readonly #root = newNode()
+  /** Paths without parameters, whole: the common case is one look-up. */
+  readonly #whole = new Map<string, Leaves>()
+
+  constructor(routes: readonly Route[]) {
+    for (const route of routes) this.#add(route)
+  }
+
+  /**
+   * @param method as it came; HEAD is answered by the GET route
+   * @param target path of the request line, still encoded, without the query
+   */
+  match(method: string, target: string): Match {
+    const wanted = method === 'HEAD' ? 'GET' : method
+    const leaf = this.#whole.get(target)?.get(wanted)
+    if (leaf !== undefined) return { kind: 'found', route: leaf.route, params: NO_PARAMS, path: target }
+    const segments = segmentsOf(target)
+    if (segments === null) return { kind: 'malformed', path: target }
+    const path = `/${segments.join('/')}`
+    const missed: Leaves[] = []
+    const hit = find(this.#root, segments, 0, [], wanted, missed)
+    if (hit !== null) return { kind: 'found', route: hit.leaf.route, params: paramsOf(hit), path }
+    if (missed.length === 0) return { kind: 'missing', path }
+    return { kind: 'method', allow: allowOf(missed), isPublic: missed.some(hasPublic), path }
+  }
+
+  #add(route: Route): void {
+    const names: string[] = []
+    const segments = route.path === '/' ? [] : route.path.slice(1).split('/')
+    let node = this.#root
+    segments.forEach((segment, i) => {
+      const name = /^\{(\w+)\}$/.exec(segment)?.[1]
+      if (name !== undefined) names.push(name)
+      const isTail = route.tail && i === segments.length - 1
+      if (!isTail) node = name === undefined ? staticChild(node, segment) : anyChild(node)
+    })
+    const leaves = route.tail ? node.tails : node.leaves
+    if (leaves.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`)
+    leaves.set(route.method, { route, names })
+    if (names.length === 0) this.#whole.set(route.path, leaves)
+  }
+}
+
+const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
+
+function newNode(): Node {
+  return { statics: new Map(), any: null, leaves: new Map(), tails: new Map() }
+}
+
+function staticChild(node: Node, segment: string): Node {
+  const child = node.statics.get(segment) ?? newNode()
+  node.statics.set(segment, child)
+  return child
+}
+
+function anyChild(node: Node): Node {
+  node.any ??= newNode()
+  return node.any
+}
+
+/**
+ * Decoded segments, or null when the encoding is broken. A trailing slash is dropped; /api/langgraph/... is /api/..., as the
+ * front proxies of existing deployments rewrite it. An encoded slash stays inside its segment and so cannot make a second one.
+ */
+function segmentsOf(target: string): string[] | null {
+  const end = target.length > 1 && target.endsWith('/') ? target.length - 1 : target.length
+  const segments = target.slice(1, end).split('/')
+  if (segments.length === 1 && segments[0] === '') return []
+  if (segments[0] === 'api' && segments[1] === 'langgraph') segments.splice(1, 1)
+  if (!target.includes('%')) return target.includes('\0') ? null : segments
+  try {
+    const decoded = segments.map(decodeURIComponent)
+    // A NUL ends a file name for the system and not for us; there is no use for it in a path.
+    return decoded.some((segment) => segment.includes('\0')) ? null : decoded
+  } catch {
+    return null
+  }
+}
+
+// Depth first, the better fit first. `missed` collects what fitted but for the method, for Allow.
+function find(
+  node: Node,
+  segments: string[],
+  i: number,
+  values: string[],
+  method: string,
+  missed: Leaves[]
+): Hit | null {
+  const segment = segments[i]
+  if (segment === undefined) return leafOf(node.leaves, values, method, missed)
+  const child = node.statics.get(segment)
+  const byName = child === undefined ? null : find(child, segments, i + 1, values, method, missed)
+  if (byName !== null) return byName
+  // A {name} is never empty: `/api/threads//state` is no thread's state. A tail may begin with a slash.
+  const byAny =
+    node.any === null || segment === '' ? null : find(node.any, segments, i + 1, [...values, segment], method, missed)
+  if (byAny !== null || node.tails.size === 0) return byAny
+  return leafOf(node.tails, [...values, segments.slice(i).join('/')], method, missed)
+}
+
+function leafOf(leaves: Leaves, values: string[], method: string, missed: Leaves[]): Hit | null {
+  const leaf = leaves.get(method)
+  if (leaf !== undefined) return { leaf, values }
+  if (leaves.size > 0) missed.push(leaves)
+  return null
+}
+
+function paramsOf({ leaf, values }: Hit): Readonly<Record<string, string>> {
+  const params: Record<string, string> = {}
+  leaf.names.forEach((name, i) => {
+    params[name] = values[i] ?? ''
+  })
+  return params
+}
+
+function allowOf(missed: Leaves[]): string {
+  const methods = new Set(missed.flatMap((leaves) => [...leaves.keys()]))
+  if (methods.has('GET')) methods.add('HEAD')
+  return [...methods].sort().join(', ')
+}
+
+function hasPublic(leaves: Leaves): boolean {
+  return [...leaves.values()].some((leaf) => leaf.route.access === 'public')
+}

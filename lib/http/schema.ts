@@ -1,0 +1,297 @@
+// A schema of a request: small valibot parts for bodies and queries, and the way from valibot's findings to the entries of a 422.
+import * as v from 'valibot'
+import type { Issue } from '../errors.ts'
+import { Invalid } from '../errors.ts'
+import type { Json, JsonObject } from '../types.ts'
+
+/** Where a rejected value came from: the first element of `loc`. */
+export type Where = 'body' | 'query' | 'path'
+
+/** Thread and run ids, over the whole text: they become file names and columns of 64 characters. */
+export const ID_PATTERN = '^[A-Za-z0-9_-]{1,64}$'
+const ID = new RegExp(ID_PATTERN)
+
+/** True for a text that may be a thread's or a run's id. */
+export function isId(text: string): boolean {
+  return ID.test(text)
+}
+
+// What a schema part found wrong, by the name that goes to the wire as `type`.
+const WORDS = {
+  missing: 'Field required',
+  string_type: 'Input should be a valid string',
+  string_too_short: 'String should have at least {min_length} characters',
+  string_too_long: 'String should have at most {max_length} characters',
+  string_pattern_mismatch: "String should match pattern '{pattern}'",
+  bool_type: 'Input should be a valid boolean',
+  bool_parsing: 'Input should be a valid boolean, unable to interpret input',
+  int_type: 'Input should be a valid integer',
+  int_parsing: 'Input should be a valid integer, unable to parse string as an integer',
+  int_parsing_size: 'Unable to parse input string as an integer, exceeded maximum size',
+  int_from_float: 'Input should be a valid integer, got a number with a fractional part',
+  float_type: 'Input should be a valid number',
+  finite_number: 'Input should be a finite number',
+  greater_than: 'Input should be greater than {gt}',
+  greater_than_equal: 'Input should be greater than or equal to {ge}',
+  less_than: 'Input should be less than {lt}',
+  less_than_equal: 'Input should be less than or equal to {le}',
+  literal_error: 'Input should be {expected}',
+  dict_type: 'Input should be a valid dictionary',
+  list_type: 'Input should be a valid list',
+  too_short: 'List should have at least {min_length} items',
+  too_long: 'List should have at most {max_length} items',
+  model_attributes_type: 'Input should be a valid dictionary or object to extract fields from',
+  extra_forbidden: 'Extra inputs are not permitted',
+  none_required: 'Input should be None',
+  json_invalid: 'JSON decode error',
+  value_error: 'Value error'
+} as const
+export type IssueType = keyof typeof WORDS
+type Context = Readonly<Record<string, string | number>>
+
+/** One entry of a 422. `ctx` fills the names in the text of its type. */
+export function issue(type: IssueType, loc: readonly (string | number)[], ctx?: Context): Issue {
+  const msg = WORDS[type].replace(/\{(\w+)\}/g, (_whole, name: string) => String(ctx?.[name] ?? ''))
+  return ctx === undefined ? { type, loc, msg } : { type, loc, msg, ctx }
+}
+
+// ------------------------------------------------------------------------------------------ schema parts
+
+/**
+ * A whole number in a body, within [min, max]; never beyond what a double holds exactly.
+ * A text is refused even if it reads like a number: JSON has numbers.
+ */
+export function integer(range: { readonly min?: number; readonly max?: number } = {}) {
+  return v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, number>(({ dataset, addIssue, NEVER }) => {
+      const { value } = dataset
+      if (typeof value !== 'number')
+        return refuse(addIssue, NEVER, typeof value === 'string' ? 'int_parsing' : 'int_type')
+      if (!Number.isFinite(value)) return refuse(addIssue, NEVER, 'finite_number')
+      if (!Number.isInteger(value)) return refuse(addIssue, NEVER, 'int_from_float')
+      return Number.isSafeInteger(value) ? value : refuse(addIssue, NEVER, 'int_parsing_size')
+    }),
+    v.minValue(range.min ?? Number.MIN_SAFE_INTEGER),
+    v.maxValue(range.max ?? Number.MAX_SAFE_INTEGER)
+  )
+}
+
+/** A JSON object, passed on as it is: not an array, not a text. Nothing in it is copied or looked at. */
+export const jsonObject = v.pipe(
+  v.unknown(),
+  v.rawTransform<unknown, JsonObject>(({ dataset, addIssue, NEVER }) => {
+    if (isJsonObject(dataset.value)) return dataset.value
+    return refuse(addIssue, NEVER, 'dict_type')
+  })
+)
+
+/** Any JSON value, passed on as it is. For values that a request's body may hold, which came out of JSON.parse. */
+export const json = v.pipe(
+  v.unknown(),
+  // JSON.parse makes nothing else.
+  v.transform((value) => value as Json)
+)
+
+/** An object with these entries; valibot's own would take an array for one without complaint. Other keys are dropped. */
+export function objectOf<const Entries extends v.ObjectEntries>(entries: Entries) {
+  const isObject = v.rawTransform<unknown, v.InferInput<v.ObjectSchema<Entries, undefined>>>(
+    ({ dataset, addIssue, NEVER }) => {
+      // It is an object; whether its entries are right is for v.object to say, next in the pipe.
+      if (isJsonObject(dataset.value)) return dataset.value as v.InferInput<v.ObjectSchema<Entries, undefined>>
+      return refuse(addIssue, NEVER, 'dict_type')
+    }
+  )
+  return v.pipe(v.unknown(), isObject, v.object(entries))
+}
+
+/** A thread's or a run's id in a body. */
+export const id = v.pipe(v.string(), v.regex(ID))
+
+/**
+ * A whole number in a query: decimal digits and nothing else, so `1e3`, `0x10`, `1.5` and digits of other scripts are refused.
+ * Use as `v.optional(queryInteger({ min: 1, max: 200 }), '50')`.
+ */
+export function queryInteger(range: { readonly min?: number; readonly max?: number } = {}) {
+  return v.pipe(
+    v.string(),
+    v.rawTransform<string, number>(({ dataset, addIssue, NEVER }) => {
+      if (!/^[+-]?[0-9]+$/.test(dataset.value)) return refuse(addIssue, NEVER, 'int_parsing')
+      const value = Number(dataset.value)
+      return Number.isSafeInteger(value) ? value : refuse(addIssue, NEVER, 'int_parsing_size')
+    }),
+    v.minValue(range.min ?? Number.MIN_SAFE_INTEGER),
+    v.maxValue(range.max ?? Number.MAX_SAFE_INTEGER)
+  )
+}
+
+/** A yes or no in a query: true, false, 1, 0, in any case. Use as `v.optional(queryBoolean, 'false')`. */
+export const queryBoolean = v.pipe(
+  v.string(),
+  v.rawTransform<string, boolean>(({ dataset, addIssue, NEVER }) => {
+    const text = dataset.value.toLowerCase()
+    if (text === 'true' || text === '1') return true
+    if (text === 'false' || text === '0') return false
+    return refuse(addIssue, NEVER, 'bool_parsing')
+  })
+)
+
+/** True for what a JSON object becomes; arrays are none. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+// valibot's `expected` carries the type of the entry from a part of ours to `entryOf`.
+function refuse<Never>(addIssue: (info: { expected: IssueType }) => void, never: Never, type: IssueType): Never {
+  addIssue({ expected: type })
+  return never
+}
+
+// ------------------------------------------------------------------------------------------- to the wire
+
+/** A body with a hundred thousand mistakes gets an answer about the first ones. */
+const ISSUES_MAX = 20
+
+/**
+ * The value after its schema.
+ * @throws Invalid with one entry a mistake
+ */
+export function check<Schema extends v.GenericSchema>(
+  schema: Schema,
+  value: unknown,
+  where: Where
+): v.InferOutput<Schema> {
+  const result = v.safeParse(schema, value)
+  if (result.success) return result.output
+  const entries = result.issues.flatMap(flatten).slice(0, ISSUES_MAX)
+  throw new Invalid(entries.map((found) => entryOf(found, where)))
+}
+
+// A union says only that no branch fitted; its branches say why.
+function flatten(found: v.BaseIssue<unknown>): v.BaseIssue<unknown>[] {
+  if (found.issues === undefined) return [found]
+  const path = found.path ?? []
+  return found.issues
+    .flatMap(flatten)
+    .map((inner) => (inner.path === undefined && path.length > 0 ? withPath(inner, path) : inner))
+}
+
+function withPath(inner: v.BaseIssue<unknown>, path: readonly v.IssuePathItem[]): v.BaseIssue<unknown> {
+  // A path has at least one item: the caller has looked.
+  return { ...inner, path: [...path] as [v.IssuePathItem, ...v.IssuePathItem[]] }
+}
+
+function entryOf(found: v.BaseIssue<unknown>, where: Where): Issue {
+  const path = found.path ?? []
+  const loc: (string | number)[] = [
+    where,
+    ...path.map((item) => (typeof item.key === 'number' ? item.key : String(item.key)))
+  ]
+  if (isMissing(found)) return issue('missing', loc)
+  const input = shownInput(found.input, loc)
+  const entry = { ...wordsOf(found), loc }
+  return input === undefined ? entry : { ...entry, input }
+}
+
+// By the object that should have held the key, not by the text of the finding.
+function isMissing(found: v.BaseIssue<unknown>): boolean {
+  const last = found.path?.at(-1)
+  return last !== undefined && last.type === 'object' && found.kind === 'schema' && !(String(last.key) in last.input)
+}
+
+function wordsOf(found: v.BaseIssue<unknown>): Issue {
+  const { requirement } = found
+  switch (found.type) {
+    case 'raw_transform':
+      return issue(isIssueType(found.expected) ? found.expected : 'value_error', [])
+    case 'string':
+      return issue('string_type', [])
+    case 'number':
+      return issue('float_type', [])
+    case 'boolean':
+      return issue('bool_type', [])
+    case 'array':
+    case 'tuple':
+      return issue('list_type', [])
+    case 'null':
+      return issue('none_required', [])
+    case 'object':
+    case 'loose_object':
+    case 'record':
+      return issue('dict_type', [])
+    case 'strict_object':
+      return issue(found.expected === 'never' ? 'extra_forbidden' : 'dict_type', [])
+    case 'picklist':
+    case 'literal':
+    case 'enum':
+      return issue('literal_error', [], { expected: orList(found.expected ?? '') })
+    case 'finite':
+      return issue('finite_number', [])
+    case 'integer':
+    case 'safe_integer':
+      return issue('int_from_float', [])
+    case 'min_value':
+      return issue('greater_than_equal', [], { ge: Number(requirement) })
+    case 'max_value':
+      return issue('less_than_equal', [], { le: Number(requirement) })
+    case 'gt_value':
+      return issue('greater_than', [], { gt: Number(requirement) })
+    case 'lt_value':
+      return issue('less_than', [], { lt: Number(requirement) })
+    case 'min_length':
+      return lengthIssue(isText(found) ? 'string_too_short' : 'too_short', 'min_length', Number(requirement))
+    case 'non_empty':
+      return lengthIssue(isText(found) ? 'string_too_short' : 'too_short', 'min_length', 1)
+    case 'max_length':
+      return lengthIssue(isText(found) ? 'string_too_long' : 'too_long', 'max_length', Number(requirement))
+    case 'regex':
+      return issue('string_pattern_mismatch', [], { pattern: requirement instanceof RegExp ? requirement.source : '' })
+    default:
+      // v.check(rule, message): the message is the rule's own public text.
+      return { type: 'value_error', loc: [], msg: found.message }
+  }
+}
+
+function isText(found: v.BaseIssue<unknown>): boolean {
+  return typeof found.input === 'string'
+}
+
+function lengthIssue(type: IssueType, name: 'min_length' | 'max_length', length: number): Issue {
+  const entry = issue(type, [], { [name]: length })
+  return length === 1 ? { ...entry, msg: entry.msg.replace(/s$/, '') } : entry
+}
+
+function isIssueType(text: string | null): text is IssueType {
+  return text !== null && Object.hasOwn(WORDS, text)
+}
+
+// valibot lists choices as `("a" | "b" | "c")`; clients know them as `'a', 'b' or 'c'`.
+function orList(expected: string): string {
+  const names = expected
+    .replace(/^\(|\)$/g, '')
+    .split(' | ')
+    .map((name) => name.replace(/^"(.*)"$/, "'$1'"))
+  const last = names.pop() ?? ''
+  return names.length === 0 ? last : `${names.join(', ')} or ${last}`
+}
+
+const SECRET_FIELDS: ReadonlySet<string | number> = new Set([
+  'password',
+  'current_password',
+  'new_password',
+  'api_key',
+  'token',
+  'client_secret',
+  'refresh_token',
+  'env',
+  'headers'
+])
+const INPUT_CHARS_MAX = 200
+
+// Objects and arrays are never shown: a secret may lie in them, and some are 100,000 levels deep.
+function shownInput(input: unknown, loc: readonly (string | number)[]): unknown {
+  if (loc.some((part) => SECRET_FIELDS.has(part))) return undefined
+  if (typeof input === 'string') return input.length > INPUT_CHARS_MAX ? `${input.slice(0, INPUT_CHARS_MAX)}…` : input
+  if (input === null || typeof input === 'number' || typeof input === 'boolean') return input
+  return undefined
+}

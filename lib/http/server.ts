@@ -1,0 +1,260 @@
+// The server: one request's life, from node:http's event to the last byte of its answer; starting and stopping.
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { Failure, fail } from '../errors.ts'
+import { asUser } from '../scope.ts'
+import type { User } from '../types.ts'
+import type { Proxies } from './address.ts'
+import { type Call, type Cookie, type Reply, TAKEN } from './call.ts'
+import {
+  type Authenticate,
+  checkCsrf,
+  checkIds,
+  checkOrigin,
+  checkOwner,
+  csrfCookie,
+  isChanging,
+  type Origins,
+  SESSION_COOKIE,
+  session,
+  type ThreadOwner
+} from './guards.ts'
+import { reset, sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
+import { cookieOf, fieldsOf, isSecure, parseBody, readBody, type Target, targetOf } from './request.ts'
+import type { Route } from './route.ts'
+import { type Match, Router } from './router.ts'
+import { check } from './schema.ts'
+
+/** Logs with their fields; pino's methods fit. */
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export interface HttpOptions {
+  readonly routes: readonly Route[]
+  readonly authenticate: Authenticate
+  readonly threadOwner: ThreadOwner
+  readonly origins: Origins
+  readonly proxies: Proxies
+  /** Under which browsers reach us, when it is known: its origin is our own. */
+  readonly publicUrl?: string | null
+  readonly limits?: {
+    /** Bytes of a body where the route does not say otherwise; 0 is no limit. */
+    readonly bodyBytes?: number
+  }
+  readonly log: Log
+  /** Takes over upgraded connections. Without it an Upgrade header is passed over, as HTTP allows, and the request answered. */
+  readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void
+}
+
+export interface HttpServer {
+  /** @param port 0 takes a free one */
+  listen(port: number, host: string): Promise<{ readonly url: string; readonly port: number }>
+  /**
+   * Takes no new connections, ends idle ones, waits for requests under way, and resets what is still open after `graceMs`.
+   * May be called again; all calls wait for the same end.
+   */
+  close(graceMs: number): Promise<void>
+}
+
+const BODY_BYTES = 16 * 1024 * 1024
+/** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
+const KEEP_ALIVE_MS = 75_000
+/** A head that has not arrived by then is an attack or a dead line. Above the keep-alive time, which it would cut short. */
+const HEADERS_MS = 80_000
+/** A whole request, its body included: 100 MB at 3 Mbit/s take 270 s. */
+const REQUEST_MS = 300_000
+/** How often idle connections are looked for while closing. */
+const CLOSING_TICK_MS = 50
+
+export function createHttpServer(options: HttpOptions): HttpServer {
+  return new NodeServer(options)
+}
+
+class NodeServer implements HttpServer {
+  readonly #options: HttpOptions
+  readonly #router: Router
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #closed: Promise<void> | null = null
+
+  constructor(options: HttpOptions) {
+    this.#options = options
+    this.#router = new Router(options.routes)
+    this.#server = createServer({
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      headersTimeout: HEADERS_MS,
+      requestTimeout: REQUEST_MS,
+      noDelay: true
+    })
+    this.#server.on('request', (req, res) => void this.#serve(req, res))
+    this.#server.on('clientError', onClientError)
+    this.#server.on('connection', (socket) => this.#keep(socket))
+    if (options.upgrade) this.#server.on('upgrade', options.upgrade)
+  }
+
+  listen(port: number, host: string): Promise<{ readonly url: string; readonly port: number }> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', reject)
+        const address = this.#server.address()
+        // A server on a port has an address object; texts are for pipes.
+        const bound = typeof address === 'object' && address !== null ? address.port : port
+        resolve({ url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`, port: bound })
+      })
+    })
+  }
+
+  close(graceMs: number): Promise<void> {
+    this.#closed ??= this.#end(graceMs)
+    return this.#closed
+  }
+
+  async #end(graceMs: number): Promise<void> {
+    const allGone = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    // Browsers open connections on suspicion; nothing was asked on them, so nothing is owed.
+    for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy()
+    // A connection becomes idle when its last answer is out, which node:http tells nobody.
+    const ticker = setInterval(() => this.#server.closeIdleConnections(), CLOSING_TICK_MS)
+    const grace = setTimeout(() => {
+      for (const socket of this.#sockets) socket.resetAndDestroy()
+    }, graceMs)
+    await allGone
+    clearInterval(ticker)
+    clearTimeout(grace)
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+  }
+
+  // ------------------------------------------------------------------------------------ one request's life
+
+  async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    // A write to a client that has gone is an error event on the response; without a listener it would end the process.
+    res.on('error', ignore)
+    if (this.#closed !== null) res.shouldKeepAlive = false
+    const cookies: Cookie[] = []
+    try {
+      const reply = await this.#answer(req, res, cookies)
+      if (reply !== TAKEN) sendReply(req, res, reply, cookies)
+    } catch (error) {
+      this.#refuse(req, res, error, cookies)
+    }
+  }
+
+  /** The guards in the spec's order, then the handler. `cookies` are set whatever the answer will be. */
+  async #answer(req: IncomingMessage, res: ServerResponse, cookies: Cookie[]): Promise<Reply | typeof TAKEN> {
+    const { origins, authenticate, publicUrl = null } = this.#options
+    const method = req.method ?? 'GET'
+    if (this.#answerCors(req, res)) return TAKEN
+    const target = targetOf(req)
+    const match = this.#router.match(method, target.path)
+    const secure = isSecure(req)
+    if (isChanging(method)) {
+      if (isExempt(match)) {
+        checkOrigin(req, origins, publicUrl)
+        cookies.push(csrfCookie(secure))
+      } else checkCsrf(req)
+    }
+    const user = needsSession(match) ? await session(req, authenticate) : null
+    if (match.kind !== 'found') throw missed(match)
+    const call = await this.#callOf(req, res, match, target, user, secure)
+    const { handler } = match.route
+    return user === null ? handler(call) : asUser(user.id, () => handler(call))
+  }
+
+  async #callOf(
+    req: IncomingMessage,
+    res: ServerResponse,
+    match: Extract<Match, { kind: 'found' }>,
+    target: Target,
+    user: User | null,
+    secure: boolean
+  ): Promise<Call> {
+    const { route, params, path } = match
+    checkIds(params)
+    if (user !== null) await checkOwner(route, params.thread_id ?? '', user.id, this.#options.threadOwner)
+    const fields = fieldsOf(target.search)
+    return {
+      method: req.method ?? 'GET',
+      path,
+      params,
+      query: route.query === null ? fields : check(route.query, fields, 'query'),
+      body: route.body === null ? undefined : await this.#bodyOf(req, route, route.body),
+      user,
+      address: this.#options.proxies.addressOf(req),
+      secure,
+      credential: cookieOf(req, SESSION_COOKIE) ?? null,
+      req,
+      res
+    }
+  }
+
+  async #bodyOf(req: IncomingMessage, route: Route, schema: NonNullable<Route['body']>): Promise<unknown> {
+    const bytes = await readBody(req, route.bodyLimit ?? this.#options.limits?.bodyBytes ?? BODY_BYTES)
+    return check(schema, parseBody(req, bytes, route.form, route.bodyOptional), 'body')
+  }
+
+  /** True when the request was a preflight and is answered. Else the headers wait on the response, for whoever writes its head. */
+  #answerCors(req: IncomingMessage, res: ServerResponse): boolean {
+    const headers = this.#options.origins.headersFor(req)
+    if (headers === null) return false
+    for (const name in headers) res.setHeader(name, headers[name] ?? '')
+    const preflight = this.#options.origins.preflight(req)
+    if (preflight === null) return false
+    sendEmpty(req, res, 204, preflight)
+    return true
+  }
+
+  #refuse(req: IncomingMessage, res: ServerResponse, error: unknown, cookies: readonly Cookie[]): void {
+    if (error instanceof Failure && !res.headersSent) return sendFailure(req, res, error, cookies)
+    const requestId = randomUUID()
+    const { path } = targetOf(req)
+    // Without the query: it may carry a credential.
+    this.#options.log.error({ err: error, request_id: requestId, method: req.method, path }, 'a request failed')
+    if (res.headersSent) reset(res)
+    else sendBroken(req, res, requestId)
+  }
+}
+
+function ignore(): void {}
+
+function isExempt(match: Match): boolean {
+  return match.kind === 'found' && match.route.csrf === 'exempt'
+}
+
+/** Before routing, so to say: who is not signed in learns nothing about which paths below /api exist [Auth 3]. */
+function needsSession(match: Match): boolean {
+  if (match.kind === 'found') return match.route.access === 'user'
+  if (match.kind === 'method') return !match.isPublic
+  return match.path === '/api' || match.path.startsWith('/api/')
+}
+
+function missed(match: Exclude<Match, { kind: 'found' }>): never {
+  if (match.kind === 'malformed') throw fail('bad_path')
+  if (match.kind === 'missing') throw fail('not_found')
+  throw fail('method_not_allowed', null, { Allow: match.allow })
+}
+
+const BAD_HEADS: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout'
+}
+
+/** What node:http could not read. Answered only where no other answer can have begun on the connection, and closed always. */
+function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  // node:http hands over the connection itself.
+  const { bytesWritten } = socket as Socket
+  if (!socket.writable || error.code === 'ECONNRESET' || bytesWritten > 0) return void socket.destroy(error)
+  const status = BAD_HEADS[error.code ?? ''] ?? '400 Bad Request'
+  const text = JSON.stringify({ detail: status.slice(4) })
+  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n`
+  socket.end(head + text, () => socket.destroy())
+}

@@ -1,0 +1,92 @@
+// Feedback of users on runs.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { fail } from '../errors.ts'
+import type { Call } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, objectOf } from '../http/schema.ts'
+import type { FeedbackReads } from '../store/store.ts'
+import { type Run, timestamp } from '../types.ts'
+import type { Services } from './services.ts'
+
+const feedbackBody = objectOf({
+  rating: integer(),
+  comment: v.nullish(v.string()),
+  message_id: v.nullish(v.pipe(v.string(), v.maxLength(64)))
+})
+type FeedbackBody = v.InferOutput<typeof feedbackBody>
+
+export function feedbackRoutes({ store, writer }: Services): Route[] {
+  /** There is feedback only beside a SQL database [Errors]. */
+  const feedback = (): FeedbackReads => {
+    if (!store.feedback) throw fail('feedback_unavailable')
+    return store.feedback
+  }
+
+  const runOf = async ({ params }: Call): Promise<Run> => {
+    const { thread_id, run_id: id } = { thread_id: params.thread_id!, run_id: params.run_id! }
+    const run = await store.runs.get(id)
+    if (!run) throw fail('run_not_found', { id })
+    if (run.thread_id !== thread_id) throw fail('run_not_in_thread', { id, thread_id })
+    return run
+  }
+
+  const put = async (call: Call<FeedbackBody>) => {
+    feedback()
+    const { rating, comment, message_id } = call.body
+    if (rating !== 1 && rating !== -1) throw fail('rating_invalid')
+    const { run_id, thread_id } = await runOf(call)
+    const record = {
+      feedback_id: randomUUID(),
+      run_id,
+      thread_id,
+      user_id: call.user!.id,
+      message_id: message_id ?? null,
+      rating,
+      comment: comment ?? null,
+      created_at: timestamp()
+    } as const
+    return { json: await writer.write({ name: 'feedback.upsert', feedback: record }) }
+  }
+
+  const list = async ({ params }: Call) => ({ json: await feedback().list(params.thread_id!, params.run_id!) })
+
+  const listOfRun = async ({ params }: Call) => {
+    const reads = feedback()
+    const id = params.run_id!
+    const run = await store.runs.get(id)
+    if (!run) throw fail('run_not_found', { id })
+    return { json: await reads.list(run.thread_id, id) }
+  }
+
+  const stats = async ({ params }: Call) => {
+    const run_id = params.run_id!
+    return { json: { run_id, ...(await feedback().stats(params.thread_id!, run_id)) } }
+  }
+
+  const removeOwn = async ({ params, user }: Call) => {
+    feedback()
+    const { thread_id, run_id } = { thread_id: params.thread_id!, run_id: params.run_id! }
+    if (!(await writer.write({ name: 'feedback.remove', thread_id, run_id, user: user!.id }))) throw fail('feedback_missing')
+    return { json: { success: true } }
+  }
+
+  const removeById = async ({ params, user }: Call) => {
+    feedback()
+    const { thread_id, run_id, feedback_id } = { thread_id: params.thread_id!, run_id: params.run_id!, feedback_id: params.feedback_id! }
+    const isRemoved = await writer.write({ name: 'feedback.removeById', feedback_id, thread_id, run_id, user: user!.id })
+    if (!isRemoved) throw fail('feedback_not_found', { id: feedback_id })
+    return { json: { success: true } }
+  }
+
+  const path = '/api/threads/{thread_id}/runs/{run_id}/feedback'
+  return [
+    route({ method: 'PUT', path, access: 'user', thread: 'write', body: feedbackBody, handler: put }),
+    route({ method: 'POST', path, access: 'user', thread: 'write', body: feedbackBody, handler: put }),
+    route({ method: 'DELETE', path, access: 'user', thread: 'write', handler: removeOwn }),
+    route({ method: 'GET', path, access: 'user', thread: 'read', handler: list }),
+    route({ method: 'GET', path: `${path}/stats`, access: 'user', thread: 'read', handler: stats }),
+    route({ method: 'DELETE', path: `${path}/{feedback_id}`, access: 'user', thread: 'write', handler: removeById }),
+    route({ method: 'GET', path: '/api/runs/{run_id}/feedback', access: 'user', handler: listOfRun })
+  ]
+}

@@ -1,0 +1,144 @@
+// What a client asks for when it creates a run, and how that becomes a run record.
+import { createHash, randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { fail } from '../errors.ts'
+import { integer, jsonObject, objectOf } from '../http/schema.ts'
+import type { NewRun } from '../store/store.ts'
+import { type Json, type JsonObject, type Run, timestamp } from '../types.ts'
+import { readInput } from './input.ts'
+
+const assistantName = v.pipe(
+  v.string(),
+  v.maxLength(128),
+  v.transform((name) => ({ name, plain: name.trim().toLowerCase().replaceAll('_', '-') })),
+  v.check(({ plain }) => plain === '' || /^[a-z0-9-]+$/.test(plain), 'Value error, an assistant is named by letters, digits, - and _'),
+  v.transform(({ name }) => (name.trim() === '' ? null : name))
+)
+
+const modes = v.union([v.pipe(v.string(), v.transform((mode) => [mode])), v.array(v.string())])
+
+/** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
+export const runBody = objectOf({
+  assistant_id: v.nullish(assistantName),
+  input: v.nullish(jsonObject),
+  command: v.nullish(jsonObject),
+  metadata: v.nullish(jsonObject),
+  config: v.nullish(jsonObject),
+  context: v.nullish(jsonObject),
+  checkpoint_id: v.nullish(v.string()),
+  checkpoint: v.nullish(jsonObject),
+  stream_mode: v.nullish(modes),
+  on_disconnect: v.nullish(v.picklist(['cancel', 'continue'])),
+  multitask_strategy: v.nullish(v.picklist(['reject', 'interrupt', 'rollback', 'enqueue'])),
+  follow_up_to_run_id: v.nullish(v.pipe(v.string(), v.maxLength(64))),
+  durability: v.nullish(v.picklist(['sync', 'async', 'exit'])),
+  recursion_limit: v.nullish(integer({ min: 1 }))
+})
+export type RunBody = v.InferOutput<typeof runBody>
+
+const isObject = (value: Json | undefined): value is JsonObject => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The model that the caller names, in context or configuration. */
+function modelNameIn({ context, config }: RunBody): string | null {
+  const configured = isObject(config?.configurable) ? config.configurable.model_name : undefined
+  const name = context?.model_name ?? (isObject(config?.context) ? config.context.model_name : undefined) ?? configured
+  return typeof name === 'string' && name !== '' ? name : null
+}
+
+function checkpointIn(body: RunBody): string | null {
+  const named = body.checkpoint?.checkpoint_id
+  return body.checkpoint_id || (typeof named === 'string' && named !== '' ? named : null)
+}
+
+/** The thread a stateless run goes on in, if the caller names one. */
+export function threadIdIn({ config }: RunBody): string | null {
+  const configurable = isObject(config?.configurable) ? config.configurable : {}
+  const id = configurable.thread_id
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : null
+}
+
+export interface RunRequest {
+  readonly threadId: string
+  readonly userId: string | null
+  readonly body: RunBody
+  /** Value of the Idempotency-Key header. */
+  readonly key: string | null
+  /** What the key stands for: the path, so that a key reused on another thread is another request. */
+  readonly path: string
+}
+
+export interface RunRequestDefaults {
+  readonly onDisconnect: 'cancel' | 'continue'
+  /** Names of the configured models; empty: any name goes (the demo model). */
+  readonly models: readonly string[]
+}
+
+/**
+ * The run that is asked for.
+ * @throws Failure for messages that are none and for a model that is not configured: before anything is stored.
+ */
+export function newRun(request: RunRequest, defaults: RunRequestDefaults): { run: NewRun; autoFollowUp: boolean } {
+  const { body, threadId, userId } = request
+  const modelName = modelNameIn(body)
+  if (modelName !== null && defaults.models.length && !defaults.models.includes(modelName)) throw fail('model_unknown', { name: modelName })
+  const now = timestamp()
+  const run: NewRun = {
+    run_id: randomUUID(),
+    thread_id: threadId,
+    user_id: userId,
+    assistant_id: body.assistant_id ?? null,
+    status: 'pending',
+    model_name: modelName,
+    multitask_strategy: body.multitask_strategy ?? 'reject',
+    metadata: body.metadata ?? {},
+    kwargs: kwargsOf(body, defaults),
+    error: null,
+    stop_reason: null,
+    follow_up_to_run_id: body.follow_up_to_run_id ?? null,
+    first_human_message: null,
+    last_ai_message: null,
+    last_cursor: null,
+    final_checkpoint_id: null,
+    idempotency_key: request.key,
+    idempotency_hash: request.key === null ? null : hashOf(request),
+    total_input_tokens: 0,
+    total_output_tokens: 0,
+    total_tokens: 0,
+    llm_call_count: 0,
+    lead_agent_tokens: 0,
+    subagent_tokens: 0,
+    middleware_tokens: 0,
+    message_count: 0,
+    created_at: now,
+    updated_at: now
+  }
+  return { run, autoFollowUp: run.follow_up_to_run_id === null }
+}
+
+/** All that a run needs when it starts, which may be after a restart. */
+function kwargsOf(body: RunBody, { onDisconnect }: RunRequestDefaults): JsonObject {
+  const messages = readInput(body.input?.messages, 'input.messages')
+  // Messages are JSON by construction.
+  const input = body.input ? { ...body.input, ...(body.input.messages !== undefined && { messages: messages as unknown as Json }) } : null
+  return {
+    input,
+    config: body.config ?? null,
+    context: body.context ?? null,
+    command: body.command ?? null,
+    checkpoint_id: checkpointIn(body),
+    stream_mode: body.stream_mode ?? ['values'],
+    on_disconnect: body.on_disconnect ?? onDisconnect,
+    durability: body.durability ?? 'async'
+  }
+}
+
+function hashOf({ path, body }: RunRequest): string {
+  return createHash('sha256').update(path).update('\n').update(JSON.stringify(body)).digest('hex')
+}
+
+/** A run on the wire. */
+export function runView(run: Run): JsonObject {
+  const { key: _, user_id, idempotency_key, idempotency_hash, last_cursor, final_checkpoint_id, first_human_message, last_ai_message, ordinal, model_name, ...shown } = run
+  return { ...shown, kwargs: { input: run.kwargs.input ?? null, config: run.kwargs.config ?? null } }
+}
+

@@ -1,0 +1,237 @@
+// Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { fail } from '../errors.ts'
+import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { longReply, openStream } from '../http/reply.ts'
+import { type Route, route } from '../http/route.ts'
+import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { Invalid } from '../errors.ts'
+import type { Reader } from '../run/joiner.ts'
+import { readPosition } from '../run/sse.ts'
+import { newThread } from '../thread/thread.ts'
+import { storedJson } from '../thread/state.ts'
+import { type Run, timestamp } from '../types.ts'
+import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
+import type { Services } from './services.ts'
+
+const KEY_MAX = 255
+
+const action = v.optional(v.picklist(['interrupt', 'rollback']))
+const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
+const listQuery = objectOf({
+  limit: v.optional(queryInteger({ min: 1, max: 100 }), '100'),
+  offset: v.optional(queryInteger({ min: 0 }), '0'),
+  status: v.optional(v.picklist(['pending', 'running', 'success', 'error', 'timeout', 'interrupted']))
+})
+const streamQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
+
+export function runRoutes(services: Services): Route[] {
+  const { config, store, writer, registry, agent, notReady } = services
+
+  // ------------------------------------------------------------------------------------------------ create
+
+  const create = async (call: Call<RunBody>, threadId: string): Promise<Run> => {
+    const reason = notReady()
+    if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '5' })
+    const models = agent.models().map((model) => model.name)
+    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
+    const { run, autoFollowUp } = newRun(request, { onDisconnect: config.runs.on_disconnect, models })
+    const base = run.kwargs.checkpoint_id
+    if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, []))) throw fail('checkpoint_not_found', { id: base })
+    const admission = await registry.create(run, autoFollowUp)
+    switch (admission.outcome) {
+      case 'created':
+      case 'repeated':
+        return admission.run
+      case 'busy':
+        throw fail('thread_busy', { id: threadId })
+      case 'key_reused':
+        throw fail('idempotency_conflict')
+      case 'thread_missing':
+        throw fail('thread_not_found', { id: threadId })
+    }
+  }
+
+  /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
+  const createStateless = async (call: Call<RunBody>): Promise<Run> => {
+    const named = threadIdIn(call.body)
+    if (named !== null && !isId(named)) throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
+    const threadId = named ?? randomUUID()
+    const { assistant_id, metadata } = call.body
+    const given = { thread_id: threadId, user_id: call.user!.id, assistant_id: assistant_id ?? null, metadata: metadata ?? {} }
+    // Read before the thread is made: a request that is refused leaves nothing behind.
+    newRun({ threadId, userId: null, body: call.body, key: null, path: '' }, { onDisconnect: 'continue', models: agent.models().map((model) => model.name) })
+    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    if (!made) throw fail('thread_not_found', { id: threadId })
+    return create(call, threadId)
+  }
+
+  const background = (run: Run): Reply => ({ json: runView(run), headers: locationOf(run) })
+
+  const stream = async (call: Call<RunBody>, run: Run): Promise<typeof TAKEN> => {
+    const wire = openStream(call, { headers: locationOf(run) })
+    const position = readPosition(positionText(call))
+    await registry.join(run, wire, call.body.stream_mode ?? null, position, readerOf(call), true)
+    return TAKEN
+  }
+
+  const wait = async (call: Call, run: Run, headers: Record<string, string>, isCreator: boolean): Promise<typeof TAKEN> => {
+    const reply = longReply(call, { headers })
+    if (isCreator) reply.onClose(() => registry.find(run.run_id)?.creatorLeft())
+    await registry.ended(run.run_id)
+    const ended = await store.runs.get(run.run_id, null)
+    reply.finish(await finalJson(ended ?? run))
+    return TAKEN
+  }
+
+  /** What a run has led to: its final values, or what went wrong; never null, which some clients cannot read. */
+  const finalJson = async (run: Run): Promise<string> => {
+    if (run.status === 'error' || run.status === 'timeout') {
+      const message = run.error ?? 'The run failed'
+      return JSON.stringify({ __error__: { error: 'RunFailed', message }, status: run.status, error: message })
+    }
+    const stored = await store.checkpoints.load(run.thread_id, run.final_checkpoint_id)
+    return stored ? storedJson(stored) : JSON.stringify({ status: run.status, error: run.error })
+  }
+
+  // --------------------------------------------------------------------------------------- look at, cancel
+
+  /** The run of a path, if it is one of that thread and visible to the caller. */
+  const runOf = async (call: Call): Promise<Run> => {
+    const { thread_id: threadId, run_id: id } = { thread_id: call.params.thread_id!, run_id: call.params.run_id! }
+    const run = await store.runs.get(id)
+    if (!run || run.thread_id !== threadId) throw fail('run_not_found', { id })
+    return run
+  }
+
+  const list = async ({ params, query }: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
+    const { limit, offset, status } = query
+    const runs = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
+    return { json: runs.map(runView) }
+  }
+
+  /** Cancels a run and answers it as it stands then; refused when it has ended, unless a cancel has ended it. */
+  const cancelled = async (run: Run, how: 'interrupt' | 'rollback', untilEnded: boolean): Promise<void> => {
+    const isDone = registry.cancel(run.run_id, how)
+    if (!isDone || untilEnded) await registry.ended(run.run_id)
+    if (isDone) return
+    const { status } = (await store.runs.get(run.run_id, null)) ?? run
+    if (status !== 'interrupted') throw fail('run_not_cancellable', { id: run.run_id, status })
+  }
+
+  const cancel = async (call: Call<unknown, v.InferOutput<typeof cancelQuery>>): Promise<Reply> => {
+    const run = await runOf(call)
+    await cancelled(run, call.query.action ?? 'interrupt', call.query.wait)
+    return { status: call.query.wait ? 204 : 202 }
+  }
+
+  const join = async (call: Call): Promise<typeof TAKEN> => {
+    const run = await runOf(call)
+    return wantsStream(call) ? joined(call, run) : wait(call, run, {}, false)
+  }
+
+  const joined = async (call: Call, run: Run): Promise<typeof TAKEN> => {
+    const wire = openStream(call)
+    await registry.join(run, wire, modesIn(call), readPosition(positionText(call)), readerOf(call))
+    return TAKEN
+  }
+
+  /** POST with an action cancels first. A GET never changes anything, whatever it says. */
+  const cancelThenStream = async (call: Call<unknown, v.InferOutput<typeof streamQuery>>): Promise<Reply | typeof TAKEN> => {
+    const run = await runOf(call)
+    const { action: how, wait: untilEnded } = call.query
+    if (how) await cancelled(run, how, untilEnded)
+    if (how && untilEnded) return { status: 204 }
+    return joined(call, run)
+  }
+
+  const readerOf = (call: Call): Reader => ({
+    userId: call.user?.id ?? null,
+    credential: call.credential === null ? null : services.digest(call.credential)
+  })
+
+  const thread = '/api/threads/{thread_id}/runs'
+  const run = `${thread}/{run_id}`
+  const threadOf = (call: Call): string => call.params.thread_id!
+  const creating = { method: 'POST', access: 'user', body: runBody, bodyOptional: true } as const
+  return [
+    route({ ...creating, path: thread, thread: 'write', handler: async (call) => background(await create(call, threadOf(call))) }),
+    route({ ...creating, path: `${thread}/stream`, thread: 'write', handler: async (call) => stream(call, await create(call, threadOf(call))) }),
+    route({
+      ...creating,
+      path: `${thread}/wait`,
+      thread: 'write',
+      handler: async (call) => {
+        const made = await create(call, threadOf(call))
+        return wait(call, made, locationOf(made), true)
+      }
+    }),
+    route({ ...creating, path: '/api/runs', handler: async (call) => background(await createStateless(call)) }),
+    route({ ...creating, path: '/api/runs/stream', handler: async (call) => stream(call, await createStateless(call)) }),
+    route({
+      ...creating,
+      path: '/api/runs/wait',
+      handler: async (call) => {
+        const made = await createStateless(call)
+        return wait(call, made, locationOf(made), true)
+      }
+    }),
+    route({ method: 'GET', path: thread, access: 'user', thread: 'read', query: listQuery, handler: list }),
+    route({ method: 'GET', path: run, access: 'user', thread: 'read', handler: async (call) => ({ json: runView(await runOf(call)) }) }),
+    route({ method: 'POST', path: `${run}/cancel`, access: 'user', thread: 'write', query: cancelQuery, handler: cancel }),
+    route({ method: 'GET', path: `${run}/join`, access: 'user', thread: 'read', handler: join }),
+    route({ method: 'GET', path: `${run}/stream`, access: 'user', thread: 'read', handler: async (call) => joined(call, await runOf(call)) }),
+    route({ method: 'POST', path: `${run}/stream`, access: 'user', thread: 'write', query: streamQuery, handler: cancelThenStream })
+  ]
+}
+
+/** Where a run is found: for clients that read its id from there, and for those that reconnect by it [langgraph 1.1]. */
+function locationOf({ thread_id, run_id }: Run): Record<string, string> {
+  return { 'Content-Location': `/api/threads/${thread_id}/runs/${run_id}`, Location: `/threads/${thread_id}/runs/${run_id}/stream` }
+}
+
+function keyOf({ req }: Call): string | null {
+  const key = req.headers['idempotency-key']
+  if (typeof key !== 'string' || key === '') return null
+  if (key.length > KEY_MAX) throw new Invalid([issue('string_too_long', ['header', 'Idempotency-Key'], { max_length: KEY_MAX })])
+  return key
+}
+
+function searchParams({ req }: Call): URLSearchParams {
+  const url = req.url ?? ''
+  const at = url.indexOf('?')
+  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
+}
+
+/** The position a reader comes with: a header, or a query member for clients that cannot set one. */
+function positionText(call: Call): string | undefined {
+  const header = call.req.headers['last-event-id']
+  if (typeof header === 'string') return header
+  return searchParams(call).get('last_event_id') ?? undefined
+}
+
+/** Modes in a query: repeated, or one JSON list, as clients of different ages write them. */
+function modesIn(call: Call): string[] | null {
+  const given = searchParams(call).getAll('stream_mode').flatMap(readMode)
+  return given.length ? given : null
+}
+
+function readMode(text: string): string[] {
+  if (!text.startsWith('[')) return text.split(',').filter(Boolean)
+  try {
+    const list: unknown = JSON.parse(text)
+    return Array.isArray(list) ? list.filter((mode) => typeof mode === 'string') : []
+  } catch {
+    return []
+  }
+}
+
+/**
+ * Whether a join is answered as a stream: when the caller says so or comes with a position. A caller that names what it
+ * accepts, as LangGraph's `runs.join` does, gets the final values as JSON; one that names nothing gets the stream.
+ */
+function wantsStream(call: Call): boolean {
+  const { accept } = call.req.headers
+  return accept === undefined || accept.includes('text/event-stream') || positionText(call) !== undefined
+}

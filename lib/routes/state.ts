@@ -1,0 +1,128 @@
+// The state of a thread and its history.
+import * as v from 'valibot'
+import { fail } from '../errors.ts'
+import type { Call } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, jsonObject, objectOf } from '../http/schema.ts'
+import type { StoredCheckpoint } from '../store/store.ts'
+import { type Decoration, decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
+import { checkpointId } from '../thread/ids.ts'
+import { storedJson } from '../thread/state.ts'
+import { displayName } from '../thread/title.ts'
+import { type Json, type JsonObject, timestamp } from '../types.ts'
+import { readInput } from './input.ts'
+import type { Services } from './services.ts'
+
+const updateBody = objectOf({
+  values: v.nullish(jsonObject),
+  checkpoint_id: v.nullish(v.string()),
+  checkpoint: v.nullish(jsonObject),
+  as_node: v.nullish(v.string())
+})
+
+const checkpointBody = objectOf({ checkpoint: v.nullish(jsonObject) })
+
+const historyBody = objectOf({
+  limit: v.nullish(integer({ min: 1, max: 100 }), 10),
+  // A text, or LangGraph's config of a checkpoint.
+  before: v.nullish(v.union([v.string(), jsonObject]))
+})
+
+/** Channels that a history shows of every entry but its first. */
+const HISTORY_CHANNELS = ['title', 'thread_data']
+
+function checkpointIdIn(config: JsonObject | null | undefined): string | null {
+  const configurable = config?.configurable
+  const holder = typeof configurable === 'object' && configurable !== null && !Array.isArray(configurable) ? configurable : config
+  return typeof holder?.checkpoint_id === 'string' ? holder.checkpoint_id : null
+}
+
+/** An update as texts by channel. An empty title is no title: it neither renames nor takes the name away. */
+function changesOf(values: JsonObject): { messages: string[] | null; channels: Record<string, string>; title: string | null } {
+  const { messages, ...rest } = values
+  const title = displayName(rest.title)
+  const kept = Object.entries(rest).filter(([channel]) => channel !== 'title' || title !== null)
+  const given: Json | undefined = messages
+  const replaced = given === undefined || given === null ? null : readInput(given, 'values.messages').filter((one) => one.type !== 'remove')
+  return {
+    messages: replaced && replaced.map((message) => JSON.stringify(message)),
+    channels: Object.fromEntries(kept.map(([channel, value]) => [channel, JSON.stringify(value)])),
+    title
+  }
+}
+
+export function stateRoutes({ store, writer }: Services): Route[] {
+  const load = async (threadId: string, id: string | null): Promise<StoredCheckpoint> => {
+    const stored = await store.checkpoints.load(threadId, id)
+    if (stored) return stored
+    throw id === null ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
+  }
+
+  const get = async ({ params }: Call) => ({ jsonText: stateView(await load(params.thread_id!, params.checkpoint_id ?? null)) })
+
+  const getAt = async ({ params, body }: Call<v.InferOutput<typeof checkpointBody>>) => ({
+    jsonText: stateView(await load(params.thread_id!, checkpointIdIn(body.checkpoint)))
+  })
+
+  const update = async ({ params, body }: Call<v.InferOutput<typeof updateBody>>) => {
+    const threadId = params.thread_id!
+    const base = body.checkpoint_id ?? checkpointIdIn(body.checkpoint)
+    const written = await writer.write({
+      name: 'state.update',
+      thread_id: threadId,
+      base,
+      checkpoint_id: checkpointId(),
+      now: timestamp(),
+      as_node: body.as_node ?? null,
+      ...changesOf(body.values ?? {})
+    })
+    if (written.outcome === 'busy') throw fail('thread_in_flight', { id: threadId })
+    if (written.outcome === 'checkpoint_missing') throw fail('checkpoint_not_found', { id: base ?? threadId })
+    const stored = await store.checkpoints.load(threadId, written.checkpoint.checkpoint_id)
+    return stored ? { jsonText: stateView(stored) } : { json: headView(written.checkpoint) }
+  }
+
+  /** run_id on every message whose event is known, feedback on the last answer of each run [contract 2.2]. */
+  const decorations = async (threadId: string, ids: readonly string[]): Promise<Map<string, Decoration>> => {
+    const runs = await store.events.runsOfMessages(threadId, ids)
+    const known = new Map<string, Decoration>([...runs].map(([messageId, { run_id }]) => [messageId, { runId: run_id }]))
+    const lastAnswers = new Map<string, string>()
+    for (const messageId of ids) {
+      const from = runs.get(messageId)
+      if (from?.event_type === 'ai_message') lastAnswers.set(from.run_id, messageId)
+    }
+    const feedback = lastAnswers.size && store.feedback ? await store.feedback.byRuns(threadId, [...lastAnswers.keys()]) : null
+    if (!feedback) return known
+    for (const [runId, messageId] of lastAnswers) known.set(messageId, { runId, feedback: feedback.get(runId) ?? null })
+    return known
+  }
+
+  const newest = async (threadId: string, id: string): Promise<string> => {
+    const stored = await store.checkpoints.load(threadId, id, [...HISTORY_CHANNELS, 'messages'])
+    if (!stored) return '{}'
+    const ids = messageIds(stored)
+    return storedJson(decorated(stored, ids, await decorations(threadId, ids)))
+  }
+
+  const history = async ({ params, body }: Call<v.InferOutput<typeof historyBody>>) => {
+    const threadId = params.thread_id!
+    const before = typeof body.before === 'string' ? body.before : checkpointIdIn(body.before)
+    const heads = await store.checkpoints.list(threadId, { limit: body.limit ?? 10, ...(before !== null && { before }) })
+    const entries: string[] = []
+    for (const [index, head] of heads.entries()) {
+      const older = index === 0 ? null : await store.checkpoints.load(threadId, head.checkpoint_id, HISTORY_CHANNELS)
+      const values = index === 0 ? await newest(threadId, head.checkpoint_id) : older ? storedJson(older) : '{}'
+      entries.push(historyView(head, values))
+    }
+    return { jsonText: `[${entries.join(',')}]` }
+  }
+
+  const path = '/api/threads/{thread_id}'
+  return [
+    route({ method: 'GET', path: `${path}/state`, access: 'user', thread: 'read', handler: get }),
+    route({ method: 'POST', path: `${path}/state`, access: 'user', thread: 'write', body: updateBody, handler: update }),
+    route({ method: 'POST', path: `${path}/state/checkpoint`, access: 'user', thread: 'read', body: checkpointBody, handler: getAt }),
+    route({ method: 'GET', path: `${path}/state/{checkpoint_id}`, access: 'user', thread: 'read', handler: get }),
+    route({ method: 'POST', path: `${path}/history`, access: 'user', thread: 'read', body: historyBody, bodyOptional: true, handler: history })
+  ]
+}

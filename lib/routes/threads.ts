@@ -1,0 +1,115 @@
+// Threads: create, search, get, patch, delete.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { fail } from '../errors.ts'
+import type { Call } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { id, integer, jsonObject, objectOf } from '../http/schema.ts'
+import type { ThreadQuery } from '../store/store.ts'
+import { legacyThread, threadView } from '../thread/checkpoint.ts'
+import { storedJson } from '../thread/state.ts'
+import { newThread, withoutReserved } from '../thread/thread.ts'
+import { type Thread, timestamp } from '../types.ts'
+import type { Services } from './services.ts'
+
+/** How long a deletion waits for the last records of a run it has cancelled, in ms [design 5]. */
+const DELETE_WAIT_MS = 5000
+
+const createBody = objectOf({
+  thread_id: v.nullish(id),
+  assistant_id: v.nullish(v.pipe(v.string(), v.maxLength(128))),
+  metadata: v.nullish(jsonObject, {}),
+  if_exists: v.nullish(v.picklist(['raise', 'do_nothing']))
+})
+
+const searchBody = objectOf({
+  metadata: v.nullish(jsonObject, {}),
+  // busy is LangGraph's word for a thread with a run in flight.
+  status: v.nullish(v.picklist(['idle', 'running', 'busy', 'interrupted', 'error'])),
+  ids: v.nullish(v.array(v.string())),
+  sort_by: v.nullish(v.picklist(['thread_id', 'created_at', 'updated_at', 'status'])),
+  sort_order: v.nullish(v.picklist(['asc', 'desc'])),
+  select: v.nullish(v.array(v.string())),
+  limit: v.nullish(integer({ min: 1, max: 1000 }), 100),
+  offset: v.nullish(integer({ min: 0 }), 0)
+})
+
+const patchBody = objectOf({ metadata: v.nullish(jsonObject, {}) })
+
+/** A list shows the title and nothing else of the state. */
+function titleValues(thread: Thread): string {
+  return thread.display_name === null ? '{}' : JSON.stringify({ title: thread.display_name })
+}
+
+function selected(text: string, fields: readonly string[]): string {
+  // The text was made by threadView, from an object.
+  const record = JSON.parse(text) as Record<string, unknown>
+  return JSON.stringify(Object.fromEntries(Object.entries(record).filter(([key]) => fields.includes(key))))
+}
+
+export function threadRoutes({ store, writer, registry, removeFiles }: Services): Route[] {
+  const create = async ({ body, user }: Call<v.InferOutput<typeof createBody>>) => {
+    const threadId = body.thread_id ?? randomUUID()
+    const given = { thread_id: threadId, user_id: user!.id, assistant_id: body.assistant_id ?? null, metadata: body.metadata ?? {} }
+    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    // Somebody else's: the same answer as for one that does not exist.
+    if (!made) throw fail('thread_not_found', { id: threadId })
+    return { jsonText: threadView(made.thread, '{}') }
+  }
+
+  const search = async ({ body }: Call<v.InferOutput<typeof searchBody>>) => {
+    const { limit, offset } = { limit: body.limit ?? 100, offset: body.offset ?? 0 }
+    const query: ThreadQuery = {
+      metadata: body.metadata ?? {},
+      limit,
+      offset,
+      ...(body.status && { status: body.status === 'busy' ? 'running' : body.status }),
+      ...(body.ids && { ids: body.ids }),
+      ...(body.sort_by && { sortBy: body.sort_by }),
+      ...(body.sort_order && { sortOrder: body.sort_order })
+    }
+    const { threads, total } = await store.threads.search(query)
+    const views = threads.map((thread) => threadView(thread, titleValues(thread)))
+    const { select } = body
+    const shown = select ? views.map((view) => selected(view, select)) : views
+    const next = offset + threads.length
+    return {
+      jsonText: `[${shown.join(',')}]`,
+      headers: { 'X-Pagination-Total': String(total), ...(next < total && threads.length > 0 && { 'X-Pagination-Next': String(next) }) }
+    }
+  }
+
+  const get = async ({ params }: Call) => {
+    const threadId = params.thread_id!
+    const thread = await store.threads.get(threadId)
+    const stored = await store.checkpoints.load(threadId, null)
+    if (!thread && !stored) throw fail('thread_not_found', { id: threadId })
+    return { jsonText: threadView(thread ?? legacyThread(stored!), stored ? storedJson(stored) : '{}') }
+  }
+
+  const patch = async ({ params, body }: Call<v.InferOutput<typeof patchBody>>) => {
+    const threadId = params.thread_id!
+    const metadata = withoutReserved(body.metadata ?? {})
+    const thread = await writer.write({ name: 'thread.patch', thread_id: threadId, metadata, now: timestamp() })
+    if (!thread) throw fail('thread_not_found', { id: threadId })
+    return { jsonText: threadView(thread, '{}') }
+  }
+
+  const remove = async ({ params, user }: Call) => {
+    const threadId = params.thread_id!
+    await registry.cancelThread(threadId, DELETE_WAIT_MS)
+    const owner = await store.threads.ownerOf(threadId)
+    if (!(await writer.write({ name: 'thread.remove', thread_id: threadId }))) throw fail('thread_not_found', { id: threadId })
+    const hadFiles = await removeFiles(threadId, owner ?? user!.id)
+    return { json: { success: true, message: hadFiles ? `Deleted local thread data for ${threadId}` : `No local data for ${threadId}` } }
+  }
+
+  const path = '/api/threads/{thread_id}'
+  return [
+    route({ method: 'POST', path: '/api/threads', access: 'user', body: createBody, handler: create }),
+    route({ method: 'POST', path: '/api/threads/search', access: 'user', body: searchBody, bodyOptional: true, handler: search }),
+    route({ method: 'GET', path, access: 'user', thread: 'read', handler: get }),
+    route({ method: 'PATCH', path, access: 'user', thread: 'write', body: patchBody, handler: patch }),
+    route({ method: 'DELETE', path, access: 'user', thread: 'write', handler: remove })
+  ]
+}

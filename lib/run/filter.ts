@@ -1,0 +1,64 @@
+// What a joiner wants to see of a run. The log always holds the same frames; a filter only picks, and is shared by all joiners
+// that asked for the same, so that they can share bytes as well.
+
+/** Kinds of frames in a log. The numbers are stored: never change one. */
+export const Kind = {
+  metadata: 0,
+  /** A reference to a checkpoint, rendered when somebody reads it. */
+  values: 1,
+  messages: 2,
+  updates: 3,
+  custom: 4,
+  tasks: 5,
+  checkpoints: 6,
+  debug: 7,
+  error: 8
+} as const
+export type Kind = (typeof Kind)[keyof typeof Kind]
+
+/** Modes a client may name, and the kinds each one shows. `messages` shows accumulated messages, `messages-tuple` deltas. */
+const KINDS_OF_MODE: Readonly<Record<string, Kind>> = {
+  values: Kind.values,
+  'messages-tuple': Kind.messages,
+  messages: Kind.messages,
+  updates: Kind.updates,
+  custom: Kind.custom,
+  tasks: Kind.tasks,
+  checkpoints: Kind.checkpoints,
+  debug: Kind.debug
+}
+
+/** Every joiner sees these. */
+const ALWAYS = bit(Kind.metadata) | bit(Kind.error)
+
+export interface Filter {
+  /** One bit a kind: what is passed on as it stands in the log. */
+  readonly mask: number
+  /** Deltas are accumulated into whole messages for this joiner (mode `messages`). */
+  readonly accumulate: boolean
+}
+
+export function bit(kind: Kind): number {
+  return 1 << kind
+}
+
+const shared = new Map<string, Filter>()
+
+/** The filter of a list of modes; unknown ones are skipped, nothing left means values. The same modes give the same object. */
+export function filterOf(modes: readonly string[]): Filter {
+  const known = modes.filter((mode) => Object.hasOwn(KINDS_OF_MODE, mode))
+  const wanted = known.length ? known : ['values']
+  const accumulate = wanted.includes('messages')
+  const passed = accumulate ? wanted.filter((mode) => mode !== 'messages') : wanted
+  const mask = passed.reduce((sum, mode) => sum | bit(KINDS_OF_MODE[mode]!), ALWAYS)
+  const key = `${mask}/${accumulate}`
+  const filter = shared.get(key) ?? { mask, accumulate }
+  shared.set(key, filter)
+  return filter
+}
+
+/** Kinds that are logged only when the creator of the run asked for them: they cost much and nobody reads them otherwise. */
+export function extraKinds(modes: readonly string[]): number {
+  const extras = ['updates', 'tasks', 'checkpoints', 'debug']
+  return modes.filter((mode) => extras.includes(mode)).reduce((sum, mode) => sum | bit(KINDS_OF_MODE[mode]!), 0)
+}

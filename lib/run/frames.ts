@@ -1,0 +1,239 @@
+// The frame log of one live run: what joiners can see, encoded once, in memory until it is stored and a little longer.
+//
+// Bytes are appended to slabs and never changed, so a slice of a slab can be handed to any number of sockets. A frame leaves
+// memory only after its commit; behind the tail the log continues in the store. `values` frames hold no state but the id of its
+// checkpoint: they are rendered when somebody reads them.
+import type { Segment } from '../store/store.ts'
+import { bit, type Filter, Kind } from './filter.ts'
+import { frameText } from './sse.ts'
+
+const SLAB_BYTES_FIRST = 4 * 1024
+const SLAB_BYTES_MAX = 64 * 1024
+/** Bytes a frame takes in the index of a segment: its kind, and its length as u32. */
+export const INDEX_BYTES = 5
+
+interface Slab {
+  readonly bytes: Buffer
+  used: number
+  /** n of its first frame. */
+  readonly first: number
+  readonly kinds: Kind[]
+  /** Where each frame ends. */
+  readonly ends: number[]
+  /** One bit for every kind it holds: tells whether a filter takes all of it. */
+  mask: number
+}
+
+/** What a reader gets in one go: bytes for its socket, and the n from which it goes on. */
+export interface Slice {
+  readonly bytes: Buffer
+  readonly next: number
+}
+
+/** Renders a values frame: the JSON text of that checkpoint's state, or null when it is not in memory. */
+export type RenderValues = (checkpointId: string) => string | null
+
+export class FrameLog {
+  readonly epoch: number
+  readonly #windowBytes: number
+  readonly #slabs: Slab[] = []
+  /** n of the frame that comes next. */
+  #head: number
+  /** First n that was not handed to the committer yet. */
+  #taken: number
+  #committed: number
+  #bytes = 0
+  #pendingBytes = 0
+
+  constructor(epoch: number, windowBytes: number, head = 0) {
+    this.epoch = epoch
+    this.#windowBytes = windowBytes
+    this.#head = head
+    this.#taken = head
+    this.#committed = head
+  }
+
+  get head(): number {
+    return this.#head
+  }
+  /** First n in memory; equal to `head` when there is none. */
+  get first(): number {
+    return this.#slabs[0]?.first ?? this.#head
+  }
+  /** Everything below is stored. */
+  get committed(): number {
+    return this.#committed
+  }
+  /** Bytes that are not stored yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+  get bytesInMemory(): number {
+    return this.#bytes
+  }
+
+  /** Appends a frame; `json` is its data on one line. */
+  append(kind: Kind, event: string, json: string): number {
+    return this.#appendText(kind, frameText(event, json, this.epoch, this.#head))
+  }
+
+  /** Appends a reference to a checkpoint. */
+  appendValues(checkpointId: string): number {
+    return this.#appendText(Kind.values, checkpointId)
+  }
+
+  #appendText(kind: Kind, text: string): number {
+    const slab = this.#slabFor(text)
+    const length = slab.bytes.write(text, slab.used, 'utf8')
+    slab.used += length
+    slab.kinds.push(kind)
+    slab.ends.push(slab.used)
+    slab.mask |= bit(kind)
+    this.#bytes += length
+    this.#pendingBytes += length
+    return this.#head++
+  }
+
+  #slabFor(text: string): Slab {
+    const last = this.#slabs.at(-1)
+    // UTF-16 units take three bytes at most; the exact length is counted only where that does not fit.
+    if (last && last.bytes.length - last.used >= text.length * 3) return last
+    const length = Buffer.byteLength(text)
+    if (last && last.bytes.length - last.used >= length) return last
+    const size = Math.max(length, last ? Math.min(SLAB_BYTES_MAX, last.bytes.length * 2) : SLAB_BYTES_FIRST)
+    const slab: Slab = { bytes: Buffer.allocUnsafeSlow(size), used: 0, first: this.#head, kinds: [], ends: [], mask: 0 }
+    this.#slabs.push(slab)
+    return slab
+  }
+
+  /** Frames for the store: all that were not taken yet, as one segment. */
+  take(): Segment | null {
+    const first = this.#taken
+    if (first === this.#head) return null
+    const index = Buffer.allocUnsafe((this.#head - first) * INDEX_BYTES)
+    const parts: Buffer[] = []
+    let at = 0
+    for (const slab of this.#slabs) {
+      const from = Math.max(0, first - slab.first)
+      if (from >= slab.ends.length) continue
+      for (let i = from; i < slab.ends.length; i++) {
+        at = index.writeUInt8(slab.kinds[i]!, at)
+        at = index.writeUInt32LE(slab.ends[i]! - startOf(slab, i), at)
+      }
+      parts.push(slab.bytes.subarray(startOf(slab, from), slab.used))
+    }
+    this.#taken = this.#head
+    return { epoch: this.epoch, first, last: this.#head - 1, index, data: Buffer.concat(parts) }
+  }
+
+  /** The frames up to and with `last` are stored: what is behind the window leaves memory. */
+  commit(last: number, bytes: number): void {
+    this.#committed = last + 1
+    this.#pendingBytes -= bytes
+    while (this.#slabs.length > 1 && this.#bytes > this.#windowBytes) {
+      const [oldest, second] = this.#slabs
+      if (second!.first > this.#committed) return
+      this.#slabs.shift()
+      this.#bytes -= oldest!.used
+    }
+  }
+
+  /**
+   * What `filter` takes of the frames from `from` on, about `maxBytes` of it. Without a copy where one slab gives it.
+   * `from` must be in memory.
+   */
+  slice(from: number, filter: Filter, render: RenderValues, maxBytes: number): Slice {
+    const parts: Buffer[] = []
+    let next = from
+    let bytes = 0
+    for (let s = this.#slabIndex(from); s < this.#slabs.length && bytes < maxBytes; s++) {
+      const slab = this.#slabs[s]!
+      bytes += this.#cut(slab, next - slab.first, filter, render, parts)
+      next = slab.first + slab.ends.length
+    }
+    return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next }
+  }
+
+  #slabIndex(n: number): number {
+    let s = this.#slabs.length - 1
+    while (s > 0 && this.#slabs[s]!.first > n) s--
+    return s
+  }
+
+  #cut(slab: Slab, from: number, filter: Filter, render: RenderValues, parts: Buffer[]): number {
+    const whole = (slab.mask & ~filter.mask) === 0 && (slab.mask & bit(Kind.values)) === 0
+    if (whole) {
+      const piece = slab.bytes.subarray(startOf(slab, from), slab.used)
+      parts.push(piece)
+      return piece.length
+    }
+    let bytes = 0
+    for (let i = from; i < slab.ends.length; i++) {
+      const piece = this.#frame(slab, i, filter, render)
+      if (!piece) continue
+      parts.push(piece)
+      bytes += piece.length
+    }
+    return bytes
+  }
+
+  #frame(slab: Slab, i: number, filter: Filter, render: RenderValues): Buffer | null {
+    const kind = slab.kinds[i]!
+    if ((filter.mask & bit(kind)) === 0) return null
+    const raw = slab.bytes.subarray(startOf(slab, i), slab.ends[i]!)
+    if (kind !== Kind.values) return raw
+    const json = render(raw.toString('latin1'))
+    // Its state is kept as long as the frame is in memory.
+    if (json === null) throw new Error('the state of a values frame has left memory before it')
+    return Buffer.from(frameText('values', json, this.epoch, slab.first + i))
+  }
+
+  /** The frames in memory from `from` on, one by one: for readers that look inside. */
+  *frames(from: number): Generator<RawFrame> {
+    for (let s = this.#slabIndex(from); s < this.#slabs.length; s++) {
+      const slab = this.#slabs[s]!
+      for (let i = Math.max(0, from - slab.first); i < slab.ends.length; i++) {
+        yield {
+          n: slab.first + i,
+          epoch: this.epoch,
+          kind: slab.kinds[i]!,
+          bytes: slab.bytes.subarray(startOf(slab, i), slab.ends[i]!)
+        }
+      }
+    }
+  }
+}
+
+/** One frame as it is logged: for kind values the id of its checkpoint, else the bytes of the wire. */
+export interface RawFrame {
+  readonly n: number
+  readonly epoch: number
+  readonly kind: Kind
+  readonly bytes: Buffer
+}
+
+/** The frames of a stored segment. */
+export function* framesOf(segment: Segment): Generator<RawFrame> {
+  const index = Buffer.from(segment.index.buffer, segment.index.byteOffset, segment.index.byteLength)
+  const data = Buffer.from(segment.data.buffer, segment.data.byteOffset, segment.data.byteLength)
+  let at = 0
+  for (let i = 0; i * INDEX_BYTES < index.length; i++) {
+    const length = index.readUInt32LE(i * INDEX_BYTES + 1)
+    // The byte was written from a Kind.
+    const kind = index.readUInt8(i * INDEX_BYTES) as Kind
+    yield { n: segment.first + i, epoch: segment.epoch, kind, bytes: data.subarray(at, at + length) }
+    at += length
+  }
+}
+
+function startOf(slab: Slab, i: number): number {
+  return i === 0 ? 0 : slab.ends[i - 1]!
+}
+
+let lastEpoch = 0
+
+/** An epoch for one attempt at a run: later than every one before it in this process, and by the clock than those of others. */
+export function newEpoch(now = Date.now()): number {
+  lastEpoch = Math.max(now, lastEpoch + 1)
+  return lastEpoch
+}

@@ -1,0 +1,208 @@
+// One reader of a run on one wire: a cursor and a socket, never a queue.
+//
+// A joiner stands at `next`, the n it has not been sent yet. As long as its socket has space it is moved on: from memory in the
+// same turn, from the store when it is behind memory. A full socket is left alone until it drains, and then goes on from the log
+// where it stands, whatever has happened meanwhile.
+import { Accumulator } from './accumulator.ts'
+import { bit, type Filter, Kind } from './filter.ts'
+import { framesOf, type RawFrame, type Slice } from './frames.ts'
+import { END_FRAME, frameText, HEARTBEAT } from './sse.ts'
+import type { Segment } from '../store/store.ts'
+
+/** The little a joiner needs of a response or a WebSocket. */
+export interface Wire {
+  write(bytes: Uint8Array): boolean
+  end(): void
+  reset(): void
+  onDrain(listener: () => void): void
+  onClose(listener: () => void): void
+}
+
+/** A run's log as its joiners see it: the live one of an actor, or what the store holds of a finished run. */
+export interface LogView {
+  /** n of the frame that comes next. */
+  readonly head: number
+  /** First n in memory. */
+  readonly first: number
+  /** The run is terminal and all of it is stored: `end` may go out. */
+  readonly isClosed: boolean
+  /** Frames in memory from n on, as the filter takes them. */
+  slice(from: number, filter: Filter): Slice
+  /** Frames in memory one by one, and the state of a values frame in memory. */
+  frames(from: number): Iterable<RawFrame>
+  valuesInMemory(checkpointId: string): string | null
+  /** Segments from n on; empty when they are gone. */
+  readStored(from: number): Promise<readonly Segment[]>
+  valuesStored(checkpointId: string): Promise<string | null>
+  /** What a joiner is told whose frames are gone: a gap, then the final state [contract 3.9]. */
+  gapBytes(from: number): Promise<Buffer>
+}
+
+/** Whose stream it is, so that it can be found when its credential is revoked. */
+export interface Reader {
+  readonly userId: string | null
+  /** Digest of the session token or API token the stream was opened with. */
+  readonly credential: string | null
+}
+
+/** Why a joiner is gone: its client went, it was told everything, or we broke it off. */
+export type Leaving = 'left' | 'ended' | 'reset'
+
+export class Joiner {
+  readonly reader: Reader
+  readonly #wire: Wire
+  readonly #view: LogView
+  readonly #filter: Filter
+  readonly #accumulator: Accumulator | null
+  /** Called once, when the joiner is gone for whatever reason. */
+  readonly #onLeave: (joiner: Joiner, why: Leaving) => void
+  #next: number
+  #isFull = false
+  #isReading = false
+  #isGone = false
+
+  constructor(
+    wire: Wire,
+    view: LogView,
+    filter: Filter,
+    next: number,
+    reader: Reader,
+    onLeave: (joiner: Joiner, why: Leaving) => void
+  ) {
+    this.#wire = wire
+    this.#view = view
+    this.#filter = filter
+    this.#onLeave = onLeave
+    this.reader = reader
+    this.#accumulator = filter.accumulate ? new Accumulator(filter, next) : null
+    // Whole messages are folded from the first frame on; what the joiner has seen is not shown again.
+    this.#next = this.#accumulator ? 0 : next
+    wire.onDrain(() => this.#drained())
+    wire.onClose(() => this.#leave('left'))
+  }
+
+  get isGone(): boolean {
+    return this.#isGone
+  }
+
+  /** Sends what there is for this joiner, as far as its socket takes it. Safe to call at any time. */
+  pump(): void {
+    while (!this.#isFull && !this.#isReading && !this.#isGone) {
+      if (this.#next < this.#view.first) {
+        void this.#readOn()
+        return
+      }
+      if (this.#next < this.#view.head) this.#sendFromMemory()
+      else if (this.#view.isClosed) this.#finish()
+      else return
+    }
+  }
+
+  /** A sign of life, at a frame border; a full socket has one already. */
+  beat(): void {
+    if (!this.#isFull && !this.#isGone) this.#send(HEARTBEAT)
+  }
+
+  /** Breaks the stream off: the client comes back by its cursor. */
+  reset(): void {
+    if (this.#isGone) return
+    this.#leave('reset')
+    this.#wire.reset()
+  }
+
+  #sendFromMemory(): void {
+    if (this.#accumulator) {
+      this.#accumulate(this.#accumulator)
+      return
+    }
+    const { bytes, next } = this.#view.slice(this.#next, this.#filter)
+    this.#next = next
+    this.#send(bytes)
+  }
+
+  #accumulate(accumulator: Accumulator): void {
+    for (const frame of this.#view.frames(this.#next)) {
+      const isWanted = frame.kind === Kind.values && this.#takes(frame)
+      accumulator.take(frame, isWanted ? this.#view.valuesInMemory(frame.bytes.toString('latin1')) : null)
+      this.#next = frame.n + 1
+    }
+    this.#send(accumulator.flush())
+  }
+
+  #send(bytes: Buffer): void {
+    if (bytes.length && !this.#wire.write(bytes)) this.#isFull = true
+  }
+
+  #drained(): void {
+    this.#isFull = false
+    this.pump()
+  }
+
+  /** Catches up from the store. The only awaits of a joiner; nothing is decided on what was read before one of them. */
+  async #readOn(): Promise<void> {
+    this.#isReading = true
+    try {
+      const segments = await this.#view.readStored(this.#next)
+      const isThere = segments[0] !== undefined && segments[0].first <= this.#next
+      await (isThere ? this.#sendSegments(segments) : this.#skipTo(segments[0]?.first ?? this.#view.first))
+      this.#isReading = false
+      this.pump()
+    } catch {
+      // The store does not answer: the client comes back by its cursor.
+      this.#isReading = false
+      this.reset()
+    }
+  }
+
+  async #sendSegments(segments: readonly Segment[]): Promise<void> {
+    const parts: Buffer[] = []
+    for (const segment of segments) {
+      for (const frame of framesOf(segment)) {
+        if (frame.n < this.#next) continue
+        const values =
+          frame.kind === Kind.values && this.#takes(frame)
+            ? await this.#view.valuesStored(frame.bytes.toString('latin1'))
+            : null
+        const bytes = this.#rendered(frame, values)
+        if (bytes) parts.push(bytes)
+        this.#next = frame.n + 1
+      }
+    }
+    if (this.#accumulator) parts.push(this.#accumulator.flush())
+    if (!this.#isGone) this.#send(Buffer.concat(parts))
+  }
+
+  #takes(frame: RawFrame): boolean {
+    return (this.#filter.mask & bit(frame.kind)) !== 0
+  }
+
+  #rendered(frame: RawFrame, values: string | null): Buffer | null {
+    if (this.#accumulator) {
+      this.#accumulator.take(frame, values)
+      return null
+    }
+    if (!this.#takes(frame)) return null
+    if (frame.kind !== Kind.values) return frame.bytes
+    // A state that was rolled back with its thread is gone: its frame is left out, the numbers go on.
+    return values === null ? null : Buffer.from(frameText('values', values, frame.epoch, frame.n))
+  }
+
+  /** What is missing is not made up: the joiner is told, and goes on with what there is. */
+  async #skipTo(next: number): Promise<void> {
+    const bytes = await this.#view.gapBytes(this.#next)
+    this.#next = next
+    if (!this.#isGone) this.#send(bytes)
+  }
+
+  #finish(): void {
+    this.#leave('ended')
+    this.#wire.write(END_FRAME)
+    this.#wire.end()
+  }
+
+  #leave(why: Leaving): void {
+    if (this.#isGone) return
+    this.#isGone = true
+    this.#onLeave(this, why)
+  }
+}

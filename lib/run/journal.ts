@@ -1,0 +1,247 @@
+// The journal of one run: folds deltas into the message being built, and turns facts into the events, totals and texts that are
+// kept of the run [contract 4.2, 4.3].
+import type { Caller, Delta, Fact } from '../agent/runtime.ts'
+import type { NewEvent } from '../store/store.ts'
+import {
+  type AiMessage,
+  type EventCategory,
+  type HumanMessage,
+  type Json,
+  type JsonObject,
+  type RunTotals,
+  textOf,
+  timestamp,
+  type ToolCall,
+  type ToolMessage,
+  type UsageMetadata
+} from '../types.ts'
+import { PartialMessage } from './partial.ts'
+
+export interface JournalOptions {
+  /** Bytes of a trace's content at most [Events 4]; 0: no limit. */
+  readonly maxTraceContent: number
+  readonly trackTokens: boolean
+}
+
+const PREVIEW_MAX = 500
+const ARGS_MAX = 2000
+const MESSAGE_TEXT_MAX = 2000
+
+type Totals = { -readonly [K in keyof RunTotals]: RunTotals[K] }
+
+export class Journal {
+  readonly #options: JournalOptions
+  #events: NewEvent[] = []
+  #k = 0
+  #llmCalls = 0
+  #partial: PartialMessage | null = null
+  /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
+  readonly #openCalls = new Map<string, ToolCall>()
+  readonly #totals: Totals = {
+    total_input_tokens: 0,
+    total_output_tokens: 0,
+    total_tokens: 0,
+    llm_call_count: 0,
+    lead_agent_tokens: 0,
+    subagent_tokens: 0,
+    middleware_tokens: 0,
+    message_count: 0
+  }
+  #modelName: string | null = null
+  #firstHuman: string | null = null
+  #lastAi: string | null = null
+
+  constructor(options: JournalOptions) {
+    this.#options = options
+  }
+
+  get totals(): RunTotals {
+    return this.#totals
+  }
+  get modelName(): string | null {
+    return this.#modelName
+  }
+  get firstHumanMessage(): string | null {
+    return this.#firstHuman
+  }
+  get lastAiMessage(): string | null {
+    return this.#lastAi
+  }
+  get openCalls(): ToolCall[] {
+    return [...this.#openCalls.values()]
+  }
+
+  /** Events that were not handed over yet. */
+  takeEvents(): NewEvent[] {
+    const events = this.#events
+    this.#events = []
+    return events
+  }
+
+  /** Adds a delta to the message being built. Called for every delta, right where it is shown. */
+  fold(delta: Delta): void {
+    if (this.#partial?.id !== delta.messageId) this.#partial = new PartialMessage(delta.messageId, delta.model)
+    this.#partial.fold(delta)
+  }
+
+  /** The beginning: what the human said, then the run's start. */
+  begin(human: HumanMessage | null, followUp: string | null): void {
+    if (human) {
+      this.#firstHuman = textOf(human.content).slice(0, MESSAGE_TEXT_MAX)
+      this.#add('human_message', 'message', asJson(human), followUp === null ? {} : { follow_up_to_run_id: followUp })
+    }
+    const preview = [...(this.#firstHuman ?? '').slice(0, PREVIEW_MAX * 2)].slice(0, PREVIEW_MAX).join('')
+    this.#add('run_start', 'lifecycle', '', { input_preview: preview })
+  }
+
+  record(fact: Fact): void {
+    switch (fact.type) {
+      case 'llm_request':
+        return this.#request(fact)
+      case 'llm_response':
+        return this.#response(fact)
+      case 'llm_error':
+        return this.#add('llm_error', 'trace', fact.error, { caller: fact.caller, llm_call_index: this.#llmCalls })
+      case 'tool_start':
+        return this.#toolStart(fact.call)
+      case 'tool_end':
+        return this.toolResult(fact.call, fact.message)
+      case 'middleware':
+        return this.#add(`middleware:${fact.tag}`, 'middleware', fact.content, {})
+      case 'update':
+      case 'step':
+        return
+    }
+  }
+
+  /** A custom event of the agent [contract 4.2, last row]. */
+  custom(name: string, data: Json): void {
+    const metadata = typeof data === 'object' && data !== null && !Array.isArray(data) ? data : { data }
+    this.#add(name.slice(0, 32), 'trace', '', metadata)
+  }
+
+  /** Ends the message being built where it stands; null when nothing was said. */
+  breakOff(finishReason: string): AiMessage | null {
+    const message = this.#partial?.broken(finishReason) ?? null
+    this.#partial = null
+    if (message) this.#reply(message, message.response_metadata.model_name as string, finishReason)
+    return message
+  }
+
+  toolResult(call: ToolCall, message: ToolMessage): void {
+    this.#openCalls.delete(call.id)
+    const text = textOf(message.content)
+    const about = { tool_name: call.name, tool_call_id: call.id }
+    if (message.status === 'error') this.#add('tool_error', 'trace', text, about)
+    else this.#add('tool_end', 'trace', text, { ...about, status: message.status })
+    this.#add('tool_result', 'message', asJson(message), { tool_name: call.name, status: message.status })
+  }
+
+  end(status: string): void {
+    this.#add('run_end', 'lifecycle', '', { status })
+  }
+
+  fail(kind: string, text: string): void {
+    this.#add('run_error', 'lifecycle', text, { error_type: kind })
+  }
+
+  #request({ caller, model, messages }: Fact & { type: 'llm_request' }): void {
+    this.#llmCalls++
+    this.#add('llm_request', 'trace', { model, messages: [...messages] }, { caller, llm_call_index: this.#llmCalls })
+  }
+
+  #response(fact: Fact & { type: 'llm_response' }): void {
+    const { caller, model, message, usage, finishReason } = fact
+    this.#partial = null
+    const content: JsonObject = {
+      id: fact.responseId,
+      model,
+      choices: [{ index: 0, message: asChatCompletion(message), finish_reason: finishReason }],
+      usage: usage && {
+        prompt_tokens: usage.input_tokens,
+        completion_tokens: usage.output_tokens,
+        total_tokens: usage.total_tokens
+      }
+    }
+    const about: JsonObject = {
+      caller,
+      usage: usage && { ...usage },
+      latency_ms: Math.round(fact.latencyMs),
+      llm_call_index: this.#llmCalls
+    }
+    this.#add('llm_response', 'trace', content, about)
+    if (usage) this.#count(caller, usage)
+    if (caller !== 'lead_agent') return
+    this.#modelName = model
+    if (message.tool_calls.length === 0 && typeof message.content === 'string' && message.content)
+      this.#totals.message_count++
+    this.#reply(message, model, finishReason)
+  }
+
+  /** The reply of the lead agent as an event: with calls, or with text; a reply of neither leaves none [contract 4.3]. */
+  #reply(message: AiMessage, model: string, finishReason: string): void {
+    if (message.tool_calls.length) {
+      for (const call of message.tool_calls) this.#openCalls.set(call.id, call)
+      this.#add('ai_tool_call', 'message', asJson(message), { model_name: model, finish_reason: 'tool_calls' })
+      return
+    }
+    if (typeof message.content !== 'string' || !message.content) return
+    this.#lastAi = message.content.slice(0, MESSAGE_TEXT_MAX)
+    this.#add('ai_message', 'message', asJson(message), { model_name: model, finish_reason: finishReason })
+  }
+
+  #toolStart(call: ToolCall): void {
+    const args = JSON.stringify(call.args).slice(0, ARGS_MAX)
+    this.#openCalls.set(call.id, call)
+    this.#add('tool_start', 'trace', '', { tool_name: call.name, tool_call_id: call.id, args })
+  }
+
+  #count(caller: Caller, usage: UsageMetadata): void {
+    const total = usage.total_tokens || usage.input_tokens + usage.output_tokens
+    if (!this.#options.trackTokens || total === 0) return
+    const totals = this.#totals
+    totals.total_input_tokens += usage.input_tokens
+    totals.total_output_tokens += usage.output_tokens
+    totals.total_tokens += total
+    totals.llm_call_count++
+    if (caller === 'lead_agent') totals.lead_agent_tokens += total
+    else if (caller.startsWith('subagent:')) totals.subagent_tokens += total
+    else totals.middleware_tokens += total
+  }
+
+  #add(event_type: string, category: EventCategory, content: Json, metadata: JsonObject): void {
+    const kept =
+      category === 'trace' ? cutTrace(content, metadata, this.#options.maxTraceContent) : { content, metadata }
+    this.#events.push({ event_type, category, ...kept, created_at: timestamp(), k: this.#k++ })
+  }
+}
+
+/** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */
+function asJson(message: HumanMessage | AiMessage | ToolMessage): JsonObject {
+  return message as unknown as JsonObject
+}
+
+function asChatCompletion(message: AiMessage): JsonObject {
+  if (message.tool_calls.length === 0) return { role: 'assistant', content: message.content }
+  const tool_calls = message.tool_calls.map(({ id, name, args }) => ({
+    id,
+    type: 'function',
+    function: { name, arguments: JSON.stringify(args) }
+  }))
+  return { role: 'assistant', content: message.content === '' ? null : message.content, tool_calls }
+}
+
+/** Cuts the text of a trace at `max` bytes, inside no character, and says so [Events 4]. */
+export function cutTrace(content: Json, metadata: JsonObject, max: number): { content: Json; metadata: JsonObject } {
+  const text = typeof content === 'string' ? content : JSON.stringify(content)
+  // A character takes three bytes at most for each of its UTF-16 units: short ones need no counting.
+  if (max === 0 || text.length * 3 <= max) return { content, metadata }
+  const bytes = Buffer.from(text)
+  if (bytes.length <= max) return { content, metadata }
+  let end = max
+  while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end--
+  return {
+    content: bytes.toString('utf8', 0, end),
+    metadata: { ...metadata, content_truncated: true, original_byte_length: bytes.length }
+  }
+}

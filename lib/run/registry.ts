@@ -1,0 +1,227 @@
+// The live runs of this process: finds them, starts them in the order of their threads, stops them all.
+//
+// A thread has one lane: at most one actor of it is open, the others wait as pending in the order in which the store admitted
+// them. A lane moves on when the end of the run before is stored, so what the next one reads is what the last one left.
+import type { Admission, NewRun, Store } from '../store/store.ts'
+import type { Run } from '../types.ts'
+import { type ActorDeps, type ActorOptions, type CancelAction, modesOf, RunActor } from './actor.ts'
+import type { Agent } from '../agent/runtime.ts'
+import type { Committer } from './committer.ts'
+import { type Filter, filterOf } from './filter.ts'
+import { Joiner, type Reader, type Wire } from './joiner.ts'
+import { nextAfter, type Position } from './sse.ts'
+import { Ticker } from './ticker.ts'
+import { FinishedView, headOf } from './view.ts'
+
+export interface RegistryOptions extends ActorOptions {
+  readonly heartbeatMs: number
+}
+
+export interface RegistryDeps {
+  readonly store: Store
+  readonly committer: Committer
+  readonly agent: Agent
+  readonly options: RegistryOptions
+  readonly log: ActorDeps['log']
+}
+
+interface Lane {
+  running: RunActor | null
+  readonly waiting: RunActor[]
+}
+
+/** Why no new run is taken at the moment. */
+export type Refusal = 'stopping' | 'store_stuck'
+
+export class Registry {
+  readonly #deps: RegistryDeps
+  readonly #actors = new Map<string, RunActor>()
+  readonly #lanes = new Map<string, Lane>()
+  /** Readers of finished runs: they have no actor, but need heartbeats and revocation as well. */
+  readonly #replays = new Set<Joiner>()
+  readonly #ticker = new Ticker()
+  readonly #heartbeat: NodeJS.Timeout
+  #isStopping = false
+
+  constructor(deps: RegistryDeps) {
+    this.#deps = deps
+    this.#heartbeat = setInterval(() => this.#beat(), deps.options.heartbeatMs)
+    this.#heartbeat.unref()
+  }
+
+  /** Runs that have not ended. */
+  get active(): number {
+    return this.#actors.size
+  }
+
+  get streams(): number {
+    let open = this.#replays.size
+    for (const actor of this.#actors.values()) open += actor.joinerCount
+    return open
+  }
+
+  /** null: new runs are welcome. */
+  get refusal(): Refusal | null {
+    if (this.#isStopping) return 'stopping'
+    return this.#deps.committer.waitingMs > this.#deps.options.settleTimeoutMs ? 'store_stuck' : null
+  }
+
+  find(runId: string): RunActor | undefined {
+    return this.#actors.get(runId)
+  }
+
+  /**
+   * Admits a run and puts it in its thread's lane. Strategies interrupt and rollback cancel what is in flight, after the new run
+   * is stored: if storing it fails, the old ones go on.
+   */
+  async create(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
+    const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp })
+    if (admission.outcome !== 'created') return admission
+    this.#enqueue(admission.run)
+    const { multitask_strategy: strategy } = run
+    if (strategy === 'interrupt' || strategy === 'rollback') {
+      for (const runId of admission.inFlight) this.#actors.get(runId)?.cancel(strategy)
+    }
+    return admission
+  }
+
+  /** Takes a run that was pending when the process before this one ended. */
+  resume(run: Run): void {
+    this.#enqueue(run)
+  }
+
+  #enqueue(run: Run): void {
+    const { store, committer, agent, options, log } = this.#deps
+    const actor = new RunActor(run, { store, committer, ticker: this.#ticker, agent, options, log })
+    this.#actors.set(run.run_id, actor)
+    const lane = this.#lanes.get(run.thread_id) ?? { running: null, waiting: [] }
+    this.#lanes.set(run.thread_id, lane)
+    lane.waiting.push(actor)
+    void actor.closed.then(() => this.#closed(actor))
+    this.#advance(lane)
+  }
+
+  #advance(lane: Lane): void {
+    if (lane.running || this.#isStopping) return
+    const next = lane.waiting.find((actor) => actor.phase === 'pending')
+    if (!next) return
+    lane.waiting.splice(lane.waiting.indexOf(next), 1)
+    lane.running = next
+    void next.start()
+  }
+
+  #closed(actor: RunActor): void {
+    const { run_id, thread_id } = actor.run
+    this.#actors.delete(run_id)
+    const lane = this.#lanes.get(thread_id)
+    if (!lane) return
+    if (lane.running === actor) lane.running = null
+    const at = lane.waiting.indexOf(actor)
+    if (at >= 0) lane.waiting.splice(at, 1)
+    if (lane.running || lane.waiting.length) this.#advance(lane)
+    else this.#lanes.delete(thread_id)
+  }
+
+  /** Attaches a reader to a run, live or finished, after `position`. `modes` null: those the run was created for. */
+  async join(
+    run: Run,
+    wire: Wire,
+    modes: readonly string[] | null,
+    position: Position,
+    reader: Reader,
+    isCreator = false
+  ): Promise<void> {
+    const filter = filterOf(modes ?? modesOf(run))
+    const actor = this.#actors.get(run.run_id)
+    if (actor) {
+      actor.join(wire, filter, position, reader, isCreator)
+      return
+    }
+    await this.#replay(run.run_id, wire, filter, position, reader)
+  }
+
+  async #replay(runId: string, wire: Wire, filter: Filter, position: Position, reader: Reader): Promise<void> {
+    const { store } = this.#deps
+    // The row that the caller read may be older than the run's end.
+    const run = await store.runs.get(runId, null)
+    const bounds = run && (await store.frames.bounds(run.key))
+    if (!run) return wire.reset()
+    const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
+    const next = nextAfter(position, { epochs: bounds?.epochs ?? [], head })
+    const joiner = new Joiner(wire, new FinishedView(store, run, head), filter, next, reader, () =>
+      this.#replays.delete(joiner)
+    )
+    this.#replays.add(joiner)
+    joiner.pump()
+  }
+
+  /** Cancels a run of this process. False: it has ended, or is just being written. */
+  cancel(runId: string, action: CancelAction): boolean {
+    return this.#actors.get(runId)?.cancel(action) ?? false
+  }
+
+  /** Resolves when the run's end is stored; at once when it is not live. */
+  async ended(runId: string): Promise<void> {
+    await this.#actors.get(runId)?.closed
+  }
+
+  /** Cancels every run of a thread and waits, `timeoutMs` at most, until their last records are written. */
+  async cancelThread(threadId: string, timeoutMs: number): Promise<void> {
+    const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
+    for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
+    await within(Promise.all(actors.map((actor) => actor.closed)), timeoutMs)
+  }
+
+  /** Resets the streams of a revoked credential or user. */
+  resetStreams(isMeant: (reader: Reader) => boolean): void {
+    for (const actor of this.#actors.values()) actor.resetJoiners(isMeant)
+    for (const joiner of [...this.#replays]) if (isMeant(joiner.reader)) joiner.reset()
+  }
+
+  #beat(): void {
+    for (const actor of this.#actors.values()) actor.beat()
+    for (const joiner of this.#replays) joiner.beat()
+  }
+
+  /** Takes no new runs and starts none of those that wait. */
+  refuseNew(): void {
+    this.#isStopping = true
+  }
+
+  /**
+   * Ends the life of this registry: runs may finish for `graceMs`, what still runs then ends as interrupted with what it has,
+   * streams are reset within `jitterMs`. Pending runs stay pending: they start with the next process.
+   */
+  async stop(graceMs: number, jitterMs: number): Promise<void> {
+    this.refuseNew()
+    const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
+    const allClosed = Promise.all(running.map((actor) => actor.closed))
+    if (running.length) await within(allClosed, graceMs)
+    // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
+    await this.#resetAll(jitterMs)
+    for (const actor of running) actor.cancel('interrupt', 'shutdown')
+    await within(allClosed, this.#deps.options.settleTimeoutMs)
+    clearInterval(this.#heartbeat)
+    this.#ticker.stop()
+  }
+
+  /** Not all in one moment: they all come back. */
+  async #resetAll(jitterMs: number): Promise<void> {
+    const streams = this.streams
+    if (streams === 0) return
+    const steps = Math.min(streams, 20)
+    for (let step = 1; step <= steps; step++) {
+      this.resetStreams(() => Math.random() < step / steps)
+      if (step < steps) await new Promise((resolve) => setTimeout(resolve, jitterMs / steps))
+    }
+  }
+}
+
+async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms)
+  })
+  await Promise.race([work, timeout])
+  clearTimeout(timer)
+}

@@ -1,0 +1,58 @@
+// The text of the stream: frames, heartbeats, the last frame, and positions as clients carry them.
+
+/** Position of a frame: n-th of its run, given out under an epoch (one attempt of one process). On the wire `<epoch>-<n>`. */
+export interface Cursor {
+  readonly epoch: number
+  readonly n: number
+}
+
+export function cursorText(epoch: number, n: number): string {
+  return `${epoch}-${n}`
+}
+
+/** One frame. `json` is one line: JSON never holds a raw line end. */
+export function frameText(event: string, json: string, epoch: number, n: number): string {
+  return `event: ${event}\ndata: ${json}\nid: ${epoch}-${n}\n\n`
+}
+
+/** The last frame of every stream. Without an id: it is not part of the log but follows from the run's status. */
+export const END_FRAME = Buffer.from('event: end\ndata: null\n\n')
+
+/** One line and no blank one after it: that would be an event of its own for some clients. */
+export const HEARTBEAT = Buffer.from(': heartbeat\n')
+
+/** Where a joiner wants to go on: after a cursor, after the n-th frame, or from the beginning. */
+export type Position = Cursor | { readonly epoch: null; readonly n: number } | null
+
+/**
+ * Reads a `Last-Event-ID`. Absent, `-1`, `0` and garbage are the beginning (null); a bare number is that n of whatever epoch.
+ * Never refuses: a client that comes back with nonsense shall see the run, not an error.
+ */
+export function readPosition(text: string | undefined): Position {
+  if (text === undefined || text === '0') return null
+  const parts = /^(?:(\d{1,16})-)?(\d{1,15})$/.exec(text.trim())
+  if (!parts) return null
+  const n = Number(parts[2])
+  return parts[1] === undefined ? { epoch: null, n } : { epoch: Number(parts[1]), n }
+}
+
+/** Epochs of a run's log, each with the n of its first frame, in order; `head` is the n that comes next. */
+export interface Extent {
+  readonly epochs: readonly { readonly epoch: number; readonly first: number }[]
+  readonly head: number
+}
+
+/**
+ * The n of the first frame that a joiner at `position` has not seen. A cursor beyond what survived of its epoch goes on with the
+ * next epoch's first frame; one that was never given out begins at the beginning.
+ */
+export function nextAfter(position: Position, extent: Extent): number {
+  if (position === null) return 0
+  if (position.epoch === null) return position.n < extent.head ? position.n + 1 : 0
+  const at = extent.epochs.findIndex(({ epoch }) => epoch === position.epoch)
+  const current = extent.epochs[at]
+  if (!current || position.n < current.first) return 0
+  const following = extent.epochs[at + 1]
+  if (following) return Math.min(position.n + 1, following.first)
+  return position.n < extent.head ? position.n + 1 : 0
+}

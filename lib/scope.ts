@@ -1,0 +1,47 @@
+// Who is asking: a signed-in user, or the system (migration, command line, a run writing its own log).
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+/** The id under which files are kept when no user is known. */
+export const DEFAULT_USER_ID = 'default'
+
+/**
+ * The user argument of a storage method [Auth 7]: omitted (undefined) means the current user, an error if there is none;
+ * a text is that user; null bypasses filtering (migration, command line, the run's own engine).
+ */
+export type UserArg = string | null | undefined
+
+/** A user argument after it was resolved: a user's id, or null for no filter. */
+export type Owner = string | null
+
+const current = new AsyncLocalStorage<{ readonly userId: string }>()
+
+/** Runs `work` with `userId` as the current user; the user before it is current again afterwards [Auth 4]. */
+export function asUser<T>(userId: string, work: () => T): T {
+  return current.run({ userId }, work)
+}
+
+/** Runs `work` without a current user: for what outlives the request that caused it. */
+export function withoutUser<T>(work: () => T): T {
+  return current.exit(work)
+}
+
+/** The current user's id, or null: for writes that stamp softly [Auth 7] and for paths. */
+export function currentUserId(): string | null {
+  return current.getStore()?.userId ?? null
+}
+
+/** The effective user id for files: the current user's, else DEFAULT_USER_ID. Never throws. */
+export function effectiveUserId(): string {
+  return currentUserId() ?? DEFAULT_USER_ID
+}
+
+/**
+ * Resolves the three cases of a user argument [Auth 7].
+ * @throws Error when the argument is omitted and nobody is signed in: a programmer's error, loud on purpose.
+ */
+export function ownerOf(arg: UserArg, method: string): Owner {
+  if (arg !== undefined) return arg
+  const userId = currentUserId()
+  if (userId === null) throw new Error(`${method} was called without user_id and no user is signed in`)
+  return userId
+}

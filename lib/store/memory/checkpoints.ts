@@ -1,0 +1,161 @@
+// Checkpoints in memory: which bodies a state consists of, and the bodies, each kept once a version.
+import type { Json, JsonObject } from '../../types.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun, Refused } from './rows.ts'
+import type { RunRows } from './runs.ts'
+import type { ThreadRows } from './threads.ts'
+import type { Undo } from './undo.ts'
+
+/** Checkpoints of one thread. */
+interface ThreadStates {
+  /** Ascending by id: ids sort by time. */
+  readonly heads: CheckpointHead[]
+  /** JSON texts by number. */
+  readonly bodies: Map<number, string>
+  nextBody: number
+}
+
+function positionOf({ heads }: ThreadStates, checkpointId: string): number {
+  return firstNotBelow(heads, (head) => head.checkpoint_id < checkpointId)
+}
+
+function find(states: ThreadStates | undefined, checkpointId: string | null): CheckpointHead | null {
+  if (!states) return null
+  if (checkpointId === null) return states.heads.at(-1) ?? null
+  const head = states.heads[positionOf(states, checkpointId)]
+  return head?.checkpoint_id === checkpointId ? head : null
+}
+
+function bodyOf({ bodies }: ThreadStates, no: number): string {
+  const json = bodies.get(no)
+  if (json === undefined) throw new Error(`checkpoint body ${no} was never written`)
+  return json
+}
+
+function messageBodies(states: ThreadStates, { messages }: CheckpointHead): { no: number; json: string }[] {
+  return messages.flatMap(([from, to]) =>
+    Array.from({ length: to - from + 1 }, (_, at) => ({ no: from + at, json: bodyOf(states, from + at) }))
+  )
+}
+
+/** The state that `update` makes of `base`: new bodies for what it names, the numbers of the base for the rest. */
+function updated(update: OpOf<'state.update'>, base: CheckpointHead, nextBody: number): CheckpointWrite {
+  const messages = (update.messages ?? []).map((json, at) => ({ no: nextBody + at, json }))
+  const firstChannel = nextBody + messages.length
+  const channels = Object.entries(update.channels).map(([name, json], at) => ({ name, no: firstChannel + at, json }))
+  return {
+    thread_id: update.thread_id,
+    checkpoint_id: update.checkpoint_id,
+    parent_checkpoint_id: base.checkpoint_id,
+    run_id: null,
+    created_at: update.now,
+    metadata: updateMetadata(update, base),
+    next: [],
+    messages: update.messages === null ? base.messages : messages.length ? [[nextBody, firstChannel - 1]] : [],
+    channels: { ...base.channels, ...Object.fromEntries(channels.map(({ name, no }) => [name, no])) },
+    bodies: [...messages, ...channels.map(({ no, json }) => ({ no, json }))]
+  }
+}
+
+function updateMetadata(update: OpOf<'state.update'>, base: CheckpointHead): JsonObject {
+  const step = typeof base.metadata.step === 'number' ? base.metadata.step + 1 : 0
+  const metadata: JsonObject = { source: 'update', step, parents: {}, updated_at: update.now }
+  if (update.as_node !== null) metadata.writes = { [update.as_node]: valuesOf(update) }
+  return metadata
+}
+
+/** What a node is said to have written [contract 2.2]. */
+function valuesOf({ messages, channels }: OpOf<'state.update'>): JsonObject {
+  // The texts are JSON by the promise of the op; one that is not refuses the group.
+  const parsed = Object.entries(channels).map(([name, json]): [string, Json] => [name, JSON.parse(json) as Json])
+  if (messages !== null) parsed.push(['messages', messages.map((json) => JSON.parse(json) as Json)])
+  return Object.fromEntries(parsed)
+}
+
+function checkpointReads(byThread: ReadonlyMap<string, ThreadStates>): CheckpointReads {
+  return {
+    async load(threadId, checkpointId, channels) {
+      const states = byThread.get(threadId)
+      const head = find(states, checkpointId)
+      if (!states || !head) return null
+      const isWanted = (name: string) => channels === undefined || channels.includes(name)
+      const wanted = Object.entries(head.channels).filter(([name]) => isWanted(name))
+      return {
+        ...copyOf(head),
+        messageBodies: isWanted('messages') ? messageBodies(states, head) : [],
+        channelBodies: wanted.map(([name, no]) => ({ name, no, json: bodyOf(states, no) })),
+        nextBody: states.nextBody
+      } satisfies StoredCheckpoint
+    },
+    async list(threadId, { limit, before }) {
+      const states = byThread.get(threadId)
+      if (!states) return []
+      const end = before === undefined ? states.heads.length : positionOf(states, before)
+      return copyOf(states.heads.slice(Math.max(0, end - limit), end).reverse())
+    }
+  }
+}
+
+export interface MemoryCheckpoints extends Noun<CheckpointReads, 'checkpoint.put' | 'state.update'>, Belonging {
+  /** Writes one checkpoint with its new bodies, for the creation of a thread. */
+  put(checkpoint: CheckpointWrite, undo: Undo): void
+}
+
+export function memoryCheckpoints(threads: ThreadRows, runs: RunRows): MemoryCheckpoints {
+  const byThread = new Map<string, ThreadStates>()
+
+  const statesOf = (threadId: string, undo: Undo): ThreadStates => {
+    const found = byThread.get(threadId)
+    if (found) return found
+    const states: ThreadStates = { heads: [], bodies: new Map(), nextBody: 0 }
+    undo.set(byThread, threadId, states)
+    return states
+  }
+
+  const putBody = (states: ThreadStates, no: number, json: string, undo: Undo): void => {
+    if (states.bodies.has(no)) throw new Refused(`checkpoint body ${no} exists already`)
+    undo.set(states.bodies, no, json)
+    const before = states.nextBody
+    states.nextBody = Math.max(before, no + 1)
+    undo.add(() => {
+      states.nextBody = before
+    })
+  }
+
+  const put = ({ bodies, ...head }: CheckpointWrite, undo: Undo): void => {
+    const states = statesOf(head.thread_id, undo)
+    for (const { no, json } of bodies) putBody(states, no, json, undo)
+    const at = positionOf(states, head.checkpoint_id)
+    if (states.heads[at]?.checkpoint_id === head.checkpoint_id) {
+      throw new Refused(`checkpoint ${head.checkpoint_id} exists already`)
+    }
+    undo.insert(states.heads, at, head)
+  }
+
+  const update = (op: OpOf<'state.update'>, undo: Undo): StateUpdate => {
+    const thread = threads.require(op.thread_id)
+    if (runs.inFlight(op.thread_id).length) return { outcome: 'busy' }
+    const states = byThread.get(op.thread_id)
+    const base = find(states, op.base)
+    if (!states || !base) return { outcome: 'checkpoint_missing' }
+    const checkpoint = updated(op, base, states.nextBody)
+    put(checkpoint, undo)
+    threads.set({ ...thread, display_name: op.title || thread.display_name, updated_at: op.now }, undo)
+    const { bodies: _, ...head } = checkpoint
+    return { outcome: 'written', checkpoint: head }
+  }
+
+  return {
+    reads: checkpointReads(byThread),
+    writes: {
+      'checkpoint.put': ({ name: _, ...checkpoint }, undo) => {
+        threads.require(checkpoint.thread_id)
+        put(checkpoint, undo)
+        return null
+      },
+      'state.update': update
+    },
+    put,
+    forget: (threadId, undo) => undo.delete(byThread, threadId)
+  }
+}

@@ -1,0 +1,185 @@
+// Run events in memory: the durable log of a thread, as long as the process lives.
+import { type Owner, ownerOf } from '../../scope.ts'
+import type { JsonObject, RunEvent } from '../../types.ts'
+import type { EventReads, NewEvent, OpOf, SeqPage } from '../store.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun, ownerOfOp, visible } from './rows.ts'
+import type { ThreadRows } from './threads.ts'
+import type { Undo } from './undo.ts'
+
+/** A record and its position within the run, which is not for readers. */
+interface Row {
+  readonly event: RunEvent
+  readonly k: number
+}
+
+/** Rows of one run, each list ascending by seq. */
+interface RunRowsOf {
+  readonly all: Row[]
+  readonly messages: Row[]
+  readonly byK: Map<number, Row>
+}
+
+function messageIdOf({ category, content }: RunEvent): string | null {
+  if (category !== 'message' || content === null || typeof content !== 'object' || Array.isArray(content)) return null
+  return typeof content.id === 'string' ? content.id : null
+}
+
+/** What readers of an object's metadata see beside it [contract 4.1]; a text is a text, even one that looks like JSON. */
+function markedMetadata({ content, metadata }: NewEvent): JsonObject {
+  if (typeof content === 'string') return metadata
+  const isObject = content !== null && typeof content === 'object' && !Array.isArray(content)
+  return { ...metadata, [isObject ? 'content_is_dict' : 'content_is_json']: true }
+}
+
+/** The log of one thread, with the lists that its reads walk. */
+class ThreadLog {
+  readonly messages: Row[] = []
+  readonly byRun = new Map<string, RunRowsOf>()
+  readonly byMessageId = new Map<string, Row[]>()
+  /** A counter, because the newest seq + 1 would give a number again after a delete [Store 5]. */
+  nextSeq: number
+
+  constructor(nextSeq = 1) {
+    this.nextSeq = nextSeq
+  }
+
+  ofRun(runId: string, undo: Undo): RunRowsOf {
+    const found = this.byRun.get(runId)
+    if (found) return found
+    const rows: RunRowsOf = { all: [], messages: [], byK: new Map() }
+    undo.set(this.byRun, runId, rows)
+    return rows
+  }
+
+  giveSeq(undo: Undo): number {
+    const seq = this.nextSeq++
+    undo.add(() => {
+      this.nextSeq = seq
+    })
+    return seq
+  }
+
+  add(row: Row, undo: Undo): void {
+    const rows = this.ofRun(row.event.run_id, undo)
+    undo.push(rows.all, row)
+    undo.set(rows.byK, row.k, row)
+    if (row.event.category !== 'message') return
+    undo.push(rows.messages, row)
+    undo.push(this.messages, row)
+    const id = messageIdOf(row.event)
+    if (id === null) return
+    const same = this.byMessageId.get(id)
+    if (same) undo.push(same, row)
+    else undo.set(this.byMessageId, id, [row])
+  }
+
+  /** Every row, ascending. */
+  rows(): Row[] {
+    const all = [...this.byRun.values()].flatMap((rows) => rows.all)
+    return all.sort((left, right) => left.event.seq - right.event.seq)
+  }
+}
+
+/** One page of an ascending list [contract 4.4]. Without `after` the last rows count, so it is walked backwards. */
+function pageOf(rows: readonly Row[], { limit, before, after }: SeqPage, owner: Owner): RunEvent[] {
+  const from = after === undefined ? 0 : firstNotBelow(rows, ({ event }) => event.seq <= after)
+  const to = before === undefined ? rows.length : firstNotBelow(rows, ({ event }) => event.seq < before)
+  const backwards = after === undefined
+  const page: RunEvent[] = []
+  for (let step = 0; step < to - from && page.length < limit; step++) {
+    const { event } = rows[backwards ? to - 1 - step : from + step]!
+    if (visible(event, owner)) page.push(event)
+  }
+  return copyOf(backwards ? page.reverse() : page)
+}
+
+function eventReads(logs: ReadonlyMap<string, ThreadLog>): EventReads {
+  return {
+    async listMessages(threadId, page, user) {
+      const owner = ownerOf(user, 'events.listMessages')
+      return pageOf(logs.get(threadId)?.messages ?? [], page, owner)
+    },
+    async listMessagesByRun(threadId, runId, page, user) {
+      const owner = ownerOf(user, 'events.listMessagesByRun')
+      return pageOf(logs.get(threadId)?.byRun.get(runId)?.messages ?? [], page, owner)
+    },
+    async listEvents(threadId, runId, { types, after, limit }, user) {
+      const owner = ownerOf(user, 'events.listEvents')
+      const rows = logs.get(threadId)?.byRun.get(runId)?.all ?? []
+      const wanted = types && new Set(types)
+      const page: RunEvent[] = []
+      for (let at = firstNotBelow(rows, ({ event }) => event.seq <= (after ?? 0)); at < rows.length; at++) {
+        if (page.length >= limit) break
+        const { event } = rows[at]!
+        if (visible(event, owner) && (!wanted || wanted.has(event.event_type))) page.push(event)
+      }
+      return copyOf(page)
+    },
+    async countMessages(threadId, user) {
+      const owner = ownerOf(user, 'events.countMessages')
+      const rows = logs.get(threadId)?.messages ?? []
+      return rows.reduce((total, { event }) => total + (visible(event, owner) ? 1 : 0), 0)
+    },
+    async runsOfMessages(threadId, messageIds, user) {
+      const owner = ownerOf(user, 'events.runsOfMessages')
+      const found = new Map<string, { run_id: string; event_type: string }>()
+      for (const id of messageIds) {
+        const rows = logs.get(threadId)?.byMessageId.get(id) ?? []
+        // A message that several runs recorded belongs to the newest of them.
+        const row = rows.findLast(({ event }) => visible(event, owner))
+        if (row) found.set(id, { run_id: row.event.run_id, event_type: row.event.event_type })
+      }
+      return found
+    }
+  }
+}
+
+export function memoryEvents(threads: ThreadRows): Noun<EventReads, 'events.append' | 'events.remove'> & Belonging {
+  const logs = new Map<string, ThreadLog>()
+
+  const append = ({ thread_id, run_id, user_id, events }: OpOf<'events.append'>, undo: Undo): number => {
+    threads.require(thread_id)
+    let log = logs.get(thread_id)
+    if (!log) {
+      log = new ThreadLog()
+      undo.set(logs, thread_id, log)
+    }
+    const { byK } = log.ofRun(run_id, undo)
+    let first: number | null = null
+    for (const given of events) {
+      const { k, ...fields } = given
+      // The same record handed over again, after a crash or a refused batch: what is stored stays.
+      const event = byK.get(k)?.event ?? {
+        ...fields,
+        thread_id,
+        run_id,
+        user_id,
+        metadata: markedMetadata(given),
+        seq: log.giveSeq(undo)
+      }
+      if (!byK.has(k)) log.add({ event, k }, undo)
+      first ??= event.seq
+    }
+    return first ?? log.nextSeq
+  }
+
+  const remove = (op: OpOf<'events.remove'>, undo: Undo): number => {
+    const owner = ownerOfOp(op)
+    const log = logs.get(op.thread_id)
+    if (!log) return 0
+    const goes = ({ event }: Row) => visible(event, owner) && (op.run_id === null || event.run_id === op.run_id)
+    const all = log.rows()
+    const kept = all.filter((row) => !goes(row))
+    // The counter starts again only when nothing is left whose number it could give a second time [Store 5].
+    const after = new ThreadLog(op.run_id === null && kept.length === 0 ? 1 : log.nextSeq)
+    undo.set(logs, op.thread_id, after)
+    for (const row of kept) after.add(row, undo)
+    return all.length - kept.length
+  }
+
+  return {
+    reads: eventReads(logs),
+    writes: { 'events.append': append, 'events.remove': remove },
+    forget: (threadId, undo) => undo.delete(logs, threadId)
+  }
+}

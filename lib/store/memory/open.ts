@@ -1,0 +1,82 @@
+// The store that keeps nothing: full function in plain maps, gone with the process.
+import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
+import { memoryCheckpoints } from './checkpoints.ts'
+import { memoryEvents } from './events.ts'
+import { memoryFeedback } from './feedback.ts'
+import { FRAME_BYTES_MAX, memoryFrames } from './frames.ts'
+import { type AnyWriter, copyOf, Refused, type Writers } from './rows.ts'
+import { memoryRuns, RunRows } from './runs.ts'
+import { memoryThreads, ThreadRows } from './threads.ts'
+import { Undo } from './undo.ts'
+import { memoryUsers } from './users.ts'
+
+export interface MemoryOptions {
+  /** Keeps feedback too. Default false: the service has feedback with a SQL database only, and answers 503 without [Errors]. */
+  readonly feedback?: boolean
+  /** Bytes of frames kept in all; those of runs that ended first are dropped first. Default FRAME_BYTES_MAX. */
+  readonly frameBytesMax?: number
+}
+
+/** Opens an empty store. Never fails, and `apply` never rejects: nothing can stand in its way. */
+export function openMemoryStore({
+  feedback: keepsFeedback = false,
+  frameBytesMax = FRAME_BYTES_MAX
+}: MemoryOptions = {}): Store {
+  const threadRows = new ThreadRows()
+  const runRows = new RunRows()
+  const frames = memoryFrames(threadRows, runRows, frameBytesMax)
+  const events = memoryEvents(threadRows)
+  const checkpoints = memoryCheckpoints(threadRows, runRows)
+  const feedback = memoryFeedback(threadRows)
+  const users = memoryUsers()
+  const runs = memoryRuns(runRows, threadRows, frames)
+  const threads = memoryThreads(threadRows, {
+    putCheckpoint: checkpoints.put,
+    // Frames before runs: they are found by the keys of the thread's runs.
+    belongings: [frames, events, checkpoints, feedback, runRows]
+  })
+
+  const table: Writers<OpName> = {
+    ...users.writes,
+    ...threads.writes,
+    ...runs.writes,
+    ...events.writes,
+    ...frames.writes,
+    ...checkpoints.writes,
+    ...feedback.writes
+  }
+  const write = (op: Op, undo: Undo): unknown => {
+    if (!keepsFeedback && op.name.startsWith('feedback.')) throw new Refused('feedback needs a SQL database')
+    // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
+    const writer = table[op.name] as AnyWriter
+    return writer(op, undo)
+  }
+
+  const applyGroup = ({ ops }: Group): Outcome => {
+    const undo = new Undo()
+    try {
+      const results = ops.map((op) => copyOf(write(copyOf(op), undo)))
+      undo.keep()
+      return { ok: true, results }
+    } catch (error) {
+      undo.rollBack()
+      return { ok: false, message: error instanceof Error ? error.message : String(error) }
+    }
+  }
+
+  return {
+    users: users.reads,
+    threads: threads.reads,
+    runs: runs.reads,
+    events: events.reads,
+    frames: frames.reads,
+    checkpoints: checkpoints.reads,
+    feedback: keepsFeedback ? feedback.reads : null,
+    async apply(groups) {
+      const outcomes = groups.map(applyGroup)
+      frames.sweep()
+      return outcomes
+    },
+    async close() {}
+  }
+}

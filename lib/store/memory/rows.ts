@@ -1,0 +1,67 @@
+// What every noun of this store needs between records and callers: copies at the border, the owner filter, refusals, order.
+import type { Owner, UserArg } from '../../scope.ts'
+import type { Op, OpName, OpOf, Result } from '../store.ts'
+import type { Undo } from './undo.ts'
+
+/** The writing functions of one noun, by op. They change maps at once and tell `undo` how to take it back. */
+export type Writers<K extends OpName> = { readonly [P in K]: (op: OpOf<P>, undo: Undo) => Result<P> }
+export type AnyWriter = (op: Op, undo: Undo) => unknown
+
+/** One noun of the store: what reads it and what writes it, over the same maps. */
+export interface Noun<Reads, K extends OpName> {
+  readonly reads: Reads
+  readonly writes: Writers<K>
+}
+
+/** A noun whose records belong to threads, and go with them. */
+export interface Belonging {
+  /** Removes everything that belongs to the thread. */
+  forget(threadId: string, undo: Undo): void
+}
+
+/** A group that must not be written: its run or request learns the message, the others of the batch are kept [Store 2]. */
+export class Refused extends Error {}
+
+/**
+ * A copy of plain data. Everything that enters or leaves the store goes through it: a caller that changes what it gave or
+ * got would otherwise change what is stored. Bytes are copied by hand, because structuredClone of a view would copy the
+ * whole slab that it is a view of.
+ */
+export function copyOf<T>(value: T): T {
+  if (value === null || typeof value !== 'object') return value
+  if (value instanceof Uint8Array) return Uint8Array.from(value) as T // a Buffer becomes what the interface promises
+  if (Array.isArray(value)) return value.map(copyOf) as T // same elements, same type
+  // fromEntries defines members and does not assign them, so that a key named __proto__ stays a key.
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copyOf(member)])) as T
+}
+
+/** The owner filter of [Auth 7]: own rows and rows without an owner, or everything for null [Store 1]. */
+export function visible(row: { readonly user_id: string | null }, owner: Owner): boolean {
+  return owner === null || row.user_id === null || row.user_id === owner
+}
+
+/**
+ * The owner of an op. The writer resolves an omitted user before it hands the op over; one that comes unresolved is refused,
+ * because the current user of a committer is whoever happened to wake it.
+ */
+export function ownerOfOp(op: { readonly name: string; readonly user?: UserArg }): Owner {
+  if (op.user === undefined) throw new Refused(`${op.name} came without a resolved user`)
+  return op.user
+}
+
+/** Index of the first item of an ascending list that is not below: where a page begins, or an item belongs. */
+export function firstNotBelow<T>(list: readonly T[], isBelow: (item: T) => boolean): number {
+  let low = 0
+  let high = list.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (isBelow(list[middle]!)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** Order of two texts by code unit, as `sort` wants it. */
+export function byText(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0
+}

@@ -1,0 +1,53 @@
+// A connection to the database file, with the settings that the specification asks of every one, and the schema it must find.
+import { readdirSync, readFileSync } from 'node:fs'
+import Database from 'better-sqlite3'
+
+/** How long a connection waits for a lock, in ms [Limits]. */
+const BUSY_TIMEOUT_MS = 5000
+/** The WAL file is cut back to this when a checkpoint has emptied it, in bytes. */
+const WAL_SIZE_MAX = 64 * 1024 * 1024
+
+/** A connection with the settings that the specification asks of every one. */
+export function connect(path: string): Database.Database {
+  const db = new Database(path, { timeout: BUSY_TIMEOUT_MS })
+  db.pragma('journal_mode = WAL')
+  db.pragma('synchronous = NORMAL')
+  db.pragma('foreign_keys = ON')
+  db.pragma(`journal_size_limit = ${WAL_SIZE_MAX}`)
+  return db
+}
+
+const MIGRATIONS = new URL('./migrations/', import.meta.url)
+
+/** The numbered steps of the schema, in order: `000001.sql` is 1. */
+function migrations(): { version: number; sql: string }[] {
+  return readdirSync(MIGRATIONS)
+    .filter((name) => /^\d{6}\.sql$/.test(name))
+    .sort()
+    .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, MIGRATIONS), 'utf8') }))
+}
+
+/**
+ * Brings the file to this binary's schema, each step in a transaction together with the row that records it.
+ * @throws Error when the file is newer than the binary: it would not understand what it reads.
+ */
+export function migrate(db: Database.Database): void {
+  db.exec('CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
+  const steps = migrations()
+  const known = steps.at(-1)?.version ?? 0
+  const step = db.transaction((version: number, sql: string) => {
+    // Asked again under the write lock: another process may have been faster.
+    const applied = db.prepare('SELECT 1 FROM migrations WHERE version = ?').get(version)
+    if (applied) return
+    db.exec(sql)
+    db.prepare('INSERT INTO migrations (version, applied_at) VALUES (?, ?)').run(version, new Date().toISOString())
+  })
+  const found =
+    db.prepare<[], { version: number | null }>('SELECT max(version) AS version FROM migrations').get()?.version ?? 0
+  if (found > known) {
+    throw new Error(
+      `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
+    )
+  }
+  for (const { version, sql } of steps) if (version > found) step.immediate(version, sql)
+}

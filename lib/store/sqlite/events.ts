@@ -1,0 +1,191 @@
+// Run events in SQLite: the durable log of a thread.
+import type Database from 'better-sqlite3'
+import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
+import type { EventReads, NewEvent, SeqPage } from '../store.ts'
+import { OWNED, ownerParam, parseJson, parseObject, Refused, type Writers } from './rows.ts'
+
+interface EventRow {
+  thread_id: string
+  run_id: string
+  user_id: string | null
+  event_type: string
+  category: EventCategory
+  content: string
+  event_metadata: string
+  seq: number
+  created_at: string
+}
+
+const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
+
+/** Objects and lists are stored as JSON text and marked; a text is a text, even one that looks like JSON [contract 4.1]. */
+function contentOf(text: string, metadata: JsonObject): Json {
+  if (metadata.content_is_dict !== true && metadata.content_is_json !== true) return text
+  try {
+    return parseJson(text)
+  } catch {
+    // A trace that was cut no longer parses: its text is what is left of it.
+    return text
+  }
+}
+
+function toEvent({ content, event_metadata, ...row }: EventRow): RunEvent {
+  const metadata = parseObject(event_metadata)
+  return { ...row, content: contentOf(content, metadata), metadata }
+}
+
+/** How a content is stored: its text, and the mark that readers see. */
+function stored(event: NewEvent): { content: string; metadata: JsonObject } {
+  const { content, metadata } = event
+  if (typeof content === 'string') return { content, metadata }
+  const mark =
+    content !== null && typeof content === 'object' && !Array.isArray(content) ? 'content_is_dict' : 'content_is_json'
+  return { content: JSON.stringify(content), metadata: { ...metadata, [mark]: true } }
+}
+
+function messageIdOf({ category, content }: NewEvent): string | null {
+  if (category !== 'message' || content === null || typeof content !== 'object' || Array.isArray(content)) return null
+  return typeof content.id === 'string' ? content.id : null
+}
+
+interface PageParams {
+  thread: string
+  run: string | null
+  before: number
+  after: number
+  limit: number
+  owner: string | null
+}
+
+export function eventReads(db: Database.Database): EventReads {
+  const page = (direction: 'ASC' | 'DESC', scope: string) =>
+    db.prepare<PageParams, EventRow>(
+      `SELECT ${COLUMNS} FROM run_events WHERE ${scope} AND category = 'message' AND seq > @after AND seq < @before AND ${OWNED}
+       ORDER BY seq ${direction} LIMIT @limit`
+    )
+  const IN_THREAD = 'thread_id = @thread'
+  // The unary plus keeps the planner on the index by thread, category and seq.
+  const IN_RUN = 'thread_id = @thread AND +run_id = @run'
+  const statements = {
+    thread: { ASC: page('ASC', IN_THREAD), DESC: page('DESC', IN_THREAD) },
+    run: { ASC: page('ASC', IN_RUN), DESC: page('DESC', IN_RUN) }
+  }
+  const events = db.prepare<
+    { thread: string; run: string; types: string | null; after: number; limit: number; owner: string | null },
+    EventRow
+  >(
+    `SELECT ${COLUMNS} FROM run_events INDEXED BY ix_events_run_k
+     WHERE run_id = @run AND thread_id = @thread AND seq > @after AND ${OWNED}
+       AND (@types IS NULL OR event_type IN (SELECT value FROM json_each(@types)))
+     ORDER BY k LIMIT @limit`
+  )
+  const count = db.prepare<{ thread: string; owner: string | null }, { total: number }>(
+    `SELECT count(*) AS total FROM run_events WHERE thread_id = @thread AND category = 'message' AND ${OWNED}`
+  )
+  const ofMessages = db.prepare<
+    { thread: string; ids: string; owner: string | null },
+    { message_id: string; run_id: string; event_type: string }
+  >(
+    `SELECT message_id, run_id, event_type FROM run_events
+     WHERE thread_id = @thread AND message_id IN (SELECT value FROM json_each(@ids)) AND ${OWNED} ORDER BY seq`
+  )
+
+  /** Without after_seq the last rows count, so they are read backwards; the answer is ascending either way [contract 4.4]. */
+  const list = (
+    scope: 'thread' | 'run',
+    threadId: string,
+    runId: string | null,
+    { limit, before, after }: SeqPage,
+    owner: string | null
+  ) => {
+    const backwards = after === undefined
+    const rows = statements[scope][backwards ? 'DESC' : 'ASC'].all({
+      thread: threadId,
+      run: runId,
+      before: before ?? Number.MAX_SAFE_INTEGER,
+      after: after ?? 0,
+      limit,
+      owner
+    })
+    if (backwards) rows.reverse()
+    return rows.map(toEvent)
+  }
+
+  return {
+    async listMessages(threadId, seqPage, user) {
+      return list('thread', threadId, null, seqPage, ownerParam(user, 'events.listMessages'))
+    },
+    async listMessagesByRun(threadId, runId, seqPage, user) {
+      return list('run', threadId, runId, seqPage, ownerParam(user, 'events.listMessagesByRun'))
+    },
+    async listEvents(threadId, runId, { types, after, limit }, user) {
+      const owner = ownerParam(user, 'events.listEvents')
+      const params = {
+        thread: threadId,
+        run: runId,
+        types: types ? JSON.stringify(types) : null,
+        after: after ?? 0,
+        limit,
+        owner
+      }
+      return events.all(params).map(toEvent)
+    },
+    async countMessages(threadId, user) {
+      return count.get({ thread: threadId, owner: ownerParam(user, 'events.countMessages') })?.total ?? 0
+    },
+    async runsOfMessages(threadId, messageIds, user) {
+      const owner = ownerParam(user, 'events.runsOfMessages')
+      const rows = ofMessages.all({ thread: threadId, ids: JSON.stringify(messageIds), owner })
+      return new Map(rows.map(({ message_id, run_id, event_type }) => [message_id, { run_id, event_type }]))
+    }
+  }
+}
+
+type EventOps = 'events.append' | 'events.remove'
+
+export function eventWrites(db: Database.Database): Writers<EventOps> {
+  const counter = db.prepare<[string], { next_seq: number }>('SELECT next_seq FROM threads_meta WHERE thread_id = ?')
+  const advance = db.prepare('UPDATE threads_meta SET next_seq = ? WHERE thread_id = ?')
+  const lastK = db.prepare<[string], { k: number | null }>('SELECT max(k) AS k FROM run_events WHERE run_id = ?')
+  const insert = db.prepare(`
+    INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, k, message_id, created_at)
+    VALUES (@thread_id, @run_id, @user_id, @event_type, @category, @content, @event_metadata, @seq, @k, @message_id, @created_at)`)
+  const removeThread = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND ${OWNED}`)
+  const removeRun = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND run_id = @run AND ${OWNED}`)
+  const anyLeft = db.prepare('SELECT 1 FROM run_events WHERE thread_id = ? LIMIT 1')
+
+  return {
+    'events.append': ({ thread_id, run_id, user_id, events }) => {
+      const row = counter.get(thread_id)
+      if (!row) throw new Refused(`thread ${thread_id} is gone`)
+      const seen = lastK.get(run_id)?.k ?? -1
+      let seq = row.next_seq
+      for (const event of events) {
+        if (event.k <= seen) continue
+        const { content, metadata } = stored(event)
+        insert.run({
+          thread_id,
+          run_id,
+          user_id,
+          event_type: event.event_type,
+          category: event.category,
+          content,
+          event_metadata: JSON.stringify(metadata),
+          seq: seq++,
+          k: event.k,
+          message_id: messageIdOf(event),
+          created_at: event.created_at
+        })
+      }
+      if (seq !== row.next_seq) advance.run(seq, thread_id)
+      return row.next_seq
+    },
+    'events.remove': ({ thread_id, run_id, user }) => {
+      const owner = user ?? null
+      if (run_id !== null) return removeRun.run({ thread: thread_id, run: run_id, owner }).changes
+      const { changes } = removeThread.run({ thread: thread_id, owner })
+      if (!anyLeft.get(thread_id)) advance.run(1, thread_id)
+      return changes
+    }
+  }
+}

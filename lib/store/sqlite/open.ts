@@ -1,0 +1,46 @@
+// One SQLite file for application data and checkpoints: opened as a store. Reads run on
+// a connection of the main thread that cannot write; every write runs in a worker thread, so that a lock held by somebody else
+// delays commits and not the event loop.
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Store } from '../store.ts'
+import { checkpointReads } from './checkpoints.ts'
+import { connect, migrate } from './connection.ts'
+import { eventReads } from './events.ts'
+import { feedbackReads } from './feedback.ts'
+import { frameReads } from './frames.ts'
+import { runReads } from './runs.ts'
+import { threadReads } from './threads.ts'
+import { userReads } from './users.ts'
+import { WriterThread } from './writer.ts'
+
+/**
+ * Opens (and creates or migrates) the database file at `path`.
+ * @throws Error when the folder cannot be made, the file is no database, or its schema is newer than this program.
+ */
+export async function openSqliteStore(path: string): Promise<Store> {
+  mkdirSync(dirname(path), { recursive: true })
+  const first = connect(path)
+  try {
+    migrate(first)
+  } finally {
+    first.close()
+  }
+  const writer = await WriterThread.start(path)
+  const db = connect(path)
+  db.pragma('query_only = ON')
+  return {
+    users: userReads(db),
+    threads: threadReads(db),
+    runs: runReads(db),
+    events: eventReads(db),
+    frames: frameReads(db),
+    checkpoints: checkpointReads(db),
+    feedback: feedbackReads(db),
+    apply: (groups) => writer.apply(groups),
+    async close() {
+      await writer.stop()
+      db.close()
+    }
+  }
+}

@@ -1,0 +1,29 @@
+// Every write of the process, by name: what the writer thread can do.
+import type Database from 'better-sqlite3'
+import type { Op, OpName } from '../store.ts'
+import { checkpointWrites } from './checkpoints.ts'
+import { eventWrites } from './events.ts'
+import { feedbackWrites } from './feedback.ts'
+import { frameWrites } from './frames.ts'
+import type { AnyWriter, Writers } from './rows.ts'
+import { runWrites } from './runs.ts'
+import { threadWrites } from './threads.ts'
+import { userWrites } from './users.ts'
+
+/** Prepares all statements once; the answer writes one op inside the caller's transaction. */
+export function opWriters(db: Database.Database): AnyWriter {
+  const table: Writers<OpName> = {
+    ...userWrites(db),
+    ...threadWrites(db),
+    ...runWrites(db),
+    ...eventWrites(db),
+    ...frameWrites(db),
+    ...checkpointWrites(db),
+    ...feedbackWrites(db)
+  }
+  return (op: Op) => {
+    // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
+    const write = table[op.name] as AnyWriter
+    return write(op)
+  }
+}

@@ -1,0 +1,167 @@
+// Runs in SQLite.
+import type Database from 'better-sqlite3'
+import type { Run, RunStatus } from '../../types.ts'
+import type { Admission, NewRun, RunReads, TokenUsage } from '../store.ts'
+import { OWNED, ownerParam, parseObject, Refused, type Writers } from './rows.ts'
+
+type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { metadata_json: string; kwargs_json: string }
+
+const COLUMNS = `key, run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
+  error, stop_reason, follow_up_to_run_id, first_human_message, last_ai_message, total_input_tokens, total_output_tokens, total_tokens,
+  llm_call_count, lead_agent_tokens, subagent_tokens, middleware_tokens, message_count, last_cursor, final_checkpoint_id,
+  idempotency_key, idempotency_hash, created_at, updated_at`
+
+function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
+  return { ...row, metadata: parseObject(metadata_json), kwargs: parseObject(kwargs_json) }
+}
+
+const IN_FLIGHT = "status IN ('pending', 'running')"
+
+interface UsageRow {
+  model: string
+  runs: number
+  input: number
+  output: number
+  total: number
+  lead_agent: number
+  subagent: number
+  middleware: number
+}
+
+function toUsage(rows: UsageRow[]): TokenUsage {
+  const sum = (pick: (row: UsageRow) => number) => rows.reduce((total, row) => total + pick(row), 0)
+  return {
+    total_tokens: sum((row) => row.total),
+    total_input_tokens: sum((row) => row.input),
+    total_output_tokens: sum((row) => row.output),
+    total_runs: sum((row) => row.runs),
+    by_model: Object.fromEntries(rows.map((row) => [row.model, { tokens: row.total, runs: row.runs }])),
+    by_caller: {
+      lead_agent: sum((row) => row.lead_agent),
+      subagent: sum((row) => row.subagent),
+      middleware: sum((row) => row.middleware)
+    }
+  }
+}
+
+export function runReads(db: Database.Database): RunReads {
+  const get = db.prepare<{ id: string; owner: string | null }, RunRow>(
+    `SELECT ${COLUMNS} FROM runs WHERE run_id = @id AND ${OWNED}`
+  )
+  const list = db.prepare<
+    { thread: string; status: RunStatus | null; limit: number; offset: number; owner: string | null },
+    RunRow
+  >(
+    `SELECT ${COLUMNS} FROM runs WHERE thread_id = @thread AND (@status IS NULL OR status = @status) AND ${OWNED}
+     ORDER BY ordinal DESC LIMIT @limit OFFSET @offset`
+  )
+  const inFlight = db.prepare<[string], RunRow>(
+    `SELECT ${COLUMNS} FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY ordinal`
+  )
+  const unfinished = db.prepare<[], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)
+  const tokens = db.prepare<{ thread: string; owner: string | null }, UsageRow>(`
+    SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs, sum(total_input_tokens) AS input, sum(total_output_tokens) AS output,
+      sum(total_tokens) AS total, sum(lead_agent_tokens) AS lead_agent, sum(subagent_tokens) AS subagent, sum(middleware_tokens) AS middleware
+    FROM runs WHERE thread_id = @thread AND status IN ('success', 'error') AND ${OWNED} GROUP BY 1`)
+  return {
+    async get(runId, user) {
+      const row = get.get({ id: runId, owner: ownerParam(user, 'runs.get') })
+      return row ? toRun(row) : null
+    },
+    async list(threadId, page, user) {
+      const { limit, offset, status } = page
+      return list
+        .all({ thread: threadId, status: status ?? null, limit, offset, owner: ownerParam(user, 'runs.list') })
+        .map(toRun)
+    },
+    async inFlight(threadId) {
+      return inFlight.all(threadId).map(toRun)
+    },
+    async unfinished() {
+      return unfinished.all().map(toRun)
+    },
+    async tokens(threadId, user) {
+      return toUsage(tokens.all({ thread: threadId, owner: ownerParam(user, 'runs.tokens') }))
+    }
+  }
+}
+
+type RunOps = 'run.create' | 'run.start' | 'run.settle'
+
+export function runWrites(db: Database.Database): Writers<RunOps> {
+  const nextOrdinal = db.prepare<[string], { ordinal: number }>(
+    'UPDATE threads_meta SET next_ordinal = next_ordinal + 1 WHERE thread_id = ? RETURNING next_ordinal - 1 AS ordinal'
+  )
+  const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
+  const inFlight = db.prepare<[string], { run_id: string }>(
+    `SELECT run_id FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY ordinal`
+  )
+  const byKey = db.prepare<[string, string], RunRow>(
+    `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = ? AND idempotency_key = ?`
+  )
+  const latestSuccess = db.prepare<[string], { run_id: string }>(
+    "SELECT run_id FROM runs WHERE thread_id = ? AND status = 'success' ORDER BY ordinal DESC LIMIT 1"
+  )
+  const insert = db.prepare(`
+    INSERT INTO runs (run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
+      error, stop_reason, follow_up_to_run_id, first_human_message, idempotency_key, idempotency_hash, created_at, updated_at)
+    VALUES (@run_id, @thread_id, @user_id, @assistant_id, @status, @ordinal, @model_name, @multitask_strategy, @metadata_json, @kwargs_json,
+      @error, @stop_reason, @follow_up_to_run_id, @first_human_message, @idempotency_key, @idempotency_hash, @created_at, @updated_at)`)
+  const start = db.prepare("UPDATE runs SET status = 'running', updated_at = ? WHERE run_id = ? AND status = 'pending'")
+  const threadStatus = db.prepare('UPDATE threads_meta SET status = ?, updated_at = ? WHERE thread_id = ?')
+  const settle = db.prepare(`
+    UPDATE runs SET status = @status, error = @error, stop_reason = @stop_reason, model_name = coalesce(@model_name, model_name),
+      last_cursor = @last_cursor, final_checkpoint_id = @final_checkpoint_id,
+      first_human_message = coalesce(@first_human_message, first_human_message), last_ai_message = coalesce(@last_ai_message, last_ai_message),
+      total_input_tokens = @total_input_tokens, total_output_tokens = @total_output_tokens, total_tokens = @total_tokens,
+      llm_call_count = @llm_call_count, lead_agent_tokens = @lead_agent_tokens, subagent_tokens = @subagent_tokens,
+      middleware_tokens = @middleware_tokens, message_count = @message_count, updated_at = @now
+    WHERE run_id = @run_id AND ${IN_FLIGHT}`)
+  const settleThread = db.prepare(`
+    UPDATE threads_meta SET status = coalesce(@thread_status, status), display_name = coalesce(@title, display_name), updated_at = @now
+    WHERE thread_id = @thread_id`)
+
+  const requireThread = (threadId: string): void => {
+    if (!threadExists.get(threadId)) throw new Refused(`thread ${threadId} is gone`)
+  }
+  const repeated = (run: NewRun): Admission | null => {
+    if (run.idempotency_key === null) return null
+    const before = byKey.get(run.user_id ?? '', run.idempotency_key)
+    if (!before) return null
+    return before.idempotency_hash === run.idempotency_hash
+      ? { outcome: 'repeated', run: toRun(before) }
+      : { outcome: 'key_reused' }
+  }
+
+  return {
+    'run.create': ({ run, autoFollowUp }) => {
+      const earlier = repeated(run)
+      if (earlier) return earlier
+      if (!threadExists.get(run.thread_id)) return { outcome: 'thread_missing' }
+      const before = inFlight.all(run.thread_id).map((row) => row.run_id)
+      if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
+      const followUp = autoFollowUp ? (latestSuccess.get(run.thread_id)?.run_id ?? null) : run.follow_up_to_run_id
+      const ordinal = nextOrdinal.get(run.thread_id)!.ordinal
+      const { metadata, kwargs, ...row } = { ...run, ordinal, follow_up_to_run_id: followUp }
+      const { lastInsertRowid } = insert.run({
+        ...row,
+        metadata_json: JSON.stringify(metadata),
+        kwargs_json: JSON.stringify(kwargs)
+      })
+      return { outcome: 'created', run: { ...row, metadata, kwargs, key: Number(lastInsertRowid) }, inFlight: before }
+    },
+    'run.start': ({ run_id, thread_id, now }) => {
+      requireThread(thread_id)
+      if (start.run(now, run_id).changes === 0) return false
+      threadStatus.run('running', now, thread_id)
+      return true
+    },
+    'run.settle': (settlement) => {
+      requireThread(settlement.thread_id)
+      const { name: _, thread_status, title, thread_id, ...row } = settlement
+      if (settle.run(row).changes === 0) return false
+      settleThread.run({ thread_status, title, thread_id, now: settlement.now })
+      return true
+    }
+  }
+}

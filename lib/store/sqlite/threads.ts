@@ -1,0 +1,143 @@
+// Thread records in SQLite.
+import type Database from 'better-sqlite3'
+import type { Json, JsonObject, Thread, ThreadStatus } from '../../types.ts'
+import type { ThreadQuery, ThreadReads } from '../store.ts'
+import { checkpointPut } from './checkpoints.ts'
+import { OWNED, ownerParam, parseObject, type Writers } from './rows.ts'
+
+interface ThreadRow {
+  thread_id: string
+  user_id: string | null
+  assistant_id: string | null
+  display_name: string | null
+  status: ThreadStatus
+  metadata_json: string
+  created_at: string
+  updated_at: string
+}
+
+const COLUMNS = 'thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at'
+
+function toThread({ metadata_json, ...row }: ThreadRow): Thread {
+  return { ...row, metadata: parseObject(metadata_json) }
+}
+
+const SORT_COLUMNS = {
+  thread_id: 'thread_id',
+  created_at: 'created_at',
+  updated_at: 'updated_at',
+  status: 'status'
+} as const
+
+/** A condition of a search, and what it binds. */
+interface Condition {
+  readonly sql: string
+  readonly params: readonly (string | number)[]
+}
+
+/**
+ * One key of a metadata filter. Keys come from outside: they are bound, never written into the SQL. A path would read dots and
+ * quotes in them, so the members are compared by name.
+ */
+function metadataCondition(key: string, value: Json): Condition {
+  const member = (test: string, params: (string | number)[]): Condition => ({
+    sql: `EXISTS (SELECT 1 FROM json_each(metadata_json) AS m WHERE m.key = ? AND ${test})`,
+    params: [key, ...params]
+  })
+  if (value === null) return member("m.type = 'null'", [])
+  if (typeof value === 'boolean') return member('m.type = ?', [value ? 'true' : 'false'])
+  if (typeof value === 'number') return member("m.type IN ('integer', 'real') AND m.value = ?", [value])
+  if (typeof value === 'string') return member("m.type = 'text' AND m.value = ?", [value])
+  return member("m.type IN ('object', 'array') AND m.value = json(?)", [JSON.stringify(value)])
+}
+
+function conditions(query: ThreadQuery, owner: string | null): Condition[] {
+  const all: Condition[] = []
+  if (owner !== null) all.push({ sql: '(user_id = ? OR user_id IS NULL)', params: [owner] })
+  if (query.status) all.push({ sql: 'status = ?', params: [query.status] })
+  if (query.ids) all.push({ sql: 'thread_id IN (SELECT value FROM json_each(?))', params: [JSON.stringify(query.ids)] })
+  for (const [key, value] of Object.entries(query.metadata ?? {})) all.push(metadataCondition(key, value))
+  return all
+}
+
+export function threadReads(db: Database.Database): ThreadReads {
+  const get = db.prepare<{ id: string; owner: string | null }, ThreadRow>(
+    `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = @id AND ${OWNED}`
+  )
+  const ownerOfThread = db.prepare<[string], { user_id: string | null }>(
+    'SELECT user_id FROM threads_meta WHERE thread_id = ?'
+  )
+  return {
+    async get(threadId, user) {
+      const row = get.get({ id: threadId, owner: ownerParam(user, 'threads.get') })
+      return row ? toThread(row) : null
+    },
+    async ownerOf(threadId) {
+      return ownerOfThread.get(threadId)?.user_id
+    },
+    async search(query, user) {
+      const all = conditions(query, ownerParam(user, 'threads.search'))
+      const where = all.length ? `WHERE ${all.map((one) => one.sql).join(' AND ')}` : ''
+      const params = all.flatMap((one) => one.params)
+      const order = `${SORT_COLUMNS[query.sortBy ?? 'updated_at']} ${query.sortOrder === 'asc' ? 'ASC' : 'DESC'}`
+      const rows = db
+        .prepare<(string | number)[], ThreadRow>(
+          `SELECT ${COLUMNS} FROM threads_meta ${where} ORDER BY ${order}, thread_id DESC LIMIT ? OFFSET ?`
+        )
+        .all(...params, query.limit, query.offset)
+      const count = db
+        .prepare<(string | number)[], { total: number }>(`SELECT count(*) AS total FROM threads_meta ${where}`)
+        .get(...params)
+      return { threads: rows.map(toThread), total: count?.total ?? 0 }
+    }
+  }
+}
+
+type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
+
+/** Every table that has rows of a thread, save the thread's own and the frames, which know their run only. */
+const TABLES_OF_A_THREAD = ['run_events', 'runs', 'checkpoints', 'checkpoint_bodies', 'feedback']
+
+export function threadWrites(db: Database.Database): Writers<ThreadOps> {
+  const any = db.prepare<[string], ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = ?`)
+  const owned = db.prepare<{ id: string; owner: string | null }, ThreadRow>(
+    `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = @id AND ${OWNED}`
+  )
+  const insert = db.prepare(`
+    INSERT INTO threads_meta (thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at)
+    VALUES (@thread_id, @user_id, @assistant_id, @display_name, @status, @metadata_json, @created_at, @updated_at)`)
+  const hasCheckpoint = db.prepare('SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1')
+  const setMetadata = db.prepare('UPDATE threads_meta SET metadata_json = ?, updated_at = ? WHERE thread_id = ?')
+  const removeFrames = db.prepare('DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE thread_id = ?)')
+  const removeRows = TABLES_OF_A_THREAD.map((table) => db.prepare(`DELETE FROM ${table} WHERE thread_id = ?`))
+  const removeThread = db.prepare('DELETE FROM threads_meta WHERE thread_id = ?')
+  const putCheckpoint = checkpointPut(db)
+
+  return {
+    'thread.create': ({ thread, checkpoint }) => {
+      const found = any.get(thread.thread_id)
+      if (found) {
+        const visible = found.user_id === null || found.user_id === thread.user_id
+        return visible ? { thread: toThread(found), created: false } : null
+      }
+      insert.run({ ...thread, metadata_json: JSON.stringify(thread.metadata) })
+      // A legacy thread has checkpoints already: an empty one on top would hide its conversation.
+      if (!hasCheckpoint.get(thread.thread_id)) putCheckpoint(checkpoint)
+      return { thread, created: true }
+    },
+    'thread.patch': ({ thread_id, metadata, user, now }) => {
+      const row = owned.get({ id: thread_id, owner: user ?? null })
+      if (!row) return null
+      const merged: JsonObject = { ...parseObject(row.metadata_json), ...metadata }
+      setMetadata.run(JSON.stringify(merged), now, thread_id)
+      return { ...toThread(row), metadata: merged, updated_at: now }
+    },
+    'thread.remove': ({ thread_id, user }) => {
+      if (!owned.get({ id: thread_id, owner: user ?? null })) return false
+      removeFrames.run(thread_id)
+      for (const statement of removeRows) statement.run(thread_id)
+      removeThread.run(thread_id)
+      return true
+    }
+  }
+}

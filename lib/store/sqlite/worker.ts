@@ -1,0 +1,86 @@
+// The one thread that writes the database. Each batch is one transaction, each group in it a savepoint.
+import { parentPort, workerData } from 'node:worker_threads'
+import Database from 'better-sqlite3'
+import type { Group, Outcome } from '../store.ts'
+import { connect } from './connection.ts'
+import { opWriters } from './ops.ts'
+
+export type WriterAnswer =
+  | { readonly id: number; readonly outcomes: Outcome[] }
+  | { readonly id: number; readonly code: string; readonly message: string }
+
+/** Errors that say nothing about a group, only about the moment: a lock, a full or failing disk. The batch may be tried again. */
+function isOfTheMoment(error: unknown): error is InstanceType<typeof Database.SqliteError> {
+  return (
+    error instanceof Database.SqliteError &&
+    /^SQLITE_(BUSY|LOCKED|IOERR|FULL|READONLY|NOMEM|CANTOPEN|PROTOCOL|INTERRUPT)/.test(error.code)
+  )
+}
+
+/**
+ * Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite.
+ * @returns a function that answers one outcome a group, or throws when nothing was written.
+ */
+export function batchWriter(db: Database.Database): (groups: readonly Group[]) => Outcome[] {
+  const writers = opWriters(db)
+  const begin = db.prepare('BEGIN IMMEDIATE')
+  const commit = db.prepare('COMMIT')
+  const rollback = db.prepare('ROLLBACK')
+  const savepoint = db.prepare('SAVEPOINT one_group')
+  const release = db.prepare('RELEASE one_group')
+  const undo = db.prepare('ROLLBACK TO one_group')
+
+  const applyGroup = (group: Group): Outcome => {
+    savepoint.run()
+    try {
+      const results = group.ops.map((op) => writers(op))
+      release.run()
+      return { ok: true, results }
+    } catch (error) {
+      if (isOfTheMoment(error) || !db.inTransaction) throw error
+      undo.run()
+      release.run()
+      return { ok: false, message: error instanceof Error ? error.message : String(error) }
+    }
+  }
+
+  return (groups) => {
+    begin.run()
+    try {
+      const outcomes = groups.map(applyGroup)
+      commit.run()
+      return outcomes
+    } catch (error) {
+      // A full disk rolls back by itself.
+      if (db.inTransaction) rollback.run()
+      throw error
+    }
+  }
+}
+
+function serve(path: string): void {
+  const port = parentPort!
+  const db = connect(path)
+  const apply = batchWriter(db)
+  port.on('message', (message: { id: number; groups: Group[] } | 'stop') => {
+    if (message === 'stop') {
+      db.close()
+      port.close()
+      return
+    }
+    port.postMessage(answer(message.id, message.groups))
+  })
+  port.postMessage('ready')
+
+  function answer(id: number, groups: Group[]): WriterAnswer {
+    try {
+      return { id, outcomes: apply(groups) }
+    } catch (error) {
+      const code = error instanceof Database.SqliteError ? error.code : 'WRITER_FAILED'
+      return { id, code, message: error instanceof Error ? error.message : String(error) }
+    }
+  }
+}
+
+// Imported by tests and benches as well, which have no parent to serve.
+if (parentPort && typeof workerData?.path === 'string') serve(workerData.path)

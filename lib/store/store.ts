@@ -1,0 +1,349 @@
+// What the service asks of a database, as interfaces with numbered guarantees. A guarantee is cited as [Store 3] where it is
+// relied upon and proved by the suites in test/contract/, which any implementation can run.
+//
+//  1. Every read that takes a `user` is filtered by it: rows of others do not exist for it, rows without an owner are everybody's.
+//     Omitted means the current user, and an error when there is none; null means no filter [Auth 7]. Methods without the
+//     argument are for the engine, after the owner check of a route.
+//  2. `apply` writes all its groups in one transaction. A group is applied whole or not at all; a group that is refused (a
+//     constraint, a missing thread) fails alone and the others are kept.
+//  3. `apply` rejects only when nothing was written (a lock, a full disk): the same groups may then be handed over again.
+//  4. Who reads after `apply` has answered sees what it wrote.
+//  5. `seq` of events is given in the transaction that writes them, from a counter kept with the thread: unique, increasing,
+//     dense while nothing is deleted, never given twice.
+//  6. At most one run of a thread is `running`; admission (`run.create`) and its checks are one atomic step.
+//  7. A terminal status is never overwritten.
+//  8. Nothing is written for a thread that does not exist (any more): a late writer cannot bring a deleted thread back.
+//  9. Texts come back as they were given, whatever their characters; JSON comes back as equal JSON.
+import type {
+  EventCategory,
+  Feedback,
+  FeedbackStats,
+  Json,
+  JsonObject,
+  Run,
+  RunEvent,
+  RunStatus,
+  RunTotals,
+  Thread,
+  ThreadStatus,
+  Timestamp,
+  User
+} from '../types.ts'
+import type { UserArg } from '../scope.ts'
+
+// ------------------------------------------------------------------------------------------------ users
+
+export type UserPatch = Partial<Pick<User, 'email' | 'password_hash' | 'needs_setup' | 'token_version' | 'system_role'>>
+
+export interface UserReads {
+  byId(id: string): Promise<User | null>
+  /** `email` in lower case. */
+  byEmail(email: string): Promise<User | null>
+  /** The first administrator, or null: then the service waits for its set-up. */
+  admin(): Promise<User | null>
+}
+
+// ---------------------------------------------------------------------------------------------- threads
+
+export interface ThreadQuery {
+  /** Exact, typed equality on every key: true is not 1, null is not missing. */
+  readonly metadata?: JsonObject
+  readonly status?: ThreadStatus
+  readonly ids?: readonly string[]
+  readonly sortBy?: 'thread_id' | 'created_at' | 'updated_at' | 'status'
+  readonly sortOrder?: 'asc' | 'desc'
+  readonly limit: number
+  readonly offset: number
+}
+
+export interface ThreadReads {
+  get(threadId: string, user?: UserArg): Promise<Thread | null>
+  /** Whose thread it is, whoever asks: undefined when there is no such row. For the owner check alone [Auth 6]. */
+  ownerOf(threadId: string): Promise<string | null | undefined>
+  /** Default order: updated_at, newest first. `total` counts all matches. */
+  search(query: ThreadQuery, user?: UserArg): Promise<{ readonly threads: Thread[]; readonly total: number }>
+}
+
+// ------------------------------------------------------------------------------------------------- runs
+
+/** A run as it is asked for: the store gives `key` and `ordinal`, and the follow-up when it is left to it. */
+export type NewRun = Omit<Run, 'key' | 'ordinal'>
+
+export type Admission =
+  | { readonly outcome: 'created'; readonly run: Run; readonly inFlight: readonly string[] }
+  /** The same key and body came before: this is the run it made. */
+  | { readonly outcome: 'repeated'; readonly run: Run }
+  /** The same key came with another body. */
+  | { readonly outcome: 'key_reused' }
+  | { readonly outcome: 'busy' }
+  | { readonly outcome: 'thread_missing' }
+
+export interface TokenUsage {
+  readonly total_tokens: number
+  readonly total_input_tokens: number
+  readonly total_output_tokens: number
+  readonly total_runs: number
+  readonly by_model: Record<string, { readonly tokens: number; readonly runs: number }>
+  readonly by_caller: { readonly lead_agent: number; readonly subagent: number; readonly middleware: number }
+}
+
+export interface RunReads {
+  get(runId: string, user?: UserArg): Promise<Run | null>
+  /** Newest first. */
+  list(threadId: string, page: { limit: number; offset: number; status?: RunStatus }, user?: UserArg): Promise<Run[]>
+  /** Pending and running runs of a thread, oldest first. */
+  inFlight(threadId: string): Promise<Run[]>
+  /** Every run that is not terminal, oldest first: what a start finds after a crash. */
+  unfinished(): Promise<Run[]>
+  /** Sums over the thread's finished runs (success and error), in one aggregation. */
+  tokens(threadId: string, user?: UserArg): Promise<TokenUsage>
+}
+
+// ----------------------------------------------------------------------------------------------- events
+
+export interface NewEvent {
+  readonly event_type: string
+  readonly category: EventCategory
+  readonly content: Json
+  readonly metadata: JsonObject
+  readonly created_at: Timestamp
+  /** Position within the run, from 0: makes a repeated append of the same records harmless. */
+  readonly k: number
+}
+
+/** Pages by seq. No cursor: the newest; before: the last ones below it; after: the first ones above it; both: the range, forward. */
+export interface SeqPage {
+  readonly limit: number
+  readonly before?: number
+  readonly after?: number
+}
+
+export interface EventReads {
+  /** Records of category `message` of all runs of the thread; ascending, whatever the cursor. */
+  listMessages(threadId: string, page: SeqPage, user?: UserArg): Promise<RunEvent[]>
+  /** The same for one run. */
+  listMessagesByRun(threadId: string, runId: string, page: SeqPage, user?: UserArg): Promise<RunEvent[]>
+  /** All categories of one run, oldest first. */
+  listEvents(
+    threadId: string,
+    runId: string,
+    query: { types?: readonly string[]; after?: number; limit: number },
+    user?: UserArg
+  ): Promise<RunEvent[]>
+  countMessages(threadId: string, user?: UserArg): Promise<number>
+  /** run_id by message id, for the given messages of a thread: who said what, for the history view. */
+  runsOfMessages(
+    threadId: string,
+    messageIds: readonly string[],
+    user?: UserArg
+  ): Promise<ReadonlyMap<string, { run_id: string; event_type: string }>>
+}
+
+// ----------------------------------------------------------------------------------------------- frames
+
+/**
+ * Frames of one run that were written together. `data` holds their encoded bytes one after the other, `index` five bytes a
+ * frame: its kind, then the length of its bytes as a little-endian u32. So a filter, or a start in the middle, parses nothing.
+ */
+export interface Segment {
+  readonly epoch: number
+  readonly first: number
+  readonly last: number
+  readonly index: Uint8Array
+  readonly data: Uint8Array
+}
+
+export interface FrameReads {
+  /** Segments that hold n >= from, in order, until `maxBytes` of data are together (always at least one). Empty: nothing there. */
+  read(runKey: number, from: number, maxBytes: number): Promise<Segment[]>
+  /** What is stored of a run: first n of each epoch, in order, and the last n. Null: no frames (none written, or swept). */
+  bounds(
+    runKey: number
+  ): Promise<{
+    readonly first: number
+    readonly last: number
+    readonly epochs: readonly { readonly epoch: number; readonly first: number }[]
+  } | null>
+}
+
+// ------------------------------------------------------------------------------------------ checkpoints
+
+/** Inclusive range of body numbers: [from, to]. */
+export type BodyRange = readonly [number, number]
+
+/**
+ * One checkpoint as it is written: which bodies it consists of, and the bodies that are new. A body is the JSON text of one
+ * message or one channel, kept once a version under a number of its thread; the list of messages is a list of ranges, so that
+ * a turn that only appends costs the same at turn 10 and at turn 1,000.
+ */
+export interface CheckpointWrite {
+  readonly thread_id: string
+  readonly checkpoint_id: string
+  readonly parent_checkpoint_id: string | null
+  readonly run_id: string | null
+  readonly created_at: Timestamp
+  readonly metadata: JsonObject
+  readonly next: readonly string[]
+  readonly messages: readonly BodyRange[]
+  readonly channels: Readonly<Record<string, number>>
+  readonly bodies: readonly { readonly no: number; readonly json: string }[]
+}
+
+export type CheckpointHead = Omit<CheckpointWrite, 'bodies'>
+
+/** A checkpoint with the bodies it consists of. `json` is the text that was given, to the letter. */
+export interface StoredCheckpoint extends CheckpointHead {
+  readonly messageBodies: readonly { readonly no: number; readonly json: string }[]
+  readonly channelBodies: readonly { readonly name: string; readonly no: number; readonly json: string }[]
+  /** The first body number of the thread that is not taken. */
+  readonly nextBody: number
+}
+
+export interface CheckpointReads {
+  /** `checkpointId` null: the newest. With `channels`, only those are read (messages is one of them). */
+  load(threadId: string, checkpointId: string | null, channels?: readonly string[]): Promise<StoredCheckpoint | null>
+  /** Newest first; `before` gives the strictly older ones. */
+  list(threadId: string, page: { limit: number; before?: string }): Promise<CheckpointHead[]>
+}
+
+export type StateUpdate =
+  | { readonly outcome: 'written'; readonly checkpoint: CheckpointHead }
+  | { readonly outcome: 'busy' | 'checkpoint_missing' }
+
+// --------------------------------------------------------------------------------------------- feedback
+
+export interface FeedbackReads {
+  /** The caller's own feedback on a run, oldest first. */
+  list(threadId: string, runId: string, user?: UserArg): Promise<Feedback[]>
+  /** Counts over all users of the run, in one aggregation. */
+  stats(threadId: string, runId: string): Promise<FeedbackStats>
+  /** The caller's own feedback by run, for the given runs of a thread, in one query. */
+  byRuns(threadId: string, runIds: readonly string[], user?: UserArg): Promise<ReadonlyMap<string, Feedback>>
+}
+
+// ------------------------------------------------------------------------------------------------ writes
+
+/** How a run ended. */
+export interface Settlement extends RunTotals {
+  readonly run_id: string
+  readonly thread_id: string
+  readonly status: Exclude<RunStatus, 'pending' | 'running'>
+  /** null leaves the thread's status as it is: the run never started, another one may be running. */
+  readonly thread_status: ThreadStatus | null
+  /** Non-empty: becomes the thread's display_name. */
+  readonly title: string | null
+  readonly error: string | null
+  readonly stop_reason: string | null
+  readonly model_name: string | null
+  readonly last_cursor: string | null
+  readonly final_checkpoint_id: string | null
+  /** null does not overwrite. */
+  readonly first_human_message: string | null
+  readonly last_ai_message: string | null
+  readonly now: Timestamp
+}
+
+/** Every write of the process: name -> what it takes and what it answers. Plain data, so that it can cross to a worker. */
+export interface Ops {
+  'user.create': { in: { user: User }; out: 'created' | 'email_taken' }
+  /** Creates the first administrator; exactly one of any number of racing calls. */
+  'user.initialize': { in: { user: User }; out: 'created' | 'initialized' | 'email_taken' }
+  /** null: the user has vanished meanwhile. */
+  'user.update': { in: { id: string; set: UserPatch }; out: User | 'email_taken' | null }
+  /** Creates the row and its first, empty checkpoint, or answers the row that is there; null: it belongs to somebody else. */
+  'thread.create': {
+    in: { thread: Thread; checkpoint: CheckpointWrite }
+    out: { thread: Thread; created: boolean } | null
+  }
+  /** Merges top-level keys; null: no such thread for this owner. */
+  'thread.patch': {
+    in: { thread_id: string; metadata: JsonObject; user?: UserArg; now: Timestamp }
+    out: Thread | null
+  }
+  /** Removes the thread and everything that belongs to it, in every table. */
+  'thread.remove': { in: { thread_id: string; user?: UserArg }; out: boolean }
+  /**
+   * Admits a run [Store 6]. `strategy` reject answers busy while one is in flight; the others are stored pending behind it, and
+   * `inFlight` names what stood before. `autoFollowUp`: the newest successful run of the thread becomes follow_up_to_run_id.
+   */
+  'run.create': { in: { run: NewRun; autoFollowUp: boolean }; out: Admission }
+  /** pending -> running, and the thread with it. False: it is not pending any more. */
+  'run.start': { in: { run_id: string; thread_id: string; now: Timestamp }; out: boolean }
+  /** Ends a run: status, totals, thread status and title together. False: it was terminal already [Store 7]. */
+  'run.settle': { in: Settlement; out: boolean }
+  'frames.append': { in: { run_key: number; thread_id: string; segment: Segment }; out: null }
+  /** Answers the seq of the first one [Store 5]. */
+  'events.append': {
+    in: { thread_id: string; run_id: string; user_id: string | null; events: readonly NewEvent[] }
+    out: number
+  }
+  /** Answers how many were removed; 0 when there are none. Without run_id: of the whole thread, and its counter starts again. */
+  'events.remove': { in: { thread_id: string; run_id: string | null; user?: UserArg }; out: number }
+  'checkpoint.put': { in: CheckpointWrite; out: null }
+  /** Makes a new checkpoint of a base (null: the newest) with some channels replaced; refused while a run is in flight. */
+  'state.update': {
+    in: {
+      thread_id: string
+      base: string | null
+      checkpoint_id: string
+      now: Timestamp
+      /** Replaces the messages channel when given: their JSON texts, in order. */
+      messages: readonly string[] | null
+      /** JSON text by channel. */
+      channels: Readonly<Record<string, string>>
+      as_node: string | null
+      title: string | null
+    }
+    out: StateUpdate
+  }
+  /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
+  'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
+  'feedback.remove': { in: { thread_id: string; run_id: string; user?: UserArg }; out: boolean }
+  'feedback.removeById': {
+    in: { feedback_id: string; thread_id: string; run_id: string; user?: UserArg }
+    out: boolean
+  }
+}
+
+export type OpName = keyof Ops
+export type Op = { [K in OpName]: { readonly name: K } & Readonly<Ops[K]['in']> }[OpName]
+export type OpOf<K extends OpName> = { readonly name: K } & Readonly<Ops[K]['in']>
+export type Result<K extends OpName> = Ops[K]['out']
+
+/** Writes that belong together: all of them or none [Store 2]. */
+export interface Group {
+  readonly ops: readonly Op[]
+}
+export type Outcome =
+  | { readonly ok: true; readonly results: readonly unknown[] }
+  | { readonly ok: false; readonly message: string }
+
+/** The ops whose rows are filtered by their user: the writer resolves the argument before it crosses anywhere [Auth 7]. */
+export const OWNED_OPS: ReadonlySet<OpName> = new Set<OpName>([
+  'thread.patch',
+  'thread.remove',
+  'events.remove',
+  'feedback.remove',
+  'feedback.removeById'
+])
+
+/** Takes one write and answers its result, once it is committed. What routes and rules write through; the committer is one. */
+export interface Writer {
+  write<K extends OpName>(op: OpOf<K>): Promise<Result<K>>
+}
+
+// ---------------------------------------------------------------------------------------------- the store
+
+export interface Store {
+  readonly users: UserReads
+  readonly threads: ThreadReads
+  readonly runs: RunReads
+  readonly events: EventReads
+  readonly frames: FrameReads
+  readonly checkpoints: CheckpointReads
+  /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
+  readonly feedback: FeedbackReads | null
+  /** One transaction for all groups; answers one outcome a group, in their order [Store 2, 3]. Called by the committer alone. */
+  apply(groups: readonly Group[]): Promise<Outcome[]>
+  close(): Promise<void>
+}

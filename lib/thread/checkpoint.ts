@@ -1,0 +1,102 @@
+// Checkpoints as clients see them: the state of a thread and its history. The fields are the union of what the service's own
+// clients and LangGraph's read. Values are put together from stored texts and never parsed on the way.
+import type { CheckpointHead, StoredCheckpoint } from '../store/store.ts'
+import type { Feedback, JsonObject, Message, Thread } from '../types.ts'
+import { storedJson } from './state.ts'
+
+/** Keys that are the runtime's own; `step` is shown nevertheless. */
+const INTERNAL_KEYS = ['created_at', 'updated_at', 'step', 'source', 'writes', 'parents']
+
+function withoutInternal(metadata: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(metadata).filter(([key]) => !INTERNAL_KEYS.includes(key)))
+}
+
+function configOf(head: CheckpointHead, checkpointId: string | null): JsonObject | null {
+  if (checkpointId === null) return null
+  return { thread_id: head.thread_id, checkpoint_ns: '', checkpoint_id: checkpointId }
+}
+
+/** `{..., "values": <text>}` for an object and a text that is JSON already. */
+function withValues(fields: object, values: string): string {
+  return `{"values":${values},${JSON.stringify(fields).slice(1)}`
+}
+
+function tasksOf(head: CheckpointHead): JsonObject[] {
+  return head.next.map((name) => ({ id: `${head.checkpoint_id}:${name}`, name, interrupts: [], error: null }))
+}
+
+/** What GET state answers, as JSON text. */
+export function stateView(stored: StoredCheckpoint): string {
+  return withValues(headView(stored), storedJson(stored))
+}
+
+/** The same fields without the values: what a state update answers beside them. */
+export function headView(head: CheckpointHead): JsonObject {
+  return {
+    next: [...head.next],
+    metadata: { ...head.metadata, thread_id: head.thread_id, ...(head.run_id === null ? {} : { run_id: head.run_id }) },
+    checkpoint: { ...configOf(head, head.checkpoint_id), id: head.checkpoint_id, ts: head.created_at },
+    checkpoint_id: head.checkpoint_id,
+    parent_checkpoint: configOf(head, head.parent_checkpoint_id),
+    parent_checkpoint_id: head.parent_checkpoint_id,
+    created_at: head.created_at,
+    tasks: tasksOf(head)
+  }
+}
+
+/** One entry of a history, as JSON text. */
+export function historyView(head: CheckpointHead, values: string): string {
+  const { step } = head.metadata
+  const metadata = step === undefined ? withoutInternal(head.metadata) : { ...withoutInternal(head.metadata), step }
+  return withValues({ ...headView(head), metadata }, values)
+}
+
+/** What is known beside a message: the run it came from, and the caller's feedback on that run. */
+export interface Decoration {
+  readonly runId: string
+  /** undefined: this message does not carry feedback. */
+  readonly feedback?: Feedback | null
+}
+
+/** Ids of the messages of a checkpoint, in order. */
+export function messageIds(stored: StoredCheckpoint): string[] {
+  // Bodies of messages are only ever made from messages.
+  return stored.messageBodies.map((body) => (JSON.parse(body.json) as Message).id)
+}
+
+/** The checkpoint with what is known beside its messages written into them. `ids` as `messageIds` gives them. */
+export function decorated(stored: StoredCheckpoint, ids: readonly string[], known: ReadonlyMap<string, Decoration>): StoredCheckpoint {
+  const messageBodies = stored.messageBodies.map((body, index) => {
+    const about = known.get(ids[index]!)
+    if (!about) return body
+    const fields = about.feedback === undefined ? { run_id: about.runId } : { run_id: about.runId, feedback: feedbackView(about.feedback) }
+    return { ...body, json: `${body.json.slice(0, -1)},${JSON.stringify(fields).slice(1)}` }
+  })
+  return { ...stored, messageBodies }
+}
+
+/** Feedback as it stands beside a message. */
+export function feedbackView(feedback: Feedback | null): JsonObject | null {
+  return feedback && { feedback_id: feedback.feedback_id, rating: feedback.rating, comment: feedback.comment }
+}
+
+/** A thread's record on the wire; `values` as JSON text. */
+export function threadView(thread: Thread, values: string): string {
+  const { thread_id, status, created_at, updated_at, metadata } = thread
+  return withValues({ thread_id, status, created_at, updated_at, metadata, interrupts: {} }, values)
+}
+
+/** The record of a legacy thread that has checkpoints and no row [Auth 6]. */
+export function legacyThread(stored: StoredCheckpoint): Thread {
+  const text = (key: string) => (typeof stored.metadata[key] === 'string' ? stored.metadata[key] : stored.created_at)
+  return {
+    thread_id: stored.thread_id,
+    user_id: null,
+    assistant_id: null,
+    display_name: null,
+    status: 'idle',
+    metadata: withoutInternal(stored.metadata),
+    created_at: text('created_at'),
+    updated_at: text('updated_at')
+  }
+}

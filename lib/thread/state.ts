@@ -1,0 +1,165 @@
+// The state of a thread in memory: its messages and channels, each as the JSON text in which it is stored. Values are immutable;
+// whoever changes one gets the next. Texts are kept and not parsed, because a state is mostly passed on: to the checkpoint, to a
+// values frame, to a reply.
+import type { Json, JsonObject, Message, Timestamp } from '../types.ts'
+import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
+import { type InputMessage, REMOVE_ALL } from './message.ts'
+
+/** One version of one message or channel. */
+interface Body {
+  /** Number of the body in its thread. */
+  readonly no: number
+  readonly json: string
+}
+interface MessageBody extends Body {
+  readonly id: string
+}
+
+/** What a state consists of. */
+interface Parts {
+  readonly messages: readonly MessageBody[]
+  readonly channels: ReadonlyMap<string, Body>
+  /** Bodies that no checkpoint holds yet. */
+  readonly fresh: readonly Body[]
+  readonly nextBody: number
+}
+
+/** Keys of the agent runtime that no client is to see [contract 2.5]. */
+function isInternal(channel: string): boolean {
+  return channel.startsWith('__pregel_') || channel.startsWith('__interrupt__')
+}
+
+export class State {
+  readonly #parts: Parts
+
+  private constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  static readonly empty = new State({ messages: [], channels: new Map(), fresh: [], nextBody: 0 })
+
+  static fromStored(stored: StoredCheckpoint): State {
+    return new State({
+      // Every message body was written with an id by `withMessages` or a state update.
+      messages: stored.messageBodies.map(({ no, json }) => ({ no, json, id: (JSON.parse(json) as Message).id })),
+      channels: new Map(stored.channelBodies.map(({ name, no, json }) => [name, { no, json }])),
+      fresh: [],
+      nextBody: stored.nextBody
+    })
+  }
+
+  /** Adds messages; one with a known id takes the place of the old one, `remove` takes it out. */
+  withMessages(given: readonly InputMessage[]): State {
+    const { channels, fresh, nextBody } = this.#parts
+    let messages = this.#parts.messages.slice()
+    const added: Body[] = []
+    for (const message of given) {
+      if (message.type === 'remove') {
+        messages = message.id === REMOVE_ALL ? [] : messages.filter((one) => one.id !== message.id)
+        continue
+      }
+      const body = { no: nextBody + added.length, json: JSON.stringify(message), id: message.id }
+      added.push(body)
+      const known = messages.findLastIndex((one) => one.id === message.id)
+      if (known >= 0) messages[known] = body
+      else messages.push(body)
+    }
+    return new State({ messages, channels, fresh: [...fresh, ...added], nextBody: nextBody + added.length })
+  }
+
+  withChannels(changes: Readonly<Record<string, Json>>): State {
+    const { messages, fresh, nextBody } = this.#parts
+    const channels = new Map(this.#parts.channels)
+    const added: Body[] = []
+    for (const [name, value] of Object.entries(changes)) {
+      const body = { no: nextBody + added.length, json: JSON.stringify(value) }
+      added.push(body)
+      channels.set(name, body)
+    }
+    return new State({ messages, channels, fresh: [...fresh, ...added], nextBody: nextBody + added.length })
+  }
+
+  /** The checkpoint that holds this state, and the state from which the next one goes on. */
+  toCheckpoint(head: {
+    thread_id: string
+    checkpoint_id: string
+    parent_checkpoint_id: string | null
+    run_id: string | null
+    created_at: Timestamp
+    metadata: JsonObject
+    next: readonly string[]
+  }): { checkpoint: CheckpointWrite; saved: State } {
+    const { messages, channels, fresh } = this.#parts
+    const checkpoint: CheckpointWrite = {
+      ...head,
+      messages: ranges(messages.map((one) => one.no)),
+      channels: Object.fromEntries([...channels].map(([name, body]) => [name, body.no])),
+      bodies: fresh.map(({ no, json }) => ({ no, json }))
+    }
+    return { checkpoint, saved: new State({ ...this.#parts, fresh: [] }) }
+  }
+
+  /** There is something that no checkpoint holds yet. */
+  get hasFresh(): boolean {
+    return this.#parts.fresh.length > 0
+  }
+
+  /** This state once more, after `later`: numbers of bodies that were given meanwhile are not given again. */
+  following(later: State): State {
+    return new State({ ...this.#parts, nextBody: later.#parts.nextBody })
+  }
+
+  /** The state as clients see it: the same bytes whenever and wherever it is made. */
+  json(): string {
+    return stateJson(
+      this.#parts.messages,
+      [...this.#parts.channels].map(([name, { json }]) => ({ name, json }))
+    )
+  }
+
+  messages(): Message[] {
+    // Bodies are only ever made from messages.
+    return this.#parts.messages.map((one) => JSON.parse(one.json) as Message)
+  }
+
+  /** JSON texts of the messages that `since` does not hold, in order. */
+  messagesSince(since: State): string[] {
+    const known = new Set(since.#parts.messages.map((one) => one.no))
+    return this.#parts.messages.filter((one) => !known.has(one.no)).map((one) => one.json)
+  }
+
+  channel(name: string): Json | undefined {
+    const body = this.#parts.channels.get(name)
+    // Bodies are only ever made from JSON.
+    return body && (JSON.parse(body.json) as Json)
+  }
+
+  channels(): Record<string, Json> {
+    return Object.fromEntries([...this.#parts.channels].map(([name, body]) => [name, JSON.parse(body.json) as Json]))
+  }
+}
+
+/** The JSON of a stored state, made of the stored texts without parsing one of them. */
+export function storedJson(stored: StoredCheckpoint): string {
+  return stateJson(stored.messageBodies, stored.channelBodies)
+}
+
+function stateJson(
+  messages: readonly { readonly json: string }[],
+  channels: readonly { readonly name: string; readonly json: string }[]
+): string {
+  const members = messages.length ? [`"messages":[${messages.map((one) => one.json).join(',')}]`] : []
+  for (const { name, json } of channels) if (!isInternal(name)) members.push(`${JSON.stringify(name)}:${json}`)
+  return `{${members.join(',')}}`
+}
+
+/** Numbers in their order as inclusive ranges of neighbours. */
+export function ranges(numbers: readonly number[]): BodyRange[] {
+  const found: [number, number][] = []
+  for (const no of numbers) {
+    const last = found.at(-1)
+    if (last && no === last[1] + 1) last[1] = no
+    else found.push([no, no])
+  }
+  return found
+}

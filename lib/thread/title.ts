@@ -1,0 +1,30 @@
+// The title of a thread that has none: the first words of what its user asked.
+import { type Message, textOf } from '../types.ts'
+
+export interface TitleOptions {
+  readonly enabled: boolean
+  readonly max_words: number
+  readonly max_chars: number
+}
+
+/** Characters that the column and the wire allow a display name. */
+export const DISPLAY_NAME_MAX = 256
+
+/** A title from the first human message, or null when there is nothing to make one of. */
+export function titleOf(messages: readonly Message[], options: TitleOptions): string | null {
+  const first = messages.find((message) => message.type === 'human')
+  if (!first) return null
+  const words = textOf(first.content).trim().split(/\s+/u).slice(0, options.max_words).join(' ')
+  return words === '' ? null : cutAt(words, options.max_chars)
+}
+
+/** A display name of any text, or null when it is empty or none. */
+export function displayName(title: unknown): string | null {
+  return typeof title === 'string' && title !== '' ? cutAt(title, DISPLAY_NAME_MAX) : null
+}
+
+/** At most `max` characters; never half of one. */
+function cutAt(text: string, max: number): string {
+  const points = [...text]
+  return points.length <= max ? text : points.slice(0, max).join('')
+}

@@ -1,0 +1,184 @@
+// The nouns of the service, in the shape in which they are stored and sent. Field names are the wire's (snake_case), so that
+// nothing is renamed between a row and a reply; what is not on the wire is removed where the reply is made (routes/).
+
+export type Json = null | boolean | number | string | Json[] | JsonObject
+export interface JsonObject {
+  [key: string]: Json
+}
+
+/** ISO-8601 in UTC, e.g. `2026-04-12T10:11:12.123+00:00`. */
+export type Timestamp = string
+
+export type SystemRole = 'admin' | 'user'
+
+export interface User {
+  /** UUID text, at most 64 characters wherever it is stored or compared. */
+  readonly id: string
+  /** Lower case. */
+  readonly email: string
+  /** `2$` + bcrypt text; null for accounts without a password. */
+  readonly password_hash: string | null
+  readonly system_role: SystemRole
+  readonly created_at: Timestamp
+  readonly oauth_provider: string | null
+  readonly oauth_id: string | null
+  readonly needs_setup: boolean
+  /** Raised by every change of password: tokens of an older version are refused. */
+  readonly token_version: number
+}
+
+export type ThreadStatus = 'idle' | 'running' | 'interrupted' | 'error'
+
+export interface Thread {
+  readonly thread_id: string
+  /** null: shared, visible to everyone [Auth 6]. */
+  readonly user_id: string | null
+  readonly assistant_id: string | null
+  readonly display_name: string | null
+  readonly status: ThreadStatus
+  readonly metadata: JsonObject
+  readonly created_at: Timestamp
+  readonly updated_at: Timestamp
+}
+
+export type RunStatus = 'pending' | 'running' | 'success' | 'error' | 'timeout' | 'interrupted'
+export type MultitaskStrategy = 'reject' | 'interrupt' | 'rollback' | 'enqueue'
+
+/** Tokens of one run, by who asked the model for them. */
+export interface RunTotals {
+  readonly total_input_tokens: number
+  readonly total_output_tokens: number
+  readonly total_tokens: number
+  readonly llm_call_count: number
+  readonly lead_agent_tokens: number
+  readonly subagent_tokens: number
+  readonly middleware_tokens: number
+  /** Final assistant replies of the lead agent. */
+  readonly message_count: number
+}
+
+export interface Run extends RunTotals {
+  /** Short number under which the frames of the run are stored; never on the wire. */
+  readonly key: number
+  readonly run_id: string
+  readonly thread_id: string
+  readonly user_id: string | null
+  readonly assistant_id: string | null
+  readonly status: RunStatus
+  /** Place of the run in its thread, from 1. */
+  readonly ordinal: number
+  readonly model_name: string | null
+  readonly multitask_strategy: MultitaskStrategy
+  readonly metadata: JsonObject
+  readonly kwargs: JsonObject
+  readonly error: string | null
+  readonly stop_reason: string | null
+  readonly follow_up_to_run_id: string | null
+  readonly first_human_message: string | null
+  readonly last_ai_message: string | null
+  /** Cursor of the last frame, `<epoch>-<n>`; set at the end. */
+  readonly last_cursor: string | null
+  readonly final_checkpoint_id: string | null
+  readonly idempotency_key: string | null
+  readonly idempotency_hash: string | null
+  readonly created_at: Timestamp
+  readonly updated_at: Timestamp
+}
+
+export type EventCategory = 'message' | 'trace' | 'lifecycle' | 'middleware'
+
+/** A durable record of a run. `(thread_id, seq)` is its public identifier. */
+export interface RunEvent {
+  readonly thread_id: string
+  readonly run_id: string
+  /** From 1, strictly increasing within the thread. */
+  readonly seq: number
+  readonly event_type: string
+  readonly category: EventCategory
+  readonly content: Json
+  readonly metadata: JsonObject
+  readonly created_at: Timestamp
+  readonly user_id: string | null
+}
+
+export interface Feedback {
+  readonly feedback_id: string
+  readonly run_id: string
+  readonly thread_id: string
+  readonly user_id: string | null
+  readonly message_id: string | null
+  readonly rating: 1 | -1
+  readonly comment: string | null
+  readonly created_at: Timestamp
+}
+
+export interface FeedbackStats {
+  readonly total: number
+  readonly positive: number
+  readonly negative: number
+}
+
+export interface ToolCall {
+  readonly name: string
+  readonly args: JsonObject
+  readonly id: string
+  readonly type: 'tool_call'
+}
+export interface InvalidToolCall {
+  readonly name: string
+  /** The text as the model sent it: it is no JSON object, or was cut. */
+  readonly args: string
+  readonly id: string
+  readonly error: string | null
+  readonly type: 'invalid_tool_call'
+}
+export interface UsageMetadata {
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly total_tokens: number
+}
+
+interface MessageFields {
+  readonly id: string
+  readonly content: string | Json[]
+  readonly additional_kwargs: JsonObject
+  readonly response_metadata: JsonObject
+  readonly name: string | null
+}
+export interface HumanMessage extends MessageFields {
+  readonly type: 'human'
+}
+export interface SystemMessage extends MessageFields {
+  readonly type: 'system'
+}
+export interface AiMessage extends MessageFields {
+  readonly type: 'ai'
+  readonly tool_calls: ToolCall[]
+  readonly invalid_tool_calls: InvalidToolCall[]
+  readonly usage_metadata: UsageMetadata | null
+}
+export interface ToolMessage extends MessageFields {
+  readonly type: 'tool'
+  readonly tool_call_id: string
+  readonly artifact: Json
+  readonly status: 'success' | 'error'
+}
+/** The serialized form of the agent runtime's base message: the same in checkpoints, events and frames. */
+export type Message = HumanMessage | SystemMessage | AiMessage | ToolMessage
+
+/** Now, in the service's one time format. */
+export function timestamp(at = Date.now()): Timestamp {
+  return new Date(at).toISOString().replace('Z', '+00:00')
+}
+
+/** Text of a message whose content is a text or a list of blocks. */
+export function textOf(content: string | Json[]): string {
+  if (typeof content === 'string') return content
+  return content.map(blockText).join('')
+}
+
+function blockText(block: Json): string {
+  if (typeof block === 'string') return block
+  if (block === null || typeof block !== 'object' || Array.isArray(block)) return ''
+  return typeof block.text === 'string' ? block.text : ''
+}

@@ -1,0 +1,530 @@
+import fc from 'fast-check'
+import t from 'tap'
+import {
+  ChatModel,
+  type Completion,
+  type ModelConfig,
+  type ModelRequest,
+  type RetryPolicy,
+  toChat,
+  toMessage
+} from '../../lib/agent/model.ts'
+import { AgentError, type Delta } from '../../lib/agent/runtime.ts'
+import type { AiMessage, HumanMessage, JsonObject, Message, ToolMessage } from '../../lib/types.ts'
+import { type FakeModel, type Script, complaintAbout, scripted, startModel } from '../fixtures/model.ts'
+
+const KEY = 'sk-very-secret'
+const QUICK: Partial<RetryPolicy> = { backoffMs: 1, backoffMaxMs: 4 }
+
+interface Asked {
+  readonly deltas: Delta[]
+  readonly result: Promise<Completion>
+  readonly abort: AbortController
+}
+
+let server: FakeModel
+t.beforeEach(async () => {
+  server = await startModel()
+})
+t.afterEach(() => server.stop())
+
+const modelOf = (config: Partial<ModelConfig> = {}, retry: Partial<RetryPolicy> = QUICK) =>
+  new ChatModel({ name: 'main', model: 'their-model', base_url: server.baseUrl, api_key: KEY, ...config }, { retry })
+
+/** Asks for the script; the deltas come to be read while the answer is under way. */
+function ask(script: Script, config: Partial<ModelConfig> = {}, more: Partial<ModelRequest> = {}): Asked {
+  const deltas: Delta[] = []
+  const abort = new AbortController()
+  const request = {
+    messages: [{ role: 'user', content: scripted(script) }],
+    messageId: 'm1',
+    signal: abort.signal,
+    ...more
+  }
+  const result = modelOf(config).complete(request, (delta) => {
+    deltas.push(delta)
+    return true
+  })
+  // Tests await it when they please; until then a rejection is no accident.
+  result.catch(() => {})
+  return { deltas, result, abort }
+}
+
+/** The AgentError that `work` ends with. */
+async function failureOf(work: Promise<unknown>): Promise<AgentError> {
+  const error = await work.then(
+    () => null,
+    (failure: unknown) => failure
+  )
+  if (error instanceof AgentError) return error
+  throw error ?? new Error('it did not fail')
+}
+
+t.test('an answer is told delta by delta and is whole at the end', async (t) => {
+  const { deltas, result } = ask({
+    text: 'hello world',
+    size: 4,
+    usage: [{ prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }]
+  })
+  t.same(await result, {
+    responseId: 'cmpl-0',
+    text: 'hello world',
+    reasoning: '',
+    calls: [],
+    finishReason: 'stop',
+    usage: { input_tokens: 3, output_tokens: 4, total_tokens: 7 }
+  })
+  t.same(
+    deltas.map(({ text }) => text),
+    ['hell', 'o wo', 'rld']
+  )
+  for (const delta of deltas) t.match(delta, { type: 'delta', messageId: 'm1', model: 'main' })
+})
+
+t.test(
+  'the request carries model, key, tools and what the configuration adds, and asks for a stream with usage',
+  async () => {
+    const tools = [{ name: 'look', description: 'Looks', parameters: { type: 'object' } }]
+    await ask({}, { request: { temperature: 0.2, model: 'not this one' }, base_url: `${server.baseUrl}//` }, { tools })
+      .result
+    const { headers, body } = await server.request()
+    t.equal(headers.authorization, `Bearer ${KEY}`)
+    t.match(body, { model: 'their-model', stream: true, stream_options: { include_usage: true }, temperature: 0.2 })
+    t.same(body.tools, [
+      { type: 'function', function: { name: 'look', description: 'Looks', parameters: { type: 'object' } } }
+    ])
+    await ask({}, { api_key: '' }).result
+    const bare = await server.request(1)
+    t.equal(bare.headers.authorization, undefined)
+    t.notOk('tools' in bare.body)
+  }
+)
+
+t.test('any text comes through as it is, also when the network cuts its characters in two', async (t) => {
+  const pieces = ['a\0b', '\u2028\u2029', '\r\n\n\r', '😀 ä 漢字', '\ufeff', 'data: x\n\n', '\\u0000']
+  const raw = [...pieces.map((piece) => JSON.stringify(piece)), '"x\\ud800y"']
+  const { deltas, result } = ask({ raw, writeBytes: 3 })
+  t.equal((await result).text, `${pieces.join('')}x\ud800y`)
+  t.same(
+    deltas.map(({ text }) => text),
+    [...pieces, 'x\ud800y']
+  )
+})
+
+t.test('half a surrogate pair is not put to the model, which would refuse the whole conversation', async (t) => {
+  await modelOf().complete(
+    { messages: [{ role: 'user', content: 'a\ud800b 😀' }], messageId: 'm', signal: new AbortController().signal },
+    () => true
+  )
+  t.equal((await server.request()).messages[0]?.content, 'a\ufffdb 😀')
+})
+
+t.test('reasoning is told as reasoning, whichever name the provider has for it', async (t) => {
+  for (const reasoningField of ['reasoning_content', 'reasoning'] as const) {
+    const { deltas, result } = ask({ reasoning: 'hm', text: 'so', reasoningField })
+    t.match(await result, { reasoning: 'hm', text: 'so' })
+    t.same(
+      deltas.map(({ reasoning, text }) => reasoning ?? text),
+      ['hm', 'so']
+    )
+  }
+})
+
+t.test('tool calls grow from fragments, several at once', async (t) => {
+  const calls = [
+    [
+      { name: 'one', args: '{"a":"long enough"}' },
+      { name: 'two', args: '{}' }
+    ]
+  ]
+  const { deltas, result } = ask({ calls })
+  const { calls: got, finishReason } = await result
+  t.same(got, [
+    { id: 'call_0_0', name: 'one', args: '{"a":"long enough"}' },
+    { id: 'call_0_1', name: 'two', args: '{}' }
+  ])
+  t.equal(finishReason, 'tool_calls')
+  const first = deltas.filter(({ toolCall }) => toolCall?.index === 0).map(({ toolCall }) => toolCall)
+  t.match(first[0], { index: 0, id: 'call_0_0', name: 'one', args: '' })
+  t.equal(first.map((piece) => piece?.args).join(''), '{"a":"long enough"}')
+  t.ok(first.slice(1).every((piece) => piece?.id === undefined && piece?.name === undefined))
+})
+
+t.test('calls that a provider numbers all alike, or not at all, are told apart by id', async (t) => {
+  for (const index of [0, null]) {
+    const calls = [
+      [
+        { name: 'one', args: '{"a":1}', id: 'x', index },
+        { name: 'two', args: '{"b":2}', id: 'y', index }
+      ]
+    ]
+    const { calls: got } = await ask({ calls, size: 100 }).result
+    // Numbered alike, a fragment without an id continues the newest call.
+    t.same(got, [
+      { id: 'x', name: 'one', args: '{"a":1}' },
+      { id: 'y', name: 'two', args: '{"b":2}' }
+    ])
+  }
+})
+
+t.test('a call without an id gets one, the same in its delta and in the end', async (t) => {
+  const { deltas, result } = ask({ calls: [[{ name: 'one', args: '{}', id: null }]] })
+  const { calls } = await result
+  t.match(calls[0]?.id, /^call_/)
+  t.equal(deltas[0]?.toolCall?.id, calls[0]?.id)
+})
+
+t.test('usage that is repeated counts once, by its largest values', async (t) => {
+  const usage: JsonObject[] = [
+    { prompt_tokens: 10, completion_tokens: 1, total_tokens: 11 },
+    { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+    { prompt_tokens: 0, completion_tokens: 5 }
+  ]
+  t.same((await ask({ usage }).result).usage, { input_tokens: 10, output_tokens: 5, total_tokens: 15 })
+  t.same((await ask({ usage: [{ prompt_tokens: 2, completion_tokens: 3 }] }).result).usage, {
+    input_tokens: 2,
+    output_tokens: 3,
+    total_tokens: 5
+  })
+  t.equal((await ask({}).result).usage, null)
+})
+
+t.test('a chunk of bytes is told whole, in the turn it came', async (t) => {
+  const event = (text: string) => `data: ${JSON.stringify({ choices: [{ delta: { content: text } }] })}\n\n`
+  const bytes = `${['a', 'b', 'c'].map(event).join('')}data: [DONE]\n\n`
+  let told = 0
+  let toldInTurn = 0
+  const request = {
+    messages: [{ role: 'user', content: scripted({ garbage: bytes }) }],
+    messageId: 'm',
+    signal: new AbortController().signal
+  }
+  await modelOf().complete(request, () => {
+    if (++told === 1) queueMicrotask(() => (toldInTurn = told))
+    return true
+  })
+  t.equal(toldInTurn, 3)
+})
+
+t.test(
+  'a listener without space is waited for: nothing is read until there is some, and nothing is lost',
+  async (t) => {
+    let told = ''
+    let hasSpace = false
+    let open = () => {}
+    const waiting = new Promise<void>((begun) => {
+      open = begun
+    })
+    let makeSpace = () => {}
+    const space = () =>
+      new Promise<void>((resolve) => {
+        makeSpace = resolve
+        open()
+      })
+    const script = { deltas: 200, pad: 65_536 }
+    const messages = [{ role: 'user', content: scripted(script) }]
+    const idle_timeout_ms = 300
+    const result = modelOf({ idle_timeout_ms }).complete(
+      { messages, messageId: 'm', signal: new AbortController().signal, space },
+      ({ text }) => {
+        told += text ?? ''
+        return hasSpace
+      }
+    )
+    await waiting
+    const before = told.length
+    // Longer than the model may be silent: it is us who are silent.
+    await new Promise((resolve) => setTimeout(resolve, 2 * idle_timeout_ms))
+    t.equal(told.length, before)
+    hasSpace = true
+    makeSpace()
+    t.equal((await result).text.length, 200 * 65_536)
+    t.equal(told.length, 200 * 65_536)
+  }
+)
+
+t.test('what fails before its first byte is tried again', async (t) => {
+  const failing: Script[] = [
+    { status: 429, retryAfter: '0' },
+    { status: 503 },
+    { status: 500 },
+    { reset: 'before' },
+    { reset: 'head' }
+  ]
+  for (const script of failing) {
+    const { deltas, result } = ask({ ...script, failures: 2, text: 'at last', size: 10 })
+    t.equal((await result).text, 'at last')
+    t.equal(deltas.length, 1)
+  }
+  t.equal(server.requests.length, failing.length * 3)
+})
+
+t.test('it is not tried for ever, and the provider is quoted', async (t) => {
+  const error = await failureOf(ask({ status: 503 }, { max_retries: 2 }).result)
+  t.equal(error.kind, 'ModelUnavailable')
+  t.equal(error.message, 'The model "main" is not available: status 503: status 503 as told')
+  t.equal(server.requests.length, 3)
+})
+
+t.test('a provider that asks to wait is waited for, but not for longer than a person would', async (t) => {
+  const begun = performance.now()
+  await ask({ status: 429, failures: 1, retryAfter: '1' }).result
+  t.ok(performance.now() - begun >= 950, 'one second, whatever backing off would be')
+  const error = await failureOf(ask({ status: 429, retryAfter: '3600' }).result)
+  t.match(error, { kind: 'ModelUnavailable', message: /asks to wait 3600 seconds/ })
+  t.equal(server.requests.length, 3)
+})
+
+t.test('a provider that is not there is told as such, without addresses of ours', async (t) => {
+  const error = await failureOf(ask({}, { base_url: 'http://127.0.0.1:1/v1' }).result)
+  t.match(error, { kind: 'ModelUnavailable', message: /"main" cannot be reached/ })
+  t.notMatch(error.message, /127\.0\.0\.1/)
+})
+
+t.test(
+  'a request that is refused is refused for good, in the words of the provider, short and without the key',
+  async (t) => {
+    const body = JSON.stringify({ error: { message: `bad key ${KEY} ${'x'.repeat(5000)}` } })
+    const error = await failureOf(ask({ status: 401, body }).result)
+    t.match(error, { kind: 'ModelRefused', message: /"main" refused the request with status 401: bad key \*\*\* xxx/ })
+    t.notMatch(error.message, KEY)
+    t.ok(error.message.length < 700)
+    t.match(await failureOf(ask({ status: 400, body: 'plain words' }).result), { message: /plain words$/ })
+    t.match(await failureOf(ask({ status: 404, body: '<html>no' }).result), { message: /status 404$/ })
+    t.equal(server.requests.length, 3)
+  }
+)
+
+t.test('an answer that breaks off is a failure, is not asked for again, and is not taken for whole', async (t) => {
+  const cut = ask({ deltas: 20, cutAfter: 5, rate: 200 })
+  t.match(await failureOf(cut.result), { kind: 'ModelInterrupted', message: /in the middle of its answer/ })
+  t.ok(cut.deltas.length > 0)
+  const ended = ask({ deltas: 20, endAfter: 5 })
+  t.match(await failureOf(ended.result), { kind: 'ModelInterrupted', message: /before it was complete/ })
+  t.equal(ended.deltas.map(({ text }) => text).join(''), 'd0 d1 d2 d3 ')
+  t.equal(server.requests.length, 2)
+})
+
+t.test('an answer is whole with a finish reason or with [DONE]: either may be missing, not both', async (t) => {
+  t.match(await ask({ text: 'a', done: false }).result, { text: 'a', finishReason: 'stop' })
+  t.match(await ask({ text: 'b', finish: null }).result, { text: 'b', finishReason: null })
+  t.match(await failureOf(ask({ text: 'c', finish: null, done: false }).result), { kind: 'ModelInterrupted' })
+})
+
+t.test('what is no chat completion is a failure that says so, and ends the request', async (t) => {
+  const garbage = [
+    'data: {not json\n\n',
+    'data: [1,2]\n\n',
+    'data: {"choices":"nope"}\n\n',
+    'no events at all',
+    '<html></html>'
+  ]
+  for (const one of garbage) {
+    const error = await failureOf(ask({ garbage: one }).result)
+    t.equal(error.kind, 'ModelProtocolError', one)
+  }
+  const json = ask({ contentType: 'application/json', garbage: '{"error":{"message":"use another route"}}' })
+  t.match(await failureOf(json.result), { kind: 'ModelProtocolError', message: /use another route/ })
+})
+
+t.test('a failure that is reported inside the stream is quoted', async (t) => {
+  const { deltas, result } = ask({
+    deltas: 3,
+    garbageAfter: 3,
+    garbage: `data: {"error":{"message":"overloaded ${KEY}"}}\n\n`
+  })
+  t.match(await failureOf(result), { kind: 'ModelInterrupted', message: /overloaded \*\*\*/ })
+  t.equal(deltas.length, 2)
+})
+
+t.test('a model that falls silent is given up, before its first byte and after', async (t) => {
+  for (const hangAfter of [0, 3]) {
+    const { result } = ask({ deltas: 5, hangAfter }, { idle_timeout_ms: 80 })
+    t.match(await failureOf(result), { kind: 'ModelTimeout', message: /sent nothing for 0.08 seconds/ })
+  }
+  t.equal(await (await server.request(1)).ended, 'aborted')
+  t.equal(server.requests.length, 2)
+})
+
+t.test('a slow model that is not silent is listened to', async (t) => {
+  const { result } = ask({ deltas: 20, rate: 25 }, { idle_timeout_ms: 400 })
+  t.match((await result).text, /d19 $/)
+})
+
+t.test('an abort ends the request at the provider at once, whatever it waits for', async (t) => {
+  const waits: Script[] = [{ gate: 'never' }, { deltas: 5, hangAfter: 3 }]
+  for (const [n, script] of waits.entries()) {
+    const { result, abort } = ask(script)
+    const call = await server.request(n)
+    abort.abort(new Error('enough'))
+    await t.rejects(result, { message: 'enough' })
+    t.equal(await call.ended, 'aborted')
+  }
+})
+
+t.test('an abort ends the wait before the next try, and nothing is sent after it', async (t) => {
+  const abort = new AbortController()
+  const slow = modelOf({}, { backoffMs: 60_000, backoffMaxMs: 60_000 })
+  const messages = [{ role: 'user', content: scripted({ status: 503 }) }]
+  const result = slow.complete({ messages, messageId: 'm', signal: abort.signal }, () => true)
+  result.catch(() => {})
+  await (await server.request()).ended
+  abort.abort(new Error('enough'))
+  await t.rejects(result, { message: 'enough' })
+  await t.rejects(
+    slow.complete({ messages, messageId: 'm', signal: abort.signal }, () => true),
+    { message: 'enough' }
+  )
+  t.equal(server.requests.length, 1)
+})
+
+t.test('a listener that fails fails the call with its own error, and ends the request', async (t) => {
+  const request = {
+    messages: [{ role: 'user', content: scripted({ deltas: 5, hangAfter: 3 }) }],
+    messageId: 'm',
+    signal: new AbortController().signal
+  }
+  const result = modelOf().complete(request, () => {
+    throw new TypeError('ours')
+  })
+  await t.rejects(result, { name: 'TypeError', message: 'ours' })
+  t.equal(await (await server.request()).ended, 'aborted')
+})
+
+// -------------------------------------------------------------------------------------------- conversations
+
+const fields = { additional_kwargs: {}, response_metadata: {}, name: null }
+const human = (content: HumanMessage['content']): HumanMessage => ({ type: 'human', id: 'h', content, ...fields })
+const ai = (content: string, calls: readonly string[] = []): AiMessage => ({
+  type: 'ai',
+  id: 'a',
+  content,
+  ...fields,
+  tool_calls: calls.map((id) => ({ name: 'tool', args: { x: 1 }, id, type: 'tool_call' })),
+  invalid_tool_calls: [],
+  usage_metadata: null
+})
+const tool = (tool_call_id: string, content = 'done'): ToolMessage => ({
+  type: 'tool',
+  id: 't',
+  content,
+  ...fields,
+  tool_call_id,
+  artifact: null,
+  status: 'success'
+})
+
+t.test('[contract 4.2] a conversation in chat-completions form', async (t) => {
+  const blocks = [{ type: 'text', text: 'look' }]
+  const messages: Message[] = [
+    { ...human('be brief'), type: 'system' },
+    human(blocks),
+    ai('', ['c1']),
+    tool('c1'),
+    ai('so')
+  ]
+  t.same(toChat(messages), [
+    { role: 'system', content: 'be brief' },
+    { role: 'user', content: blocks },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'tool', arguments: '{"x":1}' } }]
+    },
+    { role: 'tool', tool_call_id: 'c1', content: 'done' },
+    { role: 'assistant', content: 'so' }
+  ])
+})
+
+t.test('a call without a result is sent with one, so that one interrupted run does not spoil the thread', async (t) => {
+  const chat = toChat([human('go'), ai('', ['c1', 'c2']), tool('c2'), human('and now?')])
+  t.same(chat.slice(2), [
+    { role: 'tool', tool_call_id: 'c1', content: 'Interrupted' },
+    { role: 'tool', tool_call_id: 'c2', content: 'done' },
+    { role: 'user', content: 'and now?' }
+  ])
+})
+
+t.test('results of no call, empty answers and invalid calls are not sent', async (t) => {
+  const invalid: AiMessage = {
+    ...ai(''),
+    invalid_tool_calls: [{ name: 'x', args: '{', id: 'i', error: null, type: 'invalid_tool_call' }]
+  }
+  t.same(toChat([human('a'), tool('lost'), ai(''), invalid, human('b')]), [
+    { role: 'user', content: 'a' },
+    { role: 'user', content: 'b' }
+  ])
+})
+
+t.test('no conversation whatever is refused by a strict server for its calls', async (t) => {
+  const id = fc.constantFrom('c1', 'c2', 'c3')
+  const message: fc.Arbitrary<Message> = fc.oneof(
+    fc.string().map(human),
+    fc.tuple(fc.constantFrom('', 'text'), fc.uniqueArray(id)).map(([content, calls]) => ai(content, calls)),
+    id.map((one) => tool(one))
+  )
+  fc.assert(fc.property(fc.array(message, { maxLength: 12 }), (messages) => complaintAbout(toChat(messages)) === null))
+  t.pass()
+  await t.rejects(
+    ask(
+      { strict: true },
+      {},
+      {
+        messages: [
+          { role: 'assistant', tool_calls: [{ id: 'c' }] },
+          { role: 'user', content: scripted({ strict: true }) }
+        ]
+      }
+    ).result
+  )
+})
+
+const completion = (more: Partial<Completion>): Completion => ({
+  responseId: 'r',
+  text: '',
+  reasoning: '',
+  calls: [],
+  finishReason: null,
+  usage: null,
+  ...more
+})
+
+t.test('a message has the calls that can be carried out, and apart from them those that cannot', async (t) => {
+  const args = ['{"a":1}', '', '{"a":', '[1]', 'null']
+  const calls = [...args.map((text, i) => ({ id: `c${i}`, name: 'x', args: text })), { id: 'c5', name: '', args: '{}' }]
+  const message = toMessage(completion({ calls, reasoning: 'hm' }), 'id', 'main')
+  t.same(
+    message.tool_calls.map((call): [string, JsonObject] => [call.id, call.args]),
+    [
+      ['c0', { a: 1 }],
+      ['c1', {}]
+    ]
+  )
+  t.same(
+    message.invalid_tool_calls.map((call) => [call.id, call.args]),
+    [
+      ['c2', '{"a":'],
+      ['c3', '[1]'],
+      ['c4', 'null'],
+      ['c5', '{}']
+    ]
+  )
+  t.match(message, {
+    id: 'id',
+    type: 'ai',
+    response_metadata: { finish_reason: 'tool_calls', model_name: 'main' },
+    additional_kwargs: { reasoning_content: 'hm' }
+  })
+})
+
+t.test(
+  "[contract 4.2] the finish reason is tool_calls when there are any, else the provider's, else stop",
+  async (t) => {
+    const reason = (more: Partial<Completion>) =>
+      toMessage(completion(more), 'id', 'main').response_metadata.finish_reason
+    t.equal(reason({ calls: [{ id: 'c', name: 'x', args: '{}' }], finishReason: 'stop' }), 'tool_calls')
+    t.equal(reason({ finishReason: 'length' }), 'length')
+    t.equal(reason({ finishReason: 'tool_calls' }), 'stop')
+    t.equal(reason({}), 'stop')
+  }
+)

@@ -1,0 +1,272 @@
+// Configuration: where it is found, what beats what, and that a mistake is refused in a sentence that helps.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { ConfigError, type ConfigSource, limitOf, loadConfig } from '../lib/config.ts'
+
+type Given = Omit<ConfigSource, 'cwd' | 'file'> & { readonly yaml?: string }
+
+function load(t: Test, { yaml, ...source }: Given = {}) {
+  const cwd = t.testdir(yaml === undefined ? {} : { 'colloquy.yaml': yaml })
+  return loadConfig({ env: {}, ...source, cwd })
+}
+
+function problemsOf(t: Test, given: Given): readonly string[] {
+  try {
+    load(t, given)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+  t.fail('the configuration was accepted')
+  return []
+}
+
+function refused(t: Test, yaml: string, ...expected: string[]): void {
+  t.strictSame(problemsOf(t, { yaml }), expected)
+}
+
+t.test('without a file the defaults serve', async (t) => {
+  const cwd = t.testdir({})
+  const config = loadConfig({ env: {}, cwd })
+  t.equal(config.file, null)
+  t.equal(config.home, join(cwd, '.colloquy'))
+  t.match(config.server, {
+    host: '127.0.0.1',
+    port: 8001,
+    public_url: null,
+    cors_origins: [],
+    shutdown_grace_ms: 10_000
+  })
+  t.strictSame(config.database, {
+    backend: 'sqlite',
+    sqlite_path: join(cwd, '.colloquy', 'data', 'colloquy.db'),
+    postgres_url: null
+  })
+  t.strictSame(config.run_events, { backend: 'db', max_trace_content: 10_240, track_token_usage: true })
+  t.match(config.streams, {
+    heartbeat_ms: 5_000,
+    window_bytes: 262_144,
+    pending_bytes: 4_194_304,
+    flush_ms: 20,
+    stall_ms: 30_000
+  })
+  t.match(config.runs, { on_disconnect: 'continue', recursion_limit: 100, timeout_s: 3_600, active_per_user: 0 })
+  t.strictSame(config.auth, { allow_registration: true, token_expiry_days: 7, jwt_secret: null })
+  t.strictSame(config.models, [])
+  t.strictSame(config.title, { enabled: true, max_words: 6, max_chars: 60, model_name: null })
+  t.match(config.memory, { enabled: true, debounce_seconds: 30, max_facts: 100, fact_confidence_threshold: 0.7 })
+  t.match(config.uploads, { max_files: 10, max_file_size: 52_428_800, max_total_size: 104_857_600 })
+  t.equal(config.log_level, 'info')
+})
+
+t.test('the file is the given one, else COLLOQUY_CONFIG, else ./colloquy.yaml', async (t) => {
+  const cwd = t.testdir({
+    'colloquy.yaml': 'server: { port: 1 }',
+    'env.yaml': 'server: { port: 2 }',
+    'given.yaml': 'server: { port: 3 }'
+  })
+  t.equal(loadConfig({ env: {}, cwd }).server.port, 1)
+  t.equal(loadConfig({ env: { COLLOQUY_CONFIG: 'env.yaml' }, cwd }).server.port, 2)
+  const config = loadConfig({ env: { COLLOQUY_CONFIG: 'env.yaml' }, file: 'given.yaml', cwd })
+  t.equal(config.server.port, 3)
+  t.equal(config.file, join(cwd, 'given.yaml'))
+})
+
+t.test('a file that was named and is not there is refused', async (t) => {
+  t.throws(() => loadConfig({ env: {}, file: 'none.yaml', cwd: t.testdir({}) }), /none\.yaml cannot be read \(ENOENT\)/)
+  const cwd = t.testdir({})
+  mkdirSync(join(cwd, 'folder.yaml'))
+  t.throws(() => loadConfig({ env: { COLLOQUY_CONFIG: 'folder.yaml' }, cwd }), ConfigError)
+})
+
+t.test('empty sections, an empty file and null values are the defaults', async (t) => {
+  for (const yaml of ['', '# nothing', 'title:\nmodels:\nserver: {}\n', 'server: { port: null }']) {
+    t.equal(load(t, { yaml }).server.port, 8001)
+  }
+})
+
+t.test('broken YAML is refused with its line and without its text', async (t) => {
+  const [problem = ''] = problemsOf(t, { yaml: 'server:\n  host: "secret-text\nport: [' })
+  t.match(problem, /colloquy\.yaml, line \d+: this is not valid YAML/)
+  t.notMatch(problem, /secret-text/)
+  t.match(problemsOf(t, { yaml: 'server: *nowhere' }), [/colloquy\.yaml: an alias/])
+  refused(t, '- a\n- b', 'The configuration file must hold options by name.')
+})
+
+t.test('an unknown key is refused with its path and the nearest valid key', async (t) => {
+  refused(t, 'streams: { hartbeat_ms: 1 }', 'streams.hartbeat_ms is not an option; did you mean heartbeat_ms?')
+  refused(
+    t,
+    'databse: {}\nmodels: [{ name: a, modle: b }]',
+    'databse is not an option; did you mean database?',
+    'models[0].modle is not an option; did you mean model?'
+  )
+  refused(
+    t,
+    '__proto__: { a: 1 }\nserver: { constructor: 1 }',
+    '__proto__ is not an option; did you mean uploads?',
+    'server.constructor is not an option; did you mean host?'
+  )
+})
+
+t.test('a value out of its range is refused with its path, the bound and the value', async (t) => {
+  refused(t, 'auth: { token_expiry_days: 0 }', 'auth.token_expiry_days must be at least 1 (it is 0).')
+  refused(t, 'auth: { token_expiry_days: 31 }', 'auth.token_expiry_days must be at most 30 (it is 31).')
+  refused(t, 'server: { port: 1.5 }', 'server.port must be a whole number (it is 1.5).')
+  refused(
+    t,
+    'server: { port: 70000, host: "" }',
+    'server.host must not be empty.',
+    'server.port must be at most 65535 (it is 70000).'
+  )
+  refused(
+    t,
+    'database: { backend: oracle }',
+    'database.backend must be one of memory, sqlite, postgres (it is oracle).'
+  )
+  refused(t, 'run_events: { backend: xml }', 'run_events.backend must be one of memory, db, jsonl (it is xml).')
+  refused(t, 'title: { enabled: maybe }', 'title.enabled must be true or false.')
+  refused(t, 'server: 5', 'server must hold options by name.')
+  refused(t, 'server: [1]', 'server must hold options by name.')
+  refused(t, 'models: x', 'models must be a list.')
+  refused(t, 'models: [{ name: a }]', 'models[0].model is missing.')
+  refused(
+    t,
+    'server: { public_url: chat.example }',
+    'server.public_url must be an address that begins with http:// or https://.'
+  )
+})
+
+t.test('both ends of a range are accepted', async (t) => {
+  for (const days of [1, 30])
+    t.equal(load(t, { yaml: `auth: { token_expiry_days: ${days} }` }).auth.token_expiry_days, days)
+})
+
+t.test('a text $NAME is that environment variable, at any depth', async (t) => {
+  const yaml =
+    'server: { port: $PORT }\nmodels: [{ name: a, model: m, api_key: $KEY, request: { user: $KEY, cost: $5 } }]'
+  const config = load(t, { yaml, env: { PORT: '99', KEY: 'k-1' } })
+  t.equal(config.server.port, 99)
+  t.match(config.models[0], { api_key: 'k-1', request: { user: 'k-1', cost: '$5' } })
+})
+
+t.test('a variable that is not set is refused by its name', async (t) => {
+  refused(
+    t,
+    'models: [{ name: a, model: m, api_key: $NO_SUCH_KEY }]',
+    'models[0].api_key is $NO_SUCH_KEY, but the environment variable NO_SUCH_KEY is not set.'
+  )
+})
+
+t.test('flags beat the environment, which beats the file', async (t) => {
+  const yaml = 'home: from-file\nserver: { host: 1.1.1.1, port: 1, cors_origins: [https://file.example] }'
+  const env = {
+    COLLOQUY_HOME: '/env',
+    GATEWAY_HOST: '2.2.2.2',
+    GATEWAY_PORT: '2',
+    GATEWAY_CORS_ORIGINS: 'https://a.example, https://b.example,'
+  }
+  t.match(load(t, { yaml }).server, { host: '1.1.1.1', port: 1 })
+  const fromEnv = load(t, { yaml, env })
+  t.equal(fromEnv.home, '/env')
+  t.match(fromEnv.server, { host: '2.2.2.2', port: 2 })
+  t.strictSame(fromEnv.server.cors_origins, ['https://a.example', 'https://b.example'])
+  const fromFlags = load(t, { yaml, env, home: '/flag', host: '3.3.3.3', port: 0 })
+  t.equal(fromFlags.home, '/flag')
+  t.match(fromFlags.server, { host: '3.3.3.3', port: 0 })
+})
+
+t.test('a bad value from outside the file is refused under the name it has there', async (t) => {
+  t.strictSame(problemsOf(t, { env: { GATEWAY_PORT: 'http' } }), ['GATEWAY_PORT (server.port) must be a whole number.'])
+  t.strictSame(problemsOf(t, { port: '99999' }), ['--port (server.port) must be at most 65535 (it is 99999).'])
+})
+
+t.test('AUTH_TRUSTED_PROXIES and AUTH_JWT_SECRET are read; an empty variable is none', async (t) => {
+  const config = load(t, {
+    env: { AUTH_TRUSTED_PROXIES: '10.0.0.0/8, nonsense', AUTH_JWT_SECRET: 's', GATEWAY_PORT: '', COLLOQUY_HOME: '' }
+  })
+  t.strictSame(config.server.trusted_proxies, ['10.0.0.0/8', 'nonsense'])
+  t.equal(config.auth.jwt_secret, 's')
+  t.equal(config.server.port, 8001)
+})
+
+t.test('OPENAI_API_KEY alone makes a model, when none is configured', async (t) => {
+  const env = { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OPENAI_MODEL: 'm' }
+  t.match(load(t, { env }).models, [
+    { name: 'main', provider: 'openai', api_key: 'k', base_url: 'http://127.0.0.1:9/v1', model: 'm' }
+  ])
+  t.match(load(t, { env: { OPENAI_API_KEY: 'k' } }).models, [
+    { base_url: 'https://api.openai.com/v1', max_retries: 3, idle_timeout_ms: 120_000 }
+  ])
+  t.strictSame(load(t, { env: { OPENAI_MODEL: 'm' } }).models, [])
+  const configured = load(t, { env, yaml: 'models: [{ name: mine, model: x }]' }).models
+  t.strictSame(
+    configured.map((model) => model.name),
+    ['mine']
+  )
+})
+
+t.test('two models of one name are refused', async (t) => {
+  refused(
+    t,
+    'models: [{ name: a, model: x }, { name: a, model: y }]',
+    'models[1].name is a, which models[0] is called already.'
+  )
+})
+
+t.test('no problem repeats a text that may be a key', async (t) => {
+  const yaml =
+    'models: [{ name: a, model: m, api_key: [sk-secret], base_url: sk-secret }]\nauth: { jwt_secret: { a: sk-secret } }'
+  for (const problem of problemsOf(t, { yaml })) t.notMatch(problem, /sk-secret/)
+})
+
+t.test('what is not built yet is refused and not half done', async (t) => {
+  refused(t, 'database: { backend: postgres }', 'database.backend postgres is not available in this version.')
+  refused(t, 'run_events: { backend: jsonl }', 'run_events.backend jsonl is not available in this version.')
+  refused(
+    t,
+    'run_events: { backend: memory }',
+    'run_events.backend memory with database.backend sqlite is not available in this version.'
+  )
+  refused(
+    t,
+    'database: { backend: memory }\nrun_events: { backend: db }',
+    'run_events.backend db with database.backend memory is not available in this version.'
+  )
+  refused(t, 'agent: { runtime: langgraph }', 'agent.runtime langgraph is not available in this version.')
+})
+
+t.test('events go where the rest goes, unless said otherwise', async (t) => {
+  t.equal(load(t, { yaml: 'database: { backend: memory }' }).run_events.backend, 'memory')
+  t.equal(load(t, { yaml: 'database: { backend: sqlite }\nrun_events: { backend: db }' }).run_events.backend, 'db')
+})
+
+t.test('paths are absolute: home and database below the working directory', async (t) => {
+  const cwd = t.testdir({ 'colloquy.yaml': 'home: h\ndatabase: { sqlite_path: x/y.db }' })
+  const config = loadConfig({ env: {}, cwd })
+  t.equal(config.home, join(cwd, 'h'))
+  t.equal(config.database.sqlite_path, join(cwd, 'x', 'y.db'))
+})
+
+t.test('switches are taken in the spellings that YAML and shells have', async (t) => {
+  for (const word of ['true', 'yes', 'on', '1', '"True"'])
+    t.equal(load(t, { yaml: `summarization: { enabled: ${word} }` }).summarization.enabled, true)
+  for (const word of ['false', 'no', 'off', '0', '"OFF"'])
+    t.equal(load(t, { yaml: `title: { enabled: ${word} }` }).title.enabled, false)
+})
+
+t.test('a limit of 0 is no limit', async (t) => {
+  t.equal(limitOf(0), Number.POSITIVE_INFINITY)
+  t.equal(limitOf(7), 7)
+  t.equal(load(t, { yaml: 'streams: { per_user: 0 }' }).streams.per_user, 0)
+})
+
+t.test('JSON is a configuration file too', async (t) => {
+  const cwd = t.testdir({})
+  writeFileSync(
+    join(cwd, 'c.json'),
+    JSON.stringify({ database: { backend: 'sqlite' }, models: [{ name: 'main', model: 'fake' }] }, null, 2)
+  )
+  t.equal(loadConfig({ env: {}, file: 'c.json', cwd }).models[0]?.model, 'fake')
+})

@@ -1,0 +1,351 @@
+// What every suite needs: a store to ask, a way to write one thing, and records whose every field is filled.
+import { randomUUID } from 'node:crypto'
+import type { Test } from 'tap'
+import { asUser, type UserArg, withoutUser } from '../../lib/scope.ts'
+import type {
+  BodyRange,
+  CheckpointWrite,
+  Group,
+  NewEvent,
+  NewRun,
+  Op,
+  OpName,
+  OpOf,
+  Outcome,
+  Result,
+  Settlement,
+  Store
+} from '../../lib/store/store.ts'
+import {
+  type JsonObject,
+  type Run,
+  type RunTotals,
+  type Thread,
+  type Timestamp,
+  timestamp,
+  type User
+} from '../../lib/types.ts'
+
+/** A store of nobody else's, and empty. */
+export interface Opened {
+  readonly store: Store
+  /** Closes it and opens it again on the same data. Absent: nothing is kept, and the tests of keeping are skipped. */
+  reopen?(): Promise<Store>
+  /**
+   * Gets in the way of writing as a foreign lock or a full disk would, until the answer is called. Absent: nothing can get in
+   * the way, and the test of [Store 3] is skipped.
+   */
+  jam?(): Promise<() => Promise<void>>
+  /** Closes what is open and removes the data. */
+  close(): Promise<void>
+}
+export type Open = () => Promise<Opened>
+
+/** One rule: runs `work` on a fresh store that is closed afterwards, however the test ends. */
+export function rule(t: Test, open: Open, name: string, work: (t: Test, store: Store) => Promise<void>): void {
+  t.test(name, async (t) => {
+    const opened = await open()
+    t.teardown(() => opened.close())
+    await work(t, opened.store)
+  })
+}
+
+/** A rule about what is still there after the process has ended: skipped, visibly, where nothing is kept. */
+export function durableRule(
+  t: Test,
+  open: Open,
+  name: string,
+  work: (t: Test, store: Store, reopen: () => Promise<Store>) => Promise<void>
+): void {
+  t.test(name, async (t) => {
+    const opened = await open()
+    t.teardown(() => opened.close())
+    const { reopen } = opened
+    if (!reopen) return skipped(t, 'this store keeps nothing')
+    await work(t, opened.store, () => reopen.call(opened))
+  })
+}
+
+/** Says in the report that a rule was not proved, and why. */
+export function skipped(t: Test, why: string): void {
+  t.pass(why, { skip: why })
+}
+
+/** Applies groups and answers what became of each. */
+export async function apply(store: Store, ...groups: Group['ops'][]): Promise<Outcome[]> {
+  return store.apply(groups.map((ops) => ({ ops })))
+}
+
+function asOp<K extends OpName>(op: OpOf<K>): Op {
+  // OpOf<K> is one member of the union Op, which the compiler does not see for an open K.
+  return op as unknown as Op
+}
+
+/**
+ * Writes one op as a group of its own and answers its result.
+ * @throws Error when the group is refused.
+ */
+export async function write<K extends OpName>(store: Store, op: OpOf<K>): Promise<Result<K>> {
+  const [outcome] = await apply(store, [asOp(op)])
+  if (!outcome?.ok) throw new Error(`${op.name} was refused: ${outcome?.message}`)
+  // The results of a group are those of its ops, in their order.
+  return outcome.results[0] as Result<K>
+}
+
+/** Passes when the group of this one op is refused. */
+export async function refuses<K extends OpName>(t: Test, store: Store, op: OpOf<K>, rule: string): Promise<void> {
+  const [outcome] = await apply(store, [asOp(op)])
+  t.match(outcome, { ok: false, message: String }, rule)
+}
+
+/**
+ * Proves the three cases of the user argument on one read [Auth 7]: `read` asks for something that only `mine` may see, and
+ * answers how much of it there was.
+ */
+export async function userArgument(
+  t: Test,
+  method: string,
+  { mine, other, read }: { mine: string; other: string; read: (user?: UserArg) => Promise<number> }
+): Promise<void> {
+  t.equal(await withoutUser(() => read(mine)), 1, `${method}: a user that is named sees its own`)
+  t.equal(await asUser(other, () => read(mine)), 1, `${method}: a user that is named overrides the current one`)
+  t.equal(await withoutUser(() => read(other)), 0, `${method}: rows of others do not exist`)
+  t.equal(await asUser(mine, () => read()), 1, `${method}: omitted means the current user`)
+  t.equal(await asUser(other, () => read()), 0, `${method}: omitted means the current user, whoever it is`)
+  t.equal(await withoutUser(() => read(null)), 1, `${method}: null means no filter`)
+  t.equal(await asUser(other, () => read(null)), 1, `${method}: null means no filter, whoever is signed in`)
+  await t.rejects(
+    withoutUser(() => read()),
+    `${method}: omitted while nobody is signed in is an error`
+  )
+}
+
+// --------------------------------------------------------------------------------------------------- records
+
+/** The n-th second of the suites' time. */
+export function time(second: number): Timestamp {
+  return timestamp(Date.UTC(2026, 0, 1) + second * 1000)
+}
+
+/** The n-th checkpoint id: ids sort by time as texts. */
+export function checkpointId(n: number): string {
+  return `1f0-${String(n).padStart(6, '0')}`
+}
+
+export function aUser(set: Partial<User> = {}): User {
+  const id = set.id ?? randomUUID()
+  return {
+    id,
+    email: `${id}@example.com`,
+    password_hash: '2$abc',
+    system_role: 'user',
+    created_at: time(0),
+    oauth_provider: null,
+    oauth_id: null,
+    needs_setup: false,
+    token_version: 0,
+    ...set
+  }
+}
+
+export function aThread(set: Partial<Thread> = {}): Thread {
+  return {
+    thread_id: randomUUID(),
+    user_id: 'ann',
+    assistant_id: 'lead_agent',
+    display_name: null,
+    status: 'idle',
+    metadata: {},
+    created_at: time(0),
+    updated_at: time(0),
+    ...set
+  }
+}
+
+export function aCheckpoint(threadId: string, set: Partial<CheckpointWrite> = {}): CheckpointWrite {
+  return {
+    thread_id: threadId,
+    checkpoint_id: checkpointId(0),
+    parent_checkpoint_id: null,
+    run_id: null,
+    created_at: time(0),
+    metadata: { source: 'input', step: -1, writes: null, parents: {} },
+    next: [],
+    messages: [],
+    channels: {},
+    bodies: [],
+    ...set
+  }
+}
+
+/** Creates a thread with its first, empty checkpoint. */
+export async function addThread(store: Store, set: Partial<Thread> = {}): Promise<Thread> {
+  const thread = aThread(set)
+  const answer = await write(store, { name: 'thread.create', thread, checkpoint: aCheckpoint(thread.thread_id) })
+  if (!answer?.created) throw new Error(`thread ${thread.thread_id} was there already`)
+  return answer.thread
+}
+
+export const NO_TOTALS: RunTotals = {
+  total_input_tokens: 0,
+  total_output_tokens: 0,
+  total_tokens: 0,
+  llm_call_count: 0,
+  lead_agent_tokens: 0,
+  subagent_tokens: 0,
+  middleware_tokens: 0,
+  message_count: 0
+}
+
+/** A run that waits behind what is in flight, so that a test may have as many as it likes. */
+export function aRun(threadId: string, set: Partial<NewRun> = {}): NewRun {
+  return {
+    ...NO_TOTALS,
+    run_id: randomUUID(),
+    thread_id: threadId,
+    user_id: 'ann',
+    assistant_id: 'lead_agent',
+    status: 'pending',
+    model_name: null,
+    multitask_strategy: 'enqueue',
+    metadata: {},
+    kwargs: {},
+    error: null,
+    stop_reason: null,
+    follow_up_to_run_id: null,
+    first_human_message: null,
+    last_ai_message: null,
+    last_cursor: null,
+    final_checkpoint_id: null,
+    idempotency_key: null,
+    idempotency_hash: null,
+    created_at: time(1),
+    updated_at: time(1),
+    ...set
+  }
+}
+
+/** Creates a run and answers it. */
+export async function addRun(
+  store: Store,
+  threadId: string,
+  set: Partial<NewRun> = {},
+  autoFollowUp = false
+): Promise<Run> {
+  const admission = await write(store, { name: 'run.create', run: aRun(threadId, set), autoFollowUp })
+  if (admission.outcome !== 'created') throw new Error(`the run was not created: ${admission.outcome}`)
+  return admission.run
+}
+
+export function aSettlement(run: Pick<Run, 'run_id' | 'thread_id'>, set: Partial<Settlement> = {}): OpOf<'run.settle'> {
+  return {
+    ...NO_TOTALS,
+    name: 'run.settle',
+    run_id: run.run_id,
+    thread_id: run.thread_id,
+    status: 'success',
+    thread_status: 'idle',
+    title: null,
+    error: null,
+    stop_reason: null,
+    model_name: null,
+    last_cursor: null,
+    final_checkpoint_id: null,
+    first_human_message: null,
+    last_ai_message: null,
+    now: time(9),
+    ...set
+  }
+}
+
+/** Creates a run that has ended. */
+export async function addEndedRun(store: Store, threadId: string, set: Partial<Settlement> = {}): Promise<Run> {
+  const run = await addRun(store, threadId)
+  await write(store, aSettlement(run, set))
+  return run
+}
+
+export function anEvent(k: number, set: Partial<NewEvent> = {}): NewEvent {
+  return {
+    event_type: 'ai_message',
+    category: 'message',
+    content: { type: 'ai', id: `message-${k}`, content: `text ${k}` },
+    metadata: {},
+    created_at: time(k),
+    k,
+    ...set
+  }
+}
+
+/** Appends events of `ann` and answers the seq of the first. */
+export async function addEvents(
+  store: Store,
+  run: Run,
+  events: readonly NewEvent[],
+  userId = run.user_id
+): Promise<number> {
+  return write(store, { name: 'events.append', thread_id: run.thread_id, run_id: run.run_id, user_id: userId, events })
+}
+
+/** `n` events with the positions from..from + n - 1. */
+export function someEvents(from: number, n: number, set: Partial<NewEvent> = {}): NewEvent[] {
+  return Array.from({ length: n }, (_, at) => anEvent(from + at, set))
+}
+
+/** A range of body numbers with their texts. */
+export function someBodies([from, to]: BodyRange, textOf: (no: number) => string): { no: number; json: string }[] {
+  return Array.from({ length: to - from + 1 }, (_, at) => ({ no: from + at, json: textOf(from + at) }))
+}
+
+// ---------------------------------------------------------------------------------------------------- texts
+
+/** Texts that come through every layer or show which layer they do not survive [Store 9]. */
+export const HOSTILE_TEXTS: Readonly<Record<string, string>> = {
+  'nothing at all': '',
+  'U+0000': 'a\u0000b\u0000',
+  'U+2028 and U+2029': 'line\u2028paragraph\u2029end',
+  'control characters': '\u0001\u0008\u001b[31m\u007f\u0085\r\n\t',
+  'a byte order mark': '\ufeffstart',
+  'characters beyond the first plane': '😀 𝒳 👩‍👩‍👧',
+  'combining characters, not normalised': 'e\u0301 \u00e9',
+  'right-to-left marks': '\u202eevil\u202c',
+  SQL: `'; DROP TABLE runs; -- " \\ % _ ? $1 @a :b`,
+  JSON: '{"a":[1,"\\u0000"]}',
+  'one megabyte': 'ä€😀x'.repeat(100_000)
+}
+
+/** Halves of characters: no UTF-8 has them, JSON has (as escapes). */
+export const LONE_SURROGATES: JsonObject = {
+  high: 'a\ud800b',
+  low: '\udc00',
+  swapped: '\udc00\ud800',
+  last: 'cut\ud83d'
+}
+
+/** Keys that a path, an object or a query could take for something else. */
+export const HOSTILE_KEYS = [
+  'a.b',
+  '$',
+  '$.a',
+  'a[0]',
+  '"',
+  'a"b',
+  "' OR 1=1 --",
+  '\\',
+  '%',
+  '?',
+  '',
+  ' ',
+  'ключ',
+  '😀',
+  '__proto__',
+  'constructor',
+  'hasOwnProperty',
+  'length',
+  '0'
+]
+
+/** An object with one member, defined and not assigned: a key named __proto__ stays a key. */
+export function member(key: string, value: JsonObject[string]): JsonObject {
+  return Object.fromEntries([[key, value]])
+}

@@ -1,0 +1,55 @@
+// The obligations of lib/store/store.ts as suites that any implementation can run: ours do, and so may an embedder's own. The
+// suites need `tap` to run them and `fast-check` for the rules that hold for any input.
+//
+//   import t from 'tap'
+//   import { storeContract } from 'colloquy/testing'
+//   storeContract(t, 'mine', async () => {
+//     const store = await openMine()
+//     return { store, close: () => store.close() }
+//   })
+import type { Test } from 'tap'
+import { applyContract } from './apply.ts'
+import { checkpointStoreContract } from './checkpoints.ts'
+import { eventStoreContract } from './events.ts'
+import { feedbackStoreContract } from './feedback.ts'
+import { frameStoreContract } from './frames.ts'
+import type { Open } from './harness.ts'
+import { runStoreContract } from './runs.ts'
+import { threadStoreContract } from './threads.ts'
+import { userStoreContract } from './users.ts'
+
+export type { Open, Opened } from './harness.ts'
+export { write } from './harness.ts'
+export {
+  applyContract,
+  checkpointStoreContract,
+  eventStoreContract,
+  feedbackStoreContract,
+  frameStoreContract,
+  runStoreContract,
+  threadStoreContract,
+  userStoreContract
+}
+
+/**
+ * Runs every suite on the store that `open` gives: a new and empty one each time. Suites need nothing of each other; a store
+ * that answers null for feedback skips its suite, one that cannot `reopen` the rules of durability.
+ */
+export function storeContract(t: Test, name: string, open: Open): void {
+  const suites = {
+    apply: applyContract,
+    users: userStoreContract,
+    threads: threadStoreContract,
+    runs: runStoreContract,
+    events: eventStoreContract,
+    frames: frameStoreContract,
+    checkpoints: checkpointStoreContract,
+    feedback: feedbackStoreContract
+  }
+  t.test(name, async (t) => {
+    for (const [noun, suite] of Object.entries(suites)) {
+      // Awaited by the test itself: it ends when the last of its own tests has.
+      t.test(noun, async (t) => suite(t, open))
+    }
+  })
+}

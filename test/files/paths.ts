@@ -1,0 +1,145 @@
+import { link, lstat, mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { PathError, type PathProblem, Paths } from '../../lib/files/paths.ts'
+
+const THREAD = 'thread-1'
+const USER = 'user_1'
+
+const problemOf = async (work: () => unknown): Promise<PathProblem | 'none'> => {
+  try {
+    await work()
+    return 'none'
+  } catch (error) {
+    if (error instanceof PathError) return error.problem
+    throw error
+  }
+}
+
+t.test('the files of a user lie below users/, those without a user where they lay before', async (t) => {
+  const paths = new Paths('/home/x')
+  t.equal(paths.threadDir(THREAD, USER), '/home/x/users/user_1/threads/thread-1')
+  t.equal(paths.outputs(THREAD, USER), '/home/x/users/user_1/threads/thread-1/user-data/outputs')
+  t.equal(paths.uploads(THREAD), '/home/x/threads/thread-1/user-data/uploads')
+  t.equal(paths.workspace(THREAD), '/home/x/threads/thread-1/user-data/workspace')
+})
+
+t.test('an id becomes part of a path only when all of it is harmless', async (t) => {
+  const paths = new Paths('/home/x')
+  for (const id of ['', '.', '..', 'a/b', 'a\\b', 'a\n', 'a\0', 'ä', 'a b', '../../etc']) {
+    t.equal(await problemOf(() => paths.threadDir(id)), 'bad_id', `thread ${JSON.stringify(id)}`)
+    t.equal(await problemOf(() => paths.threadDir(THREAD, id)), 'bad_id', `user ${JSON.stringify(id)}`)
+    t.equal(await problemOf(() => paths.locate('/mnt/user-data/x', id)), 'bad_id')
+    t.equal(await problemOf(() => paths.removeThread(id)), 'bad_id')
+  }
+})
+
+t.test('a virtual path is found as it was written, with and without its leading slash', async (t) => {
+  const paths = new Paths(t.testdir())
+  const virtual = await paths.writeOutput(THREAD, USER, 'deep/er/a.txt', 'hello')
+  t.equal(virtual, '/mnt/user-data/outputs/deep/er/a.txt')
+  for (const path of [virtual, virtual.slice(1)])
+    t.equal(await readFile(await paths.locate(path, THREAD, USER), 'utf8'), 'hello')
+  t.equal(await problemOf(() => paths.locate(virtual, THREAD, 'another')), 'missing')
+  t.equal(await problemOf(() => paths.locate('/mnt/user-data/outputs/none', THREAD, USER)), 'missing')
+  t.equal(await problemOf(() => paths.locate(`/mnt/user-data/outputs/${'x'.repeat(300)}`, THREAD, USER)), 'missing')
+})
+
+t.test('what is not below /mnt/user-data, segment by segment, is no virtual path', async (t) => {
+  const paths = new Paths(t.testdir())
+  await paths.prepare(THREAD, USER)
+  for (const path of ['/etc/passwd', '/mnt/user-dataX/a', 'outputs/a', '', '/mnt', '/mnt/../mnt/user-data/a']) {
+    t.equal(await problemOf(() => paths.locate(path, THREAD, USER)), 'not_virtual', path)
+  }
+})
+
+t.test('no path leads out: not by dots, not over links, not with a NUL or a backslash', async (t) => {
+  const home = t.testdir({ 'secret.txt': 'secret', outside: { 'x.txt': 'x' } })
+  const paths = new Paths(home)
+  await paths.prepare(THREAD, USER)
+  await symlink(join(home, 'secret.txt'), join(paths.outputs(THREAD, USER), 'link.txt'))
+  await symlink(join(home, 'outside'), join(paths.outputs(THREAD, USER), 'folder'))
+  await symlink(join(paths.outputs(THREAD, USER), 'loop'), join(paths.outputs(THREAD, USER), 'loop'))
+  for (const path of [
+    '../../../x',
+    'a/../../x',
+    '..',
+    'a\\..\\b',
+    'a\0b',
+    '/etc/passwd',
+    'folder/new.txt',
+    'folder/x.txt',
+    'link.txt',
+    'loop'
+  ]) {
+    t.equal(
+      await problemOf(() => paths.writeOutput(THREAD, USER, path, 'evil')),
+      'escapes',
+      `writing ${JSON.stringify(path)}`
+    )
+  }
+  for (const path of ['../uploads/x', 'a\0b', 'link.txt', 'folder', 'folder/x.txt']) {
+    t.equal(
+      await problemOf(() => paths.locate(`/mnt/user-data/outputs/${path}`, THREAD, USER)),
+      'escapes',
+      `reading ${JSON.stringify(path)}`
+    )
+  }
+  t.equal(await problemOf(() => paths.locate('/mnt/user-data/outputs/loop', THREAD, USER)), 'missing')
+  t.equal(await readFile(join(home, 'secret.txt'), 'utf8'), 'secret')
+  t.same(await readdir(join(home, 'outside')), ['x.txt'])
+})
+
+t.test('outputs that were replaced by a link are not written to', async (t) => {
+  const home = t.testdir({ outside: {} })
+  const paths = new Paths(home)
+  await mkdir(paths.userData(THREAD, USER), { recursive: true })
+  await symlink(join(home, 'outside'), paths.outputs(THREAD, USER))
+  t.equal(await problemOf(() => paths.writeOutput(THREAD, USER, 'a.txt', 'evil')), 'escapes')
+  t.same(await readdir(join(home, 'outside')), [])
+})
+
+t.test('a home that is reached over a link works', async (t) => {
+  const root = t.testdir({ real: {} })
+  await symlink(join(root, 'real'), join(root, 'home'))
+  const paths = new Paths(join(root, 'home'))
+  const virtual = await paths.writeOutput(THREAD, USER, 'a.txt', 'hello')
+  t.equal(await readFile(await paths.locate(virtual, THREAD, USER), 'utf8'), 'hello')
+})
+
+t.test('a write replaces the file and leaves other names of it alone', async (t) => {
+  const home = t.testdir()
+  const paths = new Paths(home)
+  await paths.writeOutput(THREAD, USER, 'a.txt', 'old')
+  const outputs = paths.outputs(THREAD, USER)
+  await link(join(outputs, 'a.txt'), join(home, 'other-name.txt'))
+  await paths.writeOutput(THREAD, USER, '/mnt/user-data/outputs/a.txt', 'new')
+  t.equal(await readFile(join(outputs, 'a.txt'), 'utf8'), 'new')
+  t.equal(await readFile(join(home, 'other-name.txt'), 'utf8'), 'old')
+  t.same(await readdir(outputs), ['a.txt'], 'no draft is left')
+})
+
+t.test('a folder is no file, and a file no folder; what the disk refuses names no real path', async (t) => {
+  const paths = new Paths(t.testdir())
+  await paths.writeOutput(THREAD, USER, 'folder/a.txt', 'a')
+  for (const path of ['folder', 'folder/a.txt/b', '', '.', '/mnt/user-data/outputs/']) {
+    t.equal(await problemOf(() => paths.writeOutput(THREAD, USER, path, 'b')), 'not_a_file', JSON.stringify(path))
+  }
+  const long = 'x'.repeat(300)
+  t.equal(await problemOf(() => paths.writeOutput(THREAD, USER, long, 'b')), 'failed')
+  await paths.writeOutput(THREAD, USER, long, 'b').catch((error: Error) => t.notMatch(error.message, paths.home))
+})
+
+t.test('removing a thread removes its files, not what they link to, and says whether there were any', async (t) => {
+  const home = t.testdir({ outside: { 'x.txt': 'x' } })
+  const paths = new Paths(home)
+  await paths.prepare(THREAD, USER)
+  await paths.prepare(THREAD, 'another')
+  await symlink(join(home, 'outside'), join(paths.outputs(THREAD, USER), 'link'))
+  await writeFile(join(paths.uploads(THREAD, USER), 'a'), 'a')
+  t.equal(await paths.removeThread(THREAD, USER), true)
+  t.equal(await paths.removeThread(THREAD, USER), false)
+  await t.rejects(lstat(paths.threadDir(THREAD, USER)))
+  t.equal(await readFile(join(home, 'outside', 'x.txt'), 'utf8'), 'x')
+  t.ok((await lstat(paths.threadDir(THREAD, 'another'))).isDirectory())
+})

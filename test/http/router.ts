@@ -1,0 +1,138 @@
+// The router: what a path means, and what it does not.
+import fc from 'fast-check'
+import t from 'tap'
+import { type Method, route } from '../../lib/http/route.ts'
+import { Router } from '../../lib/http/router.ts'
+
+const at = (method: Method, path: string, more: { tail?: boolean; access?: 'public' | 'user' } = {}) =>
+  route({ method, path, access: 'user', handler: () => ({}), ...more })
+
+const router = new Router([
+  at('GET', '/', { access: 'public' }),
+  at('GET', '/health', { access: 'public' }),
+  at('POST', '/api/threads'),
+  at('POST', '/api/threads/search'),
+  at('GET', '/api/threads/{thread_id}'),
+  at('PATCH', '/api/threads/{thread_id}'),
+  at('GET', '/api/threads/{thread_id}/state'),
+  at('GET', '/api/threads/{thread_id}/runs/{run_id}'),
+  at('POST', '/api/threads/{thread_id}/runs/stream'),
+  at('GET', '/api/threads/{thread_id}/artifacts/{path}', { tail: true }),
+  at('GET', '/api/skills/custom/{skill_name}'),
+  at('GET', '/api/skills/{skill_name}')
+])
+
+function found(method: string, path: string) {
+  const match = router.match(method, path)
+  return match.kind === 'found' ? { path: match.route.path, params: match.params, shown: match.path } : match.kind
+}
+
+t.test('a {name} takes one segment and is decoded', async (t) => {
+  t.match(found('GET', '/api/threads/abc'), {
+    path: '/api/threads/{thread_id}',
+    params: { thread_id: 'abc' },
+    shown: '/api/threads/abc'
+  })
+  t.match(found('GET', '/api/threads/a%20b/runs/r'), { params: { thread_id: 'a b', run_id: 'r' } })
+  t.match(found('GET', '/api/threads/a%2fb'), { params: { thread_id: 'a/b' } })
+  t.equal(found('GET', '/api/threads/a/b'), 'missing')
+})
+
+t.test('a static segment wins over a {name}, and gives way where only the name leads on', async (t) => {
+  t.match(found('POST', '/api/threads/search'), { path: '/api/threads/search' })
+  t.match(found('GET', '/api/threads/search'), { path: '/api/threads/{thread_id}', params: { thread_id: 'search' } })
+  t.match(found('GET', '/api/threads/search/state'), { params: { thread_id: 'search' } })
+  t.match(found('GET', '/api/skills/custom'), { path: '/api/skills/{skill_name}' })
+  t.match(found('GET', '/api/skills/custom/x'), { path: '/api/skills/custom/{skill_name}' })
+})
+
+t.test('a trailing slash is tolerated, an empty segment is not', async (t) => {
+  t.match(found('GET', '/health/'), { path: '/health' })
+  t.match(found('GET', '/api/threads/abc/'), { params: { thread_id: 'abc' } })
+  for (const path of ['/api//threads', '/api/threads//', '/api/threads//state', '//health'])
+    t.equal(found('GET', path), 'missing', path)
+})
+
+t.test('/api/langgraph/... is /api/...', async (t) => {
+  t.match(found('GET', '/api/langgraph/threads/abc'), { path: '/api/threads/{thread_id}', shown: '/api/threads/abc' })
+  t.match(found('POST', '/api/langgraph/threads'), { path: '/api/threads' })
+  t.equal(found('GET', '/api/langgraph/langgraph/threads/abc'), 'missing')
+  t.equal(found('GET', '/langgraph/health'), 'missing')
+})
+
+t.test('a tail takes the rest with its slashes', async (t) => {
+  t.match(found('GET', '/api/threads/t/artifacts/mnt/a%20b/c.txt'), {
+    params: { thread_id: 't', path: 'mnt/a b/c.txt' }
+  })
+  t.match(found('GET', '/api/threads/t/artifacts//mnt/x'), { params: { path: '/mnt/x' } })
+  t.equal(found('GET', '/api/threads/t/artifacts'), 'missing')
+})
+
+t.test('HEAD is answered by the GET route', async (t) => {
+  t.match(found('HEAD', '/health'), { path: '/health' })
+  t.match(found('HEAD', '/api/threads/abc'), { path: '/api/threads/{thread_id}' })
+})
+
+t.test('a known path with another method names the methods it has', async (t) => {
+  t.match(router.match('DELETE', '/api/threads/abc'), { kind: 'method', allow: 'GET, HEAD, PATCH', isPublic: false })
+  t.match(router.match('PUT', '/api/threads/search'), { kind: 'method', allow: 'GET, HEAD, PATCH, POST' })
+  t.match(router.match('POST', '/health'), { kind: 'method', allow: 'GET, HEAD', isPublic: true })
+})
+
+t.test('broken encoding and NUL are malformed', async (t) => {
+  for (const path of [
+    '/%',
+    '/api/threads/%zz',
+    '/api/threads/%E0%A4%A',
+    '/api/threads/%ff%fe',
+    '/api/threads/%c0%af',
+    '/api/threads/%00',
+    '/a\0'
+  ]) {
+    t.equal(found('GET', path), 'malformed', path)
+  }
+})
+
+t.test('names of the language are no routes and no harm', async (t) => {
+  for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
+    t.match(found('GET', `/api/skills/${name}`), { params: { skill_name: name } })
+    t.equal(found('GET', `/${name}`), 'missing')
+    t.equal(found(name, '/health'), 'method')
+  }
+})
+
+t.test('no path whatever throws', async (t) => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (path) => typeof router.match('GET', `/${path}`).kind === 'string')
+  )
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom('api', 'threads', 'abc', '..', '.', '', '%2f', '%', 'langgraph', 'artifacts')),
+      (parts) => {
+        return typeof router.match('GET', `/${parts.join('/')}`).kind === 'string'
+      }
+    )
+  )
+  t.pass()
+})
+
+t.test('any text comes through a segment unchanged', async (t) => {
+  fc.assert(
+    fc.property(fc.string({ minLength: 1, unit: 'grapheme' }), (text) => {
+      if (text.includes('\0')) return true
+      const match = router.match('GET', `/api/skills/${encodeURIComponent(text)}`)
+      return match.kind === 'found' && match.params.skill_name === text
+    })
+  )
+  t.pass()
+})
+
+t.test('routes that contradict themselves or each other are refused at start', async (t) => {
+  t.throws(() => new Router([at('GET', '/a'), at('GET', '/a')]), /two routes for GET \/a/)
+  t.throws(() => new Router([at('GET', '/a/{x}'), at('GET', '/a/{y}')]), /two routes/)
+  t.throws(() => at('GET', 'a'), /starts with/)
+  t.throws(() => at('GET', '/a', { tail: true }), /tail/)
+  const handler = () => ({})
+  t.throws(() => route({ method: 'GET', path: '/a', access: 'user', thread: 'read', handler }), /thread_id/)
+  t.throws(() => route({ method: 'GET', path: '/{thread_id}', access: 'public', thread: 'read', handler }), /user/)
+})

@@ -1,0 +1,104 @@
+// The memory store keeps every obligation of lib/store/store.ts but durability, and its frames are bounded.
+import t from 'tap'
+import { openMemoryStore } from '../../lib/store/memory/open.ts'
+import type { Store } from '../../lib/store/store.ts'
+import type { Run } from '../../lib/types.ts'
+import { storeContract } from '../contract/index.ts'
+import { addEndedRun, addRun, addThread, apply, aSettlement, refuses, time, write } from '../contract/harness.ts'
+
+storeContract(t, 'memory', async () => {
+  const store = openMemoryStore()
+  return { store, close: () => store.close() }
+})
+
+storeContract(t, 'memory, with feedback', async () => {
+  const store = openMemoryStore({ feedback: true })
+  return { store, close: () => store.close() }
+})
+
+t.test('the memory store has no feedback unless it is asked for [Errors]', async (t) => {
+  const store = openMemoryStore()
+  t.equal(store.feedback, null)
+  const run = await addEndedRun(store, (await addThread(store)).thread_id)
+  const feedback = {
+    feedback_id: 'f',
+    run_id: run.run_id,
+    thread_id: run.thread_id,
+    user_id: 'ann',
+    message_id: null,
+    rating: 1,
+    comment: null,
+    created_at: time(0)
+  } as const
+  await refuses(t, store, { name: 'feedback.upsert', feedback }, 'a write that slipped through is refused')
+})
+
+t.test('an op whose user was left unresolved is refused, and filters nothing away [Auth 7]', async (t) => {
+  const store = openMemoryStore()
+  const { thread_id } = await addThread(store)
+  await refuses(t, store, { name: 'thread.remove', thread_id }, 'thread.remove')
+  await refuses(t, store, { name: 'thread.patch', thread_id, metadata: {}, now: time(1) }, 'thread.patch')
+  await refuses(t, store, { name: 'events.remove', thread_id, run_id: null }, 'events.remove')
+  t.equal(await store.threads.ownerOf(thread_id), 'ann')
+})
+
+t.test('what a caller does with a read it has unbound is a read all the same', async (t) => {
+  const { threads, users } = openMemoryStore()
+  const { get } = threads
+  t.equal(await get('missing', null), null)
+  t.equal(await users.admin(), null)
+})
+
+const append = (run: Run, first: number, bytes: number) => {
+  const segment = { epoch: 1, first, last: first, index: new Uint8Array(5), data: new Uint8Array(bytes) }
+  return { name: 'frames.append', run_key: run.key, thread_id: run.thread_id, segment } as const
+}
+
+async function addFrames(store: Store, run: Run, bytes: number): Promise<void> {
+  await write(store, append(run, 0, bytes))
+}
+
+t.test('frames of ended runs are dropped when the bytes kept are too many: the first that ended first', async (t) => {
+  const store = openMemoryStore({ frameBytesMax: 1000 })
+  const { thread_id } = await addThread(store)
+  const runs: Run[] = []
+  for (let n = 0; n < 4; n++) runs.push(await addRun(store, thread_id))
+  const [a, b, c, d] = runs as [Run, Run, Run, Run] // four were made above
+  const kept = async () =>
+    (await Promise.all(runs.map((run) => store.frames.bounds(run.key)))).map((bounds) => bounds !== null)
+
+  await addFrames(store, a, 400)
+  await addFrames(store, b, 400)
+  await write(store, aSettlement(b))
+  await write(store, aSettlement(a))
+  t.strictSame(await kept(), [true, true, false, false], 'what fits is kept')
+  await addFrames(store, c, 400)
+  t.strictSame(await kept(), [true, false, true, false], 'b ended first')
+  await addFrames(store, d, 900)
+  t.strictSame(await kept(), [false, false, true, true], 'what is in flight stays, however much it is')
+  await write(store, aSettlement(d))
+  t.strictSame(await kept(), [false, false, true, false], 'and goes when it has ended')
+  t.strictSame(await store.frames.read(d.key, 0, 1), [], 'a joiner finds nothing there, which it is told as a gap')
+})
+
+t.test('frames of a group that is refused, or of a thread that was removed, take no space', async (t) => {
+  const store = openMemoryStore({ frameBytesMax: 1000 })
+  const ended = await addRun(store, (await addThread(store)).thread_id)
+  await addFrames(store, ended, 900)
+  await write(store, aSettlement(ended))
+  const { thread_id } = await addThread(store)
+  const run = await addRun(store, thread_id)
+  const remove = { name: 'thread.remove', thread_id, user: null } as const
+  const refused = { name: 'thread.patch', thread_id, metadata: {}, now: time(1) } as const
+  await apply(store, [append(run, 0, 900), refused])
+  t.not(await store.frames.bounds(ended.key), null, 'refused')
+  await write(store, append(run, 0, 50))
+  await apply(store, [remove, refused])
+  await write(store, remove)
+  t.not(await store.frames.bounds(ended.key), null, 'removed')
+  const last = await addRun(store, (await addThread(store)).thread_id)
+  await addFrames(store, last, 85)
+  t.not(await store.frames.bounds(ended.key), null, 'the count is exact: 905 + 90 bytes fit')
+  await write(store, append(last, 1, 1))
+  t.equal(await store.frames.bounds(ended.key), null, 'and one more segment does not')
+})
