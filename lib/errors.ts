@@ -57,6 +57,7 @@ const TABLE = {
   too_many_runs: [429, 'Too many active runs. Wait for one to end and try again.'],
   not_ready: [503, 'Not ready: {reason}'],
   store_unavailable: [503, 'The store does not take writes at the moment. Try again.'],
+  changed_meanwhile: [409, 'It was changed or deleted meanwhile. Look again.'],
 
   // Feedback.
   feedback_missing: [404, 'No feedback found for this run'],
@@ -74,10 +75,10 @@ type NamesOf<C extends Code> = Names<(typeof TABLE)[C][1]>
 export type Params<C extends Code> = Readonly<Record<NamesOf<C>, string | number>>
 /** The arguments after the code: parameters only where its text has names, then headers. */
 export type FailArgs<C extends Code> = [NamesOf<C>] extends [never]
-  ? [params?: null, headers?: Headers]
-  : [params: Params<C>, headers?: Headers]
+  ? [params?: null, headers?: HeaderMap]
+  : [params: Params<C>, headers?: HeaderMap]
 /** Headers of the answer, e.g. `{ 'Retry-After': '5' }`. */
-export type Headers = Readonly<Record<string, string>>
+export type HeaderMap = Readonly<Record<string, string>>
 
 /** One entry of a 422, in the words that clients of this API know. */
 export interface Issue {
@@ -97,9 +98,9 @@ export class Failure extends Error {
   readonly code: Code
   readonly status: number
   readonly detail: Detail
-  readonly headers: Headers
+  readonly headers: HeaderMap
 
-  constructor(code: Code, params: Readonly<Record<string, string | number>> | null = null, headers: Headers = {}) {
+  constructor(code: Code, params: Readonly<Record<string, string | number>> | null = null, headers: HeaderMap = {}) {
     const [status, text, publicCode]: Entry = TABLE[code]
     const message = fill(text, params)
     super(message)

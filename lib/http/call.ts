@@ -46,7 +46,7 @@ export interface Reply {
 }
 
 /** The handler has taken the response over (a stream): nothing is written by the server any more. */
-export const TAKEN = Symbol('taken')
+export const TAKEN: { readonly taken: true } = { taken: true }
 
 export type Handler<Body = unknown, Query = unknown> = (
   call: Call<Body, Query>

@@ -14,7 +14,7 @@ const LOCK_MS = 300_000
 const COOLDOWN_MS = 60_000
 const monotonic = () => performance.now()
 
-interface Record {
+interface Tries {
   failures: number
   /** 0: not locked. */
   lockedUntil: number
@@ -22,7 +22,7 @@ interface Record {
 
 /** Failed sign-ins per address: the fifth one locks it for five minutes, a success forgets them [Auth 9]. */
 export class LoginLimiter {
-  readonly #records = new Map<string, Record>()
+  readonly #records = new Map<string, Tries>()
   readonly #failures: number
   readonly #lockMs: number
   readonly #size: number
@@ -55,7 +55,7 @@ export class LoginLimiter {
     this.#records.delete(address)
   }
 
-  #add(address: string): Record {
+  #add(address: string): Tries {
     if (this.#records.size >= this.#size) this.#evict()
     const record = { failures: 0, lockedUntil: 0 }
     this.#records.set(address, record)

@@ -143,7 +143,7 @@ class NodeServer implements HttpServer {
     const cookies: Cookie[] = []
     try {
       const reply = await this.#answer(req, res, cookies)
-      if (reply !== TAKEN) sendReply(req, res, reply, cookies)
+      if (!('taken' in reply)) sendReply(req, res, reply, cookies)
     } catch (error) {
       this.#refuse(req, res, error, cookies)
     }

@@ -78,10 +78,14 @@ export function runRoutes(services: Services): Route[] {
 
   const wait = async (call: Call, run: Run, headers: Record<string, string>, isCreator: boolean): Promise<typeof TAKEN> => {
     const reply = longReply(call, { headers })
-    if (isCreator) reply.onClose(() => registry.find(run.run_id)?.creatorLeft())
+    const beat = setInterval(() => reply.beat(), config.streams.heartbeat_ms)
+    reply.onClose(() => {
+      clearInterval(beat)
+      if (isCreator) registry.find(run.run_id)?.creatorLeft()
+    })
     await registry.ended(run.run_id)
     const ended = await store.runs.get(run.run_id, null)
-    reply.finish(await finalJson(ended ?? run))
+    reply.end(await finalJson(ended ?? run))
     return TAKEN
   }
 

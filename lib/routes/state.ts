@@ -76,8 +76,9 @@ export function stateRoutes({ store, writer }: Services): Route[] {
       as_node: body.as_node ?? null,
       ...changesOf(body.values ?? {})
     })
-    if (written.outcome === 'busy') throw fail('thread_in_flight', { id: threadId })
-    if (written.outcome === 'checkpoint_missing') throw fail('checkpoint_not_found', { id: base ?? threadId })
+    if (written.outcome !== 'written') {
+      throw written.outcome === 'busy' ? fail('thread_in_flight', { id: threadId }) : fail('checkpoint_not_found', { id: base ?? threadId })
+    }
     const stored = await store.checkpoints.load(threadId, written.checkpoint.checkpoint_id)
     return stored ? { jsonText: stateView(stored) } : { json: headView(written.checkpoint) }
   }

@@ -19,7 +19,7 @@ import {
   HOSTILE_TEXTS,
   LONE_SURROGATES,
   type Open,
-  rule,
+  rules,
   skipped,
   someEvents,
   time,
@@ -160,28 +160,24 @@ async function furnish(store: Store): Promise<{ run: Run; other: Run }> {
 }
 
 export function applyContract(t: Test, open: Open): void {
-  rule(
-    t,
-    open,
-    'a batch is answered with one outcome a group, in order, and a group with one result an op',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const patch = (n: number) =>
-        ({ name: 'thread.patch', thread_id, metadata: { n }, user: null, now: time(n) }) as const
-      const outcomes = await apply(store, [patch(1), REFUSED], [patch(2), patch(3)], [], [REFUSED], [patch(4)])
-      t.strictSame(
-        outcomes.map(({ ok }) => ok),
-        [false, true, true, false, true]
-      )
-      const results = outcomes.flatMap((outcome) => (outcome.ok ? [outcome.results] : []))
-      const ns = results.map((list) => list.map((result) => (result as { metadata: { n: number } }).metadata.n))
-      t.strictSame(ns, [[2, 3], [], [4]])
-      t.match(outcomes[0], { message: /./ }, 'a refusal says why')
-      t.strictSame(await store.apply([]), [])
-    }
-  )
+  const test = rules(t, open)
+  test('a batch is answered with one outcome a group, in order, and a group with one result an op', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const patch = (n: number) =>
+      ({ name: 'thread.patch', thread_id, metadata: { n }, user: null, now: time(n) }) as const
+    const outcomes = await apply(store, [patch(1), REFUSED], [patch(2), patch(3)], [], [REFUSED], [patch(4)])
+    t.strictSame(
+      outcomes.map(({ ok }) => ok),
+      [false, true, true, false, true]
+    )
+    const results = outcomes.flatMap((outcome) => (outcome.ok ? [outcome.results] : []))
+    const ns = results.map((list) => list.map((result) => (result as { metadata: { n: number } }).metadata.n))
+    t.strictSame(ns, [[2, 3], [], [4]])
+    t.match(outcomes[0], { message: /./ }, 'a refusal says why')
+    t.strictSame(await store.apply([]), [])
+  })
 
-  rule(t, open, 'ops of a group see what the ones before them wrote', async (t, store) => {
+  test('ops of a group see what the ones before them wrote', async (t, store) => {
     const thread = aThread()
     const { thread_id } = thread
     const run = aRun(thread_id)
@@ -208,92 +204,83 @@ export function applyContract(t: Test, open: Open): void {
     })
   })
 
-  rule(
-    t,
-    open,
-    'a group with one op that is refused leaves nothing of the others, whatever they are [Store 2]',
-    async (t, store) => {
-      const { run, other } = await furnish(store)
-      const before = await picture(store, run, other)
-      const ops = everyWrite(run, other, store.feedback !== null)
-      for (let kept = 1; kept <= ops.length; kept++) {
-        const [outcome] = await apply(store, [...ops.slice(0, kept), REFUSED])
-        t.equal(outcome?.ok, false)
-        t.strictSame(await picture(store, run, other), before, `${ops[kept - 1]?.name} is taken back`)
-      }
-      const [outcome] = await apply(store, ops)
-      t.match(outcome, { ok: true }, 'the same group without it is kept')
-      t.strictNotSame(await picture(store, run, other), before)
+  test('a group with one op that is refused leaves nothing of the others, whatever they are [Store 2]', async (t, store) => {
+    const { run, other } = await furnish(store)
+    const before = await picture(store, run, other)
+    const ops = everyWrite(run, other, store.feedback !== null)
+    for (let kept = 1; kept <= ops.length; kept++) {
+      const [outcome] = await apply(store, [...ops.slice(0, kept), REFUSED])
+      t.equal(outcome?.ok, false)
+      t.strictSame(await picture(store, run, other), before, `${ops[kept - 1]?.name} is taken back`)
     }
-  )
+    const [outcome] = await apply(store, ops)
+    t.match(outcome, { ok: true }, 'the same group without it is kept')
+    t.strictNotSame(await picture(store, run, other), before)
+  })
 
-  rule(
-    t,
-    open,
-    'a removal that is taken back leaves the removed as it was: seq, ordinals, bodies and keys go on',
-    async (t, store) => {
-      const { run, other } = await furnish(store)
-      const remove = { name: 'thread.remove', thread_id: other.thread_id, user: null } as const
-      const again = {
-        name: 'thread.create',
-        thread: aThread({ thread_id: other.thread_id }),
-        checkpoint: aCheckpoint(other.thread_id)
-      } as const
-      await apply(store, [remove, again, REFUSED])
-      t.equal(await addEvents(store, other, someEvents(2, 1)), 3)
-      t.equal((await addRun(store, other.thread_id)).ordinal, 2)
-      t.equal((await store.checkpoints.load(other.thread_id, null))?.nextBody, 1)
-      const repeated = aRun(run.thread_id, { idempotency_key: 'other', idempotency_hash: 'hash' })
-      t.match(await write(store, { name: 'run.create', run: repeated, autoFollowUp: false }), {
-        outcome: 'repeated',
-        run: { run_id: other.run_id }
-      })
-    }
-  )
+  test('a removal that is taken back leaves the removed as it was: seq, ordinals, bodies and keys go on', async (t, store) => {
+    const { run, other } = await furnish(store)
+    const remove = { name: 'thread.remove', thread_id: other.thread_id, user: null } as const
+    const again = {
+      name: 'thread.create',
+      thread: aThread({ thread_id: other.thread_id }),
+      checkpoint: aCheckpoint(other.thread_id)
+    } as const
+    await apply(store, [remove, again, REFUSED])
+    t.equal(await addEvents(store, other, someEvents(2, 1)), 3)
+    t.equal((await addRun(store, other.thread_id)).ordinal, 2)
+    t.equal((await store.checkpoints.load(other.thread_id, null))?.nextBody, 1)
+    const repeated = aRun(run.thread_id, { idempotency_key: 'other', idempotency_hash: 'hash' })
+    t.match(await write(store, { name: 'run.create', run: repeated, autoFollowUp: false }), {
+      outcome: 'repeated',
+      run: { run_id: other.run_id }
+    })
+  })
 
-  rule(
-    t,
-    open,
-    'a group that is refused fails alone: those before and behind it are kept [Store 2]',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const run = await addRun(store, thread_id)
-      const append = (k: number): Op => ({
-        name: 'events.append',
-        thread_id,
-        run_id: run.run_id,
-        user_id: 'ann',
-        events: [anEvent(k)]
-      })
-      const group = fc.record({ size: fc.integer({ min: 1, max: 3 }), refusedAt: fc.option(fc.nat(3), { freq: 2 }) })
-      let k = 0
-      let expected = 0
-      await fc.assert(
-        fc.asyncProperty(fc.array(group, { maxLength: 8 }), async (groups) => {
-          const batch = groups.map(({ size, refusedAt }) => {
-            const ops = Array.from({ length: size }, () => append(k++))
-            return refusedAt === null ? ops : ops.toSpliced(Math.min(refusedAt, size), 0, REFUSED)
-          })
-          const outcomes = await apply(store, ...batch)
-          t.strictSame(
-            outcomes.map(({ ok }) => ok),
-            groups.map(({ refusedAt }) => refusedAt === null)
-          )
-          for (const { size, refusedAt } of groups) if (refusedAt === null) expected += size
-          const seqs = (await store.events.listEvents(thread_id, run.run_id, { limit: 1e6 }, null)).map(
-            ({ seq }) => seq
-          )
-          t.strictSame(
-            seqs,
-            Array.from({ length: expected }, (_, at) => at + 1)
-          )
-        }),
-        { numRuns: 20 }
-      )
-    }
-  )
+  test('an end that is taken back leaves the run where it stood in flight [Store 2]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const runs = [await addRun(store, thread_id), await addRun(store, thread_id), await addRun(store, thread_id)]
+    await apply(store, [aSettlement(runs[1]!), aSettlement(runs[0]!), REFUSED])
+    t.strictSame(await store.runs.inFlight(thread_id), runs)
+    t.strictSame(await store.runs.unfinished(), runs)
+  })
 
-  rule(t, open, 'who reads after apply has answered sees what it wrote [Store 4]', async (t, store) => {
+  test('a group that is refused fails alone: those before and behind it are kept [Store 2]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    const append = (k: number): Op => ({
+      name: 'events.append',
+      thread_id,
+      run_id: run.run_id,
+      user_id: 'ann',
+      events: [anEvent(k)]
+    })
+    const group = fc.record({ size: fc.integer({ min: 1, max: 3 }), refusedAt: fc.option(fc.nat(3), { freq: 2 }) })
+    let k = 0
+    let expected = 0
+    await fc.assert(
+      fc.asyncProperty(fc.array(group, { maxLength: 8 }), async (groups) => {
+        const batch = groups.map(({ size, refusedAt }) => {
+          const ops = Array.from({ length: size }, () => append(k++))
+          return refusedAt === null ? ops : ops.toSpliced(Math.min(refusedAt, size), 0, REFUSED)
+        })
+        const outcomes = await apply(store, ...batch)
+        t.strictSame(
+          outcomes.map(({ ok }) => ok),
+          groups.map(({ refusedAt }) => refusedAt === null)
+        )
+        for (const { size, refusedAt } of groups) if (refusedAt === null) expected += size
+        const seqs = (await store.events.listEvents(thread_id, run.run_id, { limit: 1e6 }, null)).map(({ seq }) => seq)
+        t.strictSame(
+          seqs,
+          Array.from({ length: expected }, (_, at) => at + 1)
+        )
+      }),
+      { numRuns: 20 }
+    )
+  })
+
+  test('who reads after apply has answered sees what it wrote [Store 4]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     for (let n = 1; n <= 50; n++) {
@@ -303,7 +290,7 @@ export function applyContract(t: Test, open: Open): void {
     t.equal(await store.events.countMessages(thread_id, null), 50)
   })
 
-  rule(t, open, 'readers see a group whole or not at all, while it is written too [Store 2]', async (t, store) => {
+  test('readers see a group whole or not at all, while it is written too [Store 2]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     let isWriting = true
@@ -358,7 +345,7 @@ export function applyContract(t: Test, open: Open): void {
     }
   )
 
-  rule(t, open, 'what a caller changes after it gave or got it does not change what is stored', async (t, store) => {
+  test('what a caller changes after it gave or got it does not change what is stored', async (t, store) => {
     const user = { ...aUser() }
     const thread = aThread({ metadata: { list: [1], object: { a: 1 } } })
     const checkpoint = aCheckpoint(thread.thread_id, { metadata: { list: [1] } })
@@ -393,69 +380,54 @@ export function applyContract(t: Test, open: Open): void {
     t.equal(JSON.stringify(await read()), before, 'got')
   })
 
-  rule(
-    t,
-    open,
-    'texts of every column come back as they were given, whatever their characters [Store 9]',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
-        const asked = { first_human_message: text, metadata: { text }, kwargs: { text }, idempotency_key: null }
-        const run = await addRun(store, thread_id, asked)
-        const told = { error: text, last_ai_message: text, first_human_message: null }
-        await write(store, aSettlement(run, told))
-        const patch = { name: 'thread.patch', thread_id, metadata: { text }, user: null, now: time(1) } as const
-        await write(store, patch)
-        const found = await store.runs.get(run.run_id, null)
-        const columns = [
-          found?.first_human_message,
-          found?.error,
-          found?.last_ai_message,
-          found?.metadata.text,
-          found?.kwargs.text
-        ]
-        t.ok(
-          columns.every((column) => column === text),
-          `${name}, in a run`
-        )
-        t.ok((await store.threads.get(thread_id, null))?.metadata.text === text, `${name}, in a thread`)
-      }
-    }
-  )
-
-  rule(
-    t,
-    open,
-    'titles and emails come back as they were given, whatever their characters [Store 9]',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
-        const short = Array.from(text).slice(0, 50).join('')
-        if (!short) continue
-        await addEndedRun(store, thread_id, { title: short })
-        t.equal((await store.threads.get(thread_id, null))?.display_name, short, name)
-        const user = aUser({ email: `${short}@example.com` })
-        await write(store, { name: 'user.create', user })
-        t.equal((await store.users.byEmail(user.email))?.id, user.id, name)
-      }
-    }
-  )
-
-  rule(
-    t,
-    open,
-    'halves of characters come back the same inside JSON, and the same or marked by U+FFFD in a text',
-    async (t, store) => {
-      const { thread_id } = await addThread(store, { metadata: LONE_SURROGATES })
-      const run = await addRun(store, thread_id, { metadata: LONE_SURROGATES, kwargs: { deep: [LONE_SURROGATES] } })
-      const text = 'cut\ud83d'
-      await write(store, aSettlement(run, { last_ai_message: text }))
-      t.strictSame((await store.threads.get(thread_id, null))?.metadata, LONE_SURROGATES)
+  test('texts of every column come back as they were given, whatever their characters [Store 9]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
+      const asked = { first_human_message: text, metadata: { text }, kwargs: { text }, idempotency_key: null }
+      const run = await addRun(store, thread_id, asked)
+      const told = { error: text, last_ai_message: text, first_human_message: null }
+      await write(store, aSettlement(run, told))
+      const patch = { name: 'thread.patch', thread_id, metadata: { text }, user: null, now: time(1) } as const
+      await write(store, patch)
       const found = await store.runs.get(run.run_id, null)
-      t.strictSame([found?.metadata, found?.kwargs], [LONE_SURROGATES, { deep: [LONE_SURROGATES] }])
-      t.match(found?.last_ai_message, /^cut(\ud83d|\ufffd+)$/, 'the text')
+      const columns = [
+        found?.first_human_message,
+        found?.error,
+        found?.last_ai_message,
+        found?.metadata.text,
+        found?.kwargs.text
+      ]
+      t.ok(
+        columns.every((column) => column === text),
+        `${name}, in a run`
+      )
+      t.ok((await store.threads.get(thread_id, null))?.metadata.text === text, `${name}, in a thread`)
     }
-  )
+  })
+
+  test('titles and emails come back as they were given, whatever their characters [Store 9]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
+      const short = Array.from(text).slice(0, 50).join('')
+      if (!short) continue
+      await addEndedRun(store, thread_id, { title: short })
+      t.equal((await store.threads.get(thread_id, null))?.display_name, short, name)
+      const user = aUser({ email: `${short}@example.com` })
+      await write(store, { name: 'user.create', user })
+      t.equal((await store.users.byEmail(user.email))?.id, user.id, name)
+    }
+  })
+
+  test('halves of characters come back the same inside JSON, and the same or marked by U+FFFD in a text', async (t, store) => {
+    const { thread_id } = await addThread(store, { metadata: LONE_SURROGATES })
+    const run = await addRun(store, thread_id, { metadata: LONE_SURROGATES, kwargs: { deep: [LONE_SURROGATES] } })
+    const text = 'cut\ud83d'
+    await write(store, aSettlement(run, { last_ai_message: text }))
+    t.strictSame((await store.threads.get(thread_id, null))?.metadata, LONE_SURROGATES)
+    const found = await store.runs.get(run.run_id, null)
+    t.strictSame([found?.metadata, found?.kwargs], [LONE_SURROGATES, { deep: [LONE_SURROGATES] }])
+    t.match(found?.last_ai_message, /^cut(\ud83d|\ufffd+)$/, 'the text')
+  })
 }
 
 /** Changes every member of what it is given, as deep as it goes, where that is allowed. */

@@ -8,14 +8,14 @@ import {
   addThread,
   aSettlement,
   checkpointId,
-  durableRule,
+  durableRules,
   HOSTILE_KEYS,
   HOSTILE_TEXTS,
   LONE_SURROGATES,
   member,
   type Open,
   refuses,
-  rule,
+  rules,
   someBodies,
   time,
   write
@@ -73,7 +73,8 @@ export function checkpointStoreContract(t: Test, open: Open): void {
 }
 
 function readsContract(t: Test, open: Open): void {
-  rule(t, open, 'a checkpoint is read back field for field, with the bodies it consists of', async (t, store) => {
+  const test = rules(t, open)
+  test('a checkpoint is read back field for field, with the bodies it consists of', async (t, store) => {
     const { thread_id } = await addThread(store)
     const written = aCheckpoint(thread_id, {
       checkpoint_id: checkpointId(1),
@@ -105,21 +106,16 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await store.checkpoints.list(thread_id, { limit: 1 }), [head])
   })
 
-  rule(
-    t,
-    open,
-    'a later checkpoint shares the bodies of an earlier one, and the earlier one stays what it was',
-    async (t, store) => {
-      const thread_id = await addConversation(store)
-      const one = await store.checkpoints.load(thread_id, checkpointId(1))
-      const two = await store.checkpoints.load(thread_id, checkpointId(2))
-      t.strictSame([texts(one), channels(one)], [[messageText(0), messageText(1)], { title: '"first"' }])
-      t.strictSame(texts(two), [messageText(0), messageText(1), messageText(3)])
-      t.strictSame(channels(two), { title: '"second"', todos: '[]' })
-    }
-  )
+  test('a later checkpoint shares the bodies of an earlier one, and the earlier one stays what it was', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const one = await store.checkpoints.load(thread_id, checkpointId(1))
+    const two = await store.checkpoints.load(thread_id, checkpointId(2))
+    t.strictSame([texts(one), channels(one)], [[messageText(0), messageText(1)], { title: '"first"' }])
+    t.strictSame(texts(two), [messageText(0), messageText(1), messageText(3)])
+    t.strictSame(channels(two), { title: '"second"', todos: '[]' })
+  })
 
-  rule(t, open, 'messages come in the order of the ranges, which may leave out and turn round', async (t, store) => {
+  test('messages come in the order of the ranges, which may leave out and turn round', async (t, store) => {
     const { thread_id } = await addThread(store)
     const bodies = someBodies([0, 9], messageText)
     await put(
@@ -142,33 +138,28 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(texts(loaded), [8, 9, 4, 0, 1, 2].map(messageText))
   })
 
-  rule(
-    t,
-    open,
-    'messages that were replaced are gone from the new checkpoint and kept in the old one',
-    async (t, store) => {
-      const thread_id = await addConversation(store)
-      const bodies = [{ no: 6, json: '{"id":"m1","content":"edited"}' }]
-      await put(
-        store,
-        aCheckpoint(thread_id, {
-          checkpoint_id: checkpointId(3),
-          messages: [
-            [0, 0],
-            [6, 6]
-          ],
-          bodies
-        })
-      )
-      t.strictSame(texts(await store.checkpoints.load(thread_id, null)), [
-        messageText(0),
-        '{"id":"m1","content":"edited"}'
-      ])
-      t.equal(texts(await store.checkpoints.load(thread_id, checkpointId(2)))?.length, 3)
-    }
-  )
+  test('messages that were replaced are gone from the new checkpoint and kept in the old one', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const bodies = [{ no: 6, json: '{"id":"m1","content":"edited"}' }]
+    await put(
+      store,
+      aCheckpoint(thread_id, {
+        checkpoint_id: checkpointId(3),
+        messages: [
+          [0, 0],
+          [6, 6]
+        ],
+        bodies
+      })
+    )
+    t.strictSame(texts(await store.checkpoints.load(thread_id, null)), [
+      messageText(0),
+      '{"id":"m1","content":"edited"}'
+    ])
+    t.equal(texts(await store.checkpoints.load(thread_id, checkpointId(2)))?.length, 3)
+  })
 
-  rule(t, open, 'load gives the newest without an id, and null for one that is not there', async (t, store) => {
+  test('load gives the newest without an id, and null for one that is not there', async (t, store) => {
     const thread_id = await addConversation(store)
     const other = await addThread(store)
     t.equal((await store.checkpoints.load(thread_id, null))?.checkpoint_id, checkpointId(2))
@@ -178,7 +169,7 @@ function readsContract(t: Test, open: Open): void {
     t.equal(await store.checkpoints.load(other.thread_id, checkpointId(2)), null, "not one of another thread's")
   })
 
-  rule(t, open, 'load with channels reads only those, and messages is one of them', async (t, store) => {
+  test('load with channels reads only those, and messages is one of them', async (t, store) => {
     const thread_id = await addConversation(store)
     const load = (channels: string[]) => store.checkpoints.load(thread_id, null, channels)
     const titleOnly = await load(['title'])
@@ -192,69 +183,54 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame([none?.checkpoint_id, none?.nextBody], [checkpointId(2), 6], 'the rest is there all the same')
   })
 
-  rule(
-    t,
-    open,
-    'nextBody is the first number of the thread that is not taken, whichever checkpoint is loaded',
-    async (t, store) => {
-      const thread_id = await addConversation(store)
-      const other = await addThread(store)
-      for (const id of [checkpointId(0), checkpointId(1), null]) {
-        t.equal((await store.checkpoints.load(thread_id, id))?.nextBody, 6)
-      }
-      t.equal((await store.checkpoints.load(other.thread_id, null))?.nextBody, 0, 'of its thread')
+  test('nextBody is the first number of the thread that is not taken, whichever checkpoint is loaded', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const other = await addThread(store)
+    for (const id of [checkpointId(0), checkpointId(1), null]) {
+      t.equal((await store.checkpoints.load(thread_id, id))?.nextBody, 6)
     }
-  )
+    t.equal((await store.checkpoints.load(other.thread_id, null))?.nextBody, 0, 'of its thread')
+  })
 
-  rule(
-    t,
-    open,
-    'list gives the newest first, at most limit, and with before the strictly older ones',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const other = await addThread(store)
-      await put(store, aCheckpoint(other.thread_id, { checkpoint_id: checkpointId(50) }))
-      for (let n = 1; n < 12; n++) await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(n) }))
-      const list = async (page: { limit: number; before?: string }) =>
-        (await store.checkpoints.list(thread_id, page)).map(({ checkpoint_id }) => checkpoint_id)
-      t.strictSame(await list({ limit: 3 }), [11, 10, 9].map(checkpointId))
-      t.strictSame(await list({ limit: 3, before: checkpointId(9) }), [8, 7, 6].map(checkpointId))
-      t.strictSame(await list({ limit: 100, before: checkpointId(2) }), [1, 0].map(checkpointId))
-      t.strictSame(await list({ limit: 100, before: checkpointId(0) }), [])
-      t.strictSame(await store.checkpoints.list('missing', { limit: 3 }), [])
-    }
-  )
+  test('list gives the newest first, at most limit, and with before the strictly older ones', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const other = await addThread(store)
+    await put(store, aCheckpoint(other.thread_id, { checkpoint_id: checkpointId(50) }))
+    for (let n = 1; n < 12; n++) await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(n) }))
+    const list = async (page: { limit: number; before?: string }) =>
+      (await store.checkpoints.list(thread_id, page)).map(({ checkpoint_id }) => checkpoint_id)
+    t.strictSame(await list({ limit: 3 }), [11, 10, 9].map(checkpointId))
+    t.strictSame(await list({ limit: 3, before: checkpointId(9) }), [8, 7, 6].map(checkpointId))
+    t.strictSame(await list({ limit: 100, before: checkpointId(2) }), [1, 0].map(checkpointId))
+    t.strictSame(await list({ limit: 100, before: checkpointId(0) }), [])
+    t.strictSame(await store.checkpoints.list('missing', { limit: 3 }), [])
+  })
 
-  rule(
-    t,
-    open,
-    'bodies come back to the letter, and names of channels whatever they are [Store 9]',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const json = [
-        ...Object.values(HOSTILE_TEXTS).map((text) => JSON.stringify({ text })),
-        JSON.stringify(LONE_SURROGATES),
-        ' { "spaces" : [ 1 ,2 ] } ',
-        '1.0',
-        '{"same":1,"same":2}'
-      ]
-      const bodies = json.map((text, no) => ({ no, json: text }))
-      const names = HOSTILE_KEYS.map((name) => [name, 0] as const)
-      const set = {
-        checkpoint_id: checkpointId(1),
-        messages: [[0, json.length - 1]],
-        channels: Object.fromEntries(names),
-        bodies
-      } as const
-      await put(store, aCheckpoint(thread_id, set))
-      const loaded = await store.checkpoints.load(thread_id, null)
-      t.ok(loaded?.messageBodies.every((body, at) => body.json === json[at]))
-      t.equal(loaded?.messageBodies.length, json.length)
-      t.strictSame(loaded?.channelBodies.map(({ name }) => name).toSorted(), HOSTILE_KEYS.toSorted())
-    }
-  )
+  test('bodies come back to the letter, and names of channels whatever they are [Store 9]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const json = [
+      ...Object.values(HOSTILE_TEXTS).map((text) => JSON.stringify({ text })),
+      JSON.stringify(LONE_SURROGATES),
+      ' { "spaces" : [ 1 ,2 ] } ',
+      '1.0',
+      '{"same":1,"same":2}'
+    ]
+    const bodies = json.map((text, no) => ({ no, json: text }))
+    const names = HOSTILE_KEYS.map((name) => [name, 0] as const)
+    const set = {
+      checkpoint_id: checkpointId(1),
+      messages: [[0, json.length - 1]],
+      channels: Object.fromEntries(names),
+      bodies
+    } as const
+    await put(store, aCheckpoint(thread_id, set))
+    const loaded = await store.checkpoints.load(thread_id, null)
+    t.ok(loaded?.messageBodies.every((body, at) => body.json === json[at]))
+    t.equal(loaded?.messageBodies.length, json.length)
+    t.strictSame(loaded?.channelBodies.map(({ name }) => name).toSorted(), HOSTILE_KEYS.toSorted())
+  })
 
-  rule(t, open, 'metadata comes back as equal JSON [Store 9]', async (t, store) => {
+  test('metadata comes back as equal JSON [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const objects = [{ ...LONE_SURROGATES }, { ...HOSTILE_TEXTS }, ...HOSTILE_KEYS.map((key) => member(key, [key]))]
     for (const [n, metadata] of objects.entries())
@@ -267,7 +243,9 @@ function readsContract(t: Test, open: Open): void {
 }
 
 function writesContract(t: Test, open: Open): void {
-  rule(t, open, 'a checkpoint is never rewritten: a second one under its id is refused', async (t, store) => {
+  const test = rules(t, open)
+  const durable = durableRules(t, open)
+  test('a checkpoint is never rewritten: a second one under its id is refused', async (t, store) => {
     const thread_id = await addConversation(store)
     const before = await store.checkpoints.load(thread_id, checkpointId(1))
     const again = aCheckpoint(thread_id, { checkpoint_id: checkpointId(1), bodies: [{ no: 6, json: '"late"' }] })
@@ -275,7 +253,7 @@ function writesContract(t: Test, open: Open): void {
     t.strictSame(await store.checkpoints.load(thread_id, checkpointId(1)), before, 'its bodies are not there either')
   })
 
-  rule(t, open, 'a body is never rewritten: a second one under its number is refused', async (t, store) => {
+  test('a body is never rewritten: a second one under its number is refused', async (t, store) => {
     const thread_id = await addConversation(store)
     const again = aCheckpoint(thread_id, {
       checkpoint_id: checkpointId(3),
@@ -288,7 +266,7 @@ function writesContract(t: Test, open: Open): void {
     t.match(await store.checkpoints.load(thread_id, null), { checkpoint_id: checkpointId(2), nextBody: 6 })
   })
 
-  rule(t, open, 'body numbers and checkpoint ids are those of their thread', async (t, store) => {
+  test('body numbers and checkpoint ids are those of their thread', async (t, store) => {
     const one = await addConversation(store)
     const two = await addConversation(store)
     await put(
@@ -303,7 +281,7 @@ function writesContract(t: Test, open: Open): void {
     t.strictSame(texts(await store.checkpoints.load(two, null)), ['"two"'])
   })
 
-  rule(t, open, 'nothing is put into a thread that does not exist [Store 8]', async (t, store) => {
+  test('nothing is put into a thread that does not exist [Store 8]', async (t, store) => {
     const thread_id = await addConversation(store)
     await write(store, { name: 'thread.remove', thread_id, user: null })
     await refuses(
@@ -316,7 +294,7 @@ function writesContract(t: Test, open: Open): void {
     t.equal(await store.threads.ownerOf(thread_id), undefined)
   })
 
-  durableRule(t, open, 'checkpoints and their bodies survive a restart', async (t, store, reopen) => {
+  durable('checkpoints and their bodies survive a restart', async (t, store, reopen) => {
     const thread_id = await addConversation(store)
     const before = [
       await store.checkpoints.load(thread_id, null),
@@ -331,6 +309,7 @@ function writesContract(t: Test, open: Open): void {
 }
 
 function stateContract(t: Test, open: Open): void {
+  const test = rules(t, open)
   const anUpdate = (thread_id: string, set: Partial<OpOf<'state.update'>> = {}): OpOf<'state.update'> => ({
     name: 'state.update',
     thread_id,
@@ -344,38 +323,33 @@ function stateContract(t: Test, open: Open): void {
     ...set
   })
 
-  rule(
-    t,
-    open,
-    'state.update makes a new checkpoint of the newest one: named channels are replaced, the others kept',
-    async (t, store) => {
-      const thread_id = await addConversation(store)
-      const answer = await write(store, anUpdate(thread_id, { channels: { title: '"renamed"', goal: '{"a": 1}' } }))
-      if (answer.outcome !== 'written') return void t.fail(answer.outcome)
-      t.match(answer.checkpoint, {
-        thread_id,
-        checkpoint_id: checkpointId(100),
-        parent_checkpoint_id: checkpointId(2),
-        run_id: null,
-        created_at: time(50),
-        metadata: { source: 'update', step: 3 }
-      })
-      t.strictSame(answer.checkpoint.next, [])
-      const [head] = await store.checkpoints.list(thread_id, { limit: 1 })
-      t.strictSame(head, answer.checkpoint, 'the answer is what is stored')
-      const loaded = await store.checkpoints.load(thread_id, null)
-      t.strictSame(texts(loaded), [messageText(0), messageText(1), messageText(3)])
-      t.strictSame(channels(loaded), { title: '"renamed"', todos: '[]', goal: '{"a": 1}' })
-      t.equal(loaded?.nextBody, 8)
-      t.equal(
-        channels(await store.checkpoints.load(thread_id, checkpointId(2)))?.title,
-        '"second"',
-        'the base stays what it was'
-      )
-    }
-  )
+  test('state.update makes a new checkpoint of the newest one: named channels are replaced, the others kept', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const answer = await write(store, anUpdate(thread_id, { channels: { title: '"renamed"', goal: '{"a": 1}' } }))
+    if (answer.outcome !== 'written') return void t.fail(answer.outcome)
+    t.match(answer.checkpoint, {
+      thread_id,
+      checkpoint_id: checkpointId(100),
+      parent_checkpoint_id: checkpointId(2),
+      run_id: null,
+      created_at: time(50),
+      metadata: { source: 'update', step: 3 }
+    })
+    t.strictSame(answer.checkpoint.next, [])
+    const [head] = await store.checkpoints.list(thread_id, { limit: 1 })
+    t.strictSame(head, answer.checkpoint, 'the answer is what is stored')
+    const loaded = await store.checkpoints.load(thread_id, null)
+    t.strictSame(texts(loaded), [messageText(0), messageText(1), messageText(3)])
+    t.strictSame(channels(loaded), { title: '"renamed"', todos: '[]', goal: '{"a": 1}' })
+    t.equal(loaded?.nextBody, 8)
+    t.equal(
+      channels(await store.checkpoints.load(thread_id, checkpointId(2)))?.title,
+      '"second"',
+      'the base stays what it was'
+    )
+  })
 
-  rule(t, open, 'state.update with messages replaces them all, in order, also by none', async (t, store) => {
+  test('state.update with messages replaces them all, in order, also by none', async (t, store) => {
     const thread_id = await addConversation(store)
     const messages = ['{"id":"x"}', messageText(0), '{"id": "y"}']
     await write(store, anUpdate(thread_id, { messages }))
@@ -386,7 +360,7 @@ function stateContract(t: Test, open: Open): void {
     t.equal(texts(await store.checkpoints.load(thread_id, checkpointId(2)))?.length, 3)
   })
 
-  rule(t, open, 'state.update of an earlier base goes on from there', async (t, store) => {
+  test('state.update of an earlier base goes on from there', async (t, store) => {
     const thread_id = await addConversation(store)
     const answer = await write(store, anUpdate(thread_id, { base: checkpointId(1) }))
     t.match(answer, {
@@ -397,20 +371,15 @@ function stateContract(t: Test, open: Open): void {
     t.strictSame([texts(loaded)?.length, channels(loaded)], [2, { title: '"first"' }])
   })
 
-  rule(
-    t,
-    open,
-    'state.update of a base that is not there answers checkpoint_missing and writes nothing',
-    async (t, store) => {
-      const thread_id = await addConversation(store)
-      const missing = anUpdate(thread_id, { base: 'missing', title: 'Renamed', channels: { title: '"x"' } })
-      t.strictSame(await write(store, missing), { outcome: 'checkpoint_missing' })
-      t.equal((await store.checkpoints.list(thread_id, { limit: 9 })).length, 3)
-      t.match(await store.threads.get(thread_id, null), { display_name: null, updated_at: time(0) })
-    }
-  )
+  test('state.update of a base that is not there answers checkpoint_missing and writes nothing', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const missing = anUpdate(thread_id, { base: 'missing', title: 'Renamed', channels: { title: '"x"' } })
+    t.strictSame(await write(store, missing), { outcome: 'checkpoint_missing' })
+    t.equal((await store.checkpoints.list(thread_id, { limit: 9 })).length, 3)
+    t.match(await store.threads.get(thread_id, null), { display_name: null, updated_at: time(0) })
+  })
 
-  rule(t, open, 'state.update is answered busy while a run is in flight, and writes nothing', async (t, store) => {
+  test('state.update is answered busy while a run is in flight, and writes nothing', async (t, store) => {
     const thread_id = await addConversation(store)
     await addEndedRun(store, thread_id)
     const run = await addRun(store, thread_id)
@@ -424,51 +393,36 @@ function stateContract(t: Test, open: Open): void {
     t.match(await write(store, update), { outcome: 'written' })
   })
 
-  rule(
-    t,
-    open,
-    'state.update as a node tells so in metadata.writes, and counts on from the step of its base',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const first = await write(store, anUpdate(thread_id, { as_node: 'agent', channels: { title: '"x"' } }))
-      t.match(first, { outcome: 'written', checkpoint: { metadata: { source: 'update', step: 0 } } })
-      const writes = first.outcome === 'written' ? first.checkpoint.metadata.writes : null
-      t.ok(typeof writes === 'object' && writes !== null && 'agent' in writes, 'the node is named')
-      const second = await write(store, anUpdate(thread_id, { checkpoint_id: checkpointId(101) }))
-      t.match(second, { outcome: 'written', checkpoint: { metadata: { source: 'update', step: 1 } } })
-      const later = second.outcome === 'written' ? (second.checkpoint.metadata.writes ?? null) : 'none'
-      t.equal(later, null, 'without a node there are no writes')
-    }
-  )
+  test('state.update as a node tells so in metadata.writes, and counts on from the step of its base', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const first = await write(store, anUpdate(thread_id, { as_node: 'agent', channels: { title: '"x"' } }))
+    t.match(first, { outcome: 'written', checkpoint: { metadata: { source: 'update', step: 0 } } })
+    const writes = first.outcome === 'written' ? first.checkpoint.metadata.writes : null
+    t.ok(typeof writes === 'object' && writes !== null && 'agent' in writes, 'the node is named')
+    const second = await write(store, anUpdate(thread_id, { checkpoint_id: checkpointId(101) }))
+    t.match(second, { outcome: 'written', checkpoint: { metadata: { source: 'update', step: 1 } } })
+    const later = second.outcome === 'written' ? (second.checkpoint.metadata.writes ?? null) : 'none'
+    t.equal(later, null, 'without a node there are no writes')
+  })
 
-  rule(
-    t,
-    open,
-    'state.update with a title renames the thread at once; without one it keeps its name',
-    async (t, store) => {
-      const thread_id = await addConversation(store)
-      await write(store, anUpdate(thread_id, { title: 'Ships', now: time(60) }))
-      t.match(await store.threads.get(thread_id, null), { display_name: 'Ships', updated_at: time(60) })
-      const { threads } = await store.threads.search({ limit: 9, offset: 0 }, 'ann')
-      t.equal(threads[0]?.display_name, 'Ships', 'and search shows it')
-      await write(store, anUpdate(thread_id, { checkpoint_id: checkpointId(101) }))
-      t.equal((await store.threads.get(thread_id, null))?.display_name, 'Ships')
-    }
-  )
+  test('state.update with a title renames the thread at once; without one it keeps its name', async (t, store) => {
+    const thread_id = await addConversation(store)
+    await write(store, anUpdate(thread_id, { title: 'Ships', now: time(60) }))
+    t.match(await store.threads.get(thread_id, null), { display_name: 'Ships', updated_at: time(60) })
+    const { threads } = await store.threads.search({ limit: 9, offset: 0 }, 'ann')
+    t.equal(threads[0]?.display_name, 'Ships', 'and search shows it')
+    await write(store, anUpdate(thread_id, { checkpoint_id: checkpointId(101) }))
+    t.equal((await store.threads.get(thread_id, null))?.display_name, 'Ships')
+  })
 
-  rule(t, open, 'state.update of a thread that does not exist is refused [Store 8]', async (t, store) => {
+  test('state.update of a thread that does not exist is refused [Store 8]', async (t, store) => {
     await refuses(t, store, anUpdate('missing'), 'refused')
     t.equal(await store.checkpoints.load('missing', null), null)
   })
 
-  rule(
-    t,
-    open,
-    'state.update under an id that is taken is refused, and the thread keeps its name',
-    async (t, store) => {
-      const thread_id = await addConversation(store)
-      await refuses(t, store, anUpdate(thread_id, { checkpoint_id: checkpointId(1), title: 'Renamed' }), 'refused')
-      t.equal((await store.threads.get(thread_id, null))?.display_name, null)
-    }
-  )
+  test('state.update under an id that is taken is refused, and the thread keeps its name', async (t, store) => {
+    const thread_id = await addConversation(store)
+    await refuses(t, store, anUpdate(thread_id, { checkpoint_id: checkpointId(1), title: 'Renamed' }), 'refused')
+    t.equal((await store.threads.get(thread_id, null))?.display_name, null)
+  })
 }

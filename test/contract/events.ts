@@ -8,14 +8,14 @@ import {
   addRun,
   addThread,
   anEvent,
-  durableRule,
+  durableRules,
   HOSTILE_KEYS,
   HOSTILE_TEXTS,
   LONE_SURROGATES,
   member,
   type Open,
   refuses,
-  rule,
+  rules,
   someEvents,
   time,
   userArgument,
@@ -45,7 +45,8 @@ export function eventStoreContract(t: Test, open: Open): void {
 }
 
 function recordsContract(t: Test, open: Open): void {
-  rule(t, open, 'an event is read back field for field, with its own created_at', async (t, store) => {
+  const test = rules(t, open)
+  test('an event is read back field for field, with its own created_at', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const event = anEvent(0, {
@@ -59,47 +60,37 @@ function recordsContract(t: Test, open: Open): void {
     t.strictSame(await allOf(store, run), [{ ...fields, thread_id, run_id: run.run_id, user_id: 'ann', seq: 1 }])
   })
 
-  rule(
-    t,
-    open,
-    'an object comes back as an object and is marked content_is_dict; its metadata is kept [contract 4.1]',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const run = await addRun(store, thread_id)
-      const content = { type: 'ai', id: 'm', content: [{ type: 'text', text: '{}' }], n: 1.5, none: null, yes: true }
-      await addEvents(store, run, [anEvent(0, { content, metadata: { finish_reason: 'stop' } })])
-      const [event] = await store.events.listMessages(thread_id, { limit: 1 }, 'ann')
-      t.strictSame(event?.content, content)
-      t.strictSame(event?.metadata, { finish_reason: 'stop', content_is_dict: true })
-    }
-  )
+  test('an object comes back as an object and is marked content_is_dict; its metadata is kept [contract 4.1]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    const content = { type: 'ai', id: 'm', content: [{ type: 'text', text: '{}' }], n: 1.5, none: null, yes: true }
+    await addEvents(store, run, [anEvent(0, { content, metadata: { finish_reason: 'stop' } })])
+    const [event] = await store.events.listMessages(thread_id, { limit: 1 }, 'ann')
+    t.strictSame(event?.content, content)
+    t.strictSame(event?.metadata, { finish_reason: 'stop', content_is_dict: true })
+  })
 
-  rule(
-    t,
-    open,
-    'a text stays a text, also one that looks like JSON, and is not marked [contract 4.1]',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const run = await addRun(store, thread_id)
-      const texts = ['{"a":1}', '[1]', '{not json', '[', 'null', 'true', '1', '"quoted"', '', ' {} ']
-      await addEvents(
-        store,
-        run,
-        texts.map((content, k) => anEvent(k, { content }))
-      )
-      const events = await allOf(store, run)
-      t.strictSame(
-        events.map(({ content }) => content),
-        texts
-      )
-      t.strictSame(
-        events.map(({ metadata }) => metadata),
-        texts.map(() => ({}))
-      )
-    }
-  )
+  test('a text stays a text, also one that looks like JSON, and is not marked [contract 4.1]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    const texts = ['{"a":1}', '[1]', '{not json', '[', 'null', 'true', '1', '"quoted"', '', ' {} ']
+    await addEvents(
+      store,
+      run,
+      texts.map((content, k) => anEvent(k, { content }))
+    )
+    const events = await allOf(store, run)
+    t.strictSame(
+      events.map(({ content }) => content),
+      texts
+    )
+    t.strictSame(
+      events.map(({ metadata }) => metadata),
+      texts.map(() => ({}))
+    )
+  })
 
-  rule(t, open, 'any other JSON comes back as equal JSON [Store 9]', async (t, store) => {
+  test('any other JSON comes back as equal JSON [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const contents: Json[] = [[], [1, 'a', null, { b: [] }], {}, 0, -1.5, 9007199254740991, 1e300, true, false, null]
@@ -112,9 +103,12 @@ function recordsContract(t: Test, open: Open): void {
       (await allOf(store, run)).map(({ content }) => content),
       contents
     )
+    const isDict = contents.map((content) => content !== null && typeof content === 'object' && !Array.isArray(content))
+    const marks = (await allOf(store, run)).map(({ metadata }) => metadata.content_is_dict === true)
+    t.strictSame(marks, isDict, 'content_is_dict says object, and nothing else')
   })
 
-  rule(t, open, 'texts come back as they were given, whatever their characters [Store 9]', async (t, store) => {
+  test('texts come back as they were given, whatever their characters [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const texts = Object.entries(HOSTILE_TEXTS)
@@ -132,7 +126,7 @@ function recordsContract(t: Test, open: Open): void {
     }
   })
 
-  rule(t, open, 'keys of objects come back as they were given, whatever they are [Store 9]', async (t, store) => {
+  test('keys of objects come back as they were given, whatever they are [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const objects = HOSTILE_KEYS.map((key) => member(key, { deep: member(key, [1]) }))
@@ -155,7 +149,7 @@ function recordsContract(t: Test, open: Open): void {
     }
   })
 
-  rule(t, open, 'halves of characters come back the same inside JSON [Store 9]', async (t, store) => {
+  test('halves of characters come back the same inside JSON [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, [anEvent(0, { content: LONE_SURROGATES, metadata: LONE_SURROGATES })])
@@ -164,7 +158,7 @@ function recordsContract(t: Test, open: Open): void {
     t.strictSame(event?.metadata, { ...LONE_SURROGATES, content_is_dict: true })
   })
 
-  rule(t, open, 'halves of characters come back the same in a content that is a text [Store 9]', async (t, store) => {
+  test('halves of characters come back the same in a content that is a text [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const texts = Object.values(LONE_SURROGATES)
@@ -179,7 +173,7 @@ function recordsContract(t: Test, open: Open): void {
     )
   })
 
-  rule(t, open, 'runsOfMessages tells which run said what, for the messages that are asked for', async (t, store) => {
+  test('runsOfMessages tells which run said what, for the messages that are asked for', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     const one = await addRun(store, thread_id)
@@ -201,87 +195,73 @@ function recordsContract(t: Test, open: Open): void {
     t.equal((await store.events.runsOfMessages(thread_id, [], 'ann')).size, 0)
   })
 
-  rule(
-    t,
-    open,
-    'listEvents gives all categories of one run, oldest first, by types, after a seq, and at most limit',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const run = await addRun(store, thread_id)
-      const other = await addRun(store, thread_id)
-      const types = ['run_start', 'llm_request', 'ai_message', 'llm_request', 'run_end']
-      const categories = ['lifecycle', 'trace', 'message', 'middleware', 'lifecycle'] as const
-      await addEvents(store, other, [anEvent(0)])
-      await addEvents(
-        store,
-        run,
-        types.map((event_type, k) => anEvent(k, { event_type, category: categories[k]! }))
-      )
-      const list = async (query: { types?: string[]; after?: number; limit: number }) =>
-        seqsOf(await store.events.listEvents(thread_id, run.run_id, query, 'ann'))
-      t.strictSame(await list({ limit: 100 }), [2, 3, 4, 5, 6])
-      t.strictSame(await list({ limit: 2 }), [2, 3])
-      t.strictSame(await list({ limit: 100, after: 3 }), [4, 5, 6])
-      t.strictSame(await list({ limit: 100, types: ['llm_request', 'run_end', 'unknown'] }), [3, 5, 6])
-      t.strictSame(await list({ limit: 1, types: ['llm_request'], after: 3 }), [5])
-      t.strictSame(await list({ limit: 100, types: [] }), [], 'no types are none, not all')
-      t.strictSame(await store.events.listEvents(thread_id, 'missing', { limit: 9 }, 'ann'), [])
-      t.strictSame(
-        await store.events.listEvents('missing', run.run_id, { limit: 9 }, 'ann'),
-        [],
-        'a run is one of its thread'
-      )
-    }
-  )
+  test('listEvents gives all categories of one run, oldest first, by types, after a seq, and at most limit', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    const other = await addRun(store, thread_id)
+    const types = ['run_start', 'llm_request', 'ai_message', 'llm_request', 'run_end']
+    const categories = ['lifecycle', 'trace', 'message', 'middleware', 'lifecycle'] as const
+    await addEvents(store, other, [anEvent(0)])
+    await addEvents(
+      store,
+      run,
+      types.map((event_type, k) => anEvent(k, { event_type, category: categories[k]! }))
+    )
+    const list = async (query: { types?: string[]; after?: number; limit: number }) =>
+      seqsOf(await store.events.listEvents(thread_id, run.run_id, query, 'ann'))
+    t.strictSame(await list({ limit: 100 }), [2, 3, 4, 5, 6])
+    t.strictSame(await list({ limit: 2 }), [2, 3])
+    t.strictSame(await list({ limit: 100, after: 3 }), [4, 5, 6])
+    t.strictSame(await list({ limit: 100, types: ['llm_request', 'run_end', 'unknown'] }), [3, 5, 6])
+    t.strictSame(await list({ limit: 1, types: ['llm_request'], after: 3 }), [5])
+    t.strictSame(await list({ limit: 100, types: [] }), [], 'no types are none, not all')
+    t.strictSame(await store.events.listEvents(thread_id, 'missing', { limit: 9 }, 'ann'), [])
+    t.strictSame(
+      await store.events.listEvents('missing', run.run_id, { limit: 9 }, 'ann'),
+      [],
+      'a run is one of its thread'
+    )
+  })
 }
 
 function seqContract(t: Test, open: Open): void {
-  rule(
-    t,
-    open,
-    'seq is dense over the runs of a thread and independent of other threads [Store 5]',
-    async (t, store) => {
-      const one = await addThread(store)
-      const two = await addThread(store)
-      const a = await addRun(store, one.thread_id)
-      const b = await addRun(store, one.thread_id)
-      const c = await addRun(store, two.thread_id)
-      t.equal(await addEvents(store, a, someEvents(0, 2)), 1)
-      t.equal(await addEvents(store, c, someEvents(0, 1)), 1)
-      t.equal(await addEvents(store, b, someEvents(0, 3, TRACE)), 3)
-      t.equal(await addEvents(store, a, someEvents(2, 1)), 6, 'the answer is the seq of the first one')
-      t.strictSame(seqsOf(await allOf(store, a)), [1, 2, 6])
-      t.strictSame(seqsOf(await allOf(store, b)), [3, 4, 5])
-      t.strictSame(seqsOf(await allOf(store, c)), [1])
-    }
-  )
+  const test = rules(t, open)
+  test('seq is dense over the runs of a thread and independent of other threads [Store 5]', async (t, store) => {
+    const one = await addThread(store)
+    const two = await addThread(store)
+    const a = await addRun(store, one.thread_id)
+    const b = await addRun(store, one.thread_id)
+    const c = await addRun(store, two.thread_id)
+    t.equal(await addEvents(store, a, someEvents(0, 2)), 1)
+    t.equal(await addEvents(store, c, someEvents(0, 1)), 1)
+    t.equal(await addEvents(store, b, someEvents(0, 3, TRACE)), 3)
+    t.equal(await addEvents(store, a, someEvents(2, 1)), 6, 'the answer is the seq of the first one')
+    t.strictSame(seqsOf(await allOf(store, a)), [1, 2, 6])
+    t.strictSame(seqsOf(await allOf(store, b)), [3, 4, 5])
+    t.strictSame(seqsOf(await allOf(store, c)), [1])
+  })
 
-  rule(
-    t,
-    open,
-    'seq goes on within a group and a batch, and skips nothing for a group that is refused [Store 5]',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const run = await addRun(store, thread_id)
-      const append = (from: number, threadId = thread_id) =>
-        ({
-          name: 'events.append',
-          thread_id: threadId,
-          run_id: run.run_id,
-          user_id: 'ann',
-          events: someEvents(from, 2)
-        }) as const
-      const outcomes = await store.apply([
-        { ops: [append(0), append(2)] },
-        { ops: [append(4), append(0, 'missing')] },
-        { ops: [append(4)] }
-      ])
-      t.match(outcomes, [{ ok: true, results: [1, 3] }, { ok: false }, { ok: true, results: [5] }])
-      t.strictSame(seqsOf(await allOf(store, run)), [1, 2, 3, 4, 5, 6])
-    }
-  )
+  test('seq goes on within a group and a batch, and skips nothing for a group that is refused [Store 5]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    const append = (from: number, threadId = thread_id) =>
+      ({
+        name: 'events.append',
+        thread_id: threadId,
+        run_id: run.run_id,
+        user_id: 'ann',
+        events: someEvents(from, 2)
+      }) as const
+    const outcomes = await store.apply([
+      { ops: [append(0), append(2)] },
+      { ops: [append(4), append(0, 'missing')] },
+      { ops: [append(4)] }
+    ])
+    t.match(outcomes, [{ ok: true, results: [1, 3] }, { ok: false }, { ok: true, results: [5] }])
+    t.strictSame(seqsOf(await allOf(store, run)), [1, 2, 3, 4, 5, 6])
+  })
 
-  rule(t, open, 'the same records appended again are written once, also when only some are new', async (t, store) => {
+  test('the same records appended again are written once, also when only some are new', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const other = await addRun(store, thread_id)
@@ -296,46 +276,41 @@ function seqContract(t: Test, open: Open): void {
     t.equal(await store.events.countMessages(thread_id, 'ann'), 6)
   })
 
-  rule(
-    t,
-    open,
-    'whatever is appended, in whatever batches and however often, seq is 1, 2, 3... in the order of the batches',
-    async (t, store) => {
-      const batch = fc.record({ run: fc.nat(2), size: fc.integer({ min: 0, max: 4 }), again: fc.boolean() })
-      await fc.assert(
-        fc.asyncProperty(fc.array(batch, { maxLength: 12 }), async (batches) => {
-          const { thread_id } = await addThread(store)
-          const runs = [await addRun(store, thread_id), await addRun(store, thread_id), await addRun(store, thread_id)]
-          const written = [0, 0, 0]
-          let total = 0
-          for (const { run, size, again } of batches) {
-            const from = again ? Math.max(0, written[run]! - 2) : written[run]!
-            const fresh = Math.max(0, from + size - written[run]!)
-            const answer = await addEvents(store, runs[run]!, someEvents(from, size))
-            if (from === written[run] && size) t.equal(answer, total + 1)
-            written[run]! += fresh
-            total += fresh
-          }
-          const events = await store.events.listMessages(thread_id, { limit: 1000, after: 0 }, 'ann')
-          t.strictSame(
-            seqsOf(events),
-            Array.from({ length: total }, (_, at) => at + 1)
-          )
-          for (const [at, run] of runs.entries()) t.equal((await allOf(store, run)).length, written[at])
-        }),
-        { numRuns: 25 }
-      )
-    }
-  )
+  test('whatever is appended, in whatever batches and however often, seq is 1, 2, 3... in the order of the batches', async (t, store) => {
+    const batch = fc.record({ run: fc.nat(2), size: fc.integer({ min: 0, max: 4 }), again: fc.boolean() })
+    await fc.assert(
+      fc.asyncProperty(fc.array(batch, { maxLength: 12 }), async (batches) => {
+        const { thread_id } = await addThread(store)
+        const runs = [await addRun(store, thread_id), await addRun(store, thread_id), await addRun(store, thread_id)]
+        const written = [0, 0, 0]
+        let total = 0
+        for (const { run, size, again } of batches) {
+          const from = again ? Math.max(0, written[run]! - 2) : written[run]!
+          const fresh = Math.max(0, from + size - written[run]!)
+          const answer = await addEvents(store, runs[run]!, someEvents(from, size))
+          if (from === written[run] && size) t.equal(answer, total + 1)
+          written[run]! += fresh
+          total += fresh
+        }
+        const events = await store.events.listMessages(thread_id, { limit: 1000, after: 0 }, 'ann')
+        t.strictSame(
+          seqsOf(events),
+          Array.from({ length: total }, (_, at) => at + 1)
+        )
+        for (const [at, run] of runs.entries()) t.equal((await allOf(store, run)).length, written[at])
+      }),
+      { numRuns: 25 }
+    )
+  })
 
-  rule(t, open, 'an append of no events writes nothing', async (t, store) => {
+  test('an append of no events writes nothing', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, [])
     t.equal(await addEvents(store, run, [anEvent(0)]), 1)
   })
 
-  rule(t, open, 'nothing is appended to a thread that does not exist [Store 8]', async (t, store) => {
+  test('nothing is appended to a thread that does not exist [Store 8]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, [anEvent(0)])
@@ -367,29 +342,25 @@ async function addInterleaved(store: Store): Promise<{ threadId: string; runs: R
 }
 
 function pagesContract(t: Test, open: Open): void {
-  rule(
-    t,
-    open,
-    'messages without a cursor are the newest, with before the last below, with after the first above, always ascending',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const run = await addRun(store, thread_id)
-      await addEvents(store, run, someEvents(0, 10))
-      const list = async (page: SeqPage) => seqsOf(await store.events.listMessages(thread_id, page, 'ann'))
-      t.strictSame(await list({ limit: 3 }), [8, 9, 10])
-      t.strictSame(await list({ limit: 3, before: 8 }), [5, 6, 7])
-      t.strictSame(await list({ limit: 3, after: 2 }), [3, 4, 5])
-      t.strictSame(await list({ limit: 3, after: 2, before: 9 }), [3, 4, 5], 'both: the range, forward')
-      t.strictSame(await list({ limit: 100, after: 2, before: 5 }), [3, 4])
-      t.strictSame(await list({ limit: 3, before: 1 }), [])
-      t.strictSame(await list({ limit: 3, after: 10 }), [])
-      t.strictSame(await list({ limit: 3, after: 5, before: 6 }), [])
-      t.strictSame(await list({ limit: 3, after: 8, before: 2 }), [])
-      t.strictSame(await store.events.listMessages('missing', { limit: 3 }, 'ann'), [])
-    }
-  )
+  const test = rules(t, open)
+  test('messages without a cursor are the newest, with before the last below, with after the first above, always ascending', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    await addEvents(store, run, someEvents(0, 10))
+    const list = async (page: SeqPage) => seqsOf(await store.events.listMessages(thread_id, page, 'ann'))
+    t.strictSame(await list({ limit: 3 }), [8, 9, 10])
+    t.strictSame(await list({ limit: 3, before: 8 }), [5, 6, 7])
+    t.strictSame(await list({ limit: 3, after: 2 }), [3, 4, 5])
+    t.strictSame(await list({ limit: 3, after: 2, before: 9 }), [3, 4, 5], 'both: the range, forward')
+    t.strictSame(await list({ limit: 100, after: 2, before: 5 }), [3, 4])
+    t.strictSame(await list({ limit: 3, before: 1 }), [])
+    t.strictSame(await list({ limit: 3, after: 10 }), [])
+    t.strictSame(await list({ limit: 3, after: 5, before: 6 }), [])
+    t.strictSame(await list({ limit: 3, after: 8, before: 2 }), [])
+    t.strictSame(await store.events.listMessages('missing', { limit: 3 }, 'ann'), [])
+  })
 
-  rule(t, open, 'only records of category message count as messages, for the limit too', async (t, store) => {
+  test('only records of category message count as messages, for the limit too', async (t, store) => {
     const { threadId, runs, messages } = await addInterleaved(store)
     t.equal(messages.length, 20)
     t.strictSame(await store.events.listMessages(threadId, { limit: 20 }, 'ann'), messages)
@@ -401,38 +372,33 @@ function pagesContract(t: Test, open: Open): void {
     t.strictSame(await store.events.listMessagesByRun('missing', runs[0]!.run_id, { limit: 100 }, 'ann'), [])
   })
 
-  rule(
-    t,
-    open,
-    'every page is what the cursor rules say, of a thread and of a run [contract 4.4]',
-    async (t, store) => {
-      const { threadId, runs, messages } = await addInterleaved(store)
-      const seq = fc.integer({ min: 1, max: 62 })
-      const page = fc.record(
-        { limit: fc.integer({ min: 1, max: 25 }), before: seq, after: seq },
-        { requiredKeys: ['limit'] }
-      )
-      await fc.assert(
-        fc.asyncProperty(page, fc.option(fc.nat(2)), async (page, at) => {
-          const runId = at === null ? null : runs[at]!.run_id
-          const found =
-            runId === null
-              ? await store.events.listMessages(threadId, page, 'ann')
-              : await store.events.listMessagesByRun(threadId, runId, page, 'ann')
-          t.strictSame(
-            found,
-            expectedPage(
-              messages.filter(({ run_id }) => runId === null || run_id === runId),
-              page
-            )
+  test('every page is what the cursor rules say, of a thread and of a run [contract 4.4]', async (t, store) => {
+    const { threadId, runs, messages } = await addInterleaved(store)
+    const seq = fc.integer({ min: 1, max: 62 })
+    const page = fc.record(
+      { limit: fc.integer({ min: 1, max: 25 }), before: seq, after: seq },
+      { requiredKeys: ['limit'] }
+    )
+    await fc.assert(
+      fc.asyncProperty(page, fc.option(fc.nat(2)), async (page, at) => {
+        const runId = at === null ? null : runs[at]!.run_id
+        const found =
+          runId === null
+            ? await store.events.listMessages(threadId, page, 'ann')
+            : await store.events.listMessagesByRun(threadId, runId, page, 'ann')
+        t.strictSame(
+          found,
+          expectedPage(
+            messages.filter(({ run_id }) => runId === null || run_id === runId),
+            page
           )
-        }),
-        { numRuns: 150 }
-      )
-    }
-  )
+        )
+      }),
+      { numRuns: 150 }
+    )
+  })
 
-  rule(t, open, 'walking by pages gives each message once, backwards and forwards', async (t, store) => {
+  test('walking by pages gives each message once, backwards and forwards', async (t, store) => {
     const { threadId, messages } = await addInterleaved(store)
     for (const limit of [1, 3, 7, 19, 20, 21]) {
       const back: RunEvent[] = []
@@ -452,7 +418,8 @@ function pagesContract(t: Test, open: Open): void {
 }
 
 function ownersContract(t: Test, open: Open): void {
-  rule(t, open, 'reads of events take the three cases of the user argument [Auth 7]', async (t, store) => {
+  const test = rules(t, open)
+  test('reads of events take the three cases of the user argument [Auth 7]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, [anEvent(0)])
@@ -469,37 +436,32 @@ function ownersContract(t: Test, open: Open): void {
       await userArgument(t, `events.${name}`, { mine: 'ann', other: 'bob', read })
   })
 
-  rule(
-    t,
-    open,
-    'in a shared thread everybody sees its own events and those of nobody, page by page',
-    async (t, store) => {
-      const { thread_id } = await addThread(store, { user_id: null })
-      const run = await addRun(store, thread_id, { user_id: null })
-      const owners = ['ann', 'bob', null]
-      for (let n = 0; n < 9; n++) await addEvents(store, run, [anEvent(n)], owners[n % 3]!)
-      const list = async (page: SeqPage, user: string | null) =>
-        seqsOf(await store.events.listMessages(thread_id, page, user))
-      t.strictSame(await list({ limit: 9 }, 'ann'), [1, 3, 4, 6, 7, 9])
-      t.strictSame(await list({ limit: 9 }, 'bob'), [2, 3, 5, 6, 8, 9])
-      t.strictSame(await list({ limit: 9 }, 'eve'), [3, 6, 9])
-      t.strictSame(await list({ limit: 9 }, null), [1, 2, 3, 4, 5, 6, 7, 8, 9])
-      t.strictSame(await list({ limit: 2 }, 'ann'), [7, 9], 'rows that are not seen do not count')
-      t.strictSame(await list({ limit: 2, after: 4 }, 'ann'), [6, 7])
-      t.strictSame(await list({ limit: 2, before: 4 }, 'eve'), [3])
-      t.equal(await store.events.countMessages(thread_id, 'eve'), 3)
-      const events = await store.events.listEvents(thread_id, run.run_id, { limit: 2, after: 3 }, 'bob')
-      t.strictSame(
-        events.map(({ seq, user_id }) => [seq, user_id]),
-        [
-          [5, 'bob'],
-          [6, null]
-        ]
-      )
-    }
-  )
+  test('in a shared thread everybody sees its own events and those of nobody, page by page', async (t, store) => {
+    const { thread_id } = await addThread(store, { user_id: null })
+    const run = await addRun(store, thread_id, { user_id: null })
+    const owners = ['ann', 'bob', null]
+    for (let n = 0; n < 9; n++) await addEvents(store, run, [anEvent(n)], owners[n % 3]!)
+    const list = async (page: SeqPage, user: string | null) =>
+      seqsOf(await store.events.listMessages(thread_id, page, user))
+    t.strictSame(await list({ limit: 9 }, 'ann'), [1, 3, 4, 6, 7, 9])
+    t.strictSame(await list({ limit: 9 }, 'bob'), [2, 3, 5, 6, 8, 9])
+    t.strictSame(await list({ limit: 9 }, 'eve'), [3, 6, 9])
+    t.strictSame(await list({ limit: 9 }, null), [1, 2, 3, 4, 5, 6, 7, 8, 9])
+    t.strictSame(await list({ limit: 2 }, 'ann'), [7, 9], 'rows that are not seen do not count')
+    t.strictSame(await list({ limit: 2, after: 4 }, 'ann'), [6, 7])
+    t.strictSame(await list({ limit: 2, before: 4 }, 'eve'), [3])
+    t.equal(await store.events.countMessages(thread_id, 'eve'), 3)
+    const events = await store.events.listEvents(thread_id, run.run_id, { limit: 2, after: 3 }, 'bob')
+    t.strictSame(
+      events.map(({ seq, user_id }) => [seq, user_id]),
+      [
+        [5, 'bob'],
+        [6, null]
+      ]
+    )
+  })
 
-  rule(t, open, 'events of others cannot be removed', async (t, store) => {
+  test('events of others cannot be removed', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, someEvents(0, 2))
@@ -511,7 +473,9 @@ function ownersContract(t: Test, open: Open): void {
 }
 
 function removalContract(t: Test, open: Open): void {
-  rule(t, open, 'removing the events of a run answers how many, and leaves those of the others', async (t, store) => {
+  const test = rules(t, open)
+  const durable = durableRules(t, open)
+  test('removing the events of a run answers how many, and leaves those of the others', async (t, store) => {
     const { thread_id } = await addThread(store)
     const one = await addRun(store, thread_id)
     const two = await addRun(store, thread_id)
@@ -526,7 +490,7 @@ function removalContract(t: Test, open: Open): void {
     t.equal(await remove(store, 'missing', null, 'ann'), 0)
   })
 
-  rule(t, open, 'seq is never given twice, also when the newest events are removed [Store 5]', async (t, store) => {
+  test('seq is never given twice, also when the newest events are removed [Store 5]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const one = await addRun(store, thread_id)
     const two = await addRun(store, thread_id)
@@ -538,7 +502,7 @@ function removalContract(t: Test, open: Open): void {
     t.equal(await addEvents(store, await addRun(store, thread_id), someEvents(0, 1)), 7)
   })
 
-  rule(t, open, 'removing the events of the whole thread starts its counter again [contract 4.7]', async (t, store) => {
+  test('removing the events of the whole thread starts its counter again [contract 4.7]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const one = await addRun(store, thread_id)
     const two = await addRun(store, thread_id)
@@ -549,21 +513,16 @@ function removalContract(t: Test, open: Open): void {
     t.equal(await addEvents(store, await addRun(store, thread_id), someEvents(0, 1)), 1)
   })
 
-  rule(
-    t,
-    open,
-    "a user that removes a shared thread's events removes what it sees; the counter goes on for the rest",
-    async (t, store) => {
-      const { thread_id } = await addThread(store, { user_id: null })
-      const run = await addRun(store, thread_id, { user_id: null })
-      for (const [k, owner] of ['ann', null, 'bob'].entries()) await addEvents(store, run, [anEvent(k)], owner)
-      t.equal(await remove(store, thread_id, null, 'ann'), 2)
-      t.strictSame(seqsOf(await allOf(store, run)), [3])
-      t.equal(await addEvents(store, run, [anEvent(3)], 'ann'), 4)
-    }
-  )
+  test("a user that removes a shared thread's events removes what it sees; the counter goes on for the rest", async (t, store) => {
+    const { thread_id } = await addThread(store, { user_id: null })
+    const run = await addRun(store, thread_id, { user_id: null })
+    for (const [k, owner] of ['ann', null, 'bob'].entries()) await addEvents(store, run, [anEvent(k)], owner)
+    t.equal(await remove(store, thread_id, null, 'ann'), 2)
+    t.strictSame(seqsOf(await allOf(store, run)), [3])
+    t.equal(await addEvents(store, run, [anEvent(3)], 'ann'), 4)
+  })
 
-  durableRule(t, open, 'events and their counter survive a restart, also after a removal', async (t, store, reopen) => {
+  durable('events and their counter survive a restart, also after a removal', async (t, store, reopen) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const gone = await addRun(store, thread_id)

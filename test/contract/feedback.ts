@@ -6,11 +6,11 @@ import type { Feedback, Run } from '../../lib/types.ts'
 import {
   addRun,
   addThread,
-  durableRule,
+  durableRules,
   HOSTILE_TEXTS,
   type Open,
   refuses,
-  rule,
+  rules,
   skipped,
   time,
   userArgument,
@@ -36,40 +36,35 @@ function upsert(store: Store, feedback: Feedback): Promise<Feedback> {
 }
 
 export function feedbackStoreContract(t: Test, open: Open): void {
-  const feedbackRule = (
+  const durable = durableRules(t, open)
+  const test = (
     name: string,
     work: (t: Test, store: Store, feedback: FeedbackReads, run: Run) => Promise<void>
   ): void =>
-    rule(t, open, name, async (t, store) => {
+    rules(t, open)(name, async (t, store) => {
       if (!store.feedback) return skipped(t, 'this store has no feedback')
       const { thread_id } = await addThread(store)
       await work(t, store, store.feedback, await addRun(store, thread_id))
     })
 
-  feedbackRule(
-    'feedback is read back field for field, and the answer is what is stored',
-    async (t, store, feedback, run) => {
-      const given = aFeedback(run, { message_id: 'message', rating: -1, comment: 'no' })
-      t.strictSame(await upsert(store, given), given)
-      t.strictSame(await feedback.list(run.thread_id, run.run_id, 'ann'), [given])
-      t.strictSame(await feedback.list(run.thread_id, 'missing', 'ann'), [])
-      t.strictSame(await feedback.list('missing', run.run_id, 'ann'), [])
-    }
-  )
+  test('feedback is read back field for field, and the answer is what is stored', async (t, store, feedback, run) => {
+    const given = aFeedback(run, { message_id: 'message', rating: -1, comment: 'no' })
+    t.strictSame(await upsert(store, given), given)
+    t.strictSame(await feedback.list(run.thread_id, run.run_id, 'ann'), [given])
+    t.strictSame(await feedback.list(run.thread_id, 'missing', 'ann'), [])
+    t.strictSame(await feedback.list('missing', run.run_id, 'ann'), [])
+  })
 
-  feedbackRule(
-    'a user has one feedback on a run: a second one replaces all but the id',
-    async (t, store, feedback, run) => {
-      const first = await upsert(store, aFeedback(run, { message_id: 'message', comment: 'yes' }))
-      const second = aFeedback(run, { rating: -1, created_at: time(2) })
-      const expected = { ...second, feedback_id: first.feedback_id }
-      t.strictSame(await upsert(store, second), expected, 'what is left out becomes null')
-      t.strictSame(await feedback.list(run.thread_id, run.run_id, 'ann'), [expected])
-      t.strictSame(await feedback.stats(run.thread_id, run.run_id), { total: 1, positive: 0, negative: 1 })
-    }
-  )
+  test('a user has one feedback on a run: a second one replaces all but the id', async (t, store, feedback, run) => {
+    const first = await upsert(store, aFeedback(run, { message_id: 'message', comment: 'yes' }))
+    const second = aFeedback(run, { rating: -1, created_at: time(2) })
+    const expected = { ...second, feedback_id: first.feedback_id }
+    t.strictSame(await upsert(store, second), expected, 'what is left out becomes null')
+    t.strictSame(await feedback.list(run.thread_id, run.run_id, 'ann'), [expected])
+    t.strictSame(await feedback.stats(run.thread_id, run.run_id), { total: 1, positive: 0, negative: 1 })
+  })
 
-  feedbackRule('a rating is +1 or -1: others are refused', async (t, store, feedback, run) => {
+  test('a rating is +1 or -1: others are refused', async (t, store, feedback, run) => {
     for (const rating of [0, 5, 2, -2]) {
       // The type forbids it; a store is the last to see what came from outside.
       const given = aFeedback(run, { rating: rating as 1 })
@@ -78,7 +73,7 @@ export function feedbackStoreContract(t: Test, open: Open): void {
     t.strictSame(await feedback.stats(run.thread_id, run.run_id), { total: 0, positive: 0, negative: 0 })
   })
 
-  feedbackRule('stats counts all users of the run, zeros when there are none', async (t, store, feedback, run) => {
+  test('stats counts all users of the run, zeros when there are none', async (t, store, feedback, run) => {
     t.strictSame(await feedback.stats(run.thread_id, run.run_id), { total: 0, positive: 0, negative: 0 })
     const other = await addRun(store, run.thread_id)
     for (const [user_id, rating] of [
@@ -92,7 +87,7 @@ export function feedbackStoreContract(t: Test, open: Open): void {
     t.strictSame(await feedback.stats('missing', run.run_id), { total: 0, positive: 0, negative: 0 })
   })
 
-  feedbackRule('feedback of users does not clash, and each lists its own only', async (t, store, feedback, run) => {
+  test('feedback of users does not clash, and each lists its own only', async (t, store, feedback, run) => {
     const anns = await upsert(store, aFeedback(run, { user_id: 'ann', created_at: time(2) }))
     const bobs = await upsert(store, aFeedback(run, { user_id: 'bob', rating: -1, created_at: time(1) }))
     t.strictSame(await feedback.list(run.thread_id, run.run_id, 'ann'), [anns])
@@ -100,42 +95,36 @@ export function feedbackStoreContract(t: Test, open: Open): void {
     t.strictSame(await feedback.list(run.thread_id, run.run_id, null), [bobs, anns], 'oldest first')
   })
 
-  feedbackRule('feedback without a user replaces none [contract 8.2]', async (t, store, feedback, run) => {
+  test('feedback without a user replaces none [contract 8.2]', async (t, store, feedback, run) => {
     await upsert(store, aFeedback(run, { user_id: null }))
     await upsert(store, aFeedback(run, { user_id: null }))
     t.equal((await feedback.stats(run.thread_id, run.run_id)).total, 2)
   })
 
-  feedbackRule(
-    'byRuns gives the own feedback by run, for the runs that are asked for',
-    async (t, store, feedback, run) => {
-      const second = await addRun(store, run.thread_id)
-      const third = await addRun(store, run.thread_id)
-      const mine = await upsert(store, aFeedback(run))
-      await upsert(store, aFeedback(run, { user_id: 'bob' }))
-      await upsert(store, aFeedback(second, { user_id: 'bob' }))
-      await upsert(store, aFeedback(third))
-      const found = await feedback.byRuns(run.thread_id, [run.run_id, second.run_id, 'missing'], 'ann')
-      t.strictSame([...found], [[run.run_id, mine]])
-      t.equal((await feedback.byRuns(run.thread_id, [], 'ann')).size, 0)
-      t.equal((await feedback.byRuns('missing', [run.run_id], 'ann')).size, 0)
-    }
-  )
+  test('byRuns gives the own feedback by run, for the runs that are asked for', async (t, store, feedback, run) => {
+    const second = await addRun(store, run.thread_id)
+    const third = await addRun(store, run.thread_id)
+    const mine = await upsert(store, aFeedback(run))
+    await upsert(store, aFeedback(run, { user_id: 'bob' }))
+    await upsert(store, aFeedback(second, { user_id: 'bob' }))
+    await upsert(store, aFeedback(third))
+    const found = await feedback.byRuns(run.thread_id, [run.run_id, second.run_id, 'missing'], 'ann')
+    t.strictSame([...found], [[run.run_id, mine]])
+    t.equal((await feedback.byRuns(run.thread_id, [], 'ann')).size, 0)
+    t.equal((await feedback.byRuns('missing', [run.run_id], 'ann')).size, 0)
+  })
 
-  feedbackRule(
-    'reads of feedback take the three cases of the user argument [Auth 7]',
-    async (t, store, feedback, run) => {
-      await upsert(store, aFeedback(run))
-      const { thread_id, run_id } = run
-      const users = { mine: 'ann', other: 'bob' }
-      const list = async (user?: string | null) => (await feedback.list(thread_id, run_id, user)).length
-      await userArgument(t, 'feedback.list', { ...users, read: list })
-      const byRuns = async (user?: string | null) => (await feedback.byRuns(thread_id, [run_id], user)).size
-      await userArgument(t, 'feedback.byRuns', { ...users, read: byRuns })
-    }
-  )
+  test('reads of feedback take the three cases of the user argument [Auth 7]', async (t, store, feedback, run) => {
+    await upsert(store, aFeedback(run))
+    const { thread_id, run_id } = run
+    const users = { mine: 'ann', other: 'bob' }
+    const list = async (user?: string | null) => (await feedback.list(thread_id, run_id, user)).length
+    await userArgument(t, 'feedback.list', { ...users, read: list })
+    const byRuns = async (user?: string | null) => (await feedback.byRuns(thread_id, [run_id], user)).size
+    await userArgument(t, 'feedback.byRuns', { ...users, read: byRuns })
+  })
 
-  feedbackRule('feedback is removed by its run: the own one, once', async (t, store, feedback, run) => {
+  test('feedback is removed by its run: the own one, once', async (t, store, feedback, run) => {
     const { thread_id, run_id } = run
     await upsert(store, aFeedback(run))
     await upsert(store, aFeedback(run, { user_id: 'bob' }))
@@ -148,42 +137,36 @@ export function feedbackStoreContract(t: Test, open: Open): void {
     t.equal((await feedback.stats(thread_id, run_id)).total, 0)
   })
 
-  feedbackRule(
-    'feedback is removed by its id: only the own, and only of that run and thread',
-    async (t, store, feedback, run) => {
-      const { thread_id, run_id } = run
-      const { feedback_id } = await upsert(store, aFeedback(run))
-      const remove = (set: { thread_id?: string; run_id?: string; feedback_id?: string; user?: string | null }) =>
-        write(store, { name: 'feedback.removeById', feedback_id, thread_id, run_id, user: 'ann', ...set })
-      t.equal(await remove({ user: 'bob' }), false)
-      t.equal(await remove({ run_id: 'other' }), false)
-      t.equal(await remove({ thread_id: 'other' }), false)
-      t.equal(await remove({ feedback_id: 'other' }), false)
-      t.equal((await feedback.list(thread_id, run_id, 'ann')).length, 1)
-      t.equal(await remove({}), true)
-      t.equal(await remove({}), false)
-    }
-  )
+  test('feedback is removed by its id: only the own, and only of that run and thread', async (t, store, feedback, run) => {
+    const { thread_id, run_id } = run
+    const { feedback_id } = await upsert(store, aFeedback(run))
+    const remove = (set: { thread_id?: string; run_id?: string; feedback_id?: string; user?: string | null }) =>
+      write(store, { name: 'feedback.removeById', feedback_id, thread_id, run_id, user: 'ann', ...set })
+    t.equal(await remove({ user: 'bob' }), false)
+    t.equal(await remove({ run_id: 'other' }), false)
+    t.equal(await remove({ thread_id: 'other' }), false)
+    t.equal(await remove({ feedback_id: 'other' }), false)
+    t.equal((await feedback.list(thread_id, run_id, 'ann')).length, 1)
+    t.equal(await remove({}), true)
+    t.equal(await remove({}), false)
+  })
 
-  feedbackRule(
-    'a comment comes back as it was given, whatever its characters [Store 9]',
-    async (t, store, feedback, run) => {
-      for (const [name, comment] of Object.entries(HOSTILE_TEXTS)) {
-        await upsert(store, aFeedback(run, { comment }))
-        const [found] = await feedback.list(run.thread_id, run.run_id, 'ann')
-        t.ok(found?.comment === comment, name)
-      }
+  test('a comment comes back as it was given, whatever its characters [Store 9]', async (t, store, feedback, run) => {
+    for (const [name, comment] of Object.entries(HOSTILE_TEXTS)) {
+      await upsert(store, aFeedback(run, { comment }))
+      const [found] = await feedback.list(run.thread_id, run.run_id, 'ann')
+      t.ok(found?.comment === comment, name)
     }
-  )
+  })
 
-  feedbackRule('nothing is written for a thread that does not exist [Store 8]', async (t, store, feedback, run) => {
+  test('nothing is written for a thread that does not exist [Store 8]', async (t, store, feedback, run) => {
     await upsert(store, aFeedback(run))
     await write(store, { name: 'thread.remove', thread_id: run.thread_id, user: null })
     await refuses(t, store, { name: 'feedback.upsert', feedback: aFeedback(run) }, 'refused')
     t.equal((await feedback.stats(run.thread_id, run.run_id)).total, 0)
   })
 
-  durableRule(t, open, 'feedback survives a restart', async (t, store, reopen) => {
+  durable('feedback survives a restart', async (t, store, reopen) => {
     if (!store.feedback) return skipped(t, 'this store has no feedback')
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { Segment, Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { addRun, addThread, aSettlement, durableRule, type Open, refuses, rule, write } from './harness.ts'
+import { addRun, addThread, aSettlement, durableRules, type Open, refuses, rules, write } from './harness.ts'
 
 /** A segment whose frames n have the bytes `sizeOf(n)`, each filled with n. */
 function aSegment(epoch: number, first: number, last: number, sizeOf: (n: number) => number = () => 10): Segment {
@@ -35,7 +35,9 @@ async function addNewRun(store: Store): Promise<Run> {
 }
 
 export function frameStoreContract(t: Test, open: Open): void {
-  rule(t, open, 'a segment is read back byte for byte', async (t, store) => {
+  const test = rules(t, open)
+  const durable = durableRules(t, open)
+  test('a segment is read back byte for byte', async (t, store) => {
     const run = await addNewRun(store)
     const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
     const segment = {
@@ -51,30 +53,25 @@ export function frameStoreContract(t: Test, open: Open): void {
     t.strictSame(found && plain(found), plain(segment))
   })
 
-  rule(
-    t,
-    open,
-    'reading begins with the segment that holds n, also in its middle, and goes on in order',
-    async (t, store) => {
-      const run = await addNewRun(store)
-      for (const [first, last] of [
-        [0, 4],
-        [5, 5],
-        [6, 19],
-        [20, 21]
-      ] as const)
-        await append(store, run, aSegment(1, first, last))
-      t.strictSame(await firstsOf(store, run, 0, 1e6), [0, 5, 6, 20])
-      t.strictSame(await firstsOf(store, run, 4, 1e6), [0, 5, 6, 20])
-      t.strictSame(await firstsOf(store, run, 5, 1e6), [5, 6, 20])
-      t.strictSame(await firstsOf(store, run, 12, 1e6), [6, 20])
-      t.strictSame(await firstsOf(store, run, 21, 1e6), [20])
-      t.strictSame(await firstsOf(store, run, 22, 1e6), [], 'nothing behind the last')
-      t.strictSame(await store.frames.read(9_999_999, 0, 1e6), [], 'nothing of a run that has none')
-    }
-  )
+  test('reading begins with the segment that holds n, also in its middle, and goes on in order', async (t, store) => {
+    const run = await addNewRun(store)
+    for (const [first, last] of [
+      [0, 4],
+      [5, 5],
+      [6, 19],
+      [20, 21]
+    ] as const)
+      await append(store, run, aSegment(1, first, last))
+    t.strictSame(await firstsOf(store, run, 0, 1e6), [0, 5, 6, 20])
+    t.strictSame(await firstsOf(store, run, 4, 1e6), [0, 5, 6, 20])
+    t.strictSame(await firstsOf(store, run, 5, 1e6), [5, 6, 20])
+    t.strictSame(await firstsOf(store, run, 12, 1e6), [6, 20])
+    t.strictSame(await firstsOf(store, run, 21, 1e6), [20])
+    t.strictSame(await firstsOf(store, run, 22, 1e6), [], 'nothing behind the last')
+    t.strictSame(await store.frames.read(9_999_999, 0, 1e6), [], 'nothing of a run that has none')
+  })
 
-  rule(t, open, 'reading stops when maxBytes are together, and gives one segment at least', async (t, store) => {
+  test('reading stops when maxBytes are together, and gives one segment at least', async (t, store) => {
     const run = await addNewRun(store)
     for (let n = 0; n < 5; n++)
       await append(
@@ -89,41 +86,36 @@ export function frameStoreContract(t: Test, open: Open): void {
     t.strictSame(await firstsOf(store, run, 0, 500), [0, 1, 2, 3, 4])
   })
 
-  rule(
-    t,
-    open,
-    'a reader that goes on where the last answer ended gets every frame once, whatever it asks for at a time',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const lengths = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 12 })
-      await fc.assert(
-        fc.asyncProperty(lengths, fc.integer({ min: 0, max: 200 }), fc.nat(10), async (lengths, maxBytes, start) => {
-          const run = await addRun(store, thread_id)
-          const written: Segment[] = []
-          for (const length of lengths) {
-            const first = (written.at(-1)?.last ?? -1) + 1
-            written.push(aSegment(1, first, first + length - 1, (n) => n % 23))
-          }
-          const appends = written.map(
-            (segment) => ({ name: 'frames.append', run_key: run.key, thread_id, segment }) as const
-          )
-          t.match(await store.apply([{ ops: appends }]), [{ ok: true }])
-          const read: Segment[] = []
-          for (let from = start; ; from = read.at(-1)!.last + 1) {
-            const page = await store.frames.read(run.key, from, maxBytes)
-            if (page.length === 0) break
-            const bytes = (segments: readonly Segment[]) => segments.reduce((total, { data }) => total + data.length, 0)
-            t.ok(page.length === 1 || bytes(page.slice(0, -1)) < maxBytes, 'it does not go on beyond the budget')
-            read.push(...page)
-          }
-          t.strictSame(read.map(plain), written.filter(({ last }) => last >= start).map(plain))
-        }),
-        { numRuns: 25 }
-      )
-    }
-  )
+  test('a reader that goes on where the last answer ended gets every frame once, whatever it asks for at a time', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const lengths = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 12 })
+    await fc.assert(
+      fc.asyncProperty(lengths, fc.integer({ min: 0, max: 200 }), fc.nat(10), async (lengths, maxBytes, start) => {
+        const run = await addRun(store, thread_id)
+        const written: Segment[] = []
+        for (const length of lengths) {
+          const first = (written.at(-1)?.last ?? -1) + 1
+          written.push(aSegment(1, first, first + length - 1, (n) => n % 23))
+        }
+        const appends = written.map(
+          (segment) => ({ name: 'frames.append', run_key: run.key, thread_id, segment }) as const
+        )
+        t.match(await store.apply([{ ops: appends }]), [{ ok: true }])
+        const read: Segment[] = []
+        for (let from = start; ; from = read.at(-1)!.last + 1) {
+          const page = await store.frames.read(run.key, from, maxBytes)
+          if (page.length === 0) break
+          const bytes = (segments: readonly Segment[]) => segments.reduce((total, { data }) => total + data.length, 0)
+          t.ok(page.length === 1 || bytes(page.slice(0, -1)) < maxBytes, 'it does not go on beyond the budget')
+          read.push(...page)
+        }
+        t.strictSame(read.map(plain), written.filter(({ last }) => last >= start).map(plain))
+      }),
+      { numRuns: 25 }
+    )
+  })
 
-  rule(t, open, 'bounds tells the first n of each epoch, in order, and the last n', async (t, store) => {
+  test('bounds tells the first n of each epoch, in order, and the last n', async (t, store) => {
     const run = await addNewRun(store)
     t.equal(await store.frames.bounds(run.key), null, 'null: no frames')
     await append(store, run, aSegment(500, 0, 2))
@@ -143,25 +135,20 @@ export function frameStoreContract(t: Test, open: Open): void {
     })
   })
 
-  rule(
-    t,
-    open,
-    'n never repeats: a segment that is stored already is refused, and its group with it',
-    async (t, store) => {
-      const run = await addNewRun(store)
-      await append(store, run, aSegment(1, 0, 4))
-      const again = {
-        name: 'frames.append',
-        run_key: run.key,
-        thread_id: run.thread_id,
-        segment: aSegment(2, 0, 4)
-      } as const
-      await refuses(t, store, again, 'refused')
-      t.strictSame(await store.frames.bounds(run.key), { first: 0, last: 4, epochs: [{ epoch: 1, first: 0 }] })
-    }
-  )
+  test('n never repeats: a segment that is stored already is refused, and its group with it', async (t, store) => {
+    const run = await addNewRun(store)
+    await append(store, run, aSegment(1, 0, 4))
+    const again = {
+      name: 'frames.append',
+      run_key: run.key,
+      thread_id: run.thread_id,
+      segment: aSegment(2, 0, 4)
+    } as const
+    await refuses(t, store, again, 'refused')
+    t.strictSame(await store.frames.bounds(run.key), { first: 0, last: 4, epochs: [{ epoch: 1, first: 0 }] })
+  })
 
-  rule(t, open, 'runs do not see the frames of each other', async (t, store) => {
+  test('runs do not see the frames of each other', async (t, store) => {
     const one = await addNewRun(store)
     const two = await addNewRun(store)
     await append(store, one, aSegment(1, 0, 0))
@@ -170,21 +157,16 @@ export function frameStoreContract(t: Test, open: Open): void {
     t.strictSame((await store.frames.read(two.key, 0, 1e6)).map(plain), [plain(aSegment(2, 0, 7))])
   })
 
-  rule(
-    t,
-    open,
-    'frames are there when their run has ended, and more may follow under a new epoch',
-    async (t, store) => {
-      const run = await addNewRun(store)
-      await append(store, run, aSegment(1, 0, 4))
-      await write(store, aSettlement(run))
-      t.equal((await store.frames.bounds(run.key))?.last, 4)
-      await append(store, run, aSegment(2, 5, 6))
-      t.strictSame(await firstsOf(store, run, 0, 1e6), [0, 5])
-    }
-  )
+  test('frames are there when their run has ended, and more may follow under a new epoch', async (t, store) => {
+    const run = await addNewRun(store)
+    await append(store, run, aSegment(1, 0, 4))
+    await write(store, aSettlement(run))
+    t.equal((await store.frames.bounds(run.key))?.last, 4)
+    await append(store, run, aSegment(2, 5, 6))
+    t.strictSame(await firstsOf(store, run, 0, 1e6), [0, 5])
+  })
 
-  rule(t, open, 'nothing is appended to a thread that does not exist [Store 8]', async (t, store) => {
+  test('nothing is appended to a thread that does not exist [Store 8]', async (t, store) => {
     const run = await addNewRun(store)
     await append(store, run, aSegment(1, 0, 4))
     await write(store, { name: 'thread.remove', thread_id: run.thread_id, user: null })
@@ -198,26 +180,21 @@ export function frameStoreContract(t: Test, open: Open): void {
     t.equal(await store.frames.bounds(run.key), null)
   })
 
-  rule(
-    t,
-    open,
-    'bytes that are changed after they were given, or after they were read, are not changed in the store',
-    async (t, store) => {
-      const run = await addNewRun(store)
-      const slab = new Uint8Array(64).fill(1)
-      const segment = { epoch: 1, first: 0, last: 0, index: slab.subarray(0, 5), data: slab.subarray(5, 10) }
-      const expected = plain(segment)
-      await append(store, run, segment)
-      slab.fill(2)
-      const [first] = await store.frames.read(run.key, 0, 1)
-      t.strictSame(first && plain(first), expected)
-      first?.data.fill(3)
-      const [second] = await store.frames.read(run.key, 0, 1)
-      t.strictSame(second && plain(second), expected)
-    }
-  )
+  test('bytes that are changed after they were given, or after they were read, are not changed in the store', async (t, store) => {
+    const run = await addNewRun(store)
+    const slab = new Uint8Array(64).fill(1)
+    const segment = { epoch: 1, first: 0, last: 0, index: slab.subarray(0, 5), data: slab.subarray(5, 10) }
+    const expected = plain(segment)
+    await append(store, run, segment)
+    slab.fill(2)
+    const [first] = await store.frames.read(run.key, 0, 1)
+    t.strictSame(first && plain(first), expected)
+    first?.data.fill(3)
+    const [second] = await store.frames.read(run.key, 0, 1)
+    t.strictSame(second && plain(second), expected)
+  })
 
-  durableRule(t, open, 'frames survive a restart and go on behind it', async (t, store, reopen) => {
+  durable('frames survive a restart and go on behind it', async (t, store, reopen) => {
     const run = await addNewRun(store)
     await append(store, run, aSegment(1, 0, 4))
     const again = await reopen()

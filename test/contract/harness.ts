@@ -41,29 +41,31 @@ export interface Opened {
 }
 export type Open = () => Promise<Opened>
 
-/** One rule: runs `work` on a fresh store that is closed afterwards, however the test ends. */
-export function rule(t: Test, open: Open, name: string, work: (t: Test, store: Store) => Promise<void>): void {
-  t.test(name, async (t) => {
-    const opened = await open()
-    t.teardown(() => opened.close())
-    await work(t, opened.store)
-  })
+export type Rule = (t: Test, store: Store) => Promise<void>
+export type DurableRule = (t: Test, store: Store, reopen: () => Promise<Store>) => Promise<void>
+
+/** Answers how to test one rule: its name, and its work on a fresh store that is closed afterwards, however the test ends. */
+export function rules(t: Test, open: Open): (name: string, work: Rule) => void {
+  return (name, work) => {
+    t.test(name, async (t) => {
+      const opened = await open()
+      t.teardown(() => opened.close())
+      await work(t, opened.store)
+    })
+  }
 }
 
-/** A rule about what is still there after the process has ended: skipped, visibly, where nothing is kept. */
-export function durableRule(
-  t: Test,
-  open: Open,
-  name: string,
-  work: (t: Test, store: Store, reopen: () => Promise<Store>) => Promise<void>
-): void {
-  t.test(name, async (t) => {
-    const opened = await open()
-    t.teardown(() => opened.close())
-    const { reopen } = opened
-    if (!reopen) return skipped(t, 'this store keeps nothing')
-    await work(t, opened.store, () => reopen.call(opened))
-  })
+/** The same for what must be there after a restart: skipped, visibly, where nothing is kept. */
+export function durableRules(t: Test, open: Open): (name: string, work: DurableRule) => void {
+  return (name, work) => {
+    t.test(name, async (t) => {
+      const opened = await open()
+      t.teardown(() => opened.close())
+      const { reopen } = opened
+      if (!reopen) return skipped(t, 'this store keeps nothing')
+      await work(t, opened.store, () => reopen.call(opened))
+    })
+  }
 }
 
 /** Says in the report that a rule was not proved, and why. */

@@ -9,11 +9,11 @@ import {
   apply,
   aRun,
   aSettlement,
-  durableRule,
+  durableRules,
   NO_TOTALS,
   type Open,
   refuses,
-  rule,
+  rules,
   time,
   userArgument,
   write
@@ -40,34 +40,30 @@ export function runStoreContract(t: Test, open: Open): void {
 }
 
 function readsContract(t: Test, open: Open): void {
-  rule(
-    t,
-    open,
-    'a run is read back field for field, with the key and ordinal that the store gave',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const asked = aRun(thread_id, {
-        model_name: 'main',
-        multitask_strategy: 'interrupt',
-        metadata: { tags: ['a'] },
-        kwargs: { config: { deep: [null, 1.5] } },
-        follow_up_to_run_id: 'earlier',
-        first_human_message: 'hello',
-        idempotency_key: 'key',
-        idempotency_hash: 'hash',
-        created_at: time(2),
-        updated_at: time(3)
-      })
-      const answer = await create(store, asked)
-      if (answer.outcome !== 'created') return void t.fail(answer.outcome)
-      t.strictSame(answer, { outcome: 'created', run: { ...asked, ordinal: 1, key: answer.run.key }, inFlight: [] })
-      t.ok(Number.isSafeInteger(answer.run.key))
-      t.strictSame(await store.runs.get(asked.run_id, 'ann'), answer.run)
-      t.equal(await store.runs.get('missing', 'ann'), null)
-    }
-  )
+  const test = rules(t, open)
+  test('a run is read back field for field, with the key and ordinal that the store gave', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const asked = aRun(thread_id, {
+      model_name: 'main',
+      multitask_strategy: 'interrupt',
+      metadata: { tags: ['a'] },
+      kwargs: { config: { deep: [null, 1.5] } },
+      follow_up_to_run_id: 'earlier',
+      first_human_message: 'hello',
+      idempotency_key: 'key',
+      idempotency_hash: 'hash',
+      created_at: time(2),
+      updated_at: time(3)
+    })
+    const answer = await create(store, asked)
+    if (answer.outcome !== 'created') return void t.fail(answer.outcome)
+    t.strictSame(answer, { outcome: 'created', run: { ...asked, ordinal: 1, key: answer.run.key }, inFlight: [] })
+    t.ok(Number.isSafeInteger(answer.run.key))
+    t.strictSame(await store.runs.get(asked.run_id, 'ann'), answer.run)
+    t.equal(await store.runs.get('missing', 'ann'), null)
+  })
 
-  rule(t, open, 'keys of runs are unique in the store, ordinals count from 1 in each thread', async (t, store) => {
+  test('keys of runs are unique in the store, ordinals count from 1 in each thread', async (t, store) => {
     const one = await addThread(store)
     const two = await addThread(store)
     const runs: Run[] = []
@@ -79,30 +75,25 @@ function readsContract(t: Test, open: Open): void {
     t.equal(new Set(runs.map(({ key }) => key)).size, runs.length)
   })
 
-  rule(
-    t,
-    open,
-    'runs are listed newest first, also with equal timestamps, by pages and by status',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const other = await addThread(store)
-      await addRun(store, other.thread_id)
-      const ids: string[] = []
-      for (let n = 0; n < 5; n++) ids.unshift((await addRun(store, thread_id)).run_id)
-      await write(store, aSettlement({ run_id: ids[3]!, thread_id }))
-      const list = async (page: { limit: number; offset: number; status?: RunStatus }) =>
-        idsOf(await store.runs.list(thread_id, page, 'ann'))
-      t.strictSame(await list({ limit: 10, offset: 0 }), ids)
-      t.strictSame(await list({ limit: 2, offset: 0 }), ids.slice(0, 2))
-      t.strictSame(await list({ limit: 2, offset: 3 }), ids.slice(3))
-      t.strictSame(await list({ limit: 2, offset: 5 }), [])
-      t.strictSame(await list({ limit: 10, offset: 0, status: 'success' }), [ids[3]])
-      t.strictSame(await list({ limit: 2, offset: 2, status: 'pending' }), [ids[2], ids[4]])
-      t.strictSame(await store.runs.list('missing', { limit: 10, offset: 0 }, 'ann'), [])
-    }
-  )
+  test('runs are listed newest first, also with equal timestamps, by pages and by status', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const other = await addThread(store)
+    await addRun(store, other.thread_id)
+    const ids: string[] = []
+    for (let n = 0; n < 5; n++) ids.unshift((await addRun(store, thread_id)).run_id)
+    await write(store, aSettlement({ run_id: ids[3]!, thread_id }))
+    const list = async (page: { limit: number; offset: number; status?: RunStatus }) =>
+      idsOf(await store.runs.list(thread_id, page, 'ann'))
+    t.strictSame(await list({ limit: 10, offset: 0 }), ids)
+    t.strictSame(await list({ limit: 2, offset: 0 }), ids.slice(0, 2))
+    t.strictSame(await list({ limit: 2, offset: 3 }), ids.slice(3))
+    t.strictSame(await list({ limit: 2, offset: 5 }), [])
+    t.strictSame(await list({ limit: 10, offset: 0, status: 'success' }), [ids[3]])
+    t.strictSame(await list({ limit: 2, offset: 2, status: 'pending' }), [ids[2], ids[4]])
+    t.strictSame(await store.runs.list('missing', { limit: 10, offset: 0 }, 'ann'), [])
+  })
 
-  rule(t, open, 'inFlight gives the pending and running runs of the thread, oldest first', async (t, store) => {
+  test('inFlight gives the pending and running runs of the thread, oldest first', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     await addEndedRun(store, thread_id)
@@ -114,26 +105,21 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await store.runs.inFlight('missing'), [])
   })
 
-  rule(
-    t,
-    open,
-    'unfinished gives every run that is not terminal, of all threads and users, oldest first',
-    async (t, store) => {
-      t.strictSame(await store.runs.unfinished(), [])
-      const one = await addThread(store, { user_id: 'ann' })
-      const two = await addThread(store, { user_id: 'bob' })
-      const first = await addRun(store, two.thread_id, { user_id: 'bob' })
-      await addEndedRun(store, one.thread_id)
-      const second = await addRun(store, one.thread_id)
-      const third = await addRun(store, two.thread_id, { user_id: null })
-      await start(store, first)
-      t.strictSame(idsOf(await store.runs.unfinished()), idsOf([first, second, third]))
-      await write(store, aSettlement(first))
-      t.strictSame(idsOf(await store.runs.unfinished()), idsOf([second, third]))
-    }
-  )
+  test('unfinished gives every run that is not terminal, of all threads and users, oldest first', async (t, store) => {
+    t.strictSame(await store.runs.unfinished(), [])
+    const one = await addThread(store, { user_id: 'ann' })
+    const two = await addThread(store, { user_id: 'bob' })
+    const first = await addRun(store, two.thread_id, { user_id: 'bob' })
+    await addEndedRun(store, one.thread_id)
+    const second = await addRun(store, one.thread_id)
+    const third = await addRun(store, two.thread_id, { user_id: null })
+    await start(store, first)
+    t.strictSame(idsOf(await store.runs.unfinished()), idsOf([first, second, third]))
+    await write(store, aSettlement(first))
+    t.strictSame(idsOf(await store.runs.unfinished()), idsOf([second, third]))
+  })
 
-  rule(t, open, "tokens sums the thread's finished runs, by model and by caller", async (t, store) => {
+  test("tokens sums the thread's finished runs, by model and by caller", async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     const nothing = {
@@ -173,7 +159,7 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await store.runs.tokens('missing', 'ann'), nothing)
   })
 
-  rule(t, open, 'reads of runs take the three cases of the user argument [Auth 7]', async (t, store) => {
+  test('reads of runs take the three cases of the user argument [Auth 7]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const { run_id } = await addEndedRun(store, thread_id)
     const users = { mine: 'ann', other: 'bob' }
@@ -192,7 +178,7 @@ function readsContract(t: Test, open: Open): void {
     })
   })
 
-  rule(t, open, 'a run without an owner is visible to everybody', async (t, store) => {
+  test('a run without an owner is visible to everybody', async (t, store) => {
     const { thread_id } = await addThread(store, { user_id: null })
     const shared = await addRun(store, thread_id, { user_id: null })
     const bobs = await addRun(store, thread_id, { user_id: 'bob' })
@@ -208,10 +194,11 @@ function readsContract(t: Test, open: Open): void {
 }
 
 function admissionContract(t: Test, open: Open): void {
+  const test = rules(t, open)
   const STRATEGIES: readonly MultitaskStrategy[] = ['reject', 'interrupt', 'rollback', 'enqueue']
 
   for (const multitask_strategy of STRATEGIES) {
-    rule(t, open, `${multitask_strategy}: a run is admitted while nothing is in flight`, async (t, store) => {
+    test(`${multitask_strategy}: a run is admitted while nothing is in flight`, async (t, store) => {
       const { thread_id } = await addThread(store)
       for (const status of TERMINAL) await addEndedRun(store, thread_id, { status })
       const busy = await addThread(store)
@@ -223,7 +210,7 @@ function admissionContract(t: Test, open: Open): void {
   }
 
   for (const status of ['pending', 'running'] as const) {
-    rule(t, open, `reject: busy while a run is ${status}, and nothing is stored`, async (t, store) => {
+    test(`reject: busy while a run is ${status}, and nothing is stored`, async (t, store) => {
       const { thread_id } = await addThread(store)
       const first = await addRun(store, thread_id)
       if (status === 'running') await start(store, first)
@@ -239,26 +226,21 @@ function admissionContract(t: Test, open: Open): void {
     })
 
     for (const multitask_strategy of STRATEGIES.slice(1)) {
-      rule(
-        t,
-        open,
-        `${multitask_strategy}: behind a ${status} run it is stored pending and told what stood before`,
-        async (t, store) => {
-          const { thread_id } = await addThread(store)
-          const first = await addRun(store, thread_id)
-          if (status === 'running') await start(store, first)
-          const before = await store.runs.get(first.run_id, null)
-          const second = await addRun(store, thread_id)
-          const answer = await create(store, aRun(thread_id, { multitask_strategy }))
-          t.match(answer, { outcome: 'created', run: { status: 'pending', ordinal: 3 } })
-          t.strictSame(answer.outcome === 'created' && answer.inFlight, [first.run_id, second.run_id], 'oldest first')
-          t.strictSame(await store.runs.get(first.run_id, null), before, 'what stood before is not touched')
-        }
-      )
+      test(`${multitask_strategy}: behind a ${status} run it is stored pending and told what stood before`, async (t, store) => {
+        const { thread_id } = await addThread(store)
+        const first = await addRun(store, thread_id)
+        if (status === 'running') await start(store, first)
+        const before = await store.runs.get(first.run_id, null)
+        const second = await addRun(store, thread_id)
+        const answer = await create(store, aRun(thread_id, { multitask_strategy }))
+        t.match(answer, { outcome: 'created', run: { status: 'pending', ordinal: 3 } })
+        t.strictSame(answer.outcome === 'created' && answer.inFlight, [first.run_id, second.run_id], 'oldest first')
+        t.strictSame(await store.runs.get(first.run_id, null), before, 'what stood before is not touched')
+      })
     }
   }
 
-  rule(t, open, 'of two runs with strategy reject in one batch one is created [Store 6]', async (t, store) => {
+  test('of two runs with strategy reject in one batch one is created [Store 6]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const op = () =>
       ({ name: 'run.create', run: aRun(thread_id, { multitask_strategy: 'reject' }), autoFollowUp: false }) as const
@@ -270,13 +252,13 @@ function admissionContract(t: Test, open: Open): void {
     t.equal((await store.runs.inFlight(thread_id)).length, 1)
   })
 
-  rule(t, open, 'a run on a thread that does not exist is answered thread_missing [Store 8]', async (t, store) => {
+  test('a run on a thread that does not exist is answered thread_missing [Store 8]', async (t, store) => {
     const run = aRun('missing')
     t.strictSame(await create(store, run, true), { outcome: 'thread_missing' })
     t.equal(await store.runs.get(run.run_id, null), null)
   })
 
-  rule(t, open, 'a run id is given once: a second run with it is refused', async (t, store) => {
+  test('a run id is given once: a second run with it is refused', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     const run = await addRun(store, thread_id)
@@ -286,24 +268,19 @@ function admissionContract(t: Test, open: Open): void {
     t.equal((await addRun(store, other.thread_id)).ordinal, 1, 'it took no ordinal')
   })
 
-  rule(
-    t,
-    open,
-    'the same idempotency key with the same hash answers the run it made, as it is now',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
-      const first = await addRun(store, thread_id, key)
-      const again = aRun(thread_id, { ...key, multitask_strategy: 'reject' })
-      t.strictSame(await create(store, again), { outcome: 'repeated', run: first }, 'also while it is in flight')
-      await write(store, aSettlement(first))
-      t.strictSame(await create(store, again), { outcome: 'repeated', run: await store.runs.get(first.run_id, null) })
-      t.equal((await store.runs.list(thread_id, { limit: 10, offset: 0 }, null)).length, 1)
-      t.equal((await addRun(store, thread_id)).ordinal, 2, 'a repetition takes no ordinal')
-    }
-  )
+  test('the same idempotency key with the same hash answers the run it made, as it is now', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
+    const first = await addRun(store, thread_id, key)
+    const again = aRun(thread_id, { ...key, multitask_strategy: 'reject' })
+    t.strictSame(await create(store, again), { outcome: 'repeated', run: first }, 'also while it is in flight')
+    await write(store, aSettlement(first))
+    t.strictSame(await create(store, again), { outcome: 'repeated', run: await store.runs.get(first.run_id, null) })
+    t.equal((await store.runs.list(thread_id, { limit: 10, offset: 0 }, null)).length, 1)
+    t.equal((await addRun(store, thread_id)).ordinal, 2, 'a repetition takes no ordinal')
+  })
 
-  rule(t, open, 'the same idempotency key with another hash is answered key_reused', async (t, store) => {
+  test('the same idempotency key with another hash is answered key_reused', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     await addRun(store, thread_id, { idempotency_key: 'key', idempotency_hash: 'hash' })
@@ -317,42 +294,32 @@ function admissionContract(t: Test, open: Open): void {
     t.equal((await store.runs.inFlight(thread_id)).length, 1)
   })
 
-  rule(
-    t,
-    open,
-    'idempotency keys are those of their user: the same key of another one makes its own run',
-    async (t, store) => {
-      const { thread_id } = await addThread(store, { user_id: null })
-      const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
-      const anns = await addRun(store, thread_id, { ...key, user_id: 'ann' })
-      const bobs = await addRun(store, thread_id, { ...key, user_id: 'bob' })
-      const nobodys = await addRun(store, thread_id, { ...key, user_id: null })
-      for (const run of [anns, bobs, nobodys]) {
-        t.strictSame(await create(store, aRun(thread_id, { ...key, user_id: run.user_id })), {
-          outcome: 'repeated',
-          run
-        })
-      }
+  test('idempotency keys are those of their user: the same key of another one makes its own run', async (t, store) => {
+    const { thread_id } = await addThread(store, { user_id: null })
+    const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
+    const anns = await addRun(store, thread_id, { ...key, user_id: 'ann' })
+    const bobs = await addRun(store, thread_id, { ...key, user_id: 'bob' })
+    const nobodys = await addRun(store, thread_id, { ...key, user_id: null })
+    for (const run of [anns, bobs, nobodys]) {
+      t.strictSame(await create(store, aRun(thread_id, { ...key, user_id: run.user_id })), {
+        outcome: 'repeated',
+        run
+      })
     }
-  )
+  })
 
-  rule(
-    t,
-    open,
-    'refusals are not remembered under their idempotency key, and runs without a key are never the same',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const first = await addRun(store, thread_id)
-      const run = aRun(thread_id, { multitask_strategy: 'reject', idempotency_key: 'key', idempotency_hash: 'hash' })
-      t.strictSame(await create(store, run), { outcome: 'busy' })
-      await write(store, aSettlement(first))
-      t.match(await create(store, run), { outcome: 'created' })
-      t.match(await create(store, aRun(thread_id)), { outcome: 'created' })
-      t.match(await create(store, aRun(thread_id)), { outcome: 'created' })
-    }
-  )
+  test('refusals are not remembered under their idempotency key, and runs without a key are never the same', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const first = await addRun(store, thread_id)
+    const run = aRun(thread_id, { multitask_strategy: 'reject', idempotency_key: 'key', idempotency_hash: 'hash' })
+    t.strictSame(await create(store, run), { outcome: 'busy' })
+    await write(store, aSettlement(first))
+    t.match(await create(store, run), { outcome: 'created' })
+    t.match(await create(store, aRun(thread_id)), { outcome: 'created' })
+    t.match(await create(store, aRun(thread_id)), { outcome: 'created' })
+  })
 
-  rule(t, open, 'autoFollowUp takes the newest successful run of the thread and skips all others', async (t, store) => {
+  test('autoFollowUp takes the newest successful run of the thread and skips all others', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     await addEndedRun(store, other.thread_id)
@@ -365,7 +332,7 @@ function admissionContract(t: Test, open: Open): void {
     t.equal((await store.runs.get(pending.run_id, null))?.follow_up_to_run_id, newest.run_id)
   })
 
-  rule(t, open, 'without autoFollowUp the follow-up is the one that was given, or none', async (t, store) => {
+  test('without autoFollowUp the follow-up is the one that was given, or none', async (t, store) => {
     const { thread_id } = await addThread(store)
     await addEndedRun(store, thread_id)
     t.equal((await addRun(store, thread_id)).follow_up_to_run_id, null)
@@ -374,7 +341,9 @@ function admissionContract(t: Test, open: Open): void {
 }
 
 function lifeContract(t: Test, open: Open): void {
-  rule(t, open, 'run.start makes a pending run running, and its thread with it', async (t, store) => {
+  const test = rules(t, open)
+  const durable = durableRules(t, open)
+  test('run.start makes a pending run running, and its thread with it', async (t, store) => {
     const thread = await addThread(store)
     const run = await addRun(store, thread.thread_id)
     t.equal(await start(store, run, time(5)), true)
@@ -385,24 +354,19 @@ function lifeContract(t: Test, open: Open): void {
     t.strictSame(await store.threads.get(thread.thread_id, null), running)
   })
 
-  rule(
-    t,
-    open,
-    'run.start of a run that is terminal or missing answers false and touches nothing',
-    async (t, store) => {
-      const thread = await addThread(store)
-      for (const status of TERMINAL) {
-        const run = await addEndedRun(store, thread.thread_id, { status, thread_status: 'idle' })
-        t.equal(await start(store, run, time(50)), false, status)
-        t.equal((await store.runs.get(run.run_id, null))?.status, status)
-      }
-      const missing = { name: 'run.start', run_id: 'missing', thread_id: thread.thread_id, now: time(50) } as const
-      t.equal(await write(store, missing), false)
-      t.match(await store.threads.get(thread.thread_id, null), { status: 'idle', updated_at: time(9) })
+  test('run.start of a run that is terminal or missing answers false and touches nothing', async (t, store) => {
+    const thread = await addThread(store)
+    for (const status of TERMINAL) {
+      const run = await addEndedRun(store, thread.thread_id, { status, thread_status: 'idle' })
+      t.equal(await start(store, run, time(50)), false, status)
+      t.equal((await store.runs.get(run.run_id, null))?.status, status)
     }
-  )
+    const missing = { name: 'run.start', run_id: 'missing', thread_id: thread.thread_id, now: time(50) } as const
+    t.equal(await write(store, missing), false)
+    t.match(await store.threads.get(thread.thread_id, null), { status: 'idle', updated_at: time(9) })
+  })
 
-  rule(t, open, 'a thread has one running run: run.start beside it is refused [Store 6]', async (t, store) => {
+  test('a thread has one running run: run.start beside it is refused [Store 6]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const first = await addRun(store, thread_id)
     const second = await addRun(store, thread_id)
@@ -415,7 +379,7 @@ function lifeContract(t: Test, open: Open): void {
     t.equal(await start(store, second), true, 'the next one starts when the first has ended')
   })
 
-  rule(t, open, 'in one group a run may end and the next one start', async (t, store) => {
+  test('in one group a run may end and the next one start', async (t, store) => {
     const { thread_id } = await addThread(store)
     const first = await addRun(store, thread_id)
     const second = await addRun(store, thread_id)
@@ -426,7 +390,7 @@ function lifeContract(t: Test, open: Open): void {
   })
 
   for (const status of TERMINAL) {
-    rule(t, open, `run.settle ends a run as ${status}, with its totals, its thread and its title`, async (t, store) => {
+    test(`run.settle ends a run as ${status}, with its totals, its thread and its title`, async (t, store) => {
       const thread = await addThread(store)
       const run = await addRun(store, thread.thread_id)
       await start(store, run)
@@ -459,43 +423,33 @@ function lifeContract(t: Test, open: Open): void {
       })
     })
 
-    rule(
-      t,
-      open,
-      `${status} is never overwritten: a second settlement answers false and touches nothing [Store 7]`,
-      async (t, store) => {
-        const { thread_id } = await addThread(store)
-        const run = await addEndedRun(store, thread_id, { status, thread_status: 'idle', error: 'first' })
-        const before = [await store.runs.get(run.run_id, null), await store.threads.get(thread_id, null)]
-        for (const second of TERMINAL) {
-          const settlement = {
-            status: second,
-            thread_status: 'error',
-            title: 'Late',
-            error: 'late',
-            now: time(30)
-          } as const
-          t.equal(await write(store, aSettlement(run, settlement)), false)
-        }
-        t.strictSame([await store.runs.get(run.run_id, null), await store.threads.get(thread_id, null)], before)
+    test(`${status} is never overwritten: a second settlement answers false and touches nothing [Store 7]`, async (t, store) => {
+      const { thread_id } = await addThread(store)
+      const run = await addEndedRun(store, thread_id, { status, thread_status: 'idle', error: 'first' })
+      const before = [await store.runs.get(run.run_id, null), await store.threads.get(thread_id, null)]
+      for (const second of TERMINAL) {
+        const settlement = {
+          status: second,
+          thread_status: 'error',
+          title: 'Late',
+          error: 'late',
+          now: time(30)
+        } as const
+        t.equal(await write(store, aSettlement(run, settlement)), false)
       }
-    )
+      t.strictSame([await store.runs.get(run.run_id, null), await store.threads.get(thread_id, null)], before)
+    })
   }
 
-  rule(
-    t,
-    open,
-    'run.settle ends a run that never started, and answers false for one that is not there',
-    async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const run = await addRun(store, thread_id)
-      t.equal(await write(store, aSettlement(run, { status: 'interrupted' })), true)
-      t.equal((await store.runs.get(run.run_id, null))?.status, 'interrupted')
-      t.equal(await write(store, aSettlement({ run_id: 'missing', thread_id })), false)
-    }
-  )
+  test('run.settle ends a run that never started, and answers false for one that is not there', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    t.equal(await write(store, aSettlement(run, { status: 'interrupted' })), true)
+    t.equal((await store.runs.get(run.run_id, null))?.status, 'interrupted')
+    t.equal(await write(store, aSettlement({ run_id: 'missing', thread_id })), false)
+  })
 
-  rule(t, open, 'run.settle without a thread status leaves the one of the run that is running', async (t, store) => {
+  test('run.settle without a thread status leaves the one of the run that is running', async (t, store) => {
     const { thread_id } = await addThread(store)
     const running = await addRun(store, thread_id)
     const waiting = await addRun(store, thread_id)
@@ -505,7 +459,7 @@ function lifeContract(t: Test, open: Open): void {
     t.equal((await store.threads.get(thread_id, null))?.status, 'running')
   })
 
-  rule(t, open, 'run.settle without a title, or with an empty one, keeps the display name', async (t, store) => {
+  test('run.settle without a title, or with an empty one, keeps the display name', async (t, store) => {
     const { thread_id } = await addThread(store, { display_name: 'Ships' })
     for (const title of [null, '']) {
       await addEndedRun(store, thread_id, { title })
@@ -513,14 +467,14 @@ function lifeContract(t: Test, open: Open): void {
     }
   })
 
-  rule(t, open, 'run.settle with null for a message keeps the text that is there', async (t, store) => {
+  test('run.settle with null for a message keeps the text that is there', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id, { first_human_message: 'hello', last_ai_message: 'so far' })
     await write(store, aSettlement(run, { first_human_message: null, last_ai_message: null }))
     t.match(await store.runs.get(run.run_id, null), { first_human_message: 'hello', last_ai_message: 'so far' })
   })
 
-  rule(t, open, 'nothing is started or settled for a thread that does not exist [Store 8]', async (t, store) => {
+  test('nothing is started or settled for a thread that does not exist [Store 8]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await write(store, { name: 'thread.remove', thread_id, user: null })
@@ -530,7 +484,7 @@ function lifeContract(t: Test, open: Open): void {
     t.equal(await store.threads.ownerOf(thread_id), undefined)
   })
 
-  durableRule(t, open, 'runs, their order, their keys and what waits survive a restart', async (t, store, reopen) => {
+  durable('runs, their order, their keys and what waits survive a restart', async (t, store, reopen) => {
     const { thread_id } = await addThread(store)
     const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
     const ended = await addEndedRun(store, thread_id, { ...NO_TOTALS, total_tokens: 5, last_cursor: '1-9' })

@@ -1,9 +1,11 @@
 // Obligations of UserReads and the user ops.
 import type { Test } from 'tap'
-import { aUser, durableRule, type Open, refuses, rule, time, write } from './harness.ts'
+import { aUser, durableRules, type Open, refuses, rules, time, write } from './harness.ts'
 
 export function userStoreContract(t: Test, open: Open): void {
-  rule(t, open, 'a user is found by id and by email, field for field', async (t, store) => {
+  const test = rules(t, open)
+  const durable = durableRules(t, open)
+  test('a user is found by id and by email, field for field', async (t, store) => {
     const user = aUser({
       needs_setup: true,
       token_version: 7,
@@ -16,20 +18,20 @@ export function userStoreContract(t: Test, open: Open): void {
     t.strictSame(await store.users.byEmail(user.email), user)
   })
 
-  rule(t, open, 'a user without a password has the hash null, not an empty text', async (t, store) => {
+  test('a user without a password has the hash null, not an empty text', async (t, store) => {
     const user = aUser({ password_hash: null })
     await write(store, { name: 'user.create', user })
     t.equal((await store.users.byId(user.id))?.password_hash, null)
   })
 
-  rule(t, open, 'an id or email that nobody has is null', async (t, store) => {
+  test('an id or email that nobody has is null', async (t, store) => {
     await write(store, { name: 'user.create', user: aUser() })
     t.equal(await store.users.byId('nobody'), null)
     t.equal(await store.users.byEmail('nobody@example.com'), null)
     t.equal(await store.users.byEmail("' OR 1=1 --"), null)
   })
 
-  rule(t, open, 'an email has one account: the second is answered email_taken and is not there', async (t, store) => {
+  test('an email has one account: the second is answered email_taken and is not there', async (t, store) => {
     const first = aUser({ email: 'ann@example.com' })
     const second = aUser({ email: 'ann@example.com' })
     t.equal(await write(store, { name: 'user.create', user: first }), 'created')
@@ -38,7 +40,7 @@ export function userStoreContract(t: Test, open: Open): void {
     t.equal((await store.users.byEmail('ann@example.com'))?.id, first.id)
   })
 
-  rule(t, open, 'an id has one account: a second one is refused and changes nothing', async (t, store) => {
+  test('an id has one account: a second one is refused and changes nothing', async (t, store) => {
     const user = aUser()
     await write(store, { name: 'user.create', user })
     await refuses(t, store, { name: 'user.create', user: { ...user, email: 'other@example.com' } }, 'refused')
@@ -46,25 +48,20 @@ export function userStoreContract(t: Test, open: Open): void {
     t.equal(await store.users.byEmail('other@example.com'), null)
   })
 
-  rule(
-    t,
-    open,
-    'an OAuth identity has one account; users without one do not clash [contract 8.2]',
-    async (t, store) => {
-      const identity = { oauth_provider: 'github', oauth_id: '42' }
-      await write(store, { name: 'user.create', user: aUser(identity) })
-      await refuses(t, store, { name: 'user.create', user: aUser(identity) }, 'the same identity is refused')
-      t.equal(
-        await write(store, { name: 'user.create', user: aUser({ ...identity, oauth_provider: 'gitlab' }) }),
-        'created'
-      )
-      t.equal(await write(store, { name: 'user.create', user: aUser({ oauth_provider: 'github' }) }), 'created')
-      t.equal(await write(store, { name: 'user.create', user: aUser({ oauth_provider: 'github' }) }), 'created')
-      t.equal(await write(store, { name: 'user.create', user: aUser() }), 'created')
-    }
-  )
+  test('an OAuth identity has one account; users without one do not clash [contract 8.2]', async (t, store) => {
+    const identity = { oauth_provider: 'github', oauth_id: '42' }
+    await write(store, { name: 'user.create', user: aUser(identity) })
+    await refuses(t, store, { name: 'user.create', user: aUser(identity) }, 'the same identity is refused')
+    t.equal(
+      await write(store, { name: 'user.create', user: aUser({ ...identity, oauth_provider: 'gitlab' }) }),
+      'created'
+    )
+    t.equal(await write(store, { name: 'user.create', user: aUser({ oauth_provider: 'github' }) }), 'created')
+    t.equal(await write(store, { name: 'user.create', user: aUser({ oauth_provider: 'github' }) }), 'created')
+    t.equal(await write(store, { name: 'user.create', user: aUser() }), 'created')
+  })
 
-  rule(t, open, 'admin is the first administrator, null as long as there is none', async (t, store) => {
+  test('admin is the first administrator, null as long as there is none', async (t, store) => {
     t.equal(await store.users.admin(), null)
     await write(store, { name: 'user.create', user: aUser({ created_at: time(1) }) })
     t.equal(await store.users.admin(), null, 'a normal user is none')
@@ -76,41 +73,31 @@ export function userStoreContract(t: Test, open: Open): void {
     t.equal((await store.users.admin())?.id, first.id)
   })
 
-  rule(
-    t,
-    open,
-    'user.initialize creates the first administrator, also after a normal registration',
-    async (t, store) => {
-      await write(store, { name: 'user.create', user: aUser() })
-      const admin = aUser({ system_role: 'admin' })
-      t.equal(await write(store, { name: 'user.initialize', user: admin }), 'created')
-      t.strictSame(await store.users.admin(), admin)
-      const second = aUser({ system_role: 'admin' })
-      t.equal(await write(store, { name: 'user.initialize', user: second }), 'initialized')
-      t.equal(await store.users.byId(second.id), null)
-    }
-  )
+  test('user.initialize creates the first administrator, also after a normal registration', async (t, store) => {
+    await write(store, { name: 'user.create', user: aUser() })
+    const admin = aUser({ system_role: 'admin' })
+    t.equal(await write(store, { name: 'user.initialize', user: admin }), 'created')
+    t.strictSame(await store.users.admin(), admin)
+    const second = aUser({ system_role: 'admin' })
+    t.equal(await write(store, { name: 'user.initialize', user: second }), 'initialized')
+    t.equal(await store.users.byId(second.id), null)
+  })
 
-  rule(t, open, 'of racing user.initialize exactly one creates', async (t, store) => {
+  test('of racing user.initialize exactly one creates', async (t, store) => {
     const racers = Array.from({ length: 8 }, () => aUser({ system_role: 'admin' }))
     const answers = await Promise.all(racers.map((user) => write(store, { name: 'user.initialize', user })))
     t.strictSame(answers.toSorted(), ['created', ...Array(7).fill('initialized')])
     t.equal((await store.users.admin())?.id, racers[answers.indexOf('created')]?.id)
   })
 
-  rule(
-    t,
-    open,
-    'user.initialize with an email that is taken answers email_taken and makes no administrator',
-    async (t, store) => {
-      await write(store, { name: 'user.create', user: aUser({ email: 'ann@example.com' }) })
-      const user = aUser({ email: 'ann@example.com', system_role: 'admin' })
-      t.equal(await write(store, { name: 'user.initialize', user }), 'email_taken')
-      t.equal(await store.users.admin(), null)
-    }
-  )
+  test('user.initialize with an email that is taken answers email_taken and makes no administrator', async (t, store) => {
+    await write(store, { name: 'user.create', user: aUser({ email: 'ann@example.com' }) })
+    const user = aUser({ email: 'ann@example.com', system_role: 'admin' })
+    t.equal(await write(store, { name: 'user.initialize', user }), 'email_taken')
+    t.equal(await store.users.admin(), null)
+  })
 
-  rule(t, open, 'user.update sets what is named, keeps the rest, and answers the whole user', async (t, store) => {
+  test('user.update sets what is named, keeps the rest, and answers the whole user', async (t, store) => {
     const user = aUser({ needs_setup: true })
     await write(store, { name: 'user.create', user })
     const answer = await write(store, {
@@ -126,12 +113,12 @@ export function userStoreContract(t: Test, open: Open): void {
     t.strictSame(await store.users.admin(), { ...expected, ...set })
   })
 
-  rule(t, open, 'user.update of a user that has vanished answers null and creates none', async (t, store) => {
+  test('user.update of a user that has vanished answers null and creates none', async (t, store) => {
     t.equal(await write(store, { name: 'user.update', id: 'gone', set: { token_version: 1 } }), null)
     t.equal(await store.users.byId('gone'), null)
   })
 
-  rule(t, open, "user.update to somebody else's email answers email_taken and changes nothing", async (t, store) => {
+  test("user.update to somebody else's email answers email_taken and changes nothing", async (t, store) => {
     const ann = aUser({ email: 'ann@example.com' })
     const bob = aUser({ email: 'bob@example.com' })
     await write(store, { name: 'user.create', user: ann })
@@ -146,7 +133,7 @@ export function userStoreContract(t: Test, open: Open): void {
     )
   })
 
-  rule(t, open, 'an email that was given up finds nobody and may be taken again', async (t, store) => {
+  test('an email that was given up finds nobody and may be taken again', async (t, store) => {
     const ann = aUser({ email: 'ann@example.com' })
     await write(store, { name: 'user.create', user: ann })
     await write(store, { name: 'user.update', id: ann.id, set: { email: 'new@example.com' } })
@@ -155,7 +142,7 @@ export function userStoreContract(t: Test, open: Open): void {
     t.equal(await write(store, { name: 'user.create', user: aUser({ email: 'ann@example.com' }) }), 'created')
   })
 
-  durableRule(t, open, 'users and the first administrator survive a restart', async (t, store, reopen) => {
+  durable('users and the first administrator survive a restart', async (t, store, reopen) => {
     const admin = aUser({ system_role: 'admin', needs_setup: true })
     await write(store, { name: 'user.initialize', user: admin })
     const again = await reopen()

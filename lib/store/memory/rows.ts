@@ -29,7 +29,7 @@ export class Refused extends Error {}
  */
 export function copyOf<T>(value: T): T {
   if (value === null || typeof value !== 'object') return value
-  if (value instanceof Uint8Array) return Uint8Array.from(value) as T // a Buffer becomes what the interface promises
+  if (value instanceof Uint8Array) return new Uint8Array(value) as T // a Buffer becomes what the interface promises
   if (Array.isArray(value)) return value.map(copyOf) as T // same elements, same type
   // fromEntries defines members and does not assign them, so that a key named __proto__ stays a key.
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copyOf(member)])) as T

@@ -1,0 +1,47 @@
+#!/usr/bin/env node
+// The command line: serve.
+import { parseArgs } from 'node:util'
+import { pino } from 'pino'
+import { ConfigError, loadConfig } from '../lib/config.ts'
+import { startGateway } from '../lib/gateway.ts'
+
+const USAGE = `colloquy serve [--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER]`
+
+/** A second signal ends the process at once: the first has had its chance. */
+function onSignals(stop: () => Promise<void>): void {
+  let isStopping = false
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (isStopping) process.exit(1)
+      isStopping = true
+      stop().then(
+        () => process.exit(0),
+        () => process.exit(1)
+      )
+    })
+  }
+}
+
+async function serve(args: string[]): Promise<void> {
+  const { values } = parseArgs({
+    args,
+    options: { config: { type: 'string' }, home: { type: 'string' }, host: { type: 'string' }, port: { type: 'string' } }
+  })
+  const config = loadConfig({ file: values.config, home: values.home, host: values.host, port: values.port })
+  const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))
+  const gateway = await startGateway({ config, log })
+  onSignals(() => gateway.stop())
+  process.stdout.write(`Colloquy is listening on ${gateway.url}\n`)
+}
+
+async function main([command, ...args]: string[]): Promise<void> {
+  if (command === 'serve') return serve(args)
+  process.stderr.write(`${USAGE}\n`)
+  process.exitCode = command === 'help' || command === '--help' ? 0 : 2
+}
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  const text = error instanceof ConfigError || error instanceof Error ? error.message : String(error)
+  process.stderr.write(`colloquy: ${text}\n`)
+  process.exitCode = 1
+})

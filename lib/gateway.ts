@@ -1,0 +1,153 @@
+// Composition: configuration -> store -> committer -> registry -> routes -> server. Starting and stopping are in this one place,
+// and stopping releases what starting acquired, in reverse order.
+import type { Agent } from './agent/runtime.ts'
+import { createDemoAgent } from './agent/demo.ts'
+import { createLeadAgent } from './agent/lead.ts'
+import { builtInTools } from './agent/tools.ts'
+import { Sessions } from './auth/session.ts'
+import { digestOf, openTokens } from './auth/token.ts'
+import type { Config } from './config.ts'
+import { fail } from './errors.ts'
+import { Paths } from './files/paths.ts'
+import { Proxies } from './http/address.ts'
+import { Origins } from './http/guards.ts'
+import { createHttpServer, type Log } from './http/server.ts'
+import { routes } from './routes/index.ts'
+import type { Services } from './routes/services.ts'
+import { Committer, WriteRefused } from './run/committer.ts'
+import { recover } from './run/recovery.ts'
+import { Registry, type RegistryOptions } from './run/registry.ts'
+import { openStore } from './store/open.ts'
+import type { Store, Writer } from './store/store.ts'
+
+export interface Gateway {
+  /** `http://host:port` under which it answers. */
+  readonly url: string
+  readonly store: Store
+  /**
+   * Refuses new runs at once, lets the running ones finish within the grace, ends the rest as interrupted with what they have,
+   * resets the streams and closes the store. Safe to call twice.
+   */
+  stop(): Promise<void>
+}
+
+export interface GatewayParts {
+  readonly config: Config
+  readonly log: Log
+  /** In place of the configured one: for tests and embedders. */
+  readonly agent?: Agent
+  readonly store?: Store
+}
+
+/** Streams are reset over this time when the process ends, so that their clients do not all come back in one moment, in ms. */
+const RESET_JITTER_MS = 5000
+
+/**
+ * Opens the store, takes care of what the process before left behind, and listens.
+ * @throws Error when the database cannot be opened or the address is taken.
+ */
+export async function startGateway({ config, log, agent: givenAgent, store: givenStore }: GatewayParts): Promise<Gateway> {
+  const store = givenStore ?? (await openStore(config.database))
+  if (config.database.backend === 'memory' && !givenStore) log.warn({}, 'database.backend is memory: nothing is kept over a restart')
+  const committer = new Committer((groups) => store.apply(groups), {
+    flushMs: config.streams.flush_ms,
+    onTrouble: (error, attempts) => log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again')
+  })
+  const paths = new Paths(config.home)
+  const agent = givenAgent ?? configuredAgent(config, paths, log)
+  const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
+  const writer = failingClearly(committer)
+  const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
+  const tokens = await openTokens({ home: config.home, secret: config.auth.jwt_secret, expiryDays: config.auth.token_expiry_days })
+  const sessions = new Sessions({ users: store.users, tokens })
+  sessions.onRevoke(({ credential, userId }) =>
+    registry.resetStreams((reader) => (credential !== undefined && reader.credential === credential) || (userId !== undefined && reader.userId === userId))
+  )
+
+  const notReady = () => {
+    if (registry.refusal === 'stopping') return 'the server is shutting down'
+    if (registry.refusal === 'store_stuck') return 'the database does not take writes'
+    return null
+  }
+  const services: Services = {
+    config,
+    store,
+    writer,
+    registry,
+    agent,
+    digest: digestOf,
+    notReady,
+    removeFiles: (threadId, userId) => paths.removeThread(threadId, userId ?? undefined)
+  }
+  const server = createHttpServer({
+    routes: routes(services, { config, users: store.users, writer, sessions, tokens, log, countable: (call) => !proxies.isFrontEnd(call.req) }),
+    authenticate: (token) => sessions.authenticate(token),
+    threadOwner: (threadId) => store.threads.ownerOf(threadId),
+    origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
+    proxies,
+    publicUrl: config.server.public_url,
+    log
+  })
+
+  const stopAll = async () => {
+    registry.refuseNew()
+    const closed = server.close(config.server.shutdown_grace_ms + RESET_JITTER_MS)
+    await registry.stop(config.server.shutdown_grace_ms, RESET_JITTER_MS)
+    await closed
+    await committer.drained()
+    committer.stop()
+    if (!givenStore) await store.close()
+  }
+  let stopped: Promise<void> | null = null
+  const stop = () => {
+    stopped ??= stopAll()
+    return stopped
+  }
+
+  try {
+    const found = await recover(store, committer, registry)
+    if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
+    if ((await store.users.admin()) === null) log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
+    const { url } = await server.listen(config.server.port, config.server.host)
+    return { url, store, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+function configuredAgent(config: Config, paths: Paths, log: Log): Agent {
+  const tools = builtInTools({ files: paths })
+  if (config.models.length === 0) return createDemoAgent({ tools })
+  // A server without a key takes any.
+  return createLeadAgent({ models: config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })), tools, log })
+}
+
+function registryOptions({ streams, runs, run_events, title }: Config): RegistryOptions {
+  return {
+    heartbeatMs: streams.heartbeat_ms,
+    windowBytes: streams.window_bytes,
+    pendingBytes: streams.pending_bytes,
+    settleTimeoutMs: streams.settle_timeout_ms,
+    disconnectGraceMs: runs.disconnect_grace_ms,
+    timeoutMs: runs.timeout_s * 1000,
+    recursionLimit: runs.recursion_limit,
+    maxTraceContent: run_events.max_trace_content,
+    trackTokens: run_events.track_token_usage,
+    title
+  }
+}
+
+/** A request's write that the store refuses has met somebody else's: its thread is gone. That is a conflict, not a failure. */
+function failingClearly(committer: Committer): Writer {
+  return {
+    async write(op) {
+      try {
+        return await committer.write(op)
+      } catch (error) {
+        if (error instanceof WriteRefused) throw fail('changed_meanwhile')
+        throw error
+      }
+    }
+  }
+}

@@ -1,0 +1,24 @@
+// The whole API, one room of it a line. Each file below is a table of method, path, access, schemas and handler.
+import type { Route } from '../http/route.ts'
+import { type AuthServices, authRoutes } from './auth.ts'
+import { feedbackRoutes } from './feedback.ts'
+import { healthRoutes } from './health.ts'
+import { messageRoutes } from './messages.ts'
+import { modelRoutes } from './models.ts'
+import { runRoutes } from './runs.ts'
+import type { Services } from './services.ts'
+import { stateRoutes } from './state.ts'
+import { threadRoutes } from './threads.ts'
+
+export function routes(services: Services, auth: AuthServices): Route[] {
+  return [
+    ...healthRoutes(services), //   /health /readyz /ok /info
+    ...authRoutes(auth), //         /api/v1/auth/...
+    ...threadRoutes(services), //   /api/threads
+    ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
+    ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs
+    ...messageRoutes(services), //  .../messages, .../events, .../token-usage
+    ...feedbackRoutes(services), // .../feedback
+    ...modelRoutes(services) //     /api/models
+  ]
+}

@@ -1,0 +1,426 @@
+// What a client sends, understood or refused: targets, cookies, fields, bodies, and what a schema says about them.
+import type { IncomingMessage } from 'node:http'
+import fc from 'fast-check'
+import t from 'tap'
+import * as v from 'valibot'
+import { Invalid, type Issue } from '../../lib/errors.ts'
+import { cookieOf, fieldsOf, isSecure, parseJson, targetOf } from '../../lib/http/request.ts'
+import { route } from '../../lib/http/route.ts'
+import * as schema from '../../lib/http/schema.ts'
+import { openDoor } from '../fixtures/door.ts'
+
+// The parts of a request that are read here.
+const given = (parts: { url?: string; headers?: Record<string, string> }) =>
+  ({ headers: {}, socket: {}, ...parts }) as unknown as IncomingMessage
+
+function issuesOf(work: () => unknown): readonly Issue[] {
+  try {
+    work()
+  } catch (error) {
+    if (error instanceof Invalid) return error.detail
+    throw error
+  }
+  return []
+}
+
+t.test('a target is path and query, whatever form the request line has', async (t) => {
+  t.strictSame(targetOf(given({ url: '/a/b?x=1?y' })), { path: '/a/b', search: 'x=1?y' })
+  t.strictSame(targetOf(given({ url: 'http://host:1/a?b' })), { path: '/a', search: 'b' })
+  t.strictSame(targetOf(given({ url: 'http://host' })), { path: '/', search: '' })
+  t.strictSame(targetOf(given({ url: '*' })), { path: '*', search: '' })
+  t.strictSame(targetOf(given({ url: '/a?u=http://x/' })), { path: '/a', search: 'u=http://x/' })
+})
+
+t.test('of two cookies with one name the first counts, and what is no pair is passed over', async (t) => {
+  const cookie = (header: string) => cookieOf(given({ headers: { cookie: header } }), 'a')
+  t.equal(cookie('b=0; a=1; a=2'), '1')
+  t.equal(cookie('a="quoted"'), 'quoted')
+  t.equal(cookie('a="unclosed'), '"unclosed')
+  t.equal(cookie('a=x=y'), 'x=y')
+  t.equal(cookie('a='), '')
+  for (const none of ['', 'a', '=;=;=', '; ; ;', 'aa=1', 'x'.repeat(8_000)])
+    t.equal(cookie(none), undefined, none.slice(0, 20))
+  t.equal(cookieOf(given({}), 'a'), undefined)
+})
+
+t.test('fields never throw, the last of a name counts, and __proto__ is a name', async (t) => {
+  t.strictSame({ ...fieldsOf('a=1&b=%zz&a=2&&===&c') }, { a: '2', b: '%zz', '': '==', c: '' })
+  const fields = fieldsOf('__proto__=x&constructor=y')
+  t.equal(Object.getPrototypeOf(fields), null)
+  t.equal(fields.constructor, 'y')
+})
+
+t.test('https is what the proxy in front says', async (t) => {
+  t.equal(isSecure(given({})), false)
+  t.equal(isSecure(given({ headers: { 'x-forwarded-proto': 'https' } })), true)
+  t.equal(isSecure(given({ headers: { 'x-forwarded-proto': 'HTTPS, http' } })), true)
+  t.equal(isSecure(given({ headers: { 'x-forwarded-proto': 'http, https' } })), false)
+})
+
+t.test('what is no JSON is refused with its position and without its text', async (t) => {
+  for (const text of ['{', '{"a":', 'nope', '{"a":1}}', '[1,', '"', "{'a':1}", '\0', '{"a":1,}', 'NaN', '']) {
+    const [issue] = issuesOf(() => parseJson(Buffer.from(text)))
+    t.match(issue, { type: 'json_invalid', loc: ['body', Number], msg: 'JSON decode error' }, JSON.stringify(text))
+  }
+  const leaked = issuesOf(() => parseJson(Buffer.from('{"password": hunter2}')))
+  t.notMatch(JSON.stringify(leaked), /hunter2/)
+  t.strictSame(issuesOf(() => parseJson(Buffer.from('{"a":1}}')))[0]?.loc, ['body', 7])
+})
+
+t.test('a byte order mark is no mistake; other encodings are', async (t) => {
+  t.strictSame(parseJson(Buffer.from('\ufeff{"a":"é😀"}')), { a: 'é😀' })
+  for (const bytes of [
+    Buffer.from([0x22, 0xff, 0x22]),
+    Buffer.from('{"a":1}', 'utf16le'),
+    Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])
+  ]) {
+    t.match(
+      issuesOf(() => parseJson(bytes)),
+      [{ type: 'json_invalid' }]
+    )
+  }
+})
+
+t.test('nesting beyond all sense is refused before anything recurses over it', async (t) => {
+  const nested = (levels: number) => Buffer.from('['.repeat(levels) + ']'.repeat(levels))
+  t.match(
+    issuesOf(() => parseJson(nested(100_000))),
+    [{ type: 'json_invalid', ctx: { error: 'nested too deeply' } }]
+  )
+  t.match(
+    issuesOf(() => parseJson(Buffer.from(`${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`))),
+    [{ type: 'json_invalid' }]
+  )
+  t.ok(parseJson(nested(500)))
+  t.match(
+    issuesOf(() => parseJson(Buffer.from(`[${'['.repeat(500)}${']'.repeat(500)}]`))),
+    [{ type: 'json_invalid' }]
+  )
+})
+
+t.test('brackets and quotes inside of texts are no nesting', async (t) => {
+  const text = JSON.stringify({ a: '['.repeat(5_000), b: '\\"[{'.repeat(2_000), c: '\\', d: '{'.repeat(900) })
+  t.strictSame(parseJson(Buffer.from(text)), JSON.parse(text))
+})
+
+t.test('every JSON value comes through unchanged', async (t) => {
+  fc.assert(
+    fc.property(fc.json({ noUnicodeString: false } as object), fc.nat(3_000), (text, padding) => {
+      const padded = `{"pad":"${'x'.repeat(padding)}","value":${text}}`
+      if (/__proto__/.test(padded)) return true
+      return JSON.stringify(parseJson(Buffer.from(padded))) === JSON.stringify(JSON.parse(padded))
+    })
+  )
+  t.pass()
+})
+
+t.test('a key __proto__ is dropped at every level, however it is written', async (t) => {
+  const text =
+    '{"__proto__":{"polluted":1},"a":[{"\\u005f_proto__":{"polluted":1},"keep":1}],"constructor":{"prototype":{"polluted":1}}}'
+  // The value is an object; its shape is what is looked at below.
+  const value = parseJson(Buffer.from(text)) as { a: object[] }
+  t.strictSame(Object.keys(value), ['a', 'constructor'])
+  t.strictSame(Object.keys(value.a[0] ?? {}), ['keep'])
+  const copy = Object.assign({}, value) as { polluted?: unknown }
+  t.equal(copy.polluted, undefined)
+  t.equal(({} as { polluted?: unknown }).polluted, undefined)
+})
+
+const Body = v.object({
+  email: v.string(),
+  password: v.optional(v.pipe(v.string(), v.minLength(8))),
+  limit: v.optional(schema.integer({ min: 1, max: 1000 }), 100),
+  metadata: v.optional(schema.jsonObject),
+  wait: v.optional(v.boolean()),
+  tags: v.optional(v.array(v.string())),
+  mode: v.optional(v.picklist(['a', 'b', 'c'])),
+  keep: v.nullish(
+    v.pipe(
+      v.string(),
+      v.check((text) => text !== 'no', 'Value error, not this one')
+    )
+  ),
+  inner: v.optional(schema.objectOf({ confidence: v.pipe(v.number(), v.minValue(0), v.maxValue(1)) })),
+  either: v.optional(v.union([v.array(v.string()), v.literal('*')]))
+})
+const mistakes = (more: object, base: object = { email: 'a' }) =>
+  issuesOf(() => schema.check(Body, { ...base, ...more }, 'body'))
+
+t.test('each mistake has the type, the place and the words that clients know', async (t) => {
+  const cases: [object, object][] = [
+    [{ email: 1 }, { type: 'string_type', loc: ['body', 'email'], msg: 'Input should be a valid string', input: 1 }],
+    [
+      { limit: 0 },
+      { type: 'greater_than_equal', msg: 'Input should be greater than or equal to 1', ctx: { ge: 1 }, input: 0 }
+    ],
+    [
+      { limit: 1001 },
+      { type: 'less_than_equal', msg: 'Input should be less than or equal to 1000', ctx: { le: 1000 } }
+    ],
+    [{ limit: 1.5 }, { type: 'int_from_float' }],
+    [{ limit: 'many' }, { type: 'int_parsing', input: 'many' }],
+    [{ limit: null }, { type: 'int_type' }],
+    [{ limit: 1e300 }, { type: 'int_parsing_size' }],
+    [{ limit: Number.POSITIVE_INFINITY }, { type: 'finite_number' }],
+    [{ metadata: [] }, { type: 'dict_type', loc: ['body', 'metadata'], msg: 'Input should be a valid dictionary' }],
+    [{ metadata: 'x' }, { type: 'dict_type', input: 'x' }],
+    [{ wait: 'maybe' }, { type: 'bool_type' }],
+    [{ tags: 'x' }, { type: 'list_type' }],
+    [{ tags: ['a', 1] }, { type: 'string_type', loc: ['body', 'tags', 1] }],
+    [
+      { mode: 'z' },
+      { type: 'literal_error', msg: "Input should be 'a', 'b' or 'c'", ctx: { expected: "'a', 'b' or 'c'" } }
+    ],
+    [{ keep: 'no' }, { type: 'value_error', msg: 'Value error, not this one' }],
+    [{ inner: [] }, { type: 'dict_type', loc: ['body', 'inner'] }],
+    [{ inner: {} }, { type: 'missing', loc: ['body', 'inner', 'confidence'], msg: 'Field required' }],
+    [{ inner: { confidence: 2 } }, { type: 'less_than_equal', loc: ['body', 'inner', 'confidence'] }],
+    [{ either: 5 }, { type: 'list_type', loc: ['body', 'either'] }]
+  ]
+  for (const [more, expected] of cases) t.match(mistakes(more)[0], expected, JSON.stringify(more))
+  t.strictSame(mistakes({ keep: null, limit: 5, either: '*' }), [])
+})
+
+t.test(
+  '[Auth 8] a missing field says so, a short password says how long, and no password is ever repeated',
+  async (t) => {
+    t.strictSame(mistakes({ password: 's3cr3t!' }, {}), [
+      { type: 'missing', loc: ['body', 'email'], msg: 'Field required' },
+      {
+        type: 'string_too_short',
+        loc: ['body', 'password'],
+        msg: 'String should have at least 8 characters',
+        ctx: { min_length: 8 }
+      }
+    ])
+  }
+)
+
+t.test('large and deep inputs are not repeated', async (t) => {
+  t.equal(String(mistakes({ limit: 'x'.repeat(10_000) })[0]?.input).length, 201)
+  t.notOk(Object.hasOwn(mistakes({ email: { password: 'x' } })[0] ?? {}, 'input'))
+  t.equal(mistakes({ tags: Array(100_000).fill(1) }).length, 20)
+})
+
+t.test('a schema drops what it does not name and keeps objects as they are', async (t) => {
+  const metadata = { constructor: 1, '': { a: [] } }
+  t.strictSame(schema.check(Body, { email: 'a', other: 1, metadata }, 'body'), { email: 'a', limit: 100, metadata })
+})
+
+const Query = v.object({
+  limit: v.optional(schema.queryInteger({ min: 1, max: 200 }), '50'),
+  before_seq: v.optional(schema.queryInteger({ min: 1 })),
+  wait: v.optional(schema.queryBoolean, 'false')
+})
+const query = (search: string) => schema.check(Query, fieldsOf(search), 'query')
+
+t.test('whole numbers in a query are decimal digits', async (t) => {
+  t.strictSame(query(''), { limit: 50, wait: false })
+  t.match(query('limit=1&limit=7'), { limit: 7 })
+  for (const bad of [
+    '',
+    'x',
+    '1e3',
+    '0x10',
+    '1.5',
+    '١',
+    'Infinity',
+    '%20',
+    '1%20',
+    '%',
+    '--1',
+    '9007199254740993',
+    '0',
+    '-1',
+    '201'
+  ]) {
+    t.match(
+      issuesOf(() => query(`limit=${bad}`)),
+      [{ loc: ['query', 'limit'] }],
+      bad
+    )
+  }
+  t.match(
+    issuesOf(() => query('limit=1e3')),
+    [{ type: 'int_parsing', input: '1e3' }]
+  )
+  t.match(
+    issuesOf(() => query('before_seq=9007199254740993')),
+    [{ type: 'int_parsing_size' }]
+  )
+})
+
+t.test('yes and no in a query are true, false, 1 and 0', async (t) => {
+  for (const word of ['true', 'True', '1']) t.equal(query(`wait=${word}`).wait, true)
+  for (const word of ['false', 'FALSE', '0']) t.equal(query(`wait=${word}`).wait, false)
+  for (const word of ['yes', '2', ''])
+    t.match(
+      issuesOf(() => query(`wait=${word}`)),
+      [{ type: 'bool_parsing' }]
+    )
+})
+
+// ---------------------------------------------------------------------------------------- over the wire
+
+const echo = route({
+  method: 'POST',
+  path: '/echo',
+  access: 'public',
+  csrf: 'exempt',
+  body: v.looseObject({}),
+  handler: ({ body }) => ({ json: body })
+})
+const form = route({
+  method: 'POST',
+  path: '/form',
+  access: 'public',
+  csrf: 'exempt',
+  form: true,
+  body: v.object({ username: v.string(), password: v.string() }),
+  handler: ({ body }) => ({ json: [body.username, body.password] })
+})
+const optional = route({
+  method: 'POST',
+  path: '/optional',
+  access: 'public',
+  csrf: 'exempt',
+  bodyOptional: true,
+  body: v.object({ a: v.optional(v.string(), 'none') }),
+  handler: ({ body }) => ({ json: body.a })
+})
+const ignored = route({
+  method: 'POST',
+  path: '/ignored',
+  access: 'public',
+  csrf: 'exempt',
+  handler: () => ({ status: 202 })
+})
+const small = route({
+  method: 'POST',
+  path: '/small',
+  access: 'public',
+  csrf: 'exempt',
+  bodyLimit: 10,
+  body: v.looseObject({}),
+  handler: () => ({})
+})
+const routes = [echo, form, optional, ignored, small]
+
+t.test('a body is JSON whatever its content type says', async (t) => {
+  const door = await openDoor(t, routes)
+  const types = [
+    'text/plain',
+    'multipart/form-data',
+    'application/x-www-form-urlencoded',
+    'application/json; charset=utf-16',
+    'application/json; charset="',
+    '/',
+    'x'.repeat(2_000)
+  ]
+  for (const type of types) {
+    const answer = await door.knock('POST', '/echo', { body: '{"a":1}', headers: { 'content-type': type } })
+    t.strictSame([answer.status, answer.body], [200, { a: 1 }], type.slice(0, 40))
+  }
+})
+
+t.test('a route with a form takes a form, and JSON too', async (t) => {
+  const door = await openDoor(t, routes)
+  const urlencoded = { 'content-type': 'Application/x-www-form-urlencoded; charset=utf-8' }
+  t.strictSame((await door.knock('POST', '/form', { body: 'username=a%40b&password=c+d', headers: urlencoded })).body, [
+    'a@b',
+    'c d'
+  ])
+  t.strictSame((await door.knock('POST', '/form', { body: { username: 'a', password: 'b' } })).body, ['a', 'b'])
+  for (const body of ['username', '&&&===', 'username[]=a&password[]=b', 'username=a']) {
+    t.equal((await door.knock('POST', '/form', { body, headers: urlencoded })).status, 422, body)
+  }
+  t.equal((await door.knock('POST', '/form', { body: 'username=%zz&password=%', headers: urlencoded })).status, 200)
+})
+
+t.test('what is no object, and nothing at all, is 422', async (t) => {
+  const door = await openDoor(t, routes)
+  for (const body of ['[]', '"x"', '1', 'true', 'null']) {
+    t.match(await door.knock('POST', '/echo', { body }), {
+      status: 422,
+      body: { detail: [{ type: 'model_attributes_type', loc: ['body'] }] }
+    })
+  }
+  for (const how of [{}, { body: '' }]) {
+    t.match(await door.knock('POST', '/echo', how), {
+      status: 422,
+      body: { detail: [{ type: 'missing', loc: ['body'] }] }
+    })
+  }
+})
+
+t.test('an optional body may be empty, null or left out', async (t) => {
+  const door = await openDoor(t, routes)
+  for (const how of [{}, { body: '' }, { body: 'null' }, { body: '{}' }]) {
+    t.strictSame((await door.knock('POST', '/optional', how)).body, 'none')
+  }
+  t.equal((await door.knock('POST', '/optional', { body: '{' })).status, 422)
+})
+
+t.test('a body over the limit is 413, by its announced length and by what comes', async (t) => {
+  const door = await openDoor(t, routes)
+  const exact = await door.knock('POST', '/small', { body: '{"a":"bc"}' })
+  t.equal(exact.status, 200, 'the limit itself is allowed')
+  t.match(await door.knock('POST', '/small', { body: '{"a":"bcd"}' }), { status: 413, body: { detail: /10 bytes/ } })
+  const chunked = 'POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n{"a":"bcd"}\r\n0\r\n\r\n'
+  t.match(await door.raw(chunked), /^HTTP\/1\.1 413 /)
+})
+
+t.test('a body without end is not read for ever, and its sender sees why', async (t) => {
+  const door = await openDoor(t, routes, { limits: { bodyBytes: 1_048_576 } })
+  const socket = await door.connect()
+  const chunk = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(1_048_576, 0x61), Buffer.from('\r\n')])
+  const most = 400
+  let sent = 0
+  let text = ''
+  socket.on('error', () => {})
+  socket.on('data', (data) => {
+    text += data.toString('latin1')
+  })
+  const push = () => {
+    while (sent < most && socket.writable && socket.write(chunk)) sent++
+    sent++
+  }
+  socket.on('drain', push)
+  socket.write('POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
+  push()
+  await new Promise((resolve) => socket.on('close', resolve))
+  t.match(text, /^HTTP\/1\.1 413 /)
+  t.ok(sent < most, `${sent} MiB were taken`)
+})
+
+t.test('a large body of a route that reads none is thrown away and the answer arrives', async (t) => {
+  const door = await openDoor(t, routes)
+  t.equal((await door.knock('POST', '/ignored', { body: Buffer.alloc(5_000_000) })).status, 202)
+})
+
+t.test('a client that hangs up in the middle of its body does no harm', async (t) => {
+  const door = await openDoor(t, routes)
+  for (let i = 0; i < 20; i++) {
+    const socket = await door.connect()
+    socket.on('error', () => {})
+    socket.write('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"a":')
+    if (i % 2) socket.resetAndDestroy()
+    else socket.destroy()
+  }
+  t.equal((await door.knock('POST', '/echo', { body: {} })).status, 200)
+  t.strictSame(door.logged, [])
+})
+
+t.test('bodies of pipelined requests do not run into each other', async (t) => {
+  const door = await openDoor(t, routes)
+  const bodies = Array.from({ length: 20 }, (_, i) => JSON.stringify({ n: i, pad: 'x'.repeat(i * 5_000) }))
+  const requests = bodies.map(
+    (body) => `POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  )
+  const text = await door.raw(`${requests.join('')}GET /last HTTP/1.1\r\nHost: x\r\n\r\n`, 'Not Found')
+  const echoed = [...text.matchAll(/\{"n":(\d+),"pad":"(x*)"\}/g)].map((match) => [Number(match[1]), match[2]?.length])
+  t.strictSame(
+    echoed,
+    bodies.map((_, i) => [i, i * 5_000])
+  )
+})
