@@ -25,7 +25,12 @@ function onSignals(stop: () => Promise<void>): void {
 async function serve(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
-    options: { config: { type: 'string' }, home: { type: 'string' }, host: { type: 'string' }, port: { type: 'string' } }
+    options: {
+      config: { type: 'string' },
+      home: { type: 'string' },
+      host: { type: 'string' },
+      port: { type: 'string' }
+    }
   })
   const config = loadConfig({ file: values.config, home: values.home, host: values.host, port: values.port })
   const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))

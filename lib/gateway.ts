@@ -46,22 +46,37 @@ const RESET_JITTER_MS = 5000
  * Opens the store, takes care of what the process before left behind, and listens.
  * @throws Error when the database cannot be opened or the address is taken.
  */
-export async function startGateway({ config, log, agent: givenAgent, store: givenStore }: GatewayParts): Promise<Gateway> {
+export async function startGateway({
+  config,
+  log,
+  agent: givenAgent,
+  store: givenStore
+}: GatewayParts): Promise<Gateway> {
   const store = givenStore ?? (await openStore(config.database))
-  if (config.database.backend === 'memory' && !givenStore) log.warn({}, 'database.backend is memory: nothing is kept over a restart')
+  if (config.database.backend === 'memory' && !givenStore)
+    log.warn({}, 'database.backend is memory: nothing is kept over a restart')
   const committer = new Committer((groups) => store.apply(groups), {
     flushMs: config.streams.flush_ms,
-    onTrouble: (error, attempts) => log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again')
+    onTrouble: (error, attempts) =>
+      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again')
   })
   const paths = new Paths(config.home)
   const agent = givenAgent ?? configuredAgent(config, paths, log)
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   const writer = failingClearly(committer)
   const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
-  const tokens = await openTokens({ home: config.home, secret: config.auth.jwt_secret, expiryDays: config.auth.token_expiry_days })
+  const tokens = await openTokens({
+    home: config.home,
+    secret: config.auth.jwt_secret,
+    expiryDays: config.auth.token_expiry_days
+  })
   const sessions = new Sessions({ users: store.users, tokens })
   sessions.onRevoke(({ credential, userId }) =>
-    registry.resetStreams((reader) => (credential !== undefined && reader.credential === credential) || (userId !== undefined && reader.userId === userId))
+    registry.resetStreams(
+      (reader) =>
+        (credential !== undefined && reader.credential === credential) ||
+        (userId !== undefined && reader.userId === userId)
+    )
   )
 
   const notReady = () => {
@@ -80,7 +95,15 @@ export async function startGateway({ config, log, agent: givenAgent, store: give
     removeFiles: (threadId, userId) => paths.removeThread(threadId, userId ?? undefined)
   }
   const server = createHttpServer({
-    routes: routes(services, { config, users: store.users, writer, sessions, tokens, log, countable: (call) => !proxies.isFrontEnd(call.req) }),
+    routes: routes(services, {
+      config,
+      users: store.users,
+      writer,
+      sessions,
+      tokens,
+      log,
+      countable: (call) => !proxies.isFrontEnd(call.req)
+    }),
     authenticate: (token) => sessions.authenticate(token),
     threadOwner: (threadId) => store.threads.ownerOf(threadId),
     origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
@@ -107,7 +130,8 @@ export async function startGateway({ config, log, agent: givenAgent, store: give
   try {
     const found = await recover(store, committer, registry)
     if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
-    if ((await store.users.admin()) === null) log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
+    if ((await store.users.admin()) === null)
+      log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
     const { url } = await server.listen(config.server.port, config.server.host)
     return { url, store, stop }
   } catch (error) {
@@ -120,7 +144,11 @@ function configuredAgent(config: Config, paths: Paths, log: Log): Agent {
   const tools = builtInTools({ files: paths })
   if (config.models.length === 0) return createDemoAgent({ tools })
   // A server without a key takes any.
-  return createLeadAgent({ models: config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })), tools, log })
+  return createLeadAgent({
+    models: config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })),
+    tools,
+    log
+  })
 }
 
 function registryOptions({ streams, runs, run_events, title }: Config): RegistryOptions {

@@ -1,6 +1,6 @@
 // E-mail addresses: one form for every way to write the same one.
 
-const LOCAL = /^[^\s"(),:;<>@[\\\]\u0000-\u001f\u007f]+$/u
+const LOCAL = /^[^\s"(),:;<>@[\\\]\p{Cc}]+$/u
 const LABEL = /^[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u
 /** Names that belong to nobody [RFC 2606, 6761]; example.com is fine. */
 const RESERVED = new Set(['test', 'local', 'localhost', 'invalid'])
@@ -33,8 +33,11 @@ function domainProblem(domain: string): string | null {
   const labels = domain.split('.')
   if (domain === '') return 'There must be something after the @-sign.'
   if (labels.length < 2) return 'The part after the @-sign is not valid. It should have a period.'
-  if (domain.length > 253 || !labels.every((label) => LABEL.test(label))) return 'The part after the @-sign contains invalid characters.'
+  if (domain.length > 253 || !labels.every((label) => LABEL.test(label)))
+    return 'The part after the @-sign contains invalid characters.'
   const top = labels.at(-1)!
   if (/^\d+$/.test(top)) return 'The part after the @-sign is not valid.'
-  return RESERVED.has(top) ? 'The part after the @-sign is a special-use or reserved name that cannot be used with email.' : null
+  return RESERVED.has(top)
+    ? 'The part after the @-sign is a special-use or reserved name that cannot be used with email.'
+    : null
 }

@@ -48,7 +48,8 @@ function digest(password: string): string {
 }
 
 function versionOf(hash: string): { version: 1 | 2; bare: string } {
-  for (const [prefix, version] of PREFIXES) if (hash.startsWith(prefix)) return { version, bare: hash.slice(prefix.length) }
+  for (const [prefix, version] of PREFIXES)
+    if (hash.startsWith(prefix)) return { version, bare: hash.slice(prefix.length) }
   return { version: 1, bare: hash }
 }
 

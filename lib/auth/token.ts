@@ -27,7 +27,15 @@ export interface Tokens {
 }
 
 /** The key: the configured one, or one of our own that survives restarts. */
-export async function openTokens({ home, secret, expiryDays }: { home: string; secret: string | null; expiryDays: number }): Promise<Tokens> {
+export async function openTokens({
+  home,
+  secret,
+  expiryDays
+}: {
+  home: string
+  secret: string | null
+  expiryDays: number
+}): Promise<Tokens> {
   const key = new TextEncoder().encode(secret ?? (await keptSecret(home)))
   const lifetimeS = expiryDays * DAY_S
   return {

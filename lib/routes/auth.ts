@@ -3,7 +3,14 @@ import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { isCommon } from '../auth/blocklist.ts'
 import { readEmail } from '../auth/email.ts'
-import { HashingBusy, hashPassword, needsRehash, PASSWORD_BYTES_MAX, verifyNothing, verifyPassword } from '../auth/password.ts'
+import {
+  HashingBusy,
+  hashPassword,
+  needsRehash,
+  PASSWORD_BYTES_MAX,
+  verifyNothing,
+  verifyPassword
+} from '../auth/password.ts'
 import type { Sessions } from '../auth/session.ts'
 import type { Tokens } from '../auth/token.ts'
 import type { Config } from '../config.ts'
@@ -35,21 +42,31 @@ const loginBody = objectOf({
   password: v.string()
 })
 const accountBody = objectOf({ email: v.string(), password: v.string() })
-const changeBody = objectOf({ current_password: v.string(), new_password: v.string(), new_email: v.nullish(v.string()) })
+const changeBody = objectOf({
+  current_password: v.string(),
+  new_password: v.string(),
+  new_email: v.nullish(v.string())
+})
 
 /** Length first, then the blocklist [Auth 8]. The password itself is never repeated in the answer. */
 function checkedPassword(password: string, field: string): string {
   const loc = ['body', field]
   if (password.length < PASSWORD_MIN) throw new Invalid([issue('string_too_short', loc, { min_length: PASSWORD_MIN })])
-  if (Buffer.byteLength(password) > PASSWORD_BYTES_MAX) throw new Invalid([issue('string_too_long', loc, { max_length: PASSWORD_BYTES_MAX })])
-  if (isCommon(password)) throw new Invalid([{ ...issue('value_error', loc), msg: 'Value error, Password is too common; choose a stronger password.' }])
+  if (Buffer.byteLength(password) > PASSWORD_BYTES_MAX)
+    throw new Invalid([issue('string_too_long', loc, { max_length: PASSWORD_BYTES_MAX })])
+  if (isCommon(password))
+    throw new Invalid([
+      { ...issue('value_error', loc), msg: 'Value error, Password is too common; choose a stronger password.' }
+    ])
   return password
 }
 
 function checkedEmail(text: string, field: string): string {
   const read = readEmail(text)
   if ('email' in read) return read.email
-  throw new Invalid([{ ...issue('value_error', ['body', field]), msg: `value is not a valid email address: ${read.problem}` }])
+  throw new Invalid([
+    { ...issue('value_error', ['body', field]), msg: `value is not a valid email address: ${read.problem}` }
+  ])
 }
 
 function userView({ id, email, system_role, needs_setup, oauth_provider }: User): JsonObject {
@@ -70,7 +87,8 @@ export function authRoutes(services: AuthServices): Route[] {
     ...(maxAge !== undefined && { maxAge })
   })
 
-  const signIn = async (call: Call, user: User): Promise<Cookie> => sessionCookie(call, await tokens.issue(user), tokens.lifetimeS)
+  const signIn = async (call: Call, user: User): Promise<Cookie> =>
+    sessionCookie(call, await tokens.issue(user), tokens.lifetimeS)
 
   const hashed = async (password: string): Promise<string> => {
     try {
@@ -111,14 +129,26 @@ export function authRoutes(services: AuthServices): Route[] {
     }
     limiter.succeeded(call.address)
     if (needsRehash(user.password_hash)) await rehash(user, call.body.password)
-    return { json: { expires_in: tokens.lifetimeS, needs_setup: user.needs_setup }, cookies: [await signIn(call, user)] }
+    return {
+      json: { expires_in: tokens.lifetimeS, needs_setup: user.needs_setup },
+      cookies: [await signIn(call, user)]
+    }
   }
 
   const newUser = async (body: v.InferOutput<typeof accountBody>, system_role: User['system_role']): Promise<User> => {
     const email = checkedEmail(body.email, 'email')
     const password_hash = await hashed(checkedPassword(body.password, 'password'))
     const oauth = { oauth_provider: null, oauth_id: null }
-    return { id: randomUUID(), email, password_hash, system_role, created_at: timestamp(), ...oauth, needs_setup: false, token_version: 0 }
+    return {
+      id: randomUUID(),
+      email,
+      password_hash,
+      system_role,
+      created_at: timestamp(),
+      ...oauth,
+      needs_setup: false,
+      token_version: 0
+    }
   }
 
   const register = async (call: Call<v.InferOutput<typeof accountBody>>): Promise<Reply> => {
@@ -149,12 +179,19 @@ export function authRoutes(services: AuthServices): Route[] {
     if (!(await matches(call.body.current_password, user.password_hash))) throw fail('current_password_wrong')
     const password_hash = await hashed(checkedPassword(call.body.new_password, 'new_password'))
     const email = call.body.new_email == null ? null : checkedEmail(call.body.new_email, 'new_email')
-    const set = { password_hash, token_version: user.token_version + 1, ...(email !== null && { email, needs_setup: false }) }
+    const set = {
+      password_hash,
+      token_version: user.token_version + 1,
+      ...(email !== null && { email, needs_setup: false })
+    }
     const updated = await writer.write({ name: 'user.update', id: user.id, set })
     if (updated === null) throw fail('user_not_found')
     if (updated === 'email_taken') throw fail('email_in_use')
     sessions.revokeUser(user.id)
-    return { json: { message: 'Password changed successfully' }, cookies: [await signIn(call, updated), csrfCookie(call.secure)] }
+    return {
+      json: { message: 'Password changed successfully' },
+      cookies: [await signIn(call, updated), csrfCookie(call.secure)]
+    }
   }
 
   const setupStatus = async (call: Call): Promise<Reply> => {
@@ -166,7 +203,9 @@ export function authRoutes(services: AuthServices): Route[] {
 
   const oauth = ({ params }: Call): never => {
     const provider = params.provider!
-    throw ['github', 'google'].includes(provider) ? fail('oauth_not_implemented') : fail('oauth_unsupported', { provider })
+    throw ['github', 'google'].includes(provider)
+      ? fail('oauth_not_implemented')
+      : fail('oauth_unsupported', { provider })
   }
 
   const at = (path: string) => `/api/v1/auth${path}`
@@ -177,7 +216,12 @@ export function authRoutes(services: AuthServices): Route[] {
     route({ ...entry, path: at('/initialize'), body: accountBody, handler: initialize }),
     route({ ...entry, path: at('/logout'), handler: logout }),
     route({ method: 'POST', path: at('/change-password'), access: 'user', body: changeBody, handler: changePassword }),
-    route({ method: 'GET', path: at('/me'), access: 'user', handler: (call) => ({ json: userView(requireUser(call)) }) }),
+    route({
+      method: 'GET',
+      path: at('/me'),
+      access: 'user',
+      handler: (call) => ({ json: userView(requireUser(call)) })
+    }),
     route({ method: 'GET', path: at('/setup-status'), access: 'public', handler: setupStatus }),
     route({ method: 'GET', path: at('/providers'), access: 'public', handler: () => ({ json: { providers: [] } }) }),
     route({ method: 'GET', path: at('/oauth/{provider}'), access: 'public', handler: oauth }),

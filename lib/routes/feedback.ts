@@ -67,14 +67,25 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
   const removeOwn = async ({ params, user }: Call) => {
     feedback()
     const { thread_id, run_id } = { thread_id: params.thread_id!, run_id: params.run_id! }
-    if (!(await writer.write({ name: 'feedback.remove', thread_id, run_id, user: user!.id }))) throw fail('feedback_missing')
+    if (!(await writer.write({ name: 'feedback.remove', thread_id, run_id, user: user!.id })))
+      throw fail('feedback_missing')
     return { json: { success: true } }
   }
 
   const removeById = async ({ params, user }: Call) => {
     feedback()
-    const { thread_id, run_id, feedback_id } = { thread_id: params.thread_id!, run_id: params.run_id!, feedback_id: params.feedback_id! }
-    const isRemoved = await writer.write({ name: 'feedback.removeById', feedback_id, thread_id, run_id, user: user!.id })
+    const { thread_id, run_id, feedback_id } = {
+      thread_id: params.thread_id!,
+      run_id: params.run_id!,
+      feedback_id: params.feedback_id!
+    }
+    const isRemoved = await writer.write({
+      name: 'feedback.removeById',
+      feedback_id,
+      thread_id,
+      run_id,
+      user: user!.id
+    })
     if (!isRemoved) throw fail('feedback_not_found', { id: feedback_id })
     return { json: { success: true } }
   }

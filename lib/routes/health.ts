@@ -4,18 +4,30 @@ import type { Services } from './services.ts'
 
 export function healthRoutes({ notReady }: Services): Route[] {
   return [
-    route({ method: 'GET', path: '/health', access: 'public', handler: () => ({ json: { status: 'healthy', service: 'colloquy' } }) }),
+    route({
+      method: 'GET',
+      path: '/health',
+      access: 'public',
+      handler: () => ({ json: { status: 'healthy', service: 'colloquy' } })
+    }),
     route({
       method: 'GET',
       path: '/readyz',
       access: 'public',
       handler: () => {
         const reason = notReady()
-        return reason === null ? { json: { status: 'ready' } } : { status: 503, json: { status: 'not ready', reason }, headers: { 'Retry-After': '5' } }
+        return reason === null
+          ? { json: { status: 'ready' } }
+          : { status: 503, json: { status: 'not ready', reason }, headers: { 'Retry-After': '5' } }
       }
     }),
     // What LangGraph's own tools ask a server for.
     route({ method: 'GET', path: '/ok', access: 'public', handler: () => ({ json: { ok: true } }) }),
-    route({ method: 'GET', path: '/info', access: 'public', handler: () => ({ json: { version: '0.1.0', flags: { assistants: false, crons: false } } }) })
+    route({
+      method: 'GET',
+      path: '/info',
+      access: 'public',
+      handler: () => ({ json: { version: '0.1.0', flags: { assistants: false, crons: false } } })
+    })
   ]
 }

@@ -8,7 +8,8 @@ export function readInput(given: Json | undefined, where: string): InputMessage[
   try {
     return readMessages(given)
   } catch (error) {
-    if (error instanceof MessageInvalid) throw fail('message_invalid', { where, index: error.index, reason: error.message })
+    if (error instanceof MessageInvalid)
+      throw fail('message_invalid', { where, index: error.index, reason: error.message })
     throw error
   }
 }

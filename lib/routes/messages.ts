@@ -10,8 +10,16 @@ import type { Feedback, RunEvent } from '../types.ts'
 import type { Services } from './services.ts'
 
 const seq = v.optional(queryInteger({ min: 1 }))
-const pageQuery = objectOf({ limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'), before_seq: seq, after_seq: seq })
-const backwardQuery = objectOf({ limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'), before_seq: seq, after_seq: v.optional(v.string()) })
+const pageQuery = objectOf({
+  limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'),
+  before_seq: seq,
+  after_seq: seq
+})
+const backwardQuery = objectOf({
+  limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'),
+  before_seq: seq,
+  after_seq: v.optional(v.string())
+})
 const eventsQuery = objectOf({
   limit: v.optional(queryInteger({ min: 1, max: 2000 }), '500'),
   event_types: v.optional(v.string()),
@@ -20,7 +28,11 @@ const eventsQuery = objectOf({
 type PageQuery = v.InferOutput<typeof pageQuery>
 
 function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
-  return { limit, ...(before_seq !== undefined && { before: before_seq }), ...(after_seq !== undefined && { after: after_seq }) }
+  return {
+    limit,
+    ...(before_seq !== undefined && { before: before_seq }),
+    ...(after_seq !== undefined && { after: after_seq })
+  }
 }
 
 /** One row too many was asked for: it tells that there are more, on the side where the page goes on [contract 4.4]. */
@@ -37,7 +49,10 @@ export function messageRoutes({ store }: Services): Route[] {
     for (const row of rows) if (row.event_type === 'ai_message') last.set(row.run_id, row.seq)
     const none: ReadonlyMap<string, Feedback> = new Map()
     const given = last.size && store.feedback ? await store.feedback.byRuns(threadId, [...last.keys()]) : none
-    return rows.map((row) => ({ ...row, feedback: last.get(row.run_id) === row.seq ? feedbackView(given.get(row.run_id) ?? null) : null }))
+    return rows.map((row) => ({
+      ...row,
+      feedback: last.get(row.run_id) === row.seq ? feedbackView(given.get(row.run_id) ?? null) : null
+    }))
   }
 
   const ofThread = async ({ params, query }: Call<unknown, PageQuery>) => {
@@ -47,13 +62,27 @@ export function messageRoutes({ store }: Services): Route[] {
 
   const pageOfThread = async ({ params, query }: Call<unknown, v.InferOutput<typeof backwardQuery>>) => {
     if (query.after_seq !== undefined) {
-      throw new Invalid([{ ...issue('value_error', ['query', 'after_seq']), msg: 'after_seq is not supported by this backward-only endpoint' }])
+      throw new Invalid([
+        {
+          ...issue('value_error', ['query', 'after_seq']),
+          msg: 'after_seq is not supported by this backward-only endpoint'
+        }
+      ])
     }
     const threadId = params.thread_id!
     const { before_seq, limit } = query
-    const rows = await store.events.listMessages(threadId, { limit: limit + 1, ...(before_seq !== undefined && { before: before_seq }) })
+    const rows = await store.events.listMessages(threadId, {
+      limit: limit + 1,
+      ...(before_seq !== undefined && { before: before_seq })
+    })
     const { data, has_more } = trimmed(rows, limit, false)
-    return { json: { data: await withFeedback(threadId, data), has_more, next_before_seq: has_more ? (data[0]?.seq ?? null) : null } }
+    return {
+      json: {
+        data: await withFeedback(threadId, data),
+        has_more,
+        next_before_seq: has_more ? (data[0]?.seq ?? null) : null
+      }
+    }
   }
 
   const ofRun = async (threadId: string, runId: string, query: PageQuery) => {
@@ -78,7 +107,9 @@ export function messageRoutes({ store }: Services): Route[] {
     return { json: list }
   }
 
-  const usage = async ({ params }: Call) => ({ json: { thread_id: params.thread_id!, ...(await store.runs.tokens(params.thread_id!)) } })
+  const usage = async ({ params }: Call) => ({
+    json: { thread_id: params.thread_id!, ...(await store.runs.tokens(params.thread_id!)) }
+  })
 
   const thread = '/api/threads/{thread_id}'
   const reading = { method: 'GET', access: 'user' } as const

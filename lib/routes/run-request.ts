@@ -11,11 +11,20 @@ const assistantName = v.pipe(
   v.string(),
   v.maxLength(128),
   v.transform((name) => ({ name, plain: name.trim().toLowerCase().replaceAll('_', '-') })),
-  v.check(({ plain }) => plain === '' || /^[a-z0-9-]+$/.test(plain), 'Value error, an assistant is named by letters, digits, - and _'),
+  v.check(
+    ({ plain }) => plain === '' || /^[a-z0-9-]+$/.test(plain),
+    'Value error, an assistant is named by letters, digits, - and _'
+  ),
   v.transform(({ name }) => (name.trim() === '' ? null : name))
 )
 
-const modes = v.union([v.pipe(v.string(), v.transform((mode) => [mode])), v.array(v.string())])
+const modes = v.union([
+  v.pipe(
+    v.string(),
+    v.transform((mode) => [mode])
+  ),
+  v.array(v.string())
+])
 
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
 export const runBody = objectOf({
@@ -36,7 +45,8 @@ export const runBody = objectOf({
 })
 export type RunBody = v.InferOutput<typeof runBody>
 
-const isObject = (value: Json | undefined): value is JsonObject => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The model that the caller names, in context or configuration. */
 function modelNameIn({ context, config }: RunBody): string | null {
@@ -80,7 +90,8 @@ export interface RunRequestDefaults {
 export function newRun(request: RunRequest, defaults: RunRequestDefaults): { run: NewRun; autoFollowUp: boolean } {
   const { body, threadId, userId } = request
   const modelName = modelNameIn(body)
-  if (modelName !== null && defaults.models.length && !defaults.models.includes(modelName)) throw fail('model_unknown', { name: modelName })
+  if (modelName !== null && defaults.models.length && !defaults.models.includes(modelName))
+    throw fail('model_unknown', { name: modelName })
   const now = timestamp()
   const run: NewRun = {
     run_id: randomUUID(),
@@ -119,7 +130,9 @@ export function newRun(request: RunRequest, defaults: RunRequestDefaults): { run
 function kwargsOf(body: RunBody, { onDisconnect }: RunRequestDefaults): JsonObject {
   const messages = readInput(body.input?.messages, 'input.messages')
   // Messages are JSON by construction.
-  const input = body.input ? { ...body.input, ...(body.input.messages !== undefined && { messages: messages as unknown as Json }) } : null
+  const input = body.input
+    ? { ...body.input, ...(body.input.messages !== undefined && { messages: messages as unknown as Json }) }
+    : null
   return {
     input,
     config: body.config ?? null,
@@ -138,7 +151,18 @@ function hashOf({ path, body }: RunRequest): string {
 
 /** A run on the wire. */
 export function runView(run: Run): JsonObject {
-  const { key: _, user_id, idempotency_key, idempotency_hash, last_cursor, final_checkpoint_id, first_human_message, last_ai_message, ordinal, model_name, ...shown } = run
+  const {
+    key: _,
+    user_id,
+    idempotency_key,
+    idempotency_hash,
+    last_cursor,
+    final_checkpoint_id,
+    first_human_message,
+    last_ai_message,
+    ordinal,
+    model_name,
+    ...shown
+  } = run
   return { ...shown, kwargs: { input: run.kwargs.input ?? null, config: run.kwargs.config ?? null } }
 }
-

@@ -38,7 +38,8 @@ export function runRoutes(services: Services): Route[] {
     const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
     const { run, autoFollowUp } = newRun(request, { onDisconnect: config.runs.on_disconnect, models })
     const base = run.kwargs.checkpoint_id
-    if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, []))) throw fail('checkpoint_not_found', { id: base })
+    if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, [])))
+      throw fail('checkpoint_not_found', { id: base })
     const admission = await registry.create(run, autoFollowUp)
     switch (admission.outcome) {
       case 'created':
@@ -56,12 +57,21 @@ export function runRoutes(services: Services): Route[] {
   /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
   const createStateless = async (call: Call<RunBody>): Promise<Run> => {
     const named = threadIdIn(call.body)
-    if (named !== null && !isId(named)) throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
+    if (named !== null && !isId(named))
+      throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
     const threadId = named ?? randomUUID()
     const { assistant_id, metadata } = call.body
-    const given = { thread_id: threadId, user_id: call.user!.id, assistant_id: assistant_id ?? null, metadata: metadata ?? {} }
+    const given = {
+      thread_id: threadId,
+      user_id: call.user!.id,
+      assistant_id: assistant_id ?? null,
+      metadata: metadata ?? {}
+    }
     // Read before the thread is made: a request that is refused leaves nothing behind.
-    newRun({ threadId, userId: null, body: call.body, key: null, path: '' }, { onDisconnect: 'continue', models: agent.models().map((model) => model.name) })
+    newRun(
+      { threadId, userId: null, body: call.body, key: null, path: '' },
+      { onDisconnect: 'continue', models: agent.models().map((model) => model.name) }
+    )
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
     if (!made) throw fail('thread_not_found', { id: threadId })
     return create(call, threadId)
@@ -76,7 +86,12 @@ export function runRoutes(services: Services): Route[] {
     return TAKEN
   }
 
-  const wait = async (call: Call, run: Run, headers: Record<string, string>, isCreator: boolean): Promise<typeof TAKEN> => {
+  const wait = async (
+    call: Call,
+    run: Run,
+    headers: Record<string, string>,
+    isCreator: boolean
+  ): Promise<typeof TAKEN> => {
     const reply = longReply(call, { headers })
     const beat = setInterval(() => reply.beat(), config.streams.heartbeat_ms)
     reply.onClose(() => {
@@ -142,7 +157,9 @@ export function runRoutes(services: Services): Route[] {
   }
 
   /** POST with an action cancels first. A GET never changes anything, whatever it says. */
-  const cancelThenStream = async (call: Call<unknown, v.InferOutput<typeof streamQuery>>): Promise<Reply | typeof TAKEN> => {
+  const cancelThenStream = async (
+    call: Call<unknown, v.InferOutput<typeof streamQuery>>
+  ): Promise<Reply | typeof TAKEN> => {
     const run = await runOf(call)
     const { action: how, wait: untilEnded } = call.query
     if (how) await cancelled(run, how, untilEnded)
@@ -160,8 +177,18 @@ export function runRoutes(services: Services): Route[] {
   const threadOf = (call: Call): string => call.params.thread_id!
   const creating = { method: 'POST', access: 'user', body: runBody, bodyOptional: true } as const
   return [
-    route({ ...creating, path: thread, thread: 'write', handler: async (call) => background(await create(call, threadOf(call))) }),
-    route({ ...creating, path: `${thread}/stream`, thread: 'write', handler: async (call) => stream(call, await create(call, threadOf(call))) }),
+    route({
+      ...creating,
+      path: thread,
+      thread: 'write',
+      handler: async (call) => background(await create(call, threadOf(call)))
+    }),
+    route({
+      ...creating,
+      path: `${thread}/stream`,
+      thread: 'write',
+      handler: async (call) => stream(call, await create(call, threadOf(call)))
+    }),
     route({
       ...creating,
       path: `${thread}/wait`,
@@ -172,7 +199,11 @@ export function runRoutes(services: Services): Route[] {
       }
     }),
     route({ ...creating, path: '/api/runs', handler: async (call) => background(await createStateless(call)) }),
-    route({ ...creating, path: '/api/runs/stream', handler: async (call) => stream(call, await createStateless(call)) }),
+    route({
+      ...creating,
+      path: '/api/runs/stream',
+      handler: async (call) => stream(call, await createStateless(call))
+    }),
     route({
       ...creating,
       path: '/api/runs/wait',
@@ -182,23 +213,53 @@ export function runRoutes(services: Services): Route[] {
       }
     }),
     route({ method: 'GET', path: thread, access: 'user', thread: 'read', query: listQuery, handler: list }),
-    route({ method: 'GET', path: run, access: 'user', thread: 'read', handler: async (call) => ({ json: runView(await runOf(call)) }) }),
-    route({ method: 'POST', path: `${run}/cancel`, access: 'user', thread: 'write', query: cancelQuery, handler: cancel }),
+    route({
+      method: 'GET',
+      path: run,
+      access: 'user',
+      thread: 'read',
+      handler: async (call) => ({ json: runView(await runOf(call)) })
+    }),
+    route({
+      method: 'POST',
+      path: `${run}/cancel`,
+      access: 'user',
+      thread: 'write',
+      query: cancelQuery,
+      handler: cancel
+    }),
     route({ method: 'GET', path: `${run}/join`, access: 'user', thread: 'read', handler: join }),
-    route({ method: 'GET', path: `${run}/stream`, access: 'user', thread: 'read', handler: async (call) => joined(call, await runOf(call)) }),
-    route({ method: 'POST', path: `${run}/stream`, access: 'user', thread: 'write', query: streamQuery, handler: cancelThenStream })
+    route({
+      method: 'GET',
+      path: `${run}/stream`,
+      access: 'user',
+      thread: 'read',
+      handler: async (call) => joined(call, await runOf(call))
+    }),
+    route({
+      method: 'POST',
+      path: `${run}/stream`,
+      access: 'user',
+      thread: 'write',
+      query: streamQuery,
+      handler: cancelThenStream
+    })
   ]
 }
 
 /** Where a run is found: for clients that read its id from there, and for those that reconnect by it [langgraph 1.1]. */
 function locationOf({ thread_id, run_id }: Run): Record<string, string> {
-  return { 'Content-Location': `/api/threads/${thread_id}/runs/${run_id}`, Location: `/threads/${thread_id}/runs/${run_id}/stream` }
+  return {
+    'Content-Location': `/api/threads/${thread_id}/runs/${run_id}`,
+    Location: `/threads/${thread_id}/runs/${run_id}/stream`
+  }
 }
 
 function keyOf({ req }: Call): string | null {
   const key = req.headers['idempotency-key']
   if (typeof key !== 'string' || key === '') return null
-  if (key.length > KEY_MAX) throw new Invalid([issue('string_too_long', ['header', 'Idempotency-Key'], { max_length: KEY_MAX })])
+  if (key.length > KEY_MAX)
+    throw new Invalid([issue('string_too_long', ['header', 'Idempotency-Key'], { max_length: KEY_MAX })])
   return key
 }
 

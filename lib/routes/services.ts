@@ -17,4 +17,3 @@ export interface Services {
   /** null: ready; else the reason why not. */
   notReady(): string | null
 }
-

@@ -33,17 +33,25 @@ const HISTORY_CHANNELS = ['title', 'thread_data']
 
 function checkpointIdIn(config: JsonObject | null | undefined): string | null {
   const configurable = config?.configurable
-  const holder = typeof configurable === 'object' && configurable !== null && !Array.isArray(configurable) ? configurable : config
+  const holder =
+    typeof configurable === 'object' && configurable !== null && !Array.isArray(configurable) ? configurable : config
   return typeof holder?.checkpoint_id === 'string' ? holder.checkpoint_id : null
 }
 
 /** An update as texts by channel. An empty title is no title: it neither renames nor takes the name away. */
-function changesOf(values: JsonObject): { messages: string[] | null; channels: Record<string, string>; title: string | null } {
+function changesOf(values: JsonObject): {
+  messages: string[] | null
+  channels: Record<string, string>
+  title: string | null
+} {
   const { messages, ...rest } = values
   const title = displayName(rest.title)
   const kept = Object.entries(rest).filter(([channel]) => channel !== 'title' || title !== null)
   const given: Json | undefined = messages
-  const replaced = given === undefined || given === null ? null : readInput(given, 'values.messages').filter((one) => one.type !== 'remove')
+  const replaced =
+    given === undefined || given === null
+      ? null
+      : readInput(given, 'values.messages').filter((one) => one.type !== 'remove')
   return {
     messages: replaced && replaced.map((message) => JSON.stringify(message)),
     channels: Object.fromEntries(kept.map(([channel, value]) => [channel, JSON.stringify(value)])),
@@ -58,7 +66,9 @@ export function stateRoutes({ store, writer }: Services): Route[] {
     throw id === null ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
   }
 
-  const get = async ({ params }: Call) => ({ jsonText: stateView(await load(params.thread_id!, params.checkpoint_id ?? null)) })
+  const get = async ({ params }: Call) => ({
+    jsonText: stateView(await load(params.thread_id!, params.checkpoint_id ?? null))
+  })
 
   const getAt = async ({ params, body }: Call<v.InferOutput<typeof checkpointBody>>) => ({
     jsonText: stateView(await load(params.thread_id!, checkpointIdIn(body.checkpoint)))
@@ -77,7 +87,9 @@ export function stateRoutes({ store, writer }: Services): Route[] {
       ...changesOf(body.values ?? {})
     })
     if (written.outcome !== 'written') {
-      throw written.outcome === 'busy' ? fail('thread_in_flight', { id: threadId }) : fail('checkpoint_not_found', { id: base ?? threadId })
+      throw written.outcome === 'busy'
+        ? fail('thread_in_flight', { id: threadId })
+        : fail('checkpoint_not_found', { id: base ?? threadId })
     }
     const stored = await store.checkpoints.load(threadId, written.checkpoint.checkpoint_id)
     return stored ? { jsonText: stateView(stored) } : { json: headView(written.checkpoint) }
@@ -86,13 +98,16 @@ export function stateRoutes({ store, writer }: Services): Route[] {
   /** run_id on every message whose event is known, feedback on the last answer of each run [contract 2.2]. */
   const decorations = async (threadId: string, ids: readonly string[]): Promise<Map<string, Decoration>> => {
     const runs = await store.events.runsOfMessages(threadId, ids)
-    const known = new Map<string, Decoration>([...runs].map(([messageId, { run_id }]) => [messageId, { runId: run_id }]))
+    const known = new Map<string, Decoration>(
+      [...runs].map(([messageId, { run_id }]) => [messageId, { runId: run_id }])
+    )
     const lastAnswers = new Map<string, string>()
     for (const messageId of ids) {
       const from = runs.get(messageId)
       if (from?.event_type === 'ai_message') lastAnswers.set(from.run_id, messageId)
     }
-    const feedback = lastAnswers.size && store.feedback ? await store.feedback.byRuns(threadId, [...lastAnswers.keys()]) : null
+    const feedback =
+      lastAnswers.size && store.feedback ? await store.feedback.byRuns(threadId, [...lastAnswers.keys()]) : null
     if (!feedback) return known
     for (const [runId, messageId] of lastAnswers) known.set(messageId, { runId, feedback: feedback.get(runId) ?? null })
     return known
@@ -108,7 +123,10 @@ export function stateRoutes({ store, writer }: Services): Route[] {
   const history = async ({ params, body }: Call<v.InferOutput<typeof historyBody>>) => {
     const threadId = params.thread_id!
     const before = typeof body.before === 'string' ? body.before : checkpointIdIn(body.before)
-    const heads = await store.checkpoints.list(threadId, { limit: body.limit ?? 10, ...(before !== null && { before }) })
+    const heads = await store.checkpoints.list(threadId, {
+      limit: body.limit ?? 10,
+      ...(before !== null && { before })
+    })
     const entries: string[] = []
     for (const [index, head] of heads.entries()) {
       const older = index === 0 ? null : await store.checkpoints.load(threadId, head.checkpoint_id, HISTORY_CHANNELS)
@@ -121,9 +139,31 @@ export function stateRoutes({ store, writer }: Services): Route[] {
   const path = '/api/threads/{thread_id}'
   return [
     route({ method: 'GET', path: `${path}/state`, access: 'user', thread: 'read', handler: get }),
-    route({ method: 'POST', path: `${path}/state`, access: 'user', thread: 'write', body: updateBody, handler: update }),
-    route({ method: 'POST', path: `${path}/state/checkpoint`, access: 'user', thread: 'read', body: checkpointBody, handler: getAt }),
+    route({
+      method: 'POST',
+      path: `${path}/state`,
+      access: 'user',
+      thread: 'write',
+      body: updateBody,
+      handler: update
+    }),
+    route({
+      method: 'POST',
+      path: `${path}/state/checkpoint`,
+      access: 'user',
+      thread: 'read',
+      body: checkpointBody,
+      handler: getAt
+    }),
     route({ method: 'GET', path: `${path}/state/{checkpoint_id}`, access: 'user', thread: 'read', handler: get }),
-    route({ method: 'POST', path: `${path}/history`, access: 'user', thread: 'read', body: historyBody, bodyOptional: true, handler: history })
+    route({
+      method: 'POST',
+      path: `${path}/history`,
+      access: 'user',
+      thread: 'read',
+      body: historyBody,
+      bodyOptional: true,
+      handler: history
+    })
   ]
 }

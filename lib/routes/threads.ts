@@ -15,6 +15,8 @@ import type { Services } from './services.ts'
 /** How long a deletion waits for the last records of a run it has cancelled, in ms [design 5]. */
 const DELETE_WAIT_MS = 5000
 
+const FILTER_KEYS_MAX = 64
+
 const createBody = objectOf({
   thread_id: v.nullish(id),
   assistant_id: v.nullish(v.pipe(v.string(), v.maxLength(128))),
@@ -23,7 +25,14 @@ const createBody = objectOf({
 })
 
 const searchBody = objectOf({
-  metadata: v.nullish(jsonObject, {}),
+  // Each key is a condition of its own; no honest filter has more.
+  metadata: v.nullish(
+    v.pipe(
+      jsonObject,
+      v.check((filter) => Object.keys(filter).length <= FILTER_KEYS_MAX, 'Value error, too many keys')
+    ),
+    {}
+  ),
   // busy is LangGraph's word for a thread with a run in flight.
   status: v.nullish(v.picklist(['idle', 'running', 'busy', 'interrupted', 'error'])),
   ids: v.nullish(v.array(v.string())),
@@ -50,7 +59,12 @@ function selected(text: string, fields: readonly string[]): string {
 export function threadRoutes({ store, writer, registry, removeFiles }: Services): Route[] {
   const create = async ({ body, user }: Call<v.InferOutput<typeof createBody>>) => {
     const threadId = body.thread_id ?? randomUUID()
-    const given = { thread_id: threadId, user_id: user!.id, assistant_id: body.assistant_id ?? null, metadata: body.metadata ?? {} }
+    const given = {
+      thread_id: threadId,
+      user_id: user!.id,
+      assistant_id: body.assistant_id ?? null,
+      metadata: body.metadata ?? {}
+    }
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
     // Somebody else's: the same answer as for one that does not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
@@ -75,7 +89,10 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
     const next = offset + threads.length
     return {
       jsonText: `[${shown.join(',')}]`,
-      headers: { 'X-Pagination-Total': String(total), ...(next < total && threads.length > 0 && { 'X-Pagination-Next': String(next) }) }
+      headers: {
+        'X-Pagination-Total': String(total),
+        ...(next < total && threads.length > 0 && { 'X-Pagination-Next': String(next) })
+      }
     }
   }
 
@@ -99,15 +116,28 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
     const threadId = params.thread_id!
     await registry.cancelThread(threadId, DELETE_WAIT_MS)
     const owner = await store.threads.ownerOf(threadId)
-    if (!(await writer.write({ name: 'thread.remove', thread_id: threadId }))) throw fail('thread_not_found', { id: threadId })
+    if (!(await writer.write({ name: 'thread.remove', thread_id: threadId })))
+      throw fail('thread_not_found', { id: threadId })
     const hadFiles = await removeFiles(threadId, owner ?? user!.id)
-    return { json: { success: true, message: hadFiles ? `Deleted local thread data for ${threadId}` : `No local data for ${threadId}` } }
+    return {
+      json: {
+        success: true,
+        message: hadFiles ? `Deleted local thread data for ${threadId}` : `No local data for ${threadId}`
+      }
+    }
   }
 
   const path = '/api/threads/{thread_id}'
   return [
     route({ method: 'POST', path: '/api/threads', access: 'user', body: createBody, handler: create }),
-    route({ method: 'POST', path: '/api/threads/search', access: 'user', body: searchBody, bodyOptional: true, handler: search }),
+    route({
+      method: 'POST',
+      path: '/api/threads/search',
+      access: 'user',
+      body: searchBody,
+      bodyOptional: true,
+      handler: search
+    }),
     route({ method: 'GET', path, access: 'user', thread: 'read', handler: get }),
     route({ method: 'PATCH', path, access: 'user', thread: 'write', body: patchBody, handler: patch }),
     route({ method: 'DELETE', path, access: 'user', thread: 'write', handler: remove })

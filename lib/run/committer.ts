@@ -5,7 +5,7 @@
 // a quarter of the time at most. A batch that the store does not take stays in front and is tried again until it does.
 import { ownerOf } from '../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../store/store.ts'
-import { OWNED_OPS } from '../store/store.ts'
+import { OWNED_OPS, StoreUnavailable } from '../store/store.ts'
 
 /** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
 export interface Source {
@@ -150,7 +150,7 @@ export class Committer implements Writer {
     const started = performance.now()
     let outcomes: Outcome[]
     try {
-      outcomes = await this.#apply(batch.map((entry) => entry.group))
+      outcomes = await this.#applyAll(batch.map((entry) => entry.group))
     } catch (error) {
       this.#putBack(batch, error)
       return
@@ -162,6 +162,36 @@ export class Committer implements Writer {
     for (const [index, entry] of batch.entries()) entry.done(outcomes[index]!)
     if (this.#calls.length || this.#urgent.size) this.#flushSoon()
     else this.#settleIdle()
+  }
+
+  /**
+   * A failure that is not of the moment is about one group, e.g. one that cannot cross to the writer. They are tried one by one,
+   * so that it fails alone and does not block all others for ever.
+   */
+  async #applyAll(groups: readonly Group[]): Promise<Outcome[]> {
+    try {
+      return await this.#apply(groups)
+    } catch (error) {
+      if (error instanceof StoreUnavailable) throw error
+      this.#onTrouble(error, 1)
+      const outcomes: Outcome[] = []
+      for (const group of groups) outcomes.push(await this.#applyAlone(group))
+      return outcomes
+    }
+  }
+
+  /** One group by itself, until the store has taken or refused it: what was applied before it must not be handed over again. */
+  async #applyAlone(group: Group): Promise<Outcome> {
+    for (;;) {
+      try {
+        return (await this.#apply([group]))[0]!
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable))
+          return { ok: false, message: error instanceof Error ? error.message : String(error) }
+        this.#onTrouble(error, 1)
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS_MAX))
+      }
+    }
   }
 
   /** Nothing was written: the batch stays in front. */

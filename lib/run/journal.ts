@@ -23,6 +23,8 @@ export interface JournalOptions {
   readonly trackTokens: boolean
 }
 
+/** Length of the column. */
+const TYPE_MAX = 32
 const PREVIEW_MAX = 500
 const ARGS_MAX = 2000
 const MESSAGE_TEXT_MAX = 2000
@@ -107,7 +109,7 @@ export class Journal {
       case 'tool_end':
         return this.toolResult(fact.call, fact.message)
       case 'middleware':
-        return this.#add(`middleware:${fact.tag}`, 'middleware', fact.content, {})
+        return this.#add(`middleware:${fact.tag}`.slice(0, TYPE_MAX), 'middleware', fact.content, {})
       case 'update':
       case 'step':
         return
@@ -117,7 +119,7 @@ export class Journal {
   /** A custom event of the agent [contract 4.2, last row]. */
   custom(name: string, data: Json): void {
     const metadata = typeof data === 'object' && data !== null && !Array.isArray(data) ? data : { data }
-    this.#add(name.slice(0, 32), 'trace', '', metadata)
+    this.#add(name.slice(0, TYPE_MAX), 'trace', '', metadata)
   }
 
   /** Ends the message being built where it stands; null when nothing was said. */

@@ -11,7 +11,11 @@ import { cursorText } from './sse.ts'
 const RESTARTED = 'Gateway restarted before this run reached a durable final state.'
 
 /** Ends what had started and queues what had not, oldest first. Resolves with the numbers of both. */
-export async function recover(store: Store, writer: Writer & GroupWriter, registry: Registry): Promise<{ ended: number; resumed: number }> {
+export async function recover(
+  store: Store,
+  writer: Writer & GroupWriter,
+  registry: Registry
+): Promise<{ ended: number; resumed: number }> {
   const found = { ended: 0, resumed: 0 }
   for (const run of await store.runs.unfinished()) {
     if (run.status === 'running') {
@@ -36,7 +40,16 @@ async function end(run: Run, store: Store, writer: GroupWriter): Promise<void> {
   const log = new FrameLog(newEpoch(), 0, bounds ? bounds.last + 1 : 0)
   log.append(Kind.error, 'error', JSON.stringify({ error: 'ServerRestart', name: 'ServerRestart', message: RESTARTED }))
   const newest = await store.checkpoints.load(run.thread_id, null, [])
-  const { total_input_tokens, total_output_tokens, total_tokens, llm_call_count, lead_agent_tokens, subagent_tokens, middleware_tokens, message_count } = run
+  const {
+    total_input_tokens,
+    total_output_tokens,
+    total_tokens,
+    llm_call_count,
+    lead_agent_tokens,
+    subagent_tokens,
+    middleware_tokens,
+    message_count
+  } = run
   await writer.writeAll([
     { name: 'frames.append', run_key: run.key, thread_id: run.thread_id, segment: log.take()! },
     {

@@ -6,7 +6,8 @@
 //     argument are for the engine, after the owner check of a route.
 //  2. `apply` writes all its groups in one transaction. A group is applied whole or not at all; a group that is refused (a
 //     constraint, a missing thread) fails alone and the others are kept.
-//  3. `apply` rejects only when nothing was written (a lock, a full disk): the same groups may then be handed over again.
+//  3. `apply` rejects only when nothing was written. With StoreUnavailable the same groups may be handed over again; anything
+//     else is about one of the groups, which must then be found.
 //  4. Who reads after `apply` has answered sees what it wrote.
 //  5. `seq` of events is given in the transaction that writes them, from a counter kept with the thread: unique, increasing,
 //     dense while nothing is deleted, never given twice.
@@ -157,9 +158,7 @@ export interface FrameReads {
   /** Segments that hold n >= from, in order, until `maxBytes` of data are together (always at least one). Empty: nothing there. */
   read(runKey: number, from: number, maxBytes: number): Promise<Segment[]>
   /** What is stored of a run: first n of each epoch, in order, and the last n. Null: no frames (none written, or swept). */
-  bounds(
-    runKey: number
-  ): Promise<{
+  bounds(runKey: number): Promise<{
     readonly first: number
     readonly last: number
     readonly epochs: readonly { readonly epoch: number; readonly first: number }[]
@@ -333,6 +332,16 @@ export interface Writer {
 }
 
 // ---------------------------------------------------------------------------------------------- the store
+
+/** What `apply` rejects with when nothing was written and the same groups may be handed over again: a lock, a full disk [Store 3]. */
+export class StoreUnavailable extends Error {
+  readonly code: string
+  constructor(code: string, message: string) {
+    super(message)
+    this.name = 'StoreUnavailable'
+    this.code = code
+  }
+}
 
 export interface Store {
   readonly users: UserReads

@@ -65,11 +65,18 @@ export function messageIds(stored: StoredCheckpoint): string[] {
 }
 
 /** The checkpoint with what is known beside its messages written into them. `ids` as `messageIds` gives them. */
-export function decorated(stored: StoredCheckpoint, ids: readonly string[], known: ReadonlyMap<string, Decoration>): StoredCheckpoint {
+export function decorated(
+  stored: StoredCheckpoint,
+  ids: readonly string[],
+  known: ReadonlyMap<string, Decoration>
+): StoredCheckpoint {
   const messageBodies = stored.messageBodies.map((body, index) => {
     const about = known.get(ids[index]!)
     if (!about) return body
-    const fields = about.feedback === undefined ? { run_id: about.runId } : { run_id: about.runId, feedback: feedbackView(about.feedback) }
+    const fields =
+      about.feedback === undefined
+        ? { run_id: about.runId }
+        : { run_id: about.runId, feedback: feedbackView(about.feedback) }
     return { ...body, json: `${body.json.slice(0, -1)},${JSON.stringify(fields).slice(1)}` }
   })
   return { ...stored, messageBodies }

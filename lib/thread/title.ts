@@ -10,11 +10,14 @@ export interface TitleOptions {
 /** Characters that the column and the wire allow a display name. */
 export const DISPLAY_NAME_MAX = 256
 
+/** Where the first words of a message are looked for. */
+const FIRST_CHARS = 2000
+
 /** A title from the first human message, or null when there is nothing to make one of. */
 export function titleOf(messages: readonly Message[], options: TitleOptions): string | null {
   const first = messages.find((message) => message.type === 'human')
   if (!first) return null
-  const words = textOf(first.content).trim().split(/\s+/u).slice(0, options.max_words).join(' ')
+  const words = textOf(first.content).slice(0, FIRST_CHARS).trim().split(/\s+/u).slice(0, options.max_words).join(' ')
   return words === '' ? null : cutAt(words, options.max_chars)
 }
 
@@ -25,6 +28,7 @@ export function displayName(title: unknown): string | null {
 
 /** At most `max` characters; never half of one. */
 function cutAt(text: string, max: number): string {
-  const points = [...text]
+  // Two UTF-16 units a character at most: a long text is not taken apart for its first words.
+  const points = [...text.slice(0, max * 2 + 2)]
   return points.length <= max ? text : points.slice(0, max).join('')
 }

@@ -1,4 +1,4 @@
-// Obligations of `apply`: groups, their atomicity, their isolation from each other, and what a caller may do with what it gave.
+// Obligations of `apply`: groups, their atomicity, their isolation from each other, and what a caller may change.
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { Op, Store } from '../../lib/store/store.ts'
@@ -204,7 +204,7 @@ export function applyContract(t: Test, open: Open): void {
     })
   })
 
-  test('a group with one op that is refused leaves nothing of the others, whatever they are [Store 2]', async (t, store) => {
+  test('one op that is refused takes its whole group back, whatever the others are [Store 2]', async (t, store) => {
     const { run, other } = await furnish(store)
     const before = await picture(store, run, other)
     const ops = everyWrite(run, other, store.feedback !== null)
@@ -418,7 +418,7 @@ export function applyContract(t: Test, open: Open): void {
     }
   })
 
-  test('halves of characters come back the same inside JSON, and the same or marked by U+FFFD in a text', async (t, store) => {
+  test('halves of characters come back the same in JSON, the same or as U+FFFD in a text', async (t, store) => {
     const { thread_id } = await addThread(store, { metadata: LONE_SURROGATES })
     const run = await addRun(store, thread_id, { metadata: LONE_SURROGATES, kwargs: { deep: [LONE_SURROGATES] } })
     const text = 'cut\ud83d'

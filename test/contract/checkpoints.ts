@@ -323,7 +323,7 @@ function stateContract(t: Test, open: Open): void {
     ...set
   })
 
-  test('state.update makes a new checkpoint of the newest one: named channels are replaced, the others kept', async (t, store) => {
+  test('state.update goes on from the newest: named channels are replaced, the others kept', async (t, store) => {
     const thread_id = await addConversation(store)
     const answer = await write(store, anUpdate(thread_id, { channels: { title: '"renamed"', goal: '{"a": 1}' } }))
     if (answer.outcome !== 'written') return void t.fail(answer.outcome)

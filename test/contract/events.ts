@@ -60,7 +60,7 @@ function recordsContract(t: Test, open: Open): void {
     t.strictSame(await allOf(store, run), [{ ...fields, thread_id, run_id: run.run_id, user_id: 'ann', seq: 1 }])
   })
 
-  test('an object comes back as an object and is marked content_is_dict; its metadata is kept [contract 4.1]', async (t, store) => {
+  test('an object comes back as one, marked content_is_dict beside its metadata [contract 4.1]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const content = { type: 'ai', id: 'm', content: [{ type: 'text', text: '{}' }], n: 1.5, none: null, yes: true }
@@ -195,7 +195,7 @@ function recordsContract(t: Test, open: Open): void {
     t.equal((await store.events.runsOfMessages(thread_id, [], 'ann')).size, 0)
   })
 
-  test('listEvents gives all categories of one run, oldest first, by types, after a seq, and at most limit', async (t, store) => {
+  test('listEvents gives all categories of one run, oldest first, by types and after a seq', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const other = await addRun(store, thread_id)
@@ -241,7 +241,7 @@ function seqContract(t: Test, open: Open): void {
     t.strictSame(seqsOf(await allOf(store, c)), [1])
   })
 
-  test('seq goes on within a group and a batch, and skips nothing for a group that is refused [Store 5]', async (t, store) => {
+  test('seq goes on within a batch, and skips nothing for a group that is refused [Store 5]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     const append = (from: number, threadId = thread_id) =>
@@ -276,7 +276,7 @@ function seqContract(t: Test, open: Open): void {
     t.equal(await store.events.countMessages(thread_id, 'ann'), 6)
   })
 
-  test('whatever is appended, in whatever batches and however often, seq is 1, 2, 3... in the order of the batches', async (t, store) => {
+  test('whatever is appended, in whatever batches and however often, seq is 1, 2, 3...', async (t, store) => {
     const batch = fc.record({ run: fc.nat(2), size: fc.integer({ min: 0, max: 4 }), again: fc.boolean() })
     await fc.assert(
       fc.asyncProperty(fc.array(batch, { maxLength: 12 }), async (batches) => {
@@ -343,7 +343,7 @@ async function addInterleaved(store: Store): Promise<{ threadId: string; runs: R
 
 function pagesContract(t: Test, open: Open): void {
   const test = rules(t, open)
-  test('messages without a cursor are the newest, with before the last below, with after the first above, always ascending', async (t, store) => {
+  test('no cursor: the newest; before: the last below; after: the first above; always ascending', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, someEvents(0, 10))
@@ -513,7 +513,7 @@ function removalContract(t: Test, open: Open): void {
     t.equal(await addEvents(store, await addRun(store, thread_id), someEvents(0, 1)), 1)
   })
 
-  test("a user that removes a shared thread's events removes what it sees; the counter goes on for the rest", async (t, store) => {
+  test("removing a shared thread's events removes what one sees; the counter goes on for the rest", async (t, store) => {
     const { thread_id } = await addThread(store, { user_id: null })
     const run = await addRun(store, thread_id, { user_id: null })
     for (const [k, owner] of ['ann', null, 'bob'].entries()) await addEvents(store, run, [anEvent(k)], owner)

@@ -86,7 +86,7 @@ export function frameStoreContract(t: Test, open: Open): void {
     t.strictSame(await firstsOf(store, run, 0, 500), [0, 1, 2, 3, 4])
   })
 
-  test('a reader that goes on where the last answer ended gets every frame once, whatever it asks for at a time', async (t, store) => {
+  test('a reader that goes on where it was gets every frame once, whatever its budget', async (t, store) => {
     const { thread_id } = await addThread(store)
     const lengths = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 12 })
     await fc.assert(
@@ -180,7 +180,7 @@ export function frameStoreContract(t: Test, open: Open): void {
     t.equal(await store.frames.bounds(run.key), null)
   })
 
-  test('bytes that are changed after they were given, or after they were read, are not changed in the store', async (t, store) => {
+  test('bytes that are changed after they were given or read are not changed in the store', async (t, store) => {
     const run = await addNewRun(store)
     const slab = new Uint8Array(64).fill(1)
     const segment = { epoch: 1, first: 0, last: 0, index: slab.subarray(0, 5), data: slab.subarray(5, 10) }

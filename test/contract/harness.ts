@@ -32,8 +32,8 @@ export interface Opened {
   /** Closes it and opens it again on the same data. Absent: nothing is kept, and the tests of keeping are skipped. */
   reopen?(): Promise<Store>
   /**
-   * Gets in the way of writing as a foreign lock or a full disk would, until the answer is called. Absent: nothing can get in
-   * the way, and the test of [Store 3] is skipped.
+   * Gets in the way of writing as a foreign lock or a full disk would, until the answer is called. Absent: nothing can get
+   * in the way, and the test of [Store 3] is skipped.
    */
   jam?(): Promise<() => Promise<void>>
   /** Closes what is open and removes the data. */
@@ -44,7 +44,7 @@ export type Open = () => Promise<Opened>
 export type Rule = (t: Test, store: Store) => Promise<void>
 export type DurableRule = (t: Test, store: Store, reopen: () => Promise<Store>) => Promise<void>
 
-/** Answers how to test one rule: its name, and its work on a fresh store that is closed afterwards, however the test ends. */
+/** Answers how to test a rule: its name, and its work on a fresh store that is closed afterwards, however the test ends. */
 export function rules(t: Test, open: Open): (name: string, work: Rule) => void {
   return (name, work) => {
     t.test(name, async (t) => {

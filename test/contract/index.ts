@@ -1,5 +1,5 @@
-// The obligations of lib/store/store.ts as suites that any implementation can run: ours do, and so may an embedder's own. The
-// suites need `tap` to run them and `fast-check` for the rules that hold for any input.
+// The obligations of lib/store/store.ts as suites that any implementation can run: ours do, and so may an embedder's own.
+// They need `tap` to run them and `fast-check` for the rules that hold for any input.
 //
 //   import t from 'tap'
 //   import { storeContract } from 'colloquy/testing'

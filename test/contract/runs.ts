@@ -226,7 +226,7 @@ function admissionContract(t: Test, open: Open): void {
     })
 
     for (const multitask_strategy of STRATEGIES.slice(1)) {
-      test(`${multitask_strategy}: behind a ${status} run it is stored pending and told what stood before`, async (t, store) => {
+      test(`${multitask_strategy}: behind a ${status} run it is stored pending, told what stood before`, async (t, store) => {
         const { thread_id } = await addThread(store)
         const first = await addRun(store, thread_id)
         if (status === 'running') await start(store, first)
@@ -308,7 +308,7 @@ function admissionContract(t: Test, open: Open): void {
     }
   })
 
-  test('refusals are not remembered under their idempotency key, and runs without a key are never the same', async (t, store) => {
+  test('refusals are not remembered under their key, and runs without a key are never the same', async (t, store) => {
     const { thread_id } = await addThread(store)
     const first = await addRun(store, thread_id)
     const run = aRun(thread_id, { multitask_strategy: 'reject', idempotency_key: 'key', idempotency_hash: 'hash' })
@@ -423,7 +423,7 @@ function lifeContract(t: Test, open: Open): void {
       })
     })
 
-    test(`${status} is never overwritten: a second settlement answers false and touches nothing [Store 7]`, async (t, store) => {
+    test(`${status} is never overwritten: a second end answers false, touches nothing [Store 7]`, async (t, store) => {
       const { thread_id } = await addThread(store)
       const run = await addEndedRun(store, thread_id, { status, thread_status: 'idle', error: 'first' })
       const before = [await store.runs.get(run.run_id, null), await store.threads.get(thread_id, null)]

@@ -52,7 +52,7 @@ async function opening<Kind>(t: Test, open: (call: Call) => Kind) {
   const waiting: ((opened: Opened<Kind>) => void)[] = []
   const handler = (call: Call) => {
     waiting.shift()?.({ it: open(call), call })
-    return TAKEN as typeof TAKEN
+    return TAKEN
   }
   const door = await openDoor(t, [route({ method: 'GET', path: '/open', access: 'public', handler })])
   const next = () => new Promise<Opened<Kind>>((resolve) => waiting.push(resolve))

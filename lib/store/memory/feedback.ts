@@ -1,5 +1,5 @@
-// Feedback in memory: one record a user and run. The service itself has feedback only with a SQL database [Errors]; an embedder
-// may ask for it.
+// Feedback in memory: one record a user and run. The service itself has feedback only with a SQL database [Errors]; an
+// embedder may ask for it.
 import { type Owner, ownerOf } from '../../scope.ts'
 import type { Feedback } from '../../types.ts'
 import type { FeedbackReads, OpOf } from '../store.ts'

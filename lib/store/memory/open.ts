@@ -11,7 +11,7 @@ import { Undo } from './undo.ts'
 import { memoryUsers } from './users.ts'
 
 export interface MemoryOptions {
-  /** Keeps feedback too. Default false: the service has feedback with a SQL database only, and answers 503 without [Errors]. */
+  /** Keeps feedback too. Default false: the service has feedback with a SQL database only, else answers 503 [Errors]. */
   readonly feedback?: boolean
   /** Bytes of frames kept in all; those of runs that ended first are dropped first. Default FRAME_BYTES_MAX. */
   readonly frameBytesMax?: number

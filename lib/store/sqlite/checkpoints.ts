@@ -6,10 +6,11 @@ import type {
   CheckpointHead,
   CheckpointReads,
   CheckpointWrite,
+  OpOf,
   StateUpdate,
   StoredCheckpoint
 } from '../store.ts'
-import { parseObject, Refused, type Writers } from './rows.ts'
+import { parseJson, parseObject, Refused, type Writers } from './rows.ts'
 
 interface CheckpointRow {
   thread_id: string
@@ -117,6 +118,12 @@ export function checkpointPut(db: Database.Database): (checkpoint: CheckpointWri
   }
 }
 
+/** The values of an update, for the metadata of its checkpoint [contract 2.2]. */
+function writesOf({ messages, channels }: OpOf<'state.update'>): JsonObject {
+  const values = Object.fromEntries(Object.entries(channels).map(([name, json]) => [name, parseJson(json)]))
+  return messages === null ? values : { messages: messages.map((json) => parseJson(json)), ...values }
+}
+
 type CheckpointOps = 'checkpoint.put' | 'state.update'
 
 export function checkpointWrites(db: Database.Database): Writers<CheckpointOps> {
@@ -148,7 +155,7 @@ export function checkpointWrites(db: Database.Database): Writers<CheckpointOps> 
       const changed = Object.entries(channels).map(([channel, json]) => ({ channel, no: no++, json }))
       const step = typeof parent.metadata.step === 'number' ? parent.metadata.step + 1 : 0
       const metadata: JsonObject = { source: 'update', step, parents: {}, updated_at: now }
-      if (as_node !== null) metadata.writes = { [as_node]: null }
+      if (as_node !== null) metadata.writes = { [as_node]: writesOf(update) }
       const checkpoint: CheckpointWrite = {
         thread_id,
         checkpoint_id,

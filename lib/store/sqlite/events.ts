@@ -2,7 +2,7 @@
 import type Database from 'better-sqlite3'
 import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
-import { OWNED, ownerParam, parseJson, parseObject, Refused, type Writers } from './rows.ts'
+import { OWNED, ownerParam, parseJson, parseObject, Refused, resolved, type Writers } from './rows.ts'
 
 interface EventRow {
   thread_id: string
@@ -34,10 +34,10 @@ function toEvent({ content, event_metadata, ...row }: EventRow): RunEvent {
   return { ...row, content: contentOf(content, metadata), metadata }
 }
 
-/** How a content is stored: its text, and the mark that readers see. */
+/** How a content is stored: its text, and the mark that readers see. A text with half a surrogate pair is no UTF-8: as JSON it is. */
 function stored(event: NewEvent): { content: string; metadata: JsonObject } {
   const { content, metadata } = event
-  if (typeof content === 'string') return { content, metadata }
+  if (typeof content === 'string' && content.isWellFormed()) return { content, metadata }
   const mark =
     content !== null && typeof content === 'object' && !Array.isArray(content) ? 'content_is_dict' : 'content_is_json'
   return { content: JSON.stringify(content), metadata: { ...metadata, [mark]: true } }
@@ -152,6 +152,7 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
     VALUES (@thread_id, @run_id, @user_id, @event_type, @category, @content, @event_metadata, @seq, @k, @message_id, @created_at)`)
   const removeThread = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND ${OWNED}`)
   const removeRun = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND run_id = @run AND ${OWNED}`)
+  const seqOf = db.prepare<[string, number], { seq: number }>('SELECT seq FROM run_events WHERE run_id = ? AND k = ?')
   const anyLeft = db.prepare('SELECT 1 FROM run_events WHERE thread_id = ? LIMIT 1')
 
   return {
@@ -178,10 +179,11 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
         })
       }
       if (seq !== row.next_seq) advance.run(seq, thread_id)
-      return row.next_seq
+      const first = events[0]
+      return first && first.k <= seen ? seqOf.get(run_id, first.k)!.seq : row.next_seq
     },
     'events.remove': ({ thread_id, run_id, user }) => {
-      const owner = user ?? null
+      const owner = resolved(user)
       if (run_id !== null) return removeRun.run({ thread: thread_id, run: run_id, owner }).changes
       const { changes } = removeThread.run({ thread: thread_id, owner })
       if (!anyLeft.get(thread_id)) advance.run(1, thread_id)

@@ -2,7 +2,7 @@
 import type Database from 'better-sqlite3'
 import type { Feedback, FeedbackStats } from '../../types.ts'
 import type { FeedbackReads } from '../store.ts'
-import { ownerParam, Refused, type Writers } from './rows.ts'
+import { ownerParam, Refused, resolved, type Writers } from './rows.ts'
 
 const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
 /** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
@@ -58,8 +58,8 @@ export function feedbackWrites(db: Database.Database): Writers<FeedbackOps> {
       return upsert.get(feedback)!
     },
     'feedback.remove': ({ thread_id, run_id, user }) =>
-      remove.run({ thread: thread_id, run: run_id, owner: user ?? null }).changes > 0,
+      remove.run({ thread: thread_id, run: run_id, owner: resolved(user) }).changes > 0,
     'feedback.removeById': ({ feedback_id, thread_id, run_id, user }) =>
-      removeById.run({ id: feedback_id, thread: thread_id, run: run_id, owner: user ?? null }).changes > 0
+      removeById.run({ id: feedback_id, thread: thread_id, run: run_id, owner: resolved(user) }).changes > 0
   }
 }

@@ -45,11 +45,11 @@ export function frameReads(db: Database.Database): FrameReads {
 }
 
 export function frameWrites(db: Database.Database): Writers<'frames.append'> {
-  const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
+  const runExists = db.prepare('SELECT 1 FROM runs WHERE key = ? AND thread_id = ?')
   const insert = db.prepare('INSERT INTO frames (run_key, first_n, last_n, epoch, idx, data) VALUES (?, ?, ?, ?, ?, ?)')
   return {
     'frames.append': ({ run_key, thread_id, segment }) => {
-      if (!threadExists.get(thread_id)) throw new Refused(`thread ${thread_id} is gone`)
+      if (!runExists.get(run_key, thread_id)) throw new Refused(`run ${run_key} of thread ${thread_id} is gone`)
       insert.run(run_key, segment.first, segment.last, segment.epoch, segment.index, segment.data)
       return null
     }

@@ -28,3 +28,12 @@ export const OWNED = '(@owner IS NULL OR user_id = @owner OR user_id IS NULL)'
 export function ownerParam(user: UserArg, method: string): string | null {
   return ownerOf(user, method)
 }
+
+/**
+ * The user of an op, which its writer has resolved [Auth 7].
+ * @throws Refused when it has not: nothing may be written unfiltered by mistake.
+ */
+export function resolved(user: UserArg): string | null {
+  if (user === undefined) throw new Refused('the user of this op was not resolved')
+  return user
+}

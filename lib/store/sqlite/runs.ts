@@ -104,9 +104,13 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
   )
   const insert = db.prepare(`
     INSERT INTO runs (run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
-      error, stop_reason, follow_up_to_run_id, first_human_message, idempotency_key, idempotency_hash, created_at, updated_at)
+      error, stop_reason, follow_up_to_run_id, first_human_message, last_ai_message, total_input_tokens, total_output_tokens,
+      total_tokens, llm_call_count, lead_agent_tokens, subagent_tokens, middleware_tokens, message_count, last_cursor,
+      final_checkpoint_id, idempotency_key, idempotency_hash, created_at, updated_at)
     VALUES (@run_id, @thread_id, @user_id, @assistant_id, @status, @ordinal, @model_name, @multitask_strategy, @metadata_json, @kwargs_json,
-      @error, @stop_reason, @follow_up_to_run_id, @first_human_message, @idempotency_key, @idempotency_hash, @created_at, @updated_at)`)
+      @error, @stop_reason, @follow_up_to_run_id, @first_human_message, @last_ai_message, @total_input_tokens, @total_output_tokens,
+      @total_tokens, @llm_call_count, @lead_agent_tokens, @subagent_tokens, @middleware_tokens, @message_count, @last_cursor,
+      @final_checkpoint_id, @idempotency_key, @idempotency_hash, @created_at, @updated_at)`)
   const start = db.prepare("UPDATE runs SET status = 'running', updated_at = ? WHERE run_id = ? AND status = 'pending'")
   const threadStatus = db.prepare('UPDATE threads_meta SET status = ?, updated_at = ? WHERE thread_id = ?')
   const settle = db.prepare(`
@@ -118,7 +122,7 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
       middleware_tokens = @middleware_tokens, message_count = @message_count, updated_at = @now
     WHERE run_id = @run_id AND ${IN_FLIGHT}`)
   const settleThread = db.prepare(`
-    UPDATE threads_meta SET status = coalesce(@thread_status, status), display_name = coalesce(@title, display_name), updated_at = @now
+    UPDATE threads_meta SET status = coalesce(@thread_status, status), display_name = coalesce(nullif(@title, ''), display_name), updated_at = @now
     WHERE thread_id = @thread_id`)
 
   const requireThread = (threadId: string): void => {

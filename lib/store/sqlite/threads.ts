@@ -3,7 +3,7 @@ import type Database from 'better-sqlite3'
 import type { Json, JsonObject, Thread, ThreadStatus } from '../../types.ts'
 import type { ThreadQuery, ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
-import { OWNED, ownerParam, parseObject, type Writers } from './rows.ts'
+import { OWNED, ownerParam, parseObject, resolved, type Writers } from './rows.ts'
 
 interface ThreadRow {
   thread_id: string
@@ -126,14 +126,14 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
       return { thread, created: true }
     },
     'thread.patch': ({ thread_id, metadata, user, now }) => {
-      const row = owned.get({ id: thread_id, owner: user ?? null })
+      const row = owned.get({ id: thread_id, owner: resolved(user) })
       if (!row) return null
       const merged: JsonObject = { ...parseObject(row.metadata_json), ...metadata }
       setMetadata.run(JSON.stringify(merged), now, thread_id)
       return { ...toThread(row), metadata: merged, updated_at: now }
     },
     'thread.remove': ({ thread_id, user }) => {
-      if (!owned.get({ id: thread_id, owner: user ?? null })) return false
+      if (!owned.get({ id: thread_id, owner: resolved(user) })) return false
       removeFrames.run(thread_id)
       for (const statement of removeRows) statement.run(thread_id)
       removeThread.run(thread_id)

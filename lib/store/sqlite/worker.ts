@@ -7,7 +7,11 @@ import { opWriters } from './ops.ts'
 
 export type WriterAnswer =
   | { readonly id: number; readonly outcomes: Outcome[] }
-  | { readonly id: number; readonly code: string; readonly message: string }
+  | {
+      /** null: not a failure of the moment. */ readonly id: number
+      readonly code: string | null
+      readonly message: string
+    }
 
 /** Errors that say nothing about a group, only about the moment: a lock, a full or failing disk. The batch may be tried again. */
 function isOfTheMoment(error: unknown): error is InstanceType<typeof Database.SqliteError> {
@@ -76,7 +80,7 @@ function serve(path: string): void {
     try {
       return { id, outcomes: apply(groups) }
     } catch (error) {
-      const code = error instanceof Database.SqliteError ? error.code : 'WRITER_FAILED'
+      const code = isOfTheMoment(error) ? error.code : null
       return { id, code, message: error instanceof Error ? error.message : String(error) }
     }
   }

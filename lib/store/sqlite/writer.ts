@@ -1,21 +1,13 @@
 // The writing half of the database as the main thread sees it: hands groups to the worker and waits for its answer.
 import { Worker } from 'node:worker_threads'
-import type { Group, Outcome } from '../store.ts'
+import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
 import type { WriterAnswer } from './worker.ts'
+
+const STACK_MB = 16
 
 interface Waiting {
   resolve(outcomes: Outcome[]): void
   reject(error: Error): void
-}
-
-/** A failure after which nothing was written and the same groups may be handed over again [Store 3]. */
-export class StoreUnavailable extends Error {
-  readonly code: string
-  constructor(code: string, message: string) {
-    super(message)
-    this.name = 'StoreUnavailable'
-    this.code = code
-  }
 }
 
 export class WriterThread {
@@ -34,7 +26,8 @@ export class WriterThread {
   static async start(path: string): Promise<WriterThread> {
     // The same folder holds worker.ts in the sources and worker.js in the build.
     const file = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
-    const worker = new Worker(file, { workerData: { path } })
+    // What the main thread could serialise the worker can read: nested JSON takes stack on both sides.
+    const worker = new Worker(file, { workerData: { path }, resourceLimits: { stackSizeMb: STACK_MB } })
     await new Promise<void>((resolve, reject) => {
       worker.once('message', () => resolve())
       worker.once('error', reject)
@@ -64,7 +57,10 @@ export class WriterThread {
     if (!waiting) return
     this.#waiting.delete(answer.id)
     if ('outcomes' in answer) waiting.resolve(answer.outcomes)
-    else waiting.reject(new StoreUnavailable(answer.code, answer.message))
+    else
+      waiting.reject(
+        answer.code === null ? new Error(answer.message) : new StoreUnavailable(answer.code, answer.message)
+      )
   }
 
   #died(error: Error): void {
