@@ -29,7 +29,7 @@ import { bit, extraKinds, type Filter, Kind } from './filter.ts'
 import { FrameLog, newEpoch, type RawFrame, type Slice } from './frames.ts'
 import { Joiner, type Leaving, type LogView, type Reader, type Wire } from './joiner.ts'
 import { Journal } from './journal.ts'
-import { cursorText, nextAfter, type Position } from './sse.ts'
+import { cursorText, type Extent, nextAfter, type Position } from './sse.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
 
@@ -60,6 +60,7 @@ export interface ActorDeps {
   readonly agent: Agent
   readonly options: ActorOptions
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
+  readonly onJoinerLeft: (joiner: Joiner) => void
 }
 
 /** How a run ends, before it is written down. */
@@ -102,7 +103,12 @@ export class RunActor implements Source, Tickable, LogView {
   #ops: Op[] = []
   #settlement: Settlement | null = null
   /** What the committer has taken and not answered yet. */
-  #flight: { readonly last: number | null; readonly bytes: number; readonly settles: boolean } | null = null
+  #flight: {
+    readonly ops: readonly Op[]
+    readonly last: number | null
+    readonly bytes: number
+    readonly settles: boolean
+  } | null = null
   #waitingForSpace: (() => void)[] = []
 
   #slice: { from: number; head: number; filter: Filter; slice: Slice } | null = null
@@ -112,12 +118,14 @@ export class RunActor implements Source, Tickable, LogView {
   /** Resolves when the end is stored. */
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
-  #onJoinerLeft: (joiner: Joiner) => void = () => {}
+  readonly #extent: Extent['epochs']
 
-  constructor(run: Run, deps: ActorDeps) {
+  /** `past`: what is stored of the run's log already, when an earlier process had admitted it. */
+  constructor(run: Run, deps: ActorDeps, past: Extent = { epochs: [], head: 0 }) {
     this.run = run
     this.#deps = deps
-    this.#frames = new FrameLog(newEpoch(), deps.options.windowBytes)
+    this.#frames = new FrameLog(newEpoch(), deps.options.windowBytes, past.head)
+    this.#extent = [...past.epochs, { epoch: this.#frames.epoch, first: past.head }]
     this.#journal = new Journal({
       maxTraceContent: deps.options.maxTraceContent,
       trackTokens: deps.options.trackTokens
@@ -129,7 +137,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#frames.append(
       Kind.metadata,
       'metadata',
-      JSON.stringify({ run_id: run.run_id, thread_id: run.thread_id, attempt: 1 })
+      JSON.stringify({ run_id: run.run_id, thread_id: run.thread_id, attempt: this.#extent.length })
     )
     deps.committer.due(this, false)
   }
@@ -137,8 +145,9 @@ export class RunActor implements Source, Tickable, LogView {
   get phase(): Phase {
     return this.#phase
   }
-  get joinerCount(): number {
-    return this.#joiners.size
+  /** Its readers: those that are still catching up outlive the run. */
+  get joiners(): ReadonlySet<Joiner> {
+    return this.#joiners
   }
 
   // ---------------------------------------------------------------------------------------- the run's course
@@ -278,7 +287,7 @@ export class RunActor implements Source, Tickable, LogView {
 
   /** True: there is space for more. */
   #appended(): boolean {
-    this.#deps.ticker.due(this)
+    if (this.#joiners.size) this.#deps.ticker.due(this)
     this.#deps.committer.due(this, false)
     return this.#hasSpace()
   }
@@ -474,7 +483,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#settlement = null
     if (settlement) ops.push({ name: 'run.settle', ...settlement })
     if (ops.length === 0) return null
-    this.#flight = { last: segment?.last ?? null, bytes: segment?.data.length ?? 0, settles: settlement !== null }
+    this.#flight = { ops, last: segment?.last ?? null, bytes: segment?.data.length ?? 0, settles: settlement !== null }
     return { ops }
   }
 
@@ -484,7 +493,7 @@ export class RunActor implements Source, Tickable, LogView {
     if (!flight) return
     if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
     if (!outcome.ok) {
-      this.#refused(outcome.message)
+      this.#refused(outcome.message, flight.ops)
       return
     }
     this.#forgetValues()
@@ -505,9 +514,10 @@ export class RunActor implements Source, Tickable, LogView {
    * The store has refused this run's records, not for a moment but for what they are. The run fails alone: what was refused is
    * named in the log file, its end is written by itself, and the other runs of the batch have not noticed.
    */
-  #refused(message: string): void {
+  #refused(message: string, ops: readonly Op[]): void {
+    const { run_id, thread_id } = this.run
     this.#deps.log.error(
-      { run_id: this.run.run_id, thread_id: this.run.thread_id, refused: message },
+      { run_id, thread_id, refused: message, records: ops.map(loggable) },
       'the store refuses the records of a run'
     )
     this.#phase = 'settling'
@@ -548,20 +558,16 @@ export class RunActor implements Source, Tickable, LogView {
 
   /** Attaches a reader after `position`. `isCreator`: its going away may cancel the run (on_disconnect). */
   join(wire: Wire, filter: Filter, position: Position, reader: Reader, isCreator = false): Joiner {
-    const extent = { epochs: [{ epoch: this.#frames.epoch, first: 0 }], head: this.#frames.head }
+    const extent = { epochs: this.#extent, head: this.#frames.head }
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
-      this.#onJoinerLeft(joiner)
+      this.#deps.onJoinerLeft(joiner)
       if (isCreator && why === 'left') this.creatorLeft()
     }
     const joiner = new Joiner(wire, this, filter, nextAfter(position, extent), reader, left)
     this.#joiners.add(joiner)
     joiner.pump()
     return joiner
-  }
-
-  set onJoinerLeft(listener: (joiner: Joiner) => void) {
-    this.#onJoinerLeft = listener
   }
 
   /** The creating request is gone. With on_disconnect cancel the run ends after a grace, unless somebody watches it then. */
@@ -675,6 +681,13 @@ function recursionLimitOf(run: Run, fallback: number): number {
 /** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */
 function threadStatusAfter(status: Ending['status']): ThreadStatus {
   return status === 'success' || status === 'interrupted' ? 'idle' : 'error'
+}
+
+/** A refused op for the log file: frames as the text they are. */
+function loggable(op: Op): object {
+  if (op.name !== 'frames.append') return op
+  const { first, last, data } = op.segment
+  return { ...op, segment: { first, last, data: Buffer.from(data).toString('utf8') } }
 }
 
 function interruptedResult(call: ToolCall): ToolMessage {

@@ -168,21 +168,27 @@ export class FrameLog {
       return piece.length
     }
     let bytes = 0
-    for (let i = from; i < slab.ends.length; i++) {
-      const piece = this.#frame(slab, i, filter, render)
-      if (!piece) continue
+    const pass = (piece: Buffer) => {
       parts.push(piece)
       bytes += piece.length
     }
+    // Neighbours that pass are one piece.
+    let start = -1
+    for (let i = from; i < slab.ends.length; i++) {
+      const kind = slab.kinds[i]!
+      const isRaw = kind !== Kind.values && (filter.mask & bit(kind)) !== 0
+      if (isRaw && start < 0) start = i
+      if (isRaw) continue
+      if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, i)))
+      start = -1
+      if ((filter.mask & bit(kind)) !== 0) pass(this.#values(slab, i, render))
+    }
+    if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), slab.used))
     return bytes
   }
 
-  #frame(slab: Slab, i: number, filter: Filter, render: RenderValues): Buffer | null {
-    const kind = slab.kinds[i]!
-    if ((filter.mask & bit(kind)) === 0) return null
-    const raw = slab.bytes.subarray(startOf(slab, i), slab.ends[i]!)
-    if (kind !== Kind.values) return raw
-    const json = render(raw.toString('latin1'))
+  #values(slab: Slab, i: number, render: RenderValues): Buffer {
+    const json = render(slab.bytes.toString('latin1', startOf(slab, i), slab.ends[i]!))
     // Its state is kept as long as the frame is in memory.
     if (json === null) throw new Error('the state of a values frame has left memory before it')
     return Buffer.from(frameText('values', json, this.epoch, slab.first + i))

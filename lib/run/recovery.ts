@@ -22,7 +22,8 @@ export async function recover(
       await end(run, store, writer)
       found.ended++
     } else {
-      registry.resume(run)
+      const bounds = await store.frames.bounds(run.key)
+      registry.resume(run, { epochs: bounds?.epochs ?? [], head: bounds ? bounds.last + 1 : 0 })
       found.resumed++
     }
   }

@@ -9,7 +9,7 @@ import type { Agent } from '../agent/runtime.ts'
 import type { Committer } from './committer.ts'
 import { type Filter, filterOf } from './filter.ts'
 import { Joiner, type Reader, type Wire } from './joiner.ts'
-import { nextAfter, type Position } from './sse.ts'
+import { type Extent, nextAfter, type Position } from './sse.ts'
 import { Ticker } from './ticker.ts'
 import { FinishedView, headOf } from './view.ts'
 
@@ -37,7 +37,7 @@ export class Registry {
   readonly #deps: RegistryDeps
   readonly #actors = new Map<string, RunActor>()
   readonly #lanes = new Map<string, Lane>()
-  /** Readers of finished runs: they have no actor, but need heartbeats and revocation as well. */
+  /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats and revocation as well. */
   readonly #replays = new Set<Joiner>()
   readonly #ticker = new Ticker()
   readonly #heartbeat: NodeJS.Timeout
@@ -56,7 +56,7 @@ export class Registry {
 
   get streams(): number {
     let open = this.#replays.size
-    for (const actor of this.#actors.values()) open += actor.joinerCount
+    for (const actor of this.#actors.values()) open += actor.joiners.size
     return open
   }
 
@@ -85,14 +85,15 @@ export class Registry {
     return admission
   }
 
-  /** Takes a run that was pending when the process before this one ended. */
-  resume(run: Run): void {
-    this.#enqueue(run)
+  /** Takes a run that was pending when the process before this one ended; `past` is what is stored of its log. */
+  resume(run: Run, past: Extent): void {
+    this.#enqueue(run, past)
   }
 
-  #enqueue(run: Run): void {
+  #enqueue(run: Run, past?: Extent): void {
     const { store, committer, agent, options, log } = this.#deps
-    const actor = new RunActor(run, { store, committer, ticker: this.#ticker, agent, options, log })
+    const onJoinerLeft = (joiner: Joiner) => this.#replays.delete(joiner)
+    const actor = new RunActor(run, { store, committer, ticker: this.#ticker, agent, options, log, onJoinerLeft }, past)
     this.#actors.set(run.run_id, actor)
     const lane = this.#lanes.get(run.thread_id) ?? { running: null, waiting: [] }
     this.#lanes.set(run.thread_id, lane)
@@ -113,6 +114,7 @@ export class Registry {
   #closed(actor: RunActor): void {
     const { run_id, thread_id } = actor.run
     this.#actors.delete(run_id)
+    for (const joiner of actor.joiners) this.#replays.add(joiner)
     const lane = this.#lanes.get(thread_id)
     if (!lane) return
     if (lane.running === actor) lane.running = null
