@@ -8,6 +8,7 @@ import { Sessions } from './auth/session.ts'
 import { digestOf, openTokens } from './auth/token.ts'
 import type { Config } from './config.ts'
 import { fail } from './errors.ts'
+import { lockHome } from './files/lock.ts'
 import { Paths } from './files/paths.ts'
 import { Proxies } from './http/address.ts'
 import { Origins } from './http/guards.ts'
@@ -15,6 +16,7 @@ import { createHttpServer, type Log } from './http/server.ts'
 import { routes } from './routes/index.ts'
 import type { Services } from './routes/services.ts'
 import { Committer, WriteRefused } from './run/committer.ts'
+import type { JournalOptions } from './run/journal.ts'
 import { recover } from './run/recovery.ts'
 import { Registry, type RegistryOptions } from './run/registry.ts'
 import { openStore } from './store/open.ts'
@@ -52,7 +54,13 @@ export async function startGateway({
   agent: givenAgent,
   store: givenStore
 }: GatewayParts): Promise<Gateway> {
-  const store = givenStore ?? (await openStore(config.database))
+  const unlock = lockHome(config.home)
+  const store =
+    givenStore ??
+    (await openStore(config.database).catch((error: unknown) => {
+      unlock()
+      throw error
+    }))
   if (config.database.backend === 'memory' && !givenStore)
     log.warn({}, 'database.backend is memory: nothing is kept over a restart')
   const committer = new Committer((groups) => store.apply(groups), {
@@ -120,6 +128,7 @@ export async function startGateway({
     await committer.drained()
     committer.stop()
     if (!givenStore) await store.close()
+    unlock()
   }
   let stopped: Promise<void> | null = null
   const stop = () => {
@@ -128,7 +137,7 @@ export async function startGateway({
   }
 
   try {
-    const found = await recover(store, committer, registry)
+    const found = await recover({ store, writer: committer, registry, journal: journalOptions(config), log })
     if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
     if ((await store.users.admin()) === null)
       log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
@@ -151,8 +160,14 @@ function configuredAgent(config: Config, paths: Paths, log: Log): Agent {
   })
 }
 
-function registryOptions({ streams, runs, run_events, title }: Config): RegistryOptions {
+function journalOptions({ run_events }: Config): JournalOptions {
+  return { maxTraceContent: run_events.max_trace_content, trackTokens: run_events.track_token_usage }
+}
+
+function registryOptions(config: Config): RegistryOptions {
+  const { streams, runs, title } = config
   return {
+    ...journalOptions(config),
     heartbeatMs: streams.heartbeat_ms,
     windowBytes: streams.window_bytes,
     pendingBytes: streams.pending_bytes,
@@ -160,8 +175,6 @@ function registryOptions({ streams, runs, run_events, title }: Config): Registry
     disconnectGraceMs: runs.disconnect_grace_ms,
     timeoutMs: runs.timeout_s * 1000,
     recursionLimit: runs.recursion_limit,
-    maxTraceContent: run_events.max_trace_content,
-    trackTokens: run_events.track_token_usage,
     title
   }
 }

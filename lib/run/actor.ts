@@ -11,17 +11,7 @@ import { checkpointId } from '../thread/ids.ts'
 import { type InputMessage, readMessages } from '../thread/message.ts'
 import { State } from '../thread/state.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
-import type {
-  HumanMessage,
-  Json,
-  JsonObject,
-  Message,
-  Run,
-  RunStatus,
-  ThreadStatus,
-  ToolCall,
-  ToolMessage
-} from '../types.ts'
+import type { HumanMessage, Json, JsonObject, Message, Run, RunStatus, ThreadStatus } from '../types.ts'
 import { timestamp } from '../types.ts'
 import { deltaJson, lastChunkJson, wholeJson } from './chunk.ts'
 import type { Committer, Source } from './committer.ts'
@@ -311,7 +301,7 @@ export class RunActor implements Source, Tickable, LogView {
 
   #nextAfter(node: string): string[] {
     if (node === 'tools') return ['agent']
-    return this.#journal.openCalls.length ? ['tools'] : []
+    return this.#journal.hasOpenCalls ? ['tools'] : []
   }
 
   /** What joined the state since the last step becomes a checkpoint, and a values frame that refers to it. */
@@ -403,18 +393,15 @@ export class RunActor implements Source, Tickable, LogView {
    */
   #keepBroken(ending: Ending): void {
     const reason = ending.status === 'success' ? 'stop' : ending.status
-    const partial = this.#journal.breakOff(reason)
-    const open = this.#journal.openCalls
-    if (partial) {
-      this.#frames.append(Kind.messages, 'messages', lastChunkJson(partial))
-      this.#state = this.#state.withMessages([partial])
-    }
-    for (const call of open) {
-      const message = interruptedResult(call)
-      this.#journal.toolResult(call, message)
-      this.#addWhole(message)
-    }
+    for (const message of this.#journal.breakOff(reason)) this.#addBroken(message)
     if (this.#state.hasFresh) this.#closeStep('agent', [], 'loop')
+  }
+
+  #addBroken(message: Message): void {
+    // Its deltas went out before; what is missing is that no more will come.
+    if (message.type === 'ai') this.#frames.append(Kind.messages, 'messages', lastChunkJson(message))
+    else this.#frames.append(Kind.messages, 'messages', wholeJson(message))
+    this.#state = this.#state.withMessages([message])
   }
 
   #giveTitle(): void {
@@ -688,18 +675,4 @@ function loggable(op: Op): object {
   if (op.name !== 'frames.append') return op
   const { first, last, data } = op.segment
   return { ...op, segment: { first, last, data: Buffer.from(data).toString('utf8') } }
-}
-
-function interruptedResult(call: ToolCall): ToolMessage {
-  return {
-    content: 'Interrupted',
-    additional_kwargs: {},
-    response_metadata: {},
-    type: 'tool',
-    name: call.name,
-    id: `interrupted-${call.id}`,
-    tool_call_id: call.id,
-    artifact: null,
-    status: 'error'
-  }
 }

@@ -8,6 +8,7 @@ import {
   type HumanMessage,
   type Json,
   type JsonObject,
+  type RunEvent,
   type RunTotals,
   textOf,
   timestamp,
@@ -57,6 +58,26 @@ export class Journal {
     this.#options = options
   }
 
+  /** Takes up the journal of a run whose process has died, from what is stored of it (all its events, in order). */
+  static resumed(options: JournalOptions, events: readonly RunEvent[]): Journal {
+    const journal = new Journal(options)
+    journal.#k = events.length
+    for (const event of events) journal.#recall(event)
+    return journal
+  }
+
+  #recall({ event_type, content, metadata }: RunEvent): void {
+    // Contents and metadata of these types were written by `#add` below.
+    if (event_type === 'llm_request') this.#llmCalls++
+    else if (event_type === 'llm_response' && metadata.usage)
+      this.#count(metadata.caller as Caller, metadata.usage as unknown as UsageMetadata)
+    else if (event_type === 'ai_tool_call')
+      for (const call of (content as unknown as AiMessage).tool_calls) this.#openCalls.set(call.id, call)
+    else if (event_type === 'tool_result') this.#openCalls.delete((content as unknown as ToolMessage).tool_call_id)
+    else if (event_type === 'ai_message') this.#totals.message_count++
+    if (event_type === 'ai_message' || event_type === 'ai_tool_call') this.#modelName = metadata.model_name as string
+  }
+
   get totals(): RunTotals {
     return this.#totals
   }
@@ -69,8 +90,9 @@ export class Journal {
   get lastAiMessage(): string | null {
     return this.#lastAi
   }
-  get openCalls(): ToolCall[] {
-    return [...this.#openCalls.values()]
+  /** There are tool calls without a result. */
+  get hasOpenCalls(): boolean {
+    return this.#openCalls.size > 0
   }
 
   /** Events that were not handed over yet. */
@@ -107,7 +129,7 @@ export class Journal {
       case 'tool_start':
         return this.#toolStart(fact.call)
       case 'tool_end':
-        return this.toolResult(fact.call, fact.message)
+        return this.#toolResult(fact.call, fact.message)
       case 'middleware':
         return this.#add(`middleware:${fact.tag}`.slice(0, TYPE_MAX), 'middleware', fact.content, {})
       case 'update':
@@ -122,15 +144,23 @@ export class Journal {
     this.#add(name.slice(0, TYPE_MAX), 'trace', '', metadata)
   }
 
-  /** Ends the message being built where it stands; null when nothing was said. */
-  breakOff(finishReason: string): AiMessage | null {
+  /**
+   * Ends what is under way where it stands, so that the conversation can go on: the message being built as far as it came, then a
+   * result for every call that has none. Without them every later run of the thread would be refused by the model's server.
+   */
+  breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
     const message = this.#partial?.broken(finishReason) ?? null
     this.#partial = null
-    if (message) this.#reply(message, message.response_metadata.model_name as string, finishReason)
-    return message
+    if (message) this.#reply(message, String(message.response_metadata.model_name), finishReason)
+    const results = [...this.#openCalls.values()].map((call) => {
+      const result = interruptedResult(call)
+      this.#toolResult(call, result)
+      return result
+    })
+    return message ? [message, ...results] : results
   }
 
-  toolResult(call: ToolCall, message: ToolMessage): void {
+  #toolResult(call: ToolCall, message: ToolMessage): void {
     this.#openCalls.delete(call.id)
     const text = textOf(message.content)
     const about = { tool_name: call.name, tool_call_id: call.id }
@@ -221,6 +251,20 @@ export class Journal {
 /** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */
 function asJson(message: HumanMessage | AiMessage | ToolMessage): JsonObject {
   return message as unknown as JsonObject
+}
+
+function interruptedResult(call: ToolCall): ToolMessage {
+  return {
+    content: 'Interrupted',
+    additional_kwargs: {},
+    response_metadata: {},
+    type: 'tool',
+    name: call.name,
+    id: `interrupted-${call.id}`,
+    tool_call_id: call.id,
+    artifact: null,
+    status: 'error'
+  }
 }
 
 function asChatCompletion(message: AiMessage): JsonObject {

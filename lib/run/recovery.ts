@@ -1,81 +1,175 @@
-// What a start does about the runs that the process before it left behind: one that had started is ended, one that was waiting
-// waits again.
-import type { Store, Writer } from '../store/store.ts'
-import type { Run } from '../types.ts'
-import { timestamp } from '../types.ts'
+// What a start does about the runs that the process before it left behind: one that had started is ended, with the part of its
+// answer that is stored; one that was waiting waits again.
+import type { Delta } from '../agent/runtime.ts'
+import type { Op, Store } from '../store/store.ts'
+import { checkpointId } from '../thread/ids.ts'
+import { State } from '../thread/state.ts'
+import { type Json, type JsonObject, type Message, type Run, timestamp } from '../types.ts'
+import { lastChunkJson, wholeJson } from './chunk.ts'
 import { Kind } from './filter.ts'
-import { FrameLog, newEpoch } from './frames.ts'
+import { FrameLog, framesOf, newEpoch, type RawFrame } from './frames.ts'
+import { Journal, type JournalOptions } from './journal.ts'
 import type { Registry } from './registry.ts'
-import { cursorText } from './sse.ts'
+import { cursorText, type Extent } from './sse.ts'
 
 const RESTARTED = 'Gateway restarted before this run reached a durable final state.'
+const READ_BYTES = 1024 * 1024
+
+export interface RecoveryParts {
+  readonly store: Store
+  /** Writes ops that belong together: all or none. */
+  readonly writer: { writeAll(ops: readonly Op[]): Promise<unknown> }
+  readonly registry: Registry
+  readonly journal: JournalOptions
+  readonly log: { error(fields: object, text: string): void }
+}
 
 /** Ends what had started and queues what had not, oldest first. Resolves with the numbers of both. */
-export async function recover(
-  store: Store,
-  writer: Writer & GroupWriter,
-  registry: Registry
-): Promise<{ ended: number; resumed: number }> {
+export async function recover(parts: RecoveryParts): Promise<{ ended: number; resumed: number }> {
+  const { store, registry, log } = parts
   const found = { ended: 0, resumed: 0 }
   for (const run of await store.runs.unfinished()) {
-    if (run.status === 'running') {
-      await end(run, store, writer)
-      found.ended++
-    } else {
-      const bounds = await store.frames.bounds(run.key)
-      registry.resume(run, { epochs: bounds?.epochs ?? [], head: bounds ? bounds.last + 1 : 0 })
+    const past = await pastOf(store, run)
+    if (run.status === 'pending') {
+      registry.resume(run, past)
       found.resumed++
+      continue
     }
+    // One run that cannot be read must not keep the others, and the server, from starting.
+    await end(run, past, parts).catch((error: unknown) =>
+      log.error({ err: error, run_id: run.run_id }, 'a run could not be recovered')
+    )
+    found.ended++
   }
   return found
 }
 
-/** Writes ops that belong together. */
-export interface GroupWriter {
-  writeAll(ops: Parameters<Store['apply']>[0][number]['ops']): Promise<readonly unknown[]>
+async function pastOf(store: Store, run: Run): Promise<Extent> {
+  const bounds = await store.frames.bounds(run.key)
+  return bounds ? { epochs: bounds.epochs, head: bounds.last + 1 } : { epochs: [], head: 0 }
 }
 
-/** One terminal status and one terminal frame, under an epoch of its own: older cursors are told apart from it. */
-async function end(run: Run, store: Store, writer: GroupWriter): Promise<void> {
-  const bounds = await store.frames.bounds(run.key)
-  const log = new FrameLog(newEpoch(), 0, bounds ? bounds.last + 1 : 0)
-  log.append(Kind.error, 'error', JSON.stringify({ error: 'ServerRestart', name: 'ServerRestart', message: RESTARTED }))
-  const newest = await store.checkpoints.load(run.thread_id, null, [])
-  const {
-    total_input_tokens,
-    total_output_tokens,
-    total_tokens,
-    llm_call_count,
-    lead_agent_tokens,
-    subagent_tokens,
-    middleware_tokens,
-    message_count
-  } = run
-  await writer.writeAll([
-    { name: 'frames.append', run_key: run.key, thread_id: run.thread_id, segment: log.take()! },
-    {
-      name: 'run.settle',
-      run_id: run.run_id,
-      thread_id: run.thread_id,
-      status: 'error',
-      thread_status: 'error',
-      title: null,
-      error: RESTARTED,
-      stop_reason: 'server_restart',
-      model_name: run.model_name,
-      last_cursor: cursorText(log.epoch, log.head - 1),
-      final_checkpoint_id: newest?.checkpoint_id ?? null,
-      first_human_message: null,
-      last_ai_message: null,
-      now: timestamp(),
-      total_input_tokens,
-      total_output_tokens,
-      total_tokens,
-      llm_call_count,
-      lead_agent_tokens,
-      subagent_tokens,
-      middleware_tokens,
-      message_count
+/**
+ * One terminal status and one terminal frame, under an epoch of its own: a cursor from before the crash is told apart from it. All
+ * of it is one group, so a crash in the middle of a recovery leaves the run as it was found.
+ */
+async function end(run: Run, past: Extent, { store, writer, journal: options }: RecoveryParts): Promise<void> {
+  const { thread_id, run_id, key } = run
+  const journal = Journal.resumed(
+    options,
+    await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
+  )
+  const stored = await store.checkpoints.load(thread_id, null)
+  const before = stored ? State.fromStored(stored) : State.empty
+  const frames = new FrameLog(newEpoch(), 0, past.head)
+  const ops: Op[] = []
+
+  let state = before.withMessages(await foldTail(store, run, past.head, journal))
+  for (const message of journal.breakOff('error')) {
+    frames.append(Kind.messages, 'messages', message.type === 'ai' ? lastChunkJson(message) : wholeJson(message))
+    state = state.withMessages([message])
+  }
+  let finalId = stored?.checkpoint_id ?? null
+  if (state.hasFresh) {
+    const parent = finalId
+    finalId = checkpointId()
+    const step = typeof stored?.metadata.step === 'number' ? stored.metadata.step + 1 : 0
+    const metadata: JsonObject = { source: 'loop', step, parents: {}, run_id }
+    const head = {
+      thread_id,
+      checkpoint_id: finalId,
+      parent_checkpoint_id: parent,
+      run_id,
+      created_at: timestamp(),
+      metadata,
+      next: []
     }
-  ])
+    ops.push({ name: 'checkpoint.put', ...state.toCheckpoint(head).checkpoint })
+    frames.appendValues(finalId)
+  }
+  journal.fail('ServerRestart', RESTARTED)
+  frames.append(
+    Kind.error,
+    'error',
+    JSON.stringify({ error: 'ServerRestart', name: 'ServerRestart', message: RESTARTED })
+  )
+
+  ops.push({ name: 'events.append', thread_id, run_id, user_id: run.user_id, events: journal.takeEvents() })
+  ops.push({ name: 'frames.append', run_key: key, thread_id, segment: frames.take()! })
+  ops.push({
+    ...journal.totals,
+    name: 'run.settle',
+    run_id,
+    thread_id,
+    status: 'error',
+    thread_status: 'error',
+    title: null,
+    error: RESTARTED,
+    stop_reason: 'server_restart',
+    model_name: journal.modelName,
+    last_cursor: cursorText(frames.epoch, frames.head - 1),
+    final_checkpoint_id: finalId,
+    first_human_message: journal.firstHumanMessage,
+    last_ai_message: journal.lastAiMessage,
+    now: timestamp()
+  })
+  await writer.writeAll(ops)
+}
+
+/** Folds the stored deltas that no checkpoint holds yet; answers the whole messages among them. */
+async function foldTail(store: Store, run: Run, head: number, journal: Journal): Promise<Message[]> {
+  let deltas: Delta[] = []
+  let whole: Message[] = []
+  for await (const frame of framesFrom(store, run, head)) {
+    if (frame.kind === Kind.values) {
+      deltas = []
+      whole = []
+    } else if (frame.kind === Kind.messages) {
+      const message = messageOf(frame)
+      if (message.type === 'AIMessageChunk') deltas.push(...deltasOf(message))
+      // It was written by this service, as a message.
+      else whole.push(message as unknown as Message)
+    }
+  }
+  for (const delta of deltas) journal.fold(delta)
+  return whole
+}
+
+async function* framesFrom(store: Store, run: Run, head: number): AsyncGenerator<RawFrame> {
+  let next = 0
+  while (next < head) {
+    const segments = await store.frames.read(run.key, next, READ_BYTES)
+    if (segments.length === 0) return
+    for (const segment of segments) {
+      yield* framesOf(segment)
+      next = segment.last + 1
+    }
+  }
+}
+
+/** The first part of a messages frame: the chunk or message. */
+function messageOf(frame: RawFrame): JsonObject {
+  const text = frame.bytes.toString('utf8')
+  const from = text.indexOf('\ndata: ') + 7
+  // Every messages frame is `[message, metadata]`, written by chunk.ts.
+  return (JSON.parse(text.slice(from, text.indexOf('\n', from))) as [JsonObject, JsonObject])[0]
+}
+
+/** What deltaJson of chunk.ts made, as the delta it was made of. */
+function deltasOf(chunk: JsonObject): Delta[] {
+  const base = { type: 'delta', messageId: String(chunk.id), model: '' } as const
+  if (chunk.chunk_position === 'last') return []
+  const calls = Array.isArray(chunk.tool_call_chunks) ? chunk.tool_call_chunks : []
+  if (calls.length) return calls.map((call) => ({ ...base, toolCall: toolCallOf(call) }))
+  const kwargs = chunk.additional_kwargs
+  const reasoning =
+    typeof kwargs === 'object' && kwargs !== null && !Array.isArray(kwargs) ? kwargs.reasoning_content : undefined
+  if (typeof reasoning === 'string') return [{ ...base, reasoning }]
+  return [{ ...base, text: String(chunk.content) }]
+}
+
+function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {
+  // As deltaJson wrote it.
+  const { index, id, name, args } = call as { index: number; id: string | null; name: string | null; args: string }
+  return { index, args, ...(id !== null && { id }), ...(name !== null && { name }) }
 }
