@@ -169,6 +169,9 @@ function registryOptions(config: Config): RegistryOptions {
   return {
     ...journalOptions(config),
     heartbeatMs: streams.heartbeat_ms,
+    stallMs: streams.stall_ms,
+    streams: { perUser: streams.per_user, total: streams.total },
+    activePerUser: runs.active_per_user,
     windowBytes: streams.window_bytes,
     pendingBytes: streams.pending_bytes,
     settleTimeoutMs: streams.settle_timeout_ms,

@@ -34,6 +34,7 @@ export function runRoutes(services: Services): Route[] {
   const create = async (call: Call<RunBody>, threadId: string): Promise<Run> => {
     const reason = notReady()
     if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '5' })
+    if (!registry.hasSpaceForRun(call.user!.id)) throw fail('too_many_runs', null, { 'Retry-After': '5' })
     const models = agent.models().map((model) => model.name)
     const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
     const { run, autoFollowUp } = newRun(request, { onDisconnect: config.runs.on_disconnect, models })
@@ -77,9 +78,16 @@ export function runRoutes(services: Services): Route[] {
     return create(call, threadId)
   }
 
+  /** Asked before a run is created: a refusal afterwards would make its client try again, and start a second one. */
+  const admitStream = (call: Call): void => {
+    if (!registry.hasSpaceForStream(call.user!.id)) throw fail('too_many_streams', null, { 'Retry-After': '5' })
+  }
+
   const background = (run: Run): Reply => ({ json: runView(run), headers: locationOf(run) })
 
-  const stream = async (call: Call<RunBody>, run: Run): Promise<typeof TAKEN> => {
+  const stream = async (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> => {
+    admitStream(call)
+    const run = await made()
     const wire = openStream(call, { headers: locationOf(run) })
     const position = readPosition(positionText(call))
     await registry.join(run, wire, call.body.stream_mode ?? null, position, readerOf(call), true)
@@ -151,6 +159,7 @@ export function runRoutes(services: Services): Route[] {
   }
 
   const joined = async (call: Call, run: Run): Promise<typeof TAKEN> => {
+    admitStream(call)
     const wire = openStream(call)
     await registry.join(run, wire, modesIn(call), readPosition(positionText(call)), readerOf(call))
     return TAKEN
@@ -187,7 +196,7 @@ export function runRoutes(services: Services): Route[] {
       ...creating,
       path: `${thread}/stream`,
       thread: 'write',
-      handler: async (call) => stream(call, await create(call, threadOf(call)))
+      handler: (call) => stream(call, () => create(call, threadOf(call)))
     }),
     route({
       ...creating,
@@ -202,7 +211,7 @@ export function runRoutes(services: Services): Route[] {
     route({
       ...creating,
       path: '/api/runs/stream',
-      handler: async (call) => stream(call, await createStateless(call))
+      handler: (call) => stream(call, () => createStateless(call))
     }),
     route({
       ...creating,

@@ -77,6 +77,7 @@ export class RunActor implements Source, Tickable, LogView {
   readonly #joiners = new Set<Joiner>()
   readonly #abort = new AbortController()
   readonly #extras: number
+  readonly #isSync: boolean
   #phase: Phase = 'pending'
 
   #state: State = State.empty
@@ -121,6 +122,7 @@ export class RunActor implements Source, Tickable, LogView {
       trackTokens: deps.options.trackTokens
     })
     this.#extras = extraKinds(modesOf(run))
+    this.#isSync = run.kwargs.durability === 'sync'
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
@@ -485,6 +487,7 @@ export class RunActor implements Source, Tickable, LogView {
     }
     this.#forgetValues()
     this.#tellSpace()
+    if (this.#isSync && this.#joiners.size) this.#deps.ticker.due(this)
     if (flight.settles) this.#close()
   }
 
@@ -545,7 +548,7 @@ export class RunActor implements Source, Tickable, LogView {
 
   /** Attaches a reader after `position`. `isCreator`: its going away may cancel the run (on_disconnect). */
   join(wire: Wire, filter: Filter, position: Position, reader: Reader, isCreator = false): Joiner {
-    const extent = { epochs: this.#extent, head: this.#frames.head }
+    const extent = { epochs: this.#extent, head: this.head }
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
       this.#deps.onJoinerLeft(joiner)
@@ -570,16 +573,17 @@ export class RunActor implements Source, Tickable, LogView {
     for (const joiner of this.#joiners) joiner.pump()
   }
 
-  beat(): void {
-    for (const joiner of this.#joiners) joiner.beat()
+  beat(stallMs: number): void {
+    for (const joiner of this.#joiners) joiner.beat(stallMs)
   }
 
   resetJoiners(isMeant: (reader: Reader) => boolean = () => true): void {
     for (const joiner of [...this.#joiners]) if (isMeant(joiner.reader)) joiner.reset()
   }
 
+  /** With durability sync nothing is shown that is not stored. */
   get head(): number {
-    return this.#frames.head
+    return this.#isSync ? this.#frames.committed : this.#frames.head
   }
   get first(): number {
     return this.#frames.first
@@ -590,15 +594,15 @@ export class RunActor implements Source, Tickable, LogView {
 
   slice(from: number, filter: Filter): Slice {
     const known = this.#slice
-    const { head } = this.#frames
+    const { head } = this
     if (known && known.from === from && known.filter === filter && known.head === head) return known.slice
-    const slice = this.#frames.slice(from, filter, (id) => this.valuesInMemory(id), SLICE_BYTES)
+    const slice = this.#frames.slice(from, filter, (id) => this.valuesInMemory(id), SLICE_BYTES, head)
     this.#slice = { from, head, filter, slice }
     return slice
   }
 
   frames(from: number): Iterable<RawFrame> {
-    return this.#frames.frames(from)
+    return this.#frames.frames(from, this.head)
   }
 
   valuesInMemory(id: string): string | null {

@@ -139,17 +139,18 @@ export class FrameLog {
   }
 
   /**
-   * What `filter` takes of the frames from `from` on, about `maxBytes` of it. Without a copy where one slab gives it.
-   * `from` must be in memory.
+   * What `filter` takes of the frames from `from` up to, without, `to`, about `maxBytes` of it. Without a copy where one slab
+   * gives it. `from` must be in memory.
    */
-  slice(from: number, filter: Filter, render: RenderValues, maxBytes: number): Slice {
+  slice(from: number, filter: Filter, render: RenderValues, maxBytes: number, to = this.#head): Slice {
     const parts: Buffer[] = []
     let next = from
     let bytes = 0
-    for (let s = this.#slabIndex(from); s < this.#slabs.length && bytes < maxBytes; s++) {
+    for (let s = this.#slabIndex(from); next < to && bytes < maxBytes; s++) {
       const slab = this.#slabs[s]!
-      bytes += this.#cut(slab, next - slab.first, filter, render, parts)
-      next = slab.first + slab.ends.length
+      const end = Math.min(slab.ends.length, to - slab.first)
+      bytes += this.#cut(slab, next - slab.first, end, filter, render, parts)
+      next = slab.first + end
     }
     return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next }
   }
@@ -160,10 +161,10 @@ export class FrameLog {
     return s
   }
 
-  #cut(slab: Slab, from: number, filter: Filter, render: RenderValues, parts: Buffer[]): number {
+  #cut(slab: Slab, from: number, end: number, filter: Filter, render: RenderValues, parts: Buffer[]): number {
     const whole = (slab.mask & ~filter.mask) === 0 && (slab.mask & bit(Kind.values)) === 0
     if (whole) {
-      const piece = slab.bytes.subarray(startOf(slab, from), slab.used)
+      const piece = slab.bytes.subarray(startOf(slab, from), startOf(slab, end))
       parts.push(piece)
       return piece.length
     }
@@ -174,7 +175,7 @@ export class FrameLog {
     }
     // Neighbours that pass are one piece.
     let start = -1
-    for (let i = from; i < slab.ends.length; i++) {
+    for (let i = from; i < end; i++) {
       const kind = slab.kinds[i]!
       const isRaw = kind !== Kind.values && (filter.mask & bit(kind)) !== 0
       if (isRaw && start < 0) start = i
@@ -183,7 +184,7 @@ export class FrameLog {
       start = -1
       if ((filter.mask & bit(kind)) !== 0) pass(this.#values(slab, i, render))
     }
-    if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), slab.used))
+    if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, end)))
     return bytes
   }
 
@@ -194,11 +195,11 @@ export class FrameLog {
     return Buffer.from(frameText('values', json, this.epoch, slab.first + i))
   }
 
-  /** The frames in memory from `from` on, one by one: for readers that look inside. */
-  *frames(from: number): Generator<RawFrame> {
+  /** The frames in memory from `from` up to, without, `to`, one by one: for readers that look inside. */
+  *frames(from: number, to = this.#head): Generator<RawFrame> {
     for (let s = this.#slabIndex(from); s < this.#slabs.length; s++) {
       const slab = this.#slabs[s]!
-      for (let i = Math.max(0, from - slab.first); i < slab.ends.length; i++) {
+      for (let i = Math.max(0, from - slab.first); i < slab.ends.length && slab.first + i < to; i++) {
         yield {
           n: slab.first + i,
           epoch: this.epoch,

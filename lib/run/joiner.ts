@@ -58,6 +58,7 @@ export class Joiner {
   readonly #onLeave: (joiner: Joiner, why: Leaving) => void
   #next: number
   #isFull = false
+  #fullSince = 0
   #isReading = false
   #isGone = false
 
@@ -98,9 +99,14 @@ export class Joiner {
     }
   }
 
-  /** A sign of life, at a frame border; a full socket has one already. */
-  beat(): void {
-    if (!this.#isFull && !this.#isGone) this.#send(HEARTBEAT)
+  /**
+   * A sign of life, at a frame border; a full socket has one already. One that has been full for `stallMs` (0: for ever) is no
+   * reader any more: it is reset and comes back by its cursor, if at all.
+   */
+  beat(stallMs = 0): void {
+    if (this.#isGone) return
+    if (!this.#isFull) this.#send(HEARTBEAT)
+    else if (stallMs > 0 && performance.now() - this.#fullSince > stallMs) this.reset()
   }
 
   /** Breaks the stream off: the client comes back by its cursor. */
@@ -130,7 +136,9 @@ export class Joiner {
   }
 
   #send(bytes: Buffer): void {
-    if (bytes.length && !this.#wire.write(bytes)) this.#isFull = true
+    if (bytes.length === 0 || this.#wire.write(bytes)) return
+    this.#isFull = true
+    this.#fullSince = performance.now()
   }
 
   #drained(): void {

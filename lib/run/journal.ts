@@ -68,7 +68,7 @@ export class Journal {
 
   #recall({ event_type, content, metadata }: RunEvent): void {
     // Contents and metadata of these types were written by `#add` below.
-    if (event_type === 'llm_request') this.#llmCalls++
+    if (event_type === 'llm_request') this.#recallRequest(content)
     else if (event_type === 'llm_response' && metadata.usage)
       this.#count(metadata.caller as Caller, metadata.usage as unknown as UsageMetadata)
     else if (event_type === 'ai_tool_call')
@@ -76,6 +76,13 @@ export class Journal {
     else if (event_type === 'tool_result') this.#openCalls.delete((content as unknown as ToolMessage).tool_call_id)
     else if (event_type === 'ai_message') this.#totals.message_count++
     if (event_type === 'ai_message' || event_type === 'ai_tool_call') this.#modelName = metadata.model_name as string
+  }
+
+  /** The content is a text where it was cut. */
+  #recallRequest(content: Json): void {
+    this.#llmCalls++
+    if (typeof content === 'object' && content !== null && !Array.isArray(content))
+      this.#modelName = String(content.model)
   }
 
   get totals(): RunTotals {

@@ -126,7 +126,8 @@ async function foldTail(store: Store, run: Run, head: number, journal: Journal):
       whole = []
     } else if (frame.kind === Kind.messages) {
       const message = messageOf(frame)
-      if (message.type === 'AIMessageChunk') deltas.push(...deltasOf(message))
+      if (message.type === 'AIMessageChunk')
+        deltas.push(...deltasOf(message, journal.modelName ?? run.model_name ?? 'unknown'))
       // It was written by this service, as a message.
       else whole.push(message as unknown as Message)
     }
@@ -156,8 +157,8 @@ function messageOf(frame: RawFrame): JsonObject {
 }
 
 /** What deltaJson of chunk.ts made, as the delta it was made of. */
-function deltasOf(chunk: JsonObject): Delta[] {
-  const base = { type: 'delta', messageId: String(chunk.id), model: '' } as const
+function deltasOf(chunk: JsonObject, model: string): Delta[] {
+  const base = { type: 'delta', messageId: String(chunk.id), model } as const
   if (chunk.chunk_position === 'last') return []
   const calls = Array.isArray(chunk.tool_call_chunks) ? chunk.tool_call_chunks : []
   if (calls.length) return calls.map((call) => ({ ...base, toolCall: toolCallOf(call) }))

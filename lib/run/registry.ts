@@ -15,6 +15,11 @@ import { FinishedView, headOf } from './view.ts'
 
 export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number
+  /** How long a joiner's socket may stay full before it is reset, in ms; 0: for ever. */
+  readonly stallMs: number
+  readonly streams: CensusLimits
+  /** Pending and running runs of one user; 0: no limit. */
+  readonly activePerUser: number
 }
 
 export interface RegistryDeps {
@@ -39,12 +44,14 @@ export class Registry {
   readonly #lanes = new Map<string, Lane>()
   /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats and revocation as well. */
   readonly #replays = new Set<Joiner>()
+  readonly #census: Census
   readonly #ticker = new Ticker()
   readonly #heartbeat: NodeJS.Timeout
   #isStopping = false
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
+    this.#census = new Census(deps.options.streams)
     this.#heartbeat = setInterval(() => this.#beat(), deps.options.heartbeatMs)
     this.#heartbeat.unref()
   }
@@ -55,9 +62,21 @@ export class Registry {
   }
 
   get streams(): number {
-    let open = this.#replays.size
-    for (const actor of this.#actors.values()) open += actor.joiners.size
-    return open
+    return this.#census.total
+  }
+
+  /** Whether one more stream of this user is welcome. */
+  hasSpaceForStream(userId: string): boolean {
+    return this.#census.hasSpace(userId)
+  }
+
+  /** Whether one more run of this user is welcome. */
+  hasSpaceForRun(userId: string): boolean {
+    const { activePerUser } = this.#deps.options
+    if (activePerUser === 0) return true
+    let active = 0
+    for (const actor of this.#actors.values()) if (actor.run.user_id === userId) active++
+    return active < activePerUser
   }
 
   /** null: new runs are welcome. */
@@ -92,7 +111,7 @@ export class Registry {
 
   #enqueue(run: Run, past?: Extent): void {
     const { store, committer, agent, options, log } = this.#deps
-    const onJoinerLeft = (joiner: Joiner) => this.#replays.delete(joiner)
+    const onJoinerLeft = (joiner: Joiner) => this.#left(joiner)
     const actor = new RunActor(run, { store, committer, ticker: this.#ticker, agent, options, log, onJoinerLeft }, past)
     this.#actors.set(run.run_id, actor)
     const lane = this.#lanes.get(run.thread_id) ?? { running: null, waiting: [] }
@@ -134,6 +153,7 @@ export class Registry {
     isCreator = false
   ): Promise<void> {
     const filter = filterOf(modes ?? modesOf(run))
+    this.#census.opened(reader.userId)
     const actor = this.#actors.get(run.run_id)
     if (actor) {
       actor.join(wire, filter, position, reader, isCreator)
@@ -147,7 +167,11 @@ export class Registry {
     // The row that the caller read may be older than the run's end.
     const run = await store.runs.get(runId, null)
     const bounds = run && (await store.frames.bounds(run.key))
-    if (!run) return wire.reset()
+    if (!run) {
+      this.#census.left(reader.userId)
+      wire.reset()
+      return
+    }
     const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
     const next = nextAfter(position, { epochs: bounds?.epochs ?? [], head })
     const joiner = new Joiner(wire, new FinishedView(store, run, head), filter, next, reader, () =>
@@ -155,6 +179,11 @@ export class Registry {
     )
     this.#replays.add(joiner)
     joiner.pump()
+  }
+
+  #left(joiner: Joiner): void {
+    this.#replays.delete(joiner)
+    this.#census.left(joiner.reader.userId)
   }
 
   /** Cancels a run of this process. False: it has ended, or is just being written. */
@@ -181,8 +210,9 @@ export class Registry {
   }
 
   #beat(): void {
-    for (const actor of this.#actors.values()) actor.beat()
-    for (const joiner of this.#replays) joiner.beat()
+    const { stallMs } = this.#deps.options
+    for (const actor of this.#actors.values()) actor.beat(stallMs)
+    for (const joiner of this.#replays) joiner.beat(stallMs)
   }
 
   /** Takes no new runs and starts none of those that wait. */
