@@ -53,7 +53,7 @@ function changesOf(values: JsonObject): {
       ? null
       : readInput(given, 'values.messages').filter((one) => one.type !== 'remove')
   return {
-    messages: replaced && replaced.map((message) => JSON.stringify(message)),
+    messages: replaced?.map((message) => JSON.stringify(message)) ?? null,
     channels: Object.fromEntries(kept.map(([channel, value]) => [channel, JSON.stringify(value)])),
     title
   }
