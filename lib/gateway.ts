@@ -19,6 +19,7 @@ import { Committer, WriteRefused } from './run/committer.ts'
 import type { JournalOptions } from './run/journal.ts'
 import { recover } from './run/recovery.ts'
 import { Registry, type RegistryOptions } from './run/registry.ts'
+import { Sweeper } from './run/sweeper.ts'
 import { openStore } from './store/open.ts'
 import type { Store, Writer } from './store/store.ts'
 
@@ -72,6 +73,9 @@ export async function startGateway({
   const agent = givenAgent ?? configuredAgent(config, paths, log)
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   const writer = failingClearly(committer)
+  const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
+    log.warn({ err: error }, 'old frames could not be removed')
+  )
   const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
   const tokens = await openTokens({
     home: config.home,
@@ -122,6 +126,7 @@ export async function startGateway({
 
   const stopAll = async () => {
     registry.refuseNew()
+    sweeper.stop()
     const closed = server.close(config.server.shutdown_grace_ms + RESET_JITTER_MS)
     await registry.stop(config.server.shutdown_grace_ms, RESET_JITTER_MS)
     await closed
@@ -141,6 +146,7 @@ export async function startGateway({
     if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
     if ((await store.users.admin()) === null)
       log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
+    sweeper.start()
     const { url } = await server.listen(config.server.port, config.server.host)
     return { url, store, stop }
   } catch (error) {

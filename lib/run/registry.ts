@@ -12,7 +12,7 @@ import { type Filter, filterOf } from './filter.ts'
 import { Joiner, type Reader, type Wire } from './joiner.ts'
 import { type Extent, nextAfter, type Position } from './sse.ts'
 import { Ticker } from './ticker.ts'
-import { FinishedView, headOf } from './view.ts'
+import { FinishedView, headOf, lastEpochOf } from './view.ts'
 
 export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number
@@ -174,7 +174,7 @@ export class Registry {
       return
     }
     const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
-    const next = nextAfter(position, { epochs: bounds?.epochs ?? [], head })
+    const next = nextAfter(position, { epochs: bounds?.epochs ?? lastEpochOf(run), head })
     const joiner = new Joiner(wire, new FinishedView(store, run, head), filter, next, reader, () =>
       this.#replays.delete(joiner)
     )

@@ -79,3 +79,10 @@ export function headOf(run: Run): number {
   if (run.last_cursor === null) return 0
   return Number(run.last_cursor.slice(run.last_cursor.indexOf('-') + 1)) + 1
 }
+
+/** When all frames are swept, the row still tells under which epoch the last one went out: who has that one has everything. */
+export function lastEpochOf(run: Run): { epoch: number; first: number }[] {
+  return run.last_cursor === null
+    ? []
+    : [{ epoch: Number(run.last_cursor.slice(0, run.last_cursor.indexOf('-'))), first: 0 }]
+}

@@ -271,6 +271,14 @@ export interface Ops {
   /** Ends a run: status, totals, thread status and title together. False: it was terminal already [Store 7]. */
   'run.settle': { in: Settlement; out: boolean }
   'frames.append': { in: { run_key: number; thread_id: string; segment: Segment }; out: null }
+  /**
+   * One small step of the sweep: looks at `limit` segments after the position `after` (0: the oldest) and removes those of runs
+   * that ended before `before`. `next` is where the next step goes on; null: that was the last.
+   */
+  'frames.sweep': {
+    in: { before: Timestamp; after: number; limit: number }
+    out: { removed: number; next: number | null }
+  }
   /** Answers the seq of the first one [Store 5]. */
   'events.append': {
     in: { thread_id: string; run_id: string; user_id: string | null; events: readonly NewEvent[] }

@@ -17,7 +17,7 @@ interface FrameLog {
   bytes: number
 }
 
-export interface MemoryFrames extends Noun<FrameReads, 'frames.append'>, Belonging {
+export interface MemoryFrames extends Noun<FrameReads, 'frames.append' | 'frames.sweep'>, Belonging {
   /** The run is over: its frames may be dropped when space is needed. */
   ended(runKey: number): void
   /** Drops frames of ended runs, the first that ended first, until the rest fits. Frames of a run in flight always stay. */
@@ -78,6 +78,20 @@ export function memoryFrames(threads: ThreadRows, runs: RunRows, bytesMax = FRAM
         count(counted, bytes)
         undo.add(() => count(counted, -bytes))
         return null
+      },
+      // One step does it all: nobody waits for it.
+      'frames.sweep': ({ before }, undo) => {
+        let removed = 0
+        for (const key of ended) {
+          const log = logs.get(key)
+          if (!log || !runs.isOlderThan(key, before)) continue
+          removed += log.segments.length
+          undo.delete(logs, key)
+          const { bytes } = log
+          count(log, -bytes)
+          undo.add(() => count(log, bytes))
+        }
+        return { removed, next: null }
       }
     },
     forget(threadId, undo) {

@@ -1,6 +1,6 @@
 // Runs in memory.
 import { ownerOf } from '../../scope.ts'
-import type { Run } from '../../types.ts'
+import type { Run, Timestamp } from '../../types.ts'
 import type { Admission, NewRun, OpOf, RunReads, TokenUsage } from '../store.ts'
 import { type Belonging, copyOf, type Noun, Refused, visible } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
@@ -39,6 +39,12 @@ export class RunRows implements Belonging {
   /** Which thread a run key belongs to. */
   threadOf(key: number): string | undefined {
     return this.#threadByKey.get(key)
+  }
+
+  /** Whether the run was last touched before `time`. */
+  isOlderThan(key: number, time: Timestamp): boolean {
+    for (const run of this.newestFirst(this.threadOf(key) ?? '')) if (run.key === key) return run.updated_at < time
+    return true
   }
 
   count(threadId: string): number {

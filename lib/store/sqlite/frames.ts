@@ -44,10 +44,23 @@ export function frameReads(db: Database.Database): FrameReads {
   }
 }
 
-export function frameWrites(db: Database.Database): Writers<'frames.append'> {
+type FrameOps = 'frames.append' | 'frames.sweep'
+
+export function frameWrites(db: Database.Database): Writers<FrameOps> {
   const runExists = db.prepare('SELECT 1 FROM runs WHERE key = ? AND thread_id = ?')
   const insert = db.prepare('INSERT INTO frames (run_key, first_n, last_n, epoch, idx, data) VALUES (?, ?, ?, ?, ?, ?)')
+  // Segments are in the order of their commits, so the oldest come first and a step is a short range of the table.
+  const oldest = db.prepare<{ after: number; before: string; limit: number }, { id: number; is_old: number }>(`
+    SELECT f.id, r.key IS NULL OR (r.status NOT IN ('pending', 'running') AND r.updated_at < @before) AS is_old
+    FROM frames AS f LEFT JOIN runs AS r ON r.key = f.run_key WHERE f.id > @after ORDER BY f.id LIMIT @limit`)
+  const remove = db.prepare('DELETE FROM frames WHERE id = ?')
   return {
+    'frames.sweep': ({ before, after, limit }) => {
+      const rows = oldest.all({ before, after, limit })
+      const old = rows.filter((row) => row.is_old)
+      for (const { id } of old) remove.run(id)
+      return { removed: old.length, next: rows.length === limit ? rows.at(-1)!.id : null }
+    },
     'frames.append': ({ run_key, thread_id, segment }) => {
       if (!runExists.get(run_key, thread_id)) throw new Refused(`run ${run_key} of thread ${thread_id} is gone`)
       insert.run(run_key, segment.first, segment.last, segment.epoch, segment.index, segment.data)
