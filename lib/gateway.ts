@@ -9,7 +9,9 @@ import { digestOf, openTokens } from './auth/token.ts'
 import type { Config } from './config.ts'
 import { fail } from './errors.ts'
 import { lockHome } from './files/lock.ts'
+import { Artifacts } from './files/artifacts.ts'
 import { Paths } from './files/paths.ts'
+import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { Origins } from './http/guards.ts'
 import { createHttpServer, type Log } from './http/server.ts'
@@ -102,6 +104,8 @@ export async function startGateway({
     writer,
     registry,
     agent,
+    uploads: new Uploads(paths, config.uploads),
+    artifacts: new Artifacts(paths),
     digest: digestOf,
     notReady,
     removeFiles: (threadId, userId) => paths.removeThread(threadId, userId ?? undefined)

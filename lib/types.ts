@@ -57,6 +57,17 @@ export interface RunTotals {
   readonly message_count: number
 }
 
+export const NO_TOTALS: RunTotals = {
+  total_input_tokens: 0,
+  total_output_tokens: 0,
+  total_tokens: 0,
+  llm_call_count: 0,
+  lead_agent_tokens: 0,
+  subagent_tokens: 0,
+  middleware_tokens: 0,
+  message_count: 0
+}
+
 export interface Run extends RunTotals {
   /** Short number under which the frames of the run are stored; never on the wire. */
   readonly key: number

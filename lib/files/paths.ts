@@ -1,6 +1,7 @@
 // Where the files of a thread lie below the data home, and the one safe way from a path that a stranger gave to a file of ours.
 //
 //   <home>/users/<user_id>/threads/<thread_id>/user-data/{workspace,uploads,outputs}
+//   <home>/users/<user_id>/incoming                      uploads that are not whole yet
 //   <home>/threads/<thread_id>/...                       without a user: the layout from before users had folders
 //
 // Agents and clients see `/mnt/user-data/...` instead; nobody outside learns where the home is, also not from an error.
@@ -76,6 +77,25 @@ export class Paths {
 
   outputs(threadId: string, userId?: string): string {
     return join(this.userData(threadId, userId), 'outputs')
+  }
+
+  /**
+   * Where uploads of a user wait until they are whole: on the same disk as the threads, so that publishing is one rename, and
+   * outside `user-data`, so that no agent can plant anything there.
+   */
+  incoming(userId?: string): string {
+    return join(userId === undefined ? this.home : this.userDir(userId), 'incoming')
+  }
+
+  /**
+   * Makes the uploads folder of a thread.
+   * @returns Its real path.
+   * @throws PathError `escapes` when a symbolic link stands in its place, `not_a_file` when something else does
+   */
+  async makeUploads(threadId: string, userId?: string): Promise<string> {
+    const root = this.userData(threadId, userId)
+    await mkdir(root, { recursive: true })
+    return makeFolders(root, ['uploads'], `${VIRTUAL_ROOT}/uploads`)
   }
 
   /** Makes the folders of a thread; those that exist stay as they are. */
@@ -192,7 +212,7 @@ async function replaceFile(folder: string, name: string, content: string, given:
 }
 
 /** What stands at `path` itself, links not followed; null: nothing. */
-async function kindOf(path: string): Promise<'file' | 'folder' | 'link' | 'other' | null> {
+export async function kindOf(path: string): Promise<'file' | 'folder' | 'link' | 'other' | null> {
   const stats = await lstat(path).catch(nullIfMissing)
   if (stats === null) return null
   if (stats.isSymbolicLink()) return 'link'
@@ -204,7 +224,8 @@ function realPathOf(path: string): Promise<string | null> {
   return realpath(path).catch(nullIfMissing)
 }
 
-function nullIfMissing(error: NodeJS.ErrnoException): null {
+/** For `catch`: null when there is no such file, else the error again. */
+export function nullIfMissing(error: NodeJS.ErrnoException): null {
   // ENAMETOOLONG: no file can have that name. ELOOP: a link that leads to itself leads to nothing.
   if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP'].includes(error.code ?? '')) return null
   throw error

@@ -51,16 +51,3 @@ export const TAKEN: { readonly taken: true } = { taken: true }
 export type Handler<Body = unknown, Query = unknown> = (
   call: Call<Body, Query>
 ) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
-
-/** The little a joiner needs of a response or a WebSocket. */
-export interface Wire {
-  /** False: no space; `onDrain` tells when there is again. Bytes are shared with other wires and must not be changed. */
-  write(bytes: Uint8Array): boolean
-  /** Everything was said: a clean end. */
-  end(): void
-  /** Broken off by us: a reset, so that clients come back (a FIN would look like success). */
-  reset(): void
-  onDrain(listener: () => void): void
-  /** Once, whoever closed it. */
-  onClose(listener: () => void): void
-}

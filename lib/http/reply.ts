@@ -1,7 +1,8 @@
 // An answer on its way out: JSON, failures, cookies, and the two kinds that stay open (an event stream, a long wait).
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Failure } from '../errors.ts'
-import type { Call, Cookie, Reply, Wire } from './call.ts'
+import type { Wire } from '../wire.ts'
+import type { Call, Cookie, Reply } from './call.ts'
 import { hasBody } from './request.ts'
 
 const JSON_TYPE = 'application/json'

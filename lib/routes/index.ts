@@ -1,5 +1,6 @@
 // The whole API, one room of it a line. Each file below is a table of method, path, access, schemas and handler.
 import type { Route } from '../http/route.ts'
+import { artifactRoutes } from './artifacts.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { feedbackRoutes } from './feedback.ts'
 import { healthRoutes } from './health.ts'
@@ -9,6 +10,7 @@ import { runRoutes } from './runs.ts'
 import type { Services } from './services.ts'
 import { stateRoutes } from './state.ts'
 import { threadRoutes } from './threads.ts'
+import { uploadRoutes } from './uploads.ts'
 
 export function routes(services: Services, auth: AuthServices): Route[] {
   return [
@@ -19,6 +21,8 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs
     ...messageRoutes(services), //  .../messages, .../events, .../token-usage
     ...feedbackRoutes(services), // .../feedback
+    ...uploadRoutes(services), //   .../uploads
+    ...artifactRoutes(services), // .../artifacts/{path}
     ...modelRoutes(services) //     /api/models
   ]
 }

@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { integer, jsonObject, objectOf } from '../http/schema.ts'
 import type { NewRun } from '../store/store.ts'
-import { type Json, type JsonObject, type Run, timestamp } from '../types.ts'
+import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp } from '../types.ts'
 import { readInput } from './input.ts'
 
 const assistantName = v.pipe(
@@ -112,14 +112,7 @@ export function newRun(request: RunRequest, defaults: RunRequestDefaults): { run
     final_checkpoint_id: null,
     idempotency_key: request.key,
     idempotency_hash: request.key === null ? null : hashOf(request),
-    total_input_tokens: 0,
-    total_output_tokens: 0,
-    total_tokens: 0,
-    llm_call_count: 0,
-    lead_agent_tokens: 0,
-    subagent_tokens: 0,
-    middleware_tokens: 0,
-    message_count: 0,
+    ...NO_TOTALS,
     created_at: now,
     updated_at: now
   }

@@ -8,15 +8,7 @@ import { bit, type Filter, Kind } from './filter.ts'
 import { framesOf, type RawFrame, type Slice } from './frames.ts'
 import { END_FRAME, frameText, HEARTBEAT } from './sse.ts'
 import type { Segment } from '../store/store.ts'
-
-/** The little a joiner needs of a response or a WebSocket. */
-export interface Wire {
-  write(bytes: Uint8Array): boolean
-  end(): void
-  reset(): void
-  onDrain(listener: () => void): void
-  onClose(listener: () => void): void
-}
+import type { Wire } from '../wire.ts'
 
 /** A run's log as its joiners see it: the live one of an actor, or what the store holds of a finished run. */
 export interface LogView {

@@ -8,6 +8,7 @@ import {
   type HumanMessage,
   type Json,
   type JsonObject,
+  NO_TOTALS,
   type RunEvent,
   type RunTotals,
   textOf,
@@ -40,16 +41,7 @@ export class Journal {
   #partial: PartialMessage | null = null
   /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
-  readonly #totals: Totals = {
-    total_input_tokens: 0,
-    total_output_tokens: 0,
-    total_tokens: 0,
-    llm_call_count: 0,
-    lead_agent_tokens: 0,
-    subagent_tokens: 0,
-    middleware_tokens: 0,
-    message_count: 0
-  }
+  readonly #totals: Totals = { ...NO_TOTALS }
   #modelName: string | null = null
   #firstHuman: string | null = null
   #lastAi: string | null = null

@@ -1,0 +1,158 @@
+// An artifact: a file of a thread, opened for reading, with what a browser may be told about it [needs N18].
+import { constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { basename, extname } from 'node:path'
+import { nullIfMissing, PathError, type Paths } from './paths.ts'
+
+export interface Artifact {
+  /** The last part of its path. */
+  readonly name: string
+  /** Bytes. */
+  readonly size: number
+  /** The media type, for the Content-Type header. */
+  readonly type: string
+  /** Inert in every browser, so that it may be shown in our origin. All else must be saved and not shown. */
+  readonly isInert: boolean
+  /** Text, for which no browser asks a name. */
+  readonly isText: boolean
+  /** Another one after every change of the file: an entity tag, with its quotes. */
+  readonly tag: string
+  /**
+   * The bytes from `start` to `end`, both included; nothing when `end` is less.
+   * @throws Error when the file has become shorter meanwhile: who was promised these bytes must not take fewer for all.
+   */
+  read(start: number, end: number): AsyncGenerator<Buffer>
+  /** Must be called once all reading is over. */
+  close(): Promise<void>
+}
+
+const PLAIN = 'text/plain; charset=utf-8'
+const BINARY = 'application/octet-stream'
+
+// The allow-list: what browsers show without running anything. What is not in it, and is no text, is saved. A list of what to
+// refuse would have to know every type that any browser runs.
+const INERT: ReadonlyMap<string, string> = new Map([
+  ['.txt', PLAIN],
+  ['.log', PLAIN],
+  ['.md', 'text/markdown; charset=utf-8'],
+  ['.csv', 'text/csv; charset=utf-8'],
+  ['.json', 'application/json'],
+  ['.png', 'image/png'],
+  ['.apng', 'image/apng'],
+  ['.jpg', 'image/jpeg'],
+  ['.jpeg', 'image/jpeg'],
+  ['.gif', 'image/gif'],
+  ['.webp', 'image/webp'],
+  ['.avif', 'image/avif'],
+  ['.bmp', 'image/bmp'],
+  ['.ico', 'image/x-icon'],
+  ['.pdf', 'application/pdf'],
+  ['.mp3', 'audio/mpeg'],
+  ['.m4a', 'audio/mp4'],
+  ['.wav', 'audio/wav'],
+  ['.flac', 'audio/flac'],
+  ['.ogg', 'audio/ogg'],
+  ['.opus', 'audio/ogg'],
+  ['.mp4', 'video/mp4'],
+  ['.webm', 'video/webm']
+])
+
+// Named so that programs which fetch them know what they have; no browser is to show them.
+const ACTIVE: ReadonlyMap<string, string> = new Map([
+  ['.html', 'text/html; charset=utf-8'],
+  ['.htm', 'text/html; charset=utf-8'],
+  ['.xhtml', 'application/xhtml+xml'],
+  ['.xht', 'application/xhtml+xml'],
+  ['.svg', 'image/svg+xml'],
+  ['.svgz', 'image/svg+xml'],
+  ['.xml', 'application/xml'],
+  ['.xsl', 'application/xml'],
+  ['.xslt', 'application/xml']
+])
+
+/** How far a file of an unknown kind is looked into, in bytes [contract 6.2]. */
+const SNIFFED_BYTES = 8192
+const CHUNK_BYTES = 65_536
+
+export class Artifacts {
+  readonly #paths: Paths
+
+  constructor(paths: Paths) {
+    this.#paths = paths
+  }
+
+  /**
+   * @param virtualPath `/mnt/user-data/...`; the leading slash may be missing
+   * @throws PathError `not_virtual`, `escapes`, `missing` or `not_a_file`
+   */
+  async open(threadId: string, userId: string | undefined, virtualPath: string): Promise<Artifact> {
+    const path = await this.#paths.locate(virtualPath, threadId, userId)
+    const file = await openFile(path, virtualPath)
+    try {
+      return await describe(file, basename(virtualPath), virtualPath)
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+  }
+}
+
+async function openFile(path: string, given: string): Promise<FileHandle> {
+  // O_NOFOLLOW: all links were resolved, so one that stands here now was made since. O_NONBLOCK: opening a FIFO would wait for
+  // its writer for ever.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const file = await open(path, flags).catch((error: NodeJS.ErrnoException) => {
+    // ENXIO: a socket.
+    if (error.code === 'ENXIO') throw notAFile(given)
+    return nullIfMissing(error)
+  })
+  if (file === null) throw new PathError('missing', `"${given}" does not exist`)
+  return file
+}
+
+async function describe(file: FileHandle, name: string, given: string): Promise<Artifact> {
+  const stats = await file.stat({ bigint: true })
+  if (!stats.isFile()) throw notAFile(given)
+  const kind = kindByName(name) ?? ((await looksLikeText(file)) ? { type: PLAIN, isInert: true } : SAVED)
+  return {
+    name,
+    size: Number(stats.size),
+    ...kind,
+    isText: kind.type.startsWith('text/'),
+    tag: `"${stats.ino.toString(36)}-${stats.size.toString(36)}-${stats.mtimeNs.toString(36)}"`,
+    read: (start, end) => read(file, start, end),
+    close: () => file.close()
+  }
+}
+
+const SAVED = { type: BINARY, isInert: false }
+
+function kindByName(name: string): { type: string; isInert: boolean } | null {
+  const extension = extname(name).toLowerCase()
+  const inert = INERT.get(extension)
+  if (inert !== undefined) return { type: inert, isInert: true }
+  const active = ACTIVE.get(extension)
+  return active === undefined ? null : { type: active, isInert: false }
+}
+
+/** Sent as plain text, which is inert whatever it says: a page without `.html` is shown as its source. */
+async function looksLikeText(file: FileHandle): Promise<boolean> {
+  const buffer = Buffer.allocUnsafe(SNIFFED_BYTES)
+  const { bytesRead } = await file.read(buffer, 0, SNIFFED_BYTES, 0)
+  return !buffer.subarray(0, bytesRead).includes(0)
+}
+
+async function* read(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
+  for (let at = start; at <= end; ) {
+    const length = Math.min(CHUNK_BYTES, end - at + 1)
+    // A new buffer each time: the one before may still wait in the socket.
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, at)
+    if (bytesRead === 0) throw new Error('an artifact became shorter while it was sent')
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+function notAFile(given: string): PathError {
+  return new PathError('not_a_file', `"${given}" is not a file`)
+}

@@ -1,0 +1,141 @@
+// Artifacts: any file below /mnt/user-data of a thread, sent so that nothing in it can run in our origin [needs N18].
+import { pipeline } from 'node:stream/promises'
+import * as v from 'valibot'
+import type { Artifact } from '../files/artifacts.ts'
+import { PathError } from '../files/paths.ts'
+import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { requireUser } from '../http/guards.ts'
+import { type Route, route } from '../http/route.ts'
+import { objectOf, queryBoolean } from '../http/schema.ts'
+import type { Services } from './services.ts'
+
+const artifactQuery = objectOf({ download: v.optional(queryBoolean, 'false') })
+type ArtifactQuery = v.InferOutput<typeof artifactQuery>
+
+// Three locks on one door: the type is believed and not guessed, a document has no origin and no scripts, and it loads nothing.
+const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
+
+export function artifactRoutes({ artifacts }: Pick<Services, 'artifacts'>): Route[] {
+  const get = async (call: Call<unknown, ArtifactQuery>): Promise<Reply | typeof TAKEN> => {
+    const { thread_id, path } = { thread_id: call.params.thread_id!, path: call.params.path! }
+    let artifact: Artifact
+    try {
+      artifact = await artifacts.open(thread_id, requireUser(call).id, path)
+    } catch (error) {
+      if (error instanceof PathError) return refusalOf(error, path)
+      throw error
+    }
+    try {
+      return await send(call, artifact, call.query.download)
+    } finally {
+      await artifact.close()
+    }
+  }
+
+  return [
+    route({
+      method: 'GET',
+      path: '/api/threads/{thread_id}/artifacts/{path}',
+      access: 'user',
+      thread: 'read',
+      tail: true,
+      query: artifactQuery,
+      handler: get
+    })
+  ]
+}
+
+/** [contract 6.2] */
+function refusalOf(error: PathError, path: string): Reply {
+  switch (error.problem) {
+    case 'not_virtual':
+      return refusal(400, 'Path must start with /mnt/user-data')
+    case 'escapes':
+      return refusal(403, 'Access denied: path traversal detected')
+    case 'missing':
+      return refusal(404, `Artifact not found: ${path}`)
+    case 'not_a_file':
+      return refusal(400, `Path is not a file: ${path}`)
+    default:
+      throw error
+  }
+}
+
+function refusal(status: number, detail: string, headers: Readonly<Record<string, string>> = {}): Reply {
+  return { status, json: { detail }, headers: { ...SAFETY, ...headers } }
+}
+
+// ------------------------------------------------------------------------------------------------- sending
+
+/** What a stream says when the other side has gone: nothing that anybody here could do better. */
+const GONE: ReadonlySet<unknown> = new Set([
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'ERR_STREAM_DESTROYED',
+  'ECONNRESET',
+  'EPIPE'
+])
+
+/** @throws Error when the file cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole */
+async function send(call: Call, artifact: Artifact, download: boolean): Promise<Reply | typeof TAKEN> {
+  const { req, res } = call
+  const { size } = artifact
+  const range = wantedRange(call, artifact)
+  if (range === 'outside')
+    return refusal(416, 'The range lies outside the file', { 'Content-Range': `bytes */${size}` })
+  const { start, end } = range ?? { start: 0, end: size - 1 }
+  res.writeHead(range ? 206 : 200, {
+    ...SAFETY,
+    ...dispositionOf(artifact, download),
+    'Content-Type': artifact.type,
+    'Content-Length': end - start + 1,
+    ...(range && { 'Content-Range': `bytes ${start}-${end}/${size}` }),
+    'Accept-Ranges': 'bytes',
+    // For its owner's browser alone, which asks again each time: an upload may be replaced.
+    'Cache-Control': 'private, no-cache',
+    ETag: artifact.tag
+  })
+  if (req.method === 'HEAD') res.end()
+  else {
+    try {
+      await pipeline(artifact.read(start, end), res)
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && GONE.has(error.code))) throw error
+    }
+  }
+  return TAKEN
+}
+
+/** Text that is shown needs no name; everything else carries its own, for the day it is saved. */
+function dispositionOf({ name, isInert, isText }: Artifact, download: boolean): { 'Content-Disposition'?: string } {
+  const isSaved = download || !isInert
+  if (isText && !isSaved) return {}
+  return { 'Content-Disposition': `${isSaved ? 'attachment' : 'inline'}; filename*=UTF-8''${extendedValue(name)}` }
+}
+
+/** A text as RFC 6266 and RFC 8187 carry it: nothing in it can end the value or the header. */
+function extendedValue(text: string): string {
+  return encodeURIComponent(text).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+}
+
+interface Range {
+  readonly start: number
+  /** Included. */
+  readonly end: number
+}
+
+/** null: the whole file is wanted, or nothing that we could read as one range; the rule is to send the whole file then. */
+function wantedRange({ req }: Call, { size, tag }: Artifact): Range | 'outside' | null {
+  const header = req.headers.range
+  // Ranges are for GET alone [RFC 9110]. With If-Range the client has a part of this file, and wants no part of another.
+  if (!header || req.method !== 'GET' || (req.headers['if-range'] ?? tag) !== tag) return null
+  const [, from = '', to = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.replaceAll(' ', '')) ?? []
+  if (from === '') return to === '' ? null : lastBytes(Number(to), size)
+  const start = Number(from)
+  const end = to === '' ? size - 1 : Math.min(Number(to), size - 1)
+  if (to !== '' && Number(to) < start) return null
+  return start < size ? { start, end } : 'outside'
+}
+
+function lastBytes(count: number, size: number): Range | 'outside' {
+  return count === 0 || size === 0 ? 'outside' : { start: Math.max(0, size - count), end: size - 1 }
+}

@@ -1,0 +1,114 @@
+// Uploads of a thread: put files beside it, list them, delete one. A page may upload before it has made its thread [design 5].
+import { extname } from 'node:path'
+import { fail, Invalid } from '../errors.ts'
+import { VIRTUAL_ROOT, PathError } from '../files/paths.ts'
+import { type Received, type Upload, UploadError } from '../files/uploads.ts'
+import type { Call, Reply } from '../http/call.ts'
+import { requireUser } from '../http/guards.ts'
+import { type Route, route } from '../http/route.ts'
+import { issue } from '../http/schema.ts'
+import type { Services } from './services.ts'
+
+export function uploadRoutes({ uploads }: Pick<Services, 'uploads'>): Route[] {
+  const upload = async (call: Call): Promise<Reply> => {
+    const threadId = call.params.thread_id!
+    try {
+      return { json: receivedView(await uploads.receive(call.req, threadId, requireUser(call).id), threadId) }
+    } catch (error) {
+      if (error instanceof UploadError) return refusalOf(error)
+      if (error instanceof PathError) return pathRefusal(error)
+      throw error
+    }
+  }
+
+  const list = async (call: Call): Promise<Reply> => {
+    const threadId = call.params.thread_id!
+    const found = await uploads.list(threadId, requireUser(call).id)
+    const files = found.map((file) => ({
+      ...uploadView(file, threadId),
+      extension: extname(file.filename),
+      modified: file.modified
+    }))
+    return { json: { files, count: files.length } }
+  }
+
+  const remove = async (call: Call): Promise<Reply> => {
+    const { thread_id, filename } = { thread_id: call.params.thread_id!, filename: call.params.filename! }
+    try {
+      const isRemoved = await uploads.remove(thread_id, requireUser(call).id, filename)
+      if (!isRemoved) return refusal(404, `File not found: ${filename}`)
+      return { json: { success: true, message: `Deleted ${filename}` } }
+    } catch (error) {
+      if (error instanceof PathError) return pathRefusal(error)
+      throw error
+    }
+  }
+
+  const path = '/api/threads/{thread_id}/uploads'
+  return [
+    // Without a body schema: the handler reads the body itself, as a stream.
+    route({ method: 'POST', path, access: 'user', thread: 'read', handler: upload }),
+    route({ method: 'GET', path: `${path}/list`, access: 'user', thread: 'read', handler: list }),
+    route({
+      method: 'GET',
+      path: `${path}/limits`,
+      access: 'user',
+      thread: 'read',
+      handler: () => ({ json: uploads.limits })
+    }),
+    route({ method: 'DELETE', path: `${path}/{filename}`, access: 'user', thread: 'write', handler: remove })
+  ]
+}
+
+function receivedView({ files, skipped }: Received, threadId: string) {
+  return {
+    success: true,
+    files: files.map((file) => ({
+      ...uploadView(file, threadId),
+      ...(file.original !== null && { original_filename: file.original })
+    })),
+    message: `Successfully uploaded ${files.length} file(s)`,
+    skipped_files: skipped
+  }
+}
+
+/** `path` is the virtual one: where the home lies on this machine is nobody's business [contract 6.1]. */
+function uploadView({ filename, size }: Upload, threadId: string) {
+  const virtualPath = `${VIRTUAL_ROOT}/uploads/${filename}`
+  return {
+    filename,
+    size,
+    path: virtualPath,
+    virtual_path: virtualPath,
+    artifact_url: `/api/threads/${threadId}/artifacts${VIRTUAL_ROOT}/uploads/${encodeURIComponent(filename)}`
+  }
+}
+
+/** @throws Invalid or Failure where the table of errors has the answer */
+function refusalOf({ problem, limit }: UploadError): Reply {
+  switch (problem) {
+    case 'no_files_part':
+      throw new Invalid([issue('missing', ['body', 'files'])])
+    case 'no_files':
+      return refusal(400, 'No files provided')
+    case 'malformed':
+      return refusal(400, 'The multipart body is malformed or cut off')
+    case 'cut':
+      throw fail('body_cut')
+    case 'too_many_files':
+      return refusal(413, `Too many files: at most ${limit} in one request`)
+    case 'file_too_large':
+      return refusal(413, `File too large: at most ${limit} bytes`)
+    case 'total_too_large':
+      return refusal(413, `Files too large: at most ${limit} bytes in one request`)
+  }
+}
+
+function pathRefusal(error: PathError): Reply {
+  if (error.problem === 'escapes' || error.problem === 'not_a_file') return refusal(400, 'Invalid path')
+  throw error
+}
+
+function refusal(status: number, detail: string): Reply {
+  return { status, json: { detail } }
+}
