@@ -5,24 +5,22 @@
 // goes through `#settle`, which leaves `pending` or `open` exactly once: that is why there is one terminal status, ever.
 //
 // From `emit` to the log there is no await, and nothing here waits for a joiner.
-import { type Agent, AgentError, type Fact, type Piece, type Sink } from '../agent/runtime.ts'
-import type { Group, Op, Outcome, Segment, Settlement } from '../store/store.ts'
-import { checkpointId } from '../thread/ids.ts'
-import { type InputMessage, readMessages } from '../thread/message.ts'
-import { State } from '../thread/state.ts'
+import { type Agent, AgentError, type AgentInput, type Fact, type Piece, type Sink } from '../agent/runtime.ts'
+import type { Group, Op, Outcome, Segment, Settlement, StoredCheckpoint } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
-import type { HumanMessage, Json, JsonObject, Message, Run, RunStatus, ThreadStatus } from '../types.ts'
-import { timestamp } from '../types.ts'
+import { type Message, type Run, type RunStatus, type ThreadStatus, timestamp } from '../types.ts'
+import type { Wire } from '../wire.ts'
 import { deltaJson, lastChunkJson, wholeJson } from './chunk.ts'
 import type { Committer, Source } from './committer.ts'
-import { bit, extraKinds, type Filter, Kind } from './filter.ts'
+import { extraKinds, type Filter, Kind } from './filter.ts'
 import { FrameLog, newEpoch, type RawFrame, type Slice } from './frames.ts'
 import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
-import type { Wire } from '../wire.ts'
 import { Journal } from './journal.ts'
 import { cursorText, type Extent, nextAfter, type Position } from './sse.ts'
+import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
+import { baseOf, contextOf, inputOf, lastHuman, modesOf, recursionLimitOf } from './wanted.ts'
 
 export type Phase = 'pending' | 'open' | 'settling' | 'closed'
 export type CancelAction = 'interrupt' | 'rollback'
@@ -77,20 +75,10 @@ export class RunActor implements Source, Tickable, LogView {
   readonly #journal: Journal
   readonly #joiners = new Set<Joiner>()
   readonly #abort = new AbortController()
-  readonly #extras: number
   readonly #isSync: boolean
   #phase: Phase = 'pending'
 
-  #state: State = State.empty
-  /** The state of the newest checkpoint. */
-  #saved: State = State.empty
-  /** Where the run began: what a rollback goes back to. */
-  #before: { state: State; checkpointId: string | null } | null = null
-  #checkpointId: string | null = null
-  #step = -1
-  /** States of the values frames in memory, in the order of their frames. */
-  readonly #values = new Map<string, { n: number; state: State }>()
-
+  readonly #steps: Steps
   /** Writes that wait for the committer, in order; events and frames are added when it takes them. */
   #ops: Op[] = []
   #settlement: Settlement | null = null
@@ -122,7 +110,7 @@ export class RunActor implements Source, Tickable, LogView {
       maxTraceContent: deps.options.maxTraceContent,
       trackTokens: deps.options.trackTokens
     })
-    this.#extras = extraKinds(modesOf(run))
+    this.#steps = new Steps(run, this.#frames, extraKinds(modesOf(run)))
     this.#isSync = run.kwargs.durability === 'sync'
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
@@ -151,9 +139,11 @@ export class RunActor implements Source, Tickable, LogView {
     this.#phase = 'open'
     this.#armTimeout()
     try {
-      await this.#load()
+      const base = baseOf(this.run)
+      const stored = await this.#deps.store.checkpoints.load(this.run.thread_id, base)
+      if (base !== null && !stored) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
       // The ONLY await before the agent: whoever cancelled meanwhile has settled the run.
-      if (this.#isOpen()) await this.#work()
+      if (this.#isOpen()) await this.#work(stored)
       this.#settle({ status: 'success', failure: null, error: null, stopReason: null, rollback: false })
     } catch (error) {
       this.#failed(error)
@@ -161,42 +151,31 @@ export class RunActor implements Source, Tickable, LogView {
     return this.closed
   }
 
-  async #load(): Promise<void> {
-    const { thread_id, kwargs } = this.run
-    const base = typeof kwargs.checkpoint_id === 'string' ? kwargs.checkpoint_id : null
-    const stored = await this.#deps.store.checkpoints.load(thread_id, base)
-    if (base !== null && !stored) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
-    if (!stored) return
-    this.#state = State.fromStored(stored)
-    this.#saved = this.#state
-    this.#checkpointId = stored.checkpoint_id
-    if (typeof stored.metadata.step === 'number') this.#step = stored.metadata.step
-  }
-
-  async #work(): Promise<void> {
+  async #work(stored: StoredCheckpoint | null): Promise<void> {
     const { run } = this
-    this.#before = { state: this.#state, checkpointId: this.#checkpointId }
     const input = inputOf(run)
     this.#ops.push({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
     this.#journal.begin(lastHuman(input.messages), run.follow_up_to_run_id)
-    this.#state = this.#state.withMessages(input.messages).withChannels(input.channels)
-    this.#closeStep('__start__', ['agent'], 'input')
+    this.#steps.begin(stored, input)
+    this.#appended()
     this.#deps.committer.due(this, true)
-    await this.#deps.agent.start(
-      {
-        threadId: run.thread_id,
-        runId: run.run_id,
-        userId: run.user_id,
-        assistantId: run.assistant_id ?? 'lead_agent',
-        messages: this.#state.messages(),
-        channels: this.#state.channels(),
-        context: contextOf(run),
-        modelName: run.model_name,
-        recursionLimit: recursionLimitOf(run, this.#deps.options.recursionLimit)
-      },
-      this.#sink(),
-      this.#abort.signal
-    )
+    await this.#deps.agent.start(this.#input(), this.#sink(), this.#abort.signal)
+  }
+
+  #input(): AgentInput {
+    const { run } = this
+    const { state } = this.#steps
+    return {
+      threadId: run.thread_id,
+      runId: run.run_id,
+      userId: run.user_id,
+      assistantId: run.assistant_id ?? 'lead_agent',
+      messages: state.messages(),
+      channels: state.channels(),
+      context: contextOf(run),
+      modelName: run.model_name,
+      recursionLimit: recursionLimitOf(run, this.#deps.options.recursionLimit)
+    }
   }
 
   #isOpen(): boolean {
@@ -266,16 +245,22 @@ export class RunActor implements Source, Tickable, LogView {
     this.#journal.record(fact)
     if (fact.type === 'llm_response' && fact.caller === 'lead_agent') {
       this.#frames.append(Kind.messages, 'messages', lastChunkJson(fact.message))
-      this.#state = this.#state.withMessages([fact.message])
+      this.#steps.add([fact.message])
     } else if (fact.type === 'tool_end') this.#addWhole(fact.message)
-    else if (fact.type === 'update') this.#state = this.#state.withChannels(fact.channels)
-    else if (fact.type === 'step') this.#closeStep(fact.node, this.#nextAfter(fact.node), 'loop')
+    else if (fact.type === 'update') this.#steps.set(fact.channels)
+    else if (fact.type === 'step') this.#steps.close(fact.node, this.#nextAfter(fact.node), 'loop')
     return this.#appended()
   }
 
   #addWhole(message: Message): void {
     this.#frames.append(Kind.messages, 'messages', wholeJson(message))
-    this.#state = this.#state.withMessages([message])
+    this.#steps.add([message])
+  }
+
+  /** Nodes that would go on after a step of this one. */
+  #nextAfter(node: string): string[] {
+    if (node === 'tools') return ['agent']
+    return this.#journal.hasOpenCalls ? ['tools'] : []
   }
 
   /** True: there is space for more. */
@@ -300,65 +285,12 @@ export class RunActor implements Source, Tickable, LogView {
     for (const resolve of this.#waitingForSpace.splice(0)) resolve()
   }
 
-  // -------------------------------------------------------------------------------------------------- state
-
-  #nextAfter(node: string): string[] {
-    if (node === 'tools') return ['agent']
-    return this.#journal.hasOpenCalls ? ['tools'] : []
-  }
-
-  /** What joined the state since the last step becomes a checkpoint, and a values frame that refers to it. */
-  #closeStep(node: string, next: readonly string[], source: string): void {
-    const { run } = this
-    const id = checkpointId()
-    const metadata: JsonObject = { source, step: ++this.#step, parents: {}, run_id: run.run_id }
-    const before = this.#saved
-    const { checkpoint, saved } = this.#state.toCheckpoint({
-      thread_id: run.thread_id,
-      checkpoint_id: id,
-      parent_checkpoint_id: this.#checkpointId,
-      run_id: run.run_id,
-      created_at: timestamp(),
-      metadata,
-      next
-    })
-    this.#state = saved
-    this.#saved = saved
-    this.#checkpointId = id
-    this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
-    this.#appendExtras(node, next, metadata, before)
-    this.#values.set(id, { n: this.#frames.head, state: saved })
-    this.#frames.appendValues(id)
-    this.#deps.ticker.due(this)
-    this.#deps.committer.due(this, false)
-  }
-
-  /** Frames of the modes that are logged only when the creator asked for them. */
-  #appendExtras(node: string, next: readonly string[], metadata: JsonObject, before: State): void {
-    if (this.#extras === 0) return
-    const wants = (kind: Kind) => (this.#extras & bit(kind)) !== 0
-    const writes = `{"messages":[${this.#state.messagesSince(before).join(',')}]}`
-    const isStart = node === '__start__'
-    if (wants(Kind.updates) && !isStart)
-      this.#frames.append(Kind.updates, 'updates', `{${JSON.stringify(node)}:${writes}}`)
-    if (wants(Kind.tasks) && !isStart) {
-      const head = JSON.stringify({ id: this.#checkpointId, name: node, interrupts: [] }).slice(0, -1)
-      this.#frames.append(Kind.tasks, 'tasks', `${head},"result":${writes}}`)
-    }
-    const payload = `{"values":${this.#state.json()},"metadata":${JSON.stringify(metadata)},"next":${JSON.stringify(next)}}`
-    if (wants(Kind.checkpoints)) this.#frames.append(Kind.checkpoints, 'checkpoints', payload)
-    if (wants(Kind.debug)) {
-      const head = JSON.stringify({ step: this.#step, type: 'checkpoint', timestamp: timestamp() }).slice(0, -1)
-      this.#frames.append(Kind.debug, 'debug', `${head},"payload":${payload}}`)
-    }
-  }
-
   // ------------------------------------------------------------------------------------------------ the end
 
   /** Decides the end. False: it is decided already. */
   #settle(ending: Ending): boolean {
     if (this.#phase === 'settling' || this.#phase === 'closed') return false
-    const hasStarted = this.#phase === 'open' && this.#before !== null
+    const hasStarted = this.#steps.hasBegun
     this.#phase = 'settling'
     this.#abort.abort()
     this.#clearTimers()
@@ -377,17 +309,16 @@ export class RunActor implements Source, Tickable, LogView {
 
   /** Leaves a state that the next run can go on from: whatever was broken off is made whole, or undone. */
   #closeState(ending: Ending): void {
-    if (ending.rollback) this.#restore()
+    if (ending.rollback) this.#undo()
     else this.#keepBroken(ending)
     if (ending.status === 'success' || ending.status === 'interrupted') this.#giveTitle()
     if (ending.failure) this.#journal.fail(ending.failure.kind, ending.failure.message)
     else this.#journal.end(ending.status)
   }
 
-  #restore(): void {
+  #undo(): void {
     this.#journal.breakOff('interrupted')
-    this.#state = this.#before!.state.following(this.#state)
-    this.#closeStep('rollback', [], 'update')
+    this.#steps.rollBack()
   }
 
   /**
@@ -397,23 +328,27 @@ export class RunActor implements Source, Tickable, LogView {
   #keepBroken(ending: Ending): void {
     const reason = ending.status === 'success' ? 'stop' : ending.status
     for (const message of this.#journal.breakOff(reason)) this.#addBroken(message)
-    if (this.#state.hasFresh) this.#closeStep('agent', [], 'loop')
+    if (this.#steps.state.hasFresh) this.#steps.close('agent', [], 'loop')
   }
 
   #addBroken(message: Message): void {
+    if (message.type !== 'ai') {
+      this.#addWhole(message)
+      return
+    }
     // Its deltas went out before; what is missing is that no more will come.
-    if (message.type === 'ai') this.#frames.append(Kind.messages, 'messages', lastChunkJson(message))
-    else this.#frames.append(Kind.messages, 'messages', wholeJson(message))
-    this.#state = this.#state.withMessages([message])
+    this.#frames.append(Kind.messages, 'messages', lastChunkJson(message))
+    this.#steps.add([message])
   }
 
   #giveTitle(): void {
     const { title } = this.#deps.options
-    if (!title.enabled || displayName(this.#state.channel('title')) !== null) return
-    const made = titleOf(this.#state.messages(), title)
+    const { state } = this.#steps
+    if (!title.enabled || displayName(state.channel('title')) !== null) return
+    const made = titleOf(state.messages(), title)
     if (made === null) return
-    this.#state = this.#state.withChannels({ title: made })
-    this.#closeStep('title', [], 'loop')
+    this.#steps.set({ title: made })
+    this.#steps.close('title', [], 'loop')
   }
 
   #settlementOf(ending: Ending, hasStarted: boolean): Settlement {
@@ -425,12 +360,12 @@ export class RunActor implements Source, Tickable, LogView {
       thread_id: run.thread_id,
       status: ending.status,
       thread_status: hasStarted ? threadStatusAfter(ending.status) : null,
-      title: hasStarted ? displayName(this.#state.channel('title')) : null,
+      title: hasStarted ? displayName(this.#steps.state.channel('title')) : null,
       error: ending.error,
       stop_reason: ending.stopReason,
       model_name: this.#journal.modelName,
       last_cursor: cursorText(this.#frames.epoch, head - 1),
-      final_checkpoint_id: this.#checkpointId,
+      final_checkpoint_id: this.#steps.checkpointId,
       first_human_message: this.#journal.firstHumanMessage,
       last_ai_message: this.#journal.lastAiMessage,
       now: timestamp()
@@ -462,7 +397,7 @@ export class RunActor implements Source, Tickable, LogView {
 
   take(): Group | null {
     const { run } = this
-    const ops = this.#ops
+    const ops = [...this.#ops, ...this.#steps.takeOps()]
     this.#ops = []
     const events = this.#journal.takeEvents()
     if (events.length)
@@ -486,19 +421,10 @@ export class RunActor implements Source, Tickable, LogView {
       this.#refused(outcome.message, flight.ops)
       return
     }
-    this.#forgetValues()
+    this.#steps.forgetValues(this.#frames.first)
     this.#tellSpace()
     if (this.#isSync && this.#joiners.size) this.#deps.ticker.due(this)
     if (flight.settles) this.#close()
-  }
-
-  /** The states of values frames that have left memory are read from the store from now on. */
-  #forgetValues(): void {
-    const { first } = this.#frames
-    for (const [id, { n }] of this.#values) {
-      if (n >= first) return
-      this.#values.delete(id)
-    }
   }
 
   /**
@@ -516,6 +442,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#clearTimers()
     this.#tellSpace()
     this.#ops = []
+    this.#steps.takeOps()
     this.#journal.takeEvents()
     this.#frames.take()
     const failure = { kind: 'StorageRefused', message: 'The records of this run could not be stored' }
@@ -607,7 +534,7 @@ export class RunActor implements Source, Tickable, LogView {
   }
 
   valuesInMemory(id: string): string | null {
-    return this.#values.get(id)?.state.json() ?? null
+    return this.#steps.valuesInMemory(id)
   }
 
   readStored(from: number): Promise<readonly Segment[]> {
@@ -621,53 +548,6 @@ export class RunActor implements Source, Tickable, LogView {
   gapBytes(from: number): Promise<Buffer> {
     return gapBytes(this.#deps.store, this.run, from)
   }
-}
-
-// ------------------------------------------------------------------------------------------- what a run was asked for
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** The stream modes of the run: what a joiner gets that names none. */
-export function modesOf(run: Run): string[] {
-  const modes = run.kwargs.stream_mode
-  return Array.isArray(modes) ? modes.filter((mode) => typeof mode === 'string') : ['values']
-}
-
-/** The input as messages and channel values. It was read once at creation; ids are in it since then. */
-function inputOf(run: Run): { messages: InputMessage[]; channels: Record<string, Json> } {
-  const { input } = run.kwargs
-  if (!isObject(input)) return { messages: [], channels: {} }
-  const { messages, ...channels } = input
-  return { messages: readMessages(messages), channels }
-}
-
-function lastHuman(messages: readonly InputMessage[]): HumanMessage | null {
-  return messages.findLast((message): message is HumanMessage => message.type === 'human') ?? null
-}
-
-/** What the caller passed along, without what speaks for a user: that is the run's own. */
-function contextOf(run: Run): JsonObject {
-  const { config, context } = run.kwargs
-  const configurable = isObject(config) && isObject(config.configurable) ? config.configurable : {}
-  const configured = isObject(config) && isObject(config.context) ? config.context : {}
-  const {
-    user_id: _,
-    is_internal: __,
-    langgraph_auth_user_id: ___,
-    ...passed
-  } = {
-    ...(isObject(context) ? context : {}),
-    ...configurable,
-    ...configured
-  }
-  return passed
-}
-
-function recursionLimitOf(run: Run, fallback: number): number {
-  const limit = isObject(run.kwargs.config) ? run.kwargs.config.recursion_limit : undefined
-  return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, 1000) : fallback
 }
 
 /** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */

@@ -4,7 +4,7 @@
 // them. A lane moves on when the end of the run before is stored, so what the next one reads is what the last one left.
 import type { Admission, NewRun, Store } from '../store/store.ts'
 import type { Run } from '../types.ts'
-import { type ActorDeps, type ActorOptions, type CancelAction, modesOf, RunActor } from './actor.ts'
+import { type ActorDeps, type ActorOptions, type CancelAction, RunActor } from './actor.ts'
 import type { Agent } from '../agent/runtime.ts'
 import { Census, type CensusLimits } from './census.ts'
 import type { Committer } from './committer.ts'
@@ -14,6 +14,7 @@ import type { Wire } from '../wire.ts'
 import { type Extent, nextAfter, type Position } from './sse.ts'
 import { Ticker } from './ticker.ts'
 import { FinishedView, headOf, lastEpochOf } from './view.ts'
+import { modesOf } from './wanted.ts'
 
 export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number

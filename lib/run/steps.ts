@@ -1,0 +1,142 @@
+// The state of a thread as one run changes it, step by step. What joins the state is gathered until a step is closed: then it
+// becomes a checkpoint for the store, and a values frame that refers to it.
+import type { Op, StoredCheckpoint } from '../store/store.ts'
+import { checkpointId } from '../thread/ids.ts'
+import type { InputMessage } from '../thread/message.ts'
+import { State } from '../thread/state.ts'
+import { type Json, type JsonObject, type Run, timestamp } from '../types.ts'
+import { bit, Kind } from './filter.ts'
+import type { FrameLog } from './frames.ts'
+
+export class Steps {
+  readonly #run: Run
+  readonly #frames: FrameLog
+  /** Kinds of frames that the creator asked for beside values. */
+  readonly #extras: number
+  #state: State = State.empty
+  /** The state of the newest checkpoint. */
+  #saved: State = State.empty
+  /** The state from which the run began: what a rollback goes back to. Null: it has not begun. */
+  #before: State | null = null
+  #checkpointId: string | null = null
+  #step = -1
+  /** States of the values frames in memory, in the order of their frames. */
+  readonly #values = new Map<string, { readonly n: number; readonly state: State }>()
+  #ops: Op[] = []
+
+  constructor(run: Run, frames: FrameLog, extras: number) {
+    this.#run = run
+    this.#frames = frames
+    this.#extras = extras
+  }
+
+  /** The state, with what no checkpoint holds yet. */
+  get state(): State {
+    return this.#state
+  }
+  get hasBegun(): boolean {
+    return this.#before !== null
+  }
+  get checkpointId(): string | null {
+    return this.#checkpointId
+  }
+
+  /** Begins from a stored checkpoint, or from nothing, with the run's input as the first step. */
+  begin(
+    stored: StoredCheckpoint | null,
+    input: { messages: readonly InputMessage[]; channels: Readonly<Record<string, Json>> }
+  ): void {
+    if (stored) {
+      this.#state = State.fromStored(stored)
+      this.#checkpointId = stored.checkpoint_id
+      if (typeof stored.metadata.step === 'number') this.#step = stored.metadata.step
+    }
+    this.#saved = this.#state
+    this.#before = this.#state
+    this.add(input.messages)
+    this.set(input.channels)
+    this.close('__start__', ['agent'], 'input')
+  }
+
+  add(messages: readonly InputMessage[]): void {
+    this.#state = this.#state.withMessages(messages)
+  }
+
+  set(channels: Readonly<Record<string, Json>>): void {
+    this.#state = this.#state.withChannels(channels)
+  }
+
+  /** The state is once more what it was before the run. */
+  rollBack(): void {
+    this.#state = this.#before!.following(this.#state)
+    this.close('rollback', [], 'update')
+  }
+
+  /** Closes a step of `node`; `next` names the nodes that would go on from here. */
+  close(node: string, next: readonly string[], source: string): void {
+    const { thread_id, run_id } = this.#run
+    const id = checkpointId()
+    const before = this.#saved
+    const metadata: JsonObject = { source, step: ++this.#step, parents: {}, run_id }
+    const { checkpoint, saved } = this.#state.toCheckpoint({
+      thread_id,
+      checkpoint_id: id,
+      parent_checkpoint_id: this.#checkpointId,
+      run_id,
+      created_at: timestamp(),
+      metadata,
+      next
+    })
+    this.#state = saved
+    this.#saved = saved
+    this.#checkpointId = id
+    this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
+    if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
+    this.#values.set(id, { n: this.#frames.head, state: saved })
+    this.#frames.appendValues(id)
+  }
+
+  /** Frames of the modes that are logged only when the creator asked for them. */
+  #appendExtras(node: string, next: readonly string[], metadata: JsonObject, before: State): void {
+    const wants = (kind: Kind) => (this.#extras & bit(kind)) !== 0
+    const writes = `{"messages":[${this.#state.messagesSince(before).join(',')}]}`
+    const isInput = node === '__start__'
+    if (wants(Kind.updates) && !isInput)
+      this.#frames.append(Kind.updates, 'updates', `{${JSON.stringify(node)}:${writes}}`)
+    if (wants(Kind.tasks) && !isInput) {
+      const task = { id: this.#checkpointId, name: node, interrupts: [] }
+      this.#frames.append(Kind.tasks, 'tasks', withMember(task, 'result', writes))
+    }
+    const payload = withMember({ metadata, next }, 'values', this.#state.json())
+    if (wants(Kind.checkpoints)) this.#frames.append(Kind.checkpoints, 'checkpoints', payload)
+    if (wants(Kind.debug)) {
+      const about = { step: this.#step, type: 'checkpoint', timestamp: timestamp() }
+      this.#frames.append(Kind.debug, 'debug', withMember(about, 'payload', payload))
+    }
+  }
+
+  /** Checkpoints that were not handed over yet. */
+  takeOps(): Op[] {
+    const ops = this.#ops
+    this.#ops = []
+    return ops
+  }
+
+  /** The JSON of the state of a values frame, while that is in memory. */
+  valuesInMemory(id: string): string | null {
+    return this.#values.get(id)?.state.json() ?? null
+  }
+
+  /** Forgets the states of values frames below `first`: they are read from the store from now on. */
+  forgetValues(first: number): void {
+    for (const [id, { n }] of this.#values) {
+      if (n >= first) return
+      this.#values.delete(id)
+    }
+  }
+}
+
+/** The JSON of an object with one more member, whose value is JSON text already. */
+function withMember(fields: object, name: string, json: string): string {
+  return `${JSON.stringify(fields).slice(0, -1)},${JSON.stringify(name)}:${json}}`
+}
