@@ -1,5 +1,5 @@
 // Passwords that everybody tries first [Auth 8]: 36 entries in lower case, all long enough to pass the length rule.
-const COMMON = new Set([
+export const COMMON_PASSWORDS: readonly string[] = [
   'password',
   'password1',
   'password12',
@@ -36,12 +36,11 @@ const COMMON = new Set([
   'michael1',
   'jennifer',
   'computer'
-])
+]
+
+const COMMON: ReadonlySet<string> = new Set(COMMON_PASSWORDS)
 
 /** Whether a password is one of them, in whatever case. Nothing else is normalised. */
 export function isCommon(password: string): boolean {
   return COMMON.has(password.toLowerCase())
 }
-
-/** How many there are [Limits]. */
-export const COMMON_PASSWORDS = COMMON.size

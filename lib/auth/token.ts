@@ -1,10 +1,12 @@
 // Session tokens: signed, with the version of the user's password, and forgotten by themselves.
-import { createHash, randomBytes } from 'node:crypto'
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
+import { chmod, copyFile, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errors, jwtVerify, SignJWT } from 'jose'
+import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 
 export const SECRET_FILE = '.jwt_secret'
+const SECRET_BYTES = 48
 const DAY_S = 86_400
 
 export interface Claims {
@@ -14,19 +16,29 @@ export interface Claims {
   readonly ver: number
   /** Seconds since 1970. */
   readonly exp: number
+  /** False: the user asked that the browser forgets the session when it closes. */
+  readonly remember: boolean
 }
 
 /** Why a token is not accepted. */
 export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
+export type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
 
 export interface Tokens {
   /** Seconds that a token lives. */
   readonly lifetimeS: number
-  issue(user: { readonly id: string; readonly token_version: number }): Promise<string>
-  read(token: string): Promise<{ readonly claims: Claims } | { readonly failure: TokenFailure }>
+  /** A token of its own, also for the same user in the same second. `remember` is only passed on. */
+  issue(
+    user: { readonly id: string; readonly token_version: number },
+    how?: { readonly remember: boolean }
+  ): Promise<string>
+  read(token: string): Promise<TokenReading>
 }
 
-/** The key: the configured one, or one of our own that survives restarts. */
+/**
+ * The key: the configured one, or one of our own that survives restarts.
+ * @throws Error when the file of our own cannot be read or made
+ */
 export async function openTokens({
   home,
   secret,
@@ -40,23 +52,29 @@ export async function openTokens({
   const lifetimeS = expiryDays * DAY_S
   return {
     lifetimeS,
-    issue: ({ id, token_version }) =>
-      new SignJWT({ ver: token_version })
-        .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
-        .setSubject(id)
-        .setIssuedAt()
-        .setExpirationTime(Math.floor(Date.now() / 1000) + lifetimeS)
-        .sign(key),
+    issue({ id, token_version }, { remember } = { remember: true }) {
+      const now = Math.floor(Date.now() / 1000)
+      return (
+        new SignJWT({ ver: token_version, ...(!remember && { remember }) })
+          .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+          .setSubject(id)
+          .setIssuedAt(now)
+          .setExpirationTime(now + lifetimeS)
+          // Without it two sign-ins within a second would be one credential, and the logout of one the end of both.
+          .setJti(randomUUID())
+          .sign(key)
+      )
+    },
     read: (token) => read(token, key)
   }
 }
 
-async function read(token: string, key: Uint8Array): Promise<{ claims: Claims } | { failure: TokenFailure }> {
+async function read(token: string, key: Uint8Array): Promise<TokenReading> {
+  if (!hasOneSpelling(token)) return { failure: 'malformed' }
   try {
     const { payload } = await jwtVerify(token, key, { algorithms: ['HS256'], requiredClaims: ['sub', 'exp'] })
-    const { sub, exp, ver } = payload
-    if (typeof sub !== 'string' || typeof exp !== 'number') return { failure: 'malformed' }
-    return { claims: { sub, exp, ver: typeof ver === 'number' ? ver : 0 } }
+    const claims = claimsOf(payload)
+    return claims ? { claims } : { failure: 'malformed' }
   } catch (error) {
     if (error instanceof errors.JWTExpired) return { failure: 'expired' }
     if (error instanceof errors.JWSSignatureVerificationFailed) return { failure: 'invalid_signature' }
@@ -65,17 +83,64 @@ async function read(token: string, key: Uint8Array): Promise<{ claims: Claims } 
   }
 }
 
-/** Reads the secret of this home, or makes it. Two processes that start at once agree: the file is linked, not overwritten. */
+/**
+ * base64url has several texts for the same bytes (spare bits, padding, blanks). Head and claims are signed as text; the
+ * signature is not, so a token that was logged out would come back under another digest if we took them all.
+ */
+function hasOneSpelling(token: string): boolean {
+  const signature = token.slice(token.lastIndexOf('.') + 1)
+  return Buffer.from(signature, 'base64url').toString('base64url') === signature
+}
+
+function claimsOf({ sub, exp, ver = 0, remember }: JWTPayload): Claims | null {
+  if (typeof sub !== 'string' || typeof exp !== 'number' || typeof ver !== 'number') return null
+  return { sub, exp, ver, remember: remember !== false }
+}
+
+// ----------------------------------------------------------------------------------------------- the secret
+
+/** The secret of this home, made when there is none. Two processes that start at once agree on one. */
 async function keptSecret(home: string): Promise<string> {
   const file = join(home, SECRET_FILE)
-  const known = await readFile(file, 'utf8').catch(() => '')
-  if (known.trim()) return known.trim()
+  const known = await readSecret(file)
+  if (known) return known
   await mkdir(home, { recursive: true })
   const draft = `${file}.${randomBytes(6).toString('hex')}`
-  await writeFile(draft, `${randomBytes(48).toString('base64url')}\n`, { mode: 0o600, flag: 'wx' })
-  await link(draft, file).catch(() => {})
-  await rm(draft, { force: true })
-  return (await readFile(file, 'utf8')).trim()
+  const secret = randomBytes(SECRET_BYTES).toString('base64url')
+  await writeFile(draft, `${secret}\n`, { mode: 0o600, flag: 'wx', flush: true })
+  try {
+    // An empty file is what a power loss leaves: with it as the key nobody could sign in, so it is replaced.
+    if (known === '') await rename(draft, file)
+    else await place(draft, file)
+  } finally {
+    await rm(draft, { force: true })
+  }
+  // The file's, not ours: another process may have been first.
+  return (await readSecret(file)) || secret
+}
+
+/** The secret; '' when the file is empty, null when there is none. */
+async function readSecret(file: string): Promise<string | null> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null
+    throw error
+  })
+  // What a backup brought back may be open to others. Somebody else's file we can only read.
+  if (text !== null) await chmod(file, 0o600).catch(() => {})
+  return text?.trim() ?? null
+}
+
+/** Gives a whole file its name, unless something has that name already. */
+async function place(draft: string, file: string): Promise<void> {
+  try {
+    await link(draft, file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') throw error
+      // Not every file system has hard links.
+      return copyFile(draft, file, constants.COPYFILE_EXCL)
+    })
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  }
 }
 
 /** What is kept of a credential where the credential itself must not be: under this its streams are found. */

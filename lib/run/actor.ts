@@ -402,13 +402,15 @@ export class RunActor implements Source, Tickable, LogView {
     const events = this.#journal.takeEvents()
     if (events.length)
       ops.push({ name: 'events.append', thread_id: run.thread_id, run_id: run.run_id, user_id: run.user_id, events })
-    const segment = this.#frames.take()
-    if (segment) ops.push({ name: 'frames.append', run_key: run.key, thread_id: run.thread_id, segment })
+    const segments = this.#frames.take()
+    for (const segment of segments)
+      ops.push({ name: 'frames.append', run_key: run.key, thread_id: run.thread_id, segment })
     const settlement = this.#settlement
     this.#settlement = null
     if (settlement) ops.push({ name: 'run.settle', ...settlement })
     if (ops.length === 0) return null
-    this.#flight = { ops, last: segment?.last ?? null, bytes: segment?.data.length ?? 0, settles: settlement !== null }
+    const bytes = segments.reduce((sum, segment) => sum + segment.data.length, 0)
+    this.#flight = { ops, last: segments.at(-1)?.last ?? null, bytes, settles: settlement !== null }
     return { ops }
   }
 
@@ -465,9 +467,10 @@ export class RunActor implements Source, Tickable, LogView {
   /** Writes the end with its frame, or without it, or not at all: the thread may be gone. */
   async #settleAlone(settle: Op): Promise<void> {
     const { committer } = this.#deps
-    const segment = this.#frames.take()
     const { key, thread_id } = this.run
-    const frames: Op[] = segment ? [{ name: 'frames.append', run_key: key, thread_id, segment }] : []
+    const frames = this.#frames
+      .take()
+      .map((segment): Op => ({ name: 'frames.append', run_key: key, thread_id, segment }))
     await committer.writeAll([...frames, settle]).catch(() => committer.writeAll([settle]).catch(() => null))
     this.#close()
   }

@@ -106,24 +106,16 @@ export class FrameLog {
     return slab
   }
 
-  /** Frames for the store: all that were not taken yet, as one segment. */
-  take(): Segment | null {
-    const first = this.#taken
-    if (first === this.#head) return null
-    const index = Buffer.allocUnsafe((this.#head - first) * INDEX_BYTES)
-    const parts: Buffer[] = []
-    let at = 0
-    for (const slab of this.#slabs) {
-      const from = Math.max(0, first - slab.first)
-      if (from >= slab.ends.length) continue
-      for (let i = from; i < slab.ends.length; i++) {
-        at = index.writeUInt8(slab.kinds[i]!, at)
-        at = index.writeUInt32LE(slab.ends[i]! - startOf(slab, i), at)
-      }
-      parts.push(slab.bytes.subarray(startOf(slab, from), slab.used))
+  /** Frames for the store: all that were not taken yet, a segment a slab, so that none is larger than one. */
+  take(): Segment[] {
+    const segments: Segment[] = []
+    for (let s = this.#slabIndex(this.#taken); s < this.#slabs.length; s++) {
+      const slab = this.#slabs[s]!
+      const from = Math.max(0, this.#taken - slab.first)
+      if (from < slab.ends.length) segments.push(segmentOf(slab, from, this.epoch))
     }
     this.#taken = this.#head
-    return { epoch: this.epoch, first, last: this.#head - 1, index, data: Buffer.concat(parts) }
+    return segments
   }
 
   /** The frames up to and with `last` are stored: what is behind the window leaves memory. */
@@ -209,6 +201,21 @@ export class FrameLog {
       }
     }
   }
+}
+
+/** The frames of a slab from its `from`-th on. */
+function segmentOf(slab: Slab, from: number, epoch: number): Segment {
+  // Memory of their own: handing a part of a slab, or of node's pool, to another thread would copy all of it.
+  const index = Buffer.allocUnsafeSlow((slab.ends.length - from) * INDEX_BYTES)
+  let at = 0
+  for (let i = from; i < slab.ends.length; i++) {
+    at = index.writeUInt8(slab.kinds[i]!, at)
+    at = index.writeUInt32LE(slab.ends[i]! - startOf(slab, i), at)
+  }
+  const start = startOf(slab, from)
+  const data = Buffer.allocUnsafeSlow(slab.used - start)
+  slab.bytes.copy(data, 0, start, slab.used)
+  return { epoch, first: slab.first + from, last: slab.first + slab.ends.length - 1, index, data }
 }
 
 /** One frame as it is logged: for kind values the id of its checkpoint, else the bytes of the wire. */

@@ -95,7 +95,7 @@ async function end(run: Run, past: Extent, { store, writer, journal: options }: 
   )
 
   ops.push({ name: 'events.append', thread_id, run_id, user_id: run.user_id, events: journal.takeEvents() })
-  ops.push({ name: 'frames.append', run_key: key, thread_id, segment: frames.take()! })
+  for (const segment of frames.take()) ops.push({ name: 'frames.append', run_key: key, thread_id, segment })
   ops.push({
     ...journal.totals,
     name: 'run.settle',

@@ -8,6 +8,7 @@ import { type ActorDeps, type ActorOptions, type CancelAction, RunActor } from '
 import type { Agent } from '../agent/runtime.ts'
 import { Census, type CensusLimits } from './census.ts'
 import type { Committer } from './committer.ts'
+import { Compactor } from './compactor.ts'
 import { type Filter, filterOf } from './filter.ts'
 import { Joiner, type Reader } from './joiner.ts'
 import type { Wire } from '../wire.ts'
@@ -48,6 +49,7 @@ export class Registry {
   /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats and revocation as well. */
   readonly #replays = new Set<Joiner>()
   readonly #census: Census
+  readonly #compactor: Compactor
   readonly #ticker = new Ticker()
   readonly #heartbeat: NodeJS.Timeout
   #isStopping = false
@@ -55,6 +57,9 @@ export class Registry {
   constructor(deps: RegistryDeps) {
     this.#deps = deps
     this.#census = new Census(deps.options.streams)
+    this.#compactor = new Compactor(deps.committer, (error) =>
+      deps.log.warn({ err: error }, 'the frames of a run stay as they are')
+    )
     this.#heartbeat = setInterval(() => this.#beat(), deps.options.heartbeatMs)
     this.#heartbeat.unref()
   }
@@ -137,6 +142,7 @@ export class Registry {
     const { run_id, thread_id } = actor.run
     this.#actors.delete(run_id)
     for (const joiner of actor.joiners) this.#replays.add(joiner)
+    this.#compactor.add(actor.run.key)
     const lane = this.#lanes.get(thread_id)
     if (!lane) return
     if (lane.running === actor) lane.running = null
@@ -237,6 +243,7 @@ export class Registry {
     for (const actor of running) actor.cancel('interrupt', 'shutdown')
     await within(allClosed, this.#deps.options.settleTimeoutMs)
     clearInterval(this.#heartbeat)
+    this.#compactor.stop()
     this.#ticker.stop()
   }
 

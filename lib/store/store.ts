@@ -272,6 +272,11 @@ export interface Ops {
   'run.settle': { in: Settlement; out: boolean }
   'frames.append': { in: { run_key: number; thread_id: string; segment: Segment }; out: null }
   /**
+   * One small step of making the frames of an ended run small: those from n `from` on, about 64 KiB of them. What is read stays
+   * the same. `next` is the n where the next step goes on; null: all is done.
+   */
+  'frames.compact': { in: { run_key: number; from: number }; out: { next: number | null } }
+  /**
    * One small step of the sweep: looks at `limit` segments after the position `after` (0: the oldest) and removes those of runs
    * that ended before `before`. `next` is where the next step goes on; null: that was the last.
    */

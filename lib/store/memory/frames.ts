@@ -17,7 +17,7 @@ interface FrameLog {
   bytes: number
 }
 
-export interface MemoryFrames extends Noun<FrameReads, 'frames.append' | 'frames.sweep'>, Belonging {
+export interface MemoryFrames extends Noun<FrameReads, 'frames.append' | 'frames.compact' | 'frames.sweep'>, Belonging {
   /** The run is over: its frames may be dropped when space is needed. */
   ended(runKey: number): void
   /** Drops frames of ended runs, the first that ended first, until the rest fits. Frames of a run in flight always stay. */
@@ -79,6 +79,7 @@ export function memoryFrames(threads: ThreadRows, runs: RunRows, bytesMax = FRAM
         undo.add(() => count(counted, -bytes))
         return null
       },
+      'frames.compact': () => ({ next: null }),
       // One step does it all: nobody waits for it.
       'frames.sweep': ({ before }, undo) => {
         let removed = 0

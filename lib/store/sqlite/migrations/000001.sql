@@ -105,7 +105,7 @@ CREATE TABLE frames (
   first_n INTEGER NOT NULL,
   last_n  INTEGER NOT NULL,
   epoch   INTEGER NOT NULL,
-  -- 1: SSE bytes, with five bytes of index a frame.
+  -- 1: SSE bytes in data, five bytes a frame in idx. 2: both in data, compressed; made when the run has ended.
   format  INTEGER NOT NULL DEFAULT 1,
   idx     BLOB NOT NULL,
   data    BLOB NOT NULL

@@ -1,0 +1,122 @@
+// A deploy: SIGTERM to the process that people talk to. Nobody is told that an answer is complete which is not, and whoever comes
+// back to the next process finds all there was.
+import t, { type Test } from 'tap'
+import { demoWord } from '../../lib/agent/demo.ts'
+import { type Child, startChild } from '../fixtures/child.ts'
+import { asked, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { type Stream, textOf } from '../fixtures/stream.ts'
+
+const LONG = '/demo deltas=9999 rate=50'
+const MODES = { stream_mode: ['messages-tuple', 'values'] }
+
+async function open(t: Test, graceMs: number): Promise<{ child: Child; person: Person }> {
+  const child = await startChild(t, { config: { server: { shutdown_grace_ms: graceMs } } })
+  return { child, person: await signIn(child) }
+}
+
+async function restart(t: Test, child: Child, person: Person): Promise<Child> {
+  const next = await startChild(t, { home: child.home })
+  person.url = next.url
+  return next
+}
+
+async function isStopping(person: Person): Promise<boolean> {
+  return person.get('/readyz').then(
+    ({ status }) => status !== 200,
+    () => true
+  )
+}
+
+t.test('what does not end within the grace is kept as it is, its readers are reset and get the rest later', async (t) => {
+  const { child, person } = await open(t, 200)
+  const talks: { threadId: string; stream: Stream }[] = []
+  for (let i = 0; i < 4; i++) {
+    const threadId = await person.thread()
+    talks.push({ threadId, stream: await person.stream(threadId, LONG, MODES) })
+  }
+  await Promise.all(talks.map(({ stream }) => stream.untilFrames(20)))
+  t.same(await child.stop(), { code: 0, signal: null })
+  for (const { stream } of talks) {
+    t.equal(await stream.ended, 'reset', 'not an end, which a client or a proxy would believe')
+    t.notOk(stream.frames.some(({ event }) => event === 'end'))
+  }
+
+  await restart(t, child, person)
+  const all = Array.from({ length: 9999 }, (_, n) => demoWord(n)).join('')
+  for (const { threadId, stream } of talks) {
+    t.match((await person.get(stream.runPath)).body, { status: 'interrupted', stop_reason: 'shutdown' })
+    t.match((await person.get(`/api/threads/${threadId}`)).body, { status: 'idle' })
+    const rest = await (await person.join(stream.runPath, stream.lastId)).whole()
+    const whole = await (await person.join(stream.runPath)).whole()
+    t.same([...stream.frames, ...rest], whole, 'the rest is what was missing')
+    t.equal(rest.at(-1)?.event, 'end')
+    const text = textOf(whole)
+    t.ok(text.length > 0 && all.startsWith(text))
+    const messages = listIn((await person.get(`/api/threads/${threadId}/state`)).body, 'values', 'messages')
+    t.match(messages, [{ type: 'human' }, { type: 'ai', content: text }], 'the part of the answer is kept')
+    const next = await (await person.stream(threadId, '/demo deltas=2 rate=0')).whole()
+    t.match(next.at(-1), { event: 'end' }, 'and the conversation goes on')
+  }
+})
+
+t.test('a run that ends within the grace ends as ever', async (t) => {
+  const { child, person } = await open(t, 20_000)
+  const threadId = await person.thread()
+  const stream = await person.stream(threadId, '/demo deltas=60 rate=60', MODES)
+  await stream.untilFrames(10)
+  const exit = child.stop()
+  const frames = await stream.whole()
+  t.equal(textOf(frames), Array.from({ length: 60 }, (_, n) => demoWord(n)).join(''))
+  t.equal(frames.at(-1)?.event, 'end')
+  t.same(await exit, { code: 0, signal: null })
+  await restart(t, child, person)
+  t.match((await person.get(stream.runPath)).body, { status: 'success' })
+  t.same(await (await person.join(stream.runPath)).whole(), frames)
+})
+
+t.test('within the grace: not ready, new runs are refused, old ones can still be joined', async (t) => {
+  const { child, person } = await open(t, 20_000)
+  const threadId = await person.thread()
+  const stream = await person.stream(threadId, '/demo deltas=240 rate=60', MODES)
+  await stream.untilFrames(10)
+  const exit = child.stop()
+  await until(() => isStopping(person), 'the stop')
+  const ready = await person.get('/readyz')
+  t.equal(ready.status, 503)
+  t.match(ready.body, { reason: 'the server is shutting down' })
+  const refused = await person.post(`/api/threads/${threadId}/runs`, asked('more', { multitask_strategy: 'enqueue' }))
+  t.equal(refused.status, 503)
+  t.match(refused.headers.get('retry-after'), /^\d+$/)
+  t.equal((await person.get('/health')).status, 200)
+  const joined = await (await person.join(stream.runPath)).whole()
+  t.same(joined, await stream.whole())
+  t.same(await exit, { code: 0, signal: null })
+})
+
+t.test('a run that waits for its turn starts with the next process', async (t) => {
+  const { child, person } = await open(t, 0)
+  const threadId = await person.thread()
+  const running = await person.stream(threadId, LONG, MODES)
+  await running.untilFrames(10)
+  const waiting = await person.run(threadId, '/demo deltas=5 rate=0', { multitask_strategy: 'enqueue' })
+  const pending = await person.join(waiting)
+  t.same(await child.stop(), { code: 0, signal: null })
+  t.equal(await pending.ended, 'reset')
+
+  await restart(t, child, person)
+  const frames = await (await person.join(waiting, pending.lastId, ['messages-tuple'])).whole()
+  t.equal(textOf(frames), Array.from({ length: 5 }, (_, n) => demoWord(n)).join(''))
+  t.equal(textIn((await person.get(waiting)).body, 'status'), 'success')
+  t.equal(textIn((await person.get(running.runPath)).body, 'status'), 'interrupted')
+})
+
+t.test('a stop without anything to wait for is quick', async (t) => {
+  const { child, person } = await open(t, 20_000)
+  const stream = await person.stream(await person.thread(), '/demo deltas=2 rate=0')
+  await stream.whole()
+  await (await person.join(stream.runPath)).whole()
+  await (await person.join(stream.runPath)).whole()
+  const since = performance.now()
+  t.same(await child.stop(), { code: 0, signal: null })
+  t.ok(performance.now() - since < 2000, 'not the time over which readers are reset: there are none')
+})
