@@ -1,11 +1,12 @@
 #!/usr/bin/env node
-// The command line: serve.
+// The command line: serve, reset-admin.
 import { parseArgs } from 'node:util'
 import { pino } from 'pino'
 import { ConfigError, loadConfig } from '../lib/config.ts'
-import { startGateway } from '../lib/gateway.ts'
+import { resetAdministrator, startGateway } from '../lib/gateway.ts'
 
-const USAGE = `colloquy serve [--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER]`
+const USAGE = `colloquy serve [--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER]
+colloquy reset-admin [--email ADDRESS] [--config FILE] [--home FOLDER]`
 
 /** A second signal ends the process at once: the first has had its chance. */
 function onSignals(stop: () => Promise<void>): void {
@@ -39,8 +40,20 @@ async function serve(args: string[]): Promise<void> {
   process.stdout.write(`Colloquy is listening on ${gateway.url}\n`)
 }
 
+/** Beside a running server as well: SQLite lets two processes write, one after the other. */
+async function reset(args: string[]): Promise<void> {
+  const { values } = parseArgs({
+    args,
+    options: { config: { type: 'string' }, home: { type: 'string' }, email: { type: 'string' } }
+  })
+  const config = loadConfig({ file: values.config, home: values.home })
+  const { email, file } = await resetAdministrator(config, values.email ?? null)
+  process.stdout.write(`${email}: the new password is in ${file}\n`)
+}
+
 async function main([command, ...args]: string[]): Promise<void> {
   if (command === 'serve') return serve(args)
+  if (command === 'reset-admin') return reset(args)
   process.stderr.write(`${USAGE}\n`)
   process.exitCode = command === 'help' || command === '--help' ? 0 : 2
 }

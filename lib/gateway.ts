@@ -4,6 +4,7 @@ import type { Agent } from './agent/runtime.ts'
 import { createDemoAgent } from './agent/demo.ts'
 import { createLeadAgent } from './agent/lead.ts'
 import { builtInTools } from './agent/tools.ts'
+import { type Reset, resetAdmin } from './auth/admin.ts'
 import { Sessions } from './auth/session.ts'
 import { digestOf, openTokens } from './auth/token.ts'
 import type { Config } from './config.ts'
@@ -156,6 +157,22 @@ export async function startGateway({
   } catch (error) {
     await stop()
     throw error
+  }
+}
+
+/**
+ * Gives an administrator a new password, left in a file of the home; for the command line.
+ * @throws Error when there is no SQL database, or nobody to reset.
+ */
+export async function resetAdministrator(config: Config, email: string | null): Promise<Reset> {
+  if (config.database.backend === 'memory') throw new Error('database.backend is memory: there is no account to reset')
+  const store = await openStore(config.database)
+  const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
+  try {
+    return await resetAdmin({ users: store.users, writer: committer, home: config.home, email })
+  } finally {
+    committer.stop()
+    await store.close()
   }
 }
 

@@ -22,13 +22,15 @@ const CODES: Readonly<Record<TokenFailure, 'token_expired' | 'token_invalid'>> =
 export class Sessions {
   readonly #users: UserReads
   readonly #tokens: Tokens
-  /** Digests of logged-out credentials, with the second at which they expire by themselves. */
+  readonly #deniedMax: number
+  /** Digests of logged-out credentials, with the second at which they expire by themselves. Lost with the process. */
   readonly #denied = new Map<string, number>()
   readonly #listeners: ((revocation: Revocation) => void)[] = []
 
-  constructor({ users, tokens }: { users: UserReads; tokens: Tokens }) {
+  constructor({ users, tokens, deniedMax = DENIED_MAX }: { users: UserReads; tokens: Tokens; deniedMax?: number }) {
     this.#users = users
     this.#tokens = tokens
+    this.#deniedMax = deniedMax
   }
 
   /**
@@ -38,14 +40,18 @@ export class Sessions {
   async authenticate(token: string): Promise<User> {
     const found = await this.#tokens.read(token)
     if ('failure' in found) throw new Failure(CODES[found.failure])
-    if (this.#denied.has(digestOf(token))) throw new Failure('token_revoked')
     const user = await this.#users.byId(found.claims.sub)
+    // After the last await: a logout meanwhile has ended the streams that were open, and must not be followed by a new one.
+    if (this.#denied.has(digestOf(token))) throw new Failure('token_revoked')
     if (!user) throw new Failure('user_not_found')
     if (user.token_version !== found.claims.ver) throw new Failure('token_revoked')
     return user
   }
 
-  /** Ends the session of a token, if it is one: its streams end, and it is refused until it would have expired. */
+  /**
+   * Ends the session of a token, if it is one: its streams end, and it is refused until it would have expired. Safe to call
+   * with anything, and twice.
+   */
   async logout(token: string): Promise<void> {
     const found = await this.#tokens.read(token)
     if ('failure' in found) return
@@ -55,11 +61,12 @@ export class Sessions {
     this.#tell({ credential })
   }
 
-  /** All sessions of a user have ended: their tokens are of an older version now. */
+  /** Tells that all sessions of a user have ended: call it when the raised token_version is committed, not before. */
   revokeUser(userId: string): void {
     this.#tell({ userId })
   }
 
+  /** Calls `listener` with everything that loses its right from now on, in the turn in which it does. It must not throw. */
   onRevoke(listener: (revocation: Revocation) => void): void {
     this.#listeners.push(listener)
   }
@@ -69,10 +76,10 @@ export class Sessions {
   }
 
   #forgetExpired(): void {
-    if (this.#denied.size < DENIED_MAX) return
+    if (this.#denied.size < this.#deniedMax) return
     const now = Date.now() / 1000
     for (const [credential, exp] of this.#denied) if (exp < now) this.#denied.delete(credential)
     const oldest = this.#denied.keys().next()
-    if (this.#denied.size >= DENIED_MAX && !oldest.done) this.#denied.delete(oldest.value)
+    if (this.#denied.size >= this.#deniedMax && !oldest.done) this.#denied.delete(oldest.value)
   }
 }

@@ -20,7 +20,8 @@ export function isChanging(method: string): boolean {
 
 // ------------------------------------------------------------------------------------------------- CORS
 
-const EXPOSED = 'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After'
+const EXPOSED =
+  'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag'
 const PREFLIGHT_SECONDS = '600'
 
 /** The foreign origins whose pages may call with the user's cookies. */

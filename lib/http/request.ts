@@ -84,6 +84,8 @@ export function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
   if (!hasBody(req)) return Promise.resolve(NOTHING)
   const most = limit === 0 ? Number.POSITIVE_INFINITY : limit
   if (Number(req.headers['content-length'] ?? 0) > most) return Promise.reject(new Failure('body_too_large', { limit }))
+  // Gone while an earlier guard was waiting for the store: its events have passed already.
+  if (req.destroyed && !req.readableEnded) return Promise.reject(new Failure('body_cut'))
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0

@@ -1,25 +1,19 @@
-// Signing in and out, accounts, first set-up.
+// Signing in and out, accounts, first set-up. The server sets a new csrf_token with every answer of an exempt route, refusals
+// too, so handlers here throw like all others [contract 1.4].
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { isCommon } from '../auth/blocklist.ts'
-import { readEmail } from '../auth/email.ts'
-import {
-  HashingBusy,
-  hashPassword,
-  needsRehash,
-  PASSWORD_BYTES_MAX,
-  verifyNothing,
-  verifyPassword
-} from '../auth/password.ts'
+import { emailKey, readEmail } from '../auth/email.ts'
+import { HashingBusy, hashPassword, needsRehash, PASSWORD_BYTES_MAX, verifyPassword } from '../auth/password.ts'
 import type { Sessions } from '../auth/session.ts'
 import type { Tokens } from '../auth/token.ts'
 import type { Config } from '../config.ts'
-import { fail, Invalid } from '../errors.ts'
+import { fail } from '../errors.ts'
 import type { Call, Cookie, Reply } from '../http/call.ts'
-import { CSRF_COOKIE, csrfCookie, requireUser, SESSION_COOKIE } from '../http/guards.ts'
+import { csrfCookie, requireUser, SESSION_COOKIE } from '../http/guards.ts'
 import { Cooldown, LoginLimiter } from '../http/limiter.ts'
 import { type Route, route } from '../http/route.ts'
-import { issue, objectOf } from '../http/schema.ts'
+import { isJsonObject, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type JsonObject, timestamp, type User } from '../types.ts'
 
@@ -34,163 +28,174 @@ export interface AuthServices {
   countable(call: Call): boolean
 }
 
+// -------------------------------------------------------------------------------------------------- bodies
+
 const PASSWORD_MIN = 8
 
-const loginBody = objectOf({
-  username: v.optional(v.string()),
-  email: v.optional(v.string()),
-  password: v.string()
-})
-const accountBody = objectOf({ email: v.string(), password: v.string() })
-const changeBody = objectOf({
-  current_password: v.string(),
-  new_password: v.string(),
-  new_email: v.nullish(v.string())
-})
+/** A password that somebody chooses: length first, then the blocklist [Auth 8]. */
+const newPassword = v.pipe(
+  v.string(),
+  v.minLength(PASSWORD_MIN),
+  v.maxBytes(PASSWORD_BYTES_MAX, `Value error, Password is too long; use at most ${PASSWORD_BYTES_MAX} bytes.`),
+  v.check((password) => !isCommon(password), 'Value error, Password is too common; choose a stronger password.')
+)
 
-/** Length first, then the blocklist [Auth 8]. The password itself is never repeated in the answer. */
-function checkedPassword(password: string, field: string): string {
-  const loc = ['body', field]
-  if (password.length < PASSWORD_MIN) throw new Invalid([issue('string_too_short', loc, { min_length: PASSWORD_MIN })])
-  if (Buffer.byteLength(password) > PASSWORD_BYTES_MAX)
-    throw new Invalid([issue('string_too_long', loc, { max_length: PASSWORD_BYTES_MAX })])
-  if (isCommon(password))
-    throw new Invalid([
-      { ...issue('value_error', loc), msg: 'Value error, Password is too common; choose a stronger password.' }
-    ])
-  return password
-}
+/** An address that somebody gives an account, in its one form afterwards. */
+const newEmail = v.pipe(
+  v.string(),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed) return
+    const read = readEmail(dataset.value)
+    if ('problem' in read) addIssue({ message: `value is not a valid email address: ${read.problem}` })
+  }),
+  v.transform((text) => {
+    const read = readEmail(text)
+    return 'email' in read ? read.email : text
+  })
+)
 
-function checkedEmail(text: string, field: string): string {
-  const read = readEmail(text)
-  if ('email' in read) return read.email
-  throw new Invalid([
-    { ...issue('value_error', ['body', field]), msg: `value is not a valid email address: ${read.problem}` }
-  ])
-}
+/** A yes or no of JSON or of a form. */
+const remember_me = v.optional(v.union([v.boolean(), queryBoolean]), true)
+
+const accountBody = objectOf({ email: newEmail, password: newPassword, remember_me })
+const changeBody = objectOf({ current_password: v.string(), new_password: newPassword, new_email: v.nullish(newEmail) })
+/** The form of an OAuth2 password login, or the same as JSON, where the name may be called what it is. */
+const loginBody = v.pipe(
+  v.unknown(),
+  v.transform((body) =>
+    isJsonObject(body) && !('username' in body) && 'email' in body ? { ...body, username: body.email } : body
+  ),
+  objectOf({ username: v.string(), password: v.string(), remember_me })
+)
+
+type AccountCall = Call<v.InferOutput<typeof accountBody>>
 
 function userView({ id, email, system_role, needs_setup, oauth_provider }: User): JsonObject {
   return { id, email, system_role, needs_setup, oauth_provider }
 }
 
+// ------------------------------------------------------------------------------------------------- handlers
+
 export function authRoutes(services: AuthServices): Route[] {
   const { config, users, writer, sessions, tokens, log } = services
   const limiter = new LoginLimiter()
   const cooldown = new Cooldown()
+  const inOrder = oneAtATime()
 
-  const sessionCookie = (call: Call, value: string, maxAge?: number): Cookie => ({
-    name: SESSION_COOKIE,
-    value,
-    httpOnly: true,
-    sameSite: 'Lax',
-    secure: call.secure,
-    ...(maxAge !== undefined && { maxAge })
-  })
-
-  const signIn = async (call: Call, user: User): Promise<Cookie> =>
-    sessionCookie(call, await tokens.issue(user), tokens.lifetimeS)
-
-  const hashed = async (password: string): Promise<string> => {
-    try {
-      return await hashPassword(password)
-    } catch (error) {
-      if (error instanceof HashingBusy) throw fail('too_many_logins')
-      throw error
-    }
+  const signIn = async (call: Call, user: User, remember: boolean): Promise<Cookie> => {
+    const maxAge = remember && isPrivateWay(call) ? { maxAge: tokens.lifetimeS } : {}
+    return { ...sessionCookie(call, await tokens.issue(user, { remember })), ...maxAge }
   }
 
-  const matches = async (password: string, hash: string | null): Promise<boolean> => {
-    if (Buffer.byteLength(password) > PASSWORD_BYTES_MAX) return false
-    try {
-      return hash === null ? await verifyNothing(password) : await verifyPassword(password, hash)
-    } catch (error) {
-      if (error instanceof HashingBusy) throw fail('too_many_logins')
-      throw error
-    }
+  const refuseLocked = (call: Call): void => {
+    if (limiter.isLocked(call.address)) throw fail('too_many_logins')
   }
 
   /** After a sign-in with an old hash the password is known: it is hashed in the current form. Its failure harms nobody. */
   const rehash = async (user: User, password: string): Promise<void> => {
     try {
-      await writer.write({ name: 'user.update', id: user.id, set: { password_hash: await hashPassword(password) } })
+      const password_hash = await hashPassword(password)
+      await inOrder(user.id, async () => {
+        // Asked again: the password may have been changed meanwhile, and the old one must not come back.
+        const now = await users.byId(user.id)
+        if (now?.password_hash !== user.password_hash) return
+        await writer.write({ name: 'user.update', id: user.id, set: { password_hash } })
+      })
     } catch (error) {
       log.warn({ err: error, user_id: user.id }, 'an old password hash could not be renewed')
     }
   }
 
   const login = async (call: Call<v.InferOutput<typeof loginBody>>): Promise<Reply> => {
-    if (limiter.isLocked(call.address)) throw fail('too_many_logins')
-    const name = call.body.username ?? call.body.email
-    if (name === undefined) throw new Invalid([issue('missing', ['body', 'username'])])
-    const user = await users.byEmail(name.trim().toLowerCase())
-    if (!(await matches(call.body.password, user?.password_hash ?? null)) || !user?.password_hash) {
+    const { username, password, remember_me } = call.body
+    refuseLocked(call)
+    const user = await users.byEmail(emailKey(username))
+    const hash = user?.password_hash ?? null
+    // Asked again when its turn has come: of tries that were sent all at once no more are looked at than one after the other.
+    const isRight = await unlessBusy(verifyPassword(password, hash, () => refuseLocked(call)))
+    if (user === null || hash === null || !isRight) {
       limiter.failed(call.address)
       throw fail('invalid_credentials')
     }
     limiter.succeeded(call.address)
-    if (needsRehash(user.password_hash)) await rehash(user, call.body.password)
+    if (needsRehash(hash)) await rehash(user, password)
     return {
       json: { expires_in: tokens.lifetimeS, needs_setup: user.needs_setup },
-      cookies: [await signIn(call, user)]
+      cookies: [await signIn(call, user, remember_me)]
     }
   }
 
-  const newUser = async (body: v.InferOutput<typeof accountBody>, system_role: User['system_role']): Promise<User> => {
-    const email = checkedEmail(body.email, 'email')
-    const password_hash = await hashed(checkedPassword(body.password, 'password'))
-    const oauth = { oauth_provider: null, oauth_id: null }
-    return {
-      id: randomUUID(),
-      email,
-      password_hash,
-      system_role,
-      created_at: timestamp(),
-      ...oauth,
-      needs_setup: false,
-      token_version: 0
-    }
-  }
+  const newUser = async ({ body }: AccountCall, system_role: User['system_role']): Promise<User> => ({
+    id: randomUUID(),
+    email: body.email,
+    password_hash: await unlessBusy(hashPassword(body.password)),
+    system_role,
+    created_at: timestamp(),
+    oauth_provider: null,
+    oauth_id: null,
+    needs_setup: false,
+    token_version: 0
+  })
 
-  const register = async (call: Call<v.InferOutput<typeof accountBody>>): Promise<Reply> => {
+  const welcome = async (call: AccountCall, user: User): Promise<Reply> => ({
+    status: 201,
+    json: userView(user),
+    cookies: [await signIn(call, user, call.body.remember_me)]
+  })
+
+  // Before the hash, which is expensive; of racing calls the write decides.
+  const register = async (call: AccountCall): Promise<Reply> => {
     if (!config.auth.allow_registration) throw fail('registration_disabled')
-    const user = await newUser(call.body, 'user')
+    if (await users.byEmail(call.body.email)) throw fail('email_already_exists')
+    const user = await newUser(call, 'user')
     if ((await writer.write({ name: 'user.create', user })) === 'email_taken') throw fail('email_already_exists')
-    return { status: 201, json: userView(user), cookies: [await signIn(call, user)] }
+    return welcome(call, user)
   }
 
-  const initialize = async (call: Call<v.InferOutput<typeof accountBody>>): Promise<Reply> => {
+  const initialize = async (call: AccountCall): Promise<Reply> => {
     if (await users.admin()) throw fail('system_already_initialized')
-    const user = await newUser(call.body, 'admin')
+    const user = await newUser(call, 'admin')
     const outcome = await writer.write({ name: 'user.initialize', user })
     if (outcome === 'initialized') throw fail('system_already_initialized')
     if (outcome === 'email_taken') throw fail('email_already_exists')
-    return { status: 201, json: userView(user), cookies: [await signIn(call, user)] }
+    return welcome(call, user)
   }
 
   const logout = async (call: Call): Promise<Reply> => {
     if (call.credential !== null) await sessions.logout(call.credential)
-    const gone = { ...csrfCookie(call.secure), name: CSRF_COOKIE, value: '', maxAge: 0 }
-    return { json: { message: 'Successfully logged out' }, cookies: [sessionCookie(call, '', 0), gone] }
+    const gone = [sessionCookie(call, ''), { ...csrfCookie(call.secure), value: '' }]
+    return {
+      json: { message: 'Successfully logged out' },
+      cookies: gone.map((cookie) => ({ ...cookie, maxAge: 0 }))
+    }
+  }
+
+  /** Whether the session of this call is one that the browser keeps. */
+  const isRemembered = async ({ credential }: Call): Promise<boolean> => {
+    const found = await tokens.read(credential ?? '')
+    return 'claims' in found && found.claims.remember
   }
 
   const changePassword = async (call: Call<v.InferOutput<typeof changeBody>>): Promise<Reply> => {
     const user = requireUser(call)
+    const { current_password, new_password, new_email } = call.body
     if (user.password_hash === null) throw fail('password_not_used')
-    if (!(await matches(call.body.current_password, user.password_hash))) throw fail('current_password_wrong')
-    const password_hash = await hashed(checkedPassword(call.body.new_password, 'new_password'))
-    const email = call.body.new_email == null ? null : checkedEmail(call.body.new_email, 'new_email')
-    const set = {
-      password_hash,
-      token_version: user.token_version + 1,
-      ...(email !== null && { email, needs_setup: false })
-    }
-    const updated = await writer.write({ name: 'user.update', id: user.id, set })
-    if (updated === null) throw fail('user_not_found')
+    if (!(await unlessBusy(verifyPassword(current_password, user.password_hash)))) throw fail('current_password_wrong')
+    const password_hash = await unlessBusy(hashPassword(new_password))
+    const email = new_email == null ? {} : { email: new_email, needs_setup: false }
+    const updated = await inOrder(user.id, async () => {
+      // Asked again: of two changes at once the second comes with a password that is no longer the current one.
+      const now = await users.byId(user.id)
+      if (now !== null && now.token_version !== user.token_version) throw fail('token_revoked')
+      const set = { password_hash, token_version: user.token_version + 1, ...email }
+      return writer.write({ name: 'user.update', id: user.id, set })
+    })
+    if (updated === null) throw fail('user_not_found') // [User 4]
     if (updated === 'email_taken') throw fail('email_in_use')
     sessions.revokeUser(user.id)
     return {
       json: { message: 'Password changed successfully' },
-      cookies: [await signIn(call, updated), csrfCookie(call.secure)]
+      cookies: [await signIn(call, updated, await isRemembered(call)), csrfCookie(call.secure)]
     }
   }
 
@@ -202,7 +207,7 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   const oauth = ({ params }: Call): never => {
-    const provider = params.provider!
+    const provider = params.provider ?? ''
     throw ['github', 'google'].includes(provider)
       ? fail('oauth_not_implemented')
       : fail('oauth_unsupported', { provider })
@@ -227,4 +232,38 @@ export function authRoutes(services: AuthServices): Route[] {
     route({ method: 'GET', path: at('/oauth/{provider}'), access: 'public', handler: oauth }),
     route({ method: 'GET', path: at('/callback/{provider}'), access: 'public', handler: oauth })
   ]
+}
+
+// -------------------------------------------------------------------------------------------------- helpers
+
+function sessionCookie(call: Call, value: string): Cookie {
+  return { name: SESSION_COOKIE, value, httpOnly: true, sameSite: 'Lax', secure: call.secure }
+}
+
+/** Whether a cookie may outlive the browser: over https, or when the browser speaks to its own machine [contract 1.4]. */
+function isPrivateWay({ secure, req }: Call): boolean {
+  const url = `http://${req.headers.host ?? ''}`
+  const host = URL.canParse(url) ? new URL(url).hostname : ''
+  return secure || host === 'localhost' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
+}
+
+/** Passwords that cannot be hashed now: an answer that the client understands. */
+function unlessBusy<T>(work: Promise<T>): Promise<T> {
+  return work.catch((error: unknown) => {
+    throw error instanceof HashingBusy ? fail('too_many_logins') : error
+  })
+}
+
+/** Runs work on one account after the work on it before has ended; other accounts do not wait. */
+function oneAtATime(): <T>(userId: string, work: () => Promise<T>) => Promise<T> {
+  const last = new Map<string, Promise<unknown>>()
+  return async (userId, work) => {
+    const mine = (last.get(userId) ?? Promise.resolve()).then(work, work)
+    last.set(userId, mine)
+    try {
+      return await mine
+    } finally {
+      if (last.get(userId) === mine) last.delete(userId)
+    }
+  }
 }

@@ -85,7 +85,9 @@ t.test('mode messages: partial messages grow, and complete ones are whole', asyn
   const chunks = await all(
     client.runs.stream(thread_id, 'lead_agent', { ...asked('/demo deltas=60 rate=100'), streamMode: 'messages' })
   )
-  const partials = chunks.filter(({ event }) => event === 'messages/partial').map(({ data }) => textIn(data, 0, 'content'))
+  const partials = chunks
+    .filter(({ event }) => event === 'messages/partial')
+    .map(({ data }) => textIn(data, 0, 'content'))
   t.ok(partials.length > 1)
   t.ok(partials.every((text, n) => text.startsWith(partials[n - 1] ?? '')))
   const complete = chunks.filter(({ event }) => event === 'messages/complete').map(({ data }) => data)
@@ -103,7 +105,9 @@ t.test('joinStream goes on after the id it names, and from the beginning for -1'
   const middle = idsOf(whole)[20]
   const rest = await all(client.runs.joinStream(thread_id, run_id, { ...(middle && { lastEventId: middle }) }))
   t.same(idsOf(rest), idsOf(whole).slice(21))
-  const modes = await all(client.runs.joinStream(thread_id, run_id, { lastEventId: '-1', streamMode: ['values', 'custom'] }))
+  const modes = await all(
+    client.runs.joinStream(thread_id, run_id, { lastEventId: '-1', streamMode: ['values', 'custom'] })
+  )
   t.same(eventsOf(modes), ['metadata', 'values', 'end'])
   t.match(await client.runs.join(thread_id, run_id), { messages: [{ type: 'human' }, { type: 'ai' }] })
 })

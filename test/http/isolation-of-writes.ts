@@ -77,40 +77,43 @@ async function askAround(person: Person, talks: readonly Talk[], isOver: () => b
   return statuses
 }
 
-t.test(`a lock that somebody holds for ${LOCK_MS} ms during ${RUNS} runs delays commits and nothing else`, async (t) => {
-  const child = await startChild(t, { config: { streams: { heartbeat_ms: BEAT_MS } } })
-  const person = await signIn(child)
-  const foreign = foreignConnection(t, child)
-  const talks = await startTalks(person, RUNS)
+t.test(
+  `a lock that somebody holds for ${LOCK_MS} ms during ${RUNS} runs delays commits and nothing else`,
+  async (t) => {
+    const child = await startChild(t, { config: { streams: { heartbeat_ms: BEAT_MS } } })
+    const person = await signIn(child)
+    const foreign = foreignConnection(t, child)
+    const talks = await startTalks(person, RUNS)
 
-  child.measure()
-  foreign.exec('BEGIN IMMEDIATE')
-  const since = performance.now()
-  const isOver = () => performance.now() - since > LOCK_MS
-  const statuses = askAround(person, talks, isOver)
-  const writes = Promise.all([person.post('/api/threads'), person.post('/api/threads')])
-  const before = talks.map(({ stream }) => stream.frames.length)
-  await until(isOver, 'the end of the lock')
-  const during = talks.map(({ stream }, i) => stream.frames.length - before[i]!)
-  const beats = talks.map(({ stream }) => stream.beats.filter((time) => time > since).length)
-  foreign.exec('COMMIT')
+    child.measure()
+    foreign.exec('BEGIN IMMEDIATE')
+    const since = performance.now()
+    const isOver = () => performance.now() - since > LOCK_MS
+    const statuses = askAround(person, talks, isOver)
+    const writes = Promise.all([person.post('/api/threads'), person.post('/api/threads')])
+    const before = talks.map(({ stream }) => stream.frames.length)
+    await until(isOver, 'the end of the lock')
+    const during = talks.map(({ stream }, i) => stream.frames.length - before[i]!)
+    const beats = talks.map(({ stream }) => stream.beats.filter((time) => time > since).length)
+    foreign.exec('COMMIT')
 
-  const delay = await child.measured()
-  t.ok(delay.p99 <= DELAY_MS_MAX, `the loop's delay: p99 ${delay.p99.toFixed(1)} ms, max ${delay.max.toFixed(1)} ms`)
-  t.ok(Math.min(...during) > 60, `frames go on while nothing can be stored (${Math.min(...during)} at least)`)
-  const due = LOCK_MS / BEAT_MS
-  // The first and the last may fall outside.
-  t.ok(Math.min(...beats) >= due - 2, `heartbeats go on (${Math.min(...beats)} at least of ${due})`)
-  t.same([...new Set(await statuses)], [200], 'reading is answered meanwhile')
-  t.same(
-    (await writes).map(({ status }) => status),
-    [200, 200],
-    'writing is answered afterwards'
-  )
-  const whole = []
-  for (const talk of talks) whole.push(await isWhole(t, person, talk))
-  t.equal(whole.filter(Boolean).length, RUNS, 'nothing is lost')
-})
+    const delay = await child.measured()
+    t.ok(delay.p99 <= DELAY_MS_MAX, `the loop's delay: p99 ${delay.p99.toFixed(1)} ms, max ${delay.max.toFixed(1)} ms`)
+    t.ok(Math.min(...during) > 60, `frames go on while nothing can be stored (${Math.min(...during)} at least)`)
+    const due = LOCK_MS / BEAT_MS
+    // The first and the last may fall outside.
+    t.ok(Math.min(...beats) >= due - 2, `heartbeats go on (${Math.min(...beats)} at least of ${due})`)
+    t.same([...new Set(await statuses)], [200], 'reading is answered meanwhile')
+    t.same(
+      (await writes).map(({ status }) => status),
+      [200, 200],
+      'writing is answered afterwards'
+    )
+    const whole = []
+    for (const talk of talks) whole.push(await isWhole(t, person, talk))
+    t.equal(whole.filter(Boolean).length, RUNS, 'nothing is lost')
+  }
+)
 
 t.test(`a run whose records the store refuses fails alone, ${RUNS} others do not notice`, async (t) => {
   const child = await startChild(t)
@@ -118,7 +121,9 @@ t.test(`a run whose records the store refuses fails alone, ${RUNS} others do not
   const foreign = foreignConnection(t, child)
   const threadId = await person.thread()
   const talks = await startTalks(person, RUNS)
-  const poisoned = await person.stream(threadId, '/demo deltas=60 rate=30', { stream_mode: ['messages-tuple', 'values'] })
+  const poisoned = await person.stream(threadId, '/demo deltas=60 rate=30', {
+    stream_mode: ['messages-tuple', 'values']
+  })
   await poisoned.untilFrames(10)
   // The place of the body that the run's next checkpoint will write. Its input is stored by now, or the insert would collide.
   const place = () =>

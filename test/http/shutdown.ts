@@ -27,37 +27,40 @@ async function isStopping(person: Person): Promise<boolean> {
   )
 }
 
-t.test('what does not end within the grace is kept as it is, its readers are reset and get the rest later', async (t) => {
-  const { child, person } = await open(t, 200)
-  const talks: { threadId: string; stream: Stream }[] = []
-  for (let i = 0; i < 4; i++) {
-    const threadId = await person.thread()
-    talks.push({ threadId, stream: await person.stream(threadId, LONG, MODES) })
-  }
-  await Promise.all(talks.map(({ stream }) => stream.untilFrames(20)))
-  t.same(await child.stop(), { code: 0, signal: null })
-  for (const { stream } of talks) {
-    t.equal(await stream.ended, 'reset', 'not an end, which a client or a proxy would believe')
-    t.notOk(stream.frames.some(({ event }) => event === 'end'))
-  }
+t.test(
+  'what does not end within the grace is kept as it is, its readers are reset and get the rest later',
+  async (t) => {
+    const { child, person } = await open(t, 200)
+    const talks: { threadId: string; stream: Stream }[] = []
+    for (let i = 0; i < 4; i++) {
+      const threadId = await person.thread()
+      talks.push({ threadId, stream: await person.stream(threadId, LONG, MODES) })
+    }
+    await Promise.all(talks.map(({ stream }) => stream.untilFrames(20)))
+    t.same(await child.stop(), { code: 0, signal: null })
+    for (const { stream } of talks) {
+      t.equal(await stream.ended, 'reset', 'not an end, which a client or a proxy would believe')
+      t.notOk(stream.frames.some(({ event }) => event === 'end'))
+    }
 
-  await restart(t, child, person)
-  const all = Array.from({ length: 9999 }, (_, n) => demoWord(n)).join('')
-  for (const { threadId, stream } of talks) {
-    t.match((await person.get(stream.runPath)).body, { status: 'interrupted', stop_reason: 'shutdown' })
-    t.match((await person.get(`/api/threads/${threadId}`)).body, { status: 'idle' })
-    const rest = await (await person.join(stream.runPath, stream.lastId)).whole()
-    const whole = await (await person.join(stream.runPath)).whole()
-    t.same([...stream.frames, ...rest], whole, 'the rest is what was missing')
-    t.equal(rest.at(-1)?.event, 'end')
-    const text = textOf(whole)
-    t.ok(text.length > 0 && all.startsWith(text))
-    const messages = listIn((await person.get(`/api/threads/${threadId}/state`)).body, 'values', 'messages')
-    t.match(messages, [{ type: 'human' }, { type: 'ai', content: text }], 'the part of the answer is kept')
-    const next = await (await person.stream(threadId, '/demo deltas=2 rate=0')).whole()
-    t.match(next.at(-1), { event: 'end' }, 'and the conversation goes on')
+    await restart(t, child, person)
+    const all = Array.from({ length: 9999 }, (_, n) => demoWord(n)).join('')
+    for (const { threadId, stream } of talks) {
+      t.match((await person.get(stream.runPath)).body, { status: 'interrupted', stop_reason: 'shutdown' })
+      t.match((await person.get(`/api/threads/${threadId}`)).body, { status: 'idle' })
+      const rest = await (await person.join(stream.runPath, stream.lastId)).whole()
+      const whole = await (await person.join(stream.runPath)).whole()
+      t.same([...stream.frames, ...rest], whole, 'the rest is what was missing')
+      t.equal(rest.at(-1)?.event, 'end')
+      const text = textOf(whole)
+      t.ok(text.length > 0 && all.startsWith(text))
+      const messages = listIn((await person.get(`/api/threads/${threadId}/state`)).body, 'values', 'messages')
+      t.match(messages, [{ type: 'human' }, { type: 'ai', content: text }], 'the part of the answer is kept')
+      const next = await (await person.stream(threadId, '/demo deltas=2 rate=0')).whole()
+      t.match(next.at(-1), { event: 'end' }, 'and the conversation goes on')
+    }
   }
-})
+)
 
 t.test('a run that ends within the grace ends as ever', async (t) => {
   const { child, person } = await open(t, 20_000)

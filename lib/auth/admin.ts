@@ -1,0 +1,79 @@
+// The administrator's way back in: a new password, in a file that only the operator of the machine can read [Auth 11].
+import { randomBytes } from 'node:crypto'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { UserReads, Writer } from '../store/store.ts'
+import { type Timestamp, timestamp, type User } from '../types.ts'
+import { emailKey } from './email.ts'
+import { hashPassword } from './password.ts'
+
+export const CREDENTIALS_FILE = 'admin_initial_credentials.txt'
+const PASSWORD_BYTES = 16
+
+/** Nobody to reset: no such address, or no administrator yet. The message is for the terminal. */
+export class NobodyToReset extends Error {}
+
+export interface ResetParts {
+  readonly users: UserReads
+  readonly writer: Writer
+  /** The data home. */
+  readonly home: string
+  /** Whose password; null: the first administrator's. */
+  readonly email: string | null
+}
+
+/** What may be printed. The password is not here: it must not reach a terminal or a log. */
+export interface Reset {
+  readonly email: string
+  /** Where the password is. */
+  readonly file: string
+}
+
+/**
+ * Gives an account a random password and leaves it in `<home>/admin_initial_credentials.txt`. Ends all sessions of the account
+ * and asks it to set itself up again. Works beside a running server.
+ * @throws NobodyToReset
+ * @throws Error when the file cannot be written; then the old password still holds
+ */
+export async function resetAdmin({ users, writer, home, email }: ResetParts): Promise<Reset> {
+  const user = email === null ? await users.admin() : await users.byEmail(emailKey(email))
+  if (user === null) throw new NobodyToReset(missing(email))
+  const password = randomBytes(PASSWORD_BYTES).toString('base64url')
+  const file = join(home, CREDENTIALS_FILE)
+  const draft = `${file}.${randomBytes(6).toString('hex')}`
+  await mkdir(home, { recursive: true })
+  // The draft before the account, its name after: whatever fails, the file never names a password that does not hold.
+  await writeFile(draft, credentials(user.email, password, timestamp()), { mode: 0o600, flag: 'wx', flush: true })
+  try {
+    await renew(writer, user, await hashPassword(password), email)
+    // A new file in place of the old one, whose mode and links would otherwise be those of the password.
+    await rename(draft, file)
+  } finally {
+    await rm(draft, { force: true })
+  }
+  return { email: user.email, file }
+}
+
+async function renew(writer: Writer, user: User, password_hash: string, email: string | null): Promise<void> {
+  const set = { password_hash, token_version: user.token_version + 1, needs_setup: true }
+  const updated = await writer.write({ name: 'user.update', id: user.id, set })
+  // Without a new e-mail address none can be taken: null, the account has vanished, is all that can happen [User 4].
+  if (updated === null || updated === 'email_taken') throw new NobodyToReset(missing(email))
+}
+
+function missing(email: string | null): string {
+  return email === null
+    ? 'There is no administrator yet: open the service and set it up'
+    : `Nobody has the e-mail address ${email}`
+}
+
+function credentials(email: string, password: string, now: Timestamp): string {
+  return [
+    '# Colloquy: credentials after a reset',
+    `# ${now}`,
+    '# Sign in, choose a password of your own, and delete this file.',
+    `email: ${email}`,
+    `password: ${password}`,
+    ''
+  ].join('\n')
+}

@@ -1,0 +1,109 @@
+// The SQLite store under all suites, on real files.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import t from 'tap'
+import { connect, migrate } from '../../lib/store/sqlite/connection.ts'
+import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import { framesOf } from '../../lib/run/frames.ts'
+import type { Segment, Store } from '../../lib/store/store.ts'
+import { addEndedRun, addThread } from '../contract/harness.ts'
+import { type Opened, storeContract, write } from '../contract/index.ts'
+
+/** What a foreign process does that holds the write lock. */
+async function jam(path: string): Promise<() => Promise<void>> {
+  const db = new Database(path)
+  db.exec('BEGIN IMMEDIATE')
+  return async () => {
+    db.exec('ROLLBACK')
+    db.close()
+  }
+}
+
+async function open(): Promise<Opened> {
+  const folder = mkdtempSync(join(tmpdir(), 'colloquy-sqlite-'))
+  const path = join(folder, 'colloquy.db')
+  let store = await openSqliteStore(path)
+  return {
+    store,
+    async reopen() {
+      await store.close()
+      store = await openSqliteStore(path)
+      return store
+    },
+    jam: () => jam(path),
+    async close() {
+      await store.close()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+}
+
+storeContract(t, 'sqlite', open)
+
+t.test(
+  'every connection journals ahead, synchronous NORMAL, with foreign keys, and waits five seconds for a lock',
+  async (t) => {
+    const folder = t.testdir()
+    const db = connect(join(folder, 'settings.db'))
+    t.equal(db.pragma('journal_mode', { simple: true }), 'wal')
+    t.equal(db.pragma('synchronous', { simple: true }), 1)
+    t.equal(db.pragma('foreign_keys', { simple: true }), 1)
+    t.equal(db.pragma('busy_timeout', { simple: true }), 5000)
+    db.close()
+  }
+)
+
+t.test('a database that is newer than this program is refused, with both versions named', async (t) => {
+  const path = join(t.testdir(), 'newer.db')
+  const db = connect(path)
+  migrate(db)
+  db.prepare('INSERT INTO migrations (version, applied_at) VALUES (999, ?)').run('later')
+  db.close()
+  await t.rejects(openSqliteStore(path), /schema version 999, this program knows versions up to 1\b/)
+})
+
+t.test('migrating twice changes nothing', async (t) => {
+  const db = connect(join(t.testdir(), 'twice.db'))
+  migrate(db)
+  migrate(db)
+  t.same(db.prepare('SELECT version FROM migrations').all(), [{ version: 1 }])
+  db.close()
+})
+
+t.test('frames read the same before and after they are compressed, from any n', async (t) => {
+  const { store, close } = await open()
+  t.teardown(close)
+  const thread_id = (await addThread(store)).thread_id
+  const { key } = await addEndedRun(store, thread_id)
+  for (let first = 0; first < 600; first += 3) {
+    await write(store, { name: 'frames.append', run_key: key, thread_id, segment: segment(first) })
+  }
+  const before = await framesFrom(store, key, 0)
+  for (let from: number | null = 0; from !== null; ) {
+    from = (await write(store, { name: 'frames.compact', run_key: key, from })).next
+  }
+  t.same(await framesFrom(store, key, 0), before)
+  t.ok(
+    (await store.frames.read(key, 0, 1)).length === 1 && (await store.frames.read(key, 0, 1))[0]!.last > 100,
+    'they are together'
+  )
+  t.same(await framesFrom(store, key, 301), before.slice(301))
+})
+
+/** Three frames of 100 bytes each. */
+function segment(first: number): Segment {
+  const index = Buffer.alloc(15)
+  for (const i of [0, 1, 2]) index.writeUInt32LE(100, i * 5 + 1)
+  const data = Buffer.concat([0, 1, 2].map((i) => Buffer.from(`frame ${first + i} `.padEnd(100, '.'))))
+  return { epoch: 1, first, last: first + 2, index, data }
+}
+
+async function framesFrom(store: Store, key: number, n: number): Promise<string[]> {
+  const segments = await store.frames.read(key, n, Number.MAX_SAFE_INTEGER)
+  const frames = segments.flatMap((one) => [...framesOf(one)])
+  return frames
+    .filter((frame) => frame.n >= n)
+    .map(({ n, epoch, kind, bytes }) => `${epoch}-${n} ${kind} ${bytes.toString()}`)
+}
