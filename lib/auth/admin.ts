@@ -11,7 +11,9 @@ export const CREDENTIALS_FILE = 'admin_initial_credentials.txt'
 const PASSWORD_BYTES = 16
 
 /** Nobody to reset: no such address, or no administrator yet. The message is for the terminal. */
-export class NobodyToReset extends Error {}
+export class NobodyToReset extends Error {
+  override readonly name = 'NobodyToReset'
+}
 
 export interface ResetParts {
   readonly users: UserReads

@@ -29,7 +29,9 @@ const BCRYPT = /^\$2[aby]\$(?:0[4-9]|1[0-6])(\$[./A-Za-z0-9]{53})$/
 const DECOY = '$2b$12$pTJAgXpJb8PJIR0PtVgDF.sdqd94ClLD6r2WG1XIgBQwWQefU8N9y'
 
 /** Too many passwords are being hashed: try later. */
-export class HashingBusy extends Error {}
+export class HashingBusy extends Error {
+  override readonly name = 'HashingBusy'
+}
 
 /** Asked when the turn of a hash has come, before it costs anything; what it throws is the answer. */
 export type Gate = () => void

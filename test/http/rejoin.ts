@@ -193,10 +193,10 @@ t.test('a reader that stalls is caught up from the log and loses nothing', async
   const person = await signIn(child)
   // More than the buffers of both kernels hold.
   const words = `/demo deltas=${DELTAS} size=1000 rate=0`
-  const stalled = await person.stream(await person.thread(), words, { stream_mode: MODES })
+  const stalled = await person.stream(await person.thread(), words, { stream_mode: ['messages-tuple'] })
   await stalled.untilFrames(10)
   stalled.stall()
-  const whole = await (await person.join(stalled.runPath, null, MODES)).whole()
+  const whole = await (await person.join(stalled.runPath, null, ['messages-tuple'])).whole()
   stalled.resume()
   // Not t.same: it takes ten seconds for so many.
   t.ok(isDeepStrictEqual(await stalled.whole(), whole))
