@@ -150,7 +150,7 @@ export class FrameLog {
   #slabIndex(n: number): number {
     let s = this.#slabs.length - 1
     while (s > 0 && this.#slabs[s]!.first > n) s--
-    return s
+    return Math.max(0, s)
   }
 
   #cut(slab: Slab, from: number, end: number, filter: Filter, render: RenderValues, parts: Buffer[]): number {

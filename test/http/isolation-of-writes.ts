@@ -160,6 +160,11 @@ t.test(`a run whose records the store refuses fails alone, ${RUNS} others do not
     ['error', 'end'],
     'who joins later is told the same end'
   )
+  const left = numbersOf(again)
+  t.ok(
+    left.length === numbers.length || again.some(({ event }) => event === 'gap'),
+    'what could not be stored is not passed over in silence'
+  )
   const next = await (await person.stream(threadId, '/demo deltas=3 rate=0')).whole()
   t.notOk(
     next.some(({ event }) => event === 'error'),

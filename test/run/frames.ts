@@ -1,0 +1,102 @@
+// The frame log: one encoding for all, nothing forgotten before its commit.
+import t from 'tap'
+import { filterOf, Kind } from '../../lib/run/filter.ts'
+import { FrameLog, framesOf, newEpoch } from '../../lib/run/frames.ts'
+
+const ALL = filterOf(['messages-tuple', 'values', 'custom', 'updates'])
+const render = (id: string) => `{"state":"${id}"}`
+const everything = Number.MAX_SAFE_INTEGER
+
+function filled(count: number, windowBytes = 1024): FrameLog {
+  const log = new FrameLog(7, windowBytes)
+  for (let i = 0; i < count; i++) log.append(Kind.messages, 'messages', `[${'"x"'.padEnd(100, ' ')}]`)
+  return log
+}
+
+/** What the committer does: takes what there is and answers for it. */
+function commit(log: FrameLog): void {
+  const segments = log.take()
+  const bytes = segments.reduce((sum, one) => sum + one.data.length, 0)
+  if (segments.length) log.commit(segments.at(-1)!.last, bytes)
+}
+
+t.test('a frame leaves memory only after its commit', async (t) => {
+  const log = filled(5000)
+  t.equal(log.first, 0, 'far beyond the window, and all there')
+  commit(log)
+  t.ok(log.first > 4000, 'what is stored and behind the window is gone')
+  t.equal(log.head, 5000)
+  t.equal(log.pendingBytes, 0)
+})
+
+t.test('what was taken and what is read are the same bytes', async (t) => {
+  const log = filled(300)
+  log.append(Kind.custom, 'custom', '"ü\u2028😀"')
+  const { bytes, next } = log.slice(0, ALL, render, everything)
+  t.equal(next, 301)
+  const stored = log.take().flatMap((segment) => [...framesOf(segment)])
+  t.equal(Buffer.concat(stored.map((frame) => frame.bytes)).toString(), bytes.toString())
+  t.same(
+    stored.map((frame) => frame.n),
+    Array.from({ length: 301 }, (_, n) => n)
+  )
+})
+
+t.test('no segment is larger than a slab, save for one giant frame', async (t) => {
+  const log = filled(5000)
+  log.append(Kind.messages, 'messages', `"${'y'.repeat(500_000)}"`)
+  const sizes = log.take().map((segment) => segment.data.length)
+  t.ok(sizes.slice(0, -1).every((size) => size <= 64 * 1024))
+  t.ok(sizes.at(-1)! > 500_000)
+})
+
+t.test('nothing is taken twice', async (t) => {
+  const log = filled(10)
+  t.equal(log.take().length, 1)
+  t.equal(log.take().length, 0)
+  log.append(Kind.messages, 'messages', '1')
+  t.same(
+    log.take().map(({ first, last }) => [first, last]),
+    [[10, 10]]
+  )
+})
+
+t.test('a filter passes its kinds, always metadata and errors, and renders values where they stand', async (t) => {
+  const log = new FrameLog(7, 1024)
+  log.append(Kind.metadata, 'metadata', '{}')
+  log.append(Kind.messages, 'messages', '1')
+  log.appendValues('checkpoint-1')
+  log.append(Kind.messages, 'messages', '2')
+  log.append(Kind.error, 'error', '{}')
+  const events = (modes: string[]) =>
+    [
+      ...log
+        .slice(0, filterOf(modes), render, everything)
+        .bytes.toString()
+        .matchAll(/^event: (.*)$/gm)
+    ].map((found) => found[1])
+  t.same(events(['values']), ['metadata', 'values', 'error'])
+  t.same(events(['messages-tuple']), ['metadata', 'messages', 'messages', 'error'])
+  t.same(events(['messages-tuple', 'values']), ['metadata', 'messages', 'values', 'messages', 'error'])
+  t.match(
+    log.slice(2, filterOf(['values']), render, everything).bytes.toString(),
+    /^event: values\ndata: \{"state":"checkpoint-1"\}\nid: 7-2\n\n/
+  )
+})
+
+t.test('where one slab gives all of it, a slice is no copy', async (t) => {
+  const log = filled(5)
+  const filter = filterOf(['messages-tuple'])
+  t.equal(log.slice(0, filter, render, everything).bytes.buffer, log.slice(2, filter, render, everything).bytes.buffer)
+})
+
+t.test('epochs are later than all before them, also within a millisecond and when the clock goes back', async (t) => {
+  const [first, second, third] = [newEpoch(1_000_000), newEpoch(1_000_000), newEpoch(5)]
+  t.ok(second > first && third > second)
+})
+
+t.test('the same modes give the same filter; unknown ones are skipped; none left is values', async (t) => {
+  t.equal(filterOf(['values', 'custom']), filterOf(['custom', 'values', 'nonsense']))
+  t.equal(filterOf(['events']), filterOf(['values']))
+  t.equal(filterOf([]), filterOf(['values']))
+})

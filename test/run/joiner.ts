@@ -1,0 +1,262 @@
+// Joiners: cursors on one log. Whatever happens to log, store and sockets, each frame arrives once, in order, then the end.
+import fc from 'fast-check'
+import t from 'tap'
+import { type Filter, filterOf, Kind } from '../../lib/run/filter.ts'
+import { FrameLog, type RawFrame, type Slice } from '../../lib/run/frames.ts'
+import { Joiner, type LogView } from '../../lib/run/joiner.ts'
+import type { Segment } from '../../lib/store/store.ts'
+import { FakeWire } from '../fixtures/wire.ts'
+
+const MODES = ['messages-tuple', 'custom', 'values']
+const KINDS: Kind[] = [Kind.messages, Kind.custom, Kind.values]
+const nobody = { userId: null, credential: null }
+
+/** A run's log and its store, moved by hand. */
+class FakeRun implements LogView {
+  readonly log: FrameLog
+  readonly stored: Segment[] = []
+  readonly reads: (() => void)[] = []
+  readonly kinds: Kind[] = []
+  isClosed = false
+
+  constructor(windowBytes = 2000) {
+    this.log = new FrameLog(1, windowBytes)
+  }
+
+  append(kind: Kind): void {
+    this.kinds.push(kind)
+    if (kind === Kind.values) this.log.appendValues(`state-${this.log.head}`)
+    else this.log.append(kind, kind === Kind.custom ? 'custom' : 'messages', `"${'.'.repeat(200)}"`)
+  }
+  commit(): void {
+    const segments = this.log.take()
+    this.stored.push(...segments)
+    const bytes = segments.reduce((sum, one) => sum + one.data.length, 0)
+    if (segments.length) this.log.commit(segments.at(-1)!.last, bytes)
+  }
+  /** Lets one read of the store that is under way come back. */
+  async answerRead(): Promise<void> {
+    this.reads.shift()?.()
+    for (let i = 0; i < 8; i++) await Promise.resolve()
+  }
+
+  get head(): number {
+    return this.log.head
+  }
+  get first(): number {
+    return this.log.first
+  }
+  slice(from: number, filter: Filter): Slice {
+    return this.log.slice(from, filter, (id) => `"${id}"`, 1000)
+  }
+  frames(from: number): Iterable<RawFrame> {
+    return this.log.frames(from)
+  }
+  valuesInMemory(id: string): string {
+    return `"${id}"`
+  }
+  readStored(from: number): Promise<readonly Segment[]> {
+    // What the store holds is read when the answer is given, two segments at a time.
+    return new Promise((resolve) =>
+      this.reads.push(() => resolve(this.stored.filter(({ last }) => last >= from).slice(0, 2)))
+    )
+  }
+  async valuesStored(id: string): Promise<string> {
+    return `"${id}"`
+  }
+  async gapBytes(): Promise<Buffer> {
+    return Buffer.from('event: gap\ndata: {}\n\n')
+  }
+}
+
+const join = (run: FakeRun, wire: FakeWire, modes = MODES, next = 0) =>
+  new Joiner(wire, run, filterOf(modes), next, nobody, () => {})
+
+t.test(
+  'a full wire is skipped, and goes on from the log when it drains: it loses nothing and repeats nothing',
+  async (t) => {
+    const run = new FakeRun(1_000_000)
+    const wire = new FakeWire()
+    const joiner = join(run, wire)
+    run.append(Kind.messages)
+    wire.isFull = true
+    joiner.pump()
+    for (let i = 0; i < 50; i++) run.append(Kind.messages)
+    joiner.pump()
+    t.same(wire.ns, [0], 'one write filled it')
+    wire.drain()
+    t.same(
+      wire.ns,
+      Array.from({ length: 51 }, (_, n) => n)
+    )
+  }
+)
+
+t.test(
+  'a joiner that is behind memory is caught up from the store, and then attached, without a gap or a repeat',
+  async (t) => {
+    const run = new FakeRun()
+    for (let i = 0; i < 200; i++) {
+      run.append(Kind.messages)
+      if (i % 10 === 0) run.commit()
+    }
+    run.commit()
+    t.ok(run.first > 0)
+    const wire = new FakeWire()
+    const joiner = join(run, wire)
+    joiner.pump()
+    while (run.reads.length) {
+      run.append(Kind.custom)
+      await run.answerRead()
+    }
+    joiner.pump()
+    t.same(
+      wire.ns,
+      Array.from({ length: run.head }, (_, n) => n)
+    )
+  }
+)
+
+t.test('the end goes out once, last, and only when the run is closed', async (t) => {
+  const run = new FakeRun()
+  const wire = new FakeWire()
+  const joiner = join(run, wire)
+  run.append(Kind.messages)
+  joiner.pump()
+  t.equal(wire.ending, 'open')
+  run.isClosed = true
+  joiner.pump()
+  joiner.pump()
+  t.equal(wire.ending, 'ended')
+  t.match(wire.text, /event: end\ndata: null\n\n$/)
+  t.equal(wire.text.match(/event: end/g)?.length, 1)
+})
+
+t.test('a stream that we break off is reset, never ended', async (t) => {
+  const wire = new FakeWire()
+  join(new FakeRun(), wire).reset()
+  t.equal(wire.ending, 'reset')
+})
+
+t.test('a heartbeat is one line, and skips a full wire; one that stays full too long is reset', async (t) => {
+  const run = new FakeRun()
+  const wire = new FakeWire()
+  const joiner = join(run, wire)
+  joiner.beat(10)
+  t.equal(wire.text, ': heartbeat\n')
+  wire.isFull = true
+  run.append(Kind.messages)
+  joiner.pump()
+  const before = wire.written.length
+  joiner.beat(100_000)
+  t.equal(wire.written.length, before, 'skipped')
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  joiner.beat(10)
+  t.equal(wire.ending, 'reset')
+})
+
+t.test('frames that are gone from the store are a gap that is told, and what there is follows', async (t) => {
+  const run = new FakeRun()
+  for (let i = 0; i < 100; i++) run.append(Kind.messages)
+  run.commit()
+  run.stored.length = 0
+  const wire = new FakeWire()
+  const joiner = join(run, wire)
+  joiner.pump()
+  await run.answerRead()
+  joiner.pump()
+  t.match(wire.text, /^event: gap\n/)
+  t.equal(wire.ns[0], run.first)
+})
+
+t.test('a store that does not answer resets the stream: its client comes back by its cursor', async (t) => {
+  const run = new FakeRun()
+  for (let i = 0; i < 100; i++) run.append(Kind.messages)
+  run.commit()
+  run.readStored = () => Promise.reject(new Error('gone'))
+  const wire = new FakeWire()
+  join(run, wire).pump()
+  for (let i = 0; i < 8; i++) await Promise.resolve()
+  t.equal(wire.ending, 'reset')
+})
+
+/** One thing that can happen. */
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      type: fc.constant('append' as const),
+      kind: fc.constantFrom(...KINDS),
+      count: fc.integer({ min: 1, max: 12 })
+    })
+  },
+  { weight: 3, arbitrary: fc.record({ type: fc.constant('commit' as const) }) },
+  { weight: 3, arbitrary: fc.record({ type: fc.constant('pump' as const) }) },
+  { weight: 3, arbitrary: fc.record({ type: fc.constant('read' as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      type: fc.constant('join' as const),
+      from: fc.nat(300),
+      modes: fc.subarray(MODES, { minLength: 1 })
+    })
+  },
+  { weight: 2, arbitrary: fc.record({ type: fc.constant('full' as const), which: fc.nat(5) }) },
+  { weight: 2, arbitrary: fc.record({ type: fc.constant('drain' as const), which: fc.nat(5) }) }
+)
+
+interface Reading {
+  readonly wire: FakeWire
+  readonly joiner: Joiner
+  readonly from: number
+  readonly modes: readonly string[]
+}
+
+/** n of the frames that a reader must get. */
+function expected(run: FakeRun, { from, modes }: Reading): number[] {
+  const wanted = KINDS.filter((_, index) => modes.includes(MODES[index]!))
+  return run.kinds.flatMap((kind, n) => (n >= from && wanted.includes(kind) ? [n] : []))
+}
+
+t.test(
+  'any interleaving of append, commit, join, stall, drain and late reads gives each joiner each of its frames once, in order, then the end',
+  async (t) => {
+    const runs = Number(process.env.PROPERTY_RUNS ?? 2000)
+    const property = fc.asyncProperty(fc.array(step, { maxLength: 120 }), async (steps) => {
+      const run = new FakeRun()
+      const readers: Reading[] = []
+      const pump = () => {
+        for (const { joiner } of readers) joiner.pump()
+      }
+      for (const one of steps) {
+        if (one.type === 'append') for (let i = 0; i < one.count; i++) run.append(one.kind)
+        else if (one.type === 'commit') run.commit()
+        else if (one.type === 'pump') pump()
+        else if (one.type === 'read') await run.answerRead()
+        else if (one.type === 'join') {
+          const wire = new FakeWire()
+          const from = Math.min(one.from, run.head)
+          const joiner = join(run, wire, one.modes, from)
+          readers.push({ wire, joiner, from, modes: one.modes })
+          joiner.pump()
+        } else if (one.type === 'full') {
+          const reader = readers[one.which]
+          if (reader) reader.wire.isFull = true
+        } else readers[one.which]?.wire.drain()
+      }
+      run.commit()
+      run.isClosed = true
+      for (const { wire } of readers) wire.drain()
+      for (let round = 0; round < 200 && readers.some(({ wire }) => wire.ending === 'open'); round++) {
+        await run.answerRead()
+        for (const { wire } of readers) wire.drain()
+      }
+      for (const reader of readers) {
+        if (reader.wire.ending !== 'ended') return false
+        if (reader.wire.ns.join() !== expected(run, reader).join()) return false
+      }
+      return true
+    })
+    await t.resolves(fc.assert(property, { numRuns: runs }), `${runs} runs`)
+  }
+)

@@ -1,0 +1,41 @@
+// Positions: where a reader goes on that comes back with an id.
+import t from 'tap'
+import { type Extent, frameText, nextAfter, readPosition } from '../../lib/run/sse.ts'
+
+/** A run that was begun twice: n 0 to 9 under epoch 100, from 10 on under epoch 200, ten frames so far. */
+const EXTENT: Extent = {
+  epochs: [
+    { epoch: 100, first: 0 },
+    { epoch: 200, first: 10 }
+  ],
+  head: 20
+}
+const next = (text: string | undefined) => nextAfter(readPosition(text), EXTENT)
+
+t.test('no position, -1, 0 and garbage are the beginning [design 5]', async (t) => {
+  for (const text of [undefined, '-1', '0', '', 'garbage', '1-2-3', '1e5', 'x'.repeat(3000), '99999999999999999999'])
+    t.equal(next(text), 0, String(text))
+})
+t.test('a cursor goes on after its frame', async (t) => {
+  t.equal(next('100-3'), 4)
+  t.equal(next('200-12'), 13)
+})
+t.test('the last id leaves nothing but the end', async (t) => t.equal(next('200-19'), 20))
+t.test('a bare number is that n, whatever the epoch', async (t) => {
+  t.equal(next('7'), 8)
+  t.equal(next('19'), 20)
+})
+t.test('a cursor of an earlier epoch beyond what survived goes on with the first frame of the next one', async (t) => {
+  t.equal(next('100-9'), 10)
+  t.equal(next('100-14'), 10)
+  t.equal(next('100-500'), 10)
+})
+t.test('an id of another run, or one that never was, is the beginning', async (t) => {
+  t.equal(next('300-5'), 0)
+  t.equal(next('200-500'), 0)
+  t.equal(next('200-5'), 0, 'of this epoch, but before it began')
+  t.equal(next('500'), 0)
+})
+t.test('a frame is event, data and id in this order, on lines of their own', async (t) => {
+  t.equal(frameText('custom', '{"a":1}', 5, 6), 'event: custom\ndata: {"a":1}\nid: 5-6\n\n')
+})
