@@ -5,7 +5,7 @@ import { checkpointId } from '../../lib/thread/ids.ts'
 import { MessageInvalid, readMessages } from '../../lib/thread/message.ts'
 import { ranges, State, storedJson } from '../../lib/thread/state.ts'
 import { displayName, titleOf } from '../../lib/thread/title.ts'
-import type { Message } from '../../lib/types.ts'
+import type { Json, Message } from '../../lib/types.ts'
 
 const say = (id: string, content = id) => readMessages([{ role: 'user', content, id }])
 const head = {
@@ -115,7 +115,7 @@ t.test('roles become types, bare texts are human, missing ids are given', async 
 })
 
 t.test('what is no message is refused with its index', async (t) => {
-  for (const bad of [
+  const all: Json[] = [
     42,
     null,
     [],
@@ -124,7 +124,8 @@ t.test('what is no message is refused with its index', async (t) => {
     { role: 'user', content: { a: 1 } },
     { role: 'tool', content: 'x' },
     { type: 'remove' }
-  ]) {
+  ]
+  for (const bad of all) {
     try {
       readMessages(['fine', bad])
       t.fail(JSON.stringify(bad))
