@@ -132,8 +132,11 @@ export async function startGateway({
   const stopAll = async () => {
     registry.refuseNew()
     sweeper.stop()
-    const closed = server.close(config.server.shutdown_grace_ms + RESET_JITTER_MS)
-    await registry.stop(config.server.shutdown_grace_ms, RESET_JITTER_MS)
+    // Not before the grace is over: until then readiness says 503, and who loses its connection can come back.
+    let closed = Promise.resolve()
+    await registry.stop(config.server.shutdown_grace_ms, RESET_JITTER_MS, () => {
+      closed = server.close(RESET_JITTER_MS)
+    })
     await closed
     await committer.drained()
     committer.stop()

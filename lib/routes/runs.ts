@@ -108,7 +108,9 @@ export function runRoutes(services: Services): Route[] {
     })
     await registry.ended(run.run_id)
     const ended = await store.runs.get(run.run_id, null)
-    reply.end(await finalJson(ended ?? run))
+    // What a stop of ours has cut is not what the run would have led to: the client asks again.
+    if (ended?.stop_reason === 'shutdown') reply.reset()
+    else reply.end(await finalJson(ended ?? run))
     return TAKEN
   }
 

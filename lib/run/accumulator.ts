@@ -88,7 +88,9 @@ export class Accumulator {
   #introduce(frame: RawFrame, id: string, metadata: JsonObject): void {
     if (this.#introduced.has(id)) return
     this.#introduced.add(id)
-    this.#show(frame, 'messages/metadata', { [id]: { metadata } })
+    // Without an id: who is cut after it comes back by the frame before, and misses nothing of this one.
+    if (frame.n >= this.#from)
+      this.#out.push(Buffer.from(`event: messages/metadata\ndata: ${JSON.stringify({ [id]: { metadata } })}\n\n`))
   }
 
   #partial(): void {

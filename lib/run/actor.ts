@@ -446,7 +446,6 @@ export class RunActor implements Source, Tickable, LogView {
     this.#ops = []
     this.#steps.takeOps()
     this.#journal.takeEvents()
-    this.#frames.take()
     const failure = { kind: 'StorageRefused', message: 'The records of this run could not be stored' }
     this.#frames.append(
       Kind.error,
@@ -461,17 +460,24 @@ export class RunActor implements Source, Tickable, LogView {
       stopReason: 'storage_refused',
       rollback: false
     }
-    void this.#settleAlone({ name: 'run.settle', ...this.#settlementOf(ending, true), final_checkpoint_id: null })
+    void this.#settleAlone(framesIn(ops), {
+      name: 'run.settle',
+      ...this.#settlementOf(ending, true),
+      final_checkpoint_id: null
+    })
   }
 
-  /** Writes the end with its frame, or without it, or not at all: the thread may be gone. */
-  async #settleAlone(settle: Op): Promise<void> {
-    const { committer } = this.#deps
+  /** Writes the end with the frames that were refused beside other records, or with its own, or by itself: the thread may be gone. */
+  async #settleAlone(refused: readonly Op[], settle: Op): Promise<void> {
     const { key, thread_id } = this.run
-    const frames = this.#frames
-      .take()
-      .map((segment): Op => ({ name: 'frames.append', run_key: key, thread_id, segment }))
-    await committer.writeAll([...frames, settle]).catch(() => committer.writeAll([settle]).catch(() => null))
+    const own = this.#frames.take().map((segment): Op => ({ name: 'frames.append', run_key: key, thread_id, segment }))
+    for (const ops of [[...refused, ...own, settle], [...own, settle], [settle]]) {
+      const isWritten = await this.#deps.committer.writeAll(ops).then(
+        () => true,
+        () => false
+      )
+      if (isWritten) break
+    }
     this.#close()
   }
 
@@ -556,6 +562,10 @@ export class RunActor implements Source, Tickable, LogView {
 /** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */
 function threadStatusAfter(status: Ending['status']): ThreadStatus {
   return status === 'success' || status === 'interrupted' ? 'idle' : 'error'
+}
+
+function framesIn(ops: readonly Op[]): Op[] {
+  return ops.filter((op) => op.name === 'frames.append')
 }
 
 /** A refused op for the log file: frames as the text they are. */

@@ -157,16 +157,19 @@ export class Joiner {
   async #sendSegments(segments: readonly Segment[]): Promise<void> {
     const parts: Buffer[] = []
     for (const segment of segments) {
+      // A hole: the joiner is told about it in the next round.
+      if (segment.first > this.#next) break
       for (const frame of framesOf(segment)) {
         if (frame.n < this.#next) continue
-        const values =
-          frame.kind === Kind.values && this.#takes(frame)
-            ? await this.#view.valuesStored(frame.bytes.toString('latin1'))
-            : null
-        const bytes = this.#rendered(frame, values)
+        const isValues = frame.kind === Kind.values && this.#takes(frame)
+        const values = isValues ? await this.#view.valuesStored(frame.bytes.toString('latin1')) : null
+        // Its state could not be stored, or is gone: that is told, and not passed over.
+        const bytes = isValues && values === null ? await this.#view.gapBytes(frame.n) : this.#rendered(frame, values)
         if (bytes) parts.push(bytes)
         this.#next = frame.n + 1
       }
+      // Whatever a segment holds, it is behind the joiner now.
+      this.#next = Math.max(this.#next, segment.last + 1)
     }
     if (this.#accumulator) parts.push(this.#accumulator.flush())
     if (!this.#isGone) this.#send(Buffer.concat(parts))
@@ -183,7 +186,6 @@ export class Joiner {
     }
     if (!this.#takes(frame)) return null
     if (frame.kind !== Kind.values) return frame.bytes
-    // A state that was rolled back with its thread is gone: its frame is left out, the numbers go on.
     return values === null ? null : Buffer.from(frameText('values', values, frame.epoch, frame.n))
   }
 

@@ -53,6 +53,8 @@ export class Registry {
   readonly #ticker = new Ticker()
   readonly #heartbeat: NodeJS.Timeout
   #isStopping = false
+  /** The grace of a stop is over: streams are being reset. */
+  #isClosing = false
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
@@ -162,13 +164,20 @@ export class Registry {
     isCreator = false
   ): Promise<void> {
     const filter = filterOf(modes ?? modesOf(run))
+    // It comes back, to the next process.
+    if (this.#isClosing) return wire.reset()
     this.#census.opened(reader.userId)
     const actor = this.#actors.get(run.run_id)
     if (actor) {
       actor.join(wire, filter, position, reader, isCreator)
       return
     }
-    await this.#replay(run.run_id, wire, filter, position, reader)
+    try {
+      await this.#replay(run.run_id, wire, filter, position, reader)
+    } catch (error) {
+      this.#census.left(reader.userId)
+      throw error
+    }
   }
 
   async #replay(runId: string, wire: Wire, filter: Filter, position: Position, reader: Reader): Promise<void> {
@@ -183,8 +192,8 @@ export class Registry {
     }
     const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
     const next = nextAfter(position, { epochs: bounds?.epochs ?? lastEpochOf(run), head })
-    const joiner = new Joiner(wire, new FinishedView(store, run, head), filter, next, reader, () =>
-      this.#replays.delete(joiner)
+    const joiner = new Joiner(wire, new FinishedView(store, run, head), filter, next, reader, (gone) =>
+      this.#left(gone)
     )
     this.#replays.add(joiner)
     joiner.pump()
@@ -232,12 +241,15 @@ export class Registry {
   /**
    * Ends the life of this registry: runs may finish for `graceMs`, what still runs then ends as interrupted with what it has,
    * streams are reset within `jitterMs`. Pending runs stay pending: they start with the next process.
+   * `graceOver` is called before the first reset: the moment to take no new connections, so that nobody comes back to us.
    */
-  async stop(graceMs: number, jitterMs: number): Promise<void> {
+  async stop(graceMs: number, jitterMs: number, graceOver: () => void = () => {}): Promise<void> {
     this.refuseNew()
     const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
     const allClosed = Promise.all(running.map((actor) => actor.closed))
     if (running.length) await within(allClosed, graceMs)
+    this.#isClosing = true
+    graceOver()
     // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
     await this.#resetAll(jitterMs)
     for (const actor of running) actor.cancel('interrupt', 'shutdown')

@@ -96,7 +96,8 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
     const rows: FrameRow[] = []
     let bytes = 0
     for (const row of from.iterate(runKey, n)) {
-      const isNext = rows.length === 0 || row.epoch === rows[0]!.epoch
+      const before = rows.at(-1)
+      const isNext = !before || (row.epoch === before.epoch && row.first_n === before.last_n + 1)
       if (row.format !== Format.plain || !isNext || bytes >= BLOCK_BYTES) break
       rows.push(row)
       bytes += row.data.length
