@@ -29,12 +29,30 @@ function addToolCallChunks(before: Json | undefined, pieces: Json | undefined): 
   return chunks
 }
 
+/** Reasoning comes in pieces as the text does. */
+function addKwargs(before: Json | undefined, piece: Json): Json {
+  if (!isObject(before) || !isObject(piece)) return piece
+  const [was, more] = [before.reasoning_content, piece.reasoning_content]
+  return {
+    ...before,
+    ...piece,
+    ...(typeof was === 'string' && typeof more === 'string' && { reasoning_content: was + more })
+  }
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
 function add(before: Accumulated | undefined, piece: Accumulated): Accumulated {
   if (!before) return piece
   return {
     ...before,
     ...piece,
     content: addContent(before.content, piece.content),
+    ...(piece.additional_kwargs !== undefined && {
+      additional_kwargs: addKwargs(before.additional_kwargs, piece.additional_kwargs)
+    }),
     tool_call_chunks: addToolCallChunks(before.tool_call_chunks, piece.tool_call_chunks)
   }
 }

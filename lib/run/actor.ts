@@ -91,7 +91,8 @@ export class RunActor implements Source, Tickable, LogView {
   } | null = null
   #waitingForSpace: (() => void)[] = []
 
-  #slice: { from: number; head: number; filter: Filter; slice: Slice } | null = null
+  /** The slice made last for each filter: joiners with one filter at one place share it. */
+  readonly #slices = new Map<Filter, { from: number; head: number; slice: Slice }>()
   #settleTimer: NodeJS.Timeout | null = null
   #runTimer: NodeJS.Timeout | null = null
   #graceTimer: NodeJS.Timeout | null = null
@@ -291,16 +292,18 @@ export class RunActor implements Source, Tickable, LogView {
   #settle(ending: Ending): boolean {
     if (this.#phase === 'settling' || this.#phase === 'closed') return false
     const hasStarted = this.#steps.hasBegun
+    const wasOpen = this.#phase === 'open'
     this.#phase = 'settling'
     this.#abort.abort()
     this.#clearTimers()
     this.#tellSpace()
     if (hasStarted) this.#closeState(ending)
+    else if (ending.failure) this.#journal.fail(ending.failure.kind, ending.failure.message)
     if (ending.failure) {
       const { kind, message } = ending.failure
       this.#frames.append(Kind.error, 'error', JSON.stringify({ error: kind, name: kind, message }))
     }
-    this.#settlement = this.#settlementOf(ending, hasStarted)
+    this.#settlement = this.#settlementOf(ending, hasStarted || (wasOpen && ending.failure !== null))
     this.#deps.ticker.due(this)
     this.#deps.committer.due(this, true)
     this.#settleTimer = setTimeout(() => this.#giveUpWaiting(), this.#deps.options.settleTimeoutMs)
@@ -418,11 +421,11 @@ export class RunActor implements Source, Tickable, LogView {
     const flight = this.#flight
     this.#flight = null
     if (!flight) return
-    if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
     if (!outcome.ok) {
       this.#refused(outcome.message, flight.ops)
       return
     }
+    if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
     this.#steps.forgetValues(this.#frames.first)
     this.#tellSpace()
     if (this.#isSync && this.#joiners.size) this.#deps.ticker.due(this)
@@ -444,6 +447,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#clearTimers()
     this.#tellSpace()
     this.#ops = []
+    this.#settlement = null
     this.#steps.takeOps()
     this.#journal.takeEvents()
     const failure = { kind: 'StorageRefused', message: 'The records of this run could not be stored' }
@@ -478,6 +482,8 @@ export class RunActor implements Source, Tickable, LogView {
       )
       if (isWritten) break
     }
+    // What could not be stored stays in memory for those who watch now; nobody waits for it any more.
+    this.#frames.commit(this.#frames.head - 1, this.#frames.pendingBytes)
     this.#close()
   }
 
@@ -505,6 +511,11 @@ export class RunActor implements Source, Tickable, LogView {
     }, this.#deps.options.disconnectGraceMs)
   }
 
+  /** The process ends: a creator that is away has no say any more. */
+  forgetCreator(): void {
+    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+  }
+
   /** Sends what is new to every joiner at the tail. Joiners with one filter at one place share the bytes. */
   deliver(): void {
     for (const joiner of this.#joiners) joiner.pump()
@@ -530,11 +541,11 @@ export class RunActor implements Source, Tickable, LogView {
   }
 
   slice(from: number, filter: Filter): Slice {
-    const known = this.#slice
+    const known = this.#slices.get(filter)
     const { head } = this
-    if (known && known.from === from && known.filter === filter && known.head === head) return known.slice
+    if (known && known.from === from && known.head === head) return known.slice
     const slice = this.#frames.slice(from, filter, (id) => this.valuesInMemory(id), SLICE_BYTES, head)
-    this.#slice = { from, head, filter, slice }
+    this.#slices.set(filter, { from, head, slice })
     return slice
   }
 

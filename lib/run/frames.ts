@@ -141,8 +141,9 @@ export class FrameLog {
     for (let s = this.#slabIndex(from); next < to && bytes < maxBytes; s++) {
       const slab = this.#slabs[s]!
       const end = Math.min(slab.ends.length, to - slab.first)
-      bytes += this.#cut(slab, next - slab.first, end, filter, render, parts)
-      next = slab.first + end
+      const cut = this.#cut(slab, next - slab.first, end, filter, render, parts, maxBytes - bytes)
+      bytes += cut.bytes
+      next = slab.first + cut.end
     }
     return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next }
   }
@@ -153,12 +154,21 @@ export class FrameLog {
     return Math.max(0, s)
   }
 
-  #cut(slab: Slab, from: number, end: number, filter: Filter, render: RenderValues, parts: Buffer[]): number {
+  /** Cuts what passes out of one slab. Stops early only behind a values frame, which alone can be larger than a slab. */
+  #cut(
+    slab: Slab,
+    from: number,
+    end: number,
+    filter: Filter,
+    render: RenderValues,
+    parts: Buffer[],
+    maxBytes: number
+  ): { bytes: number; end: number } {
     const whole = (slab.mask & ~filter.mask) === 0 && (slab.mask & bit(Kind.values)) === 0
     if (whole) {
       const piece = slab.bytes.subarray(startOf(slab, from), startOf(slab, end))
       parts.push(piece)
-      return piece.length
+      return { bytes: piece.length, end }
     }
     let bytes = 0
     const pass = (piece: Buffer) => {
@@ -174,10 +184,12 @@ export class FrameLog {
       if (isRaw) continue
       if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, i)))
       start = -1
-      if ((filter.mask & bit(kind)) !== 0) pass(this.#values(slab, i, render))
+      if ((filter.mask & bit(kind)) === 0) continue
+      pass(this.#values(slab, i, render))
+      if (bytes >= maxBytes) return { bytes, end: i + 1 }
     }
     if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, end)))
-    return bytes
+    return { bytes, end }
   }
 
   #values(slab: Slab, i: number, render: RenderValues): Buffer {

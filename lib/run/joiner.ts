@@ -37,6 +37,9 @@ export interface Reader {
   readonly credential: string | null
 }
 
+/** Characters of states in one write of a joiner that catches up from the store. */
+const RENDERED_MAX = 256 * 1024
+
 /** Why a joiner is gone: its client went, it was told everything, or we broke it off. */
 export type Leaving = 'left' | 'ended' | 'reset'
 
@@ -156,21 +159,29 @@ export class Joiner {
 
   async #sendSegments(segments: readonly Segment[]): Promise<void> {
     const parts: Buffer[] = []
+    let rendered = 0
     for (const segment of segments) {
       // A hole: the joiner is told about it in the next round.
       if (segment.first > this.#next) break
       for (const frame of framesOf(segment)) {
         if (frame.n < this.#next) continue
+        // States are read as references and sent whole: what they come to is bounded here.
+        if (rendered > RENDERED_MAX) return this.#sendParts(parts)
         const isValues = frame.kind === Kind.values && this.#takes(frame)
         const values = isValues ? await this.#view.valuesStored(frame.bytes.toString('latin1')) : null
         // Its state could not be stored, or is gone: that is told, and not passed over.
         const bytes = isValues && values === null ? await this.#view.gapBytes(frame.n) : this.#rendered(frame, values)
         if (bytes) parts.push(bytes)
+        rendered += values?.length ?? 0
         this.#next = frame.n + 1
       }
       // Whatever a segment holds, it is behind the joiner now.
       this.#next = Math.max(this.#next, segment.last + 1)
     }
+    this.#sendParts(parts)
+  }
+
+  #sendParts(parts: Buffer[]): void {
     if (this.#accumulator) parts.push(this.#accumulator.flush())
     if (!this.#isGone) this.#send(Buffer.concat(parts))
   }

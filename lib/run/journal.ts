@@ -1,5 +1,6 @@
 // The journal of one run: folds deltas into the message being built, and turns facts into the events, totals and texts that are
 // kept of the run [contract 4.2, 4.3].
+import { randomUUID } from 'node:crypto'
 import type { Caller, Delta, Fact } from '../agent/runtime.ts'
 import type { NewEvent } from '../store/store.ts'
 import {
@@ -183,7 +184,7 @@ export class Journal {
 
   #response(fact: Fact & { type: 'llm_response' }): void {
     const { caller, model, message, usage, finishReason } = fact
-    this.#partial = null
+    if (caller === 'lead_agent') this.#partial = null
     const content: JsonObject = {
       id: fact.responseId,
       model,
@@ -259,7 +260,8 @@ function interruptedResult(call: ToolCall): ToolMessage {
     response_metadata: {},
     type: 'tool',
     name: call.name,
-    id: `interrupted-${call.id}`,
+    // Not made of the call's id: models give the same ones again in a later run.
+    id: randomUUID(),
     tool_call_id: call.id,
     artifact: null,
     status: 'error'

@@ -4,7 +4,7 @@ import type { Delta } from '../agent/runtime.ts'
 import type { Op, Store } from '../store/store.ts'
 import { checkpointId } from '../thread/ids.ts'
 import { State } from '../thread/state.ts'
-import { type Json, type JsonObject, type Message, type Run, timestamp } from '../types.ts'
+import { type Json, type JsonObject, type Message, type Run, type RunEvent, timestamp } from '../types.ts'
 import { lastChunkJson, wholeJson } from './chunk.ts'
 import { Kind } from './filter.ts'
 import { FrameLog, framesOf, newEpoch, type RawFrame } from './frames.ts'
@@ -55,16 +55,14 @@ async function pastOf(store: Store, run: Run): Promise<Extent> {
  */
 async function end(run: Run, past: Extent, { store, writer, journal: options }: RecoveryParts): Promise<void> {
   const { thread_id, run_id, key } = run
-  const journal = Journal.resumed(
-    options,
-    await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
-  )
+  const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
+  const journal = Journal.resumed(options, events)
   const stored = await store.checkpoints.load(thread_id, null)
   const before = stored ? State.fromStored(stored) : State.empty
   const frames = new FrameLog(newEpoch(), 0, past.head)
   const ops: Op[] = []
 
-  let state = before.withMessages(await foldTail(store, run, past.head, journal))
+  let state = before.withMessages(await foldTail(store, run, past.head, journal, repliesIn(events)))
   for (const message of journal.breakOff('error')) {
     frames.append(Kind.messages, 'messages', message.type === 'ai' ? lastChunkJson(message) : wholeJson(message))
     state = state.withMessages([message])
@@ -116,24 +114,44 @@ async function end(run: Run, past: Extent, { store, writer, journal: options }: 
   await writer.writeAll(ops)
 }
 
-/** Folds the stored deltas that no checkpoint holds yet; answers the whole messages among them. */
-async function foldTail(store: Store, run: Run, head: number, journal: Journal): Promise<Message[]> {
+/**
+ * Folds the stored deltas that no checkpoint holds yet; answers the whole messages among them. A reply whose event is stored was
+ * complete: it is taken from there, and its deltas count no more.
+ */
+async function foldTail(
+  store: Store,
+  run: Run,
+  head: number,
+  journal: Journal,
+  replies: ReadonlyMap<string, Message>
+): Promise<Message[]> {
   let deltas: Delta[] = []
   let whole: Message[] = []
   for await (const frame of framesFrom(store, run, head)) {
     if (frame.kind === Kind.values) {
       deltas = []
       whole = []
-    } else if (frame.kind === Kind.messages) {
-      const message = messageOf(frame)
-      if (message.type === 'AIMessageChunk')
-        deltas.push(...deltasOf(message, journal.modelName ?? run.model_name ?? 'unknown'))
-      // It was written by this service, as a message.
-      else whole.push(message as unknown as Message)
     }
+    if (frame.kind !== Kind.messages) continue
+    const message = messageOf(frame)
+    const reply = message.chunk_position === 'last' ? replies.get(String(message.id)) : undefined
+    if (reply) {
+      deltas = deltas.filter((delta) => delta.messageId !== reply.id)
+      whole.push(reply)
+    } else if (message.type === 'AIMessageChunk')
+      deltas.push(...deltasOf(message, journal.modelName ?? run.model_name ?? 'unknown'))
+    // It was written by this service, as a message.
+    else whole.push(message as unknown as Message)
   }
   for (const delta of deltas) journal.fold(delta)
   return whole
+}
+
+/** The assistant's replies among the events of a run, by id. */
+function repliesIn(events: readonly RunEvent[]): Map<string, Message> {
+  const found = events.filter(({ event_type }) => event_type === 'ai_message' || event_type === 'ai_tool_call')
+  // Contents of these types are messages: the journal wrote them.
+  return new Map(found.map(({ content }) => content as unknown as Message).map((message) => [message.id, message]))
 }
 
 async function* framesFrom(store: Store, run: Run, head: number): AsyncGenerator<RawFrame> {

@@ -190,6 +190,12 @@ export class Registry {
       wire.reset()
       return
     }
+    if (run.status === 'pending' || run.status === 'running') {
+      // Its end is not known here: an `end` now would be made up.
+      this.#census.left(reader.userId)
+      wire.reset()
+      return
+    }
     const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
     const next = nextAfter(position, { epochs: bounds?.epochs ?? lastEpochOf(run), head })
     const joiner = new Joiner(wire, new FinishedView(store, run, head), filter, next, reader, (gone) =>
@@ -236,6 +242,7 @@ export class Registry {
   /** Takes no new runs and starts none of those that wait. */
   refuseNew(): void {
     this.#isStopping = true
+    for (const actor of this.#actors.values()) if (actor.phase === 'pending') actor.forgetCreator()
   }
 
   /**
@@ -253,6 +260,7 @@ export class Registry {
     // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
     await this.#resetAll(jitterMs)
     for (const actor of running) actor.cancel('interrupt', 'shutdown')
+    for (const actor of this.#actors.values()) actor.forgetCreator()
     await within(allClosed, this.#deps.options.settleTimeoutMs)
     clearInterval(this.#heartbeat)
     this.#compactor.stop()
