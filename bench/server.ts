@@ -52,7 +52,9 @@ const log = {
 async function startKind({ kind, script, frame, config }: Order & { type: 'start' }): Promise<string> {
   if (kind !== 'gateway') return startFloor(kind, script, Buffer.from(frame))
   const home = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
-  const options = { ...loadConfig({ home, port: 0, env: {}, cwd: home }), ...config }
+  const defaults = loadConfig({ home, port: 0, env: {}, cwd: home })
+  // All joiners of a bench are one user.
+  const options = { ...defaults, streams: { ...defaults.streams, per_user: 0 }, ...config }
   const gateway = await startGateway({ config: options, log, agent: benchAgent(() => begun) })
   stop = async () => {
     await gateway.stop()
