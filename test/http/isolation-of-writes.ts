@@ -13,7 +13,11 @@ const DELTAS = 200
 const LOCK_MS = 4000
 const BEAT_MS = 500
 /** As a person feels it: the loop answers everybody within this. */
-const DELAY_MS_MAX = 50
+/**
+ * The aim is 50 ms on a machine that does nothing else: `DELAY_MS_MAX=50 node dist/test/http/isolation-of-writes.js`. Beside other
+ * tests the machine itself delays; what must never come back is the stall of seconds that a lock on the main thread makes.
+ */
+const DELAY_MS_MAX = Number(process.env.DELAY_MS_MAX ?? 500)
 const WORDS = `/demo deltas=${DELTAS} rate=30`
 const TEXT = Array.from({ length: DELTAS }, (_, n) => demoWord(n)).join('')
 
