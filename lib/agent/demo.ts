@@ -9,12 +9,12 @@
 //   reasoning            thinks aloud first
 //   pause=MS pause=N:MS  silence before the first delta, or before delta N
 //   error                fails after what else was asked for
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { type Json, type JsonObject, textOf } from '../types.ts'
 import { createAgent } from './lead.ts'
-import type { Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
-import { type Agent, AgentError, type Delta, type ModelInfo } from './runtime.ts'
-import type { Tool } from './tools.ts'
+import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
+import { Pace } from './pace.ts'
+import { type Agent, AgentError, type ModelInfo } from './runtime.ts'
+import type { Tool } from './tool.ts'
 
 /** Deltas a second that a person reads along with. */
 const HUMAN_RATE = 30
@@ -24,8 +24,6 @@ const DELTAS_MAX = 1_000_000
 const SIZE_MAX = 65_536
 const RATE_MAX = 100_000
 const PAUSE_MAX_MS = 600_000
-/** Deltas told in one turn of the event loop: everybody else of the process waits that long. */
-const BURST = 64
 /** Characters of a tool call's arguments in one delta. */
 const ARGS_PIECE = 8
 
@@ -38,8 +36,8 @@ const INFO: ModelInfo = {
   supports_reasoning_effort: false
 }
 
-export function createDemoAgent(options: { readonly tools: readonly Tool[]; readonly clock?: () => number }): Agent {
-  return createAgent({ ...options, models: [new DemoModel()] })
+export function createDemoAgent({ tools }: { readonly tools: readonly Tool[] }): Agent {
+  return createAgent({ tools, models: [new DemoModel()] })
 }
 
 /** Delta number `n`: `size` bytes as long as n has no more than `size - 2` digits. */
@@ -126,10 +124,7 @@ function bounded(text: string | undefined, max: number): number | null {
 
 // ---------------------------------------------------------------------------------------------- the answer
 
-/** What a delta says: a piece of it without the names that all pieces share. */
-type Piece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
-
-function* piecesOf(turn: Turn, order: Order): Generator<Piece> {
+function* piecesOf(turn: Turn, order: Order): Generator<AnswerPiece> {
   if (order.reasons && turn.result === null) {
     for (const reasoning of wordsOf('The user wants to see how thinking looks. It comes before the answer. '))
       yield { reasoning }
@@ -142,7 +137,7 @@ function* piecesOf(turn: Turn, order: Order): Generator<Piece> {
   else for (let n = 0; n < order.deltas; n++) yield { text: demoWord(n, order.size) }
 }
 
-function* callPieces(tool: { readonly name: string; readonly args: string }, turn: Turn): Generator<Piece> {
+function* callPieces(tool: { readonly name: string; readonly args: string }, turn: Turn): Generator<AnswerPiece> {
   yield { toolCall: { index: 0, id: `call_demo_${turn.length}`, name: tool.name, args: '' } }
   for (let at = 0; at < tool.args.length; at += ARGS_PIECE) {
     yield { toolCall: { index: 0, args: tool.args.slice(at, at + ARGS_PIECE) } }
@@ -179,7 +174,7 @@ class Telling {
     this.#onDelta = onDelta
   }
 
-  tell(piece: Piece): boolean {
+  tell(piece: AnswerPiece): boolean {
     this.count++
     if (piece.text !== undefined) this.#text += piece.text
     if (piece.reasoning !== undefined) this.#reasoning += piece.reasoning
@@ -201,54 +196,5 @@ class Telling {
       finishReason: this.#call ? 'tool_calls' : 'stop',
       usage: { input_tokens: input, output_tokens: this.count, total_tokens: input + this.count }
     }
-  }
-}
-
-/** When the next delta is due. One timer at most, and none while flat out. */
-class Pace {
-  readonly #rate: number
-  readonly #request: ModelRequest
-  #begun = performance.now()
-  #told = 0
-
-  constructor(rate: number, request: ModelRequest) {
-    this.#rate = rate
-    this.#request = request
-  }
-
-  /** Counts a delta. True: `wait` before the next one. */
-  told(): boolean {
-    this.#told++
-    return this.#told % BURST === 0 || this.#aheadMs() >= 1
-  }
-
-  /** Until the next delta is due, and at least until the others of the process had their turn. */
-  async wait(): Promise<void> {
-    const aheadMs = this.#aheadMs()
-    if (aheadMs >= 1) await this.#sleep(aheadMs)
-    else await nextTurn()
-    this.#request.signal.throwIfAborted()
-  }
-
-  async pause(ms: number): Promise<void> {
-    if (ms === 0) return
-    await this.#sleep(ms)
-    this.#begun += ms
-  }
-
-  /** Time spent waiting for the log is not made up for by a burst. */
-  async space(): Promise<void> {
-    const since = performance.now()
-    await this.#request.space?.()
-    this.#request.signal.throwIfAborted()
-    this.#begun += performance.now() - since
-  }
-
-  async #sleep(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#request.signal })
-  }
-
-  #aheadMs(): number {
-    return this.#rate === 0 ? 0 : this.#begun + (this.#told * 1000) / this.#rate - performance.now()
   }
 }

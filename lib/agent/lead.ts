@@ -1,18 +1,11 @@
 // The lead agent: asks the model, does what the model asks for, and asks again, until the answer calls no tool any more.
 import { randomUUID } from 'node:crypto'
-import type { AiMessage, Json, Message, ToolCall, ToolMessage } from '../types.ts'
-import {
-  type AgentLog,
-  ChatModel,
-  type Completion,
-  type Model,
-  type ModelConfig,
-  finishReason,
-  toChat,
-  toMessage
-} from './model.ts'
+import type { AiMessage, Json, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
+import { finishReason, toChat, toMessage } from './chat.ts'
+import { type AgentLog, ChatModel, type ModelConfig } from './chat-model.ts'
+import type { Completion, Model } from './model.ts'
 import { type Agent, AgentError, type AgentInput, type Fact, type Sink } from './runtime.ts'
-import { type Tool, type ToolAnswer, VIRTUAL_OUTPUTS } from './tools.ts'
+import type { Tool, ToolAnswer } from './tool.ts'
 
 export interface AgentParts {
   /** At least one; the first serves runs that name none. */
@@ -20,8 +13,6 @@ export interface AgentParts {
   readonly tools: readonly Tool[]
   /** Said before every conversation; none by default. */
   readonly systemPrompt?: string
-  /** Milliseconds, for latencies; need not be the time of day. */
-  readonly clock?: () => number
 }
 
 export interface LeadOptions extends Omit<AgentParts, 'models'> {
@@ -71,7 +62,6 @@ class LeadRun {
   }
 
   async work(): Promise<void> {
-    this.#signal.throwIfAborted()
     for (let calls = 0; ; calls++) {
       this.#checkLimit(calls)
       const message = await this.#ask()
@@ -84,49 +74,34 @@ class LeadRun {
 
   /** One model call, from its request to its message. */
   async #ask(): Promise<AiMessage> {
-    const model = this.#model.info.name
+    const about = { caller: 'lead_agent', model: this.#model.info.name } as const
     const messages = this.#conversation()
-    await this.#record({ type: 'llm_request', caller: 'lead_agent', model, messages })
-    const clock = this.#parts.clock ?? monotonic
-    const begun = clock()
+    await this.#record({ type: 'llm_request', ...about, messages })
     const id = randomUUID()
+    const begun = performance.now()
     const completion = await this.#complete(messages, id)
-    const message = toMessage(completion, id, model)
+    const latencyMs = performance.now() - begun
+    const message = toMessage(completion, id, about.model)
     this.#messages.push(message)
-    await this.#record({
-      type: 'llm_response',
-      caller: 'lead_agent',
-      model,
-      responseId: completion.responseId,
-      message,
-      finishReason: finishReason(completion, message.tool_calls.length > 0),
-      usage: completion.usage,
-      latencyMs: clock() - begun
-    })
+    const { responseId, usage } = completion
+    const reason = finishReason(completion, message.tool_calls.length > 0)
+    await this.#record({ type: 'llm_response', ...about, responseId, message, finishReason: reason, usage, latencyMs })
     return message
   }
 
-  async #complete(messages: ReturnType<typeof toChat>, messageId: string): Promise<Completion> {
-    const request = {
-      messages,
-      messageId,
-      tools: this.#parts.tools,
-      signal: this.#signal,
-      space: () => this.#sink.space()
-    }
+  async #complete(messages: readonly JsonObject[], messageId: string): Promise<Completion> {
+    const { tools } = this.#parts
+    const request = { messages, messageId, tools, signal: this.#signal, space: () => this.#sink.space() }
     try {
-      const completion = await this.#model.complete(request, (delta) => this.#sink.emit(delta))
-      this.#signal.throwIfAborted()
-      return completion
+      return await this.#model.complete(request, (delta) => this.#sink.emit(delta))
     } catch (error) {
-      if (error instanceof AgentError && !this.#signal.aborted) {
+      if (error instanceof AgentError)
         await this.#record({ type: 'llm_error', caller: 'lead_agent', error: error.message })
-      }
       throw error
     }
   }
 
-  #conversation(): ReturnType<typeof toChat> {
+  #conversation(): JsonObject[] {
     const { systemPrompt } = this.#parts
     const chat = toChat(this.#messages)
     return systemPrompt ? [{ role: 'system', content: systemPrompt }, ...chat] : chat
@@ -169,14 +144,7 @@ class LeadRun {
   // async: a tool that throws before its first await is a failed tool as well.
   async #run(tool: Tool, call: ToolCall): Promise<string | ToolAnswer> {
     const { userId, threadId, runId } = this.#input
-    return tool.run(call.args, {
-      signal: this.#signal,
-      userId,
-      threadId,
-      runId,
-      outputs: VIRTUAL_OUTPUTS,
-      channels: this.#channels
-    })
+    return tool.run(call.args, { signal: this.#signal, userId, threadId, runId, channels: this.#channels })
   }
 
   /** Tells a fact, and waits when the log has no space. Nothing is told after an abort. */
@@ -223,8 +191,4 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
     if (signal.aborted) stop()
   })
-}
-
-function monotonic(): number {
-  return performance.now()
 }

@@ -1,41 +1,10 @@
-// A tool: something that the model may ask us to do. And the two that are built in: the time, and writing a file.
+// The tools that are built in: the time, and writing a file.
 import { DEFAULT_USER_ID } from '../scope.ts'
 import type { Json, JsonObject } from '../types.ts'
+import type { Tool } from './tool.ts'
 
 /** The folder for what an agent makes, as the agent sees it: the same place that files/paths.ts calls so. */
 export const VIRTUAL_OUTPUTS = '/mnt/user-data/outputs'
-
-/** On whose behalf a tool works. */
-export interface ToolContext {
-  /** Aborts when the run is cancelled; what the tool answers after that is not heard. */
-  readonly signal: AbortSignal
-  /** null: the run of a shared thread. */
-  readonly userId: string | null
-  readonly threadId: string
-  readonly runId: string
-  /** Virtual path of the folder for what the tool makes. */
-  readonly outputs: string
-  /** The channels of the state other than messages, with what earlier tools of the run changed. */
-  readonly channels: Readonly<Record<string, Json>>
-}
-
-export interface ToolAnswer {
-  /** What the model is told. */
-  readonly content: string
-  /** New values of channels, whole. */
-  readonly channels?: Readonly<Record<string, Json>>
-}
-
-export interface Tool {
-  /** Letters, digits, `_` and `-`, at most 64: model servers refuse other names. */
-  readonly name: string
-  /** For the model: when and how to use it. */
-  readonly description: string
-  /** JSON schema of the arguments. */
-  readonly parameters: JsonObject
-  /** A rejection is told to the model with its text; the run goes on. `args` is whatever JSON object the model made up. */
-  run(args: JsonObject, context: ToolContext): Promise<string | ToolAnswer>
-}
 
 /** The little that write_file needs of files/paths.ts: this room does not know that one. */
 export interface OutputFiles {

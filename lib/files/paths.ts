@@ -6,14 +6,12 @@
 //
 // Agents and clients see `/mnt/user-data/...` instead; nobody outside learns where the home is, also not from an error.
 import { randomUUID } from 'node:crypto'
-import { constants } from 'node:fs'
-import { lstat, mkdir, open, realpath, rename, rm, unlink } from 'node:fs/promises'
+import { lstat, mkdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 
 /** What agents and clients call the user-data folder of a thread. */
 export const VIRTUAL_ROOT = '/mnt/user-data'
 
-const FOLDERS = ['workspace', 'uploads', 'outputs'] as const
 // Over the whole text: in JavaScript `$` without the m flag does not let a final newline through.
 const SAFE_ID = /^[A-Za-z0-9_-]+$/
 
@@ -93,15 +91,7 @@ export class Paths {
    * @throws PathError `escapes` when a symbolic link stands in its place, `not_a_file` when something else does
    */
   async makeUploads(threadId: string, userId?: string): Promise<string> {
-    const root = this.userData(threadId, userId)
-    await mkdir(root, { recursive: true })
-    return makeFolders(root, ['uploads'], `${VIRTUAL_ROOT}/uploads`)
-  }
-
-  /** Makes the folders of a thread; those that exist stay as they are. */
-  async prepare(threadId: string, userId?: string): Promise<void> {
-    const root = this.userData(threadId, userId)
-    for (const folder of FOLDERS) await mkdir(join(root, folder), { recursive: true })
+    return makeFolders(this.userData(threadId, userId), ['uploads'], `${VIRTUAL_ROOT}/uploads`)
   }
 
   /**
@@ -134,7 +124,6 @@ export class Paths {
     const name = segments.pop()
     if (name === undefined) throw new PathError('not_a_file', `"${path}" names no file`)
     try {
-      await this.prepare(threadId, userId)
       const folder = await makeFolders(this.userData(threadId, userId), ['outputs', ...segments], path)
       await replaceFile(folder, name, content, path)
     } catch (error) {
@@ -177,10 +166,11 @@ function safeSegments(relative: string, given: string): string[] {
 }
 
 /**
- * Walks from a folder of ours down to the last of `segments`, making what is missing. Every step must be a real folder: one
- * symbolic link among them, made by whoever may write here, would lead the next write anywhere.
+ * Walks from `root`, a folder of ours, down to the last of `segments`, making what is missing. Every step must be a real
+ * folder: one symbolic link among them, made by whoever may write here, would lead the next write anywhere.
  */
 async function makeFolders(root: string, segments: readonly string[], given: string): Promise<string> {
+  await mkdir(root, { recursive: true })
   let folder = await realpath(root)
   for (const segment of segments) {
     folder = join(folder, segment)
@@ -198,15 +188,12 @@ async function replaceFile(folder: string, name: string, content: string, given:
   if (kind === 'link') throw escapes(given)
   if (kind !== null && kind !== 'file') throw new PathError('not_a_file', `"${given}" is not a file`)
   const draft = join(folder, `.${randomUUID()}.part`)
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-  const file = await open(draft, flags, 0o644)
   try {
-    await file.writeFile(content, 'utf8')
-    await file.close()
+    // `wx` makes a new file or fails: also where somebody has put a link.
+    await writeFile(draft, content, { flag: 'wx', mode: 0o644 })
     await rename(draft, path)
   } catch (error) {
-    await file.close().catch(ignore)
-    await unlink(draft).catch(ignore)
+    await rm(draft, { force: true }).catch(ignore)
     throw error
   }
 }

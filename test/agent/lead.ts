@@ -1,8 +1,8 @@
 import t from 'tap'
+import type { ModelConfig } from '../../lib/agent/chat-model.ts'
 import { createLeadAgent } from '../../lib/agent/lead.ts'
-import type { ModelConfig } from '../../lib/agent/model.ts'
 import { type Agent, AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
-import type { Tool } from '../../lib/agent/tools.ts'
+import type { Tool } from '../../lib/agent/tool.ts'
 import type { HumanMessage, JsonObject } from '../../lib/types.ts'
 import { type FakeModel, RecordingSink, type Script, scripted, startModel } from '../fixtures/model.ts'
 
@@ -178,9 +178,9 @@ t.test('what a tool changes is told as an update, and the next tool sees it', as
   const collect: Tool = {
     ...echo,
     name: 'collect',
-    run: async (args, { channels, threadId, userId, runId, outputs }) => {
+    run: async (args, { channels, threadId, userId, runId }) => {
       seen.push(channels.artifacts)
-      t.same([threadId, userId, runId, outputs], ['thread-1', 'user-1', 'run-1', '/mnt/user-data/outputs'])
+      t.same([threadId, userId, runId], ['thread-1', 'user-1', 'run-1'])
       return { content: 'ok', channels: { artifacts: [args] } }
     }
   }

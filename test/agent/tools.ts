@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { type Tool, type ToolContext, VIRTUAL_OUTPUTS, builtInTools } from '../../lib/agent/tools.ts'
+import type { Tool, ToolContext } from '../../lib/agent/tool.ts'
+import { builtInTools, VIRTUAL_OUTPUTS } from '../../lib/agent/tools.ts'
 import { Paths, VIRTUAL_ROOT } from '../../lib/files/paths.ts'
 import type { JsonObject } from '../../lib/types.ts'
 
@@ -9,7 +10,6 @@ const context: ToolContext = {
   userId: 'user-1',
   threadId: 'thread-1',
   runId: 'run-1',
-  outputs: VIRTUAL_OUTPUTS,
   channels: {}
 }
 

@@ -6,6 +6,11 @@ import { PathError, type PathProblem, Paths } from '../../lib/files/paths.ts'
 const THREAD = 'thread-1'
 const USER = 'user_1'
 
+const prepare = (paths: Paths, user = USER) =>
+  Promise.all(
+    [paths.uploads(THREAD, user), paths.outputs(THREAD, user)].map((path) => mkdir(path, { recursive: true }))
+  )
+
 const problemOf = async (work: () => unknown): Promise<PathProblem | 'none'> => {
   try {
     await work()
@@ -47,7 +52,7 @@ t.test('a virtual path is found as it was written, with and without its leading 
 
 t.test('what is not below /mnt/user-data, segment by segment, is no virtual path', async (t) => {
   const paths = new Paths(t.testdir())
-  await paths.prepare(THREAD, USER)
+  await prepare(paths)
   for (const path of ['/etc/passwd', '/mnt/user-dataX/a', 'outputs/a', '', '/mnt', '/mnt/../mnt/user-data/a']) {
     t.equal(await problemOf(() => paths.locate(path, THREAD, USER)), 'not_virtual', path)
   }
@@ -56,7 +61,7 @@ t.test('what is not below /mnt/user-data, segment by segment, is no virtual path
 t.test('no path leads out: not by dots, not over links, not with a NUL or a backslash', async (t) => {
   const home = t.testdir({ 'secret.txt': 'secret', outside: { 'x.txt': 'x' } })
   const paths = new Paths(home)
-  await paths.prepare(THREAD, USER)
+  await prepare(paths)
   await symlink(join(home, 'secret.txt'), join(paths.outputs(THREAD, USER), 'link.txt'))
   await symlink(join(home, 'outside'), join(paths.outputs(THREAD, USER), 'folder'))
   await symlink(join(paths.outputs(THREAD, USER), 'loop'), join(paths.outputs(THREAD, USER), 'loop'))
@@ -133,8 +138,8 @@ t.test('a folder is no file, and a file no folder; what the disk refuses names n
 t.test('removing a thread removes its files, not what they link to, and says whether there were any', async (t) => {
   const home = t.testdir({ outside: { 'x.txt': 'x' } })
   const paths = new Paths(home)
-  await paths.prepare(THREAD, USER)
-  await paths.prepare(THREAD, 'another')
+  await prepare(paths)
+  await prepare(paths, 'another')
   await symlink(join(home, 'outside'), join(paths.outputs(THREAD, USER), 'link'))
   await writeFile(join(paths.uploads(THREAD, USER), 'a'), 'a')
   t.equal(await paths.removeThread(THREAD, USER), true)

@@ -1,0 +1,182 @@
+// One answer of a chat-completions server while it comes: folds what the provider sends, and tells it on in the same call.
+import { randomUUID } from 'node:crypto'
+import { createParser, type EventSourceParser } from 'eventsource-parser'
+import type { Json, JsonObject, UsageMetadata } from '../types.ts'
+import type { ModelFailures } from './failures.ts'
+import { isObject, parseJson } from './json.ts'
+import type { AnswerPiece, Completion, RawCall } from './model.ts'
+
+/** Characters of one event at most: an answer without line ends must not fill the memory. */
+const EVENT_MAX = 32 * 1024 * 1024
+const NO_USAGE: UsageMetadata = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
+
+/** A tool call while its fragments come. */
+interface GrowingCall {
+  /** The provider's number for it; undefined: it gives none. */
+  readonly index: Json | undefined
+  /** The provider's id; '': it gave none, ours is used. */
+  readonly givenId: string
+  readonly id: string
+  name: string
+  args: string
+}
+
+export class Answer {
+  /** Bytes have come. */
+  hasBegun = false
+  /** Some of them were events. */
+  hasEvents = false
+  /** `[DONE]` came: nothing follows. */
+  isOver = false
+
+  readonly #tell: (piece: AnswerPiece) => boolean
+  readonly #failures: ModelFailures
+  readonly #decoder = new TextDecoder()
+  readonly #parser: EventSourceParser
+  readonly #calls: GrowingCall[] = []
+  #text = ''
+  #reasoning = ''
+  #responseId = ''
+  #finishReason: string | null = null
+  #usage: UsageMetadata | null = null
+  #hasSpace = true
+
+  /** @param tell hears every piece; false: there is no more space for now */
+  constructor(tell: (piece: AnswerPiece) => boolean, failures: ModelFailures) {
+    this.#tell = tell
+    this.#failures = failures
+    this.#parser = createParser({
+      maxBufferSize: EVENT_MAX,
+      onEvent: (event) => this.#hear(event.data),
+      onError: (error) => {
+        // Fields that we do not know are skipped, as the event-stream format has it.
+        if (error.type === 'max-buffer-size-exceeded') throw failures.garbage('an event without an end')
+      }
+    })
+  }
+
+  /** Nothing more is needed: what may follow a finish reason is usage. */
+  get isWhole(): boolean {
+    return this.isOver || this.#finishReason !== null
+  }
+
+  /**
+   * Tells all that is in these bytes. Characters cut in two by the network are held until their rest comes.
+   * @returns Whether there is space for more.
+   * @throws AgentError for what is no chat completion, and for a failure that the provider reports.
+   */
+  feed(bytes: Uint8Array): boolean {
+    this.hasBegun = true
+    this.#hasSpace = true
+    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    return this.#hasSpace
+  }
+
+  completion(): Completion {
+    return {
+      responseId: this.#responseId || randomUUID(),
+      text: this.#text,
+      reasoning: this.#reasoning,
+      calls: this.#calls.map(({ id, name, args }): RawCall => ({ id, name, args })),
+      finishReason: this.#finishReason,
+      usage: this.#usage
+    }
+  }
+
+  #hear(data: string): void {
+    this.hasEvents = true
+    const text = data.trim()
+    // Some proxies keep connections alive by empty events.
+    if (this.isOver || text === '') return
+    if (text === '[DONE]') {
+      this.isOver = true
+      return
+    }
+    const chunk = parseJson(data)
+    if (!isObject(chunk)) throw this.#failures.garbage('an event that is no JSON object')
+    if (chunk.error !== undefined && chunk.error !== null) throw this.#failures.reported(chunk.error)
+    this.#responseId ||= stringOf(chunk.id)
+    if (isObject(chunk.usage)) this.#hearUsage(chunk.usage)
+    this.#hearChoices(chunk.choices)
+  }
+
+  #hearChoices(choices: Json | undefined): void {
+    // The chunk that carries usage, and the first one of some providers, have no choice.
+    if (choices === undefined || choices === null) return
+    if (!Array.isArray(choices)) throw this.#failures.garbage('choices that are no list')
+    const choice = choices[0]
+    if (!isObject(choice)) return
+    if (isObject(choice.delta)) this.#hearDelta(choice.delta)
+    this.#finishReason = stringOf(choice.finish_reason) || this.#finishReason
+  }
+
+  #hearDelta(delta: JsonObject): void {
+    const reasoning = stringOf(delta.reasoning_content ?? delta.reasoning)
+    // A refusal comes in place of content, and is as much meant for the user.
+    const text = stringOf(delta.content ?? delta.refusal)
+    this.#reasoning += reasoning
+    this.#text += text
+    if (reasoning !== '') this.#say({ reasoning })
+    if (text !== '') this.#say({ text })
+    if (!Array.isArray(delta.tool_calls)) return
+    for (const fragment of delta.tool_calls) if (isObject(fragment)) this.#hearCall(fragment)
+  }
+
+  #hearCall({ index, id, function: part }: JsonObject): void {
+    const name = isObject(part) ? stringOf(part.name) : ''
+    const args = isObject(part) ? argumentsText(part.arguments) : ''
+    const givenId = stringOf(id)
+    const known = this.#callFor(index, givenId)
+    if (known) this.#grow(known, name, args)
+    else this.#begin({ index, givenId, id: givenId || `call_${randomUUID()}`, name, args })
+  }
+
+  /** The call that a fragment continues; undefined: it begins one. */
+  #callFor(index: Json | undefined, givenId: string): GrowingCall | undefined {
+    // Providers number their calls, but some number all of them 0 and tell them apart by id, and some give no number.
+    const isNumbered = index !== undefined && index !== null
+    const same = isNumbered ? this.#calls.filter((call) => call.index === index) : this.#calls
+    return givenId === '' ? same.at(-1) : same.find((call) => call.givenId === givenId)
+  }
+
+  #begin(call: GrowingCall): void {
+    const { id, name, args } = call
+    const index = this.#calls.push(call) - 1
+    this.#say({ toolCall: { index, id, name, args } })
+  }
+
+  #grow(call: GrowingCall, name: string, args: string): void {
+    call.args += args
+    // Some providers repeat the name in every fragment.
+    const isNews = call.name === '' && name !== ''
+    if (isNews) call.name = name
+    if (isNews || args !== '')
+      this.#say({ toolCall: { index: this.#calls.indexOf(call), ...(isNews && { name }), args } })
+  }
+
+  #say(piece: AnswerPiece): void {
+    if (!this.#tell(piece)) this.#hasSpace = false
+  }
+
+  /** Providers repeat their counts while these grow, in one chunk or in all: the largest is the truth, never the sum. */
+  #hearUsage(usage: JsonObject): void {
+    const before = this.#usage ?? NO_USAGE
+    const input_tokens = Math.max(before.input_tokens, count(usage.prompt_tokens))
+    const output_tokens = Math.max(before.output_tokens, count(usage.completion_tokens))
+    const total = count(usage.total_tokens) || input_tokens + output_tokens
+    this.#usage = { input_tokens, output_tokens, total_tokens: Math.max(before.total_tokens, total) }
+  }
+}
+
+function stringOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : ''
+}
+
+/** Arguments are a text that grows; some servers send the finished object instead. */
+function argumentsText(given: Json | undefined): string {
+  return isObject(given) ? JSON.stringify(given) : stringOf(given)
+}
+
+function count(value: Json | undefined): number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.floor(value) : 0
+}

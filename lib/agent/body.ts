@@ -1,0 +1,71 @@
+// The body of a response: its bytes as they come, under a watch.
+import type { Watch } from './watch.ts'
+
+/** Bytes of a body that are read as a text: an explanation is short. */
+const TEXT_BYTES = 64 * 1024
+/** Milliseconds that a body may take to end by itself; then its connection is closed instead of kept. */
+const DRAIN_MS = 1000
+
+/** The connection failed. A value, so that a failure of ours is never taken for one of the network. */
+export class Broken {
+  readonly cause: unknown
+  constructor(cause: unknown) {
+    this.cause = cause
+  }
+}
+
+export class ResponseBody {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  readonly #watch: Watch
+
+  constructor(response: Response, watch: Watch) {
+    this.#reader = response.body?.getReader()
+    this.#watch = watch
+  }
+
+  /** The next bytes; null at the end. @throws The reason of the run's abort. */
+  async next(): Promise<Uint8Array | Broken | null> {
+    try {
+      const chunk = await this.#reader?.read()
+      this.#watch.beat()
+      return chunk?.value ?? null
+    } catch (error) {
+      this.#watch.throwIfAborted()
+      return new Broken(error)
+    }
+  }
+
+  /** As much of the text as can be had; the rest is not read. @throws The reason of the run's abort. */
+  async text(): Promise<string> {
+    const decoder = new TextDecoder()
+    let text = ''
+    for (let bytes = 0; bytes < TEXT_BYTES; ) {
+      const chunk = await this.next()
+      if (chunk === null || chunk instanceof Broken) break
+      bytes += chunk.byteLength
+      text += decoder.decode(chunk, { stream: true })
+    }
+    this.#cancel()
+    return text
+  }
+
+  /** Reads to the end what nobody needs, so that the connection can be used again. Nobody waits for it. */
+  drain(): void {
+    const timer = setTimeout(() => this.#cancel(), DRAIN_MS)
+    timer.unref()
+    void this.#readToEnd()
+      .catch(ignore)
+      .finally(() => clearTimeout(timer))
+  }
+
+  async #readToEnd(): Promise<void> {
+    let chunk = await this.#reader?.read()
+    while (chunk?.done === false) chunk = await this.#reader?.read()
+  }
+
+  #cancel(): void {
+    void this.#reader?.cancel().catch(ignore)
+  }
+}
+
+function ignore(): void {}

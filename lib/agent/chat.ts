@@ -1,0 +1,84 @@
+// A conversation in chat-completions form [contract 4.2]: our messages and tools on the way to a model, its answer on the way back.
+import type { AiMessage, InvalidToolCall, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
+import { isObject, parseJson } from './json.ts'
+import type { Completion, RawCall, ToolSpec } from './model.ts'
+
+/** Stands in for a result that never came: a call without one is refused by real servers, in every later run of the thread. */
+const INTERRUPTED = 'Interrupted'
+
+// ------------------------------------------------------------------------------------------------------- there
+
+/**
+ * The conversation with nothing in it that real servers refuse: every call is followed by its result, results of no call and
+ * assistant messages without any content are left out, invalid calls are not sent.
+ */
+export function toChat(messages: readonly Message[]): JsonObject[] {
+  return messages.flatMap((message, at) => {
+    if (message.type === 'human') return [{ role: 'user', content: message.content }]
+    if (message.type === 'system') return [{ role: 'system', content: message.content }]
+    return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at)) : []
+  })
+}
+
+function assistantToChat(message: AiMessage, results: ReadonlyMap<string, ToolMessage>): JsonObject[] {
+  const content = message.content.length === 0 ? null : message.content
+  if (message.tool_calls.length === 0) return content === null ? [] : [{ role: 'assistant', content }]
+  const answers = message.tool_calls.map(({ id }) => ({
+    role: 'tool',
+    tool_call_id: id,
+    content: results.get(id)?.content ?? INTERRUPTED
+  }))
+  return [{ role: 'assistant', content, tool_calls: message.tool_calls.map(callToChat) }, ...answers]
+}
+
+function callToChat({ id, name, args }: ToolCall): JsonObject {
+  return { id, type: 'function', function: { name, arguments: JSON.stringify(args) } }
+}
+
+/** The results between an assistant message and the next one, by call; a result that comes later belongs to another call. */
+function resultsAfter(messages: readonly Message[], at: number): Map<string, ToolMessage> {
+  const results = new Map<string, ToolMessage>()
+  for (let i = at + 1; i < messages.length; i++) {
+    const message = messages[i]!
+    if (message.type === 'ai') break
+    if (message.type === 'tool' && !results.has(message.tool_call_id)) results.set(message.tool_call_id, message)
+  }
+  return results
+}
+
+export function toolToChat({ name, description, parameters }: ToolSpec): JsonObject {
+  return { type: 'function', function: { name, description, parameters } }
+}
+
+// ------------------------------------------------------------------------------------------------------- back
+
+/** The message that a completion is. Calls whose arguments are no JSON object, or that have no name, are invalid ones. */
+export function toMessage(completion: Completion, id: string, modelName: string): AiMessage {
+  const calls = completion.calls.map(readCall)
+  const tool_calls = calls.filter((call) => call.type === 'tool_call')
+  return {
+    type: 'ai',
+    id,
+    content: completion.text,
+    additional_kwargs: completion.reasoning === '' ? {} : { reasoning_content: completion.reasoning },
+    response_metadata: { finish_reason: finishReason(completion, tool_calls.length > 0), model_name: modelName },
+    name: null,
+    tool_calls,
+    invalid_tool_calls: calls.filter((call) => call.type === 'invalid_tool_call'),
+    usage_metadata: completion.usage
+  }
+}
+
+/** `tool_calls` exactly when there are any [contract 4.2]; else the provider's word, else `stop`. */
+export function finishReason({ finishReason: said }: Completion, hasCalls: boolean): string {
+  if (hasCalls) return 'tool_calls'
+  return said === null || said === 'tool_calls' ? 'stop' : said
+}
+
+function readCall({ id, name, args: text }: RawCall): ToolCall | InvalidToolCall {
+  const invalid = (error: string) => ({ name, args: text, id, error, type: 'invalid_tool_call' }) as const
+  if (name === '') return invalid('The call names no tool')
+  const args = text.trim() === '' ? {} : parseJson(text)
+  if (!isObject(args)) return invalid('The arguments are no JSON object')
+  return { name, args, id, type: 'tool_call' }
+}

@@ -1,0 +1,16 @@
+// JSON of strangers: read without throwing, and narrowed before anything is taken out of it.
+import type { Json, JsonObject } from '../types.ts'
+
+/** The value of a JSON text; undefined: it is none. */
+export function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** True for an object; lists are none. */
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
