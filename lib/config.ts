@@ -140,7 +140,14 @@ const Options = v.object({
     model_name: nullable()
   }),
   // Old messages become a summary, the newest `keep_messages` stay. Off: a conversation ends at the model's context window.
-  summarization: section({ enabled: flag(false), keep_messages: whole(20, 1, 1_000), model_name: nullable() }),
+  summarization: section({
+    enabled: flag(false),
+    keep_messages: whole(20, 1, 1_000),
+    // It is made above this many messages, or about this many tokens.
+    trigger_messages: whole(60, 0, 100_000),
+    trigger_tokens: whole(60_000, 0),
+    model_name: nullable()
+  }),
   // What is remembered of a user over threads.
   memory: section({
     enabled: flag(true),

@@ -64,7 +64,11 @@ const TABLE = {
   feedback_not_found: [404, 'Feedback {id} not found'],
   feedback_not_in_run: [404, 'Feedback {id} not found in run {run_id}'],
   feedback_unavailable: [503, 'Feedback not available'],
-  rating_invalid: [400, 'rating must be +1 or -1']
+  rating_invalid: [400, 'rating must be +1 or -1'],
+
+  // Memory.
+  memory_fact_not_found: [404, "Memory fact '{id}' not found."],
+  memory_fact_blank: [400, 'content must not be blank']
 } as const satisfies Record<string, Entry>
 
 export type Code = keyof typeof TABLE

@@ -1,8 +1,14 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. Starting and stopping are in this one place,
 // and stopping releases what starting acquired, in reverse order.
 import type { Agent } from './agent/runtime.ts'
-import { createDemoAgent } from './agent/demo.ts'
-import { createLeadAgent } from './agent/lead.ts'
+import { askAside } from './agent/ask.ts'
+import { demoModels } from './agent/demo.ts'
+import { createAgent } from './agent/lead.ts'
+import { type MemoryPort, memoryMiddleware } from './agent/middleware/memory.ts'
+import type { Middleware } from './agent/middleware/middleware.ts'
+import { summarizeMiddleware } from './agent/middleware/summarize.ts'
+import { titleMiddleware } from './agent/middleware/title.ts'
+import { chatModels, type Models } from './agent/models.ts'
 import { builtInTools } from './agent/tools.ts'
 import { type Reset, resetAdmin } from './auth/admin.ts'
 import { Sessions } from './auth/session.ts'
@@ -16,6 +22,9 @@ import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { Origins } from './http/guards.ts'
 import { createHttpServer, type Log } from './http/server.ts'
+import { Memories } from './memory/memories.ts'
+import { MemoryQueue, type MemoryQueueOptions } from './memory/queue.ts'
+import { recall } from './memory/recall.ts'
 import { routes } from './routes/index.ts'
 import type { Services } from './routes/services.ts'
 import { Committer, WriteRefused } from './run/committer.ts'
@@ -47,6 +56,8 @@ export interface GatewayParts {
 
 /** Streams are reset over this time when the process ends, so that their clients do not all come back in one moment, in ms. */
 const RESET_JITTER_MS = 5000
+/** For conversations that wait to be read for memory when the process ends, in ms. */
+const MEMORY_FLUSH_MS = 5000
 
 /**
  * Opens the store, takes care of what the process before left behind, and listens.
@@ -73,7 +84,25 @@ export async function startGateway({
       log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again')
   })
   const paths = new Paths(config.home)
-  const agent = givenAgent ?? configuredAgent(config, paths, log)
+  const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
+  const aside: Services['aside'] = async (messages, modelName, signal) => {
+    const model = models.named(modelName)
+    if (!model) throw new Error(`There is no model "${modelName}"`)
+    return askAside(model, messages, signal)
+  }
+  const memories = new Memories(paths, {
+    storagePath: config.memory.storage_path,
+    onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
+  })
+  const memoryQueue = new MemoryQueue(memories, memoryOptions(config, aside, log))
+  const agent =
+    givenAgent ??
+    createAgent({
+      models,
+      tools: builtInTools({ files: paths }),
+      // The demo model has nothing to say about titles and memories.
+      middlewares: config.models.length === 0 ? [] : middlewaresOf(config, memories, memoryQueue, log)
+    })
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   const writer = failingClearly(committer)
   const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
@@ -107,9 +136,15 @@ export async function startGateway({
     agent,
     uploads: new Uploads(paths, config.uploads),
     artifacts: new Artifacts(paths),
+    memories,
+    aside,
+    log,
     digest: digestOf,
     notReady,
-    removeFiles: (threadId, userId) => paths.removeThread(threadId, userId ?? undefined)
+    removeFiles: (threadId, userId) => {
+      memoryQueue.forget(threadId)
+      return paths.removeThread(threadId, userId ?? undefined)
+    }
   }
   const server = createHttpServer({
     routes: routes(services, {
@@ -138,6 +173,7 @@ export async function startGateway({
       closed = server.close(RESET_JITTER_MS)
     })
     await closed
+    await memoryQueue.flush(MEMORY_FLUSH_MS)
     await committer.drained()
     committer.stop()
     if (!givenStore) await store.close()
@@ -179,15 +215,44 @@ export async function resetAdministrator(config: Config, email: string | null): 
   }
 }
 
-function configuredAgent(config: Config, paths: Paths, log: Log): Agent {
-  const tools = builtInTools({ files: paths })
-  if (config.models.length === 0) return createDemoAgent({ tools })
+function configuredModels(config: Config, log: Log): Models {
   // A server without a key takes any.
-  return createLeadAgent({
-    models: config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })),
-    tools,
+  return chatModels(
+    config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })),
     log
-  })
+  )
+}
+
+function middlewaresOf(config: Config, memories: Memories, queue: MemoryQueue, log: Log): Middleware[] {
+  const { title, summarization, memory } = config
+  const port: MemoryPort = {
+    recall: async (of) =>
+      memory.injection_enabled ? recall(await memories.read(of), memory.max_injection_tokens) : null,
+    learn: (conversation) => queue.add(conversation)
+  }
+  return [
+    ...(memory.enabled ? [memoryMiddleware(port, log)] : []),
+    ...(summarization.enabled ? [summarizeMiddleware(summarization)] : []),
+    ...(title.enabled ? [titleMiddleware(title)] : [])
+  ]
+}
+
+function memoryOptions({ memory }: Config, aside: Services['aside'], log: Log): MemoryQueueOptions {
+  return {
+    debounceMs: memory.debounce_seconds * 1000,
+    maxFacts: memory.max_facts,
+    threshold: memory.fact_confidence_threshold,
+    ask: ({ system, user }, signal) =>
+      aside(
+        [
+          { role: 'system', content: system },
+          { role: 'user', content: user }
+        ],
+        memory.model_name,
+        signal
+      ),
+    onFailed: (error, thread_id) => log.warn({ err: error, thread_id }, 'a conversation could not be read for memory')
+  }
 }
 
 function journalOptions({ run_events }: Config): JournalOptions {

@@ -23,6 +23,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   store: ['types', 'scope'],
   thread: ['types', 'errors', 'scope', 'store/store', 'files'],
   auth: ['types', 'errors', 'scope', 'store/store', 'files'],
+  memory: ['types', 'scope', 'store/store', 'files'],
+  skills: ['types', 'scope', 'store/store', 'files'],
   run: ['types', 'errors', 'scope', 'wire', 'agent/runtime', 'thread', 'store/store'],
   routes: [
     'types',
@@ -35,6 +37,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'thread',
     'auth',
     'files',
+    'memory',
+    'skills',
     'store/store',
     'agent/runtime'
   ]

@@ -12,6 +12,7 @@
 import { type Json, type JsonObject, textOf } from '../types.ts'
 import { createAgent } from './lead.ts'
 import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
+import { Models } from './models.ts'
 import { Pace } from './pace.ts'
 import { type Agent, AgentError, type ModelInfo } from './runtime.ts'
 import type { Tool } from './tool.ts'
@@ -36,8 +37,13 @@ const INFO: ModelInfo = {
   supports_reasoning_effort: false
 }
 
+/** The one model that needs no provider. */
+export function demoModels(): Models {
+  return new Models([new DemoModel()])
+}
+
 export function createDemoAgent({ tools }: { readonly tools: readonly Tool[] }): Agent {
-  return createAgent({ tools, models: [new DemoModel()] })
+  return createAgent({ tools, models: demoModels() })
 }
 
 /** Delta number `n`: `size` bytes as long as n has no more than `size - 2` digits. */

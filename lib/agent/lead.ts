@@ -1,29 +1,21 @@
 // The lead agent: asks the model, does what the model asks for, and asks again, until the answer calls no tool any more.
 import { randomUUID } from 'node:crypto'
 import type { AiMessage, Json, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
-import { finishReason, toChat, toMessage } from './chat.ts'
-import { type AgentLog, ChatModel, type ModelConfig } from './chat-model.ts'
-import type { Completion, Model } from './model.ts'
+import { askInRun } from './ask.ts'
+import { toChat } from './chat.ts'
+import type { Middleware, RunAccess } from './middleware/middleware.ts'
+import type { Model } from './model.ts'
+import type { Models } from './models.ts'
 import { type Agent, AgentError, type AgentInput, type Fact, type Sink } from './runtime.ts'
 import type { Tool, ToolAnswer } from './tool.ts'
 
 export interface AgentParts {
-  /** At least one; the first serves runs that name none. */
-  readonly models: readonly Model[]
+  readonly models: Models
   readonly tools: readonly Tool[]
   /** Said before every conversation; none by default. */
   readonly systemPrompt?: string
-}
-
-export interface LeadOptions extends Omit<AgentParts, 'models'> {
-  readonly models: readonly ModelConfig[]
-  readonly log?: AgentLog
-}
-
-/** The agent over the models of the configuration. */
-export function createLeadAgent(options: LeadOptions): Agent {
-  const models = options.models.map((config) => new ChatModel(config, { log: options.log }))
-  return createAgent({ ...options, models })
+  /** In the order in which they work; none by default. */
+  readonly middlewares?: readonly Middleware[]
 }
 
 /** The agent over any models: the demo agent is this one with a model that needs no provider. */
@@ -37,74 +29,138 @@ export function createAgent(parts: AgentParts): Agent {
         if (!signal.aborted) throw error
       }
     },
-    models: () => parts.models.map((model) => model.info)
+    models: () => parts.models.all.map((model) => model.info)
   }
 }
 
 /** One run of the lead agent. */
-class LeadRun {
+class LeadRun implements RunAccess {
+  readonly input: AgentInput
+  readonly signal: AbortSignal
   readonly #parts: AgentParts
-  readonly #input: AgentInput
   readonly #sink: Sink
-  readonly #signal: AbortSignal
   readonly #model: Model
   readonly #messages: Message[]
+  readonly #instructions = new Map<string, string>()
+  #hidden = 0
+  /** Channels have changed since the last step. */
+  #isChanged = false
   #channels: Readonly<Record<string, Json>>
 
   constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal) {
     this.#parts = parts
-    this.#input = input
+    this.input = input
     this.#sink = sink
-    this.#signal = signal
+    this.signal = signal
     this.#model = chosenModel(parts.models, input.modelName)
     this.#messages = [...input.messages]
     this.#channels = input.channels
+    if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)
   }
 
   async work(): Promise<void> {
+    const { middlewares = [] } = this.#parts
     for (let calls = 0; ; calls++) {
       this.#checkLimit(calls)
+      for (const middleware of middlewares) await middleware.beforeModel?.(this)
       const message = await this.#ask()
-      await this.#record({ type: 'step', node: 'agent' })
-      if (message.tool_calls.length === 0) return checkAnswer(message)
+      await this.#step('agent')
+      if (message.tool_calls.length === 0) {
+        checkAnswer(message)
+        break
+      }
       for (const call of message.tool_calls) await this.#use(call)
-      await this.#record({ type: 'step', node: 'tools' })
+      await this.#step('tools')
+    }
+    for (const middleware of middlewares) {
+      await middleware.afterAnswer?.(this)
+      if (this.#isChanged) await this.#step(middleware.tag)
     }
   }
 
-  /** One model call, from its request to its message. */
+  // ------------------------------------------------------------------------------------ what middlewares may do
+
+  messages(): readonly Message[] {
+    return this.#messages
+  }
+
+  channel(name: string): Json | undefined {
+    return this.#channels[name]
+  }
+
+  instruct(tag: string, text: string | null): void {
+    if (text === null) this.#instructions.delete(tag)
+    else this.#instructions.set(tag, text)
+  }
+
+  hide(count: number): void {
+    this.#hidden = count
+  }
+
+  async update(channels: Readonly<Record<string, Json>>): Promise<void> {
+    this.#channels = { ...this.#channels, ...channels }
+    this.#isChanged = true
+    await this.#record({ type: 'update', channels })
+  }
+
+  async note(tag: string, content: JsonObject, metadata: JsonObject = {}): Promise<void> {
+    await this.#record({ type: 'middleware', tag, content, metadata })
+  }
+
+  async ask(
+    tag: string,
+    messages: readonly JsonObject[],
+    modelName: string | null,
+    timeoutMs: number
+  ): Promise<string | null> {
+    const model = modelName === null ? this.#model : this.#parts.models.named(modelName)
+    const caller = `middleware:${tag}` as const
+    if (!model) {
+      await this.#record({ type: 'llm_error', caller, error: `There is no model "${modelName}"` })
+      return null
+    }
+    const late = AbortSignal.timeout(timeoutMs)
+    const signal = AbortSignal.any([this.signal, late])
+    try {
+      const { content } = await askInRun({ model, caller, messages, signal }, (fact) => this.#record(fact))
+      return typeof content === 'string' ? content : null
+    } catch (error) {
+      this.signal.throwIfAborted()
+      if (!late.aborted && !(error instanceof AgentError)) throw error
+      if (late.aborted) await this.#record({ type: 'llm_error', caller, error: `No answer within ${timeoutMs} ms` })
+      return null
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------- the work
+
+  /** One model call of the conversation. */
   async #ask(): Promise<AiMessage> {
-    const about = { caller: 'lead_agent', model: this.#model.info.name } as const
-    const messages = this.#conversation()
-    await this.#record({ type: 'llm_request', ...about, messages })
-    const id = randomUUID()
-    const begun = performance.now()
-    const completion = await this.#complete(messages, id)
-    const latencyMs = performance.now() - begun
-    const message = toMessage(completion, id, about.model)
+    const message = await askInRun(
+      {
+        model: this.#model,
+        caller: 'lead_agent',
+        messages: this.#conversation(),
+        tools: this.#parts.tools,
+        signal: this.signal,
+        onDelta: (delta) => this.#sink.emit(delta),
+        space: () => this.#sink.space()
+      },
+      (fact) => this.#record(fact)
+    )
     this.#messages.push(message)
-    const { responseId, usage } = completion
-    const reason = finishReason(completion, message.tool_calls.length > 0)
-    await this.#record({ type: 'llm_response', ...about, responseId, message, finishReason: reason, usage, latencyMs })
     return message
   }
 
-  async #complete(messages: readonly JsonObject[], messageId: string): Promise<Completion> {
-    const { tools } = this.#parts
-    const request = { messages, messageId, tools, signal: this.#signal, space: () => this.#sink.space() }
-    try {
-      return await this.#model.complete(request, (delta) => this.#sink.emit(delta))
-    } catch (error) {
-      if (error instanceof AgentError)
-        await this.#record({ type: 'llm_error', caller: 'lead_agent', error: error.message })
-      throw error
-    }
+  async #step(node: string): Promise<void> {
+    this.#isChanged = false
+    await this.#record({ type: 'step', node })
   }
 
   #conversation(): JsonObject[] {
-    const { systemPrompt } = this.#parts
-    const chat = toChat(this.#messages)
-    return systemPrompt ? [{ role: 'system', content: systemPrompt }, ...chat] : chat
+    const chat = toChat(this.#messages.slice(this.#hidden))
+    const said = [...this.#instructions.values()].join('\n\n')
+    return said === '' ? chat : [{ role: 'system', content: said }, ...chat]
   }
 
   /** One tool call. Whatever goes wrong with it is told to the model, which may know another way. */
@@ -124,48 +180,46 @@ class LeadRun {
     }
     this.#messages.push(message)
     await this.#record({ type: 'tool_end', call, message })
-    if (!channels) return
-    this.#channels = { ...this.#channels, ...channels }
-    await this.#record({ type: 'update', channels })
+    if (channels) await this.update(channels)
   }
 
   async #outcome(call: ToolCall): Promise<ToolAnswer & { readonly status: 'success' | 'error' }> {
     const tool = this.#parts.tools.find(({ name }) => name === call.name)
     if (!tool) return { status: 'error', content: unknownTool(call.name, this.#parts.tools) }
     try {
-      const answer = await unlessAborted(this.#run(tool, call), this.#signal)
+      const answer = await unlessAborted(this.#run(tool, call), this.signal)
       return { status: 'success', ...(typeof answer === 'string' ? { content: answer } : answer) }
     } catch (error) {
-      this.#signal.throwIfAborted()
+      this.signal.throwIfAborted()
       return { status: 'error', content: error instanceof Error ? error.message : String(error) }
     }
   }
 
   // async: a tool that throws before its first await is a failed tool as well.
   async #run(tool: Tool, call: ToolCall): Promise<string | ToolAnswer> {
-    const { userId, threadId, runId } = this.#input
-    return tool.run(call.args, { signal: this.#signal, userId, threadId, runId, channels: this.#channels })
+    const { userId, threadId, runId } = this.input
+    return tool.run(call.args, { signal: this.signal, userId, threadId, runId, channels: this.#channels })
   }
 
   /** Tells a fact, and waits when the log has no space. Nothing is told after an abort. */
   async #record(fact: Fact): Promise<void> {
-    this.#signal.throwIfAborted()
+    this.signal.throwIfAborted()
     if (!this.#sink.record(fact)) await this.#sink.space()
-    this.#signal.throwIfAborted()
+    this.signal.throwIfAborted()
   }
 
   #checkLimit(calls: number): void {
-    const limit = this.#input.recursionLimit
+    const limit = this.input.recursionLimit
     if (limit <= 0 || calls < limit) return
     const text = `The run was stopped after ${limit} model calls without a final answer (its recursion limit)`
     throw new AgentError('RecursionLimitReached', text, 'loop_capped')
   }
 }
 
-function chosenModel(models: readonly Model[], name: string | null): Model {
-  const model = name === null ? models[0] : models.find(({ info }) => info.name === name)
+function chosenModel(models: Models, name: string | null): Model {
+  const model = models.named(name)
   if (model) return model
-  throw new AgentError('UnknownModel', name === null ? 'No model is configured' : `There is no model "${name}"`)
+  throw new AgentError('UnknownModel', `There is no model "${name}"`)
 }
 
 /** An answer that wants tools only, and none in a way that we can read, is no answer: nobody would notice that it failed. */

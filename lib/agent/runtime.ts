@@ -72,7 +72,7 @@ export type Fact =
   | { readonly type: 'update'; readonly channels: Readonly<Record<string, Json>> }
   /** A superstep of `node` is over: what joined the state since the last one becomes a checkpoint. */
   | { readonly type: 'step'; readonly node: string }
-  | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject }
+  | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }
 
 export interface Sink {
   /** Shows a piece at once. Synchronous; false: the log has too much that is not stored yet, so await `space` before the next. */

@@ -3,12 +3,15 @@ import type { Route } from '../http/route.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { feedbackRoutes } from './feedback.ts'
+import { featureRoutes } from './features.ts'
 import { healthRoutes } from './health.ts'
+import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
 import { modelRoutes } from './models.ts'
 import { runRoutes } from './runs.ts'
 import type { Services } from './services.ts'
 import { stateRoutes } from './state.ts'
+import { suggestionRoutes } from './suggestions.ts'
 import { threadRoutes } from './threads.ts'
 import { uploadRoutes } from './uploads.ts'
 
@@ -23,6 +26,9 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...feedbackRoutes(services), // .../feedback
     ...uploadRoutes(services), //   .../uploads
     ...artifactRoutes(services), // .../artifacts/{path}
-    ...modelRoutes(services) //     /api/models
+    ...suggestionRoutes(services), // .../suggestions
+    ...modelRoutes(services), //    /api/models
+    ...memoryRoutes(services), //   /api/memory
+    ...featureRoutes() //           /api/features
   ]
 }

@@ -3,8 +3,11 @@ import type { Agent } from '../agent/runtime.ts'
 import type { Config } from '../config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import type { Uploads } from '../files/uploads.ts'
+import type { Log } from '../http/server.ts'
+import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/registry.ts'
 import type { Store, Writer } from '../store/store.ts'
+import type { JsonObject } from '../types.ts'
 
 export interface Services {
   readonly config: Config
@@ -14,6 +17,10 @@ export interface Services {
   readonly agent: Agent
   readonly uploads: Uploads
   readonly artifacts: Artifacts
+  readonly memories: Memories
+  readonly log: Log
+  /** A text of a model that belongs to no run. Rejects when the model fails, or none has that name; null is the first. */
+  aside(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
   /** Removes the files of a thread; true if there were any. */
   removeFiles(threadId: string, userId: string | null): Promise<boolean>
   /** The key under which streams of a credential are found when it is revoked. */

@@ -131,7 +131,7 @@ export class Journal {
       case 'tool_end':
         return this.#toolResult(fact.call, fact.message)
       case 'middleware':
-        return this.#add(`middleware:${fact.tag}`.slice(0, TYPE_MAX), 'middleware', fact.content, {})
+        return this.#add(`middleware:${fact.tag}`.slice(0, TYPE_MAX), 'middleware', fact.content, fact.metadata)
       case 'update':
       case 'step':
         return

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { ModelConfig } from '../../lib/agent/chat-model.ts'
-import { createLeadAgent } from '../../lib/agent/lead.ts'
+import { createAgent } from '../../lib/agent/lead.ts'
+import { chatModels } from '../../lib/agent/models.ts'
 import { type Agent, AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
 import type { Tool } from '../../lib/agent/tool.ts'
 import type { HumanMessage, JsonObject } from '../../lib/types.ts'
@@ -60,8 +61,8 @@ const agentOf = (
     max_retries: 0,
     ...more.config
   }
-  return createLeadAgent({
-    models: [main, { ...main, name: 'second', model: 'their-second' }],
+  return createAgent({
+    models: chatModels([main, { ...main, name: 'second', model: 'their-second' }]),
     tools,
     systemPrompt: more.systemPrompt
   })

@@ -167,7 +167,7 @@ t.test('a failed tool leaves tool_error and a tool_result with status error', as
 t.test('names of custom and middleware events are cut to their column', async (t) => {
   const made = journal()
   made.custom('n'.repeat(100), [1])
-  made.record({ type: 'middleware', tag: 't'.repeat(100), content: {} })
+  made.record({ type: 'middleware', tag: 't'.repeat(100), content: {}, metadata: {} })
   t.ok(made.takeEvents().every((event) => event.event_type.length <= 32))
 })
 

@@ -1,0 +1,56 @@
+// What is remembered of the user: said to the model at the start of a run, and learned from the conversation after it.
+import type { Message } from '../../types.ts'
+import type { Middleware, RunAccess } from './middleware.ts'
+
+/** Whose memory; of no user there is none. */
+export interface Remembered {
+  readonly userId: string
+  /** null: the lead agent. */
+  readonly agentName: string | null
+}
+
+/** The memory as the agent needs it. */
+export interface MemoryPort {
+  /** What to say to the model, or null. A rejection is a memory that cannot be read. */
+  recall(of: Remembered): Promise<string | null>
+  /** Returns at once: the conversation is read later, when no run waits for it. */
+  learn(conversation: Remembered & { readonly threadId: string; readonly messages: readonly Message[] }): void
+}
+
+const TAG = 'memory'
+const LEAD_AGENT = 'lead_agent'
+
+export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object, text: string): void }): Middleware {
+  const told = new WeakSet<object>()
+  return {
+    tag: TAG,
+    async beforeModel(run) {
+      // Once a run: what it is told in the middle of a turn must not change under it.
+      const whose = whoseMemory(run)
+      if (whose === null || told.has(run.input)) return
+      told.add(run.input)
+      try {
+        const text = await memory.recall(whose)
+        if (text === null) return
+        run.instruct(TAG, text)
+        await run.note(TAG, {
+          name: 'MemoryMiddleware',
+          hook: 'before_model',
+          action: 'inject',
+          changes: { content: text }
+        })
+      } catch (error) {
+        run.signal.throwIfAborted()
+        log.warn({ err: error, run_id: run.input.runId }, 'the memory could not be read; the run goes on without it')
+      }
+    },
+    async afterAnswer(run) {
+      const whose = whoseMemory(run)
+      if (whose) memory.learn({ ...whose, threadId: run.input.threadId, messages: run.messages() })
+    }
+  }
+}
+
+function whoseMemory({ input: { userId, assistantId } }: RunAccess): Remembered | null {
+  return userId === null ? null : { userId, agentName: assistantId === LEAD_AGENT ? null : assistantId }
+}

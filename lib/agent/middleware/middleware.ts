@@ -1,0 +1,35 @@
+// A middleware of the lead agent: work beside the conversation, before a model call or after the last answer. It sees the run
+// through RunAccess and nothing else; its own model calls count as `middleware:<tag>` and make no message [Events 3].
+import type { Json, JsonObject, Message } from '../../types.ts'
+import type { AgentInput } from '../runtime.ts'
+
+export interface Middleware {
+  /** What its events are called after: `middleware:<tag>`, at most 21 characters in all. */
+  readonly tag: string
+  /** Before every model call of the run. */
+  beforeModel?(run: RunAccess): Promise<void>
+  /** After the answer that ends the run's work; not after a failure or an abort. */
+  afterAnswer?(run: RunAccess): Promise<void>
+}
+
+export interface RunAccess {
+  readonly input: AgentInput
+  readonly signal: AbortSignal
+  /** The conversation up to now, also what is hidden from the model. */
+  messages(): readonly Message[]
+  channel(name: string): Json | undefined
+  /** What the model hears before the conversation, in every later call of the run. The same tag replaces; null takes it away. */
+  instruct(tag: string, text: string | null): void
+  /** The model hears only what comes after the first `count` messages. */
+  hide(count: number): void
+  /** New values of channels, whole. */
+  update(channels: Readonly<Record<string, Json>>): Promise<void>
+  /** Keeps an event `middleware:<tag>`. */
+  note(tag: string, content: JsonObject, metadata?: JsonObject): Promise<void>
+  /**
+   * A model call of the middleware: its text, or null when the model failed or took longer than `timeoutMs`.
+   * What fails here is journalled and never fails the run.
+   * @param modelName null: the run's own
+   */
+  ask(tag: string, messages: readonly JsonObject[], modelName: string | null, timeoutMs: number): Promise<string | null>
+}

@@ -1,0 +1,23 @@
+// The configured models, by the name that runs and options choose them by.
+import { type AgentLog, ChatModel, type ModelConfig } from './chat-model.ts'
+import type { Model } from './model.ts'
+
+export class Models {
+  /** At least one; the first serves who names none. */
+  readonly all: readonly Model[]
+
+  constructor(all: readonly Model[]) {
+    if (all.length === 0) throw new Error('At least one model is needed')
+    this.all = all
+  }
+
+  /** @returns null for a name that is not configured */
+  named(name: string | null): Model | null {
+    return (name === null ? this.all[0] : this.all.find(({ info }) => info.name === name)) ?? null
+  }
+}
+
+/** Models behind servers that speak chat-completions. */
+export function chatModels(configs: readonly ModelConfig[], log?: AgentLog): Models {
+  return new Models(configs.map((config) => new ChatModel(config, { log })))
+}

@@ -1,0 +1,121 @@
+// What is remembered of a user over threads: six summaries and a list of facts. The shape is that of the wire and of the file.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+
+export interface Memory {
+  readonly version: string
+  /** ISO time of the last change; '' while there was none. */
+  readonly lastUpdated: string
+  readonly user: Readonly<Record<UserContext, Context>>
+  readonly history: Readonly<Record<HistoryContext, Context>>
+  readonly facts: readonly MemoryFact[]
+}
+
+export const USER_CONTEXTS = ['workContext', 'personalContext', 'topOfMind'] as const
+export const HISTORY_CONTEXTS = ['recentMonths', 'earlierContext', 'longTermBackground'] as const
+export type UserContext = (typeof USER_CONTEXTS)[number]
+export type HistoryContext = (typeof HISTORY_CONTEXTS)[number]
+
+export interface Context {
+  readonly summary: string
+  readonly updatedAt: string
+}
+
+export interface MemoryFact {
+  readonly id: string
+  readonly content: string
+  readonly category: string
+  /** 0 to 1. */
+  readonly confidence: number
+  readonly createdAt: string
+  /** `manual`, or the id of the thread where it was learned. */
+  readonly source: string
+}
+
+/** What a person may say of a fact. */
+export type FactFields = Partial<Pick<MemoryFact, 'content' | 'category' | 'confidence'>>
+
+const VERSION = '1.0'
+
+export function emptyMemory(now = ''): Memory {
+  const context: Context = { summary: '', updatedAt: '' }
+  return {
+    version: VERSION,
+    lastUpdated: now,
+    user: { workContext: context, personalContext: context, topOfMind: context },
+    history: { recentMonths: context, earlierContext: context, longTermBackground: context },
+    facts: []
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- reading
+
+const text = v.optional(v.string(), '')
+const context = v.optional(v.object({ summary: text, updatedAt: text }), {})
+const fact = v.object({
+  id: v.optional(v.pipe(v.string(), v.minLength(1)), () => factId()),
+  content: v.pipe(v.string(), v.trim(), v.minLength(1)),
+  category: v.optional(v.string(), 'context'),
+  confidence: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), 0.5),
+  createdAt: text,
+  source: v.optional(v.string(), 'manual')
+})
+
+/** A memory as a file or an import has it: what is missing is empty, what is unknown is dropped. */
+export const MemorySchema = v.object({
+  version: v.optional(v.string(), VERSION),
+  lastUpdated: text,
+  user: v.optional(v.object({ workContext: context, personalContext: context, topOfMind: context }), {}),
+  history: v.optional(v.object({ recentMonths: context, earlierContext: context, longTermBackground: context }), {}),
+  facts: v.optional(v.array(fact), [])
+})
+
+/** @returns null for what is no memory */
+export function parseMemory(json: string): Memory | null {
+  try {
+    const parsed = v.safeParse(MemorySchema, JSON.parse(json))
+    return parsed.success ? parsed.output : null
+  } catch {
+    return null
+  }
+}
+
+// --------------------------------------------------------------------------------------------- changing
+
+/** With one fact more. Above `max` the one that is least sure goes, of several the oldest. */
+export function withFact(
+  memory: Memory,
+  added: Omit<MemoryFact, 'id' | 'createdAt'>,
+  max: number,
+  now: string
+): Memory {
+  const facts = [...memory.facts, { id: factId(), ...added, createdAt: now }]
+  return { ...memory, lastUpdated: now, facts: capped(facts, max) }
+}
+
+/** @returns null when there is no such fact */
+export function withChangedFact(memory: Memory, id: string, fields: FactFields, now: string): Memory | null {
+  if (!memory.facts.some((one) => one.id === id)) return null
+  const facts = memory.facts.map((one) => (one.id === id ? { ...one, ...fields } : one))
+  return { ...memory, lastUpdated: now, facts }
+}
+
+/** @returns null when there is no such fact */
+export function withoutFact(memory: Memory, id: string, now: string): Memory | null {
+  const facts = memory.facts.filter((one) => one.id !== id)
+  return facts.length === memory.facts.length ? null : { ...memory, lastUpdated: now, facts }
+}
+
+/** The most confident facts, in the order in which they came. */
+export function capped(facts: readonly MemoryFact[], max: number): readonly MemoryFact[] {
+  if (facts.length <= max) return facts
+  const ranked = facts
+    .map((one, at) => ({ one, at }))
+    .sort((a, b) => b.one.confidence - a.one.confidence || b.at - a.at)
+  const kept = new Set(ranked.slice(0, max).map(({ one }) => one))
+  return facts.filter((one) => kept.has(one))
+}
+
+function factId(): string {
+  return `fact_${randomUUID().slice(0, 8)}`
+}

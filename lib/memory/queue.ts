@@ -1,0 +1,109 @@
+// Conversations that wait to be read for the memory of their user. One waits at most once: a newer state of it takes its place
+// and the wait begins anew, so that a talk is read when it pauses and not at every turn.
+import type { Message } from '../types.ts'
+import type { Memories, MemoryOwner } from './memories.ts'
+import { applied, question, readAnswer, type UpdateOptions } from './update.ts'
+
+export interface Conversation extends MemoryOwner {
+  /** Captured when it is added: no request is there any more when the wait is over [Isolation]. */
+  readonly userId: string
+  readonly threadId: string
+  readonly messages: readonly Message[]
+}
+
+export interface MemoryQueueOptions extends UpdateOptions {
+  readonly debounceMs: number
+  /** Asks a model. A rejection loses this update and nothing else. */
+  ask(question: { readonly system: string; readonly user: string }, signal: AbortSignal): Promise<string>
+  /** An update that failed: the run that it came from knows nothing of it. */
+  onFailed(error: unknown, threadId: string): void
+}
+
+/** Updates at the same time: the model serves people first. */
+const AT_ONCE = 2
+/** Milliseconds of one model call. */
+const ASK_MS = 60_000
+
+export class MemoryQueue {
+  readonly #memories: Memories
+  readonly #options: MemoryQueueOptions
+  readonly #waiting = new Map<string, { conversation: Conversation; timer: NodeJS.Timeout }>()
+  readonly #due: Conversation[] = []
+  readonly #working = new Set<Promise<void>>()
+  readonly #stop = new AbortController()
+
+  constructor(memories: Memories, options: MemoryQueueOptions) {
+    this.#memories = memories
+    this.#options = options
+  }
+
+  /** Conversations that wait or are being read. */
+  get size(): number {
+    return this.#waiting.size + this.#due.length + this.#working.size
+  }
+
+  /** Keyed by user, agent and thread: two users of one shared thread are two conversations. */
+  add(conversation: Conversation): void {
+    if (this.#stop.signal.aborted) return
+    const key = JSON.stringify([conversation.userId, conversation.agentName, conversation.threadId])
+    clearTimeout(this.#waiting.get(key)?.timer)
+    const timer = setTimeout(() => {
+      this.#waiting.delete(key)
+      this.#start(conversation)
+    }, this.#options.debounceMs)
+    timer.unref()
+    this.#waiting.set(key, { conversation, timer })
+  }
+
+  /** Drops what waits of a thread: it was deleted. */
+  forget(threadId: string): void {
+    for (const [key, { conversation, timer }] of this.#waiting) {
+      if (conversation.threadId !== threadId) continue
+      clearTimeout(timer)
+      this.#waiting.delete(key)
+    }
+  }
+
+  /** Reads what waits now, for at most `ms`; what is not done then is given up. */
+  async flush(ms: number): Promise<void> {
+    for (const { conversation, timer } of this.#waiting.values()) {
+      clearTimeout(timer)
+      this.#start(conversation)
+    }
+    this.#waiting.clear()
+    const giveUp = setTimeout(() => this.#stop.abort(new Error('The process ended')), ms)
+    while (this.#working.size > 0) await Promise.all(this.#working)
+    clearTimeout(giveUp)
+  }
+
+  #start(conversation: Conversation): void {
+    this.#due.push(conversation)
+    this.#next()
+  }
+
+  #next(): void {
+    while (this.#working.size < AT_ONCE) {
+      const conversation = this.#due.shift()
+      if (!conversation) return
+      const work = this.#update(conversation)
+        .catch((error: unknown) => this.#options.onFailed(error, conversation.threadId))
+        .finally(() => {
+          this.#working.delete(work)
+          this.#next()
+        })
+      this.#working.add(work)
+    }
+  }
+
+  async #update(conversation: Conversation): Promise<void> {
+    const { threadId, messages } = conversation
+    const asked = question(await this.#memories.read(conversation), messages)
+    if (asked === null) return
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(ASK_MS)])
+    const answer = readAnswer(await this.#options.ask(asked, signal))
+    if (answer === null) throw new Error('The model did not answer with a memory')
+    const now = new Date().toISOString()
+    // Applied to the memory as it is now: a fact that its user added meanwhile stays.
+    await this.#memories.change(conversation, (memory) => applied(memory, answer, threadId, now, this.#options))
+  }
+}

@@ -1,0 +1,77 @@
+// Follow-up questions that a page offers below an answer. They are a courtesy: whatever goes wrong, there are none [contract 6.3].
+import * as v from 'valibot'
+import type { Call, Reply } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, objectOf } from '../http/schema.ts'
+import type { Services } from './services.ts'
+
+const TEXT_MAX = 200
+/** Characters of one message, and messages, that the model reads. */
+const MESSAGE_CHARS = 2_000
+const MESSAGES = 20
+const TIMEOUT_MS = 20_000
+
+const Body = objectOf({
+  messages: v.array(objectOf({ role: v.string(), content: v.string() })),
+  n: v.optional(integer({ min: 1, max: 5 }), 3),
+  model_name: v.nullish(v.string(), null)
+})
+type Body = v.InferOutput<typeof Body>
+
+export function suggestionRoutes({ config, aside, log }: Pick<Services, 'config' | 'aside' | 'log'>): Route[] {
+  const { enabled, max_suggestions, model_name } = config.suggestions
+
+  const suggest = async ({ body }: Call<Body>): Promise<Reply> => {
+    if (!enabled || body.messages.length === 0) return { json: { suggestions: [] } }
+    const n = Math.min(body.n, max_suggestions)
+    try {
+      const messages = [{ role: 'user', content: question(body, n) }]
+      const text = await aside(messages, body.model_name ?? model_name, AbortSignal.timeout(TIMEOUT_MS))
+      return { json: { suggestions: read(text, n) } }
+    } catch (error) {
+      log.warn({ err: error }, 'no suggestions: the model failed')
+      return { json: { suggestions: [] } }
+    }
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/api/threads/{thread_id}/suggestions',
+      access: 'user',
+      thread: 'read',
+      body: Body,
+      handler: suggest
+    }),
+    route({
+      method: 'GET',
+      path: '/api/suggestions/config',
+      access: 'user',
+      handler: () => ({ json: { enabled, max_suggestions } })
+    })
+  ]
+}
+
+function question({ messages }: Body, n: number): string {
+  const said = messages.slice(-MESSAGES).map(({ role, content }) => `${role}: ${content.slice(0, MESSAGE_CHARS)}`)
+  return [
+    `Below is the end of a conversation. Write ${n} short questions that its user could ask next, in the user's language.`,
+    'Answer with a JSON array of strings and nothing else.',
+    ...said
+  ].join('\n\n')
+}
+
+/** The texts of the JSON array in an answer, fences and words around it tolerated. */
+function read(answer: string, n: number): string[] {
+  const from = answer.indexOf('[')
+  const to = answer.lastIndexOf(']')
+  if (from < 0 || to < from) return []
+  try {
+    const list: unknown = JSON.parse(answer.slice(from, to + 1))
+    if (!Array.isArray(list)) return []
+    const texts = list.filter((item) => typeof item === 'string').map((text) => text.replace(/\s+/gu, ' ').trim())
+    return texts.filter((text) => text !== '' && text.length <= TEXT_MAX).slice(0, n)
+  } catch {
+    return []
+  }
+}
