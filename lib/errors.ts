@@ -68,7 +68,13 @@ const TABLE = {
 
   // Memory.
   memory_fact_not_found: [404, "Memory fact '{id}' not found."],
-  memory_fact_blank: [400, 'content must not be blank']
+  memory_fact_blank: [400, 'content must not be blank'],
+
+  // Skills.
+  skill_not_found: [404, "Skill '{name}' not found"],
+  skill_file_not_found: [404, 'Skill file not found: {path}'],
+  skill_exists: [409, 'A skill of this name is installed already'],
+  skill_invalid: [400, 'Invalid skill: {reason}']
 } as const satisfies Record<string, Entry>
 
 export type Code = keyof typeof TABLE

@@ -6,6 +6,7 @@ import { demoModels } from './agent/demo.ts'
 import { createAgent } from './agent/lead.ts'
 import { type MemoryPort, memoryMiddleware } from './agent/middleware/memory.ts'
 import type { Middleware } from './agent/middleware/middleware.ts'
+import { skillsMiddleware, skillTools } from './agent/middleware/skills.ts'
 import { summarizeMiddleware } from './agent/middleware/summarize.ts'
 import { titleMiddleware } from './agent/middleware/title.ts'
 import { chatModels, type Models } from './agent/models.ts'
@@ -15,6 +16,7 @@ import { Sessions } from './auth/session.ts'
 import { digestOf, openTokens } from './auth/token.ts'
 import type { Config } from './config.ts'
 import { fail } from './errors.ts'
+import { Extensions } from './files/extensions.ts'
 import { lockHome } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Paths } from './files/paths.ts'
@@ -32,6 +34,7 @@ import type { JournalOptions } from './run/journal.ts'
 import { recover } from './run/recovery.ts'
 import { Registry, type RegistryOptions } from './run/registry.ts'
 import { Sweeper } from './run/sweeper.ts'
+import { Skills } from './skills/skills.ts'
 import { openStore } from './store/open.ts'
 import type { Store, Writer } from './store/store.ts'
 
@@ -95,13 +98,21 @@ export async function startGateway({
     onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
   })
   const memoryQueue = new MemoryQueue(memories, memoryOptions(config, aside, log))
+  const skills = new Skills({
+    home: config.home,
+    publicPath: config.skills.path,
+    extensions: new Extensions(config.home),
+    onBroken: (path, error) => log.warn({ path, err: error }, 'a folder of skills holds one that cannot be used')
+  })
   const agent =
     givenAgent ??
     createAgent({
       models,
       tools: builtInTools({ files: paths }),
+      toolSources: config.skills.enabled ? [skillTools(skills)] : [],
       // The demo model has nothing to say about titles and memories.
-      middlewares: config.models.length === 0 ? [] : middlewaresOf(config, memories, memoryQueue, log)
+      middlewares:
+        config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue: memoryQueue, skills, log })
     })
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   const writer = failingClearly(committer)
@@ -136,7 +147,9 @@ export async function startGateway({
     agent,
     uploads: new Uploads(paths, config.uploads),
     artifacts: new Artifacts(paths),
+    paths,
     memories,
+    skills,
     aside,
     log,
     digest: digestOf,
@@ -223,7 +236,14 @@ function configuredModels(config: Config, log: Log): Models {
   )
 }
 
-function middlewaresOf(config: Config, memories: Memories, queue: MemoryQueue, log: Log): Middleware[] {
+interface MiddlewareParts {
+  readonly memories: Memories
+  readonly queue: MemoryQueue
+  readonly skills: Skills
+  readonly log: Log
+}
+
+function middlewaresOf(config: Config, { memories, queue, skills, log }: MiddlewareParts): Middleware[] {
   const { title, summarization, memory } = config
   const port: MemoryPort = {
     recall: async (of) =>
@@ -231,6 +251,7 @@ function middlewaresOf(config: Config, memories: Memories, queue: MemoryQueue, l
     learn: (conversation) => queue.add(conversation)
   }
   return [
+    ...(config.skills.enabled ? [skillsMiddleware(skills)] : []),
     ...(memory.enabled ? [memoryMiddleware(port, log)] : []),
     ...(summarization.enabled ? [summarizeMiddleware(summarization)] : []),
     ...(title.enabled ? [titleMiddleware(title)] : [])

@@ -7,11 +7,13 @@ import type { Middleware, RunAccess } from './middleware/middleware.ts'
 import type { Model } from './model.ts'
 import type { Models } from './models.ts'
 import { type Agent, AgentError, type AgentInput, type Fact, type Sink } from './runtime.ts'
-import type { Tool, ToolAnswer } from './tool.ts'
+import type { Tool, ToolAnswer, ToolSource } from './tool.ts'
 
 export interface AgentParts {
   readonly models: Models
   readonly tools: readonly Tool[]
+  /** More tools; one whose name is taken is left out. */
+  readonly toolSources?: readonly ToolSource[]
   /** Said before every conversation; none by default. */
   readonly systemPrompt?: string
   /** In the order in which they work; none by default. */
@@ -41,6 +43,7 @@ class LeadRun implements RunAccess {
   readonly #sink: Sink
   readonly #model: Model
   readonly #messages: Message[]
+  #tools: readonly Tool[]
   readonly #instructions = new Map<string, string>()
   #hidden = 0
   /** Channels have changed since the last step. */
@@ -54,12 +57,15 @@ class LeadRun implements RunAccess {
     this.signal = signal
     this.#model = chosenModel(parts.models, input.modelName)
     this.#messages = [...input.messages]
+    this.#tools = parts.tools
     this.#channels = input.channels
     if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)
   }
 
   async work(): Promise<void> {
-    const { middlewares = [] } = this.#parts
+    const { middlewares = [], tools, toolSources = [] } = this.#parts
+    const more = await Promise.all(toolSources.map((source) => source.tools()))
+    this.#tools = byName([...tools, ...more.flat()])
     for (let calls = 0; ; calls++) {
       this.#checkLimit(calls)
       for (const middleware of middlewares) await middleware.beforeModel?.(this)
@@ -141,7 +147,7 @@ class LeadRun implements RunAccess {
         model: this.#model,
         caller: 'lead_agent',
         messages: this.#conversation(),
-        tools: this.#parts.tools,
+        tools: this.#tools,
         signal: this.signal,
         onDelta: (delta) => this.#sink.emit(delta),
         space: () => this.#sink.space()
@@ -184,8 +190,8 @@ class LeadRun implements RunAccess {
   }
 
   async #outcome(call: ToolCall): Promise<ToolAnswer & { readonly status: 'success' | 'error' }> {
-    const tool = this.#parts.tools.find(({ name }) => name === call.name)
-    if (!tool) return { status: 'error', content: unknownTool(call.name, this.#parts.tools) }
+    const tool = this.#tools.find(({ name }) => name === call.name)
+    if (!tool) return { status: 'error', content: unknownTool(call.name, this.#tools) }
     try {
       const answer = await unlessAborted(this.#run(tool, call), this.signal)
       return { status: 'success', ...(typeof answer === 'string' ? { content: answer } : answer) }
@@ -230,6 +236,13 @@ function checkAnswer(message: AiMessage): void {
   const names = message.invalid_tool_calls.map(({ name }) => `"${name}"`).join(', ')
   const text = `The model called ${names} in a way that cannot be carried out: ${reason}`
   throw new AgentError('InvalidToolCall', text, wasCut ? 'model_length_capped' : null)
+}
+
+/** Of several with one name the first: what is built in cannot be taken over by a tool server. */
+function byName(tools: readonly Tool[]): readonly Tool[] {
+  const named = new Map<string, Tool>()
+  for (const tool of tools) if (!named.has(tool.name)) named.set(tool.name, tool)
+  return [...named.values()]
 }
 
 function unknownTool(name: string, tools: readonly Tool[]): string {

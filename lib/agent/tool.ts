@@ -30,3 +30,9 @@ export interface Tool {
   /** A rejection is told to the model with its text; the run goes on. `args` is whatever JSON object the model made up. */
   run(args: JsonObject, context: ToolContext): Promise<string | ToolAnswer>
 }
+
+/** Tools that come and go while the process runs: asked for once at the start of every run, which keeps what it got. */
+export interface ToolSource {
+  /** Must not reject: a source that has nothing to offer now offers nothing. */
+  tools(): Promise<readonly Tool[]>
+}

@@ -1,7 +1,9 @@
 // An artifact: a file of a thread, opened for reading, with what a browser may be told about it [needs N18].
+import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
+import { type ArchiveLimits, ArchiveError, readMember } from './archive.ts'
 import { nullIfMissing, PathError, type Paths } from './paths.ts'
 
 export interface Artifact {
@@ -70,6 +72,10 @@ const ACTIVE: ReadonlyMap<string, string> = new Map([
   ['.xslt', 'application/xml']
 ])
 
+/** `x.skill/<member>`: what is behind the slash lies in the archive [contract 6.2]. */
+const MEMBER = /^(.*?\.skill)\/(.+)$/i
+const MEMBER_LIMITS: ArchiveLimits = { members: 1000, memberBytes: 16 << 20, totalBytes: 64 << 20 }
+
 /** How far a file of an unknown kind is looked into, in bytes [contract 6.2]. */
 const SNIFFED_BYTES = 8192
 const CHUNK_BYTES = 65_536
@@ -82,10 +88,15 @@ export class Artifacts {
   }
 
   /**
-   * @param virtualPath `/mnt/user-data/...`; the leading slash may be missing
+   * @param virtualPath `/mnt/user-data/...`; the leading slash may be missing. Below a `.skill` archive: one of its members.
    * @throws PathError `not_virtual`, `escapes`, `missing` or `not_a_file`
    */
   async open(threadId: string, userId: string | undefined, virtualPath: string): Promise<Artifact> {
+    const [, archive, member] = MEMBER.exec(virtualPath) ?? []
+    if (archive !== undefined && member !== undefined) {
+      const path = await this.#paths.locate(archive, threadId, userId)
+      return openMember(path, member, virtualPath)
+    }
     const path = await this.#paths.locate(virtualPath, threadId, userId)
     const file = await openFile(path, virtualPath)
     try {
@@ -94,6 +105,27 @@ export class Artifacts {
       await file.close()
       throw error
     }
+  }
+}
+
+/** A member is unpacked whole: it is small, and a part of it cannot be had without what stands before. */
+async function openMember(path: string, member: string, given: string): Promise<Artifact> {
+  const content = await readMember(path, member, MEMBER_LIMITS).catch((error: unknown) => {
+    if (error instanceof ArchiveError) return null
+    throw error
+  })
+  if (content === null) throw new PathError('missing', `"${given}" does not exist`)
+  const kind = kindByName(member) ?? (isText(content.subarray(0, SNIFFED_BYTES)) ? TEXT : SAVED)
+  return {
+    name: basename(member),
+    size: content.length,
+    ...kind,
+    isText: kind.type.startsWith('text/'),
+    tag: `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`,
+    async *read(start, end) {
+      yield content.subarray(start, end + 1)
+    },
+    close: async () => {}
   }
 }
 
@@ -113,7 +145,7 @@ async function openFile(path: string, given: string): Promise<FileHandle> {
 async function describe(file: FileHandle, name: string, given: string): Promise<Artifact> {
   const stats = await file.stat({ bigint: true })
   if (!stats.isFile()) throw notAFile(given)
-  const kind = kindByName(name) ?? ((await looksLikeText(file)) ? { type: PLAIN, isInert: true } : SAVED)
+  const kind = kindByName(name) ?? ((await looksLikeText(file)) ? TEXT : SAVED)
   return {
     name,
     size: Number(stats.size),
@@ -125,6 +157,8 @@ async function describe(file: FileHandle, name: string, given: string): Promise<
   }
 }
 
+/** Sent as plain text, which is inert whatever it says: a page without `.html` is shown as its source. */
+const TEXT = { type: PLAIN, isInert: true }
 const SAVED = { type: BINARY, isInert: false }
 
 function kindByName(name: string): { type: string; isInert: boolean } | null {
@@ -135,11 +169,14 @@ function kindByName(name: string): { type: string; isInert: boolean } | null {
   return active === undefined ? null : { type: active, isInert: false }
 }
 
-/** Sent as plain text, which is inert whatever it says: a page without `.html` is shown as its source. */
 async function looksLikeText(file: FileHandle): Promise<boolean> {
   const buffer = Buffer.allocUnsafe(SNIFFED_BYTES)
   const { bytesRead } = await file.read(buffer, 0, SNIFFED_BYTES, 0)
-  return !buffer.subarray(0, bytesRead).includes(0)
+  return isText(buffer.subarray(0, bytesRead))
+}
+
+function isText(head: Uint8Array): boolean {
+  return !head.includes(0)
 }
 
 async function* read(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {

@@ -151,6 +151,16 @@ export function requireUser(call: Call): User {
   return call.user
 }
 
+/**
+ * The call's user, who must be an administrator.
+ * @throws Failure 401 not_authenticated; 403 permission_denied
+ */
+export function requireAdmin(call: Call): User {
+  const user = requireUser(call)
+  if (user.system_role !== 'admin') throw new Failure('permission_denied', { permission: 'admin' })
+  return user
+}
+
 // ------------------------------------------------------------------------------------------------ owner
 
 /** Whose thread it is: undefined when there is no record, null when it is everybody's. */

@@ -10,6 +10,7 @@ import { messageRoutes } from './messages.ts'
 import { modelRoutes } from './models.ts'
 import { runRoutes } from './runs.ts'
 import type { Services } from './services.ts'
+import { skillRoutes } from './skills.ts'
 import { stateRoutes } from './state.ts'
 import { suggestionRoutes } from './suggestions.ts'
 import { threadRoutes } from './threads.ts'
@@ -29,6 +30,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...suggestionRoutes(services), // .../suggestions
     ...modelRoutes(services), //    /api/models
     ...memoryRoutes(services), //   /api/memory
+    ...skillRoutes(services), //    /api/skills
     ...featureRoutes() //           /api/features
   ]
 }

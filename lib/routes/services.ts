@@ -2,10 +2,12 @@
 import type { Agent } from '../agent/runtime.ts'
 import type { Config } from '../config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
+import type { Paths } from '../files/paths.ts'
 import type { Uploads } from '../files/uploads.ts'
 import type { Log } from '../http/server.ts'
 import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/registry.ts'
+import type { Skills } from '../skills/skills.ts'
 import type { Store, Writer } from '../store/store.ts'
 import type { JsonObject } from '../types.ts'
 
@@ -17,7 +19,9 @@ export interface Services {
   readonly agent: Agent
   readonly uploads: Uploads
   readonly artifacts: Artifacts
+  readonly paths: Paths
   readonly memories: Memories
+  readonly skills: Skills
   readonly log: Log
   /** A text of a model that belongs to no run. Rejects when the model fails, or none has that name; null is the first. */
   aside(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>

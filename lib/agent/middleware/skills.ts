@@ -1,0 +1,59 @@
+// The skills that are switched on: the model is told which there are and when to use them, and reads one with a tool when it does.
+import type { Tool, ToolSource } from '../tool.ts'
+import type { Middleware } from './middleware.ts'
+
+/** The skills as the agent needs them. */
+export interface SkillsPort {
+  list(): Promise<readonly { readonly name: string; readonly description: string; readonly enabled: boolean }[]>
+  /** A text file of an enabled skill, by its path in the skill's folder; null when there is none. */
+  readFile(name: string, path: string): Promise<string | null>
+}
+
+const TAG = 'skills'
+const MAIN = 'SKILL.md'
+const HEAD = 'Skills: instructions for special work. When one fits, read it with read_skill first and follow it.'
+
+export function skillsMiddleware(skills: SkillsPort): Middleware {
+  const told = new WeakSet<object>()
+  return {
+    tag: TAG,
+    async beforeModel(run) {
+      // Once a run: a switch reaches new runs and leaves running ones alone.
+      if (told.has(run.input)) return
+      told.add(run.input)
+      const lines = (await skills.list()).filter(({ enabled }) => enabled).map(lineOf)
+      run.instruct(TAG, lines.length === 0 ? null : [HEAD, ...lines].join('\n'))
+    }
+  }
+}
+
+function lineOf({ name, description }: { name: string; description: string }): string {
+  return `- ${name}: ${description.replace(/\s+/gu, ' ')}`
+}
+
+/** The tool with which the model reads a skill; only where there is one to read. */
+export function skillTools(skills: SkillsPort): ToolSource {
+  const tool = readSkillTool(skills)
+  return { tools: async () => ((await skills.list()).some(({ enabled }) => enabled) ? [tool] : []) }
+}
+
+function readSkillTool(skills: SkillsPort): Tool {
+  return {
+    name: 'read_skill',
+    description: 'Reads a file of a skill. Without a path: its instructions.',
+    parameters: {
+      type: 'object',
+      properties: {
+        name: { type: 'string', description: 'Name of the skill' },
+        path: { type: 'string', description: `Path inside the skill; default ${MAIN}` }
+      },
+      required: ['name']
+    },
+    async run({ name, path = MAIN }) {
+      if (typeof name !== 'string' || typeof path !== 'string') throw new Error('name and path must be texts')
+      const text = await skills.readFile(name, path)
+      if (text === null) throw new Error(`There is no "${path}" in a skill "${name}" that is switched on`)
+      return text
+    }
+  }
+}

@@ -1,0 +1,172 @@
+// A zip archive of a stranger: looked at as a whole before any byte of it goes anywhere [needs N20].
+import { type Entry, openPromise, type ZipFile } from 'yauzl'
+import { nullIfMissing } from './paths.ts'
+
+export interface Member {
+  /** `folder/file`: relative, of plain names, unique also where case does not count. */
+  readonly path: string
+  readonly content: Buffer
+}
+
+export interface ArchiveLimits {
+  readonly members: number
+  /** Of one member, unpacked. */
+  readonly memberBytes: number
+  /** Of all members together, unpacked. */
+  readonly totalBytes: number
+}
+
+/** Why an archive is not taken; the text is for the person who sent it and names only what the archive says. */
+export class ArchiveError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'ArchiveError'
+  }
+}
+
+/**
+ * All members of an archive, unpacked in memory: who calls writes nothing until everything was seen.
+ * @throws ArchiveError for what is no zip, is damaged, too large, or has a member that could do harm where it is unpacked
+ */
+export async function readArchive(path: string, limits: ArchiveLimits): Promise<Member[]> {
+  const zip = await open(path)
+  try {
+    const entries = await entriesOf(zip, limits)
+    const members: Member[] = []
+    for (const entry of entries) members.push({ path: entry.fileName, content: await contentOf(zip, entry, limits) })
+    return members
+  } finally {
+    zip.close()
+  }
+}
+
+/**
+ * One member of an archive that is only looked into: found by its exact path, else below the one folder that holds everything.
+ * @returns null when there is no such archive or no such member
+ * @throws ArchiveError as `readArchive`
+ */
+export async function readMember(path: string, member: string, limits: ArchiveLimits): Promise<Buffer | null> {
+  const zip = await open(path).catch(nullIfMissing)
+  if (zip === null) return null
+  try {
+    const entries = await entriesOf(zip, limits)
+    const found = entries.find(({ fileName }) => fileName === member) ?? inTopFolder(entries, member)
+    return found ? await contentOf(zip, found, limits) : null
+  } finally {
+    zip.close()
+  }
+}
+
+function inTopFolder(entries: readonly Entry[], member: string): Entry | undefined {
+  return entries.find(({ fileName }) => fileName.slice(fileName.indexOf('/') + 1) === member)
+}
+
+async function open(path: string): Promise<ZipFile> {
+  try {
+    // strictFileNames: a backslash is refused and not made a slash of. autoClose off: contents are read after the names.
+    return await openPromise(path, { autoClose: false, lazyEntries: true, strictFileNames: true })
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) throw error
+    throw new ArchiveError('This is no zip archive')
+  }
+}
+
+/** The files of the archive, each with a name that is safe. Folders come of themselves. */
+async function entriesOf(zip: ZipFile, limits: ArchiveLimits): Promise<Entry[]> {
+  const files: Entry[] = []
+  let total = 0
+  try {
+    for await (const entry of zip.eachEntry()) {
+      if (files.length >= limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
+      checkKind(entry)
+      checkName(entry.fileName)
+      if (entry.fileName.endsWith('/')) continue
+      total += entry.uncompressedSize
+      if (entry.uncompressedSize > limits.memberBytes || total > limits.totalBytes)
+        throw new ArchiveError('The archive is too large when unpacked')
+      files.push(entry)
+    }
+  } catch (error) {
+    throw archiveError(error)
+  }
+  checkClashes(files)
+  return files
+}
+
+const UNIX = 3
+const TYPE_BITS = 0o170000
+const REGULAR = 0o100000
+const FOLDER = 0o040000
+
+/** A regular file or a folder: a link or a device would be followed by whoever opens it later. */
+function checkKind(entry: Entry): void {
+  if (entry.generalPurposeBitFlag & 1) throw new ArchiveError('The archive is encrypted')
+  const madeOnUnix = entry.versionMadeBy >> 8 === UNIX
+  const type = (entry.externalFileAttributes >>> 16) & TYPE_BITS
+  if (madeOnUnix && type !== 0 && type !== REGULAR && type !== FOLDER)
+    throw new ArchiveError(`"${entry.fileName}" is a link or a device`)
+}
+
+const NAME_BYTES = 255
+const DEPTH = 16
+// Control characters, and what ends or separates names on some systems.
+const UNSAFE = /[\p{Cc}\\:*?"<>|]/u
+const ARCHIVES = /\.(zip|skill|jar|war|tar|tgz|gz|bz2|xz|zst|7z|rar)$/i
+
+function checkName(name: string): void {
+  const bad = (why: string) => new ArchiveError(`The member "${name.slice(0, 100)}" ${why}`)
+  if (name.startsWith('/') || UNSAFE.test(name)) throw bad('has a name that is not allowed')
+  const parts = name.replace(/\/$/, '').split('/')
+  if (parts.some((part) => part === '' || part === '.' || part === '..')) throw bad('would leave its folder')
+  if (parts.length > DEPTH || parts.some((part) => Buffer.byteLength(part) > NAME_BYTES))
+    throw bad('has a path that is too long')
+  // Windows drops these silently, and two names become one.
+  if (parts.some((part) => /[. ]$/.test(part))) throw bad('ends with a dot or a space')
+  if (ARCHIVES.test(name)) throw bad('is an archive itself')
+}
+
+/** Two names that are one where case or the form of accents does not count; or a file where another needs a folder. */
+function checkClashes(files: readonly Entry[]): void {
+  const taken = new Set<string>()
+  const folders = new Set<string>()
+  for (const { fileName } of files) {
+    const folded = fileName.normalize('NFC').toLowerCase()
+    if (taken.has(folded)) throw new ArchiveError(`"${fileName}" is in the archive twice`)
+    taken.add(folded)
+    for (let at = folded.indexOf('/'); at >= 0; at = folded.indexOf('/', at + 1)) folders.add(folded.slice(0, at))
+  }
+  const clash = [...taken].find((name) => folders.has(name))
+  if (clash) throw new ArchiveError(`"${clash}" is a file and a folder`)
+}
+
+/** Counted while it is unpacked: what the archive says of its sizes is the sender's word. */
+async function contentOf(zip: ZipFile, entry: Entry, limits: ArchiveLimits): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    const stream = await zip.openReadStreamPromise(entry)
+    for await (const chunk of stream) {
+      bytes += chunk.length
+      if (bytes > limits.memberBytes) throw new ArchiveError('The archive is too large when unpacked')
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw archiveError(error)
+  }
+  const content = Buffer.concat(chunks)
+  if (isArchive(content)) throw new ArchiveError(`The member "${entry.fileName}" is an archive itself`)
+  return content
+}
+
+/** By its first bytes: a bomb inside a bomb may have any name. */
+function isArchive(content: Buffer): boolean {
+  const head = content.subarray(0, 4).toString('latin1')
+  return head === 'PK\x03\x04' || head.startsWith('\x1f\x8b') || head === '7z\xbc\xaf' || head === 'Rar!'
+}
+
+// What the library finds wrong with an archive is the sender's affair; what the disk says is ours.
+function archiveError(error: unknown): unknown {
+  if (error instanceof ArchiveError) return error
+  const isDisk = error instanceof Error && 'syscall' in error
+  return isDisk ? error : new ArchiveError('The archive is damaged, or has a name that is not allowed')
+}

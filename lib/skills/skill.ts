@@ -1,0 +1,72 @@
+// A skill: a folder with a SKILL.md that tells an agent how to do something, and files that belong to it.
+import * as v from 'valibot'
+import { parse } from 'yaml'
+
+export interface Skill {
+  /** Small letters, digits and hyphens: also the name of its folder. */
+  readonly name: string
+  /** When to use it: all that a model sees of a skill before it asks for it. */
+  readonly description: string
+  readonly license: string | null
+  /** public: came with the installation; custom: added here. */
+  readonly category: 'public' | 'custom'
+  readonly enabled: boolean
+}
+
+export type SkillHead = Pick<Skill, 'name' | 'description' | 'license'>
+
+/** What is wrong with a skill; the text is for the person who wrote it. */
+export class SkillError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'SkillError'
+  }
+}
+
+export const SKILL_FILE = 'SKILL.md'
+export const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/
+const NAME_MAX = 64
+const DESCRIPTION_MAX = 1024
+const CONTENT_MAX = 256 * 1024
+
+const Head = v.object({
+  name: v.pipe(
+    v.string('must be a text'),
+    v.maxLength(NAME_MAX, `must have at most ${NAME_MAX} characters`),
+    v.regex(SKILL_NAME, 'must be of small letters, digits and single hyphens')
+  ),
+  description: v.pipe(
+    v.string('must be a text'),
+    v.trim(),
+    v.minLength(1, 'must not be empty'),
+    v.maxLength(DESCRIPTION_MAX, `must have at most ${DESCRIPTION_MAX} characters`)
+  ),
+  license: v.nullish(v.string('must be a text'), null)
+})
+
+/**
+ * Reads the front matter of a SKILL.md.
+ * @throws SkillError
+ */
+export function readHead(content: string): SkillHead {
+  if (content.length > CONTENT_MAX) throw new SkillError(`${SKILL_FILE} is longer than ${CONTENT_MAX} characters`)
+  const yaml = /^---\r?\n([\s\S]*?)\r?\n---(\r?\n|$)/.exec(content.replace(/^\uFEFF/, ''))?.[1]
+  if (yaml === undefined)
+    throw new SkillError(`${SKILL_FILE} does not begin with front matter between two lines of ---`)
+  const parsed = v.safeParse(Head, parseYaml(yaml))
+  if (parsed.success) return parsed.output
+  const [first] = parsed.issues
+  const key = first.path?.map((item) => String(item.key)).join('.')
+  throw new SkillError(
+    `The front matter of ${SKILL_FILE}: ${key ?? 'it'} ${key && first.input === undefined ? 'is missing' : first.message}`
+  )
+}
+
+function parseYaml(yaml: string): unknown {
+  try {
+    // Without aliases a few lines cannot become gigabytes.
+    return parse(yaml, { maxAliasCount: 0, prettyErrors: false })
+  } catch {
+    throw new SkillError(`The front matter of ${SKILL_FILE} is not valid YAML`)
+  }
+}

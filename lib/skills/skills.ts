@@ -1,0 +1,240 @@
+// The skills of an installation: those that came with it, and those that were added, each a folder.
+//
+//   <skills.path>/<name>/SKILL.md            public: read only
+//   <home>/skills/custom/<name>/...          custom
+//   <home>/skills/history/<name>.jsonl       what a custom SKILL.md was before each edit
+//   <home>/skills/incoming/<uuid>/           an archive that is being unpacked
+import { randomUUID } from 'node:crypto'
+import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type ArchiveLimits, type Member, readArchive } from '../files/archive.ts'
+import type { Extensions, ExtensionsFile } from '../files/extensions.ts'
+import { kindOf, nullIfMissing } from '../files/paths.ts'
+import { readHead, type Skill, SKILL_FILE, SKILL_NAME, SkillError, type SkillHead } from './skill.ts'
+
+/** One edit of a custom skill: what its SKILL.md was before. */
+export interface SkillEdit {
+  readonly edited_at: string
+  readonly action: 'edit' | 'rollback'
+  readonly content: string
+}
+
+const LIMITS: ArchiveLimits = { members: 1000, memberBytes: 16 << 20, totalBytes: 64 << 20 }
+/** Characters of a skill's file that are read for a model. */
+const FILE_MAX = 256 * 1024
+
+export interface SkillsOptions {
+  readonly home: string
+  /** Folder of the public ones, or null. */
+  readonly publicPath: string | null
+  readonly extensions: Extensions
+  /** A folder that is no skill is left out and told here. */
+  onBroken?(path: string, error: unknown): void
+}
+
+export class Skills {
+  readonly #options: SkillsOptions
+  readonly #custom: string
+  readonly #history: string
+  readonly #incoming: string
+  /** Installing, editing and removing wait for each other. */
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(options: SkillsOptions) {
+    this.#options = options
+    const root = join(options.home, 'skills')
+    this.#custom = join(root, 'custom')
+    this.#history = join(root, 'history')
+    this.#incoming = join(root, 'incoming')
+  }
+
+  /** By name. A custom skill hides the public one of its name. */
+  async list(): Promise<Skill[]> {
+    const { publicPath, extensions } = this.#options
+    const [own, given, { skills }] = await Promise.all([
+      this.#inFolder(this.#custom, 'custom'),
+      publicPath === null ? [] : this.#inFolder(publicPath, 'public'),
+      extensions.read()
+    ])
+    const all = new Map([...given, ...own].map((skill) => [skill.name, skill]))
+    return [...all.values()]
+      .map((skill) => ({ ...skill, enabled: isEnabled(skills, skill.name) }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** @returns null when there is none of that name */
+  async get(name: string): Promise<Skill | null> {
+    return (await this.list()).find((skill) => skill.name === name) ?? null
+  }
+
+  /** @returns null when there is none of that name */
+  async enable(name: string, enabled: boolean): Promise<Skill | null> {
+    const skill = await this.get(name)
+    if (!skill) return null
+    await this.#options.extensions.change((file) => ({ ...file, skills: { ...file.skills, [name]: { enabled } } }))
+    return { ...skill, enabled }
+  }
+
+  /**
+   * A file of an enabled skill, for an agent.
+   * @param path relative to the skill's folder
+   * @returns null when there is no such skill or file
+   */
+  async readFile(name: string, path: string): Promise<string | null> {
+    const skill = await this.get(name)
+    if (!skill?.enabled) return null
+    const parts = path.split('/')
+    if (/[\\\0]/.test(path) || parts.some((part) => part === '' || part === '.' || part === '..')) return null
+    let at = skill.category === 'custom' ? join(this.#custom, name) : join(this.#options.publicPath ?? '', name)
+    for (const part of parts) {
+      at = join(at, part)
+      if ((await kindOf(at)) === 'link') return null
+    }
+    if ((await kindOf(at)) !== 'file') return null
+    const text = await readFile(at, 'utf8')
+    return text.length > FILE_MAX ? `${text.slice(0, FILE_MAX)}\n[cut after ${FILE_MAX} characters]` : text
+  }
+
+  // ---------------------------------------------------------------------------------------------- custom ones
+
+  /**
+   * Unpacks a `.skill` archive; nothing is written before all of it was found to be harmless.
+   * @returns null when a custom skill of that name exists
+   * @throws ArchiveError, SkillError
+   */
+  async install(archive: string): Promise<Skill | null> {
+    const { head, files } = skillOf(await readArchive(archive, LIMITS))
+    return this.#alone(async () => {
+      if ((await kindOf(join(this.#custom, head.name))) !== null) return null
+      const draft = join(this.#incoming, randomUUID())
+      try {
+        for (const { path, content } of files) await writeNew(join(draft, path), content)
+        await mkdir(this.#custom, { recursive: true })
+        await rename(draft, join(this.#custom, head.name))
+      } finally {
+        await rm(draft, { recursive: true, force: true })
+      }
+      return { ...head, category: 'custom' as const, enabled: true }
+    })
+  }
+
+  /** The SKILL.md of a custom skill. @returns null when there is none */
+  async content(name: string): Promise<string | null> {
+    if (!SKILL_NAME.test(name)) return null
+    return readFile(join(this.#custom, name, SKILL_FILE), 'utf8').catch(nullIfMissing)
+  }
+
+  /**
+   * Replaces the SKILL.md of a custom skill and keeps what it was.
+   * @returns false when there is none
+   * @throws SkillError for a text that is no skill, or is another one's
+   */
+  async edit(name: string, content: string, action: SkillEdit['action'] = 'edit'): Promise<boolean> {
+    if (readHead(content).name !== name) throw new SkillError('The name in the front matter must stay the same')
+    return this.#alone(async () => {
+      const before = await this.content(name)
+      if (before === null) return false
+      const edit: SkillEdit = { edited_at: new Date().toISOString(), action, content: before }
+      await mkdir(this.#history, { recursive: true })
+      await appendFile(this.#historyOf(name), `${JSON.stringify(edit)}\n`)
+      const folder = join(this.#custom, name)
+      const draft = join(folder, `.${randomUUID()}.part`)
+      await writeNew(draft, content)
+      await rename(draft, join(folder, SKILL_FILE))
+      return true
+    })
+  }
+
+  /** Oldest first. @returns null when there is no such custom skill */
+  async history(name: string): Promise<SkillEdit[] | null> {
+    if ((await this.content(name)) === null) return null
+    const text = (await readFile(this.#historyOf(name), 'utf8').catch(nullIfMissing)) ?? ''
+    return text.split('\n').flatMap(readEdit)
+  }
+
+  /** @returns false when there was none */
+  async remove(name: string): Promise<boolean> {
+    if (!SKILL_NAME.test(name)) return false
+    return this.#alone(async () => {
+      const folder = join(this.#custom, name)
+      if ((await kindOf(folder)) === null) return false
+      await rm(folder, { recursive: true, force: true })
+      await rm(this.#historyOf(name), { force: true })
+      await this.#options.extensions.change((file) => ({ ...file, skills: without(file.skills, name) }))
+      return true
+    })
+  }
+
+  // -------------------------------------------------------------------------------------------------- inside
+
+  async #inFolder(folder: string, category: Skill['category']): Promise<Skill[]> {
+    const names = (await readdir(folder).catch(nullIfMissing)) ?? []
+    const found = await Promise.all(
+      names.filter((name) => SKILL_NAME.test(name)).map((name) => this.#headIn(folder, name))
+    )
+    return found.flatMap((head) => (head ? [{ ...head, category, enabled: true }] : []))
+  }
+
+  async #headIn(folder: string, name: string): Promise<SkillHead | null> {
+    const path = join(folder, name, SKILL_FILE)
+    try {
+      const content = await readFile(path, 'utf8').catch(nullIfMissing)
+      if (content === null) return null
+      const head = readHead(content)
+      if (head.name !== name) throw new SkillError(`Its front matter calls it "${head.name}"`)
+      return head
+    } catch (error) {
+      this.#options.onBroken?.(path, error)
+      return null
+    }
+  }
+
+  #historyOf(name: string): string {
+    return join(this.#history, `${name}.jsonl`)
+  }
+
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    const mine = this.#last.then(work)
+    this.#last = mine.catch(ignore)
+    return mine
+  }
+}
+
+/** The skill that an archive holds: at its top, or in its one folder, which then falls away. */
+function skillOf(members: readonly Member[]): { head: SkillHead; files: Member[] } {
+  const [main] = members
+    .filter(({ path }) => path === SKILL_FILE || /^[^/]+\/SKILL\.md$/.test(path))
+    .sort((a, b) => a.path.length - b.path.length)
+  if (!main) throw new SkillError(`The archive has no ${SKILL_FILE}`)
+  const top = main.path.slice(0, -SKILL_FILE.length)
+  if (members.some(({ path }) => !path.startsWith(top))) throw new SkillError('The archive holds more than one folder')
+  const head = readHead(main.content.toString('utf8'))
+  return { head, files: members.map(({ path, content }) => ({ path: path.slice(top.length), content })) }
+}
+
+function isEnabled(skills: ExtensionsFile['skills'], name: string): boolean {
+  const entry = Object.hasOwn(skills, name) ? skills[name] : undefined
+  return !(typeof entry === 'object' && entry !== null && !Array.isArray(entry) && entry.enabled === false)
+}
+
+function without(skills: ExtensionsFile['skills'], name: string): ExtensionsFile['skills'] {
+  return Object.fromEntries(Object.entries(skills).filter(([key]) => key !== name))
+}
+
+async function writeNew(path: string, content: Buffer | string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  await writeFile(path, content, { flag: 'wx', mode: 0o644 })
+}
+
+/** A line that was cut by a crash is no edit. */
+function readEdit(line: string): SkillEdit[] {
+  if (line === '') return []
+  try {
+    // We wrote it.
+    return [JSON.parse(line) as SkillEdit]
+  } catch {
+    return []
+  }
+}
+
+function ignore(): void {}
