@@ -174,6 +174,16 @@ const Options = v.object({
   }),
   // Whether pages are told to show token counts.
   token_usage: section({ enabled: flag(true) }),
+  // Tool servers that speak MCP; they are set at run time by PUT /api/mcp/config.
+  mcp: section({
+    // Commands that a stdio server may be started with. Whoever is named here runs as we do.
+    stdio_commands: v.nullish(v.array(filled(), 'must be a list'), ['npx', 'uvx']),
+    // Private networks that servers may be in; without 127.0.0.0/8 none on this machine. Metadata services stay closed.
+    allowed_networks: v.nullish(v.array(filled(), 'must be a list'), ['127.0.0.0/8', '::1/128']),
+    // Milliseconds to connect, and for one call.
+    connect_timeout_ms: whole(10_000, 100, DAY_MS),
+    call_timeout_ms: whole(60_000, 100, DAY_MS)
+  }),
   // Folder of skills that come with the installation; null: none.
   skills: section({ enabled: flag(true), path: nullable() })
 })

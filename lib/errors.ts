@@ -70,6 +70,10 @@ const TABLE = {
   memory_fact_not_found: [404, "Memory fact '{id}' not found."],
   memory_fact_blank: [400, 'content must not be blank'],
 
+  // Tool servers.
+  tool_server_invalid: [400, "Tool server '{name}': {reason}"],
+  tool_server_not_found: [404, "Tool server '{name}' not found"],
+
   // Skills.
   skill_not_found: [404, "Skill '{name}' not found"],
   skill_file_not_found: [404, 'Skill file not found: {path}'],

@@ -4,6 +4,8 @@ import type { Agent } from './agent/runtime.ts'
 import { askAside } from './agent/ask.ts'
 import { demoModels } from './agent/demo.ts'
 import { createAgent } from './agent/lead.ts'
+import { Egress } from './agent/mcp/egress.ts'
+import { ToolServers } from './agent/mcp/tool-servers.ts'
 import { type MemoryPort, memoryMiddleware } from './agent/middleware/memory.ts'
 import type { Middleware } from './agent/middleware/middleware.ts'
 import { skillsMiddleware, skillTools } from './agent/middleware/skills.ts'
@@ -28,6 +30,7 @@ import { Memories } from './memory/memories.ts'
 import { MemoryQueue, type MemoryQueueOptions } from './memory/queue.ts'
 import { recall } from './memory/recall.ts'
 import { routes } from './routes/index.ts'
+import { storedServers } from './routes/mcp.ts'
 import type { Services } from './routes/services.ts'
 import { Committer, WriteRefused } from './run/committer.ts'
 import type { JournalOptions } from './run/journal.ts'
@@ -98,18 +101,25 @@ export async function startGateway({
     onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
   })
   const memoryQueue = new MemoryQueue(memories, memoryOptions(config, aside, log))
+  const extensions = new Extensions(config.home)
   const skills = new Skills({
     home: config.home,
     publicPath: config.skills.path,
-    extensions: new Extensions(config.home),
+    extensions,
     onBroken: (path, error) => log.warn({ path, err: error }, 'a folder of skills holds one that cannot be used')
+  })
+  const toolServers = new ToolServers({
+    egress: new Egress(config.mcp.allowed_networks),
+    connectTimeoutMs: config.mcp.connect_timeout_ms,
+    callTimeoutMs: config.mcp.call_timeout_ms,
+    log
   })
   const agent =
     givenAgent ??
     createAgent({
       models,
       tools: builtInTools({ files: paths }),
-      toolSources: config.skills.enabled ? [skillTools(skills)] : [],
+      toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
       // The demo model has nothing to say about titles and memories.
       middlewares:
         config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue: memoryQueue, skills, log })
@@ -150,6 +160,8 @@ export async function startGateway({
     paths,
     memories,
     skills,
+    extensions,
+    toolServers,
     aside,
     log,
     digest: digestOf,
@@ -186,7 +198,7 @@ export async function startGateway({
       closed = server.close(RESET_JITTER_MS)
     })
     await closed
-    await memoryQueue.flush(MEMORY_FLUSH_MS)
+    await Promise.all([memoryQueue.flush(MEMORY_FLUSH_MS), toolServers.close()])
     await committer.drained()
     committer.stop()
     if (!givenStore) await store.close()
@@ -204,6 +216,7 @@ export async function startGateway({
     if ((await store.users.admin()) === null)
       log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
     sweeper.start()
+    toolServers.configure(storedServers(await extensions.read(), config.mcp.stdio_commands, log))
     const { url } = await server.listen(config.server.port, config.server.host)
     return { url, store, stop }
   } catch (error) {

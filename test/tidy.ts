@@ -40,7 +40,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'memory',
     'skills',
     'store/store',
-    'agent/runtime'
+    'agent/runtime',
+    'agent/mcp'
   ]
 }
 

@@ -63,9 +63,18 @@ class LeadRun implements RunAccess {
   }
 
   async work(): Promise<void> {
-    const { middlewares = [], tools, toolSources = [] } = this.#parts
-    const more = await Promise.all(toolSources.map((source) => source.tools()))
-    this.#tools = byName([...tools, ...more.flat()])
+    const { tools, toolSources = [] } = this.#parts
+    const boxes = await Promise.all(toolSources.map((source) => source.open()))
+    this.#tools = byName([...tools, ...boxes.flatMap((box) => box.tools)])
+    try {
+      await this.#converse()
+    } finally {
+      for (const box of boxes) box.close()
+    }
+  }
+
+  async #converse(): Promise<void> {
+    const { middlewares = [] } = this.#parts
     for (let calls = 0; ; calls++) {
       this.#checkLimit(calls)
       for (const middleware of middlewares) await middleware.beforeModel?.(this)

@@ -31,8 +31,14 @@ export interface Tool {
   run(args: JsonObject, context: ToolContext): Promise<string | ToolAnswer>
 }
 
-/** Tools that come and go while the process runs: asked for once at the start of every run, which keeps what it got. */
+/** Tools that come and go while the process runs. */
 export interface ToolSource {
-  /** Must not reject: a source that has nothing to offer now offers nothing. */
-  tools(): Promise<readonly Tool[]>
+  /** Asked once at the start of every run, which keeps what it got. Must not reject: who has nothing to offer offers nothing. */
+  open(): Promise<Toolbox>
+}
+
+export interface Toolbox {
+  readonly tools: readonly Tool[]
+  /** The run is over and calls none of them any more. */
+  close(): void
 }

@@ -5,6 +5,7 @@ import { type AuthServices, authRoutes } from './auth.ts'
 import { feedbackRoutes } from './feedback.ts'
 import { featureRoutes } from './features.ts'
 import { healthRoutes } from './health.ts'
+import { mcpRoutes } from './mcp.ts'
 import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
 import { modelRoutes } from './models.ts'
@@ -29,6 +30,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...artifactRoutes(services), // .../artifacts/{path}
     ...suggestionRoutes(services), // .../suggestions
     ...modelRoutes(services), //    /api/models
+    ...mcpRoutes(services), //      /api/mcp
     ...memoryRoutes(services), //   /api/memory
     ...skillRoutes(services), //    /api/skills
     ...featureRoutes() //           /api/features

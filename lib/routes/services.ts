@@ -1,7 +1,9 @@
 // What the handlers call: given once by the gateway.
+import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
 import type { Config } from '../config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
+import type { Extensions } from '../files/extensions.ts'
 import type { Paths } from '../files/paths.ts'
 import type { Uploads } from '../files/uploads.ts'
 import type { Log } from '../http/server.ts'
@@ -22,6 +24,8 @@ export interface Services {
   readonly paths: Paths
   readonly memories: Memories
   readonly skills: Skills
+  readonly extensions: Extensions
+  readonly toolServers: ToolServers
   readonly log: Log
   /** A text of a model that belongs to no run. Rejects when the model fails, or none has that name; null is the first. */
   aside(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>

@@ -34,7 +34,12 @@ function lineOf({ name, description }: { name: string; description: string }): s
 /** The tool with which the model reads a skill; only where there is one to read. */
 export function skillTools(skills: SkillsPort): ToolSource {
   const tool = readSkillTool(skills)
-  return { tools: async () => ((await skills.list()).some(({ enabled }) => enabled) ? [tool] : []) }
+  return {
+    open: async () => ({
+      tools: (await skills.list()).some(({ enabled }) => enabled) ? [tool] : [],
+      close: () => {}
+    })
+  }
 }
 
 function readSkillTool(skills: SkillsPort): Tool {

@@ -1,0 +1,213 @@
+// The connection to one tool server: opened in the background, opened again when it breaks, its tools ready to be called.
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type CallToolResult,
+  Client,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  type Tool as McpTool,
+  type Transport
+} from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import type { JsonObject } from '../../types.ts'
+import type { Egress } from './egress.ts'
+import { McpTokens } from './oauth.ts'
+import type { McpServerConfig } from './server-config.ts'
+
+export interface McpStatus {
+  readonly state: 'off' | 'connecting' | 'ready' | 'failed'
+  readonly last_error: string | null
+  /** Names as the server has them. */
+  readonly tools: readonly string[]
+}
+
+export interface McpConnectionOptions {
+  readonly egress: Egress
+  readonly connectTimeoutMs: number
+  readonly callTimeoutMs: number
+  /** The state has changed; also told while the connection is being made. */
+  onChange(status: McpStatus): void
+}
+
+/** Milliseconds before the next try, doubled up to the second. */
+const RETRY_MS = [1_000, 60_000] as const
+/** Characters of a tool server's words that are kept. */
+const ERROR_MAX = 500
+
+export class McpConnection {
+  readonly config: McpServerConfig
+  readonly #options: McpConnectionOptions
+  readonly #stop = new AbortController()
+  #client: Client | null = null
+  #tools: readonly McpTool[] = []
+  #status: McpStatus['state'] = 'connecting'
+  #lastError: string | null = null
+  readonly #done: Promise<void>
+
+  /** Begins to connect at once; nobody waits for it. */
+  constructor(config: McpServerConfig, options: McpConnectionOptions) {
+    this.config = config
+    this.#options = options
+    this.#done = this.#keepOpen()
+  }
+
+  get status(): McpStatus {
+    return { state: this.#status, last_error: this.#lastError, tools: this.#tools.map(({ name }) => name) }
+  }
+  /** Those of a connection that is open; none otherwise. */
+  get tools(): readonly McpTool[] {
+    return this.#status === 'ready' ? this.#tools : []
+  }
+
+  /**
+   * @returns the answer's text
+   * @throws Error for a tool that failed, in its own words; the signal's reason after an abort
+   */
+  async call(name: string, args: JsonObject, signal: AbortSignal): Promise<string> {
+    const client = this.#client
+    if (!client || this.#status !== 'ready') throw new Error('The tool server is not connected')
+    const { callTimeoutMs } = this.#options
+    // Without `resetTimeoutOnProgress`: a server that reports progress for ever is cut off all the same.
+    const result = await client.callTool({ name, arguments: args }, { signal, timeout: callTimeoutMs })
+    const text = textOf(result)
+    if (result.isError) throw new Error(text === '' ? 'The tool failed without a word' : text)
+    return text
+  }
+
+  /** Ends the connection and, over stdio, the process behind it. */
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#client?.close().catch(ignore)
+    await this.#done
+  }
+
+  async #keepOpen(): Promise<void> {
+    const { signal } = this.#stop
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        const { ended } = await this.#open()
+        failures = 0
+        this.#failed(await ended)
+      } catch (error) {
+        failures++
+        this.#failed(error)
+      }
+      if (signal.aborted) break
+      const [first, most] = RETRY_MS
+      const waitMs = Math.min(first * 2 ** Math.max(0, failures - 1), most)
+      await sleep(waitMs, undefined, { signal, ref: false }).catch(ignore)
+    }
+    this.#set('off')
+  }
+
+  /** @returns when it is open; `ended` resolves when it is over, with the reason */
+  async #open(): Promise<{ readonly ended: Promise<Error> }> {
+    this.#set('connecting')
+    const client = new Client(
+      { name: 'colloquy', version: '1' },
+      { listChanged: { tools: { onChanged: (_error, tools) => tools && this.#offer(tools) } } }
+    )
+    const ended = new Promise<Error>((resolve) => {
+      let last: Error | null = null
+      client.onerror = (error) => {
+        last = error
+      }
+      client.onclose = () => resolve(last ?? new Error('The tool server closed the connection'))
+    })
+    this.#client = client
+    const timeout = this.#options.connectTimeoutMs
+    try {
+      // The client's own time limit is per request, and some transports wait before their first one.
+      await within(client.connect(this.#transport(), { timeout }), timeout, this.#stop.signal)
+      const { tools } = await within(client.listTools(undefined, { timeout }), timeout, this.#stop.signal)
+      this.#lastError = null
+      this.#offer(tools)
+    } catch (error) {
+      await client.close().catch(ignore)
+      throw error
+    }
+    return { ended }
+  }
+
+  #offer(tools: readonly McpTool[]): void {
+    this.#tools = tools
+    this.#set('ready')
+  }
+
+  #failed(error: unknown): void {
+    if (this.#stop.signal.aborted) return
+    this.#lastError = (error instanceof Error ? error.message : String(error)).slice(0, ERROR_MAX)
+    this.#set('failed')
+  }
+
+  #set(state: McpStatus['state']): void {
+    this.#status = state
+    this.#options.onChange(this.status)
+  }
+
+  #transport(): Transport {
+    const { type, command, args, env, url, headers } = this.config
+    if (type === 'stdio')
+      return new StdioClientTransport({ command: command ?? '', args: [...args], env: { ...env }, stderr: 'ignore' })
+    const options = { requestInit: { headers: { ...headers } }, fetch: this.#fetch() }
+    const address = new URL(url ?? '')
+    return type === 'sse'
+      ? new SSEClientTransport(address, options)
+      : new StreamableHTTPClientTransport(address, options)
+  }
+
+  #fetch(): Egress['fetch'] {
+    const { oauth } = this.config
+    const { fetch } = this.#options.egress
+    if (!oauth?.enabled) return fetch
+    const tokens = new McpTokens(oauth, fetch)
+    const send = async (input: string | URL, init?: RequestInit) => {
+      const all = new Headers(init?.headers)
+      all.set('Authorization', await tokens.header())
+      return fetch(input, { ...init, headers: all })
+    }
+    return async (input, init) => {
+      const response = await send(input, init)
+      if (response.status !== 401) return response
+      // It may have been revoked before its time: one more try with a new one.
+      tokens.drop()
+      await response.body?.cancel()
+      return send(input, init)
+    }
+  }
+}
+
+async function within<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
+  const timer = new AbortController()
+  const either = AbortSignal.any([signal, timer.signal])
+  const late = sleep(ms, undefined, { signal: either, ref: false }).then(
+    () => {
+      throw new Error(`The tool server did not answer within ${ms} ms`)
+    },
+    () => {
+      throw new Error('Stopped')
+    }
+  )
+  late.catch(ignore)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    timer.abort()
+    work.catch(ignore)
+  }
+}
+
+/** What a model can read of a result; bytes are named, not shown. */
+function textOf({ content, structuredContent }: CallToolResult): string {
+  const parts = content.map((block) => {
+    if (block.type === 'text') return block.text
+    if (block.type === 'image' || block.type === 'audio')
+      return `[${block.type} ${block.mimeType}, ${block.data.length} base64 characters]`
+    if (block.type === 'resource_link') return `[resource ${block.uri}]`
+    return 'text' in block.resource ? block.resource.text : `[resource ${block.resource.uri}]`
+  })
+  if (parts.length === 0 && structuredContent !== undefined) return JSON.stringify(structuredContent)
+  return parts.join('\n')
+}
+
+function ignore(): void {}

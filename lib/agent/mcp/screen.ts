@@ -1,0 +1,64 @@
+// What a tool server may be started with. Its command runs as we do, so everything by which a launcher could be made to run
+// something else than a named package is refused before anything is spawned [needs N20].
+import type { McpServerConfig } from './server-config.ts'
+
+/** Flags before the package that change nothing about what is run. */
+const LAUNCHER_FLAGS: Readonly<Record<string, ReadonlySet<string>>> = {
+  npx: new Set(['-y', '--yes', '-q', '--quiet']),
+  uvx: new Set(['-q', '--quiet'])
+}
+
+/** A name of a registry: no address, no path, no file, no repository. */
+const PACKAGE = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*(@[a-z0-9][a-z0-9._+-]*|==[a-z0-9][a-z0-9._+-]*)?$/i
+
+/** Flags that carry or load code, in the dialects of node, npm, python, uv, ruby, perl and shells. */
+const CODE_FLAGS =
+  /^(-[cepr]|--(call|eval|print|require|import|loader|experimental-loader|node-options|script-shell|shell|inspect(-brk)?|env-file|command))(=|$)/i
+
+/** Variables that make a program load or run something, find other programs, or trust others. */
+const CODE_VARIABLES =
+  /^(node_(options|path|extra_ca_certs|tls_reject_unauthorized)|ld_.*|dyld_.*|python(path|startup|home|inspect|breakpoint|warnings)|perl5?(lib|opt|db)|ruby(opt|lib)|bash_env|env|shellopts|ps4|prompt_command|ifs|path|shell|npm_.*|yarn_.*|pnpm_.*|uv_.*|pip_.*|git_.*|ssh_.*|java_tool_options|_java_options|jdk_java_options|classpath|editor|visual|pager|http_proxy|https_proxy|all_proxy)$/i
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
+const HEADER = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
+const TEXT_MAX = 4096
+
+/**
+ * @param launchers commands that may be named
+ * @returns what is wrong, as a sentence for the administrator; null when nothing is
+ */
+export function problemOf(config: McpServerConfig, launchers: readonly string[]): string | null {
+  return config.type === 'stdio' ? problemOfCommand(config, launchers) : problemOfAddress(config)
+}
+
+function problemOfCommand({ command, args, env }: McpServerConfig, launchers: readonly string[]): string | null {
+  if (command === null || command === '') return 'a stdio server needs a command'
+  if (!launchers.includes(command)) return `the command must be one of: ${launchers.join(', ')}`
+  const bad = args.find((arg) => CODE_FLAGS.test(arg) || /[\0\r\n]/.test(arg) || arg.length > TEXT_MAX)
+  if (bad !== undefined) return `the argument "${bad.slice(0, 100)}" is not allowed`
+  const flags = LAUNCHER_FLAGS[command]
+  if (flags !== undefined) {
+    const name = args.find((arg) => !flags.has(arg))
+    if (name === undefined) return 'a package must be named'
+    if (!PACKAGE.test(name)) return `"${name.slice(0, 100)}" is no name of a package`
+  }
+  const variable = Object.entries(env).find(
+    ([name, value]) =>
+      !VARIABLE.test(name) || CODE_VARIABLES.test(name) || value.includes('\0') || value.length > TEXT_MAX
+  )
+  return variable === undefined ? null : `the variable "${variable[0].slice(0, 100)}" is not allowed`
+}
+
+function problemOfAddress({ url, headers }: McpServerConfig): string | null {
+  if (url === null || !isWebAddress(url))
+    return 'an http or sse server needs a url that begins with http:// or https://'
+  const header = Object.entries(headers).find(([name, value]) => !HEADER.test(name) || /[\0\r\n]/.test(value))
+  return header === undefined ? null : `the header "${header[0].slice(0, 100)}" is not allowed`
+}
+
+/** http or https, without a user in it: that would be a secret where nobody masks one. */
+export function isWebAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const url = new URL(text)
+  return (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
+}

@@ -1,0 +1,150 @@
+// The tool servers of the installation: the connections that the configuration asks for, and their tools under names that every
+// model server takes. A change reaches new runs; a run that has begun keeps the connections that it began with.
+import { createHash } from 'node:crypto'
+import type { Tool, Toolbox, ToolSource } from '../tool.ts'
+import type { JsonObject } from '../../types.ts'
+import { McpConnection, type McpConnectionOptions, type McpStatus } from './connection.ts'
+import type { McpServerConfig, McpServerConfigs } from './server-config.ts'
+
+export interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange'> {
+  readonly log: { warn(fields: object, text: string): void }
+}
+
+/** Model servers refuse longer names. */
+const NAME_MAX = 64
+/** Milliseconds that a run waits for servers that are just being connected to. */
+const SETTLE_MS = 500
+
+interface Entry {
+  readonly connection: McpConnection
+  readonly key: string
+  /** Runs that may call its tools. */
+  users: number
+  /** Not configured any more: closed when the last run that uses it is over. */
+  retired: boolean
+}
+
+export class ToolServers implements ToolSource {
+  readonly #options: ToolServersOptions
+  readonly #entries = new Map<string, Entry>()
+  readonly #closing = new Set<Promise<void>>()
+  readonly #waiting = new Set<() => void>()
+
+  constructor(options: ToolServersOptions) {
+    this.#options = options
+  }
+
+  /** Opens what is new, closes what is gone, leaves what has not changed. Returns at once. */
+  configure(configs: McpServerConfigs): void {
+    for (const [name, entry] of this.#entries) {
+      const config = Object.hasOwn(configs, name) ? configs[name] : undefined
+      if (config?.enabled && keyOf(config) === entry.key) continue
+      this.#entries.delete(name)
+      entry.retired = true
+      this.#closeIfUnused(entry)
+    }
+    for (const [name, config] of Object.entries(configs)) {
+      if (config.enabled && !this.#entries.has(name)) this.#entries.set(name, this.#opened(name, config))
+    }
+  }
+
+  /** How a server is, by name. */
+  status(name: string): McpStatus {
+    return this.#entries.get(name)?.connection.status ?? { state: 'off', last_error: null, tools: [] }
+  }
+
+  async open(): Promise<Toolbox> {
+    await this.#settled()
+    const used = [...this.#entries].map(([name, entry]) => {
+      entry.users++
+      return { name, entry }
+    })
+    let isOpen = true
+    return {
+      tools: used.flatMap(({ name, entry }) => toolsOf(name, entry.connection)),
+      close: () => {
+        if (!isOpen) return
+        isOpen = false
+        for (const { entry } of used) {
+          entry.users--
+          this.#closeIfUnused(entry)
+        }
+      }
+    }
+  }
+
+  /** Ends all connections and the processes behind them. */
+  async close(): Promise<void> {
+    for (const entry of this.#entries.values()) this.#close(entry)
+    this.#entries.clear()
+    await Promise.all(this.#closing)
+  }
+
+  #opened(name: string, config: McpServerConfig): Entry {
+    let told: string | null = null
+    const connection = new McpConnection(config, {
+      ...this.#options,
+      onChange: ({ state, last_error }) => {
+        if (state === 'failed' && last_error !== told)
+          this.#options.log.warn({ server: name, error: last_error }, 'a tool server cannot be used')
+        told = last_error
+        for (const wake of this.#waiting) wake()
+      }
+    })
+    return { connection, key: keyOf(config), users: 0, retired: false }
+  }
+
+  #closeIfUnused(entry: Entry): void {
+    if (entry.retired && entry.users === 0) this.#close(entry)
+  }
+
+  #close({ connection }: Entry): void {
+    const closing = connection.close().finally(() => this.#closing.delete(closing))
+    this.#closing.add(closing)
+  }
+
+  /** Until nothing is being connected to any more, for a moment at most. */
+  async #settled(): Promise<void> {
+    const isConnecting = () =>
+      [...this.#entries.values()].some(({ connection }) => connection.status.state === 'connecting')
+    if (!isConnecting()) return
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        this.#waiting.delete(wake)
+        resolve()
+      }
+      const wake = () => {
+        if (!isConnecting()) done()
+      }
+      const timer = setTimeout(done, SETTLE_MS)
+      this.#waiting.add(wake)
+    })
+  }
+}
+
+function toolsOf(server: string, connection: McpConnection): Tool[] {
+  return connection.tools.map(({ name, description, inputSchema }) => ({
+    name: nameOf(server, name),
+    description: description ?? name,
+    // It came over the wire as JSON.
+    parameters: inputSchema as JsonObject,
+    run: (args, { signal }) => connection.call(name, args, signal)
+  }))
+}
+
+/** `<server>_<tool>` in the letters that are allowed; what had to be changed or cut gets a mark, so that two never become one. */
+function nameOf(server: string, tool: string): string {
+  const whole = `${server}_${tool}`
+  const name = whole.replace(/[^A-Za-z0-9_-]/g, '_')
+  if (name === whole && name.length <= NAME_MAX) return name
+  const mark = createHash('sha256')
+    .update(JSON.stringify([server, tool]))
+    .digest('hex')
+    .slice(0, 8)
+  return `${name.slice(0, NAME_MAX - mark.length - 1)}_${mark}`
+}
+
+function keyOf(config: McpServerConfig): string {
+  return JSON.stringify({ ...config, description: '' })
+}

@@ -1,0 +1,157 @@
+// Tool servers: what is configured, how it goes, and changing it. For administrators: a stdio server is a command that runs as we
+// do [needs N20, contract 6.5].
+import * as v from 'valibot'
+import { isWebAddress, problemOf } from '../agent/mcp/screen.ts'
+import { masked, type McpServerConfigs, unmasked } from '../agent/mcp/server-config.ts'
+import { fail } from '../errors.ts'
+import type { ExtensionsFile } from '../files/extensions.ts'
+import type { Call, Reply } from '../http/call.ts'
+import { requireAdmin } from '../http/guards.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, jsonObject, objectOf } from '../http/schema.ts'
+import type { Services } from './services.ts'
+
+const text = v.nullish(v.string(), null)
+const texts = v.nullish(v.record(v.string(), v.string()), {})
+
+const OAuth = objectOf({
+  enabled: v.nullish(v.boolean(), true),
+  token_url: v.pipe(v.string(), v.check(isWebAddress, 'must be an address that begins with http:// or https://')),
+  grant_type: v.nullish(v.picklist(['client_credentials', 'refresh_token']), 'client_credentials'),
+  client_id: text,
+  client_secret: text,
+  refresh_token: text,
+  scope: text,
+  audience: text,
+  token_field: v.nullish(v.string(), 'access_token'),
+  token_type_field: v.nullish(v.string(), 'token_type'),
+  expires_in_field: v.nullish(v.string(), 'expires_in'),
+  default_token_type: v.nullish(v.string(), 'Bearer'),
+  refresh_skew_seconds: v.nullish(integer({ min: 0, max: 86_400 }), 60),
+  extra_token_params: texts
+})
+
+const Server = objectOf({
+  enabled: v.nullish(v.boolean(), true),
+  type: v.nullish(v.picklist(['stdio', 'sse', 'http']), 'stdio'),
+  command: text,
+  args: v.nullish(v.array(v.string()), []),
+  env: texts,
+  url: text,
+  headers: texts,
+  oauth: v.nullish(OAuth, null),
+  description: v.nullish(v.string(), '')
+})
+
+const SERVERS_MAX = 100
+const NAME = /^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$/
+
+const Body = objectOf({
+  mcp_servers: v.pipe(
+    jsonObject,
+    v.transform((servers): Record<string, unknown> => servers),
+    v.record(v.pipe(v.string(), v.regex(NAME)), Server),
+    v.check((servers) => Object.keys(servers).length <= SERVERS_MAX, `at most ${SERVERS_MAX} servers`)
+  )
+})
+const Switch = objectOf({ server_name: v.string(), enabled: v.boolean() })
+
+type McpServices = Pick<Services, 'config' | 'extensions' | 'toolServers' | 'log'>
+
+export function mcpRoutes({ config, extensions, toolServers, log }: McpServices): Route[] {
+  const launchers = config.mcp.stdio_commands
+
+  const view = (file: ExtensionsFile): Reply => {
+    const servers = Object.entries(parsed(file)).map(
+      ([name, server]) => [name, { ...masked(server), status: toolServers.status(name) }] as const
+    )
+    return { json: { mcp_servers: Object.fromEntries(servers) } }
+  }
+
+  const changed = async (change: (before: McpServerConfigs) => McpServerConfigs): Promise<Reply> => {
+    const file = await extensions.change((before) => ({ ...before, mcpServers: toJson(change(parsed(before))) }))
+    toolServers.configure(storedServers(file, launchers, log))
+    return view(file)
+  }
+
+  const replace = async (call: Call<v.InferOutput<typeof Body>>): Promise<Reply> => {
+    requireAdmin(call)
+    return changed((before) => {
+      const after = Object.entries(call.body.mcp_servers).map(
+        ([name, server]) => [name, unmasked(server, Object.hasOwn(before, name) ? before[name] : undefined)] as const
+      )
+      for (const [name, server] of after) {
+        const reason = problemOf(server, launchers)
+        if (reason !== null) throw fail('tool_server_invalid', { name, reason })
+      }
+      return Object.fromEntries(after)
+    })
+  }
+
+  const toggle = async (call: Call<v.InferOutput<typeof Switch>>): Promise<Reply> => {
+    requireAdmin(call)
+    const { server_name: name, enabled } = call.body
+    return changed((before) => {
+      const server = Object.hasOwn(before, name) ? before[name] : undefined
+      if (!server) throw fail('tool_server_not_found', { name })
+      return { ...before, [name]: { ...server, enabled } }
+    })
+  }
+
+  const path = '/api/mcp/config'
+  return [
+    route({
+      method: 'GET',
+      path,
+      access: 'user',
+      handler: async (call) => {
+        requireAdmin(call)
+        return view(await extensions.read())
+      }
+    }),
+    route({ method: 'PUT', path, access: 'user', body: Body, handler: replace }),
+    route({ method: 'PATCH', path, access: 'user', body: Switch, handler: toggle }),
+    route({
+      method: 'POST',
+      path: '/api/mcp/cache/reset',
+      access: 'user',
+      handler: async (call) => {
+        requireAdmin(call)
+        const file = await extensions.read()
+        toolServers.configure({})
+        toolServers.configure(storedServers(file, launchers, log))
+        return view(file)
+      }
+    })
+  ]
+}
+
+/**
+ * The servers of the file that may be started. The file may have been written by hand: what is wrong in it, or not allowed any
+ * more, is told and left alone.
+ */
+export function storedServers(
+  file: ExtensionsFile,
+  launchers: readonly string[],
+  log: Services['log']
+): McpServerConfigs {
+  const allowed = Object.entries(parsed(file)).filter(([name, server]) => {
+    const reason = problemOf(server, launchers)
+    if (reason !== null && server.enabled) log.warn({ server: name, reason }, 'a tool server is not started')
+    return reason === null
+  })
+  return Object.fromEntries(allowed)
+}
+
+function parsed({ mcpServers }: ExtensionsFile): McpServerConfigs {
+  const servers = Object.entries(mcpServers).flatMap(([name, server]) => {
+    const result = v.safeParse(Server, server)
+    return result.success ? [[name, result.output] as const] : []
+  })
+  return Object.fromEntries(servers)
+}
+
+function toJson(servers: McpServerConfigs): ExtensionsFile['mcpServers'] {
+  // Texts, numbers and booleans alone: it is JSON.
+  return servers as unknown as ExtensionsFile['mcpServers']
+}
