@@ -23,6 +23,7 @@ import { lockHome } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
+import { Workspace } from './files/workspace.ts'
 import { Proxies } from './http/address.ts'
 import { Origins } from './http/guards.ts'
 import { createHttpServer, type Log } from './http/server.ts'
@@ -118,7 +119,7 @@ export async function startGateway({
     givenAgent ??
     createAgent({
       models,
-      tools: builtInTools({ files: paths }),
+      tools: builtInTools({ files: new Workspace(paths) }),
       toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
       // The demo model has nothing to say about titles and memories.
       middlewares:

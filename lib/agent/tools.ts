@@ -1,59 +1,169 @@
-// The tools that are built in: the time, and writing a file.
+// The tools that are built in: the time, and the files of the thread.
 import { DEFAULT_USER_ID } from '../scope.ts'
 import type { Json, JsonObject } from '../types.ts'
-import type { Tool } from './tool.ts'
+import type { Tool, ToolContext } from './tool.ts'
 
-/** The folder for what an agent makes, as the agent sees it: the same place that files/paths.ts calls so. */
-export const VIRTUAL_OUTPUTS = '/mnt/user-data/outputs'
+/** Folders as the agent sees them: the same places that files/paths.ts calls so. */
+const VIRTUAL_ROOT = '/mnt/user-data'
+export const VIRTUAL_OUTPUTS = `${VIRTUAL_ROOT}/outputs`
 
-/** The little that write_file needs of files/paths.ts: this room does not know that one. */
-export interface OutputFiles {
-  /** Writes below the outputs of a thread, never outside. @returns The virtual path. */
-  writeOutput(threadId: string, userId: string, path: string, content: string): Promise<string>
+/** The little that tools need of the files room, which this one does not know. Every method rejects with a text for the model. */
+export interface ThreadFiles {
+  /** Writes below the outputs or the workspace of a thread, never outside. @returns The virtual path. */
+  write(threadId: string, userId: string, path: string, content: string): Promise<string>
+  list(threadId: string, userId: string, path?: string): Promise<{ files: readonly FileEntry[]; isCut: boolean }>
+  read(
+    threadId: string,
+    userId: string,
+    path: string,
+    fromLine?: number
+  ): Promise<{ text: string; nextLine: number | null }>
+  search(threadId: string, userId: string, query: string, path?: string): Promise<readonly Match[]>
+  /** Rejects when it is no file that can be shown. */
+  check(threadId: string, userId: string, path: string): Promise<void>
+}
+interface FileEntry {
+  readonly path: string
+  readonly size: number
+}
+interface Match {
+  readonly path: string
+  readonly line: number
+  readonly text: string
 }
 
 /** The built-in tools. `clock` answers unix milliseconds. */
-export function builtInTools(parts: { readonly files: OutputFiles; readonly clock?: () => number }): Tool[] {
-  return [currentTime(parts.clock ?? Date.now), writeFile(parts.files)]
+export function builtInTools({
+  files,
+  clock = Date.now
+}: {
+  readonly files: ThreadFiles
+  readonly clock?: () => number
+}): Tool[] {
+  return [
+    currentTime(clock),
+    listFiles(files),
+    readFile(files),
+    searchFiles(files),
+    writeFile(files),
+    presentFile(files)
+  ]
 }
 
 function currentTime(clock: () => number): Tool {
   return {
     name: 'current_time',
     description: 'Tells the current date and time in UTC, as ISO 8601.',
-    parameters: { type: 'object', properties: {}, additionalProperties: false },
+    parameters: parametersOf({}),
     async run() {
       return new Date(clock()).toISOString()
     }
   }
 }
 
-function writeFile(files: OutputFiles): Tool {
+function listFiles(files: ThreadFiles): Tool {
+  return {
+    name: 'list_files',
+    description: `Lists the files of this conversation: uploads, workspace and outputs below ${VIRTUAL_ROOT}.`,
+    parameters: parametersOf({ path: { type: 'string', description: `Folder; default ${VIRTUAL_ROOT}` } }),
+    async run(args, context) {
+      const listing = await files.list(...whose(context), optionalText(args, 'path'))
+      if (listing.files.length === 0) return 'There are no files.'
+      const lines = listing.files.map(({ path, size }) => `${path} (${size} bytes)`)
+      return listing.isCut ? [...lines, 'There are more. List a folder of them.'].join('\n') : lines.join('\n')
+    }
+  }
+}
+
+function readFile(files: ThreadFiles): Tool {
+  return {
+    name: 'read_file',
+    description: 'Reads a text file of this conversation, a piece at a time when it is long.',
+    parameters: parametersOf(
+      {
+        path: { type: 'string', description: `Path below ${VIRTUAL_ROOT}, as list_files shows it` },
+        line: { type: 'integer', description: 'The line to begin with; default 1' }
+      },
+      ['path']
+    ),
+    async run(args, context) {
+      const line = args.line === undefined ? 1 : Number(args.line)
+      if (!Number.isSafeInteger(line) || line < 1) throw new Error('The argument "line" must be a whole number from 1')
+      const { text, nextLine } = await files.read(...whose(context), textArgument(args, 'path'), line)
+      return nextLine === null ? text : `${text}\n[The file goes on. Read it with line ${nextLine}.]`
+    }
+  }
+}
+
+function searchFiles(files: ThreadFiles): Tool {
+  return {
+    name: 'search_files',
+    description: 'Finds the lines of text files of this conversation that contain a text, case aside.',
+    parameters: parametersOf(
+      {
+        query: { type: 'string', description: 'The text to look for' },
+        path: { type: 'string', description: `Folder or file; default ${VIRTUAL_ROOT}` }
+      },
+      ['query']
+    ),
+    async run(args, context) {
+      const query = textArgument(args, 'query')
+      if (query === '') throw new Error('The argument "query" must not be empty')
+      const found = await files.search(...whose(context), query, optionalText(args, 'path'))
+      return found.length === 0
+        ? 'Nothing was found.'
+        : found.map(({ path, line, text }) => `${path}:${line}: ${text}`).join('\n')
+    }
+  }
+}
+
+function writeFile(files: ThreadFiles): Tool {
   return {
     name: 'write_file',
-    description: `Writes a text file below ${VIRTUAL_OUTPUTS}, where the user can open it. An existing file is replaced.`,
-    parameters: {
-      type: 'object',
-      properties: {
+    description: `Writes a text file: below ${VIRTUAL_OUTPUTS} for the user, below ${VIRTUAL_ROOT}/workspace for yourself. An existing file is replaced.`,
+    parameters: parametersOf(
+      {
         path: {
           type: 'string',
-          description: `Path of the file below ${VIRTUAL_OUTPUTS}, for example report.md or data/a.csv`
+          description: `Path of the file; one that is not absolute lies below ${VIRTUAL_OUTPUTS}, for example report.md or data/a.csv`
         },
         content: { type: 'string', description: 'The whole text of the file' }
       },
-      required: ['path', 'content'],
-      additionalProperties: false
-    },
+      ['path', 'content']
+    ),
     async run(args, context) {
-      const path = textArgument(args, 'path')
-      const content = textArgument(args, 'content')
-      const virtualPath = await files.writeOutput(context.threadId, context.userId ?? DEFAULT_USER_ID, path, content)
-      return {
-        content: `Wrote ${virtualPath}`,
-        channels: { artifacts: withArtifact(context.channels.artifacts, virtualPath) }
-      }
+      const path = await files.write(...whose(context), textArgument(args, 'path'), textArgument(args, 'content'))
+      const content = `Wrote ${path}`
+      // Drafts are nobody's business but the agent's.
+      return path.startsWith(`${VIRTUAL_OUTPUTS}/`) ? { content, channels: presented(context, path) } : content
     }
   }
+}
+
+function presentFile(files: ThreadFiles): Tool {
+  return {
+    name: 'present_file',
+    description: 'Shows a file of this conversation to the user, who can open it then.',
+    parameters: parametersOf({ path: { type: 'string', description: `Path below ${VIRTUAL_ROOT}` } }, ['path']),
+    async run(args, context) {
+      const path = textArgument(args, 'path')
+      await files.check(...whose(context), path)
+      return { content: `${path} is shown to the user`, channels: presented(context, path) }
+    }
+  }
+}
+
+function whose({ threadId, userId }: ToolContext): [threadId: string, userId: string] {
+  return [threadId, userId ?? DEFAULT_USER_ID]
+}
+
+function presented({ channels: { artifacts } }: ToolContext, path: string): { artifacts: Json[] } {
+  const known = Array.isArray(artifacts) ? artifacts : []
+  return { artifacts: known.includes(path) ? known : [...known, path] }
+}
+
+function parametersOf(properties: JsonObject, required: string[] = []): JsonObject {
+  return { type: 'object', properties, required, additionalProperties: false }
 }
 
 function textArgument(args: JsonObject, name: string): string {
@@ -62,7 +172,6 @@ function textArgument(args: JsonObject, name: string): string {
   return value
 }
 
-function withArtifact(artifacts: Json | undefined, virtualPath: string): Json[] {
-  const known = Array.isArray(artifacts) ? artifacts : []
-  return known.includes(virtualPath) ? known : [...known, virtualPath]
+function optionalText(args: JsonObject, name: string): string | undefined {
+  return args[name] === undefined || args[name] === null ? undefined : textArgument(args, name)
 }

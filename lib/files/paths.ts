@@ -15,6 +15,9 @@ export const VIRTUAL_ROOT = '/mnt/user-data'
 // Over the whole text: in JavaScript `$` without the m flag does not let a final newline through.
 const SAFE_ID = /^[A-Za-z0-9_-]+$/
 
+/** Folders below user-data that an agent may write to: uploads are their user's. */
+const WRITABLE: ReadonlySet<string> = new Set(['outputs', 'workspace'])
+
 export type PathProblem =
   /** A user or thread id that must not become part of a path. */
   | 'bad_id'
@@ -111,25 +114,27 @@ export class Paths {
   }
 
   /**
-   * Writes a file below the outputs of a thread, whole or not at all: readers see the old content or the new one. Folders on
-   * the way are made. An existing file is replaced, and never written through, so that other names of it keep their content.
-   * @param path Relative to the outputs, or the same as `/mnt/user-data/outputs/...`.
+   * Writes a file below the outputs or the workspace of a thread, whole or not at all: readers see the old content or the new
+   * one. Folders on the way are made. An existing file is replaced, and never written through, so that other names of it keep
+   * their content.
+   * @param path `/mnt/user-data/{outputs,workspace}/...`; what is not absolute lies below the outputs.
    * @returns The virtual path of the file.
    * @throws PathError `escapes`, `not_a_file` or `failed`
    */
-  async writeOutput(threadId: string, userId: string | undefined, path: string, content: string): Promise<string> {
-    const virtualOutputs = `${VIRTUAL_ROOT}/outputs`
-    const relative = path.startsWith(`${virtualOutputs}/`) ? path.slice(virtualOutputs.length + 1) : path
-    const segments = safeSegments(relative, path)
-    const name = segments.pop()
-    if (name === undefined) throw new PathError('not_a_file', `"${path}" names no file`)
+  async write(threadId: string, userId: string | undefined, path: string, content: string): Promise<string> {
+    const virtual = path.startsWith('/') ? path : `${VIRTUAL_ROOT}/outputs/${path}`
+    if (!virtual.startsWith(`${VIRTUAL_ROOT}/`)) throw escapes(path)
+    const segments = segmentsBelow(VIRTUAL_ROOT, virtual, path)
+    if (!WRITABLE.has(segments[0] ?? '')) throw escapes(path)
+    const name = segments.at(-1)
+    if (name === undefined || segments.length < 2) throw new PathError('not_a_file', `"${path}" names no file`)
     try {
-      const folder = await makeFolders(this.userData(threadId, userId), ['outputs', ...segments], path)
+      const folder = await makeFolders(this.userData(threadId, userId), segments.slice(0, -1), path)
       await replaceFile(folder, name, content, path)
     } catch (error) {
       throw error instanceof PathError ? error : failed(path, 'written', error)
     }
-    return [virtualOutputs, ...segments, name].join('/')
+    return [VIRTUAL_ROOT, ...segments].join('/')
   }
 
   /** Removes all files of a thread. Safe to call twice. @returns Whether there was anything. */
@@ -149,11 +154,11 @@ function safeId(what: 'user' | 'thread', id: string): string {
 }
 
 /** The names after `root`, which must be matched segment by segment: `/mnt/user-dataX` is not below `/mnt/user-data`. */
-function segmentsBelow(root: string, virtualPath: string): string[] {
+function segmentsBelow(root: string, virtualPath: string, given = virtualPath): string[] {
   const path = virtualPath.startsWith('/') ? virtualPath : `/${virtualPath}`
   if (path === root) return []
-  if (!path.startsWith(`${root}/`)) throw new PathError('not_virtual', `"${virtualPath}" is not below ${root}`)
-  return safeSegments(path.slice(root.length + 1), virtualPath)
+  if (!path.startsWith(`${root}/`)) throw new PathError('not_virtual', `"${given}" is not below ${root}`)
+  return safeSegments(path.slice(root.length + 1), given)
 }
 
 /** The names of a relative path. `..` is refused instead of resolved, because a link on the way would change its meaning. */

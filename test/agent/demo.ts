@@ -3,6 +3,7 @@ import { createDemoAgent, demoWord } from '../../lib/agent/demo.ts'
 import type { AgentInput } from '../../lib/agent/runtime.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
+import { Workspace } from '../../lib/files/workspace.ts'
 import { RecordingSink } from '../fixtures/model.ts'
 
 const inputOf = (content: string): AgentInput => ({
@@ -17,7 +18,7 @@ const inputOf = (content: string): AgentInput => ({
   recursionLimit: 10
 })
 
-const agent = createDemoAgent({ tools: builtInTools({ files: new Paths(t.testdir()), clock: () => 0 }) })
+const agent = createDemoAgent({ tools: builtInTools({ files: new Workspace(new Paths(t.testdir())), clock: () => 0 }) })
 
 async function run(said: string): Promise<{ sink: RecordingSink; failure: unknown }> {
   const sink = new RecordingSink()

@@ -41,7 +41,7 @@ t.test('an id becomes part of a path only when all of it is harmless', async (t)
 
 t.test('a virtual path is found as it was written, with and without its leading slash', async (t) => {
   const paths = new Paths(t.testdir())
-  const virtual = await paths.writeOutput(THREAD, USER, 'deep/er/a.txt', 'hello')
+  const virtual = await paths.write(THREAD, USER, 'deep/er/a.txt', 'hello')
   t.equal(virtual, '/mnt/user-data/outputs/deep/er/a.txt')
   for (const path of [virtual, virtual.slice(1)])
     t.equal(await readFile(await paths.locate(path, THREAD, USER), 'utf8'), 'hello')
@@ -78,7 +78,7 @@ t.test('no path leads out: not by dots, not over links, not with a NUL or a back
     'loop'
   ]) {
     t.equal(
-      await problemOf(() => paths.writeOutput(THREAD, USER, path, 'evil')),
+      await problemOf(() => paths.write(THREAD, USER, path, 'evil')),
       'escapes',
       `writing ${JSON.stringify(path)}`
     )
@@ -100,7 +100,7 @@ t.test('outputs that were replaced by a link are not written to', async (t) => {
   const paths = new Paths(home)
   await mkdir(paths.userData(THREAD, USER), { recursive: true })
   await symlink(join(home, 'outside'), paths.outputs(THREAD, USER))
-  t.equal(await problemOf(() => paths.writeOutput(THREAD, USER, 'a.txt', 'evil')), 'escapes')
+  t.equal(await problemOf(() => paths.write(THREAD, USER, 'a.txt', 'evil')), 'escapes')
   t.same(await readdir(join(home, 'outside')), [])
 })
 
@@ -108,17 +108,17 @@ t.test('a home that is reached over a link works', async (t) => {
   const root = t.testdir({ real: {} })
   await symlink(join(root, 'real'), join(root, 'home'))
   const paths = new Paths(join(root, 'home'))
-  const virtual = await paths.writeOutput(THREAD, USER, 'a.txt', 'hello')
+  const virtual = await paths.write(THREAD, USER, 'a.txt', 'hello')
   t.equal(await readFile(await paths.locate(virtual, THREAD, USER), 'utf8'), 'hello')
 })
 
 t.test('a write replaces the file and leaves other names of it alone', async (t) => {
   const home = t.testdir()
   const paths = new Paths(home)
-  await paths.writeOutput(THREAD, USER, 'a.txt', 'old')
+  await paths.write(THREAD, USER, 'a.txt', 'old')
   const outputs = paths.outputs(THREAD, USER)
   await link(join(outputs, 'a.txt'), join(home, 'other-name.txt'))
-  await paths.writeOutput(THREAD, USER, '/mnt/user-data/outputs/a.txt', 'new')
+  await paths.write(THREAD, USER, '/mnt/user-data/outputs/a.txt', 'new')
   t.equal(await readFile(join(outputs, 'a.txt'), 'utf8'), 'new')
   t.equal(await readFile(join(home, 'other-name.txt'), 'utf8'), 'old')
   t.same(await readdir(outputs), ['a.txt'], 'no draft is left')
@@ -126,13 +126,13 @@ t.test('a write replaces the file and leaves other names of it alone', async (t)
 
 t.test('a folder is no file, and a file no folder; what the disk refuses names no real path', async (t) => {
   const paths = new Paths(t.testdir())
-  await paths.writeOutput(THREAD, USER, 'folder/a.txt', 'a')
+  await paths.write(THREAD, USER, 'folder/a.txt', 'a')
   for (const path of ['folder', 'folder/a.txt/b', '', '.', '/mnt/user-data/outputs/']) {
-    t.equal(await problemOf(() => paths.writeOutput(THREAD, USER, path, 'b')), 'not_a_file', JSON.stringify(path))
+    t.equal(await problemOf(() => paths.write(THREAD, USER, path, 'b')), 'not_a_file', JSON.stringify(path))
   }
   const long = 'x'.repeat(300)
-  t.equal(await problemOf(() => paths.writeOutput(THREAD, USER, long, 'b')), 'failed')
-  await paths.writeOutput(THREAD, USER, long, 'b').catch((error: Error) => t.notMatch(error.message, paths.home))
+  t.equal(await problemOf(() => paths.write(THREAD, USER, long, 'b')), 'failed')
+  await paths.write(THREAD, USER, long, 'b').catch((error: Error) => t.notMatch(error.message, paths.home))
 })
 
 t.test('removing a thread removes its files, not what they link to, and says whether there were any', async (t) => {

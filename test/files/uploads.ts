@@ -371,7 +371,7 @@ t.test(
 
 t.test('nothing but a name is removed', async (t) => {
   const { uploads, paths, files } = open(t)
-  await paths.writeOutput(THREAD, USER, 'safe.txt', 'safe')
+  await paths.write(THREAD, USER, 'safe.txt', 'safe')
   for (const name of ['', '.', '..', '../outputs/safe.txt', '..\\outputs\\safe.txt', 'a/b', '/etc/passwd', 'a\0']) {
     t.equal(await problemOf(uploads.remove(THREAD, USER, name)), 'escapes', JSON.stringify(name))
   }

@@ -1,0 +1,182 @@
+// The files of a thread as an agent works with them: what is there, what stands in them, where something is said. Only real files
+// below /mnt/user-data: links are not followed, and no answer is larger than a model can read.
+import { constants } from 'node:fs'
+import { open, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { kindOf, PathError, type Paths, VIRTUAL_ROOT } from './paths.ts'
+
+export interface FileEntry {
+  /** `/mnt/user-data/...`. */
+  readonly path: string
+  /** Bytes. */
+  readonly size: number
+}
+
+export interface Listing {
+  /** By path. */
+  readonly files: readonly FileEntry[]
+  /** There are more than are listed. */
+  readonly isCut: boolean
+}
+
+export interface Excerpt {
+  readonly text: string
+  /** The first line that is not in it, from 1; null: it reaches to the end. */
+  readonly nextLine: number | null
+}
+
+export interface Match {
+  readonly path: string
+  /** From 1. */
+  readonly line: number
+  readonly text: string
+}
+
+const FILES_MAX = 1000
+const DEPTH_MAX = 16
+const EXCERPT_BYTES = 64 * 1024
+const MATCHES_MAX = 100
+const LINE_CHARS = 300
+/** Larger files are not read as text, and no search reads more than this in all. */
+const TEXT_BYTES = 8 << 20
+const SEARCH_BYTES = 64 << 20
+
+export class Workspace {
+  readonly #paths: Paths
+
+  constructor(paths: Paths) {
+    this.#paths = paths
+  }
+
+  /**
+   * The files below a folder.
+   * @throws PathError; a thread without any files has an empty listing
+   */
+  async list(threadId: string, userId: string, virtualPath = VIRTUAL_ROOT): Promise<Listing> {
+    const files: FileEntry[] = []
+    const isCut = await this.#walk(threadId, userId, virtualPath, async (path, real) => {
+      const size = await sizeOf(real)
+      if (size !== null) files.push({ path, size })
+      return files.length < FILES_MAX
+    })
+    return { files, isCut }
+  }
+
+  /**
+   * Lines of a text file.
+   * @param fromLine from 1
+   * @throws PathError; `not_a_file` also for what is no text
+   */
+  async read(threadId: string, userId: string, virtualPath: string, fromLine = 1): Promise<Excerpt> {
+    const text = await readText(await this.#paths.locate(virtualPath, threadId, userId))
+    if (text === null) throw new PathError('not_a_file', `"${virtualPath}" is no text file, or too large for one`)
+    const lines = text.split('\n')
+    const taken: string[] = []
+    let bytes = 0
+    let at = Math.max(0, fromLine - 1)
+    for (; at < lines.length; at++) {
+      const line = lines[at]!
+      bytes += Buffer.byteLength(line) + 1
+      // One line at least: a file of one endless line is cut, not skipped.
+      if (bytes > EXCERPT_BYTES && taken.length > 0) break
+      taken.push(line.length > EXCERPT_BYTES ? `${line.slice(0, EXCERPT_BYTES)}…` : line)
+    }
+    return { text: taken.join('\n'), nextLine: at < lines.length ? at + 1 : null }
+  }
+
+  /** @throws PathError */
+  write(threadId: string, userId: string, path: string, content: string): Promise<string> {
+    return this.#paths.write(threadId, userId, path, content)
+  }
+
+  /** @throws PathError unless it is a file */
+  async check(threadId: string, userId: string, virtualPath: string): Promise<void> {
+    const real = await this.#paths.locate(virtualPath, threadId, userId)
+    if ((await kindOf(real)) !== 'file') throw new PathError('not_a_file', `"${virtualPath}" is not a file`)
+  }
+
+  /** Lines that contain a text, case aside. */
+  async search(threadId: string, userId: string, query: string, virtualPath = VIRTUAL_ROOT): Promise<readonly Match[]> {
+    const wanted = query.toLowerCase()
+    const found: Match[] = []
+    let left = SEARCH_BYTES
+    await this.#walk(threadId, userId, virtualPath, async (path, real) => {
+      const text = await readText(real)
+      left -= text?.length ?? 0
+      for (const [at, line] of (text ?? '').split('\n').entries()) {
+        if (!line.toLowerCase().includes(wanted)) continue
+        found.push({ path, line: at + 1, text: line.trim().slice(0, LINE_CHARS) })
+        if (found.length === MATCHES_MAX) return false
+      }
+      return left > 0
+    })
+    return found
+  }
+
+  /** @returns whether there was more than `visit` wanted to see */
+  async #walk(
+    threadId: string,
+    userId: string,
+    virtualPath: string,
+    visit: (path: string, real: string) => Promise<boolean>
+  ): Promise<boolean> {
+    const root = await this.#paths.locate(virtualPath, threadId, userId).catch((error: unknown) => {
+      if (error instanceof PathError && error.problem === 'missing' && trimmed(virtualPath) === VIRTUAL_ROOT)
+        return null
+      throw error
+    })
+    return root !== null && !(await walk(root, trimmed(virtualPath), DEPTH_MAX, visit))
+  }
+}
+
+/** @returns false as soon as `visit` does */
+async function walk(
+  real: string,
+  path: string,
+  depth: number,
+  visit: (path: string, real: string) => Promise<boolean>
+): Promise<boolean> {
+  const kind = await kindOf(real)
+  if (kind === 'file') return visit(path, real)
+  if (kind !== 'folder' || depth === 0) return true
+  for (const name of (await readdir(real)).sort()) {
+    if (!(await walk(join(real, name), `${path}/${name}`, depth - 1, visit))) return false
+  }
+  return true
+}
+
+async function sizeOf(real: string): Promise<number | null> {
+  return withFile(real, async (file) => {
+    const stats = await file.stat()
+    return stats.isFile() ? stats.size : null
+  })
+}
+
+/** null for what is no text, or too large to be read as one. */
+async function readText(real: string): Promise<string | null> {
+  return withFile(real, async (file) => {
+    const stats = await file.stat()
+    if (!stats.isFile() || stats.size > TEXT_BYTES) return null
+    const bytes = await file.readFile()
+    return bytes.includes(0) ? null : bytes.toString('utf8')
+  })
+}
+
+type File = Awaited<ReturnType<typeof open>>
+
+/** O_NOFOLLOW: a link that stands here was made since we looked. O_NONBLOCK: a FIFO would wait for its writer for ever. */
+async function withFile<T>(real: string, use: (file: File) => Promise<T | null>): Promise<T | null> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const file = await open(real, flags).catch(() => null)
+  if (file === null) return null
+  try {
+    return await use(file)
+  } finally {
+    await file.close()
+  }
+}
+
+function trimmed(virtualPath: string): string {
+  const path = virtualPath.startsWith('/') ? virtualPath : `/${virtualPath}`
+  return path.replace(/\/+$/, '')
+}
