@@ -135,6 +135,5 @@ t.test('no tool reads over a link, out of the thread, or what is no text', async
   for (const path of [...bad, '/mnt/user-data/outputs/binary', '/mnt/user-data/outputs'])
     await t.rejects(named(tools, 'read_file').run({ path }, context), path)
   const wrong: JsonObject[] = [{}, { path: 5 }, { path: '/mnt/user-data/outputs/a.txt', line: 0 }]
-  for (const args of wrong)
-    await t.rejects(named(tools, 'read_file').run(args, context))
+  for (const args of wrong) await t.rejects(named(tools, 'read_file').run(args, context))
 })
