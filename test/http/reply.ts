@@ -60,8 +60,8 @@ async function opening<Kind>(t: Test, open: (call: Call) => Kind) {
   return { door, next }
 }
 
-async function request(port: number): Promise<IncomingMessage> {
-  const req = get({ port, host: '127.0.0.1', path: '/open', agent: new Agent({ keepAlive: true }) })
+async function request(port: number, agent = new Agent({ keepAlive: true })): Promise<IncomingMessage> {
+  const req = get({ port, host: '127.0.0.1', path: '/open', agent })
   // A reset is told to the request as well as to the response, which the tests look at.
   req.on('error', () => {})
   const [response] = await once(req, 'response')
@@ -136,6 +136,43 @@ t.test('a client that does not read makes write answer false, and drain tells wh
   await drained
   wire.end()
   t.equal((await text).length, frames * frame.length, 'nothing is lost')
+})
+
+t.test('streams and answers follow each other on one connection, however their bytes are framed', async (t) => {
+  const { door, next } = await opening(t, (call) => openStream(call))
+  const one = 'GET /open HTTP/1.1\r\nHost: x\r\n\r\n'
+  // The second request is here before the first is answered: it has no socket of its own until then.
+  const wires = Promise.all([next(), next()])
+  const raw = door.raw(`${one}${one.replace('Host', 'Connection: close\r\nHost')}`)
+  const [{ it: first }, { it: second }] = await wires
+  second.write(Buffer.from('data: second\n\n'))
+  first.write(Buffer.from('data: first\n\n'))
+  first.end()
+  second.end()
+  const answers = (await raw).split('HTTP/1.1 200 OK').slice(1)
+  t.match(answers[0], /\r\n\r\nd\r\ndata: first\n\n\r\n0\r\n\r\n$/)
+  t.match(answers[1], /\r\n\r\ne\r\ndata: second\n\n\r\n0\r\n\r\n$/)
+})
+
+t.test('a connection that has carried streams is left as it was found: nobody listens to it any more', async (t) => {
+  const { door, next } = await opening(t, (call) => openStream(call))
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const seen = new Set<unknown>()
+  const listeners: number[] = []
+  for (let n = 0; n < 20; n++) {
+    const opened = next()
+    const response = await request(door.port, agent)
+    const { call, it: wire } = await opened
+    seen.add(call.res.socket)
+    wire.onDrain(() => {})
+    wire.write(Buffer.from(`data: ${n}\n\n`))
+    listeners.push(call.res.socket?.listenerCount('drain') ?? 0)
+    wire.end()
+    t.equal(await textOf(response), `data: ${n}\n\n`)
+  }
+  t.equal(seen.size, 1, 'it was one connection')
+  t.equal(new Set(listeners).size, 1, 'listeners do not add up')
 })
 
 t.test('a reset looks like a failure to the client and not like an end', async (t) => {
