@@ -11,6 +11,7 @@ import type { Middleware } from './agent/middleware/middleware.ts'
 import { skillsMiddleware, skillTools } from './agent/middleware/skills.ts'
 import { summarizeMiddleware } from './agent/middleware/summarize.ts'
 import { titleMiddleware } from './agent/middleware/title.ts'
+import { uploadsMiddleware } from './agent/middleware/uploads.ts'
 import { chatModels, type Models } from './agent/models.ts'
 import { builtInTools } from './agent/tools.ts'
 import { type Reset, resetAdmin } from './auth/admin.ts'
@@ -38,6 +39,7 @@ import type { JournalOptions } from './run/journal.ts'
 import { recover } from './run/recovery.ts'
 import { Registry, type RegistryOptions } from './run/registry.ts'
 import { Sweeper } from './run/sweeper.ts'
+import { DEFAULT_USER_ID } from './scope.ts'
 import { Skills } from './skills/skills.ts'
 import { openStore } from './store/open.ts'
 import type { Store, Writer } from './store/store.ts'
@@ -91,6 +93,7 @@ export async function startGateway({
       log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again')
   })
   const paths = new Paths(config.home)
+  const workspace = new Workspace(paths)
   const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
   const aside: Services['aside'] = async (messages, modelName, signal) => {
     const model = models.named(modelName)
@@ -119,11 +122,13 @@ export async function startGateway({
     givenAgent ??
     createAgent({
       models,
-      tools: builtInTools({ files: new Workspace(paths) }),
+      tools: builtInTools({ files: workspace }),
       toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
       // The demo model has nothing to say about titles and memories.
       middlewares:
-        config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue: memoryQueue, skills, log })
+        config.models.length === 0
+          ? []
+          : middlewaresOf(config, { memories, queue: memoryQueue, skills, workspace, log })
     })
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   const writer = failingClearly(committer)
@@ -254,10 +259,11 @@ interface MiddlewareParts {
   readonly memories: Memories
   readonly queue: MemoryQueue
   readonly skills: Skills
+  readonly workspace: Workspace
   readonly log: Log
 }
 
-function middlewaresOf(config: Config, { memories, queue, skills, log }: MiddlewareParts): Middleware[] {
+function middlewaresOf(config: Config, { memories, queue, skills, workspace, log }: MiddlewareParts): Middleware[] {
   const { title, summarization, memory } = config
   const port: MemoryPort = {
     recall: async (of) =>
@@ -265,6 +271,7 @@ function middlewaresOf(config: Config, { memories, queue, skills, log }: Middlew
     learn: (conversation) => queue.add(conversation)
   }
   return [
+    uploadsMiddleware(workspace, DEFAULT_USER_ID),
     ...(config.skills.enabled ? [skillsMiddleware(skills)] : []),
     ...(memory.enabled ? [memoryMiddleware(port, log)] : []),
     ...(summarization.enabled ? [summarizeMiddleware(summarization)] : []),

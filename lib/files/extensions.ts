@@ -1,10 +1,10 @@
 // The file of what an administrator has added: tool servers, and which skills are switched on. One file for both, as clients of
 // this API know it; secrets lie in it, so nobody else may read it.
-import { randomUUID } from 'node:crypto'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Json, JsonObject } from '../types.ts'
 import { nullIfMissing } from './paths.ts'
+import { writeWhole } from './whole.ts'
 
 export interface ExtensionsFile {
   readonly mcpServers: JsonObject
@@ -34,23 +34,11 @@ export class Extensions {
   async change(change: (before: ExtensionsFile) => ExtensionsFile): Promise<ExtensionsFile> {
     const mine = this.#last.then(async () => {
       const after = change(await this.read())
-      await this.#write(after)
+      await writeWhole(this.path, JSON.stringify(after, null, 2), 0o600)
       return after
     })
     this.#last = mine.catch(ignore)
     return mine
-  }
-
-  async #write(content: ExtensionsFile): Promise<void> {
-    await mkdir(dirname(this.path), { recursive: true })
-    const draft = `${this.path}.${randomUUID()}.part`
-    try {
-      await writeFile(draft, JSON.stringify(content, null, 2), { flag: 'wx', mode: 0o600 })
-      await rename(draft, this.path)
-    } catch (error) {
-      await rm(draft, { force: true })
-      throw error
-    }
   }
 }
 

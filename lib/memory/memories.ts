@@ -4,10 +4,10 @@
 //   <home>/users/<user_id>/agents/<agent, lower case>/memory.json
 //
 // A memory is read when it is asked for, so that a file edited by hand counts at once. Changes to one file wait for each other.
-import { randomUUID } from 'node:crypto'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { dirname, isAbsolute, join } from 'node:path'
+import { readFile, rename } from 'node:fs/promises'
+import { isAbsolute, join } from 'node:path'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
+import { writeWhole } from '../files/whole.ts'
 import { emptyMemory, type Memory, parseMemory } from './memory.ts'
 
 /** Whose memory: keyed by both, so that no user and no agent sees another's. */
@@ -66,7 +66,7 @@ export class Memories {
     const before = this.#changes.get(path) ?? Promise.resolve()
     const mine = before.then(async () => {
       const changed = change(await this.#read(path))
-      if (changed !== null) await write(path, changed)
+      if (changed !== null) await writeWhole(path, JSON.stringify(changed, null, 2), 0o600)
       return changed
     })
     // The next one does not care whether this one failed.
@@ -87,19 +87,6 @@ export class Memories {
     await rename(path, `${path}.damaged`)
     this.#options.onDamaged?.(path)
     return emptyMemory()
-  }
-}
-
-// Readers see the old memory or the new one, also after a crash.
-async function write(path: string, memory: Memory): Promise<void> {
-  await mkdir(dirname(path), { recursive: true })
-  const draft = `${path}.${randomUUID()}.part`
-  try {
-    await writeFile(draft, JSON.stringify(memory, null, 2), { flag: 'wx', mode: 0o600 })
-    await rename(draft, path)
-  } catch (error) {
-    await rm(draft, { force: true })
-    throw error
   }
 }
 

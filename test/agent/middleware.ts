@@ -5,6 +5,7 @@ import { memoryMiddleware, type MemoryPort } from '../../lib/agent/middleware/me
 import type { Middleware } from '../../lib/agent/middleware/middleware.ts'
 import { summarizeMiddleware } from '../../lib/agent/middleware/summarize.ts'
 import { titleMiddleware } from '../../lib/agent/middleware/title.ts'
+import { uploadsMiddleware } from '../../lib/agent/middleware/uploads.ts'
 import type { Completion, Model, ModelRequest } from '../../lib/agent/model.ts'
 import { Models } from '../../lib/agent/models.ts'
 import { AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
@@ -211,4 +212,23 @@ t.test('a run of nobody has no memory, and one that cannot be read is done witho
   await run([main], [memoryMiddleware(unreadable, log)], inputOf([human('h', 'x')]))
   t.equal(main.requests.length, 2)
   for (const request of main.requests) t.notMatch(said(request), /otters/)
+})
+
+// ------------------------------------------------------------------------------------------------ uploads
+
+t.test('the model is told which files were uploaded, of this user and thread alone', async (t) => {
+  const main = new Answering('main', () => 'so')
+  const asked: string[][] = []
+  const files = {
+    list: async (...args: string[]) => {
+      asked.push(args)
+      return { files: Array.from({ length: 52 }, (_, n) => ({ path: `/mnt/user-data/uploads/${n}.txt`, size: n })) }
+    }
+  }
+  await run([main], [uploadsMiddleware(files, 'default')], inputOf([human('h', 'x')]))
+  t.same(asked, [['t1', 'u1', '/mnt/user-data/uploads']])
+  t.match(said(main.requests[0]), /uploads\/49\.txt \(49 bytes\).*and 2 more/)
+  const none = { list: () => Promise.reject(new Error('there is no folder')) }
+  await run([main], [uploadsMiddleware(none, 'default')], inputOf([human('h', 'x')], { userId: null }))
+  t.equal(main.requests[1]?.messages.length, 1)
 })

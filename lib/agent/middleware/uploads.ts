@@ -1,0 +1,35 @@
+// What the user has put beside the conversation: the model is told which files there are, and reads them with its tools.
+import type { Middleware } from './middleware.ts'
+
+/** The files room as this middleware needs it. */
+export interface UploadsPort {
+  list(
+    threadId: string,
+    userId: string,
+    path: string
+  ): Promise<{ readonly files: readonly { readonly path: string; readonly size: number }[] }>
+}
+
+const TAG = 'uploads'
+const FOLDER = '/mnt/user-data/uploads'
+/** Files that are named; the others are found by list_files. */
+const NAMED = 50
+const HEAD = 'Files that the user has uploaded. Read them with read_file, or search them with search_files:'
+
+export function uploadsMiddleware(files: UploadsPort, defaultUser: string): Middleware {
+  const told = new WeakSet<object>()
+  return {
+    tag: TAG,
+    async beforeModel(run) {
+      if (told.has(run.input)) return
+      told.add(run.input)
+      const { threadId, userId } = run.input
+      // A thread without uploads has no folder for them.
+      const { files: found } = await files.list(threadId, userId ?? defaultUser, FOLDER).catch(() => ({ files: [] }))
+      if (found.length === 0) return run.instruct(TAG, null)
+      const lines = found.slice(0, NAMED).map(({ path, size }) => `- ${path} (${size} bytes)`)
+      if (found.length > NAMED) lines.push(`- and ${found.length - NAMED} more`)
+      run.instruct(TAG, [HEAD, ...lines].join('\n'))
+    }
+  }
+}
