@@ -1,7 +1,7 @@
 // The configuration: every option with its default, its unit, and what goes wrong without it. Read once at start; what is
 // wrong is refused then, in sentences, and not at the first request that needs it. A limit of 0 is no limit.
 import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import * as v from 'valibot'
 import { LineCounter, parseDocument } from 'yaml'
 import type { JsonObject } from './types.ts'
@@ -127,7 +127,7 @@ const Options = v.object({
   // None: the demo model answers.
   models: v.nullish(v.array(model, 'must be a list'), []),
   agent: section({
-    // lead is the built-in agent; the others need `url` or `path`.
+    // lead is the built-in agent. module: the file `path`, relative to this file, which exports start(input, sink, signal).
     runtime: choice(['lead', 'langgraph', 'module'], 'lead'),
     url: url(),
     path: nullable()
@@ -375,7 +375,11 @@ function complete(parsed: Parsed, file: string | null, cwd: string): Config {
       ...parsed.database,
       sqlite_path: sqlite_path === null ? resolve(home, 'data', 'colloquy.db') : resolve(cwd, sqlite_path)
     },
-    run_events: { ...parsed.run_events, backend: parsed.run_events.backend ?? (backend === 'memory' ? 'memory' : 'db') }
+    run_events: {
+      ...parsed.run_events,
+      backend: parsed.run_events.backend ?? (backend === 'memory' ? 'memory' : 'db')
+    },
+    agent: { ...parsed.agent, path: parsed.agent.path && resolve(file ? dirname(file) : cwd, parsed.agent.path) }
   }
 }
 
@@ -390,7 +394,9 @@ function contradictions(config: Config): string[] {
     missing('run_events.backend memory with database.backend sqlite')
   if (events.backend === 'db' && database.backend === 'memory')
     missing('run_events.backend db with database.backend memory')
-  if (agent.runtime !== 'lead') missing(`agent.runtime ${agent.runtime}`)
+  if (agent.runtime === 'langgraph') missing('agent.runtime langgraph')
+  if (agent.runtime === 'module' && agent.path === null)
+    problems.push('agent.path is missing: agent.runtime module needs a file.')
   config.models.forEach(({ name }, i) => {
     const first = config.models.findIndex((other) => other.name === name)
     if (first < i) problems.push(`models[${i}].name is ${name}, which models[${first}] is called already.`)

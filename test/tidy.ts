@@ -11,6 +11,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   bin: ['gateway', 'config', 'index'],
   gateway: ['*'],
+  'compose-agent': ['*'],
   index: ['*'],
   types: [],
   errors: [],

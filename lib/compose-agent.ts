@@ -1,0 +1,150 @@
+// Composition of what stands behind the agent's port: models, tools, tool servers, middlewares, memory and skills. The part of
+// gateway.ts that knows what an agent is made of.
+import { askAside } from './agent/ask.ts'
+import { demoModels } from './agent/demo.ts'
+import { createAgent } from './agent/lead.ts'
+import { Egress } from './agent/mcp/egress.ts'
+import { ToolServers } from './agent/mcp/tool-servers.ts'
+import { type MemoryPort, memoryMiddleware } from './agent/middleware/memory.ts'
+import type { Middleware } from './agent/middleware/middleware.ts'
+import { skillsMiddleware, skillTools } from './agent/middleware/skills.ts'
+import { summarizeMiddleware } from './agent/middleware/summarize.ts'
+import { titleMiddleware } from './agent/middleware/title.ts'
+import { uploadsMiddleware } from './agent/middleware/uploads.ts'
+import { chatModels, type Models } from './agent/models.ts'
+import { loadAgent } from './agent/module.ts'
+import type { Agent } from './agent/runtime.ts'
+import { builtInTools } from './agent/tools.ts'
+import type { Config } from './config.ts'
+import { Extensions } from './files/extensions.ts'
+import type { Paths } from './files/paths.ts'
+import { Workspace } from './files/workspace.ts'
+import type { Log } from './http/server.ts'
+import { Memories } from './memory/memories.ts'
+import { MemoryQueue, type MemoryQueueOptions } from './memory/queue.ts'
+import { recall } from './memory/recall.ts'
+import { storedServers } from './routes/mcp.ts'
+import type { Services } from './routes/services.ts'
+import { DEFAULT_USER_ID } from './scope.ts'
+import { Skills } from './skills/skills.ts'
+
+export interface AgentWorld {
+  readonly agent: Agent
+  /** What routes call of it. */
+  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'aside'>
+  /** Connects to the stored tool servers, in the background. @throws Error when their file cannot be read */
+  start(): Promise<void>
+  /** Drops what waits to be learned of a thread: it is deleted. */
+  forget(threadId: string): void
+  /** Learns what waits, for a moment, and ends tool servers. */
+  close(): Promise<void>
+}
+
+export interface WorldParts {
+  readonly config: Config
+  readonly paths: Paths
+  readonly log: Log
+}
+
+/** For conversations that wait to be read for memory when the process ends, in ms. */
+const MEMORY_FLUSH_MS = 5000
+
+/** @throws Error when the configured agent cannot be loaded */
+export async function composeAgent({ config, paths, log }: WorldParts): Promise<AgentWorld> {
+  const workspace = new Workspace(paths)
+  const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
+  const aside = asideOf(models)
+  const memories = new Memories(paths, {
+    storagePath: config.memory.storage_path,
+    onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
+  })
+  const queue = new MemoryQueue(memories, memoryOptions(config, aside, log))
+  const extensions = new Extensions(config.home)
+  const skills = new Skills({
+    home: config.home,
+    publicPath: config.skills.path,
+    extensions,
+    onBroken: (path, error) => log.warn({ path, err: error }, 'a folder of skills holds one that cannot be used')
+  })
+  const toolServers = new ToolServers({
+    egress: new Egress(config.mcp.allowed_networks),
+    connectTimeoutMs: config.mcp.connect_timeout_ms,
+    callTimeoutMs: config.mcp.call_timeout_ms,
+    log
+  })
+  const lead = () =>
+    createAgent({
+      models,
+      tools: builtInTools({ files: workspace }),
+      toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
+      // The demo model has nothing to say about titles and memories.
+      middlewares: config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log })
+    })
+  return {
+    agent: config.agent.runtime === 'module' ? await loadAgent(config.agent.path ?? '') : lead(),
+    services: { memories, skills, extensions, toolServers, aside },
+    start: async () => toolServers.configure(storedServers(await extensions.read(), config.mcp.stdio_commands, log)),
+    forget: (threadId) => queue.forget(threadId),
+    close: async () => {
+      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close()])
+    }
+  }
+}
+
+function asideOf(models: Models): Services['aside'] {
+  return async (messages, modelName, signal) => {
+    const model = models.named(modelName)
+    if (!model) throw new Error(`There is no model "${modelName}"`)
+    return askAside(model, messages, signal)
+  }
+}
+
+function configuredModels(config: Config, log: Log): Models {
+  // A server without a key takes any.
+  return chatModels(
+    config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })),
+    log
+  )
+}
+
+interface MiddlewareParts {
+  readonly memories: Memories
+  readonly queue: MemoryQueue
+  readonly skills: Skills
+  readonly workspace: Workspace
+  readonly log: Log
+}
+
+function middlewaresOf(config: Config, { memories, queue, skills, workspace, log }: MiddlewareParts): Middleware[] {
+  const { title, summarization, memory } = config
+  const port: MemoryPort = {
+    recall: async (of) =>
+      memory.injection_enabled ? recall(await memories.read(of), memory.max_injection_tokens) : null,
+    learn: (conversation) => queue.add(conversation)
+  }
+  return [
+    uploadsMiddleware(workspace, DEFAULT_USER_ID),
+    ...(config.skills.enabled ? [skillsMiddleware(skills)] : []),
+    ...(memory.enabled ? [memoryMiddleware(port, log)] : []),
+    ...(summarization.enabled ? [summarizeMiddleware(summarization)] : []),
+    ...(title.enabled ? [titleMiddleware(title)] : [])
+  ]
+}
+
+function memoryOptions({ memory }: Config, aside: Services['aside'], log: Log): MemoryQueueOptions {
+  return {
+    debounceMs: memory.debounce_seconds * 1000,
+    maxFacts: memory.max_facts,
+    threshold: memory.fact_confidence_threshold,
+    ask: ({ system, user }, signal) =>
+      aside(
+        [
+          { role: 'system', content: system },
+          { role: 'user', content: user }
+        ],
+        memory.model_name,
+        signal
+      ),
+    onFailed: (error, thread_id) => log.warn({ err: error, thread_id }, 'a conversation could not be read for memory')
+  }
+}
