@@ -13,16 +13,20 @@ export type UserArg = string | null | undefined
 /** A user argument after it was resolved: a user's id, or null for no filter. */
 export type Owner = string | null
 
-const current = new AsyncLocalStorage<{ readonly userId: string }>()
+const current = new AsyncLocalStorage<{ readonly userId: string } | undefined>()
 
 /** Runs `work` with `userId` as the current user; the user before it is current again afterwards [Auth 4]. */
 export function asUser<T>(userId: string, work: () => T): T {
   return current.run({ userId }, work)
 }
 
-/** Runs `work` without a current user: for what outlives the request that caused it. */
+/**
+ * Runs `work`, and all that it starts, without a current user: for what outlives the request that caused it. Such work is told
+ * whose it is when it is started; one that forgot to ask fails loudly instead of acting for whoever happened to wake it [Auth 7].
+ */
 export function withoutUser<T>(work: () => T): T {
-  return current.exit(work)
+  // Not `exit`, which switches the whole storage off and on again.
+  return current.run(undefined, work)
 }
 
 /** The current user's id, or null: for writes that stamp softly [Auth 7] and for paths. */

@@ -6,6 +6,7 @@
 //
 // From `emit` to the log there is no await, and nothing here waits for a joiner.
 import { type Agent, AgentError, type AgentInput, type Fact, type Piece, type Sink } from '../agent/runtime.ts'
+import { withoutUser } from '../scope.ts'
 import type { Group, Op, Outcome, Segment, Settlement, StoredCheckpoint } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type Message, type Run, type RunStatus, type ThreadStatus, timestamp } from '../types.ts'
@@ -288,13 +289,18 @@ export class RunActor implements Source, Tickable, LogView {
 
   // ------------------------------------------------------------------------------------------------ the end
 
+  /** Who ends a run need not be who started it: the agent hears of it as nobody. */
+  #stopAgent(): void {
+    withoutUser(() => this.#abort.abort())
+  }
+
   /** Decides the end. False: it is decided already. */
   #settle(ending: Ending): boolean {
     if (this.#phase === 'settling' || this.#phase === 'closed') return false
     const hasStarted = this.#steps.hasBegun
     const wasOpen = this.#phase === 'open'
     this.#phase = 'settling'
-    this.#abort.abort()
+    this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()
     if (hasStarted) this.#closeState(ending)
@@ -443,7 +449,7 @@ export class RunActor implements Source, Tickable, LogView {
       'the store refuses the records of a run'
     )
     this.#phase = 'settling'
-    this.#abort.abort()
+    this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()
     this.#ops = []

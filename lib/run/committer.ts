@@ -3,7 +3,7 @@
 // A request's write is urgent: its batch starts in this turn of the loop, or when the batch under way is done. Frames and traces
 // wait for the window, which opens with the first that is due and is stretched when commits take long, so that the writer is busy
 // a quarter of the time at most. A batch that the store does not take stays in front and is tried again until it does.
-import { ownerOf } from '../scope.ts'
+import { ownerOf, withoutUser } from '../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../store/store.ts'
 import { OWNED_OPS, StoreUnavailable } from '../store/store.ts'
 
@@ -119,10 +119,13 @@ export class Committer implements Writer {
 
   #flushSoon(): void {
     if (this.#inFlight || this.#held) return
-    this.#soon ??= setImmediate(() => {
-      this.#soon = null
-      this.#flush()
-    })
+    // Not as the user of the request that woke it: what is written, and told afterwards, is everybody's.
+    this.#soon ??= withoutUser(() =>
+      setImmediate(() => {
+        this.#soon = null
+        this.#flush()
+      })
+    )
   }
 
   #flush(): void {

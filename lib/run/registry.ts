@@ -2,6 +2,7 @@
 //
 // A thread has one lane: at most one actor of it is open, the others wait as pending in the order in which the store admitted
 // them. A lane moves on when the end of the run before is stored, so what the next one reads is what the last one left.
+import { withoutUser } from '../scope.ts'
 import type { Admission, NewRun, Store } from '../store/store.ts'
 import type { Run } from '../types.ts'
 import { type ActorDeps, type ActorOptions, type CancelAction, RunActor } from './actor.ts'
@@ -106,10 +107,11 @@ export class Registry {
   async create(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp })
     if (admission.outcome !== 'created') return admission
-    this.#enqueue(admission.run)
+    // The run outlives its request, and acts for the user of its record alone.
+    withoutUser(() => this.#enqueue(admission.run))
     const { multitask_strategy: strategy } = run
     if (strategy === 'interrupt' || strategy === 'rollback') {
-      for (const runId of admission.inFlight) this.#actors.get(runId)?.cancel(strategy)
+      for (const runId of admission.inFlight) this.cancel(runId, strategy)
     }
     return admission
   }
