@@ -1,0 +1,97 @@
+// Scope: who is asking, what the three cases of a user argument mean, and that nothing acts for a user by accident.
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import type { Agent } from '../lib/agent/runtime.ts'
+import { asUser, currentUserId, DEFAULT_USER_ID, effectiveUserId, ownerOf, withoutUser } from '../lib/scope.ts'
+import { onEachBackend } from './fixtures/backends.ts'
+import { openSite, signIn, until } from './fixtures/gateway.ts'
+
+t.test(
+  '[Auth 7] a user argument: omitted is the current user, a text that user, null nobody in particular',
+  async (t) => {
+    asUser('ann', () => {
+      t.equal(ownerOf(undefined, 'x'), 'ann')
+      t.equal(ownerOf('bob', 'x'), 'bob')
+      t.equal(ownerOf(null, 'x'), null)
+    })
+    t.equal(ownerOf('bob', 'x'), 'bob')
+    t.equal(ownerOf(null, 'x'), null)
+  }
+)
+
+t.test('[Auth 7] omitted while nobody is signed in is an error that names the method', async (t) => {
+  t.throws(() => ownerOf(undefined, 'threads.get'), /threads\.get .*user_id/)
+  asUser('ann', () => withoutUser(() => t.throws(() => ownerOf(undefined, 'threads.get'))))
+})
+
+t.test('[Auth 4] the current user holds over awaits and timers, and is the one before it afterwards', async (t) => {
+  t.equal(currentUserId(), null)
+  await asUser('ann', async () => {
+    await sleep(1)
+    t.equal(currentUserId(), 'ann')
+    await asUser('bob', async () => {
+      await sleep(1)
+      t.equal(currentUserId(), 'bob')
+    })
+    t.equal(currentUserId(), 'ann')
+  })
+  t.throws(() =>
+    asUser('ann', () => {
+      throw new Error('in the handler')
+    })
+  )
+  t.equal(currentUserId(), null)
+})
+
+t.test('[Auth 4] what is started without a user has none later, whoever started it', async (t) => {
+  const later = asUser('ann', () => withoutUser(() => sleep(1).then(currentUserId)))
+  t.equal(await later, null)
+})
+
+t.test('[Isolation] without a user files are those of DEFAULT_USER_ID', async (t) => {
+  t.equal(effectiveUserId(), DEFAULT_USER_ID)
+  t.equal(
+    asUser('ann', () => effectiveUserId()),
+    'ann'
+  )
+})
+
+onEachBackend(
+  t,
+  '[Auth 4] a run acts for the user of its record, and for no request: not the one that made it, nor one that ends it',
+  async (t, backend) => {
+    const seen: (string | null)[] = []
+    const owners: (string | null)[] = []
+    const look = () => void seen.push(currentUserId())
+    const agent: Agent = {
+      models: () => [],
+      async start({ userId }, sink, signal) {
+        owners.push(userId)
+        look()
+        sink.emit({ type: 'delta', messageId: 'm', model: 'x', text: 'word' })
+        await sleep(30)
+        look()
+        await new Promise<void>((resolve) => {
+          const onAbort = () => {
+            look()
+            resolve()
+          }
+          if (signal.aborted) onAbort()
+          else signal.addEventListener('abort', onAbort, { once: true })
+        })
+      }
+    }
+    const site = await openSite(t, { agent, config: { database: { backend } } })
+    const person = await signIn(site)
+    const { id } = (await person.get('/api/v1/auth/me')).body as { id: string } // the account's own id
+    const thread = await person.thread()
+    const first = await person.run(thread, 'one')
+    const second = await person.run(thread, 'two', { multitask_strategy: 'enqueue' })
+    await until(() => seen.length === 2, 'the first run works')
+    await person.post(`${first}/cancel?wait=true`)
+    await until(() => seen.length === 5, 'the second run works')
+    await person.post(`${second}/cancel?wait=true`)
+    t.strictSame(seen, Array(6).fill(null))
+    t.strictSame(owners, [id, id])
+  }
+)
