@@ -8,6 +8,8 @@ import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 export const SECRET_FILE = '.jwt_secret'
 const SECRET_BYTES = 48
 const DAY_S = 86_400
+/** Two machines with one secret may differ by so much, in seconds. */
+const CLOCK_SKEW_S = 60
 
 export interface Claims {
   /** User id. */
@@ -92,8 +94,10 @@ function hasOneSpelling(token: string): boolean {
   return Buffer.from(signature, 'base64url').toString('base64url') === signature
 }
 
-function claimsOf({ sub, exp, ver = 0, remember }: JWTPayload): Claims | null {
+function claimsOf({ sub, iat = 0, exp, ver = 0, remember }: JWTPayload): Claims | null {
   if (typeof sub !== 'string' || typeof exp !== 'number' || typeof ver !== 'number') return null
+  // Nobody has signed it yet: a token that was made to be used later, or a clock that is wrong.
+  if (iat > Date.now() / 1000 + CLOCK_SKEW_S) return null
   return { sub, exp, ver, remember: remember !== false }
 }
 

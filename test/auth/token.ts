@@ -85,6 +85,7 @@ t.test('[Auth 3] the failures of a token are a closed set: expired, invalid_sign
       await sign({ exp: now() + 60 }),
       await sign({ sub: 'u' }),
       await sign({ ...good, nbf: now() + 3600 }),
+      await sign({ ...good, iat: now() + 3600 }),
       await odd({ ...good, sub: 1 }),
       await odd({ ...good, exp: 'never' }),
       await odd({ ...good, ver: '0' }),
