@@ -167,7 +167,28 @@ class NodeServer implements HttpServer {
     if (match.kind !== 'found') throw missed(match)
     const call = await this.#callOf(req, res, match, target, user, secure)
     const { handler } = match.route
-    return user === null ? handler(call) : asUser(user.id, () => handler(call))
+    return user === null ? handler(call) : this.#likeForeign(match, () => asUser(user.id, async () => handler(call)))
+  }
+
+  /**
+   * Below a thread without a record a 404 says what it says below a thread of somebody else, to the letter: who asks must not
+   * learn from the words which of them exist [Auth 6].
+   */
+  async #likeForeign<Answer extends Reply | typeof TAKEN>(
+    { route, params }: Extract<Match, { kind: 'found' }>,
+    work: () => Promise<Answer>
+  ): Promise<Answer> {
+    const id = params.thread_id ?? ''
+    const isNowhere = async () => route.thread !== null && (await this.#options.threadOwner(id)) === undefined
+    try {
+      const reply = await work()
+      if ('status' in reply && reply.status === 404 && (await isNowhere())) throw fail('thread_not_found', { id })
+      return reply
+    } catch (error) {
+      throw error instanceof Failure && error.status === 404 && (await isNowhere())
+        ? fail('thread_not_found', { id })
+        : error
+    }
   }
 
   async #callOf(
