@@ -1,0 +1,95 @@
+// Shared threads: a record without an owner is everybody's, on every route alike; what people do in it stays their own.
+import t from 'tap'
+import { randomUUID } from 'node:crypto'
+import { addThread } from '../contract/harness.ts'
+import { onEachBackend, openBackend } from '../fixtures/backends.ts'
+import { EXPECTED } from '../fixtures/expected.ts'
+import { listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { ask, furnished, SECRET, statusOf } from '../fixtures/place.ts'
+
+const BELOW = Object.entries(EXPECTED).filter(([, { reach }]) => reach === 'thread' || reach === 'record')
+const T = '/api/threads/{thread_id}'
+const R = `${T}/runs/{run_id}`
+/** Lists of what people have made in a thread. */
+const MADE = [
+  `GET ${T}/runs`,
+  `GET ${T}/messages`,
+  `GET ${T}/messages/page`,
+  `GET ${R}/messages`,
+  `GET ${R}/events`,
+  `GET ${R}/feedback`,
+  `GET ${T}/uploads/list`
+]
+/** What one of them has made, by its name. */
+const NAMED = [
+  `GET ${R}`,
+  `GET ${R}/join`,
+  `GET ${R}/stream`,
+  `POST ${R}/stream`,
+  `POST ${R}/cancel`,
+  'GET /api/runs/{run_id}/messages',
+  `GET ${T}/artifacts/{path}`,
+  `DELETE ${T}/uploads/{filename}`
+]
+
+onEachBackend(
+  t,
+  '[Auth 6] a thread without an owner is as accessible to everybody as to an owner, on every route of the table',
+  async (t, backend) => {
+    const store = await openBackend(t, backend)
+    const site = await openSite(t, { store, config: { database: { backend } } })
+    for (const name of ['ada', 'bob']) {
+      const person = await signIn(site, name)
+      for (const [route, expected] of BELOW) {
+        const { thread_id } = await addThread(store, { thread_id: randomUUID(), user_id: null })
+        const place = await furnished(person, backend, thread_id)
+        const answer = await ask(person, route, place)
+        t.equal(answer.status, statusOf(expected, backend), `${name}: ${route}: ${answer.text.slice(0, 200)}`)
+      }
+    }
+  }
+)
+
+onEachBackend(
+  t,
+  '[Auth 6] a shared thread is in the list of everybody, and shows everybody the same record, state and history',
+  async (t, backend) => {
+    const store = await openBackend(t, backend)
+    const site = await openSite(t, { store, config: { database: { backend } } })
+    const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
+    const { thread_id } = await addThread(store, { user_id: null })
+    await furnished(ada, backend, thread_id)
+    const path = `/api/threads/${thread_id}`
+    const seen = async (person: Person) => [
+      (await person.get(path)).text,
+      (await person.get(`${path}/state`)).text,
+      listIn((await person.post('/api/threads/search')).body).map((thread) => textIn(thread, 'thread_id')),
+      listIn((await person.post(`${path}/history`)).body).length
+    ]
+    t.strictSame(await seen(bob), await seen(ada))
+    t.equal((await bob.ask('PATCH', path, { body: { metadata: { by: 'bob' } } })).status, 200)
+    t.match((await ada.get(path)).body, { metadata: { by: 'bob' } })
+  }
+)
+
+onEachBackend(
+  t,
+  '[Isolation] in a shared thread runs, events, feedback and files are those of who made them',
+  async (t, backend) => {
+    const store = await openBackend(t, backend)
+    const site = await openSite(t, { store, config: { database: { backend } } })
+    const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
+    const { thread_id } = await addThread(store, { user_id: null })
+    const place = await furnished(ada, backend, thread_id)
+    for (const route of MADE) {
+      const answer = await ask(bob, route, place)
+      t.ok(answer.status < 500 || backend === 'memory', `${route}: ${answer.status}`)
+      t.notOk(
+        [SECRET, place.run_id ?? ''].some((text) => answer.text.includes(text)),
+        `${route} shows what another has made`
+      )
+    }
+    for (const route of NAMED) t.match(await ask(bob, route, place), { status: 404 }, route)
+    t.match((await bob.get(`/api/threads/${thread_id}/token-usage`)).body, { total_runs: 0 })
+  }
+)

@@ -1,0 +1,147 @@
+// The API table itself, walked: every route with everybody who could knock, against what is expected of it in expected.ts.
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import t, { type Test } from 'tap'
+import { openTokens } from '../../lib/auth/token.ts'
+import { loadConfig } from '../../lib/config.ts'
+import type { AuthServices } from '../../lib/routes/auth.ts'
+import { routes } from '../../lib/routes/index.ts'
+import type { Services } from '../../lib/routes/services.ts'
+import { type Backend, onEachBackend } from '../fixtures/backends.ts'
+import { EXPECTED, type Expected } from '../fixtures/expected.ts'
+import { openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
+import { ask, bare, elsewhere, furnished, SECRET, statusOf } from '../fixtures/place.ts'
+
+const JWT_SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
+const CHANGING = ['POST', 'PUT', 'PATCH', 'DELETE']
+
+/** Names of all routes, as the gateway would serve them. */
+function tableNames(): string[] {
+  const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
+  // No handler is called: of all services only the configuration is looked at while the table is made.
+  const parts = { config } as unknown as Services & AuthServices
+  return routes(parts, parts).map(({ method, path }) => `${method} ${path}`)
+}
+
+interface Walk {
+  readonly t: Test
+  readonly site: Site
+  readonly backend: Backend
+  readonly owner: Person
+}
+
+/** One who knocks: told where, it answers how to check what a route gives it. */
+type Column = (walk: Walk) => Promise<(name: string, expected: Expected) => Promise<void>>
+
+/** Everybody who could knock, with what each of them is owed: one entry, one column of the matrix. */
+const COLUMNS: Readonly<Record<string, Column>> = {
+  async 'the owner'({ t, backend, owner }) {
+    return async (name, expected) => {
+      if (expected.reach === 'admin' || expected.reach === 'public') return
+      const answer = await ask(owner, name, await furnished(owner, backend))
+      t.equal(answer.status, statusOf(expected, backend), `${name}: ${answer.text.slice(0, 200)}`)
+    }
+  },
+
+  async 'an administrator'({ t, site }) {
+    const admin = new Person(site.url)
+    await admin.post('/api/v1/auth/initialize', { email: 'boss@example.com', password: PASSWORD })
+    return async (name, expected) => {
+      if (expected.reach !== 'admin') return
+      t.equal((await ask(admin, name, elsewhere())).status, expected.status, name)
+    }
+  },
+
+  async 'another user'({ t, site, backend, owner }) {
+    const other = await signIn(site, 'other')
+    const there = await furnished(owner, backend)
+    const email = textIn((await owner.get('/api/v1/auth/me')).body, 'email')
+    return async (name, expected) => {
+      // To everybody the same: asked by nobody below. And one of them ends the session.
+      if (expected.reach === 'public') return
+      const nowhere = elsewhere()
+      const foreign = await ask(other, name, there)
+      const missing = await ask(other, name, nowhere)
+      t.notOk(
+        [SECRET, email].some((text) => foreign.text.includes(text)),
+        `${name} shows what belongs to somebody else`
+      )
+      const isUnavailable = backend === 'memory' && expected.statusInMemory === 503
+      t.ok(missing.status < 500 || isUnavailable, `${name} for ids that never were: ${missing.status}`)
+      switch (expected.reach) {
+        case 'everyone':
+        case 'self':
+          return void t.equal(foreign.status, expected.status ?? 200, name)
+        case 'admin':
+          return void t.match(foreign, { status: 403, body: { detail: 'Permission denied: admin' } }, name)
+        case 'thread':
+          t.equal(foreign.status, 404, name)
+          // A thread without a record may be read [Auth 6]; where there is nothing to read it must not look different.
+          return void (missing.status === 404 && t.strictSame(bare(missing, nowhere), bare(foreign, there), name))
+        case 'record':
+        case 'thing':
+          if (!isUnavailable) t.equal(foreign.status, 404, name)
+          t.strictSame(bare(missing, nowhere), bare(foreign, there), `${name}: foreign and missing are the same`)
+      }
+    }
+  },
+
+  async nobody({ t, site }) {
+    const nobody = new Person(site.url)
+    return async (name, expected) => {
+      const isChanging = CHANGING.includes(name.split(' ')[0] ?? '')
+      nobody.cookies.clear()
+      const answer = await ask(nobody, name, elsewhere())
+      if (expected.reach === 'public') return void t.equal(answer.status, expected.status, name)
+      if (!isChanging) return void t.match(answer, UNKNOWN, name)
+      t.match(answer, { status: 403, body: { detail: /^CSRF token missing/ } }, `${name}: CSRF before anything else`)
+      nobody.cookies.set('csrf_token', 'of-my-own-making')
+      t.match(await ask(nobody, name, elsewhere()), UNKNOWN, name)
+    }
+  },
+
+  async 'a deleted user'({ t, site, backend }) {
+    const ghost = await signIn(site, 'ghost')
+    const there = await furnished(ghost, backend)
+    await forget(site, ghost, backend)
+    return async (name, expected) => {
+      if (expected.reach === 'public') return
+      const answer = await ask(ghost, name, there)
+      t.match(answer, { status: 401, body: { detail: { code: 'user_not_found' } } }, name)
+      t.notOk(answer.text.includes(SECRET))
+    }
+  }
+}
+
+const UNKNOWN = { status: 401, body: { detail: { code: 'not_authenticated' } } }
+
+/** Removes the account of a person. Nothing of ours does that yet, so it is done beside us, as an operator would. */
+async function forget(site: Site, person: Person, backend: Backend): Promise<void> {
+  const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+  if (backend === 'sqlite') {
+    const db = new Database(join(site.home, 'data', 'colloquy.db'))
+    db.prepare('DELETE FROM users WHERE id = ?').run(id)
+    return void db.close()
+  }
+  // Nobody can reach into the memory of a process: an account that never was is as gone.
+  const tokens = await openTokens({ home: '/nowhere', secret: JWT_SECRET, expiryDays: 1 })
+  person.cookies.set('access_token', await tokens.issue({ id: randomUUID(), token_version: 0 }))
+}
+
+t.test('every route of the table has an expectation, and every expectation a route', async (t) => {
+  t.strictSame(Object.keys(EXPECTED).toSorted(), tableNames().toSorted())
+})
+
+for (const [who, column] of Object.entries(COLUMNS)) {
+  onEachBackend(
+    t,
+    `[Auth 6] every route of the table gives ${who} what is expected, and no more`,
+    async (t, backend) => {
+      const config = { database: { backend }, auth: { jwt_secret: JWT_SECRET } }
+      const site = await openSite(t, { config })
+      const check = await column({ t, site, backend, owner: await signIn(site, 'owner') })
+      for (const [name, expected] of Object.entries(EXPECTED)) await check(name, expected)
+    }
+  )
+}
