@@ -20,7 +20,8 @@ const server = section({
   public_url: url(),
   // Origins of pages on other hosts that may call with the user's cookies. None: such pages cannot read an answer.
   cors_origins: texts(),
-  // IPs and CIDR ranges whose X-Real-IP is believed [Auth 9]. Without the proxy in it all users share one lockout.
+  // IPs and CIDR ranges whose X-Real-IP and X-Forwarded-Proto are believed [Auth 9]. Without the proxy in it all users share one
+  // lockout, and behind TLS cookies are not Secure and end with the browser.
   trusted_proxies: texts(),
   // Milliseconds that requests and runs have to end on SIGTERM. Too short: answers are cut; too long: the supervisor kills us.
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)

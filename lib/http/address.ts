@@ -1,22 +1,28 @@
-// A client's address: the TCP peer, or what a proxy that we were told to trust says about it [Auth 9].
+// What proxies in front say about a client: its address, and whether it speaks https. It is believed only of those that we were
+// told to trust; of all others the TCP connection counts [Auth 9].
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import { firstOf } from './request.ts'
 
 /** Longer names are no addresses; they would only fill the tables that are keyed by it. */
 const ADDRESS_CHARS_MAX = 64
 
-/** The proxies whose X-Real-IP counts. X-Forwarded-For never does: any client can begin one. */
+/** The proxies whose X-Real-IP and X-Forwarded-Proto count. X-Forwarded-For never does: any client can begin one. */
 export class Proxies {
   readonly #trusted = new BlockList()
   readonly #any: boolean
+  readonly #warn: (message: string) => void
+  #hasWarned = false
 
   /**
    * @param entries IPs and CIDR ranges of version 4 and 6, host bits allowed
-   * @param warn told about each entry that is neither; the entry is skipped
+   * @param warn told about each entry that is neither (it is skipped), and once about a proxy that is not among them
    */
   constructor(entries: readonly string[], warn: (message: string) => void) {
     const understood = entries.map((entry) => entry.trim()).filter((entry) => entry !== '' && this.#add(entry, warn))
     this.#any = understood.length > 0
+    this.#warn = warn
   }
 
   /** Address of who sent the request; `unknown` when the connection is gone already. */
@@ -32,6 +38,20 @@ export class Proxies {
    */
   isFrontEnd(req: IncomingMessage): boolean {
     return this.#trusts(plain(req.socket.remoteAddress ?? '')) && realIp(req) === ''
+  }
+
+  /** True when the client speaks https, to us or to the proxy in front. Decides about cookies and nothing else. */
+  isSecure(req: IncomingMessage): boolean {
+    // node:http gives a TLSSocket when it is served over TLS.
+    if ((req.socket as TLSSocket).encrypted === true) return true
+    if (firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() !== 'https') return false
+    const peer = plain(req.socket.remoteAddress ?? '')
+    const isBelieved = this.#trusts(peer)
+    // Nearly always a forgotten option: without it cookies of an https site are not Secure and end with the browser.
+    if (!isBelieved && !this.#hasWarned)
+      this.#warn(`trusted_proxies: ${peer} says that its client speaks https and is not listed`)
+    this.#hasWarned ||= !isBelieved
+    return isBelieved
   }
 
   #trusts(peer: string): boolean {

@@ -1,7 +1,6 @@
 // What a client sent: target, query, cookies, body. Read leniently where a mistake is harmless, within limits everywhere.
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import type { TLSSocket } from 'node:tls'
 import { Failure, Invalid } from '../errors.ts'
 import { isJsonObject, issue } from './schema.ts'
 
@@ -57,14 +56,6 @@ function unquoted(value: string): string {
 export function firstOf(header: string | string[] | undefined): string | undefined {
   const text = Array.isArray(header) ? header[0] : header
   return text?.split(',', 1)[0]?.trim() || undefined
-}
-
-/** True when the client speaks https, to us or to the proxy in front. Decides about `Secure` on cookies and nothing else. */
-export function isSecure(req: IncomingMessage): boolean {
-  // node:http gives a TLSSocket when it is served over TLS.
-  return (
-    firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() === 'https' || (req.socket as TLSSocket).encrypted === true
-  )
 }
 
 /** True when the head announces a body. */

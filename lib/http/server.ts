@@ -22,7 +22,7 @@ import {
   type ThreadOwner
 } from './guards.ts'
 import { reset, sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
-import { cookieOf, fieldsOf, isSecure, parseBody, readBody, type Target, targetOf } from './request.ts'
+import { cookieOf, fieldsOf, parseBody, readBody, type Target, targetOf } from './request.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
@@ -151,12 +151,12 @@ class NodeServer implements HttpServer {
 
   /** The guards in the spec's order, then the handler. `cookies` are set whatever the answer will be. */
   async #answer(req: IncomingMessage, res: ServerResponse, cookies: Cookie[]): Promise<Reply | typeof TAKEN> {
-    const { origins, authenticate, publicUrl = null } = this.#options
+    const { origins, authenticate, proxies, publicUrl = null } = this.#options
     const method = req.method ?? 'GET'
     if (this.#answerCors(req, res)) return TAKEN
     const target = targetOf(req)
     const match = this.#router.match(method, target.path)
-    const secure = isSecure(req)
+    const secure = proxies.isSecure(req)
     if (isChanging(method)) {
       if (isExempt(match)) {
         checkOrigin(req, origins, publicUrl)

@@ -82,6 +82,20 @@ t.test('a trusted proxy that names no client speaks for itself', async (t) => {
   t.equal(proxies().isFrontEnd(from('127.0.0.1')), false)
 })
 
+t.test('https is what a trusted proxy says first; another one is not believed, and named once', async (t) => {
+  const warnings: string[] = []
+  const some = new Proxies(['127.0.0.1'], (message) => warnings.push(message))
+  const says = (proto: string, peer = '127.0.0.1') => some.isSecure(from(peer, { 'x-forwarded-proto': proto }))
+  t.equal(some.isSecure(from('127.0.0.1')), false)
+  t.ok(says('https'))
+  t.ok(says('HTTPS, http'))
+  t.notOk(says('http, https'))
+  t.strictSame(warnings, [])
+  for (let i = 0; i < 3; i++) t.notOk(says('https', '127.0.0.2'))
+  t.match(warnings, [/127\.0\.0\.2/])
+  t.equal(warnings.length, 1)
+})
+
 t.test('an endless X-Real-IP is cut, so that it fills no table', async (t) => {
   t.equal(proxies('127.0.0.1').addressOf(from('127.0.0.1', { 'x-real-ip': 'x'.repeat(8_000) })).length, 64)
 })

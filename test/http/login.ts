@@ -89,7 +89,7 @@ t.test(
 t.test(
   'a cookie outlives the browser over https or on the own machine, if the user wants it; Secure is for https',
   async (t) => {
-    const house = await openHouse(t)
+    const house = await openHouse(t, { trusted: ['127.0.0.1'] })
     const name = 'ann@example.com'
     await new Browser(house).register(name)
     const line = async (headers: Record<string, string>, more: object = {}) => {

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import * as v from 'valibot'
 import { Invalid, type Issue } from '../../lib/errors.ts'
-import { cookieOf, fieldsOf, isSecure, parseJson, targetOf } from '../../lib/http/request.ts'
+import { cookieOf, fieldsOf, parseJson, targetOf } from '../../lib/http/request.ts'
 import { route } from '../../lib/http/route.ts'
 import * as schema from '../../lib/http/schema.ts'
 import { openDoor } from '../fixtures/door.ts'
@@ -48,13 +48,6 @@ t.test('fields never throw, the last of a name counts, and __proto__ is a name',
   const fields = fieldsOf('__proto__=x&constructor=y')
   t.equal(Object.getPrototypeOf(fields), null)
   t.equal(fields.constructor, 'y')
-})
-
-t.test('https is what the proxy in front says', async (t) => {
-  t.equal(isSecure(given({})), false)
-  t.equal(isSecure(given({ headers: { 'x-forwarded-proto': 'https' } })), true)
-  t.equal(isSecure(given({ headers: { 'x-forwarded-proto': 'HTTPS, http' } })), true)
-  t.equal(isSecure(given({ headers: { 'x-forwarded-proto': 'http, https' } })), false)
 })
 
 t.test('what is no JSON is refused with its position and without its text', async (t) => {
