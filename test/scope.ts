@@ -1,10 +1,10 @@
 // Scope: who is asking, what the three cases of a user argument mean, and that nothing acts for a user by accident.
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import type { Agent } from '../lib/agent/runtime.ts'
+import type { Agent, AgentInput } from '../lib/agent/runtime.ts'
 import { asUser, currentUserId, DEFAULT_USER_ID, effectiveUserId, ownerOf, withoutUser } from '../lib/scope.ts'
 import { onEachBackend } from './fixtures/backends.ts'
-import { openSite, signIn, until } from './fixtures/gateway.ts'
+import { asked, openSite, signIn, textIn, until } from './fixtures/gateway.ts'
 
 t.test(
   '[Auth 7] a user argument: omitted is the current user, a text that user, null nobody in particular',
@@ -93,5 +93,34 @@ onEachBackend(
     await person.post(`${second}/cancel?wait=true`)
     t.strictSame(seen, Array(6).fill(null))
     t.strictSame(owners, [id, id])
+  }
+)
+
+onEachBackend(
+  t,
+  '[Auth 13] the agent is told the user of the run, and nothing that a client says in its place',
+  async (t, backend) => {
+    const inputs: AgentInput[] = []
+    const agent: Agent = { models: () => [], start: async (input) => void inputs.push(input) }
+    const site = await openSite(t, { agent, config: { database: { backend } } })
+    const person = await signIn(site)
+    const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+    const claim = { user_id: 'somebody', langgraph_auth_user_id: 'somebody', is_internal: true }
+    const given = {
+      context: { ...claim, tone: 'dry' },
+      config: { configurable: claim, context: claim },
+      metadata: claim
+    }
+    const thread = textIn(
+      (await person.post('/api/threads', { metadata: { ...claim, owner_id: 'x' } })).body,
+      'thread_id'
+    )
+    await person.post(`/api/threads/${thread}/runs/wait`, asked('hello', given))
+    t.equal(inputs.length, 1)
+    t.equal(inputs[0]?.userId, id)
+    t.strictSame(inputs[0]?.context, { tone: 'dry' })
+    const { metadata } = (await person.get(`/api/threads/${thread}`)).body as { metadata: object } // a thread record
+    t.notOk('user_id' in metadata || 'owner_id' in metadata, 'nor is it kept with the thread')
+    t.same((await person.post('/api/threads/search', { metadata: { user_id: 'somebody' } })).body, [])
   }
 )

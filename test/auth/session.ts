@@ -2,11 +2,13 @@
 import t from 'tap'
 import { Sessions } from '../../lib/auth/session.ts'
 import { digestOf, openTokens } from '../../lib/auth/token.ts'
+import { requireUser } from '../../lib/http/guards.ts'
+import { route } from '../../lib/http/route.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import type { UserReads } from '../../lib/store/store.ts'
 import { aUser, write } from '../contract/harness.ts'
 import { onEachBackend } from '../fixtures/backends.ts'
-import { openHouse } from '../fixtures/house.ts'
+import { Browser, openHouse, refusal } from '../fixtures/house.ts'
 
 onEachBackend(t, '[Auth 3] a token is its user, with the row as it is now', async (t, backend) => {
   const { store, sessions, tokens } = await openHouse(t, { backend })
@@ -86,3 +88,23 @@ t.test('as many logged-out tokens as there is space for are remembered, the newe
   for (const token of newest) await t.rejects(sessions.authenticate(token), { code: 'token_revoked' })
   t.match(await sessions.authenticate(oldest ?? ''), { id: user.id })
 })
+
+onEachBackend(
+  t,
+  '[Auth 5] requireUser is 401 by itself on a route that forgot to ask for a session, whatever cookie comes along',
+  async (t, backend) => {
+    const careless = route({
+      method: 'GET',
+      path: '/careless',
+      access: 'public',
+      handler: (call) => ({ json: requireUser(call).id })
+    })
+    const house = await openHouse(t, { backend, routes: [careless] })
+    const browser = new Browser(house)
+    await browser.register('ann@example.com')
+    for (const cookie of [`access_token=${browser.token}`, 'access_token=junk', '']) {
+      const answer = await house.door.knock('GET', '/careless', { headers: { cookie } })
+      t.match(answer, refusal(401, 'not_authenticated'), cookie.slice(0, 20))
+    }
+  }
+)

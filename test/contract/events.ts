@@ -419,7 +419,7 @@ function pagesContract(t: Test, open: Open): void {
 
 function ownersContract(t: Test, open: Open): void {
   const test = rules(t, open)
-  test('reads of events take the three cases of the user argument [Auth 7]', async (t, store) => {
+  test('reads of events take the three cases of the user argument [Store 1] [Auth 7]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, [anEvent(0)])

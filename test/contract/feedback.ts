@@ -114,7 +114,7 @@ export function feedbackStoreContract(t: Test, open: Open): void {
     t.equal((await feedback.byRuns('missing', [run.run_id], 'ann')).size, 0)
   })
 
-  test('reads of feedback take the three cases of the user argument [Auth 7]', async (t, store, feedback, run) => {
+  test('reads of feedback take the three cases of the user argument [Store 1] [Auth 7]', async (t, store, feedback, run) => {
     await upsert(store, aFeedback(run))
     const { thread_id, run_id } = run
     const users = { mine: 'ann', other: 'bob' }

@@ -15,6 +15,7 @@ import { feedbackStoreContract } from './feedback.ts'
 import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
 import { runStoreContract } from './runs.ts'
+import { scopeContract } from './scope.ts'
 import { threadStoreContract } from './threads.ts'
 import { userStoreContract } from './users.ts'
 
@@ -27,6 +28,7 @@ export {
   feedbackStoreContract,
   frameStoreContract,
   runStoreContract,
+  scopeContract,
   threadStoreContract,
   userStoreContract
 }
@@ -38,6 +40,7 @@ export {
 export function storeContract(t: Test, name: string, open: Open): void {
   const suites = {
     apply: applyContract,
+    scope: scopeContract,
     users: userStoreContract,
     threads: threadStoreContract,
     runs: runStoreContract,

@@ -103,7 +103,7 @@ export function threadStoreContract(t: Test, open: Open): void {
     t.equal(await store.threads.ownerOf('missing'), undefined)
   })
 
-  test('reads of threads take the three cases of the user argument [Auth 7]', async (t, store) => {
+  test('reads of threads take the three cases of the user argument [Store 1] [Auth 7]', async (t, store) => {
     const { thread_id } = await addThread(store, { user_id: 'ann' })
     const get = async (user?: string | null) => ((await store.threads.get(thread_id, user)) ? 1 : 0)
     const search = async (user?: string | null) => {

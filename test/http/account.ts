@@ -7,7 +7,7 @@ import { Browser, cookiesOf, openHouse, PASSWORD, refusal, statuses } from '../f
 
 onEachBackend(
   t,
-  '[Auth 8] length first, then the blocklist, for register, initialize and change-password; nothing is echoed',
+  '[Auth 8] [Auth 15] length first, then the blocklist, for register, initialize and change-password; nothing is echoed',
   async (t, backend) => {
     const house = await openHouse(t, { backend })
     const browser = new Browser(house)

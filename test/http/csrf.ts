@@ -1,5 +1,6 @@
 // [Auth 2] on the real table of routes: who changes something repeats the csrf_token, and is asked for it before for anything else.
 import t from 'tap'
+import { onEachBackend } from '../fixtures/backends.ts'
 import { asked, openSite, PASSWORD, Person, signIn } from '../fixtures/gateway.ts'
 
 const AUTH = '/api/v1/auth'
@@ -22,30 +23,38 @@ const CHANGING = [
   ['POST', '/api/no/such/route']
 ] as const
 
-t.test('[Auth 2] without the pair every change is 403 before 401; with it, 401 without a session', async (t) => {
-  const nobody = new Person((await openSite(t)).url)
-  const pair = new Person(nobody.url, new Map([['csrf_token', 'of-my-own-making']]))
-  for (const [method, path] of CHANGING) {
-    const answer = await nobody.ask(method, path, { body: { any: 'thing' } })
-    t.equal(answer.status, 403, `${method} ${path}`)
-    t.match(answer.body, { detail: 'CSRF token missing. Include X-CSRF-Token header.' })
-    t.match(await pair.ask(method, path, { body: {} }), {
-      status: 401,
-      body: { detail: { code: 'not_authenticated' } }
-    })
+onEachBackend(
+  t,
+  '[Auth 2] without the pair every change is 403 before 401; with it, 401 without a session',
+  async (t, backend) => {
+    const nobody = new Person((await openSite(t, { config: { database: { backend } } })).url)
+    const pair = new Person(nobody.url, new Map([['csrf_token', 'of-my-own-making']]))
+    for (const [method, path] of CHANGING) {
+      const answer = await nobody.ask(method, path, { body: { any: 'thing' } })
+      t.equal(answer.status, 403, `${method} ${path}`)
+      t.match(answer.body, { detail: 'CSRF token missing. Include X-CSRF-Token header.' })
+      t.match(await pair.ask(method, path, { body: {} }), {
+        status: 401,
+        body: { detail: { code: 'not_authenticated' } }
+      })
+    }
   }
-})
+)
 
-t.test('[Auth 2] a session alone changes nothing: the header must be there, and equal', async (t) => {
-  const person = await signIn(await openSite(t))
-  const threadId = await person.thread()
-  for (const csrf of [false, '', 'guess', `${person.cookies.get('csrf_token')}x`]) {
-    for (const path of [`/api/threads/${threadId}/runs`, `/api/threads/${threadId}/runs/stream`])
-      t.equal((await person.post(path, asked('x'), { csrf })).status, 403, `${path} with ${csrf}`)
-    t.equal((await person.ask('DELETE', `/api/threads/${threadId}`, { csrf })).status, 403)
+onEachBackend(
+  t,
+  '[Auth 2] a session alone changes nothing: the header must be there, and equal',
+  async (t, backend) => {
+    const person = await signIn(await openSite(t, { config: { database: { backend } } }))
+    const threadId = await person.thread()
+    for (const csrf of [false, '', 'guess', `${person.cookies.get('csrf_token')}x`]) {
+      for (const path of [`/api/threads/${threadId}/runs`, `/api/threads/${threadId}/runs/stream`])
+        t.equal((await person.post(path, asked('x'), { csrf })).status, 403, `${path} with ${csrf}`)
+      t.equal((await person.ask('DELETE', `/api/threads/${threadId}`, { csrf })).status, 403)
+    }
+    t.same((await person.get(`/api/threads/${threadId}/runs`, { csrf: false })).body, [], 'reading needs none')
   }
-  t.same((await person.get(`/api/threads/${threadId}/runs`, { csrf: false })).body, [], 'reading needs none')
-})
+)
 
 t.test('signing in, up and out is exempt and leaves a new csrf_token, even when it is refused', async (t) => {
   const person = new Person((await openSite(t)).url)

@@ -19,7 +19,7 @@ import {
   statuses
 } from '../fixtures/house.ts'
 
-onEachBackend(t, '[Auth 1] register signs in: 201, the account, and both cookies', async (t, backend) => {
+onEachBackend(t, '[Auth 1] [Auth 14] register signs in: 201, the account, and both cookies', async (t, backend) => {
   const house = await openHouse(t, { backend })
   const browser = new Browser(house)
   const answer = await browser.register(' Ann@Example.COM ')

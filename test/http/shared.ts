@@ -1,7 +1,7 @@
 // Shared threads: a record without an owner is everybody's, on every route alike; what people do in it stays their own.
 import t from 'tap'
 import { randomUUID } from 'node:crypto'
-import { addThread } from '../contract/harness.ts'
+import { aUser, addThread, write } from '../contract/harness.ts'
 import { onEachBackend, openBackend } from '../fixtures/backends.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
@@ -91,5 +91,25 @@ onEachBackend(
     }
     for (const route of NAMED) t.match(await ask(bob, route, place), { status: 404 }, route)
     t.match((await bob.get(`/api/threads/${thread_id}/token-usage`)).body, { total_runs: 0 })
+  }
+)
+
+onEachBackend(
+  t,
+  "[Auth 12] a start stamps no row of our own: with an administrator there too, threads without an owner stay everybody's",
+  async (t, backend) => {
+    const store = await openBackend(t, backend)
+    await write(store, { name: 'user.initialize', user: aUser({ system_role: 'admin' }) })
+    const ids: string[] = []
+    for (let i = 0; i < 3; i++) ids.push((await addThread(store, { user_id: null })).thread_id)
+    for (let start = 0; start < 2; start++) {
+      const site = await openSite(t, { store, config: { database: { backend } } })
+      const person = await signIn(site)
+      for (const id of ids) {
+        t.equal(await store.threads.ownerOf(id), null)
+        t.equal((await person.get(`/api/threads/${id}`)).status, 200)
+      }
+      await site.stop()
+    }
   }
 )

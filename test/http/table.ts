@@ -136,7 +136,7 @@ t.test('every route of the table has an expectation, and every expectation a rou
 for (const [who, column] of Object.entries(COLUMNS)) {
   onEachBackend(
     t,
-    `[Auth 6] every route of the table gives ${who} what is expected, and no more`,
+    `[Auth 6] [Errors] every route of the table gives ${who} what is expected, and no more`,
     async (t, backend) => {
       const config = { database: { backend }, auth: { jwt_secret: JWT_SECRET } }
       const site = await openSite(t, { config })

@@ -33,15 +33,6 @@ t.test('the memory store has no feedback unless it is asked for [Errors]', async
   await refuses(t, store, { name: 'feedback.upsert', feedback }, 'a write that slipped through is refused')
 })
 
-t.test('an op whose user was left unresolved is refused, and filters nothing away [Auth 7]', async (t) => {
-  const store = openMemoryStore()
-  const { thread_id } = await addThread(store)
-  await refuses(t, store, { name: 'thread.remove', thread_id }, 'thread.remove')
-  await refuses(t, store, { name: 'thread.patch', thread_id, metadata: {}, now: time(1) }, 'thread.patch')
-  await refuses(t, store, { name: 'events.remove', thread_id, run_id: null }, 'events.remove')
-  t.equal(await store.threads.ownerOf(thread_id), 'ann')
-})
-
 t.test('what a caller does with a read it has unbound is a read all the same', async (t) => {
   const { threads, users } = openMemoryStore()
   const { get } = threads

@@ -1,0 +1,85 @@
+// Obligations of every write that is filtered by a user: the cases of its argument, which the writer has resolved before.
+import type { Test } from 'tap'
+import { asUser } from '../../lib/scope.ts'
+import { type OpName, OWNED_OPS, type Result, type Store } from '../../lib/store/store.ts'
+import type { Run } from '../../lib/types.ts'
+import { addEndedRun, addEvents, addThread, anEvent, apply, type Open, refuses, rules, time, write } from './harness.ts'
+
+interface Place {
+  readonly store: Store
+  readonly thread_id: string
+  readonly run: Run
+  readonly feedback_id: string
+}
+
+/** A thread of ann with everything in it that an op could take away. */
+async function furnished(store: Store): Promise<Place> {
+  const { thread_id } = await addThread(store, { user_id: 'ann' })
+  const run = await addEndedRun(store, thread_id)
+  await addEvents(store, run, [anEvent(0)])
+  const feedback_id = `feedback of ${run.run_id}`
+  const { run_id } = run
+  const given = { message_id: null, rating: 1, comment: null, created_at: time(1) } as const
+  const feedback = { feedback_id, run_id, thread_id, user_id: 'ann', ...given }
+  if (store.feedback) await write(store, { name: 'feedback.upsert', feedback })
+  return { store, thread_id, run, feedback_id }
+}
+
+/** The ops by name, for the user `user`; omitted where it is undefined. */
+function ops({ thread_id, run: { run_id }, feedback_id }: Place, user: string | null | undefined) {
+  const who = user === undefined ? {} : { user }
+  return {
+    'thread.patch': { name: 'thread.patch', thread_id, metadata: { touched: true }, now: time(2), ...who },
+    'thread.remove': { name: 'thread.remove', thread_id, ...who },
+    'events.remove': { name: 'events.remove', thread_id, run_id: null, ...who },
+    'feedback.remove': { name: 'feedback.remove', thread_id, run_id, ...who },
+    'feedback.removeById': { name: 'feedback.removeById', feedback_id, thread_id, run_id, ...who }
+  } as const
+}
+type Owned = keyof ReturnType<typeof ops>
+
+const isDone = (result: Result<Owned>): boolean => result !== null && result !== false && result !== 0
+
+/** All that an op could change, as a text. */
+async function stateOf({ store, thread_id, run }: Place): Promise<string> {
+  return JSON.stringify([
+    await store.threads.get(thread_id, null),
+    await store.events.countMessages(thread_id, null),
+    (await store.feedback?.list(thread_id, run.run_id, null)) ?? null
+  ])
+}
+
+export async function scopeContract(t: Test, open: Open): Promise<void> {
+  const test = rules(t, open)
+
+  test('every op that is filtered by a user is looked at here', async (t, store) => {
+    const names: OpName[] = Object.keys(ops(await furnished(store), null)) as Owned[] // an object's own keys
+    t.strictSame(names.toSorted(), [...OWNED_OPS].toSorted())
+  })
+
+  test('writes take the cases of the user argument: a user, who must own it, or null for everybody [Auth 7]', async (t, store) => {
+    for (const name of [...OWNED_OPS] as Owned[]) {
+      if (name.startsWith('feedback.') && !store.feedback) continue
+      for (const user of ['bob', 'ann', null]) {
+        const place = await furnished(store)
+        const before = await stateOf(place)
+        const result = await write(store, ops(place, user)[name])
+        t.equal(isDone(result), user !== 'bob', `${name} as ${user}`)
+        t.equal((await stateOf(place)) === before, user === 'bob', `${name} as ${user}`)
+      }
+    }
+  })
+
+  test('an op whose user was left unresolved is refused, whoever is signed in, and changes nothing [Auth 7]', async (t, store) => {
+    for (const name of [...OWNED_OPS] as Owned[]) {
+      const place = await furnished(store)
+      const before = await stateOf(place)
+      await refuses(t, store, ops(place, undefined)[name], name)
+      await asUser('ann', async () => {
+        const [outcome] = await apply(store, [ops(place, undefined)[name]])
+        t.equal(outcome?.ok, false, `${name}: the writer of a batch is nobody in particular`)
+      })
+      t.equal(await stateOf(place), before)
+    }
+  })
+}

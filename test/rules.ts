@@ -1,0 +1,60 @@
+// The rules of the spec and their proofs: each numbered one has a test that names it, on every store where a store has a part.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+/** The sources lie beside the build this file was compiled into. */
+const TESTS = fileURLToPath(new URL('../../test', import.meta.url))
+
+/** How many numbered rules there are: of Authentication and Users in the spec, of stores in lib/store/store.ts. */
+const RULES = { Auth: 15, User: 4, Store: 9 } as const
+
+interface Named {
+  readonly name: string
+  /** It is run on each store of ours: by the suites of the contract, or by onEachBackend. */
+  readonly onEach: boolean
+}
+
+/** Names of the tests in a source: the first text of each call that makes one. */
+function testsIn(file: string): Named[] {
+  const text = readFileSync(join(TESTS, file), 'utf8')
+  const calls = text.matchAll(/\b(t\.test|test|durable|onEachBackend)\(\s*(?:t,\s*)?(['"`])(.*?)\2/gs)
+  return [...calls].map(([, call, , name = '']) => ({
+    name,
+    onEach: call === 'onEachBackend' || file.startsWith('contract/')
+  }))
+}
+
+const named = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .flatMap(testsIn)
+
+/** `[Auth 7]` and `[User 1, 2]` name rules. */
+function names(name: string, chapter: string, rule: number): boolean {
+  const tags = [...name.matchAll(new RegExp(`\\[${chapter} ([\\d, ]+)\\]`, 'g'))]
+  return tags.some(([, numbers = '']) => numbers.split(/[, ]+/).includes(String(rule)))
+}
+
+function unproved(chapter: keyof typeof RULES, tests: readonly Named[]): string[] {
+  const rules = Array.from({ length: RULES[chapter] }, (_, i) => i + 1)
+  const missing = rules.filter((rule) => !tests.some(({ name }) => names(name, chapter, rule)))
+  return missing.map((rule) => `[${chapter} ${rule}]`)
+}
+
+t.test('every numbered rule of the spec, and every guarantee of a store, has a test that names it', async (t) => {
+  t.strictSame(
+    (['Auth', 'User', 'Store'] as const).flatMap((chapter) => unproved(chapter, named)),
+    []
+  )
+})
+
+t.test('every rule of authentication is proved on every store of ours', async (t) => {
+  t.strictSame(
+    unproved(
+      'Auth',
+      named.filter(({ onEach }) => onEach)
+    ),
+    []
+  )
+})
