@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { commit } from './commit.ts'
 import { fanout } from './fanout.ts'
 import { firstFrame } from './first-frame.ts'
+import { logins } from './logins.ts'
 import { replay } from './replay.ts'
 import { machine } from './report.ts'
 import { threadGrowth } from './thread-growth.ts'
@@ -18,7 +19,8 @@ const BENCHES: Readonly<Record<string, (given: typeof options) => Promise<void>>
   replay,
   'first-frame': firstFrame,
   commit,
-  'thread-growth': threadGrowth
+  'thread-growth': threadGrowth,
+  logins
 }
 
 const names = positionals.length ? positionals : Object.keys(BENCHES)

@@ -8,6 +8,9 @@ import type { Kind, Order, Usage } from './server.ts'
 
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
+/** The one account of a server under the bench. */
+export const VISITOR = { email: 'bench@example.com', password: 'correct-horse-42' } as const
+
 /** A frame as the gateway makes it of a delta of so many characters: floors send the same bytes. */
 export function frameOf(size: number): string {
   const data = `[{"content":"${'x'.repeat(size)}","type":"AIMessageChunk","id":"${'0'.repeat(36)}"},{"langgraph_node":"agent"}]`
@@ -34,7 +37,7 @@ export class Server {
   }
 
   async #signIn(): Promise<void> {
-    const body = JSON.stringify({ email: 'bench@example.com', password: 'correct-horse-42' })
+    const body = JSON.stringify(VISITOR)
     const answer = await fetch(`${this.url}/api/v1/auth/initialize`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -98,9 +101,17 @@ export class Readers {
 
   /** Opens them; resolves when the head of every answer is there. `done` resolves when the last one has everything. */
   async open(server: Server, path: string, count: number): Promise<{ done: Promise<Done> }> {
+    return this.openAll(
+      server,
+      Array.from({ length: count }, () => path)
+    )
+  }
+
+  /** The same, one reader a path. `gaps`: the time from frame to frame is wanted. */
+  async openAll(server: Server, paths: readonly string[], gaps = false): Promise<{ done: Promise<Done> }> {
     const opened = this.#answer('open')
     const done = this.#answer('done') as Promise<Done>
-    this.#child.send({ url: server.url, path, headers: server.headers, count } satisfies ReadOrder)
+    this.#child.send({ url: server.url, headers: server.headers, paths, gaps } satisfies ReadOrder)
     await opened
     return { done }
   }
