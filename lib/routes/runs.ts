@@ -12,10 +12,10 @@ import { readPosition } from '../run/sse.ts'
 import { newThread } from '../thread/thread.ts'
 import { storedJson } from '../thread/state.ts'
 import { type Run, timestamp } from '../types.ts'
+import { keyOf, threadIdFor } from './idempotency-key.ts'
+import { modesIn, positionText, wantsStream } from './join-request.ts'
 import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
-
-const KEY_MAX = 255
 
 const action = v.optional(v.picklist(['interrupt', 'rollback']))
 const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
@@ -31,16 +31,23 @@ export function runRoutes(services: Services): Route[] {
 
   // ------------------------------------------------------------------------------------------------ create
 
-  const create = async (call: Call<RunBody>, threadId: string): Promise<Run> => {
+  /** Asked before anything is made: a refusal leaves nothing behind. */
+  const admitRun = (call: Call): void => {
     const reason = notReady()
     if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '5' })
-    if (!registry.hasSpaceForRun(call.user!.id)) throw fail('too_many_runs', null, { 'Retry-After': '5' })
+    if (!registry.hasSpaceForRun(call.user!.id, keyOf(call))) throw fail('too_many_runs', null, { 'Retry-After': '5' })
+  }
+
+  const create = async (call: Call<RunBody>, threadId: string): Promise<Run> => {
+    admitRun(call)
     const models = agent.models().map((model) => model.name)
     const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
     const { run, autoFollowUp } = newRun(request, { onDisconnect: config.runs.on_disconnect, models })
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, [])))
       throw fail('checkpoint_not_found', { id: base })
+    // Once more: others may have come while we waited, and from here on none can.
+    admitRun(call)
     const admission = await registry.create(run, autoFollowUp)
     switch (admission.outcome) {
       case 'created':
@@ -57,10 +64,12 @@ export function runRoutes(services: Services): Route[] {
 
   /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
   const createStateless = async (call: Call<RunBody>): Promise<Run> => {
+    admitRun(call)
     const named = threadIdIn(call.body)
     if (named !== null && !isId(named))
       throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
-    const threadId = named ?? randomUUID()
+    const key = keyOf(call)
+    const threadId = named ?? (key === null ? randomUUID() : threadIdFor(call.user!.id, key))
     const { assistant_id, metadata } = call.body
     const given = {
       thread_id: threadId,
@@ -142,7 +151,7 @@ export function runRoutes(services: Services): Route[] {
 
   /** Cancels a run and answers it as it stands then; refused when it has ended, unless a cancel has ended it. */
   const cancelled = async (run: Run, how: 'interrupt' | 'rollback', untilEnded: boolean): Promise<void> => {
-    const isDone = registry.cancel(run.run_id, how)
+    const isDone = await registry.cancel(run.run_id, how)
     if (!isDone || untilEnded) await registry.ended(run.run_id)
     if (isDone) return
     const { status } = (await store.runs.get(run.run_id, null)) ?? run
@@ -264,50 +273,4 @@ function locationOf({ thread_id, run_id }: Run): Record<string, string> {
     'Content-Location': `/api/threads/${thread_id}/runs/${run_id}`,
     Location: `/threads/${thread_id}/runs/${run_id}/stream`
   }
-}
-
-function keyOf({ req }: Call): string | null {
-  const key = req.headers['idempotency-key']
-  if (typeof key !== 'string' || key === '') return null
-  if (key.length > KEY_MAX)
-    throw new Invalid([issue('string_too_long', ['header', 'Idempotency-Key'], { max_length: KEY_MAX })])
-  return key
-}
-
-function searchParams({ req }: Call): URLSearchParams {
-  const url = req.url ?? ''
-  const at = url.indexOf('?')
-  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
-}
-
-/** The position a reader comes with: a header, or a query member for clients that cannot set one. */
-function positionText(call: Call): string | undefined {
-  const header = call.req.headers['last-event-id']
-  if (typeof header === 'string') return header
-  return searchParams(call).get('last_event_id') ?? undefined
-}
-
-/** Modes in a query: repeated, or one JSON list, as clients of different ages write them. */
-function modesIn(call: Call): string[] | null {
-  const given = searchParams(call).getAll('stream_mode').flatMap(readMode)
-  return given.length ? given : null
-}
-
-function readMode(text: string): string[] {
-  if (!text.startsWith('[')) return text.split(',').filter(Boolean)
-  try {
-    const list: unknown = JSON.parse(text)
-    return Array.isArray(list) ? list.filter((mode) => typeof mode === 'string') : []
-  } catch {
-    return []
-  }
-}
-
-/**
- * Whether a join is answered as a stream: when the caller says so or comes with a position. A caller that names what it
- * accepts, as LangGraph's `runs.join` does, gets the final values as JSON; one that names nothing gets the stream.
- */
-function wantsStream(call: Call): boolean {
-  const { accept } = call.req.headers
-  return accept === undefined || accept.includes('text/event-stream') || positionText(call) !== undefined
 }

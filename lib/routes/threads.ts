@@ -118,6 +118,8 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
     const owner = await store.threads.ownerOf(threadId)
     if (!(await writer.write({ name: 'thread.remove', thread_id: threadId })))
       throw fail('thread_not_found', { id: threadId })
+    // A run that was admitted in between finds its thread gone. Its agent must let go before the files are removed.
+    await registry.cancelThread(threadId, DELETE_WAIT_MS)
     const hadFiles = await removeFiles(threadId, owner ?? user!.id)
     return {
       json: {

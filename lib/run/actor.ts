@@ -97,6 +97,9 @@ export class RunActor implements Source, Tickable, LogView {
   #settleTimer: NodeJS.Timeout | null = null
   #runTimer: NodeJS.Timeout | null = null
   #graceTimer: NodeJS.Timeout | null = null
+  /** False: the process ends, and a creator that is away has no say any more. */
+  #minds = true
+  #course: Promise<void> | null = null
   /** Resolves when the end is stored. */
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
@@ -135,9 +138,22 @@ export class RunActor implements Source, Tickable, LogView {
 
   // ---------------------------------------------------------------------------------------- the run's course
 
-  /** Takes the run from pending to its end. Resolves when that is stored; never rejects. */
-  async start(): Promise<void> {
-    if (this.#phase !== 'pending') return this.closed
+  /** Takes the run from pending to its end. Resolves when that is stored and the agent has let go; never rejects. */
+  start(): Promise<void> {
+    if (this.#phase !== 'pending') return this.gone
+    this.#course = this.#go()
+    return this.#course
+  }
+
+  /**
+   * Resolves when the run's end is stored and its agent has let go: later than `closed` when that does not listen to its signal.
+   * Nothing is done in the run's name any more.
+   */
+  get gone(): Promise<void> {
+    return this.#course ?? this.closed
+  }
+
+  async #go(): Promise<void> {
     this.#phase = 'open'
     this.#armTimeout()
     try {
@@ -387,7 +403,7 @@ export class RunActor implements Source, Tickable, LogView {
       { run_id: this.run.run_id },
       'the end of a run could not be stored in time: its streams are reset'
     )
-    this.resetJoiners()
+    for (const joiner of [...this.#joiners]) joiner.reset()
   }
 
   #close(): void {
@@ -452,6 +468,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()
+    this.#settleTimer ??= setTimeout(() => this.#giveUpWaiting(), this.#deps.options.settleTimeoutMs)
     this.#ops = []
     this.#settlement = null
     this.#steps.takeOps()
@@ -509,16 +526,22 @@ export class RunActor implements Source, Tickable, LogView {
     return joiner
   }
 
-  /** The creating request is gone. With on_disconnect cancel the run ends after a grace, unless somebody watches it then. */
+  /**
+   * A creating request is gone: there may be several, of one Idempotency-Key. With on_disconnect cancel the run ends after a grace,
+   * unless somebody watches it then.
+   */
   creatorLeft(): void {
-    if (this.run.kwargs.on_disconnect !== 'cancel' || this.#phase === 'settling' || this.#phase === 'closed') return
-    this.#graceTimer ??= setTimeout(() => {
+    if (this.run.kwargs.on_disconnect !== 'cancel' || !this.#minds) return
+    if (this.#phase === 'settling' || this.#phase === 'closed') return
+    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#graceTimer = setTimeout(() => {
       if (this.#joiners.size === 0) this.cancel('interrupt', 'disconnected')
     }, this.#deps.options.disconnectGraceMs)
   }
 
-  /** The process ends: a creator that is away has no say any more. */
+  /** The process ends: whose creator goes away now goes on in the next one. */
   forgetCreator(): void {
+    this.#minds = false
     if (this.#graceTimer) clearTimeout(this.#graceTimer)
   }
 
@@ -529,10 +552,6 @@ export class RunActor implements Source, Tickable, LogView {
 
   beat(stallMs: number): void {
     for (const joiner of this.#joiners) joiner.beat(stallMs)
-  }
-
-  resetJoiners(isMeant: (reader: Reader) => boolean = () => true): void {
-    for (const joiner of [...this.#joiners]) if (isMeant(joiner.reader)) joiner.reset()
   }
 
   /** With durability sync nothing is shown that is not stored. */

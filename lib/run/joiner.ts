@@ -3,6 +3,9 @@
 // A joiner stands at `next`, the n it has not been sent yet. As long as its socket has space it is moved on: from memory in the
 // same turn, from the store when it is behind memory. A full socket is left alone until it drains, and then goes on from the log
 // where it stands, whatever has happened meanwhile.
+//
+// Phases: `reading` -> `ending` (`end` was said, but its socket has not taken everything yet) -> `gone`. A joiner that ends is still
+// counted, found by a revocation and watched for a stall: a client that never reads must not keep its socket for ever.
 import { Accumulator } from './accumulator.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { framesOf, type RawFrame, type Slice } from './frames.ts'
@@ -43,6 +46,8 @@ const RENDERED_MAX = 256 * 1024
 /** Why a joiner is gone: its client went, it was told everything, or we broke it off. */
 export type Leaving = 'left' | 'ended' | 'reset'
 
+type Phase = 'reading' | 'ending' | 'gone'
+
 export class Joiner {
   readonly reader: Reader
   readonly #wire: Wire
@@ -51,11 +56,13 @@ export class Joiner {
   readonly #accumulator: Accumulator | null
   /** Called once, when the joiner is gone for whatever reason. */
   readonly #onLeave: (joiner: Joiner, why: Leaving) => void
+  #phase: Phase = 'reading'
   #next: number
   #isFull = false
-  #fullSince = 0
-  #isReading = false
-  #isGone = false
+  /** When its socket became full, or its end was said. */
+  #waitsSince = 0
+  /** A read of the store is under way. */
+  #isBehind = false
 
   constructor(
     wire: Wire,
@@ -74,16 +81,17 @@ export class Joiner {
     // Whole messages are folded from the first frame on; what the joiner has seen is not shown again.
     this.#next = this.#accumulator ? 0 : next
     wire.onDrain(() => this.#drained())
-    wire.onClose(() => this.#leave('left'))
+    wire.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
   }
 
-  get isGone(): boolean {
-    return this.#isGone
+  /** It was told everything; its socket may still hold some of it. */
+  get isEnding(): boolean {
+    return this.#phase === 'ending'
   }
 
   /** Sends what there is for this joiner, as far as its socket takes it. Safe to call at any time. */
   pump(): void {
-    while (!this.#isFull && !this.#isReading && !this.#isGone) {
+    while (!this.#isFull && !this.#isBehind && this.#phase === 'reading') {
       if (this.#next < this.#view.first) {
         void this.#readOn()
         return
@@ -95,18 +103,19 @@ export class Joiner {
   }
 
   /**
-   * A sign of life, at a frame border; a full socket has one already. One that has been full for `stallMs` (0: for ever) is no
-   * reader any more: it is reset and comes back by its cursor, if at all.
+   * A sign of life, at a frame border; a full socket has one already. One that has not taken what it was given for `stallMs` (0:
+   * for ever) is no reader any more: it is reset and comes back by its cursor, if at all.
    */
   beat(stallMs = 0): void {
-    if (this.#isGone) return
-    if (!this.#isFull) this.#send(HEARTBEAT)
-    else if (stallMs > 0 && performance.now() - this.#fullSince > stallMs) this.reset()
+    if (this.#phase === 'gone') return
+    const isWaiting = this.#isFull || this.#phase === 'ending'
+    if (!isWaiting) this.#send(HEARTBEAT)
+    else if (stallMs > 0 && performance.now() - this.#waitsSince > stallMs) this.reset()
   }
 
   /** Breaks the stream off: the client comes back by its cursor. */
   reset(): void {
-    if (this.#isGone) return
+    if (this.#phase === 'gone') return
     this.#leave('reset')
     this.#wire.reset()
   }
@@ -133,7 +142,7 @@ export class Joiner {
   #send(bytes: Buffer): void {
     if (bytes.length === 0 || this.#wire.write(bytes)) return
     this.#isFull = true
-    this.#fullSince = performance.now()
+    this.#waitsSince = performance.now()
   }
 
   #drained(): void {
@@ -143,16 +152,16 @@ export class Joiner {
 
   /** Catches up from the store. The only awaits of a joiner; nothing is decided on what was read before one of them. */
   async #readOn(): Promise<void> {
-    this.#isReading = true
+    this.#isBehind = true
     try {
       const segments = await this.#view.readStored(this.#next)
       const isThere = segments[0] !== undefined && segments[0].first <= this.#next
       await (isThere ? this.#sendSegments(segments) : this.#skipTo(segments[0]?.first ?? this.#view.first))
-      this.#isReading = false
+      this.#isBehind = false
       this.pump()
     } catch {
       // The store does not answer: the client comes back by its cursor.
-      this.#isReading = false
+      this.#isBehind = false
       this.reset()
     }
   }
@@ -183,7 +192,7 @@ export class Joiner {
 
   #sendParts(parts: Buffer[]): void {
     if (this.#accumulator) parts.push(this.#accumulator.flush())
-    if (!this.#isGone) this.#send(Buffer.concat(parts))
+    if (this.#phase === 'reading') this.#send(Buffer.concat(parts))
   }
 
   #takes(frame: RawFrame): boolean {
@@ -204,18 +213,20 @@ export class Joiner {
   async #skipTo(next: number): Promise<void> {
     const bytes = await this.#view.gapBytes(this.#next)
     this.#next = next
-    if (!this.#isGone) this.#send(bytes)
+    if (this.#phase === 'reading') this.#send(bytes)
   }
 
+  /** Says the end. It is gone when its wire is closed, which the wire tells. */
   #finish(): void {
-    this.#leave('ended')
+    this.#phase = 'ending'
+    this.#waitsSince = performance.now()
     this.#wire.write(END_FRAME)
     this.#wire.end()
   }
 
   #leave(why: Leaving): void {
-    if (this.#isGone) return
-    this.#isGone = true
+    if (this.#phase === 'gone') return
+    this.#phase = 'gone'
     this.#onLeave(this, why)
   }
 }

@@ -40,6 +40,11 @@ interface Lane {
   readonly waiting: RunActor[]
 }
 
+interface Arrival {
+  readonly run: NewRun
+  readonly admitted: Promise<Admission>
+}
+
 /** Why no new run is taken at the moment. */
 export type Refusal = 'stopping' | 'store_stuck'
 
@@ -47,7 +52,9 @@ export class Registry {
   readonly #deps: RegistryDeps
   readonly #actors = new Map<string, RunActor>()
   readonly #lanes = new Map<string, Lane>()
-  /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats and revocation as well. */
+  /** Runs whose admission is being written. Others see the row a moment before we are told that it is there. */
+  readonly #arriving = new Map<string, Arrival>()
+  /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats, revocation and the stall check as well. */
   readonly #replays = new Set<Joiner>()
   readonly #census: Census
   readonly #compactor: Compactor
@@ -81,13 +88,16 @@ export class Registry {
     return this.#census.hasSpace(userId)
   }
 
-  /** Whether one more run of this user is welcome. */
-  hasSpaceForRun(userId: string): boolean {
+  /**
+   * Whether one more run of this user is welcome, those counted whose admission is under way. One that repeats the key of a live
+   * run makes no new one.
+   */
+  hasSpaceForRun(userId: string, key: string | null = null): boolean {
     const { activePerUser } = this.#deps.options
     if (activePerUser === 0) return true
-    let active = 0
-    for (const actor of this.#actors.values()) if (actor.run.user_id === userId) active++
-    return active < activePerUser
+    const all = [...this.#actors.values(), ...this.#arriving.values()]
+    const own = all.filter(({ run }) => run.user_id === userId)
+    return own.length < activePerUser || (key !== null && own.some(({ run }) => run.idempotency_key === key))
   }
 
   /** null: new runs are welcome. */
@@ -105,6 +115,16 @@ export class Registry {
    * is stored: if storing it fails, the old ones go on.
    */
   async create(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
+    const admitted = this.#admit(run, autoFollowUp)
+    this.#arriving.set(run.run_id, { run, admitted })
+    try {
+      return await admitted
+    } finally {
+      this.#arriving.delete(run.run_id)
+    }
+  }
+
+  async #admit(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp })
     if (admission.outcome !== 'created') return admission
     // The run outlives its request, and acts for the user of its record alone.
@@ -166,6 +186,7 @@ export class Registry {
     isCreator = false
   ): Promise<void> {
     const filter = filterOf(modes ?? modesOf(run))
+    await this.#arrived(run.run_id)
     // It comes back, to the next process.
     if (this.#isClosing) return wire.reset()
     this.#census.opened(reader.userId)
@@ -212,27 +233,42 @@ export class Registry {
     this.#census.left(joiner.reader.userId)
   }
 
+  /** A run that is just being admitted has its actor, or is refused, when this resolves. */
+  async #arrived(runId: string): Promise<void> {
+    await this.#arriving.get(runId)?.admitted.catch(() => {})
+  }
+
   /** Cancels a run of this process. False: it has ended, or is just being written. */
-  cancel(runId: string, action: CancelAction): boolean {
+  async cancel(runId: string, action: CancelAction): Promise<boolean> {
+    await this.#arrived(runId)
     return this.#actors.get(runId)?.cancel(action) ?? false
   }
 
   /** Resolves when the run's end is stored; at once when it is not live. */
   async ended(runId: string): Promise<void> {
+    await this.#arrived(runId)
     await this.#actors.get(runId)?.closed
   }
 
-  /** Cancels every run of a thread and waits, `timeoutMs` at most, until their last records are written. */
+  /**
+   * Cancels every run of a thread and waits, `timeoutMs` at most, until their last records are written and their agents have let
+   * go: one that still works might leave a file.
+   */
   async cancelThread(threadId: string, timeoutMs: number): Promise<void> {
     const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
     for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
-    await within(Promise.all(actors.map((actor) => actor.closed)), timeoutMs)
+    if (actors.length) await within(Promise.all(actors.map((actor) => actor.gone)), timeoutMs)
   }
 
   /** Resets the streams of a revoked credential or user. */
   resetStreams(isMeant: (reader: Reader) => boolean): void {
-    for (const actor of this.#actors.values()) actor.resetJoiners(isMeant)
-    for (const joiner of [...this.#replays]) if (isMeant(joiner.reader)) joiner.reset()
+    for (const joiner of this.#joiners()) if (isMeant(joiner.reader)) joiner.reset()
+  }
+
+  /** Every reader, as they are now: who is reset leaves the sets that are looked through here. */
+  #joiners(): Joiner[] {
+    const live = [...this.#actors.values()].flatMap((actor) => [...actor.joiners])
+    return [...new Set([...live, ...this.#replays])]
   }
 
   #beat(): void {
@@ -269,13 +305,13 @@ export class Registry {
     this.#ticker.stop()
   }
 
-  /** Not all in one moment: they all come back. */
+  /** Not all in one moment: they all come back. Who was told the end is left to read it, as long as the server lets its socket be. */
   async #resetAll(jitterMs: number): Promise<void> {
-    const streams = this.streams
-    if (streams === 0) return
-    const steps = Math.min(streams, 20)
+    const open = this.#joiners().filter(({ isEnding }) => !isEnding)
+    const steps = Math.min(open.length, 20)
     for (let step = 1; step <= steps; step++) {
-      this.resetStreams(() => Math.random() < step / steps)
+      const due = open.splice(0, Math.ceil(open.length / (steps - step + 1)))
+      for (const joiner of due) if (!joiner.isEnding) joiner.reset()
       if (step < steps) await new Promise((resolve) => setTimeout(resolve, jitterMs / steps))
     }
   }

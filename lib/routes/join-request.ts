@@ -1,0 +1,40 @@
+// What a reader of a run asks for: where to go on, which modes, and whether as a stream at all.
+import type { Call } from '../http/call.ts'
+
+function searchParams({ req }: Call): URLSearchParams {
+  const url = req.url ?? ''
+  const at = url.indexOf('?')
+  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
+}
+
+/** The position a reader comes with: a header, or a query member for clients that cannot set one. */
+export function positionText(call: Call): string | undefined {
+  const header = call.req.headers['last-event-id']
+  if (typeof header === 'string') return header
+  return searchParams(call).get('last_event_id') ?? undefined
+}
+
+/** Modes in a query: repeated, or one JSON list, as clients of different ages write them. */
+export function modesIn(call: Call): string[] | null {
+  const given = searchParams(call).getAll('stream_mode').flatMap(readMode)
+  return given.length ? given : null
+}
+
+function readMode(text: string): string[] {
+  if (!text.startsWith('[')) return text.split(',').filter(Boolean)
+  try {
+    const list: unknown = JSON.parse(text)
+    return Array.isArray(list) ? list.filter((mode) => typeof mode === 'string') : []
+  } catch {
+    return []
+  }
+}
+
+/**
+ * Whether a join is answered as a stream: when the caller says so or comes with a position. A caller that names what it
+ * accepts, as LangGraph's `runs.join` does, gets the final values as JSON; one that names nothing gets the stream.
+ */
+export function wantsStream(call: Call): boolean {
+  const { accept } = call.req.headers
+  return accept === undefined || accept.includes('text/event-stream') || positionText(call) !== undefined
+}
