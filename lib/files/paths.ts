@@ -44,6 +44,8 @@ export class PathError extends Error {
 export class Paths {
   /** Absolute. */
   readonly home: string
+  /** Writes under way, by the folder of their thread: a removal waits for them, or they would bring the folder back. */
+  readonly #writing = new Map<string, Set<Promise<unknown>>>()
 
   constructor(home: string) {
     this.home = resolve(home)
@@ -121,7 +123,11 @@ export class Paths {
    * @returns The virtual path of the file.
    * @throws PathError `escapes`, `not_a_file` or `failed`
    */
-  async write(threadId: string, userId: string | undefined, path: string, content: string): Promise<string> {
+  write(threadId: string, userId: string | undefined, path: string, content: string): Promise<string> {
+    return this.writing(threadId, userId, () => this.#write(threadId, userId, path, content))
+  }
+
+  async #write(threadId: string, userId: string | undefined, path: string, content: string): Promise<string> {
     const virtual = path.startsWith('/') ? path : `${VIRTUAL_ROOT}/outputs/${path}`
     if (!virtual.startsWith(`${VIRTUAL_ROOT}/`)) throw escapes(path)
     const segments = segmentsBelow(VIRTUAL_ROOT, virtual, path)
@@ -137,9 +143,28 @@ export class Paths {
     return [VIRTUAL_ROOT, ...segments].join('/')
   }
 
-  /** Removes all files of a thread. Safe to call twice. @returns Whether there was anything. */
+  /** Does `work`, which writes below a thread's folder; a removal of the thread waits for it. */
+  async writing<T>(threadId: string, userId: string | undefined, work: () => Promise<T>): Promise<T> {
+    const folder = this.threadDir(threadId, userId)
+    const all = this.#writing.get(folder) ?? new Set()
+    const write = work()
+    this.#writing.set(folder, all.add(write))
+    try {
+      return await write
+    } finally {
+      all.delete(write)
+      if (all.size === 0) this.#writing.delete(folder)
+    }
+  }
+
+  /**
+   * Removes all files of a thread, after the writes that are under way: a tool that was told to stop may be in the middle of one.
+   * Safe to call twice.
+   * @returns Whether there was anything.
+   */
   async removeThread(threadId: string, userId?: string): Promise<boolean> {
     const folder = this.threadDir(threadId, userId)
+    await Promise.allSettled(this.#writing.get(folder) ?? [])
     const existed = (await kindOf(folder)) !== null
     // rm removes a symbolic link itself and never what it points to.
     await rm(folder, { recursive: true, force: true })

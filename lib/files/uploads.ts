@@ -98,8 +98,9 @@ export class Uploads {
     try {
       const intake = new Intake(source, folder, this.limits)
       const drafts = await intake.read()
-      const target = await this.#paths.makeUploads(threadId, userId)
-      return await publish(drafts, intake.skipped, target)
+      return await this.#paths.writing(threadId, userId, async () =>
+        publish(drafts, intake.skipped, await this.#paths.makeUploads(threadId, userId))
+      )
     } finally {
       await rm(folder, { recursive: true, force: true })
     }

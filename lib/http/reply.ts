@@ -66,7 +66,19 @@ function send(
   if (isUnread) res.shouldKeepAlive = false
   res.writeHead(status, headers)
   if (isUnread) return sayAndLinger(req, res, text)
+  boundReading(res)
   res.end(text)
+}
+
+/** For how long the client of an answer that is said may take none of it, in ms. */
+const UNREAD_MS = 120_000
+
+/**
+ * An answer that nobody reads must not keep its socket, and its bytes, for ever. node:http closes a socket on which nothing moves
+ * for this long, and sets its own time for the next request when the answer is out.
+ */
+function boundReading(res: ServerResponse): void {
+  res.socket?.setTimeout(UNREAD_MS)
 }
 
 /** A Set-Cookie line. Expires stands beside Max-Age=0 for clients that know no Max-Age. */
@@ -160,6 +172,7 @@ export function longReply(call: Call, options: OpenOptions = {}): LongReply {
       if (!call.res.writableNeedDrain) wire.write(BLANK)
     },
     end(jsonText) {
+      boundReading(call.res)
       wire.write(Buffer.from(jsonText))
       wire.end()
     },

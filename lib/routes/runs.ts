@@ -151,7 +151,8 @@ export function runRoutes(services: Services): Route[] {
 
   /** Cancels a run and answers it as it stands then; refused when it has ended, unless a cancel has ended it. */
   const cancelled = async (run: Run, how: 'interrupt' | 'rollback', untilEnded: boolean): Promise<void> => {
-    const isDone = await registry.cancel(run.run_id, how)
+    await registry.arrived(run.run_id)
+    const isDone = registry.cancel(run.run_id, how)
     if (!isDone || untilEnded) await registry.ended(run.run_id)
     if (isDone) return
     const { status } = (await store.runs.get(run.run_id, null)) ?? run

@@ -186,7 +186,7 @@ export class Registry {
     isCreator = false
   ): Promise<void> {
     const filter = filterOf(modes ?? modesOf(run))
-    await this.#arrived(run.run_id)
+    await this.arrived(run.run_id)
     // It comes back, to the next process.
     if (this.#isClosing) return wire.reset()
     this.#census.opened(reader.userId)
@@ -233,20 +233,19 @@ export class Registry {
     this.#census.left(joiner.reader.userId)
   }
 
-  /** A run that is just being admitted has its actor, or is refused, when this resolves. */
-  async #arrived(runId: string): Promise<void> {
+  /** A run that is just being admitted can be found, or is refused, when this resolves. */
+  async arrived(runId: string): Promise<void> {
     await this.#arriving.get(runId)?.admitted.catch(() => {})
   }
 
   /** Cancels a run of this process. False: it has ended, or is just being written. */
-  async cancel(runId: string, action: CancelAction): Promise<boolean> {
-    await this.#arrived(runId)
+  cancel(runId: string, action: CancelAction): boolean {
     return this.#actors.get(runId)?.cancel(action) ?? false
   }
 
   /** Resolves when the run's end is stored; at once when it is not live. */
   async ended(runId: string): Promise<void> {
-    await this.#arrived(runId)
+    await this.arrived(runId)
     await this.#actors.get(runId)?.closed
   }
 

@@ -310,7 +310,7 @@ t.test('exactly one terminal status, in 1,000 races of cancel, finish and failur
     let accepted: End | null = null
     for (const [at, end] of order.entries()) {
       if (end === 'interrupt' || end === 'rollback') {
-        if (room.registry.find(run.run_id)?.cancel(end)) accepted = end
+        if (room.registry.cancel(run.run_id, end)) accepted = end
       } else ends[end](stage)
       if (moments[at] === 'microtask') await Promise.resolve()
       else if (moments[at] === 'turn') await turns(1)
