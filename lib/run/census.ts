@@ -17,6 +17,10 @@ export class Census {
   get total(): number {
     return this.#total
   }
+  /** Who has one open, at least. */
+  get users(): number {
+    return this.#byUser.size
+  }
 
   /** Whether one more stream of this user is welcome. */
   hasSpace(userId: string | null): boolean {

@@ -97,6 +97,11 @@ export class Committer implements Writer {
     return this.#busySince === null ? 0 : Date.now() - this.#busySince
   }
 
+  /** Writes and sources that wait for their turn. */
+  get size(): number {
+    return this.#calls.length + this.#urgent.size + this.#due.size + (this.#held?.length ?? 0)
+  }
+
   /** Resolves when everything handed over so far is written. */
   drained(): Promise<void> {
     for (const source of this.#due) this.#urgent.add(source)

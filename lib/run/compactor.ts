@@ -26,6 +26,11 @@ export class Compactor {
     if (!this.#isWorking) void this.#work()
   }
 
+  /** Runs that wait, and the one that is worked on. */
+  get size(): number {
+    return this.#waiting.length + (this.#isWorking ? 1 : 0)
+  }
+
   stop(): void {
     this.#isStopped = true
     this.#waiting.length = 0

@@ -83,6 +83,20 @@ export class Registry {
     return this.#census.total
   }
 
+  /** How much of everything is held. When runs and readers have gone all of it is nothing again. */
+  sizes(): Readonly<Record<string, number>> {
+    return {
+      runs: this.#actors.size,
+      lanes: this.#lanes.size,
+      arriving: this.#arriving.size,
+      replays: this.#replays.size,
+      streams: this.#census.total,
+      readers: this.#census.users,
+      due: this.#ticker.size,
+      uncompacted: this.#compactor.size
+    }
+  }
+
   /** Whether one more stream of this user is welcome. */
   hasSpaceForStream(userId: string): boolean {
     return this.#census.hasSpace(userId)

@@ -34,6 +34,11 @@ export class Ticker {
     this.#immediate ??= setImmediate(() => this.#turnOver())
   }
 
+  /** Who has something to deliver. */
+  get size(): number {
+    return this.#now.size + this.#later.size
+  }
+
   #turnOver(): void {
     this.#immediate = null
     this.#deliver(this.#now)
