@@ -10,6 +10,8 @@ import type { JsonObject } from './types.ts'
 
 const DAY_MS = 86_400_000
 const MIB = 1024 * 1024
+/** Less would not hold the address of what was cut. */
+const EVENT_BYTES_MIN = 4096
 
 const server = section({
   // Interface to listen on. 0.0.0.0 opens the gateway to the network: then put TLS in front of it.
@@ -51,6 +53,9 @@ const streams = section({
   window_bytes: whole(262_144, 0),
   // Bytes of a run that are not stored yet; above it the agent pauses. Without it a stuck disk fills the memory.
   pending_bytes: whole(4_194_304, 0),
+  // Bytes of one frame on the wire; a larger one is cut there, says so, and is fetched whole from the address it names. At least
+  // 4096. Without it one giant delta or tool result goes to every joiner, and fills the memory of those that read slowly.
+  event_bytes: whole(MIB, 0),
   // Milliseconds that frames wait for others before they are stored together. A crash takes back at most this much.
   flush_ms: whole(20, 0, 10_000),
   // Milliseconds for the store to take the end of a run; then joiners are reset and readiness is 503. Without it they hang.
@@ -387,7 +392,7 @@ function complete(parsed: Parsed, file: string | null, cwd: string): Config {
 /** What is well formed and cannot be done: two options against each other, or a part that is not built yet. */
 function contradictions(config: Config): string[] {
   const problems: string[] = []
-  const { database, run_events: events, agent } = config
+  const { database, run_events: events, agent, streams } = config
   const missing = (what: string) => problems.push(`${what} is not available in this version.`)
   if (database.backend === 'postgres') missing('database.backend postgres')
   if (events.backend === 'jsonl') missing('run_events.backend jsonl')
@@ -398,6 +403,8 @@ function contradictions(config: Config): string[] {
   if (agent.runtime === 'langgraph') missing('agent.runtime langgraph')
   if (agent.runtime === 'module' && agent.path === null)
     problems.push('agent.path is missing: agent.runtime module needs a file.')
+  if (streams.event_bytes > 0 && streams.event_bytes < EVENT_BYTES_MIN)
+    problems.push(`streams.event_bytes is ${streams.event_bytes}; it must be 0 or at least ${EVENT_BYTES_MIN}.`)
   config.models.forEach(({ name }, i) => {
     const first = config.models.findIndex((other) => other.name === name)
     if (first < i) problems.push(`models[${i}].name is ${name}, which models[${first}] is called already.`)

@@ -48,6 +48,8 @@ const TABLE = {
   run_not_found: [404, 'Run {id} not found'],
   run_not_in_thread: [404, 'Run {id} not found in thread {thread_id}'],
   run_not_cancellable: [409, 'Run {id} is not cancellable (status: {status})'],
+  frame_not_found: [404, 'Frame {n} of run {id} was not cut, or is gone'],
+  range_outside: [416, 'The range lies outside of what there is'],
   thread_busy: [409, 'Thread {id} already has an active run'],
   idempotency_conflict: [409, 'This Idempotency-Key was used before with another request'],
   message_invalid: [400, 'Invalid message at {where}[{index}]: {reason}'],

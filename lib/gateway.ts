@@ -200,6 +200,7 @@ function registryOptions(config: Config): RegistryOptions {
     activePerUser: runs.active_per_user,
     windowBytes: streams.window_bytes,
     pendingBytes: streams.pending_bytes,
+    eventBytes: streams.event_bytes,
     settleTimeoutMs: streams.settle_timeout_ms,
     disconnectGraceMs: runs.disconnect_grace_ms,
     timeoutMs: runs.timeout_s * 1000,

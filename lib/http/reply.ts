@@ -271,3 +271,15 @@ export function reset(res: ServerResponse): void {
   if (res.socket) res.socket.resetAndDestroy()
   else res.destroy()
 }
+
+const GONE: ReadonlySet<unknown> = new Set([
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'ERR_STREAM_DESTROYED',
+  'ECONNRESET',
+  'EPIPE'
+])
+
+/** What a pipeline into a response says when the other side has gone: nothing that anybody here could do better. */
+export function isGone(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && GONE.has(error.code)
+}

@@ -5,6 +5,8 @@ import type { Artifact } from '../files/artifacts.ts'
 import { PathError } from '../files/paths.ts'
 import { type Call, type Reply, TAKEN } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
+import { wantedRange } from '../http/range.ts'
+import { isGone } from '../http/reply.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean } from '../http/schema.ts'
 import type { Services } from './services.ts'
@@ -67,19 +69,11 @@ function refusal(status: number, detail: string, headers: Readonly<Record<string
 
 // ------------------------------------------------------------------------------------------------- sending
 
-/** What a stream says when the other side has gone: nothing that anybody here could do better. */
-const GONE: ReadonlySet<unknown> = new Set([
-  'ERR_STREAM_PREMATURE_CLOSE',
-  'ERR_STREAM_DESTROYED',
-  'ECONNRESET',
-  'EPIPE'
-])
-
 /** @throws Error when the file cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole */
 async function send(call: Call, artifact: Artifact, download: boolean): Promise<Reply | typeof TAKEN> {
   const { req, res } = call
   const { size } = artifact
-  const range = wantedRange(call, artifact)
+  const range = wantedRange(req, artifact)
   if (range === 'outside')
     return refusal(416, 'The range lies outside the file', { 'Content-Range': `bytes */${size}` })
   const { start, end } = range ?? { start: 0, end: size - 1 }
@@ -99,7 +93,7 @@ async function send(call: Call, artifact: Artifact, download: boolean): Promise<
     try {
       await pipeline(artifact.read(start, end), res)
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && GONE.has(error.code))) throw error
+      if (!isGone(error)) throw error
     }
   }
   return TAKEN
@@ -115,27 +109,4 @@ function dispositionOf({ name, isInert, isText }: Artifact, download: boolean): 
 /** A text as RFC 6266 and RFC 8187 carry it: nothing in it can end the value or the header. */
 function extendedValue(text: string): string {
   return encodeURIComponent(text).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
-}
-
-interface Range {
-  readonly start: number
-  /** Included. */
-  readonly end: number
-}
-
-/** null: the whole file is wanted, or nothing that we could read as one range; the rule is to send the whole file then. */
-function wantedRange({ req }: Call, { size, tag }: Artifact): Range | 'outside' | null {
-  const header = req.headers.range
-  // Ranges are for GET alone [RFC 9110]. With If-Range the client has a part of this file, and wants no part of another.
-  if (!header || req.method !== 'GET' || (req.headers['if-range'] ?? tag) !== tag) return null
-  const [, from = '', to = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.replaceAll(' ', '')) ?? []
-  if (from === '') return to === '' ? null : lastBytes(Number(to), size)
-  const start = Number(from)
-  const end = to === '' ? size - 1 : Math.min(Number(to), size - 1)
-  if (to !== '' && Number(to) < start) return null
-  return start < size ? { start, end } : 'outside'
-}
-
-function lastBytes(count: number, size: number): Range | 'outside' {
-  return count === 0 || size === 0 ? 'outside' : { start: Math.max(0, size - count), end: size - 1 }
 }

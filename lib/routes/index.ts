@@ -4,6 +4,7 @@ import { artifactRoutes } from './artifacts.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { feedbackRoutes } from './feedback.ts'
 import { featureRoutes } from './features.ts'
+import { frameRoutes } from './frames.ts'
 import { healthRoutes } from './health.ts'
 import { mcpRoutes } from './mcp.ts'
 import { memoryRoutes } from './memory.ts'
@@ -24,6 +25,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs
+    ...frameRoutes(services), //    .../runs/{run_id}/frames/{n}
     ...messageRoutes(services), //  .../messages, .../events, .../token-usage
     ...feedbackRoutes(services), // .../feedback
     ...uploadRoutes(services), //   .../uploads

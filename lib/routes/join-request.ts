@@ -30,11 +30,17 @@ function readMode(text: string): string[] {
   }
 }
 
+/** Whether a reader that has seen nothing begins with how the run stands, and not with its first frame. */
+export function wantsSnapshot(call: Call): boolean {
+  return searchParams(call).get('mode') === 'snapshot'
+}
+
 /**
- * Whether a join is answered as a stream: when the caller says so or comes with a position. A caller that names what it
+ * Whether a join is answered as a stream: when the caller says so, comes with a position or wants a snapshot. A caller that names what it
  * accepts, as LangGraph's `runs.join` does, gets the final values as JSON; one that names nothing gets the stream.
  */
 export function wantsStream(call: Call): boolean {
   const { accept } = call.req.headers
-  return accept === undefined || accept.includes('text/event-stream') || positionText(call) !== undefined
+  const isForStreams = positionText(call) !== undefined || wantsSnapshot(call)
+  return accept === undefined || accept.includes('text/event-stream') || isForStreams
 }

@@ -13,7 +13,7 @@ import { newThread } from '../thread/thread.ts'
 import { storedJson } from '../thread/state.ts'
 import { type Run, timestamp } from '../types.ts'
 import { keyOf, threadIdFor } from './idempotency-key.ts'
-import { modesIn, positionText, wantsStream } from './join-request.ts'
+import { modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
 import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
 
@@ -173,7 +173,8 @@ export function runRoutes(services: Services): Route[] {
   const joined = async (call: Call, run: Run): Promise<typeof TAKEN> => {
     admitStream(call)
     const wire = openStream(call)
-    await registry.join(run, wire, modesIn(call), readPosition(positionText(call)), readerOf(call))
+    const position = readPosition(positionText(call))
+    await registry.join(run, wire, modesIn(call), position, readerOf(call), false, wantsSnapshot(call))
     return TAKEN
   }
 

@@ -11,13 +11,14 @@ import type { Group, Op, Outcome, Segment, Settlement, StoredCheckpoint } from '
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type Message, type Run, type RunStatus, type ThreadStatus, timestamp } from '../types.ts'
 import type { Wire } from '../wire.ts'
-import { deltaJson, lastChunkJson, wholeJson } from './chunk.ts'
+import { deltaJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
 import type { Committer, Source } from './committer.ts'
 import { extraKinds, type Filter, Kind } from './filter.ts'
 import { FrameLog, newEpoch, type RawFrame, type Slice } from './frames.ts'
 import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
 import { Journal } from './journal.ts'
 import { cursorText, type Extent, nextAfter, type Position } from './sse.ts'
+import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
@@ -31,6 +32,8 @@ export interface ActorOptions {
   readonly windowBytes: number
   /** Frames that are not stored yet, in bytes, above which the agent pauses. */
   readonly pendingBytes: number
+  /** Bytes of one frame on the wire; a larger one is cut there and kept whole; 0: no limit. */
+  readonly eventBytes: number
   /** How long the end of a run may wait for the store before its joiners are reset, in ms. */
   readonly settleTimeoutMs: number
   /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
@@ -109,7 +112,9 @@ export class RunActor implements Source, Tickable, LogView {
   constructor(run: Run, deps: ActorDeps, past: Extent = { epochs: [], head: 0 }) {
     this.run = run
     this.#deps = deps
-    this.#frames = new FrameLog(newEpoch(), deps.options.windowBytes, past.head)
+    const { windowBytes, eventBytes } = deps.options
+    const url = (n: number) => `/api/threads/${run.thread_id}/runs/${run.run_id}/frames/${n}`
+    this.#frames = new FrameLog(newEpoch(), windowBytes, past.head, { eventBytes, url })
     this.#extent = [...past.epochs, { epoch: this.#frames.epoch, first: past.head }]
     this.#journal = new Journal({
       maxTraceContent: deps.options.maxTraceContent,
@@ -251,7 +256,7 @@ export class RunActor implements Source, Tickable, LogView {
   #emit(piece: Piece): boolean {
     if (piece.type === 'delta') {
       this.#journal.fold(piece)
-      this.#frames.append(Kind.messages, 'messages', deltaJson(piece))
+      this.#frames.append(Kind.messages, 'messages', deltaJson(piece), shortDelta(piece))
     } else {
       if (piece.name !== undefined) this.#journal.custom(piece.name, piece.data)
       this.#frames.append(Kind.custom, 'custom', JSON.stringify(piece.data))
@@ -271,7 +276,7 @@ export class RunActor implements Source, Tickable, LogView {
   }
 
   #addWhole(message: Message): void {
-    this.#frames.append(Kind.messages, 'messages', wholeJson(message))
+    this.#frames.append(Kind.messages, 'messages', wholeJson(message), shortWhole(message))
     this.#steps.add([message])
   }
 
@@ -512,15 +517,41 @@ export class RunActor implements Source, Tickable, LogView {
 
   // ---------------------------------------------------------------------------------------------------- joiners
 
-  /** Attaches a reader after `position`. `isCreator`: its going away may cancel the run (on_disconnect). */
-  join(wire: Wire, filter: Filter, position: Position, reader: Reader, isCreator = false): Joiner {
+  /**
+   * What the run goes on from when it has not begun: the state of its thread. Null: it has begun, and knows by itself; the only
+   * await of a snapshot, so that nothing can come between the state and its position.
+   */
+  async valuesBefore(): Promise<string | null> {
+    return this.#steps.hasBegun ? null : this.valuesStored(baseOf(this.run))
+  }
+
+  #snapshot(before: string | null): Snapshot {
+    const { hasBegun, state } = this.#steps
+    const values = hasBegun ? state.json() : before
+    const { epoch, head } = this.#frames
+    return snapshotOf(this.run, { values, partial: this.#journal.partials(), epoch, n: head - 1 })
+  }
+
+  /**
+   * Attaches a reader after `position`. One that has seen nothing begins with the first frame, or with a snapshot when it comes
+   * with what `valuesBefore` answered. `isCreator`: its going away may cancel the run (on_disconnect). */
+  join(
+    wire: Wire,
+    filter: Filter,
+    position: Position,
+    reader: Reader,
+    isCreator = false,
+    valuesBefore?: string | null
+  ): Joiner {
     const extent = { epochs: this.#extent, head: this.head }
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
       this.#deps.onJoinerLeft(joiner)
       if (isCreator && why === 'left') this.creatorLeft()
     }
-    const joiner = new Joiner(wire, this, filter, nextAfter(position, extent), reader, left)
+    const next = nextAfter(position, extent)
+    const start = next === 0 && valuesBefore !== undefined ? this.#snapshot(valuesBefore) : next
+    const joiner = new Joiner(wire, this, filter, start, reader, left)
     this.#joiners.add(joiner)
     joiner.pump()
     return joiner
@@ -586,8 +617,10 @@ export class RunActor implements Source, Tickable, LogView {
     return readStored(this.#deps.store, this.run, from)
   }
 
-  async valuesStored(id: string): Promise<string | null> {
-    return this.valuesInMemory(id) ?? (await valuesStored(this.#deps.store, this.run, id))
+  /** `id` null: the newest of the thread. */
+  async valuesStored(id: string | null): Promise<string | null> {
+    const inMemory = id === null ? null : this.valuesInMemory(id)
+    return inMemory ?? (await valuesStored(this.#deps.store, this.run, id))
   }
 
   gapBytes(from: number): Promise<Buffer> {

@@ -12,7 +12,10 @@ export const Kind = {
   tasks: 5,
   checkpoints: 6,
   debug: 7,
-  error: 8
+  error: 8,
+  /** Tells about the parts behind it, which are the whole of the cut frame before it. No filter takes it, nor them. */
+  whole: 9,
+  part: 10
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 

@@ -5,10 +5,12 @@
 // checkpoint: they are rendered when somebody reads them.
 import type { Segment } from '../store/store.ts'
 import { bit, type Filter, Kind } from './filter.ts'
+import { beginning, type Cutting, isGiant, PART_BYTES, type Shorten, shortened, wholeOf } from './giant.ts'
 import { frameText } from './sse.ts'
 
 const SLAB_BYTES_FIRST = 4 * 1024
-const SLAB_BYTES_MAX = 64 * 1024
+/** A part of a giant fills one, and is a segment of its own. */
+const SLAB_BYTES_MAX = PART_BYTES
 /** Bytes a frame takes in the index of a segment: its kind, and its length as u32. */
 export const INDEX_BYTES = 5
 
@@ -36,6 +38,7 @@ export type RenderValues = (checkpointId: string) => string | null
 export class FrameLog {
   readonly epoch: number
   readonly #windowBytes: number
+  readonly #cutting: Cutting | null
   readonly #slabs: Slab[] = []
   /** n of the frame that comes next. */
   #head: number
@@ -45,9 +48,11 @@ export class FrameLog {
   #bytes = 0
   #pendingBytes = 0
 
-  constructor(epoch: number, windowBytes: number, head = 0) {
+  /** `cutting` null: frames of any size go out as they are. */
+  constructor(epoch: number, windowBytes: number, head = 0, cutting: Cutting | null = null) {
     this.epoch = epoch
     this.#windowBytes = windowBytes
+    this.#cutting = cutting
     this.#head = head
     this.#taken = head
     this.#committed = head
@@ -72,9 +77,22 @@ export class FrameLog {
     return this.#bytes
   }
 
-  /** Appends a frame; `json` is its data on one line. */
-  append(kind: Kind, event: string, json: string): number {
+  /** Appends a frame; `json` is its data on one line. `shorten` cuts it when it is too large for the wire. */
+  append(kind: Kind, event: string, json: string, shorten?: Shorten): number {
+    if (this.#cutting && isGiant(json, this.#cutting))
+      return this.#appendGiant(kind, event, json, shorten ?? beginning(json), this.#cutting)
     return this.#appendText(kind, frameText(event, json, this.epoch, this.#head))
+  }
+
+  /** Joiners get it cut; all of it follows in parts that no filter takes. */
+  #appendGiant(kind: Kind, event: string, json: string, shorten: Shorten, cutting: Cutting): number {
+    const n = this.#head
+    const bytes = Buffer.from(json)
+    this.#appendText(kind, frameText(event, shortened(shorten, n, bytes.length, cutting), this.epoch, n))
+    this.#appendText(Kind.whole, JSON.stringify(wholeOf(bytes.length)))
+    for (let at = 0; at < bytes.length; at += PART_BYTES)
+      this.#appendBytes(Kind.part, bytes.subarray(at, at + PART_BYTES))
+    return n
   }
 
   /** Appends a reference to a checkpoint. */
@@ -84,7 +102,16 @@ export class FrameLog {
 
   #appendText(kind: Kind, text: string): number {
     const slab = this.#slabFor(text)
-    const length = slab.bytes.write(text, slab.used, 'utf8')
+    return this.#appended(slab, kind, slab.bytes.write(text, slab.used, 'utf8'))
+  }
+
+  #appendBytes(kind: Kind, bytes: Buffer): number {
+    const last = this.#slabs.at(-1)
+    const slab = last && last.bytes.length - last.used >= bytes.length ? last : this.#newSlab(bytes.length)
+    return this.#appended(slab, kind, bytes.copy(slab.bytes, slab.used))
+  }
+
+  #appended(slab: Slab, kind: Kind, length: number): number {
     slab.used += length
     slab.kinds.push(kind)
     slab.ends.push(slab.used)
@@ -100,6 +127,11 @@ export class FrameLog {
     if (last && last.bytes.length - last.used >= text.length * 3) return last
     const length = Buffer.byteLength(text)
     if (last && last.bytes.length - last.used >= length) return last
+    return this.#newSlab(length)
+  }
+
+  #newSlab(length: number): Slab {
+    const last = this.#slabs.at(-1)
     const size = Math.max(length, last ? Math.min(SLAB_BYTES_MAX, last.bytes.length * 2) : SLAB_BYTES_FIRST)
     const slab: Slab = { bytes: Buffer.allocUnsafeSlow(size), used: 0, first: this.#head, kinds: [], ends: [], mask: 0 }
     this.#slabs.push(slab)

@@ -9,7 +9,9 @@
 import { Accumulator } from './accumulator.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { framesOf, type RawFrame, type Slice } from './frames.ts'
+import type { Snapshot } from './snapshot.ts'
 import { END_FRAME, frameText, HEARTBEAT } from './sse.ts'
+import { readWhole } from './whole.ts'
 import type { Segment } from '../store/store.ts'
 import type { Wire } from '../wire.ts'
 
@@ -42,6 +44,8 @@ export interface Reader {
 
 /** Characters of states in one write of a joiner that catches up from the store. */
 const RENDERED_MAX = 256 * 1024
+/** Bytes of one write, about, of a joiner that accumulates from memory. */
+const ACCUMULATED_MAX = 128 * 1024
 
 /** Why a joiner is gone: its client went, it was told everything, or we broke it off. */
 export type Leaving = 'left' | 'ended' | 'reset'
@@ -57,18 +61,23 @@ export class Joiner {
   /** Called once, when the joiner is gone for whatever reason. */
   readonly #onLeave: (joiner: Joiner, why: Leaving) => void
   #phase: Phase = 'reading'
+  /** Frames below were seen before, or are part of the snapshot. */
+  readonly #from: number
   #next: number
+  /** What is sent first, as soon as all of it may be shown. */
+  #opening: Snapshot | null
   #isFull = false
   /** When its socket became full, or its end was said. */
   #waitsSince = 0
   /** A read of the store is under way. */
   #isBehind = false
 
+  /** Begins with the frame `next`, or with a snapshot and what follows it. */
   constructor(
     wire: Wire,
     view: LogView,
     filter: Filter,
-    next: number,
+    start: number | Snapshot,
     reader: Reader,
     onLeave: (joiner: Joiner, why: Leaving) => void
   ) {
@@ -77,9 +86,11 @@ export class Joiner {
     this.#filter = filter
     this.#onLeave = onLeave
     this.reader = reader
-    this.#accumulator = filter.accumulate ? new Accumulator(filter, next) : null
-    // Whole messages are folded from the first frame on; what the joiner has seen is not shown again.
-    this.#next = this.#accumulator ? 0 : next
+    this.#opening = typeof start === 'number' ? null : start
+    this.#from = typeof start === 'number' ? start : start.next
+    this.#accumulator = filter.accumulate ? new Accumulator(this.#from, this.#opening?.partial) : null
+    // Whole messages are folded from the first frame on, unless a snapshot has them; what the joiner has seen is not shown again.
+    this.#next = this.#accumulator && !this.#opening ? 0 : this.#from
     wire.onDrain(() => this.#drained())
     wire.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
   }
@@ -92,7 +103,11 @@ export class Joiner {
   /** Sends what there is for this joiner, as far as its socket takes it. Safe to call at any time. */
   pump(): void {
     while (!this.#isFull && !this.#isBehind && this.#phase === 'reading') {
-      if (this.#next < this.#view.first) {
+      if (this.#opening) {
+        // With durability sync nothing is shown that is not stored.
+        if (this.#view.head < this.#opening.next) return
+        this.#open(this.#opening)
+      } else if (this.#next < this.#view.first) {
         void this.#readOn()
         return
       }
@@ -120,6 +135,11 @@ export class Joiner {
     this.#wire.reset()
   }
 
+  #open({ bytes }: Snapshot): void {
+    this.#opening = null
+    this.#send(bytes)
+  }
+
   #sendFromMemory(): void {
     if (this.#accumulator) {
       this.#accumulate(this.#accumulator)
@@ -132,11 +152,19 @@ export class Joiner {
 
   #accumulate(accumulator: Accumulator): void {
     for (const frame of this.#view.frames(this.#next)) {
-      const isWanted = frame.kind === Kind.values && this.#takes(frame)
-      accumulator.take(frame, isWanted ? this.#view.valuesInMemory(frame.bytes.toString('latin1')) : null)
+      accumulator.take(frame, this.#shown(frame, this.#valuesInMemory(frame)))
       this.#next = frame.n + 1
+      if (accumulator.bytes >= ACCUMULATED_MAX) break
     }
     this.#send(accumulator.flush())
+  }
+
+  #valuesInMemory(frame: RawFrame): string | null {
+    if (frame.kind !== Kind.values || !this.#takes(frame)) return null
+    const json = this.#view.valuesInMemory(frame.bytes.toString('latin1'))
+    // Its state is kept as long as the frame is in memory.
+    if (json === null) throw new Error('the state of a values frame has left memory before it')
+    return json
   }
 
   #send(bytes: Buffer): void {
@@ -179,10 +207,11 @@ export class Joiner {
         const isValues = frame.kind === Kind.values && this.#takes(frame)
         const values = isValues ? await this.#view.valuesStored(frame.bytes.toString('latin1')) : null
         // Its state could not be stored, or is gone: that is told, and not passed over.
-        const bytes = isValues && values === null ? await this.#view.gapBytes(frame.n) : this.#rendered(frame, values)
-        if (bytes) parts.push(bytes)
+        const bytes = isValues && values === null ? await this.#view.gapBytes(frame.n) : this.#shown(frame, values)
+        if (this.#accumulator) this.#accumulator.take(frame, bytes)
+        else if (bytes) parts.push(bytes)
         rendered += values?.length ?? 0
-        this.#next = frame.n + 1
+        this.#next = frame.n + 1 + (frame.kind === Kind.whole ? readWhole(frame).parts : 0)
       }
       // Whatever a segment holds, it is behind the joiner now.
       this.#next = Math.max(this.#next, segment.last + 1)
@@ -195,18 +224,14 @@ export class Joiner {
     if (this.#phase === 'reading') this.#send(Buffer.concat(parts))
   }
 
-  #takes(frame: RawFrame): boolean {
-    return (this.#filter.mask & bit(frame.kind)) !== 0
+  #takes({ n, kind }: RawFrame): boolean {
+    return n >= this.#from && (this.#filter.mask & bit(kind)) !== 0
   }
 
-  #rendered(frame: RawFrame, values: string | null): Buffer | null {
-    if (this.#accumulator) {
-      this.#accumulator.take(frame, values)
-      return null
-    }
+  /** A frame as it goes out, null if it does not; `values` is the state of one that is taken. */
+  #shown(frame: RawFrame, values: string | null): Buffer | null {
     if (!this.#takes(frame)) return null
-    if (frame.kind !== Kind.values) return frame.bytes
-    return values === null ? null : Buffer.from(frameText('values', values, frame.epoch, frame.n))
+    return values === null ? frame.bytes : Buffer.from(frameText('values', values, frame.epoch, frame.n))
   }
 
   /** What is missing is not made up: the joiner is told, and goes on with what there is. */

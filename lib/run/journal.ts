@@ -39,7 +39,8 @@ export class Journal {
   #events: NewEvent[] = []
   #k = 0
   #llmCalls = 0
-  #partial: PartialMessage | null = null
+  /** Messages being built, by id: an agent may write more than one at a time. */
+  readonly #partials = new Map<string, PartialMessage>()
   /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
   readonly #totals: Totals = { ...NO_TOTALS }
@@ -104,8 +105,17 @@ export class Journal {
 
   /** Adds a delta to the message being built. Called for every delta, right where it is shown. */
   fold(delta: Delta): void {
-    if (this.#partial?.id !== delta.messageId) this.#partial = new PartialMessage(delta.messageId, delta.model)
-    this.#partial.fold(delta)
+    let partial = this.#partials.get(delta.messageId)
+    if (!partial) {
+      partial = new PartialMessage(delta.messageId, delta.model)
+      this.#partials.set(delta.messageId, partial)
+    }
+    partial.fold(delta)
+  }
+
+  /** The messages being built, each as one chunk. */
+  partials(): JsonObject[] {
+    return [...this.#partials.values()].map((partial) => partial.chunk())
   }
 
   /** The beginning: what the human said, then the run's start. */
@@ -149,15 +159,15 @@ export class Journal {
    * result for every call that has none. Without them every later run of the thread would be refused by the model's server.
    */
   breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
-    const message = this.#partial?.broken(finishReason) ?? null
-    this.#partial = null
-    if (message) this.#reply(message, String(message.response_metadata.model_name), finishReason)
+    const messages = [...this.#partials.values()].flatMap((partial) => partial.broken(finishReason) ?? [])
+    this.#partials.clear()
+    for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
     const results = [...this.#openCalls.values()].map((call) => {
       const result = interruptedResult(call)
       this.#toolResult(call, result)
       return result
     })
-    return message ? [message, ...results] : results
+    return [...messages, ...results]
   }
 
   #toolResult(call: ToolCall, message: ToolMessage): void {
@@ -184,7 +194,7 @@ export class Journal {
 
   #response(fact: Fact & { type: 'llm_response' }): void {
     const { caller, model, message, usage, finishReason } = fact
-    if (caller === 'lead_agent') this.#partial = null
+    if (caller === 'lead_agent') this.#partials.delete(message.id)
     const content: JsonObject = {
       id: fact.responseId,
       model,

@@ -48,6 +48,18 @@ export class PartialMessage {
     known.args += args
   }
 
+  /** All that was said so far as one chunk: who gets it, and then the chunks that follow, has the message. */
+  chunk(): JsonObject {
+    const pieces = [...this.#calls].map(([index, call]): JsonObject => ({ ...call, index, type: 'tool_call_chunk' }))
+    return {
+      content: this.#text,
+      ...(this.#reasoning && { additional_kwargs: { reasoning_content: this.#reasoning } }),
+      ...(pieces.length && { tool_call_chunks: pieces }),
+      type: 'AIMessageChunk',
+      id: this.id
+    }
+  }
+
   /**
    * The message as far as it came, valid for every model server: calls whose arguments are complete are calls, fragments are
    * invalid ones. Null when nothing was said.

@@ -10,7 +10,8 @@ import { Kind } from './filter.ts'
 import { FrameLog, framesOf, newEpoch, type RawFrame } from './frames.ts'
 import { Journal, type JournalOptions } from './journal.ts'
 import type { Registry } from './registry.ts'
-import { cursorText, type Extent } from './sse.ts'
+import { cursorText, dataOf, type Extent } from './sse.ts'
+import { madeWhole } from './whole.ts'
 
 const RESTARTED = 'Gateway restarted before this run reached a durable final state.'
 const READ_BYTES = 1024 * 1024
@@ -127,7 +128,7 @@ async function foldTail(
 ): Promise<Message[]> {
   let deltas: Delta[] = []
   let whole: Message[] = []
-  for await (const frame of framesFrom(store, run, head)) {
+  for await (const frame of madeWhole(framesFrom(store, run, head))) {
     if (frame.kind === Kind.values) {
       deltas = []
       whole = []
@@ -168,23 +169,28 @@ async function* framesFrom(store: Store, run: Run, head: number): AsyncGenerator
 
 /** The first part of a messages frame: the chunk or message. */
 function messageOf(frame: RawFrame): JsonObject {
-  const text = frame.bytes.toString('utf8')
-  const from = text.indexOf('\ndata: ') + 7
   // Every messages frame is `[message, metadata]`, written by chunk.ts.
-  return (JSON.parse(text.slice(from, text.indexOf('\n', from))) as [JsonObject, JsonObject])[0]
+  return (JSON.parse(dataOf(frame.bytes)) as [JsonObject, JsonObject])[0]
 }
 
 /** What deltaJson of chunk.ts made, as the delta it was made of. */
 function deltasOf(chunk: JsonObject, model: string): Delta[] {
   const base = { type: 'delta', messageId: String(chunk.id), model } as const
   if (chunk.chunk_position === 'last') return []
-  const calls = Array.isArray(chunk.tool_call_chunks) ? chunk.tool_call_chunks : []
-  if (calls.length) return calls.map((call) => ({ ...base, toolCall: toolCallOf(call) }))
-  const kwargs = chunk.additional_kwargs
-  const reasoning =
-    typeof kwargs === 'object' && kwargs !== null && !Array.isArray(kwargs) ? kwargs.reasoning_content : undefined
-  if (typeof reasoning === 'string') return [{ ...base, reasoning }]
-  return [{ ...base, text: String(chunk.content) }]
+  const text = typeof chunk.content === 'string' ? chunk.content : ''
+  const reasoning = isObject(chunk.additional_kwargs) ? chunk.additional_kwargs.reasoning_content : undefined
+  const [call, ...more] = Array.isArray(chunk.tool_call_chunks) ? chunk.tool_call_chunks : []
+  const delta: Delta = {
+    ...base,
+    ...(text !== '' && { text }),
+    ...(typeof reasoning === 'string' && { reasoning }),
+    ...(call !== undefined && { toolCall: toolCallOf(call) })
+  }
+  return [delta, ...more.map((one) => ({ ...base, toolCall: toolCallOf(one) }))]
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {

@@ -11,11 +11,11 @@ import { Census, type CensusLimits } from './census.ts'
 import type { Committer } from './committer.ts'
 import { Compactor } from './compactor.ts'
 import { type Filter, filterOf } from './filter.ts'
-import { Joiner, type Reader } from './joiner.ts'
+import { Joiner, type LogView, type Reader } from './joiner.ts'
 import type { Wire } from '../wire.ts'
 import { type Extent, nextAfter, type Position } from './sse.ts'
 import { Ticker } from './ticker.ts'
-import { FinishedView, headOf, lastEpochOf } from './view.ts'
+import { FinishedView, finalSnapshot, headOf, lastEpochOf } from './view.ts'
 import { modesOf } from './wanted.ts'
 
 export interface RegistryOptions extends ActorOptions {
@@ -190,34 +190,52 @@ export class Registry {
     else this.#lanes.delete(thread_id)
   }
 
-  /** Attaches a reader to a run, live or finished, after `position`. `modes` null: those the run was created for. */
+  /**
+   * Attaches a reader to a run, live or finished, after `position`. `modes` null: those the run was created for. `isSnapshot`: one
+   * that has seen nothing begins with how the run stands, not with its first frame.
+   */
   async join(
     run: Run,
     wire: Wire,
     modes: readonly string[] | null,
     position: Position,
     reader: Reader,
-    isCreator = false
+    isCreator = false,
+    isSnapshot = false
   ): Promise<void> {
+    const before = isSnapshot ? await this.#actors.get(run.run_id)?.valuesBefore() : undefined
     const filter = filterOf(modes ?? modesOf(run))
     await this.arrived(run.run_id)
     // It comes back, to the next process.
     if (this.#isClosing) return wire.reset()
     this.#census.opened(reader.userId)
+    // Looked for after the await: the run may have ended meanwhile.
     const actor = this.#actors.get(run.run_id)
     if (actor) {
-      actor.join(wire, filter, position, reader, isCreator)
+      actor.join(wire, filter, position, reader, isCreator, before)
       return
     }
     try {
-      await this.#replay(run.run_id, wire, filter, position, reader)
+      await this.#replay(run.run_id, wire, filter, position, reader, isSnapshot)
     } catch (error) {
       this.#census.left(reader.userId)
       throw error
     }
   }
 
-  async #replay(runId: string, wire: Wire, filter: Filter, position: Position, reader: Reader): Promise<void> {
+  /** The log of a run, live or finished, for who looks something up in it. */
+  viewOf(run: Run): LogView {
+    return this.#actors.get(run.run_id) ?? new FinishedView(this.#deps.store, run, headOf(run))
+  }
+
+  async #replay(
+    runId: string,
+    wire: Wire,
+    filter: Filter,
+    position: Position,
+    reader: Reader,
+    isSnapshot: boolean
+  ): Promise<void> {
     const { store } = this.#deps
     // The row that the caller read may be older than the run's end.
     const run = await store.runs.get(runId, null)
@@ -235,9 +253,9 @@ export class Registry {
     }
     const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
     const next = nextAfter(position, { epochs: bounds?.epochs ?? lastEpochOf(run), head })
-    const joiner = new Joiner(wire, new FinishedView(store, run, head), filter, next, reader, (gone) =>
-      this.#left(gone)
-    )
+    const snapshot = isSnapshot && next === 0 ? await finalSnapshot(store, run) : null
+    const view = new FinishedView(store, run, head)
+    const joiner = new Joiner(wire, view, filter, snapshot ?? next, reader, (gone) => this.#left(gone))
     this.#replays.add(joiner)
     joiner.pump()
   }

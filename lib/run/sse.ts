@@ -15,6 +15,14 @@ export function frameText(event: string, json: string, epoch: number, n: number)
   return `event: ${event}\ndata: ${json}\nid: ${epoch}-${n}\n\n`
 }
 
+const BEFORE_DATA = Buffer.from('\ndata: ')
+
+/** The data of a frame that `frameText` made: JSON on one line. */
+export function dataOf(frame: Buffer): string {
+  const from = frame.indexOf(BEFORE_DATA) + BEFORE_DATA.length
+  return frame.toString('utf8', from, frame.indexOf('\n', from))
+}
+
 /** The last frame of every stream. Without an id: it is not part of the log but follows from the run's status. */
 export const END_FRAME = Buffer.from('event: end\ndata: null\n\n')
 

@@ -4,6 +4,7 @@ import { storedJson } from '../thread/state.ts'
 import { type Run, timestamp } from '../types.ts'
 import type { Slice } from './frames.ts'
 import type { LogView } from './joiner.ts'
+import { type Snapshot, snapshotOf } from './snapshot.ts'
 
 /** Stored frames that a joiner reads in one go, in bytes: what a socket takes without keeping much. */
 const READ_BYTES = 256 * 1024
@@ -14,7 +15,8 @@ export function readStored(store: LogStore, run: Run, from: number): Promise<rea
   return store.frames.read(run.key, from, READ_BYTES)
 }
 
-export async function valuesStored(store: LogStore, run: Run, checkpointId: string): Promise<string | null> {
+/** `checkpointId` null: the newest of the thread. */
+export async function valuesStored(store: LogStore, run: Run, checkpointId: string | null): Promise<string | null> {
   const stored = await store.checkpoints.load(run.thread_id, checkpointId)
   return stored && storedJson(stored)
 }
@@ -72,6 +74,16 @@ export class FinishedView implements LogView {
   gapBytes(from: number): Promise<Buffer> {
     return gapBytes(this.#store, this.#run, from)
   }
+}
+
+/** How a finished run stands: with the state that it has left. Null: it has no frames, and no position to stand at. */
+export async function finalSnapshot(store: LogStore, run: Run): Promise<Snapshot | null> {
+  if (run.last_cursor === null) return null
+  const id = run.final_checkpoint_id
+  const values = id === null ? null : await valuesStored(store, run, id)
+  const [epoch, n] = run.last_cursor.split('-').map(Number)
+  // A cursor is two numbers: this process or one before it wrote it.
+  return snapshotOf(run, { values, partial: [], epoch: epoch!, n: n! })
 }
 
 /** The n after the last frame of a finished run, as its row says. */

@@ -1,0 +1,55 @@
+// Frames that were too large for the stream: the whole data of one, by its number in the run.
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { fail } from '../errors.ts'
+import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { wantedRange } from '../http/range.ts'
+import { isGone } from '../http/reply.ts'
+import { type Route, route } from '../http/route.ts'
+import { findWhole, wholeBytes } from '../run/whole.ts'
+import type { Services } from './services.ts'
+
+export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'registry'>): Route[] {
+  const get = async ({ params, req, res }: Call): Promise<Reply | typeof TAKEN> => {
+    const id = params.run_id!
+    const run = await store.runs.get(id)
+    if (!run || run.thread_id !== params.thread_id!) throw fail('run_not_found', { id })
+    const n = Number(/^\d{1,15}$/.exec(params.n!)?.[0] ?? -1)
+    const view = registry.viewOf(run)
+    const whole = n < 0 ? null : await findWhole(view, n)
+    if (!whole) throw fail('frame_not_found', { n: params.n!, id })
+    const size = whole.bytes
+    // A frame never changes.
+    const tag = `"${id}-${n}"`
+    const range = wantedRange(req, { size, tag })
+    if (range === 'outside') throw fail('range_outside', null, { 'Content-Range': `bytes */${size}` })
+    const { start, end } = range ?? { start: 0, end: size - 1 }
+    res.writeHead(range ? 206 : 200, {
+      'Content-Type': 'application/json',
+      'Content-Length': end - start + 1,
+      ...(range && { 'Content-Range': `bytes ${start}-${end}/${size}` }),
+      'Accept-Ranges': 'bytes',
+      'Cache-Control': 'private, no-cache',
+      'X-Content-Type-Options': 'nosniff',
+      ETag: tag
+    })
+    if (req.method === 'HEAD') {
+      res.end()
+      return TAKEN
+    }
+    await pipeline(Readable.from(wholeBytes(view, n, whole, start, end), { objectMode: false }), res).catch((error) => {
+      if (!isGone(error)) throw error
+    })
+    return TAKEN
+  }
+
+  return [
+    route({
+      method: 'GET',
+      path: '/api/threads/{thread_id}/runs/{run_id}/frames/{n}',
+      access: 'user',
+      thread: 'read',
+      handler: get
+    })
+  ]
+}
