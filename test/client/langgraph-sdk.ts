@@ -3,7 +3,8 @@ import { Client } from '@langchain/langgraph-sdk'
 import t, { type Test } from 'tap'
 import { createDemoAgent, demoWord } from '../../lib/agent/demo.ts'
 import type { Agent } from '../../lib/agent/runtime.ts'
-import { asked, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { builtInTools } from '../../lib/agent/tools.ts'
+import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
 /** What the client yields of a stream. */
@@ -93,6 +94,18 @@ t.test('mode messages: partial messages grow, and complete ones are whole', asyn
   const complete = chunks.filter(({ event }) => event === 'messages/complete').map(({ data }) => data)
   t.ok(complete.some((data) => textIn(data, 0, 'content') === demoText(60)))
   t.ok(eventsOf(chunks).includes('messages/metadata'))
+})
+
+t.test('mode messages: a complete message is the one in the state, with its calls', async (t) => {
+  const demo = createDemoAgent({ tools: builtInTools({ files: { writeOutput: async () => '/nowhere' } }) })
+  const { client } = await open(t, demo)
+  const { thread_id } = await client.threads.create()
+  const payload = { ...asked('/demo tool=current_time rate=0 reasoning'), streamMode: 'messages' as const }
+  const chunks = await all(client.runs.stream(thread_id, 'lead_agent', payload))
+  const complete = chunks.filter(({ event }) => event === 'messages/complete').map(({ data }) => at(data, 0))
+  const { values } = await client.threads.getState(thread_id)
+  t.same(complete, listIn(values, 'messages').slice(1), 'the call, its result and the answer')
+  t.match(complete[0], { type: 'ai', tool_calls: [{ name: 'current_time' }] })
 })
 
 t.test('joinStream goes on after the id it names, and from the beginning for -1', async (t) => {

@@ -5,6 +5,7 @@ import { Accumulator } from '../../lib/run/accumulator.ts'
 import { deltaJson, lastChunkJson, wholeJson } from '../../lib/run/chunk.ts'
 import { Kind } from '../../lib/run/filter.ts'
 import { FrameLog, type RawFrame } from '../../lib/run/frames.ts'
+import { PartialMessage } from '../../lib/run/partial.ts'
 import { frameText } from '../../lib/run/sse.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { type Told, toldIn } from '../fixtures/room.ts'
@@ -106,6 +107,91 @@ t.test('a message that came whole is complete at once', async (t) => {
     ['messages/metadata', 'messages/complete']
   )
   t.match(JSON.parse(all[1]!.data), [{ type: 'tool', content: 'found it', tool_call_id: 'c0' }])
+})
+
+t.test('a delta that says several things at once says all of them', async (t) => {
+  const log = newLog()
+  say(log, 'a', { text: 'now', reasoning: 'hm', toolCall: { index: 0, id: 'c0', name: 'look', args: '{' } })
+  say(log, 'a', { text: ' then', reasoning: 'm', toolCall: { index: 0, args: '}' } })
+  const all = told(new Accumulator(0), log)
+  t.match(JSON.parse(all.at(-1)!.data), [
+    {
+      content: 'now then',
+      additional_kwargs: { reasoning_content: 'hmm' },
+      tool_calls: [{ name: 'look', id: 'c0', args: {} }]
+    }
+  ])
+})
+
+t.test('a complete message is the one that is in the state, with its calls', async (t) => {
+  const message = anAnswer('I look', { id: 'a', tool_calls: [aCall('c0', 'look', { at: 'it' }), aCall('c1', 'time')] })
+  const log = newLog()
+  say(log, 'a', { text: 'I look' })
+  say(log, 'a', { toolCall: { index: 0, id: 'c0', name: 'look', args: '' } })
+  say(log, 'a', { toolCall: { index: 0, args: '{"at":' } })
+  const accumulator = new Accumulator(0)
+  const [, partial] = told(accumulator, log)
+  t.match(JSON.parse(partial!.data), [{ type: 'ai', tool_calls: [], tool_call_chunks: [{ args: '{"at":' }] }])
+  const from = log.head
+  say(log, 'a', { toolCall: { index: 0, args: '"it"}' } })
+  say(log, 'a', { toolCall: { index: 1, id: 'c1', name: 'time', args: '' } })
+  t.match(JSON.parse(told(accumulator, log, from).at(-1)!.data), [{ tool_calls: [aCall('c0', 'look', { at: 'it' })] }])
+  log.append(Kind.messages, 'messages', lastChunkJson(message))
+  const [complete] = told(accumulator, log, log.head - 1)
+  t.equal(complete!.event, 'messages/complete')
+  t.same(JSON.parse(complete!.data), [message])
+})
+
+t.test('a message that was broken off has its fragments as invalid calls', async (t) => {
+  const log = newLog()
+  say(log, 'a', { toolCall: { index: 0, id: 'c0', name: 'look', args: '{"at":"i' } })
+  say(log, 'a', { toolCall: { index: 1, id: 'c1', name: 'time', args: '' } })
+  const broken = { ...anAnswer('', { id: 'a' }), response_metadata: { finish_reason: 'interrupted' } }
+  log.append(Kind.messages, 'messages', lastChunkJson(broken))
+  t.match(JSON.parse(told(new Accumulator(0), log).at(-1)!.data), [
+    {
+      tool_calls: [],
+      invalid_tool_calls: [
+        { name: 'look', id: 'c0', args: '{"at":"i' },
+        { name: 'time', id: 'c1', args: '' }
+      ]
+    }
+  ])
+})
+
+t.test('messages that are written at the same time grow each by themselves', async (t) => {
+  const log = newLog()
+  const accumulator = new Accumulator(0)
+  say(log, 'a', { text: 'one ' })
+  say(log, 'b', { text: 'uno ' })
+  say(log, 'a', { text: 'two' })
+  t.same(
+    told(accumulator, log).map(({ event, n }) => [event, n]),
+    [
+      ['messages/metadata', null],
+      ['messages/metadata', null],
+      ['messages/partial', 1],
+      ['messages/partial', 2]
+    ],
+    'one partial each, in the order of what is newest in them'
+  )
+  say(log, 'b', { text: 'dos' })
+  complete(log, 'a')
+  complete(log, 'b')
+  t.same(contents(told(accumulator, log, 3)), [
+    'messages/partial: uno dos',
+    'messages/complete: one two',
+    'messages/complete: uno dos'
+  ])
+})
+
+t.test('what was begun before is continued', async (t) => {
+  const log = newLog()
+  log.append(Kind.custom, 'custom', '1')
+  say(log, 'a', { text: 'the rest' })
+  const begun = new PartialMessage('a', 'scripted')
+  begun.fold({ type: 'delta', messageId: 'a', model: 'scripted', text: 'The beginning and ' })
+  t.same(contents(told(new Accumulator(1, [begun.chunk()]), log, 1)), ['messages/partial: The beginning and the rest'])
 })
 
 t.test('other frames stand where they stood, and a partial goes out before them', async (t) => {

@@ -154,7 +154,7 @@ t.test('a reader that is behind when the run ends goes on, keeps its place, and 
   const stage = await room.agent.stage(run)
   const wire = await room.join(run, ['messages-tuple'])
   wire.isFull = true
-  for (let i = 0; i < 100; i++) stage.say(`${i} `)
+  for (let i = 0; i < 100; i++) stage.say(`${i} `, `answer to ${run.run_id}`)
   await until(() => wire.written.length > 1, 'it is full')
   await finish(room, run)
   t.equal(wire.ending, 'open')
