@@ -276,8 +276,10 @@ export class RunActor implements Source, Tickable, LogView {
   }
 
   #addWhole(message: Message): void {
-    this.#frames.append(Kind.messages, 'messages', wholeJson(message), shortWhole(message))
-    this.#steps.add([message])
+    // Made once: a tool's result may be large.
+    const json = JSON.stringify(message)
+    this.#frames.append(Kind.messages, 'messages', wholeJson(message, json), shortWhole(message))
+    this.#steps.add([message], [json])
   }
 
   /** Nodes that would go on after a step of this one. */

@@ -53,9 +53,9 @@ export function lastChunkJson(message: AiMessage): string {
   return `[${JSON.stringify(chunk)},${METADATA}]`
 }
 
-/** A whole message that did not come in deltas, e.g. a tool's result. */
-export function wholeJson(message: Message): string {
-  return `[${JSON.stringify(message)},${message.type === 'tool' ? TOOLS_METADATA : METADATA}]`
+/** A whole message that did not come in deltas, e.g. a tool's result; `json` is the message. */
+export function wholeJson(message: Message, json = JSON.stringify(message)): string {
+  return `[${json},${message.type === 'tool' ? TOOLS_METADATA : METADATA}]`
 }
 
 /** The same message for the wire when it is too large for it. */

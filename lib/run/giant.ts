@@ -34,8 +34,9 @@ const FRAME_BYTES = 128
 
 /** True for data that no joiner gets whole. */
 export function isGiant(json: string, { eventBytes }: Cutting): boolean {
-  if (eventBytes === 0 || json.length * 3 <= eventBytes) return false
-  return Buffer.byteLength(json) + FRAME_BYTES > eventBytes
+  // A unit of the text is one to three bytes: the exact length is counted only where that leaves it open.
+  if (eventBytes === 0 || json.length * 3 + FRAME_BYTES <= eventBytes) return false
+  return json.length > eventBytes || Buffer.byteLength(json) + FRAME_BYTES > eventBytes
 }
 
 /** The data for the wire of a frame `n` whose whole data is `bytes` long. */

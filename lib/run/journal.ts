@@ -293,12 +293,14 @@ export function cutTrace(content: Json, metadata: JsonObject, max: number): { co
   const text = typeof content === 'string' ? content : JSON.stringify(content)
   // A character takes three bytes at most for each of its UTF-16 units: short ones need no counting.
   if (max === 0 || text.length * 3 <= max) return { content, metadata }
-  const bytes = Buffer.from(text)
-  if (bytes.length <= max) return { content, metadata }
+  const length = Buffer.byteLength(text)
+  if (length <= max) return { content, metadata }
+  // So many units hold the cut: a giant is not encoded for the little that is kept of it.
+  const bytes = Buffer.from(text.slice(0, max + 1))
   let end = max
   while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end--
   return {
     content: bytes.toString('utf8', 0, end),
-    metadata: { ...metadata, content_truncated: true, original_byte_length: bytes.length }
+    metadata: { ...metadata, content_truncated: true, original_byte_length: length }
   }
 }

@@ -58,8 +58,9 @@ export class Steps {
     this.close('__start__', ['agent'], 'input')
   }
 
-  add(messages: readonly InputMessage[]): void {
-    this.#state = this.#state.withMessages(messages)
+  /** `texts`: the messages as JSON, as far as the caller has it. */
+  add(messages: readonly InputMessage[], texts: readonly string[] = []): void {
+    this.#state = this.#state.withMessages(messages, texts)
   }
 
   set(channels: Readonly<Record<string, Json>>): void {

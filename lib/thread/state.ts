@@ -48,17 +48,20 @@ export class State {
     })
   }
 
-  /** Adds messages; one with a known id takes the place of the old one, `remove` takes it out. */
-  withMessages(given: readonly InputMessage[]): State {
+  /**
+   * Adds messages; one with a known id takes the place of the old one, `remove` takes it out. `texts`: their JSON, as far as the
+   * caller has made it already.
+   */
+  withMessages(given: readonly InputMessage[], texts: readonly string[] = []): State {
     const { channels, fresh, nextBody } = this.#parts
     let messages = this.#parts.messages.slice()
     const added: Body[] = []
-    for (const message of given) {
+    for (const [index, message] of given.entries()) {
       if (message.type === 'remove') {
         messages = message.id === REMOVE_ALL ? [] : messages.filter((one) => one.id !== message.id)
         continue
       }
-      const body = { no: nextBody + added.length, json: JSON.stringify(message), id: message.id }
+      const body = { no: nextBody + added.length, json: texts[index] ?? JSON.stringify(message), id: message.id }
       added.push(body)
       const known = messages.findLastIndex((one) => one.id === message.id)
       if (known >= 0) messages[known] = body
@@ -144,12 +147,14 @@ export function storedJson(stored: StoredCheckpoint): string {
   return stateJson(stored.messageBodies, stored.channelBodies)
 }
 
+/** Channels stand in the order of their names, not in that in which they came: where they are stored may not keep it. */
 function stateJson(
   messages: readonly { readonly json: string }[],
   channels: readonly { readonly name: string; readonly json: string }[]
 ): string {
   const members = messages.length ? [`"messages":[${messages.map((one) => one.json).join(',')}]`] : []
-  for (const { name, json } of channels) if (!isInternal(name)) members.push(`${JSON.stringify(name)}:${json}`)
+  const shown = channels.filter(({ name }) => !isInternal(name)).sort((one, other) => (one.name < other.name ? -1 : 1))
+  for (const { name, json } of shown) members.push(`${JSON.stringify(name)}:${json}`)
   return `{${members.join(',')}}`
 }
 

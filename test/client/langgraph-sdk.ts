@@ -4,6 +4,8 @@ import t, { type Test } from 'tap'
 import { createDemoAgent, demoWord } from '../../lib/agent/demo.ts'
 import type { Agent } from '../../lib/agent/runtime.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
+import { Paths } from '../../lib/files/paths.ts'
+import { Workspace } from '../../lib/files/workspace.ts'
 import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
@@ -97,7 +99,7 @@ t.test('mode messages: partial messages grow, and complete ones are whole', asyn
 })
 
 t.test('mode messages: a complete message is the one in the state, with its calls', async (t) => {
-  const demo = createDemoAgent({ tools: builtInTools({ files: { writeOutput: async () => '/nowhere' } }) })
+  const demo = createDemoAgent({ tools: builtInTools({ files: new Workspace(new Paths(t.testdir())) }) })
   const { client } = await open(t, demo)
   const { thread_id } = await client.threads.create()
   const payload = { ...asked('/demo tool=current_time rate=0 reasoning'), streamMode: 'messages' as const }

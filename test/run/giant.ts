@@ -1,0 +1,180 @@
+// Frames that are too large for the wire: cut there, whole in the log.
+import t from 'tap'
+import { deltaJson, shortDelta, shortWhole, wholeJson } from '../../lib/run/chunk.ts'
+import { filterOf, Kind } from '../../lib/run/filter.ts'
+import { FrameLog, type RawFrame } from '../../lib/run/frames.ts'
+import { cutText } from '../../lib/run/giant.ts'
+import { findWhole, madeWhole, wholeBytes } from '../../lib/run/whole.ts'
+import { dataOf } from '../../lib/run/sse.ts'
+import type { JsonObject, Message } from '../../lib/types.ts'
+import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
+import { Room, type Told, toldIn, toldTo } from '../fixtures/room.ts'
+import { until } from '../fixtures/until.ts'
+
+const MAX = 4096
+const ALL = ['values', 'messages-tuple', 'custom']
+const newLog = (windowBytes = 10_000_000) =>
+  new FrameLog(7, windowBytes, 0, { eventBytes: MAX, url: (n) => `/frames/${n}` })
+const delta = (text: string) => ({ type: 'delta', messageId: 'a', model: 'scripted', text }) as const
+
+/** What a joiner of everything gets of a log. */
+function told(log: FrameLog): Told[] {
+  return toldIn(log.slice(0, filterOf(ALL), () => '{}', Number.POSITIVE_INFINITY).bytes.toString())
+}
+
+interface Tuple {
+  readonly 0: { readonly content: string }
+  readonly 1: JsonObject
+}
+
+t.test('a text is cut at a number of bytes of JSON, and inside no character', async (t) => {
+  const bytes = (text: string) => Buffer.byteLength(JSON.stringify(text))
+  for (const piece of ['a', 'ä', '€', '😀', '"', '\u0000', '\ud800', 'a😀']) {
+    const text = piece.repeat(3000)
+    for (const max of [64, 100, 101, 102, 103, 1000, 4001]) {
+      const short = cutText(text, max)
+      t.ok(bytes(short) <= max, `${JSON.stringify(piece)} in ${max}`)
+      t.ok(text.startsWith(short))
+      t.ok(short.length > 0)
+      if (piece.isWellFormed()) t.ok(short.isWellFormed(), 'no half characters')
+    }
+  }
+  t.equal(cutText('short', 100), 'short')
+})
+
+t.test('a giant delta is cut on the wire, marked, and whole behind it', async (t) => {
+  const log = newLog()
+  const text = 'ä"😀'.repeat(50_000)
+  const json = deltaJson(delta(text))
+  log.append(Kind.messages, 'messages', deltaJson(delta('before ')))
+  log.append(Kind.messages, 'messages', json, shortDelta(delta(text)))
+  log.append(Kind.messages, 'messages', deltaJson(delta(' after')))
+  const all = told(log)
+  t.equal(all.length, 3, 'its parts are not shown')
+  const [, giant] = all
+  t.ok(Buffer.byteLength(giant!.data) < MAX)
+  const [chunk, metadata] = JSON.parse(giant!.data) as Tuple & [JsonObject, JsonObject]
+  t.ok(text.startsWith(chunk.content as string))
+  t.ok((chunk.content as string).length > 200)
+  t.match(chunk, { type: 'AIMessageChunk', id: 'a' })
+  t.same(metadata, {
+    langgraph_node: 'agent',
+    content_truncated: true,
+    original_byte_length: Buffer.byteLength(json),
+    content_url: '/frames/1'
+  })
+  t.equal(all[2]!.n, log.head - 1)
+  const whole: string[] = []
+  for await (const frame of madeWhole(framesIn(log))) whole.push(dataOf(frame.bytes))
+  t.same(whole, [deltaJson(delta('before ')), json, deltaJson(delta(' after'))])
+})
+
+async function* framesIn(log: FrameLog): AsyncGenerator<RawFrame> {
+  yield* log.frames(0)
+}
+
+t.test('whatever makes a message giant: it stays below the size, and keeps what tells which one it is', async (t) => {
+  const long = 'x'.repeat(20_000)
+  const call = aCall('c0')
+  const messages: Message[] = [
+    aResult(call, long),
+    {
+      ...aResult(call, ''),
+      content: [
+        { type: 'text', text: long },
+        { type: 'text', text: 'short' }
+      ]
+    },
+    { ...aResult(call, 'fine'), artifact: Array.from({ length: 9000 }, (_, i) => i) },
+    { ...aResult(call, 'fine'), artifact: Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`key-${i}`, i])) },
+    { ...aResult(call, '\u0000'.repeat(20_000)), name: long },
+    { ...anAnswer(long), additional_kwargs: { reasoning_content: long } }
+  ]
+  for (const message of messages) {
+    const log = newLog()
+    log.append(Kind.messages, 'messages', wholeJson(message), shortWhole(message))
+    const [frame] = told(log)
+    t.ok(Buffer.byteLength(frame!.data) < MAX)
+    const [short, metadata] = JSON.parse(frame!.data) as Tuple & [JsonObject, JsonObject]
+    t.match(short, { id: message.id, type: message.type })
+    if (message.type === 'tool') t.match(short, { tool_call_id: 'c0', status: 'success' })
+    t.match(metadata, { content_truncated: true, content_url: '/frames/0' })
+  }
+})
+
+t.test('other data is cut to its beginning, as a text', async (t) => {
+  const log = newLog()
+  const json = JSON.stringify({ list: Array.from({ length: 9000 }, (_, i) => i) })
+  log.append(Kind.custom, 'custom', json)
+  const data = JSON.parse(told(log)[0]!.data) as JsonObject
+  t.match(data, { content_truncated: true, original_byte_length: json.length, content_url: '/frames/0' })
+  t.ok(json.startsWith(data.content as string))
+})
+
+t.test('a frame that just fits is not cut; a reference to a state never is', async (t) => {
+  const log = newLog()
+  log.append(Kind.custom, 'custom', JSON.stringify('x'.repeat(MAX - 200)))
+  log.append(Kind.custom, 'custom', JSON.stringify('x'.repeat(MAX)))
+  log.appendValues('checkpoint')
+  const all = toldIn(log.slice(0, filterOf(ALL), () => `"${'x'.repeat(100_000)}"`, 1e9).bytes.toString())
+  t.notMatch(all[0]!.data, /content_truncated/)
+  t.match(all[1]!.data, /content_truncated/)
+  t.equal(all[2]!.data.length, 100_002)
+})
+
+t.test('a frame larger than what may wait for the store gets through, and the agent goes on', async (t) => {
+  const room = await Room.open(t, { eventBytes: MAX, pendingBytes: 50_000, windowBytes: 10_000 })
+  const run = await room.ask()
+  const stage = await room.agent.stage(run)
+  const wire = await room.join(run, ALL)
+  const text = 'giant '.repeat(50_000)
+  t.equal(stage.say(text), false, 'no space for more')
+  await stage.sink.space()
+  t.ok(stage.say('and more'))
+  stage.reply(`${text}and more`)
+  stage.finish()
+  const row = await room.ended(run)
+  t.equal(row.status, 'success')
+  const live = toldTo(wire)
+  t.match(live[2]!.data, /content_truncated/)
+  t.ok(live.at(-2)!.data.includes(text), 'a values frame is whole')
+  const later = await room.join(row, ALL)
+  await until(() => later.ending === 'ended', 'the log is read')
+  t.same(toldTo(later), live, 'the same from the store')
+})
+
+t.test('the whole is read from memory and from the store, in any range', async (t) => {
+  const room = await Room.open(t, { eventBytes: MAX })
+  const run = await room.ask()
+  const stage = await room.agent.stage(run)
+  const text = 'ä'.repeat(200_000)
+  stage.say(text)
+  const json = Buffer.from(deltaJson({ ...delta(text), messageId: 'answer' }))
+  const read = async (start: number, end: number) => {
+    const view = room.registry.viewOf(await room.row(run))
+    const whole = await findWhole(view, 2)
+    t.equal(whole!.bytes, json.length)
+    const pieces: Buffer[] = []
+    for await (const piece of wholeBytes(view, 2, whole!, start, end)) pieces.push(piece)
+    return Buffer.concat(pieces)
+  }
+  const ranges = [
+    [0, json.length - 1],
+    [0, 0],
+    [65_535, 65_536],
+    [65_536, 131_071],
+    [100_000, 300_000],
+    [json.length - 5, json.length - 1]
+  ] as const
+  const allAre = async (when: string) => {
+    for (const [start, end] of ranges)
+      t.ok((await read(start, end)).equals(json.subarray(start, end + 1)), `${when} ${start}-${end}`)
+    const view = room.registry.viewOf(await room.row(run))
+    for (const n of [0, 1, 3, 4, 99]) t.equal(await findWhole(view, n), null, `frame ${n} was not cut`)
+  }
+  await allAre('in memory')
+  stage.reply(text)
+  stage.finish()
+  await room.ended(run)
+  await allAre('in the store')
+})
