@@ -1,9 +1,10 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. Starting and stopping are in this one place,
 // and stopping releases what starting acquired, in reverse order.
 import type { Agent } from './agent/runtime.ts'
-import { type Reset, resetAdmin } from './auth/admin.ts'
-import { Sessions } from './auth/session.ts'
-import { digestOf, openTokens } from './auth/token.ts'
+import { ApiTokens } from './auth/api-tokens.ts'
+import { Credentials } from './auth/credentials.ts'
+import { type Revocation, Sessions } from './auth/session.ts'
+import { openTokens } from './auth/token.ts'
 import { composeAgent } from './compose-agent.ts'
 import type { Config } from './config.ts'
 import { fail } from './errors.ts'
@@ -84,14 +85,13 @@ export async function startGateway({
     secret: config.auth.jwt_secret,
     expiryDays: config.auth.token_expiry_days
   })
-  const sessions = new Sessions({ users: store.users, tokens })
-  sessions.onRevoke(({ credential, userId }) =>
-    registry.resetStreams(
-      (reader) =>
-        (credential !== undefined && reader.credential === credential) ||
-        (userId !== undefined && reader.userId === userId)
+  const onRevoked = (revocation: Revocation): void =>
+    void registry.lookAgain((reader) =>
+      'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
     )
-  )
+  const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
+  const apiTokens = new ApiTokens({ reads: store.apiTokens, writer, log, onRevoked })
+  const credentials = new Credentials(sessions, apiTokens)
 
   const notReady = () => {
     if (registry.refusal === 'stopping') return 'the server is shutting down'
@@ -109,7 +109,7 @@ export async function startGateway({
     paths,
     ...world.services,
     log,
-    digest: digestOf,
+    holds: (right) => credentials.holds(right),
     notReady,
     removeFiles: (threadId, userId) => {
       world.forget(threadId)
@@ -123,10 +123,11 @@ export async function startGateway({
       writer,
       sessions,
       tokens,
+      apiTokens,
       log,
       countable: (call) => !proxies.isFrontEnd(call.req)
     }),
-    authenticate: (token) => sessions.authenticate(token),
+    authenticate: (credential) => credentials.authenticate(credential),
     threadOwner: (threadId) => store.threads.ownerOf(threadId),
     origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
     proxies,
@@ -167,22 +168,6 @@ export async function startGateway({
   } catch (error) {
     await stop()
     throw error
-  }
-}
-
-/**
- * Gives an administrator a new password, left in a file of the home; for the command line.
- * @throws Error when there is no SQL database, or nobody to reset.
- */
-export async function resetAdministrator(config: Config, email: string | null): Promise<Reset> {
-  if (config.database.backend === 'memory') throw new Error('database.backend is memory: there is no account to reset')
-  const store = await openStore(config.database)
-  const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
-  try {
-    return await resetAdmin({ users: store.users, writer: committer, home: config.home, email })
-  } finally {
-    committer.stop()
-    await store.close()
   }
 }
 

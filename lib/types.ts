@@ -27,6 +27,61 @@ export interface User {
   readonly token_version: number
 }
 
+/** What an API token can be allowed, one by one; a session may do all of it [contract 1.8]. */
+export const PERMISSIONS = [
+  'threads:read',
+  'threads:write',
+  'threads:delete',
+  'runs:create',
+  'runs:read',
+  'runs:cancel'
+] as const
+export type Permission = (typeof PERMISSIONS)[number]
+
+/** How every API token begins: what does not is none of ours, and is left to whoever it is for. */
+export const API_TOKEN_PREFIX = 'clq_'
+
+/** A key for programs: acts as its user, within its scopes. */
+export interface ApiToken {
+  readonly token_id: string
+  readonly user_id: string
+  readonly name: string
+  /** SHA-256 of the token as hex. The token itself is shown once, when it is made, and kept nowhere. */
+  readonly digest: string
+  readonly scopes: readonly Permission[]
+  readonly created_at: Timestamp
+  /** null: it ends when it is revoked. */
+  readonly expires_at: Timestamp | null
+  /** To the minute; null: never used. */
+  readonly last_used_at: Timestamp | null
+}
+
+/** By which credential somebody is here: small enough to be kept with an open answer, and asked again while it lasts. */
+export interface Right {
+  readonly kind: 'session' | 'token'
+  readonly userId: string
+  /** SHA-256 of the credential as hex. */
+  readonly digest: string
+  /** token_version of the user at sign-in. Of an API token 0: a change of password does not end it. */
+  readonly version: number
+  /** Unix time in seconds; null: it does not end by itself. */
+  readonly expires: number | null
+  /** null: all that its user may do. */
+  readonly permissions: ReadonlySet<Permission> | null
+}
+
+/** What a request presents to be let in: the token of a session, or an API token. */
+export interface Credential {
+  readonly kind: Right['kind']
+  readonly text: string
+}
+
+/** Who calls, and by what right. */
+export interface Principal {
+  readonly user: User
+  readonly right: Right
+}
+
 export type ThreadStatus = 'idle' | 'running' | 'interrupted' | 'error'
 
 export interface Thread {

@@ -1,6 +1,6 @@
 // One request on its way to a handler, and what a handler answers. Routes know these shapes and not node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { User } from '../types.ts'
+import type { Right, User } from '../types.ts'
 
 export interface Call<Body = unknown, Query = unknown> {
   readonly method: string
@@ -18,7 +18,9 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly address: string
   /** The client speaks https, to us or to the proxy in front. */
   readonly secure: boolean
-  /** The session token as it came, or null: streams are keyed by its digest. */
+  /** By what right the user is here; null on public routes. */
+  readonly right: Right | null
+  /** The session token as it came, whether it is one or not; null: none came. */
   readonly credential: string | null
   readonly req: IncomingMessage
   readonly res: ServerResponse

@@ -1,8 +1,9 @@
-// A guard: a check before a handler. In this order, whatever the route: CORS, CSRF [Auth 2], session [Auth 3], owner [Auth 6].
+// A guard: a check before a handler. In this order, whatever the route: CORS, CSRF [Auth 2], session [Auth 3], permission of an
+// API token, owner [Auth 6].
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Failure, fail, Invalid } from '../errors.ts'
-import type { User } from '../types.ts'
+import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Right, type User } from '../types.ts'
 import type { Call, Cookie } from './call.ts'
 import { cookieOf, firstOf } from './request.ts'
 import type { Route } from './route.ts'
@@ -62,13 +63,21 @@ export class Origins {
       'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
       'Access-Control-Allow-Headers': /^[\w\-, ]{1,1000}$/.test(wanted)
         ? wanted
-        : 'Content-Type, X-CSRF-Token, Last-Event-ID',
+        : 'Content-Type, X-CSRF-Token, Last-Event-ID, Authorization, X-Api-Key',
       'Access-Control-Max-Age': PREFLIGHT_SECONDS
     }
   }
 }
 
 // ------------------------------------------------------------------------------------------------- CSRF
+
+/**
+ * Whether a changing request has to show the CSRF token. Not one that shows an API token and no cookie at all: nothing in it was
+ * put there by a browser, so no foreign page can have made it.
+ */
+export function needsCsrf(req: IncomingMessage): boolean {
+  return isChanging(req.method ?? 'GET') && (apiTokenOf(req) === null || Boolean(req.headers.cookie?.trim()))
+}
 
 /**
  * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie and cannot read it.
@@ -129,17 +138,38 @@ function isSame(one: string, other: string): boolean {
 
 // ---------------------------------------------------------------------------------------------- session
 
-/** Looks a session token up: the user, or a Failure (token_invalid, token_expired, user_not_found...). */
-export type Authenticate = (token: string) => Promise<User>
+/** Looks a credential up: who it is, or a Failure (token_invalid, token_expired, user_not_found...). */
+export type Authenticate = (credential: Credential) => Promise<Principal>
 
 /**
- * The signed-in user [Auth 3].
- * @throws Failure not_authenticated without a cookie; what `authenticate` throws for a bad one
+ * The credential that counts. A session's cookie goes before an API token beside it: requests with the cookie keep the rules of
+ * sessions to the letter. Null: there is none.
  */
-export async function session(req: IncomingMessage, authenticate: Authenticate): Promise<User> {
-  const token = cookieOf(req, SESSION_COOKIE)
-  if (token === undefined) throw fail('not_authenticated')
-  return authenticate(token)
+export function credentialOf(req: IncomingMessage): Credential | null {
+  const session = cookieOf(req, SESSION_COOKIE)
+  if (session !== undefined) return { kind: 'session', text: session }
+  const text = apiTokenOf(req)
+  return text === null ? null : { kind: 'token', text }
+}
+
+/**
+ * The API token of a request, from `Authorization: Bearer` or else `X-Api-Key`. Both headers have other uses (a proxy in front, a
+ * client that sends its model key everywhere), so what does not look like a token of ours is passed over.
+ */
+function apiTokenOf(req: IncomingMessage): string | null {
+  const bearer = /^bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1]
+  const key = req.headers['x-api-key']
+  return [bearer, key].find((text) => typeof text === 'string' && text.startsWith(API_TOKEN_PREFIX))?.toString() ?? null
+}
+
+/**
+ * Who calls [Auth 3].
+ * @throws Failure not_authenticated without a credential; what `authenticate` throws for a bad one
+ */
+export async function principalOf(req: IncomingMessage, authenticate: Authenticate): Promise<Principal> {
+  const credential = credentialOf(req)
+  if (credential === null) throw fail('not_authenticated')
+  return authenticate(credential)
 }
 
 /**
@@ -159,6 +189,28 @@ export function requireAdmin(call: Call): User {
   const user = requireUser(call)
   if (user.system_role !== 'admin') throw new Failure('permission_denied', { permission: 'admin' })
   return user
+}
+
+// ------------------------------------------------------------------------------------------- permission
+
+/**
+ * Lets a session pass, and an API token to a route that it is allowed.
+ * @throws Failure 403 permission_denied, token_not_accepted
+ */
+export function checkPermission({ permission }: Route, { permissions }: Right): void {
+  if (permissions === null) return
+  if (permission === null) throw fail('token_not_accepted')
+  if (!permissions.has(permission)) throw fail('permission_denied', { permission })
+}
+
+/**
+ * For handlers of routes that may do more than their permission says: an API token needs this one as well.
+ * @throws Failure 401 not_authenticated; 403 permission_denied
+ */
+export function requirePermission(call: Call, permission: Permission): void {
+  if (call.right === null) throw new Failure('guard_not_authenticated')
+  const { permissions } = call.right
+  if (permissions !== null && !permissions.has(permission)) throw fail('permission_denied', { permission })
 }
 
 // ------------------------------------------------------------------------------------------------ owner

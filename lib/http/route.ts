@@ -1,5 +1,6 @@
 // A route: one line of the API's table. What may call it, what it takes, and the handler that answers.
 import type * as v from 'valibot'
+import type { Permission } from '../types.ts'
 import type { Call, Handler, Reply, TAKEN } from './call.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -21,6 +22,8 @@ export interface Route {
   /** `exempt`: no X-CSRF-Token is asked for, but the Origin is checked and a new csrf_token is set with the answer. */
   readonly csrf: 'required' | 'exempt'
   readonly thread: ThreadAccess | null
+  /** What an API token must be allowed for it; null: it is for sessions alone, so a route that nobody thought about is closed. */
+  readonly permission: Permission | null
   /** Without it the body is left unread for the handler (uploads) or thrown away. */
   readonly body: v.GenericSchema | null
   readonly query: v.GenericSchema | null
@@ -39,7 +42,7 @@ type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : u
 
 /** A route as it is written down: everything that has an obvious default may be left out. */
 export interface RouteSpec<Body, Query>
-  extends Partial<Pick<Route, 'csrf' | 'thread' | 'bodyOptional' | 'form' | 'tail'>> {
+  extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail'>> {
   readonly method: Method
   readonly path: string
   readonly access: Access
@@ -64,6 +67,7 @@ export function route<
   if (!path.startsWith('/')) complain('a path starts with /')
   if (spec.thread && !path.includes('{thread_id}')) complain('an owner check needs {thread_id} in the path')
   if (spec.thread && access === 'public') complain('an owner check needs a user')
+  if (spec.permission && access === 'public') complain('a permission needs a user')
   if (spec.tail && !/\{\w+\}$/.test(path)) complain('a tail needs a {name} at the end of the path')
   return {
     method,
@@ -71,6 +75,7 @@ export function route<
     access,
     csrf: spec.csrf ?? 'required',
     thread: spec.thread ?? null,
+    permission: spec.permission ?? null,
     body: spec.body ?? null,
     query: spec.query ?? null,
     bodyOptional: spec.bodyOptional ?? false,

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Failure, fail } from '../errors.ts'
 import { asUser } from '../scope.ts'
-import type { User } from '../types.ts'
+import type { Principal } from '../types.ts'
 import type { Proxies } from './address.ts'
 import { type Call, type Cookie, type Reply, TAKEN } from './call.ts'
 import {
@@ -14,11 +14,13 @@ import {
   checkIds,
   checkOrigin,
   checkOwner,
+  checkPermission,
   csrfCookie,
   isChanging,
+  needsCsrf,
   type Origins,
+  principalOf,
   SESSION_COOKIE,
-  session,
   type ThreadOwner
 } from './guards.ts'
 import { reset, sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
@@ -68,6 +70,8 @@ const KEEP_ALIVE_MS = 75_000
 const HEADERS_MS = 80_000
 /** A whole request, its body included: 100 MB at 3 Mbit/s take 270 s. */
 const REQUEST_MS = 300_000
+/** A body that took longer is not taken on the word that its head was given. */
+const SLOW_BODY_MS = 1_000
 /** How often idle connections are looked for while closing. */
 const CLOSING_TICK_MS = 50
 
@@ -161,12 +165,14 @@ class NodeServer implements HttpServer {
       if (isExempt(match)) {
         checkOrigin(req, origins, publicUrl)
         cookies.push(csrfCookie(secure))
-      } else checkCsrf(req)
+      } else if (needsCsrf(req)) checkCsrf(req)
     }
-    const user = needsSession(match) ? await session(req, authenticate) : null
+    const principal = needsSession(match) ? await principalOf(req, authenticate) : null
     if (match.kind !== 'found') throw missed(match)
-    const call = await this.#callOf(req, res, match, target, user, secure)
+    if (principal !== null) checkPermission(match.route, principal.right)
+    const call = await this.#callOf(req, res, match, target, principal, secure)
     const { handler } = match.route
+    const { user } = call
     return user === null ? handler(call) : this.#likeForeign(match, () => asUser(user.id, async () => handler(call)))
   }
 
@@ -196,10 +202,11 @@ class NodeServer implements HttpServer {
     res: ServerResponse,
     match: Extract<Match, { kind: 'found' }>,
     target: Target,
-    user: User | null,
+    principal: Principal | null,
     secure: boolean
   ): Promise<Call> {
     const { route, params, path } = match
+    const user = principal?.user ?? null
     checkIds(params)
     if (user !== null) await checkOwner(route, params.thread_id ?? '', user.id, this.#options.threadOwner)
     const fields = fieldsOf(target.search)
@@ -208,8 +215,9 @@ class NodeServer implements HttpServer {
       path,
       params,
       query: route.query === null ? fields : check(route.query, fields, 'query'),
-      body: route.body === null ? undefined : await this.#bodyOf(req, route, route.body),
+      body: route.body === null ? undefined : await this.#bodyOf(req, route, route.body, principal !== null),
       user,
+      right: principal?.right ?? null,
       address: this.#options.proxies.addressOf(req),
       secure,
       credential: cookieOf(req, SESSION_COOKIE) ?? null,
@@ -218,8 +226,16 @@ class NodeServer implements HttpServer {
     }
   }
 
-  async #bodyOf(req: IncomingMessage, route: Route, schema: NonNullable<Route['body']>): Promise<unknown> {
+  async #bodyOf(
+    req: IncomingMessage,
+    route: Route,
+    schema: NonNullable<Route['body']>,
+    isSignedIn: boolean
+  ): Promise<unknown> {
+    const begun = performance.now()
     const bytes = await readBody(req, route.bodyLimit ?? this.#options.limits?.bodyBytes ?? BODY_BYTES)
+    // Who was let in when the body began may have been signed out since.
+    if (isSignedIn && performance.now() - begun > SLOW_BODY_MS) await principalOf(req, this.#options.authenticate)
     return check(schema, parseBody(req, bytes, route.form, route.bodyOptional), 'body')
   }
 

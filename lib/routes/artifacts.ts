@@ -39,6 +39,7 @@ export function artifactRoutes({ artifacts }: Pick<Services, 'artifacts'>): Rout
       method: 'GET',
       path: '/api/threads/{thread_id}/artifacts/{path}',
       access: 'user',
+      permission: 'threads:read',
       thread: 'read',
       tail: true,
       query: artifactQuery,

@@ -2,6 +2,7 @@
 // too, so handlers here throw like all others [contract 1.4].
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
+import type { ApiTokens } from '../auth/api-tokens.ts'
 import { isCommon } from '../auth/blocklist.ts'
 import { emailKey, readEmail } from '../auth/email.ts'
 import { HashingBusy, hashPassword, needsRehash, PASSWORD_BYTES_MAX, verifyPassword } from '../auth/password.ts'
@@ -23,6 +24,7 @@ export interface AuthServices {
   readonly writer: Writer
   readonly sessions: Sessions
   readonly tokens: Tokens
+  readonly apiTokens: ApiTokens
   readonly log: { warn(fields: object, text: string): void }
   /** Whether a request counts for the cooldown of setup-status: not when it comes from the front end's own server. */
   countable(call: Call): boolean

@@ -92,12 +92,55 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
 
   const path = '/api/threads/{thread_id}/runs/{run_id}/feedback'
   return [
-    route({ method: 'PUT', path, access: 'user', thread: 'write', body: feedbackBody, handler: put }),
-    route({ method: 'POST', path, access: 'user', thread: 'write', body: feedbackBody, handler: put }),
-    route({ method: 'DELETE', path, access: 'user', thread: 'write', handler: removeOwn }),
-    route({ method: 'GET', path, access: 'user', thread: 'read', handler: list }),
-    route({ method: 'GET', path: `${path}/stats`, access: 'user', thread: 'read', handler: stats }),
-    route({ method: 'DELETE', path: `${path}/{feedback_id}`, access: 'user', thread: 'write', handler: removeById }),
-    route({ method: 'GET', path: '/api/runs/{run_id}/feedback', access: 'user', handler: listOfRun })
+    route({
+      method: 'PUT',
+      path,
+      access: 'user',
+      permission: 'threads:write',
+      thread: 'write',
+      body: feedbackBody,
+      handler: put
+    }),
+    route({
+      method: 'POST',
+      path,
+      access: 'user',
+      permission: 'threads:write',
+      thread: 'write',
+      body: feedbackBody,
+      handler: put
+    }),
+    route({
+      method: 'DELETE',
+      path,
+      access: 'user',
+      permission: 'threads:delete',
+      thread: 'write',
+      handler: removeOwn
+    }),
+    route({ method: 'GET', path, access: 'user', permission: 'threads:read', thread: 'read', handler: list }),
+    route({
+      method: 'GET',
+      path: `${path}/stats`,
+      access: 'user',
+      permission: 'threads:read',
+      thread: 'read',
+      handler: stats
+    }),
+    route({
+      method: 'DELETE',
+      path: `${path}/{feedback_id}`,
+      access: 'user',
+      permission: 'threads:delete',
+      thread: 'write',
+      handler: removeById
+    }),
+    route({
+      method: 'GET',
+      path: '/api/runs/{run_id}/feedback',
+      access: 'user',
+      permission: 'runs:read',
+      handler: listOfRun
+    })
   ]
 }

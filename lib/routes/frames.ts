@@ -48,6 +48,7 @@ export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'regis
       method: 'GET',
       path: '/api/threads/{thread_id}/runs/{run_id}/frames/{n}',
       access: 'user',
+      permission: 'runs:read',
       thread: 'read',
       handler: get
     })

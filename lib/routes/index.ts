@@ -1,5 +1,6 @@
 // The whole API, one room of it a line. Each file below is a table of method, path, access, schemas and handler.
 import type { Route } from '../http/route.ts'
+import { apiTokenRoutes } from './api-tokens.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { feedbackRoutes } from './feedback.ts'
@@ -22,6 +23,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
   return [
     ...healthRoutes(services), //   /health /readyz /ok /info
     ...authRoutes(auth), //         /api/v1/auth/...
+    ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs

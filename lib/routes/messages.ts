@@ -112,7 +112,7 @@ export function messageRoutes({ store }: Services): Route[] {
   })
 
   const thread = '/api/threads/{thread_id}'
-  const reading = { method: 'GET', access: 'user' } as const
+  const reading = { method: 'GET', access: 'user', permission: 'runs:read' } as const
   const below = { ...reading, thread: 'read' } as const
   return [
     route({ ...below, path: `${thread}/messages`, query: pageQuery, handler: ofThread }),
@@ -125,6 +125,6 @@ export function messageRoutes({ store }: Services): Route[] {
     }),
     route({ ...reading, path: '/api/runs/{run_id}/messages', query: pageQuery, handler: ofRunAlone }),
     route({ ...below, path: `${thread}/runs/{run_id}/events`, query: eventsQuery, handler: events }),
-    route({ ...below, path: `${thread}/token-usage`, handler: usage })
+    route({ ...below, permission: 'threads:read', path: `${thread}/token-usage`, handler: usage })
   ]
 }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { requirePermission } from '../http/guards.ts'
 import { longReply, openStream } from '../http/reply.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
@@ -31,6 +32,12 @@ export function runRoutes(services: Services): Route[] {
 
   // ------------------------------------------------------------------------------------------------ create
 
+  /** A strategy that ends other runs of the thread is a cancel of them. */
+  const checkStrategy = (call: Call<RunBody>): void => {
+    const { multitask_strategy: strategy } = call.body
+    if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
+  }
+
   /** Asked before anything is made: a refusal leaves nothing behind. */
   const admitRun = (call: Call): void => {
     const reason = notReady()
@@ -39,6 +46,7 @@ export function runRoutes(services: Services): Route[] {
   }
 
   const create = async (call: Call<RunBody>, threadId: string): Promise<Run> => {
+    checkStrategy(call)
     admitRun(call)
     const models = agent.models().map((model) => model.name)
     const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
@@ -64,6 +72,7 @@ export function runRoutes(services: Services): Route[] {
 
   /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
   const createStateless = async (call: Call<RunBody>): Promise<Run> => {
+    checkStrategy(call)
     admitRun(call)
     const named = threadIdIn(call.body)
     if (named !== null && !isId(named))
@@ -111,9 +120,16 @@ export function runRoutes(services: Services): Route[] {
   ): Promise<typeof TAKEN> => {
     const reply = longReply(call, { headers })
     const beat = setInterval(() => reply.beat(), config.streams.heartbeat_ms)
+    // What we break off is no leaving of the client.
+    let isReset = false
+    const leave = registry.attend(readerOf(call), () => {
+      isReset = true
+      reply.reset()
+    })
     reply.onClose(() => {
       clearInterval(beat)
-      if (isCreator) registry.find(run.run_id)?.creatorLeft()
+      leave()
+      if (isCreator && !isReset) registry.find(run.run_id)?.creatorLeft()
     })
     await registry.ended(run.run_id)
     const ended = await store.runs.get(run.run_id, null)
@@ -184,20 +200,29 @@ export function runRoutes(services: Services): Route[] {
   ): Promise<Reply | typeof TAKEN> => {
     const run = await runOf(call)
     const { action: how, wait: untilEnded } = call.query
+    if (how) requirePermission(call, 'runs:cancel')
     if (how) await cancelled(run, how, untilEnded)
     if (how && untilEnded) return { status: 204 }
     return joined(call, run)
   }
 
-  const readerOf = (call: Call): Reader => ({
-    userId: call.user?.id ?? null,
-    credential: call.credential === null ? null : services.digest(call.credential)
+  const readerOf = ({ user, right }: Call): Reader => ({
+    userId: user?.id ?? null,
+    credential: right?.digest ?? null,
+    holds: async () => right === null || services.holds(right)
   })
 
   const thread = '/api/threads/{thread_id}/runs'
   const run = `${thread}/{run_id}`
   const threadOf = (call: Call): string => call.params.thread_id!
-  const creating = { method: 'POST', access: 'user', body: runBody, bodyOptional: true } as const
+  const creating = {
+    method: 'POST',
+    access: 'user',
+    permission: 'runs:create',
+    body: runBody,
+    bodyOptional: true
+  } as const
+  const watching = { access: 'user', permission: 'runs:read', thread: 'read' } as const
   return [
     route({
       ...creating,
@@ -234,34 +259,33 @@ export function runRoutes(services: Services): Route[] {
         return wait(call, made, locationOf(made), true)
       }
     }),
-    route({ method: 'GET', path: thread, access: 'user', thread: 'read', query: listQuery, handler: list }),
+    route({ ...watching, method: 'GET', path: thread, query: listQuery, handler: list }),
     route({
+      ...watching,
       method: 'GET',
       path: run,
-      access: 'user',
-      thread: 'read',
       handler: async (call) => ({ json: runView(await runOf(call)) })
     }),
     route({
       method: 'POST',
       path: `${run}/cancel`,
       access: 'user',
+      permission: 'runs:cancel',
       thread: 'write',
       query: cancelQuery,
       handler: cancel
     }),
-    route({ method: 'GET', path: `${run}/join`, access: 'user', thread: 'read', handler: join }),
+    route({ ...watching, method: 'GET', path: `${run}/join`, handler: join }),
     route({
+      ...watching,
       method: 'GET',
       path: `${run}/stream`,
-      access: 'user',
-      thread: 'read',
       handler: async (call) => joined(call, await runOf(call))
     }),
     route({
+      ...watching,
       method: 'POST',
       path: `${run}/stream`,
-      access: 'user',
       thread: 'write',
       query: streamQuery,
       handler: cancelThenStream

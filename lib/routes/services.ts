@@ -11,7 +11,7 @@ import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/registry.ts'
 import type { Skills } from '../skills/skills.ts'
 import type { Store, Writer } from '../store/store.ts'
-import type { JsonObject } from '../types.ts'
+import type { JsonObject, Right } from '../types.ts'
 
 export interface Services {
   readonly config: Config
@@ -31,8 +31,8 @@ export interface Services {
   aside(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
   /** Removes the files of a thread; true if there were any. */
   removeFiles(threadId: string, userId: string | null): Promise<boolean>
-  /** The key under which streams of a credential are found when it is revoked. */
-  digest(credential: string): string
+  /** Whether the right of a call still stands: asked as long as its answer stays open. */
+  holds(right: Right): Promise<boolean>
   /** null: ready; else the reason why not. */
   notReady(): string | null
 }

@@ -138,11 +138,19 @@ export function stateRoutes({ store, writer }: Services): Route[] {
 
   const path = '/api/threads/{thread_id}'
   return [
-    route({ method: 'GET', path: `${path}/state`, access: 'user', thread: 'read', handler: get }),
+    route({
+      method: 'GET',
+      path: `${path}/state`,
+      access: 'user',
+      permission: 'threads:read',
+      thread: 'read',
+      handler: get
+    }),
     route({
       method: 'POST',
       path: `${path}/state`,
       access: 'user',
+      permission: 'threads:write',
       thread: 'write',
       body: updateBody,
       handler: update
@@ -151,15 +159,24 @@ export function stateRoutes({ store, writer }: Services): Route[] {
       method: 'POST',
       path: `${path}/state/checkpoint`,
       access: 'user',
+      permission: 'threads:read',
       thread: 'read',
       body: checkpointBody,
       handler: getAt
     }),
-    route({ method: 'GET', path: `${path}/state/{checkpoint_id}`, access: 'user', thread: 'read', handler: get }),
+    route({
+      method: 'GET',
+      path: `${path}/state/{checkpoint_id}`,
+      access: 'user',
+      permission: 'threads:read',
+      thread: 'read',
+      handler: get
+    }),
     route({
       method: 'POST',
       path: `${path}/history`,
       access: 'user',
+      permission: 'threads:read',
       thread: 'read',
       body: historyBody,
       bodyOptional: true,

@@ -39,6 +39,7 @@ export function suggestionRoutes({ config, aside, log }: Pick<Services, 'config'
       method: 'POST',
       path: '/api/threads/{thread_id}/suggestions',
       access: 'user',
+      permission: 'threads:read',
       thread: 'read',
       body: Body,
       handler: suggest

@@ -131,17 +131,33 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
 
   const path = '/api/threads/{thread_id}'
   return [
-    route({ method: 'POST', path: '/api/threads', access: 'user', body: createBody, handler: create }),
+    route({
+      method: 'POST',
+      path: '/api/threads',
+      access: 'user',
+      permission: 'threads:write',
+      body: createBody,
+      handler: create
+    }),
     route({
       method: 'POST',
       path: '/api/threads/search',
       access: 'user',
+      permission: 'threads:read',
       body: searchBody,
       bodyOptional: true,
       handler: search
     }),
-    route({ method: 'GET', path, access: 'user', thread: 'read', handler: get }),
-    route({ method: 'PATCH', path, access: 'user', thread: 'write', body: patchBody, handler: patch }),
-    route({ method: 'DELETE', path, access: 'user', thread: 'write', handler: remove })
+    route({ method: 'GET', path, access: 'user', permission: 'threads:read', thread: 'read', handler: get }),
+    route({
+      method: 'PATCH',
+      path,
+      access: 'user',
+      permission: 'threads:write',
+      thread: 'write',
+      body: patchBody,
+      handler: patch
+    }),
+    route({ method: 'DELETE', path, access: 'user', permission: 'threads:delete', thread: 'write', handler: remove })
   ]
 }

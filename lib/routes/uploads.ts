@@ -47,16 +47,31 @@ export function uploadRoutes({ uploads }: Pick<Services, 'uploads'>): Route[] {
   const path = '/api/threads/{thread_id}/uploads'
   return [
     // Without a body schema: the handler reads the body itself, as a stream.
-    route({ method: 'POST', path, access: 'user', thread: 'read', handler: upload }),
-    route({ method: 'GET', path: `${path}/list`, access: 'user', thread: 'read', handler: list }),
+    route({ method: 'POST', path, access: 'user', permission: 'threads:write', thread: 'read', handler: upload }),
+    route({
+      method: 'GET',
+      path: `${path}/list`,
+      access: 'user',
+      permission: 'threads:read',
+      thread: 'read',
+      handler: list
+    }),
     route({
       method: 'GET',
       path: `${path}/limits`,
       access: 'user',
+      permission: 'threads:read',
       thread: 'read',
       handler: () => ({ json: uploads.limits })
     }),
-    route({ method: 'DELETE', path: `${path}/{filename}`, access: 'user', thread: 'write', handler: remove })
+    route({
+      method: 'DELETE',
+      path: `${path}/{filename}`,
+      access: 'user',
+      permission: 'threads:delete',
+      thread: 'write',
+      handler: remove
+    })
   ]
 }
 

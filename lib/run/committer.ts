@@ -3,7 +3,7 @@
 // A request's write is urgent: its batch starts in this turn of the loop, or when the batch under way is done. Frames and traces
 // wait for the window, which opens with the first that is due and is stretched when commits take long, so that the writer is busy
 // a quarter of the time at most. A batch that the store does not take stays in front and is tried again until it does.
-import { ownerOf, withoutUser } from '../scope.ts'
+import { ownerOf, type UserArg, withoutUser } from '../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../store/store.ts'
 import { OWNED_OPS, StoreUnavailable } from '../store/store.ts'
 
@@ -236,8 +236,8 @@ export class Committer implements Writer {
 
 /** The user argument is resolved where the request's user is known: the writer thread has none [Auth 7]. */
 function resolveUser(op: Op): Op {
-  if (!OWNED_OPS.has(op.name) || !('thread_id' in op)) return op
-  const user = 'user' in op ? op.user : undefined
-  // All of OWNED_OPS have the member `user`.
+  if (!OWNED_OPS.has(op.name)) return op
+  // All of OWNED_OPS have the member `user`, which others use for something else.
+  const { user } = op as { readonly user?: UserArg }
   return { ...op, user: ownerOf(user, op.name) } as Op
 }

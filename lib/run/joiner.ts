@@ -40,6 +40,8 @@ export interface Reader {
   readonly userId: string | null
   /** Digest of the session token or API token the stream was opened with. */
   readonly credential: string | null
+  /** Asks whether that credential still stands. Absent: nothing can end it. */
+  readonly holds?: () => Promise<boolean>
 }
 
 /** Characters of states in one write of a joiner that catches up from the store. */

@@ -14,6 +14,7 @@ import { type Filter, filterOf } from './filter.ts'
 import { Joiner, type LogView, type Reader } from './joiner.ts'
 import type { Wire } from '../wire.ts'
 import { type Extent, nextAfter, type Position } from './sse.ts'
+import { Patrol } from './patrol.ts'
 import { Ticker } from './ticker.ts'
 import { FinishedView, finalSnapshot, headOf, lastEpochOf } from './view.ts'
 import { modesOf } from './wanted.ts'
@@ -33,6 +34,12 @@ export interface RegistryDeps {
   readonly agent: Agent
   readonly options: RegistryOptions
   readonly log: ActorDeps['log']
+}
+
+/** Who waits for the end of a run on an open answer that is no stream of frames. */
+interface Waiter {
+  readonly reader: Reader
+  reset(): void
 }
 
 interface Lane {
@@ -56,6 +63,8 @@ export class Registry {
   readonly #arriving = new Map<string, Arrival>()
   /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats, revocation and the stall check as well. */
   readonly #replays = new Set<Joiner>()
+  readonly #waiters = new Set<Waiter>()
+  readonly #patrol: Patrol
   readonly #census: Census
   readonly #compactor: Compactor
   readonly #ticker = new Ticker()
@@ -70,6 +79,11 @@ export class Registry {
     this.#compactor = new Compactor(deps.committer, (error) =>
       deps.log.warn({ err: error }, 'the frames of a run stay as they are')
     )
+    this.#patrol = new Patrol({
+      readers: () => this.#readers(),
+      reset: (isMeant) => this.resetStreams(isMeant),
+      onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked whether a stream may stay open')
+    })
     this.#heartbeat = setInterval(() => this.#beat(), deps.options.heartbeatMs)
     this.#heartbeat.unref()
   }
@@ -211,16 +225,28 @@ export class Registry {
     this.#census.opened(reader.userId)
     // Looked for after the await: the run may have ended meanwhile.
     const actor = this.#actors.get(run.run_id)
-    if (actor) {
-      actor.join(wire, filter, position, reader, isCreator, before)
-      return
+    if (actor) actor.join(wire, filter, position, reader, isCreator, before)
+    else {
+      try {
+        await this.#replay(run.run_id, wire, filter, position, reader, isSnapshot)
+      } catch (error) {
+        this.#census.left(reader.userId)
+        throw error
+      }
     }
-    try {
-      await this.#replay(run.run_id, wire, filter, position, reader, isSnapshot)
-    } catch (error) {
-      this.#census.left(reader.userId)
-      throw error
-    }
+    // It may have been revoked since its request was let in: asked again now that a revocation would find the stream.
+    void this.#patrol.ask([reader])
+  }
+
+  /**
+   * Keeps an open answer that is no stream of frames with the streams of its credential: it is reset when they are. Answers how
+   * to take it out, when it has closed.
+   */
+  attend(reader: Reader, reset: () => void): () => void {
+    const waiter: Waiter = { reader, reset }
+    this.#waiters.add(waiter)
+    void this.#patrol.ask([reader])
+    return () => void this.#waiters.delete(waiter)
   }
 
   /** The log of a run, live or finished, for who looks something up in it. */
@@ -291,21 +317,33 @@ export class Registry {
     if (actors.length) await within(Promise.all(actors.map((actor) => actor.gone)), timeoutMs)
   }
 
-  /** Resets the streams of a revoked credential or user. */
+  /** Resets the streams that are meant. */
   resetStreams(isMeant: (reader: Reader) => boolean): void {
     for (const joiner of this.#joiners()) if (isMeant(joiner.reader)) joiner.reset()
+    for (const waiter of [...this.#waiters]) if (isMeant(waiter.reader)) waiter.reset()
   }
 
-  /** Every reader, as they are now: who is reset leaves the sets that are looked through here. */
+  /** Something was revoked: of the streams that are meant, those end whose credential does not stand any more. */
+  lookAgain(isMeant: (reader: Reader) => boolean): Promise<void> {
+    return this.#patrol.look(isMeant)
+  }
+
+  /** Every reader of frames, as they are now: who is reset leaves the sets that are looked through here. */
   #joiners(): Joiner[] {
     const live = [...this.#actors.values()].flatMap((actor) => [...actor.joiners])
     return [...new Set([...live, ...this.#replays])]
+  }
+
+  *#readers(): Generator<Reader> {
+    for (const joiner of this.#joiners()) yield joiner.reader
+    for (const waiter of this.#waiters) yield waiter.reader
   }
 
   #beat(): void {
     const { stallMs } = this.#deps.options
     for (const actor of this.#actors.values()) actor.beat(stallMs)
     for (const joiner of this.#replays) joiner.beat(stallMs)
+    void this.#patrol.walk()
   }
 
   /** Takes no new runs and starts none of those that wait. */
@@ -332,6 +370,7 @@ export class Registry {
     for (const actor of this.#actors.values()) actor.forgetCreator()
     await within(allClosed, this.#deps.options.settleTimeoutMs)
     clearInterval(this.#heartbeat)
+    this.#patrol.stop()
     this.#compactor.stop()
     this.#ticker.stop()
   }

@@ -16,6 +16,7 @@
 //  8. Nothing is written for a thread that does not exist (any more): a late writer cannot bring a deleted thread back.
 //  9. Texts come back as they were given, whatever their characters; JSON comes back as equal JSON.
 import type {
+  ApiToken,
   EventCategory,
   Feedback,
   FeedbackStats,
@@ -42,6 +43,20 @@ export interface UserReads {
   byEmail(email: string): Promise<User | null>
   /** The first administrator, or null: then the service waits for its set-up. */
   admin(): Promise<User | null>
+  /**
+   * The user of a session, in one look-up: 'denied' when the credential with this digest was logged out, null when there is no
+   * such user.
+   */
+  ofSession(id: string, digest: string): Promise<User | 'denied' | null>
+}
+
+// ------------------------------------------------------------------------------------------- API tokens
+
+export interface ApiTokenReads {
+  /** The token with this digest and its user (null: the account is gone), in one look-up; null: there is no such token. */
+  byDigest(digest: string): Promise<{ readonly token: ApiToken; readonly user: User | null } | null>
+  /** Newest first. */
+  list(user?: UserArg): Promise<ApiToken[]>
 }
 
 // ---------------------------------------------------------------------------------------------- threads
@@ -249,6 +264,17 @@ export interface Ops {
   'user.initialize': { in: { user: User }; out: 'created' | 'initialized' | 'email_taken' }
   /** null: the user has vanished meanwhile. */
   'user.update': { in: { id: string; set: UserPatch }; out: User | 'email_taken' | null }
+  /**
+   * Remembers a logged-out credential by its digest until `expires`, when it ends by itself, and forgets some of those for which
+   * that was before `now`. Both unix time in seconds.
+   */
+  'session.deny': { in: { digest: string; expires: number; now: number }; out: null }
+  /** Answers too_many when the user has `max` tokens already. */
+  'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
+  /** Answers what was removed, so that its streams can be ended; null: no such token of this user. */
+  'apiToken.remove': { in: { token_id: string; user?: UserArg }; out: ApiToken | null }
+  /** Notes a use. Nothing happens when the token is gone, or a later use is noted. */
+  'apiToken.use': { in: { token_id: string; at: Timestamp }; out: null }
   /** Creates the row and its first, empty checkpoint, or answers the row that is there; null: it belongs to somebody else. */
   'thread.create': {
     in: { thread: Thread; checkpoint: CheckpointWrite }
@@ -332,6 +358,7 @@ export type Outcome =
 
 /** The ops whose rows are filtered by their user: the writer resolves the argument before it crosses anywhere [Auth 7]. */
 export const OWNED_OPS: ReadonlySet<OpName> = new Set<OpName>([
+  'apiToken.remove',
   'thread.patch',
   'thread.remove',
   'events.remove',
@@ -358,6 +385,7 @@ export class StoreUnavailable extends Error {
 
 export interface Store {
   readonly users: UserReads
+  readonly apiTokens: ApiTokenReads
   readonly threads: ThreadReads
   readonly runs: RunReads
   readonly events: EventReads

@@ -1,23 +1,28 @@
 // Sessions: a token becomes its user, until it is logged out, revoked or expired.
+import { join } from 'node:path'
 import t from 'tap'
 import { Sessions } from '../../lib/auth/session.ts'
 import { digestOf, openTokens } from '../../lib/auth/token.ts'
 import { requireUser } from '../../lib/http/guards.ts'
 import { route } from '../../lib/http/route.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import type { UserReads } from '../../lib/store/store.ts'
+import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { aUser, write } from '../contract/harness.ts'
 import { onEachBackend } from '../fixtures/backends.ts'
-import { Browser, openHouse, refusal } from '../fixtures/house.ts'
+import { homeOf } from '../fixtures/gateway.ts'
+import { Browser, openHouse, refusal, writerOf } from '../fixtures/house.ts'
 
 onEachBackend(t, '[Auth 3] a token is its user, with the row as it is now', async (t, backend) => {
   const { store, sessions, tokens } = await openHouse(t, { backend })
   const user = aUser()
   await write(store, { name: 'user.create', user })
   const token = await tokens.issue(user)
-  t.strictSame(await sessions.authenticate(token), user)
+  t.match(await sessions.authenticate(token), {
+    user,
+    right: { kind: 'session', userId: user.id, digest: digestOf(token), version: user.token_version, permissions: null }
+  })
   await write(store, { name: 'user.update', id: user.id, set: { email: 'new@example.com' } })
-  t.match(await sessions.authenticate(token), { email: 'new@example.com' })
+  t.match(await sessions.authenticate(token), { user: { email: 'new@example.com' } })
   await write(store, { name: 'user.update', id: user.id, set: { token_version: user.token_version + 1 } })
   await t.rejects(sessions.authenticate(token), { code: 'token_revoked', status: 401 })
 })
@@ -28,9 +33,12 @@ onEachBackend(t, '[Auth 3] failures of a token have codes of their own and one m
     id: 'u',
     token_version: 0
   })
+  const store = openMemoryStore()
   const elsewhere = new Sessions({
-    users: openMemoryStore().users,
-    tokens: await openTokens({ home: '/nowhere', secret: 'x', expiryDays: 7 })
+    users: store.users,
+    tokens: await openTokens({ home: '/nowhere', secret: 'x', expiryDays: 7 }),
+    writer: writerOf(store),
+    onRevoked: () => {}
   })
   await t.rejects(elsewhere.authenticate(expired), { code: 'token_expired', detail: { message: 'Invalid token' } })
   for (const token of ['junk', '', ' ', expired])
@@ -52,41 +60,50 @@ t.test(
     const [one, other] = [await tokens.issue(user), await tokens.issue(user)]
     await sessions.logout(one)
     await t.rejects(sessions.authenticate(one), { code: 'token_revoked' })
-    t.match(await sessions.authenticate(other), { id: user.id })
-    t.strictSame(revoked, [{ credential: digestOf(one) }])
+    t.match(await sessions.authenticate(other), { user: { id: user.id } })
+    t.strictSame(revoked, [{ digest: digestOf(one) }])
     await sessions.logout('junk')
     t.equal(revoked.length, 1, 'what is no token ends nothing')
   }
 )
 
-t.test('a logout while its token is being looked up is not missed', async (t) => {
-  const store = openMemoryStore()
-  const tokens = await openTokens({ home: '/nowhere', secret: 'x', expiryDays: 7 })
-  const user = aUser()
-  await write(store, { name: 'user.create', user })
-  const token = await tokens.issue(user)
-  const users: UserReads = {
-    ...store.users,
-    async byId(id) {
-      await sessions.logout(token)
-      return store.users.byId(id)
-    }
+onEachBackend(
+  t,
+  'a right stands until its session is signed out, its password changed or its user gone',
+  async (t, backend) => {
+    const { store, sessions, tokens } = await openHouse(t, { backend })
+    const user = aUser()
+    await write(store, { name: 'user.create', user })
+    const [one, other] = [await tokens.issue(user), await tokens.issue(user)]
+    const rights = [(await sessions.authenticate(one)).right, (await sessions.authenticate(other)).right] as const
+    const held = () => Promise.all(rights.map((right) => sessions.holds(right)))
+    t.strictSame(await held(), [true, true])
+    await sessions.logout(one)
+    t.strictSame(await held(), [false, true])
+    await write(store, { name: 'user.update', id: user.id, set: { token_version: user.token_version + 1 } })
+    t.strictSame(await held(), [false, false])
+    t.equal(await sessions.holds({ ...rights[1], userId: 'nobody' }), false)
   }
-  const sessions = new Sessions({ users, tokens })
-  await t.rejects(sessions.authenticate(token), { code: 'token_revoked' })
-})
+)
 
-t.test('as many logged-out tokens as there is space for are remembered, the newest ones', async (t) => {
-  const store = openMemoryStore()
-  const tokens = await openTokens({ home: '/nowhere', secret: 'x', expiryDays: 7 })
-  const user = aUser()
-  await write(store, { name: 'user.create', user })
-  const sessions = new Sessions({ users: store.users, tokens, deniedMax: 2 })
-  const issued = await Promise.all([1, 2, 3].map(() => tokens.issue(user)))
-  for (const token of issued) await sessions.logout(token)
-  const [oldest, ...newest] = issued
-  for (const token of newest) await t.rejects(sessions.authenticate(token), { code: 'token_revoked' })
-  t.match(await sessions.authenticate(oldest ?? ''), { id: user.id })
+t.test('a credential that was signed out stays refused after a restart', async (t) => {
+  const home = homeOf(t)
+  const path = join(home, 'colloquy.db')
+  const issued: string[] = []
+  for (const life of [1, 2]) {
+    const store = await openSqliteStore(path)
+    const tokens = await openTokens({ home, secret: null, expiryDays: 7 })
+    const sessions = new Sessions({ users: store.users, tokens, writer: writerOf(store), onRevoked: () => {} })
+    if (life === 1) {
+      const user = aUser()
+      await write(store, { name: 'user.create', user })
+      issued.push(await tokens.issue(user), await tokens.issue(user))
+      await sessions.logout(issued[0] ?? '')
+    }
+    await t.rejects(sessions.authenticate(issued[0] ?? ''), { code: 'token_revoked' })
+    t.match(await sessions.authenticate(issued[1] ?? ''), { right: { kind: 'session' } }, 'the other session goes on')
+    await store.close()
+  }
 })
 
 onEachBackend(

@@ -8,6 +8,7 @@
 //     return { store, close: () => store.close() }
 //   })
 import type { Test } from 'tap'
+import { apiTokenStoreContract } from './api-tokens.ts'
 import { applyContract } from './apply.ts'
 import { checkpointStoreContract } from './checkpoints.ts'
 import { eventStoreContract } from './events.ts'
@@ -22,6 +23,7 @@ import { userStoreContract } from './users.ts'
 export type { Open, Opened } from './harness.ts'
 export { write } from './harness.ts'
 export {
+  apiTokenStoreContract,
   applyContract,
   checkpointStoreContract,
   eventStoreContract,
@@ -42,6 +44,7 @@ export function storeContract(t: Test, name: string, open: Open): void {
     apply: applyContract,
     scope: scopeContract,
     users: userStoreContract,
+    apiTokens: apiTokenStoreContract,
     threads: threadStoreContract,
     runs: runStoreContract,
     events: eventStoreContract,

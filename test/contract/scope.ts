@@ -1,5 +1,6 @@
 // Obligations of every write that is filtered by a user: the cases of its argument, which the writer has resolved before.
 import type { Test } from 'tap'
+import { anApiToken } from './api-tokens.ts'
 import { asUser } from '../../lib/scope.ts'
 import { type OpName, OWNED_OPS, type Result, type Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
@@ -10,6 +11,7 @@ interface Place {
   readonly thread_id: string
   readonly run: Run
   readonly feedback_id: string
+  readonly token_id: string
 }
 
 /** A thread of ann with everything in it that an op could take away. */
@@ -22,15 +24,18 @@ async function furnished(store: Store): Promise<Place> {
   const given = { message_id: null, rating: 1, comment: null, created_at: time(1) } as const
   const feedback = { feedback_id, run_id, thread_id, user_id: 'ann', ...given }
   if (store.feedback) await write(store, { name: 'feedback.upsert', feedback })
-  return { store, thread_id, run, feedback_id }
+  const token = anApiToken({ user_id: 'ann' })
+  await write(store, { name: 'apiToken.create', token, max: 100 })
+  return { store, thread_id, run, feedback_id, token_id: token.token_id }
 }
 
 /** The ops by name, for the user `user`; omitted where it is undefined. */
-function ops({ thread_id, run: { run_id }, feedback_id }: Place, user: string | null | undefined) {
+function ops({ thread_id, run: { run_id }, feedback_id, token_id }: Place, user: string | null | undefined) {
   const who = user === undefined ? {} : { user }
   return {
     'thread.patch': { name: 'thread.patch', thread_id, metadata: { touched: true }, now: time(2), ...who },
     'thread.remove': { name: 'thread.remove', thread_id, ...who },
+    'apiToken.remove': { name: 'apiToken.remove', token_id, ...who },
     'events.remove': { name: 'events.remove', thread_id, run_id: null, ...who },
     'feedback.remove': { name: 'feedback.remove', thread_id, run_id, ...who },
     'feedback.removeById': { name: 'feedback.removeById', feedback_id, thread_id, run_id, ...who }
@@ -45,6 +50,7 @@ async function stateOf({ store, thread_id, run }: Place): Promise<string> {
   return JSON.stringify([
     await store.threads.get(thread_id, null),
     await store.events.countMessages(thread_id, null),
+    await store.apiTokens.list(null),
     (await store.feedback?.list(thread_id, run.run_id, null)) ?? null
   ])
 }

@@ -1,6 +1,11 @@
-// Obligations of UserReads and the user ops.
+// Obligations of UserReads, the user ops and session.deny.
+import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
 import { aUser, durableRules, type Open, refuses, rules, time, write } from './harness.ts'
+
+function digest(n: number): string {
+  return createHash('sha256').update(String(n)).digest('hex')
+}
 
 export function userStoreContract(t: Test, open: Open): void {
   const test = rules(t, open)
@@ -140,6 +145,44 @@ export function userStoreContract(t: Test, open: Open): void {
     t.equal(await store.users.byEmail('ann@example.com'), null)
     t.equal((await store.users.byEmail('new@example.com'))?.id, ann.id)
     t.equal(await write(store, { name: 'user.create', user: aUser({ email: 'ann@example.com' }) }), 'created')
+  })
+
+  test('a session finds its user, unless its credential was signed out', async (t, store) => {
+    const user = aUser()
+    const [mine, other] = [digest(1), digest(2)]
+    await write(store, { name: 'user.create', user })
+    t.strictSame(await store.users.ofSession(user.id, mine), user)
+    t.equal(await write(store, { name: 'session.deny', digest: mine, expires: 200, now: 100 }), null)
+    t.equal(await store.users.ofSession(user.id, mine), 'denied')
+    t.strictSame(await store.users.ofSession(user.id, other), user)
+    t.equal(await store.users.ofSession('nobody', other), null)
+    await write(store, { name: 'session.deny', digest: mine, expires: 200, now: 100 })
+    t.equal(await store.users.ofSession(user.id, mine), 'denied', 'twice is as good as once')
+  })
+
+  test('signed-out credentials are forgotten when they have ended by themselves, and not before', async (t, store) => {
+    const user = aUser()
+    await write(store, { name: 'user.create', user })
+    const isDenied = async (n: number) => (await store.users.ofSession(user.id, digest(n))) === 'denied'
+    const all = Array.from({ length: 30 }, (_, n) => n)
+    for (const n of all) await write(store, { name: 'session.deny', digest: digest(n), expires: 100 + n, now: 0 })
+    t.equal((await Promise.all(all.map(isDenied))).filter(Boolean).length, 30)
+    // Each clears away some of those that have ended, so that a few clear away all.
+    for (const n of [40, 41, 42]) {
+      await write(store, { name: 'session.deny', digest: digest(n), expires: 900, now: 115 })
+    }
+    t.strictSame(
+      await Promise.all(all.map(isDenied)),
+      all.map((n) => n >= 15)
+    )
+    t.ok(await isDenied(40))
+  })
+
+  durable('a signed-out credential stays so over a restart', async (t, store, reopen) => {
+    const user = aUser()
+    await write(store, { name: 'user.create', user })
+    await write(store, { name: 'session.deny', digest: digest(1), expires: 200, now: 100 })
+    t.equal(await (await reopen()).users.ofSession(user.id, digest(1)), 'denied')
   })
 
   durable('users and the first administrator survive a restart', async (t, store, reopen) => {

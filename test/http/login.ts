@@ -128,7 +128,7 @@ t.test('logout ends this session, deletes both cookies, and is 200 with a junk s
   t.match(await browser.me(), refusal(401, 'not_authenticated'))
   browser.cookies.set('access_token', token)
   t.match(await browser.me(), refusal(401, 'token_invalid'), 'also for who has kept the token')
-  t.strictSame(house.revoked, [{ credential: digestOf(token) }])
+  t.strictSame(house.revoked, [{ digest: digestOf(token) }])
   for (const cookie of ['access_token=junk', 'access_token=', ''])
     t.equal((await new Browser(house).ask('POST', '/logout', undefined, { cookie })).status, 200, cookie)
 })

@@ -8,9 +8,11 @@ import { loadConfig } from '../../lib/config.ts'
 import type { AuthServices } from '../../lib/routes/auth.ts'
 import { routes } from '../../lib/routes/index.ts'
 import type { Services } from '../../lib/routes/services.ts'
+import { PERMISSIONS, type Permission } from '../../lib/types.ts'
 import { type Backend, onEachBackend } from '../fixtures/backends.ts'
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
 import { openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
+import { type Program, programOf } from '../fixtures/program.ts'
 import { ask, bare, elsewhere, furnished, SECRET, statusOf } from '../fixtures/place.ts'
 
 const JWT_SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
@@ -101,6 +103,31 @@ const COLUMNS: Readonly<Record<string, Column>> = {
     }
   },
 
+  async 'a token without the scope'({ t, backend, owner }) {
+    const there = await furnished(owner, backend)
+    const all = await programOf(owner, ...PERMISSIONS)
+    const others = await programs(owner, (scope) => PERMISSIONS.filter((one) => one !== scope))
+    return async (name, { reach, scope }) => {
+      // Nothing is asked there that a credential could answer.
+      if (reach === 'public') return
+      const answer = await ask(others.get(scope) ?? all, name, there)
+      const detail = scope === null ? 'API tokens are not accepted here' : `Permission denied: ${scope}`
+      t.match(answer, { status: 403, body: { detail } }, name)
+      t.notOk(answer.text.includes(SECRET))
+    }
+  },
+
+  async 'a token with that scope alone'({ t, backend, owner }) {
+    const only = await programs(owner, (scope) => [scope])
+    return async (name, expected) => {
+      const { scope, besides, reach } = expected
+      const program = scope && besides ? await programOf(owner, scope, besides) : only.get(scope)
+      if (!program || reach === 'public') return
+      const answer = await ask(program, name, await furnished(owner, backend))
+      t.equal(answer.status, statusOf(expected, backend), `${name}: ${answer.text.slice(0, 200)}`)
+    }
+  },
+
   async 'a deleted user'({ t, site, backend }) {
     const ghost = await signIn(site, 'ghost')
     const there = await furnished(ghost, backend)
@@ -112,6 +139,13 @@ const COLUMNS: Readonly<Record<string, Column>> = {
       t.notOk(answer.text.includes(SECRET))
     }
   }
+}
+
+/** For every scope the program with the scopes that `scopesOf` makes of it. */
+async function programs(person: Person, scopesOf: (scope: Permission) => readonly Permission[]) {
+  const made = new Map<Permission | null, Program>()
+  for (const scope of PERMISSIONS) made.set(scope, await programOf(person, ...scopesOf(scope)))
+  return made
 }
 
 const UNKNOWN = { status: 401, body: { detail: { code: 'not_authenticated' } } }

@@ -1,5 +1,6 @@
 // The store that keeps nothing: full function in plain maps, gone with the process.
 import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
+import { memoryApiTokens } from './api-tokens.ts'
 import { memoryCheckpoints } from './checkpoints.ts'
 import { memoryEvents } from './events.ts'
 import { memoryFeedback } from './feedback.ts'
@@ -29,6 +30,7 @@ export function openMemoryStore({
   const checkpoints = memoryCheckpoints(threadRows, runRows)
   const feedback = memoryFeedback(threadRows)
   const users = memoryUsers()
+  const apiTokens = memoryApiTokens(users.reads.byId)
   const runs = memoryRuns(runRows, threadRows, frames)
   const threads = memoryThreads(threadRows, {
     putCheckpoint: checkpoints.put,
@@ -38,6 +40,7 @@ export function openMemoryStore({
 
   const table: Writers<OpName> = {
     ...users.writes,
+    ...apiTokens.writes,
     ...threads.writes,
     ...runs.writes,
     ...events.writes,
@@ -66,6 +69,7 @@ export function openMemoryStore({
 
   return {
     users: users.reads,
+    apiTokens: apiTokens.reads,
     threads: threads.reads,
     runs: runs.reads,
     events: events.reads,

@@ -9,11 +9,15 @@ function identityOf({ oauth_provider, oauth_id }: User): string | null {
   return oauth_provider === null || oauth_id === null ? null : JSON.stringify([oauth_provider, oauth_id])
 }
 
-export function memoryUsers(): Noun<UserReads, 'user.create' | 'user.initialize' | 'user.update'> {
+type UserOps = 'user.create' | 'user.initialize' | 'user.update' | 'session.deny'
+
+export function memoryUsers(): Noun<UserReads, UserOps> {
   const byId = new Map<string, User>()
   const byEmail = new Map<string, User>()
   const byIdentity = new Map<string, User>()
   const admins = new Map<string, User>()
+  /** Digests of logged-out credentials, with the unix time in seconds at which they end by themselves. */
+  const denied = new Map<string, number>()
 
   const firstAdmin = (): User | undefined =>
     [...admins.values()].sort((left, right) => byText(left.created_at, right.created_at))[0]
@@ -46,6 +50,10 @@ export function memoryUsers(): Noun<UserReads, 'user.create' | 'user.initialize'
       },
       async admin() {
         return copyOf(firstAdmin() ?? null)
+      },
+      async ofSession(id, digest) {
+        const user = byId.get(id) ?? null
+        return user && denied.has(digest) ? 'denied' : copyOf(user)
       }
     },
     writes: {
@@ -60,6 +68,11 @@ export function memoryUsers(): Noun<UserReads, 'user.create' | 'user.initialize'
         undo.delete(byEmail, before.email)
         keep(after, undo)
         return after
+      },
+      'session.deny': ({ digest, expires, now }, undo) => {
+        for (const [one, end] of denied) if (end < now) undo.delete(denied, one)
+        undo.set(denied, digest, expires)
+        return null
       }
     }
   }

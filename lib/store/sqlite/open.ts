@@ -4,6 +4,7 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Store } from '../store.ts'
+import { apiTokenReads } from './api-tokens.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { connect, migrate } from './connection.ts'
 import { eventReads } from './events.ts'
@@ -31,6 +32,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
   db.pragma('query_only = ON')
   return {
     users: userReads(db),
+    apiTokens: apiTokenReads(db),
     threads: threadReads(db),
     runs: runReads(db),
     events: eventReads(db),

@@ -1,6 +1,7 @@
 // Every write of the process, by name: what the writer thread can do.
 import type Database from 'better-sqlite3'
 import type { Op, OpName } from '../store.ts'
+import { apiTokenWrites } from './api-tokens.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from './feedback.ts'
@@ -14,6 +15,7 @@ import { userWrites } from './users.ts'
 export function opWriters(db: Database.Database): AnyWriter {
   const table: Writers<OpName> = {
     ...userWrites(db),
+    ...apiTokenWrites(db),
     ...threadWrites(db),
     ...runWrites(db),
     ...eventWrites(db),

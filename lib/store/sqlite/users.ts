@@ -4,7 +4,7 @@ import type { SystemRole, User } from '../../types.ts'
 import type { UserReads } from '../store.ts'
 import type { Writers } from './rows.ts'
 
-interface UserRow {
+export interface UserRow {
   id: string
   email: string
   password_hash: string | null
@@ -16,7 +16,7 @@ interface UserRow {
   token_version: number
 }
 
-function toUser(row: UserRow | undefined): User | null {
+export function toUser(row: UserRow | undefined): User | null {
   return row ? { ...row, needs_setup: row.needs_setup === 1 } : null
 }
 
@@ -24,6 +24,9 @@ export function userReads(db: Database.Database): UserReads {
   const byId = db.prepare<[string], UserRow>('SELECT * FROM users WHERE id = ?')
   const byEmail = db.prepare<[string], UserRow>('SELECT * FROM users WHERE email = ?')
   const admin = db.prepare<[], UserRow>("SELECT * FROM users WHERE system_role = 'admin' ORDER BY created_at LIMIT 1")
+  const ofSession = db.prepare<[string, string], UserRow & { is_denied: number }>(
+    'SELECT *, EXISTS (SELECT 1 FROM denied_sessions WHERE digest = ?) AS is_denied FROM users WHERE id = ?'
+  )
   return {
     async byId(id) {
       return toUser(byId.get(id))
@@ -33,11 +36,20 @@ export function userReads(db: Database.Database): UserReads {
     },
     async admin() {
       return toUser(admin.get())
+    },
+    async ofSession(id, digest) {
+      const row = ofSession.get(digest, id)
+      if (!row) return null
+      const { is_denied, ...user } = row
+      return is_denied ? 'denied' : toUser(user)
     }
   }
 }
 
-type UserOps = 'user.create' | 'user.initialize' | 'user.update'
+/** Rows of ended sessions that one logout clears away: more than it adds, so that they never pile up. */
+const SWEPT_AT_ONCE = 20
+
+type UserOps = 'user.create' | 'user.initialize' | 'user.update' | 'session.deny'
 
 export function userWrites(db: Database.Database): Writers<UserOps> {
   const byId = db.prepare<[string], UserRow>('SELECT * FROM users WHERE id = ?')
@@ -50,6 +62,11 @@ export function userWrites(db: Database.Database): Writers<UserOps> {
     UPDATE users SET email = @email, password_hash = @password_hash, system_role = @system_role, needs_setup = @needs_setup,
       token_version = @token_version
     WHERE id = @id`)
+
+  const deny = db.prepare('INSERT OR REPLACE INTO denied_sessions (digest, expires) VALUES (?, ?)')
+  const forgetEnded = db.prepare(`
+    DELETE FROM denied_sessions
+    WHERE digest IN (SELECT digest FROM denied_sessions WHERE expires < ? ORDER BY expires LIMIT ${SWEPT_AT_ONCE})`)
 
   const create = (user: User): 'created' | 'email_taken' => {
     if (emailOwner.get(user.email)) return 'email_taken'
@@ -68,6 +85,11 @@ export function userWrites(db: Database.Database): Writers<UserOps> {
       if (holder && holder.id !== id) return 'email_taken'
       update.run({ ...next, needs_setup: next.needs_setup ? 1 : 0 })
       return next
+    },
+    'session.deny': ({ digest, expires, now }) => {
+      forgetEnded.run(now)
+      deny.run(digest, expires)
+      return null
     }
   }
 }

@@ -1,0 +1,116 @@
+// API tokens: keys for programs. Shown once, kept as a digest, good for what their scopes say and nothing else.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { Failure, fail } from '../errors.ts'
+import type { UserArg } from '../scope.ts'
+import type { ApiTokenReads, Writer } from '../store/store.ts'
+import { API_TOKEN_PREFIX, type ApiToken, type Permission, type Principal, type Right, timestamp } from '../types.ts'
+import type { Revocation } from './session.ts'
+import { digestOf } from './token.ts'
+
+/** 256 bits: nobody guesses one, so a plain digest keeps it and no limiter has to count guesses. */
+const TOKEN_BYTES = 32
+/** Tokens of one account. Who makes one a day and never looks back would fill the table. */
+export const API_TOKENS_MAX = 100
+/** A use is noted to this precision: a write for every request would cost more than most requests. */
+const USE_MS = 60_000
+
+export interface ApiTokenParts {
+  readonly reads: ApiTokenReads
+  readonly writer: Writer
+  readonly log: { warn(fields: object, text: string): void }
+  /** As in SessionParts. */
+  readonly onRevoked: (revocation: Revocation) => void
+}
+
+export interface NewApiToken {
+  readonly user_id: string
+  readonly name: string
+  readonly scopes: readonly Permission[]
+  /** Milliseconds until it ends; null: when it is revoked. */
+  readonly lifetimeMs: number | null
+}
+
+export class ApiTokens {
+  readonly #reads: ApiTokenReads
+  readonly #writer: Writer
+  readonly #log: ApiTokenParts['log']
+  readonly #onRevoked: (revocation: Revocation) => void
+  /** Tokens whose use is being written. */
+  readonly #noting = new Set<string>()
+
+  constructor({ reads, writer, log, onRevoked }: ApiTokenParts) {
+    this.#reads = reads
+    this.#writer = writer
+    this.#log = log
+    this.#onRevoked = onRevoked
+  }
+
+  /**
+   * The user that a token acts for, and what it may do.
+   * @throws Failure token_invalid (also when it was revoked), token_expired, user_not_found
+   */
+  async authenticate(text: string): Promise<Principal> {
+    const found = await this.#reads.byDigest(digestOf(text))
+    if (!found) throw new Failure('token_invalid')
+    const { token, user } = found
+    const expires = token.expires_at === null ? null : Date.parse(token.expires_at) / 1000
+    if (expires !== null && expires * 1000 <= Date.now()) throw new Failure('token_expired')
+    if (!user) throw new Failure('user_not_found')
+    this.#noteUse(token)
+    const permissions = new Set(token.scopes)
+    return { user, right: { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions } }
+  }
+
+  /** Whether a token is still good, for streams that are open while it is revoked. One look-up. */
+  async holds({ digest }: Right): Promise<boolean> {
+    const found = await this.#reads.byDigest(digest)
+    return found !== null && found.user !== null
+  }
+
+  /**
+   * Makes a token. `text` is the token itself: whoever asked for it must keep it, nobody can show it again.
+   * @throws Failure api_tokens_full
+   */
+  async create({ user_id, name, scopes, lifetimeMs }: NewApiToken): Promise<{ token: ApiToken; text: string }> {
+    const text = API_TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url')
+    const now = Date.now()
+    const token: ApiToken = {
+      token_id: randomUUID(),
+      user_id,
+      name,
+      digest: digestOf(text),
+      scopes: [...new Set(scopes)],
+      created_at: timestamp(now),
+      expires_at: lifetimeMs === null ? null : timestamp(now + lifetimeMs),
+      last_used_at: null
+    }
+    const outcome = await this.#writer.write({ name: 'apiToken.create', token, max: API_TOKENS_MAX })
+    if (outcome === 'too_many') throw fail('api_tokens_full', { max: API_TOKENS_MAX })
+    return { token, text }
+  }
+
+  /** Newest first. */
+  list(user?: UserArg): Promise<ApiToken[]> {
+    return this.#reads.list(user)
+  }
+
+  /** Ends a token at once, its streams with it. False: no such token of this user. */
+  async revoke(token_id: string, user?: UserArg): Promise<boolean> {
+    const gone = await this.#writer.write({ name: 'apiToken.remove', token_id, user })
+    if (!gone) return false
+    this.#onRevoked({ digest: gone.digest })
+    return true
+  }
+
+  // Nobody waits for it. The row that was just read says when the last use was noted, so no table of ours is needed.
+  #noteUse({ token_id, last_used_at }: ApiToken): void {
+    const now = Date.now()
+    if (last_used_at !== null && now - Date.parse(last_used_at) < USE_MS) return
+    if (this.#noting.has(token_id)) return
+    this.#noting.add(token_id)
+    this.#writer
+      .write({ name: 'apiToken.use', token_id, at: timestamp(now) })
+      .catch((error: unknown) => this.#log.warn({ err: error, token_id }, 'the use of an API token was not noted'))
+      .finally(() => this.#noting.delete(token_id))
+  }
+}

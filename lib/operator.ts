@@ -1,0 +1,77 @@
+// What an operator does on the command line, also beside a running server: SQLite lets two processes write, one after the other,
+// and the server asks the database at every request and for open streams at every heartbeat, so it finds what was changed here.
+import { type Reset, resetAdmin } from './auth/admin.ts'
+import { ApiTokens, type NewApiToken } from './auth/api-tokens.ts'
+import { emailKey } from './auth/email.ts'
+import type { Config } from './config.ts'
+import { Committer } from './run/committer.ts'
+import { openStore } from './store/open.ts'
+import type { Store, Writer } from './store/store.ts'
+import type { ApiToken, User } from './types.ts'
+
+/**
+ * Gives an administrator a new password, left in a file of the home.
+ * @throws Error when there is no SQL database, or nobody to reset.
+ */
+export function resetAdministrator(config: Config, email: string | null): Promise<Reset> {
+  return beside(config, ({ users }, writer) => resetAdmin({ users, writer, home: config.home, email }))
+}
+
+export type TokenWish = Omit<NewApiToken, 'user_id'>
+
+/**
+ * Makes an API token for an account. `text` is the token, shown here and never again.
+ * @throws Error when there is no SQL database, no such account, or it has too many.
+ */
+export function createApiToken(
+  config: Config,
+  email: string,
+  wanted: TokenWish
+): Promise<{ readonly token: ApiToken; readonly text: string }> {
+  return beside(config, async (store, writer) => {
+    const user = await accountOf(store, email)
+    return tokensOf(store, writer).create({ ...wanted, user_id: user.id })
+  })
+}
+
+/**
+ * The API tokens of an account, newest first.
+ * @throws Error when there is no SQL database, or no such account.
+ */
+export function listApiTokens(config: Config, email: string): Promise<ApiToken[]> {
+  return beside(config, async (store, writer) => tokensOf(store, writer).list((await accountOf(store, email)).id))
+}
+
+/**
+ * Ends an API token, whosever it is; a running server ends its streams within a heartbeat.
+ * @throws Error when there is no SQL database, or no such token.
+ */
+export function revokeApiToken(config: Config, token_id: string): Promise<void> {
+  return beside(config, async (store, writer) => {
+    if (!(await tokensOf(store, writer).revoke(token_id, null))) throw new Error(`There is no API token ${token_id}`)
+  })
+}
+
+async function beside<T>(config: Config, work: (store: Store, writer: Writer) => Promise<T>): Promise<T> {
+  if (config.database.backend === 'memory')
+    throw new Error('database.backend is memory: only the server itself can reach its accounts')
+  const store = await openStore(config.database)
+  const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
+  try {
+    return await work(store, committer)
+  } finally {
+    committer.stop()
+    await store.close()
+  }
+}
+
+async function accountOf({ users }: Store, email: string): Promise<User> {
+  const user = await users.byEmail(emailKey(email))
+  if (!user) throw new Error(`Nobody has the e-mail address ${email}`)
+  return user
+}
+
+/** There are no streams and no uses of tokens here. */
+function tokensOf({ apiTokens }: Store, writer: Writer): ApiTokens {
+  return new ApiTokens({ reads: apiTokens, writer, log: { warn: () => {} }, onRevoked: () => {} })
+}

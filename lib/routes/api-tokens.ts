@@ -1,0 +1,50 @@
+// API tokens of the caller: make, list, revoke. Sessions alone may: a token that could make tokens would outgrow its scopes.
+import * as v from 'valibot'
+import type { ApiTokens } from '../auth/api-tokens.ts'
+import { fail } from '../errors.ts'
+import type { Call } from '../http/call.ts'
+import { requireUser } from '../http/guards.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, objectOf } from '../http/schema.ts'
+import { type ApiToken, type JsonObject, PERMISSIONS } from '../types.ts'
+
+const NAME_MAX = 100
+const DAYS_MAX = 3_650
+const DAY_MS = 86_400_000
+
+const createBody = objectOf({
+  name: v.optional(v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(NAME_MAX)), 'unnamed'),
+  // None unless named: a token may do nothing that nobody said.
+  scopes: v.optional(v.array(v.picklist(PERMISSIONS)), []),
+  // null: it ends when it is revoked.
+  expires_in_days: v.nullish(integer({ min: 1, max: DAYS_MAX }), null)
+})
+
+/** Without the digest, which is nobody's business. */
+function tokenView({ token_id, name, scopes, created_at, expires_at, last_used_at }: ApiToken): JsonObject {
+  return { token_id, name, scopes: [...scopes], created_at, expires_at, last_used_at }
+}
+
+export function apiTokenRoutes({ apiTokens }: { readonly apiTokens: ApiTokens }): Route[] {
+  const create = async (call: Call<v.InferOutput<typeof createBody>>) => {
+    const { name, scopes, expires_in_days: days } = call.body
+    const lifetimeMs = days === null ? null : days * DAY_MS
+    const { token, text } = await apiTokens.create({ user_id: requireUser(call).id, name, scopes, lifetimeMs })
+    return { status: 201, json: { ...tokenView(token), token: text } }
+  }
+
+  const list = async () => ({ json: { tokens: (await apiTokens.list()).map(tokenView) } })
+
+  const revoke = async ({ params }: Call) => {
+    const id = params.token_id!
+    if (!(await apiTokens.revoke(id))) throw fail('api_token_not_found', { id })
+    return { json: { success: true } }
+  }
+
+  const path = '/api/v1/auth/tokens'
+  return [
+    route({ method: 'POST', path, access: 'user', body: createBody, handler: create }),
+    route({ method: 'GET', path, access: 'user', handler: list }),
+    route({ method: 'DELETE', path: `${path}/{token_id}`, access: 'user', handler: revoke })
+  ]
+}

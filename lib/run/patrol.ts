@@ -1,0 +1,61 @@
+// The patrol: asks for open streams whether the credential that opened them still stands, so that none outlives its right.
+//
+// Whoever revokes a credential in this process says so at once. The walk at every heartbeat finds what was revoked elsewhere: from
+// the command line, by another process, by the clock. It costs one look-up a credential, however many streams there are of it.
+import type { Reader } from './joiner.ts'
+
+/** Look-ups at a time; others have a turn in between. */
+const AT_ONCE = 64
+
+export interface PatrolDeps {
+  /** Of everything that is open. */
+  readers(): Iterable<Reader>
+  reset(isMeant: (reader: Reader) => boolean): void
+  /** The look-up failed. The streams stay: the next walk asks again. */
+  onTrouble(error: unknown): void
+}
+
+export class Patrol {
+  readonly #deps: PatrolDeps
+  #isWalking = false
+  #isStopped = false
+
+  constructor(deps: PatrolDeps) {
+    this.#deps = deps
+  }
+
+  /** Asks for all. A walk that meets another under way is left out. Never rejects. */
+  async walk(): Promise<void> {
+    if (this.#isWalking) return
+    this.#isWalking = true
+    await this.look(() => true)
+    this.#isWalking = false
+  }
+
+  /** Asks for those that are meant, once a credential, and resets what has lost its right. Never rejects. */
+  async look(isMeant: (reader: Reader) => boolean): Promise<void> {
+    const byCredential = new Map<string, Reader>()
+    for (const reader of this.#deps.readers()) {
+      if (reader.credential !== null && isMeant(reader)) byCredential.set(reader.credential, reader)
+    }
+    const all = [...byCredential.values()]
+    for (let from = 0; from < all.length && !this.#isStopped; from += AT_ONCE) {
+      if (from > 0) await new Promise((resolve) => setImmediate(resolve))
+      await this.ask(all.slice(from, from + AT_ONCE))
+    }
+  }
+
+  /** Asks for these, and resets every stream of a credential that has lost its right. Never rejects. */
+  async ask(readers: readonly Reader[]): Promise<void> {
+    const lost = new Set<string | null>()
+    const ask = async ({ credential, holds }: Reader): Promise<void> => {
+      if (holds && !(await holds())) lost.add(credential)
+    }
+    await Promise.all(readers.map((reader) => ask(reader).catch((error: unknown) => this.#deps.onTrouble(error))))
+    if (lost.size > 0) this.#deps.reset(({ credential }) => lost.has(credential))
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+}
