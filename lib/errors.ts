@@ -61,7 +61,8 @@ const TABLE = {
   too_many_streams: [429, 'Too many open streams. Close one and try again.'],
   too_many_runs: [429, 'Too many active runs. Wait for one to end and try again.'],
   not_ready: [503, 'Not ready: {reason}'],
-  store_unavailable: [503, 'The store does not take writes at the moment. Try again.'],
+  store_unavailable: [503, 'The database does not take writes at the moment: {reason}. Try again.'],
+  disk_unavailable: [503, 'Files cannot be written at the moment: {reason}. Try again.'],
   changed_meanwhile: [409, 'It was changed or deleted meanwhile. Look again.'],
 
   // Feedback.
@@ -151,6 +152,20 @@ export class Invalid extends Failure {
 export function fail<C extends Code>(code: C, ...args: FailArgs<C>): never {
   const [params, headers] = args
   throw new Failure(code, params ?? null, headers)
+}
+
+const DISK_REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk is full',
+  EFBIG: 'the disk is full',
+  EROFS: 'the disk is read-only',
+  EIO: 'the disk does not work'
+}
+
+/** What an error of the file system means for a client, where waiting may help; null: it is something else. */
+export function diskFailure(error: unknown): Failure | null {
+  const reason = error instanceof Error && 'code' in error ? DISK_REASONS[String(error.code)] : undefined
+  return reason === undefined ? null : new Failure('disk_unavailable', { reason }, { 'Retry-After': '30' })
 }
 
 /** True for a failure with one of these codes. */

@@ -1,5 +1,6 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. Starting and stopping are in this one place,
 // and stopping releases what starting acquired, in reverse order.
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Agent } from './agent/runtime.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
 import { Credentials } from './auth/credentials.ts'
@@ -68,8 +69,11 @@ export async function startGateway({
     log.warn({}, 'database.backend is memory: nothing is kept over a restart')
   const committer = new Committer((groups) => store.apply(groups), {
     flushMs: config.streams.flush_ms,
+    patienceMs: config.streams.settle_timeout_ms,
     onTrouble: (error, attempts) =>
-      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again')
+      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),
+    onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),
+    onBroken: (error) => log.error({ err: error }, 'a run could not hand over its records, or hear what became of them')
   })
   const paths = new Paths(config.home)
   const world = await composeAgent({ config, paths, log })
@@ -95,7 +99,7 @@ export async function startGateway({
 
   const notReady = () => {
     if (registry.refusal === 'stopping') return 'the server is shutting down'
-    if (registry.refusal === 'store_stuck') return 'the database does not take writes'
+    if (registry.refusal === 'store_stuck') return `the database does not take writes: ${committer.stuck}`
     return null
   }
   const services: Services = {
@@ -135,6 +139,15 @@ export async function startGateway({
     log
   })
 
+  /** A store that takes nothing must not keep the process: what started is ended by the next one [design 4, rule 5]. */
+  const drainedInTime = async () => {
+    const timeout = new AbortController()
+    const late = pause(config.streams.settle_timeout_ms, 'late', { signal: timeout.signal }).catch(() => {})
+    if ((await Promise.race([committer.drained(), late])) === 'late')
+      log.error({ reason: committer.stuck }, 'the store has not taken everything; what it has not is lost')
+    timeout.abort()
+  }
+
   const stopAll = async () => {
     registry.refuseNew()
     sweeper.stop()
@@ -145,7 +158,7 @@ export async function startGateway({
     })
     await closed
     await world.close()
-    await committer.drained()
+    await drainedInTime()
     committer.stop()
     if (!givenStore) await store.close()
     unlock()
@@ -199,7 +212,7 @@ function failingClearly(committer: Committer): Writer {
   return {
     async write(op) {
       try {
-        return await committer.write(op)
+        return await committer.write(op, 'limited')
       } catch (error) {
         if (error instanceof WriteRefused) throw fail('changed_meanwhile')
         throw error

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { Failure, fail } from '../errors.ts'
+import { diskFailure, Failure, fail } from '../errors.ts'
 import { asUser } from '../scope.ts'
 import type { Principal } from '../types.ts'
 import type { Proxies } from './address.ts'
@@ -256,7 +256,9 @@ class NodeServer implements HttpServer {
     const { path } = targetOf(req)
     // Without the query: it may carry a credential.
     this.#options.log.error({ err: error, request_id: requestId, method: req.method, path }, 'a request failed')
-    if (res.headersSent) reset(res)
+    if (res.headersSent) return reset(res)
+    const failure = diskFailure(error)
+    if (failure) sendFailure(req, res, failure, cookies)
     else sendBroken(req, res, requestId)
   }
 }

@@ -131,7 +131,11 @@ export function runRoutes(services: Services): Route[] {
       leave()
       if (isCreator && !isReset) registry.find(run.run_id)?.creatorLeft()
     })
-    await registry.ended(run.run_id)
+    // Nothing is said that may still get lost: the client comes back and waits again.
+    if (!(await registry.settled(run.run_id))) {
+      reply.reset()
+      return TAKEN
+    }
     const ended = await store.runs.get(run.run_id, null)
     // What a stop of ours has cut is not what the run would have led to: the client asks again.
     if (ended?.stop_reason === 'shutdown') reply.reset()
@@ -169,7 +173,8 @@ export function runRoutes(services: Services): Route[] {
   const cancelled = async (run: Run, how: 'interrupt' | 'rollback', untilEnded: boolean): Promise<void> => {
     await registry.arrived(run.run_id)
     const isDone = registry.cancel(run.run_id, how)
-    if (!isDone || untilEnded) await registry.ended(run.run_id)
+    if ((!isDone || untilEnded) && !(await registry.settled(run.run_id)))
+      throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, { 'Retry-After': '5' })
     if (isDone) return
     const { status } = (await store.runs.get(run.run_id, null)) ?? run
     if (status !== 'interrupted') throw fail('run_not_cancellable', { id: run.run_id, status })

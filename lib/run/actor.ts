@@ -30,7 +30,7 @@ export type CancelAction = 'interrupt' | 'rollback'
 export interface ActorOptions {
   /** Stored frames that stay in memory, in bytes. */
   readonly windowBytes: number
-  /** Frames that are not stored yet, in bytes, above which the agent pauses. */
+  /** Frames, events and checkpoints that are not stored yet, in bytes, above which the agent pauses. */
   readonly pendingBytes: number
   /** Bytes of one frame on the wire; a larger one is cut there and kept whole; 0: no limit. */
   readonly eventBytes: number
@@ -90,7 +90,10 @@ export class RunActor implements Source, Tickable, LogView {
   #flight: {
     readonly ops: readonly Op[]
     readonly last: number | null
+    /** Of its frames. */
     readonly bytes: number
+    /** Of its events and checkpoints. */
+    readonly recordBytes: number
     readonly settles: boolean
   } | null = null
   #waitingForSpace: (() => void)[] = []
@@ -98,6 +101,8 @@ export class RunActor implements Source, Tickable, LogView {
   /** The slice made last for each filter: joiners with one filter at one place share it. */
   readonly #slices = new Map<Filter, { from: number; head: number; slice: Slice }>()
   #settleTimer: NodeJS.Timeout | null = null
+  /** Who waits for the end to be stored, but not for ever. */
+  #waitingForEnd: ((isStored: boolean) => void)[] = []
   #runTimer: NodeJS.Timeout | null = null
   #graceTimer: NodeJS.Timeout | null = null
   /** False: the process ends, and a creator that is away has no say any more. */
@@ -297,7 +302,13 @@ export class RunActor implements Source, Tickable, LogView {
 
   #hasSpace(): boolean {
     const { pendingBytes } = this.#deps.options
-    return pendingBytes === 0 || this.#frames.pendingBytes < pendingBytes
+    return pendingBytes === 0 || this.#pendingBytes < pendingBytes
+  }
+
+  /** What is not stored yet, in bytes; of events and checkpoints about. */
+  get #pendingBytes(): number {
+    const records = this.#journal.pendingBytes + this.#steps.pendingBytes + (this.#flight?.recordBytes ?? 0)
+    return this.#frames.pendingBytes + records
   }
 
   #space(): Promise<void> {
@@ -335,7 +346,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#settlement = this.#settlementOf(ending, hasStarted || (wasOpen && ending.failure !== null))
     this.#deps.ticker.due(this)
     this.#deps.committer.due(this, true)
-    this.#settleTimer = setTimeout(() => this.#giveUpWaiting(), this.#deps.options.settleTimeoutMs)
+    this.#armSettleTimeout()
     return true
   }
 
@@ -404,13 +415,33 @@ export class RunActor implements Source, Tickable, LogView {
     }
   }
 
-  /** The store does not take the end: nobody is told an end that may still get lost. The committer keeps trying. */
+  /**
+   * The store does not take the end: nobody is told an end that may still get lost. The committer keeps trying, and who comes
+   * back meanwhile waits no longer than the others did.
+   */
   #giveUpWaiting(): void {
-    this.#deps.log.error(
-      { run_id: this.run.run_id },
-      'the end of a run could not be stored in time: its streams are reset'
-    )
+    if (this.#joiners.size)
+      this.#deps.log.error(
+        { run_id: this.run.run_id },
+        'the end of a run could not be stored in time: its streams are reset'
+      )
     for (const joiner of [...this.#joiners]) joiner.reset()
+    this.#tellEnd(false)
+    this.#armSettleTimeout()
+  }
+
+  /** Resolves when the end is stored, with true; with false when it could not be stored in time. */
+  settled(): Promise<boolean> {
+    if (this.#phase === 'closed') return Promise.resolve(true)
+    return new Promise((resolve) => this.#waitingForEnd.push(resolve))
+  }
+
+  #tellEnd(isStored: boolean): void {
+    for (const resolve of this.#waitingForEnd.splice(0)) resolve(isStored)
+  }
+
+  #armSettleTimeout(): void {
+    this.#settleTimer = setTimeout(() => this.#giveUpWaiting(), this.#deps.options.settleTimeoutMs)
   }
 
   #close(): void {
@@ -418,6 +449,7 @@ export class RunActor implements Source, Tickable, LogView {
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
     for (const joiner of [...this.#joiners]) joiner.pump()
     this.#resolveClosed()
+    this.#tellEnd(true)
   }
 
   #clearTimers(): void {
@@ -429,6 +461,7 @@ export class RunActor implements Source, Tickable, LogView {
 
   take(): Group | null {
     const { run } = this
+    const recordBytes = this.#journal.pendingBytes + this.#steps.pendingBytes
     const ops = [...this.#ops, ...this.#steps.takeOps()]
     this.#ops = []
     const events = this.#journal.takeEvents()
@@ -442,18 +475,19 @@ export class RunActor implements Source, Tickable, LogView {
     if (settlement) ops.push({ name: 'run.settle', ...settlement })
     if (ops.length === 0) return null
     const bytes = segments.reduce((sum, segment) => sum + segment.data.length, 0)
-    this.#flight = { ops, last: segments.at(-1)?.last ?? null, bytes, settles: settlement !== null }
+    this.#flight = { ops, last: segments.at(-1)?.last ?? null, bytes, recordBytes, settles: settlement !== null }
     return { ops }
   }
 
   committed(outcome: Outcome): void {
     const flight = this.#flight
     this.#flight = null
-    if (!flight) return
     if (!outcome.ok) {
-      this.#refused(outcome.message, flight.ops)
+      // Without a flight: the records could not even be taken.
+      if (this.#phase !== 'closed') this.#refused(outcome.message, flight?.ops ?? [])
       return
     }
+    if (!flight) return
     if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
     this.#steps.forgetValues(this.#frames.first)
     this.#tellSpace()
@@ -475,7 +509,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()
-    this.#settleTimer ??= setTimeout(() => this.#giveUpWaiting(), this.#deps.options.settleTimeoutMs)
+    if (!this.#settleTimer) this.#armSettleTimeout()
     this.#ops = []
     this.#settlement = null
     this.#steps.takeOps()

@@ -2,16 +2,19 @@
 //
 // A request's write is urgent: its batch starts in this turn of the loop, or when the batch under way is done. Frames and traces
 // wait for the window, which opens with the first that is due and is stretched when commits take long, so that the writer is busy
-// a quarter of the time at most. A batch that the store does not take stays in front and is tried again until it does.
+// a quarter of the time at most. A batch that the store does not take stays in front and is tried again until it does. When that
+// takes too long the store is stuck: requests are refused, what runs have to say waits on.
+import { Failure } from '../errors.ts'
 import { ownerOf, type UserArg, withoutUser } from '../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../store/store.ts'
 import { OWNED_OPS, StoreUnavailable } from '../store/store.ts'
+import { Drains } from './drains.ts'
 
 /** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
 export interface Source {
   /** Everything buffered so far; null: nothing after all. */
   take(): Group | null
-  /** What became of the group taken last. */
+  /** What became of the group taken last; refused also when taking it has failed. */
   committed(outcome: Outcome): void
 }
 
@@ -20,63 +23,102 @@ export interface CommitterOptions {
   readonly flushMs: number
   /** To what it may be stretched, in ms. */
   readonly flushMsMax?: number
+  /** How long a store that is slow or locked is waited for before it counts as stuck, in ms. Default 30,000. */
+  readonly patienceMs?: number
+  /** The same for one that fails: nobody but its administrator can help. In ms, default 1,000. */
+  readonly downMs?: number
   readonly onTrouble?: (error: unknown, attempts: number) => void
+  /** The batch in front was written after all, after that many attempts in vain. */
+  readonly onRecovered?: (attempts: number) => void
+  /** A source has thrown, which none may: its records are refused. */
+  readonly onBroken?: (error: unknown) => void
 }
+
+/** Whether a write waits for a stuck store as long as it takes, or is refused then: who asked for it tries again. */
+export type Patience = 'endless' | 'limited'
 
 /** Groups in one transaction at most: a longer one would keep requests waiting behind frames. */
 const GROUPS_MAX = 512
+/** Of them for requests, while runs wait as well: a flood of requests must not keep the ends of runs waiting. */
+const CALLS_MAX = GROUPS_MAX / 2
 /** A window is at least this many times as long as the last commit took. */
 const WINDOW_TO_COMMIT = 3
 const RETRY_MS_FIRST = 50
 const RETRY_MS_MAX = 1000
+const RETRY_AFTER_S = 5
+
+const nothing = (): void => {}
+const DEFAULTS = {
+  flushMsMax: 200,
+  patienceMs: 30_000,
+  downMs: 1000,
+  onTrouble: nothing,
+  onRecovered: nothing,
+  onBroken: nothing
+}
 
 interface Entry {
   readonly group: Group
+  /** Calls are numbered from 1. */
+  readonly no?: number
   done(outcome: Outcome): void
+  /** Nobody will write it. Absent: it stays until it is written. */
+  withdraw?(failure: Failure): void
 }
+
+/** What is tried when all that was in front was withdrawn: else nobody would notice that the store takes writes again. */
+const TOUCH: Entry = { group: { ops: [{ name: 'store.touch' }] }, done: nothing }
 
 /** A group that the store refused: a constraint, a thread that is gone. */
 export class WriteRefused extends Error {}
 
 export class Committer implements Writer {
   readonly #apply: (groups: readonly Group[]) => Promise<Outcome[]>
-  readonly #options: Required<Omit<CommitterOptions, 'onTrouble'>>
-  readonly #onTrouble: (error: unknown, attempts: number) => void
-  readonly #calls: Entry[] = []
+  readonly #options: Required<CommitterOptions>
+  #calls: Entry[] = []
+  #callsMade = 0
   readonly #urgent = new Set<Source>()
   readonly #due = new Set<Source>()
+  readonly #drains = new Drains()
   /** The batch that the store has not taken yet; nothing overtakes it. */
   #held: Entry[] | null = null
   #inFlight = false
   #attempts = 0
+  /** Why the batch in front was not taken. */
+  #trouble: StoreUnavailable | null = null
   #busySince: number | null = null
   #windowMs: number
   #window: NodeJS.Timeout | null = null
   #soon: NodeJS.Immediate | null = null
   #retry: NodeJS.Timeout | null = null
-  #idle: (() => void)[] = []
 
   constructor(apply: (groups: readonly Group[]) => Promise<Outcome[]>, options: CommitterOptions) {
     this.#apply = apply
-    this.#options = { flushMs: options.flushMs, flushMsMax: options.flushMsMax ?? 200 }
-    this.#onTrouble = options.onTrouble ?? (() => {})
+    this.#options = { ...DEFAULTS, ...options }
     this.#windowMs = options.flushMs
   }
 
-  /** Writes one op and answers its result after the commit. Rejects with WriteRefused when the store refuses it. */
-  async write<K extends OpName>(op: OpOf<K>): Promise<Result<K>> {
+  /**
+   * Writes one op and answers its result after the commit.
+   * @throws WriteRefused when the store refuses it
+   * @throws Failure `store_unavailable` with limited patience, when the store is stuck: then it is not written
+   */
+  async write<K extends OpName>(op: OpOf<K>, patience: Patience = 'endless'): Promise<Result<K>> {
     // OpOf<K> is a member of Op for every K; the compiler does not see it while K is open, hence the detour.
-    const [result] = await this.writeAll([resolveUser(op as unknown as Op)])
+    const [result] = await this.writeAll([resolveUser(op as unknown as Op)], patience)
     // The store answers one result an op, of that op's type.
     return result as Result<K>
   }
 
   /** Writes ops that belong together: all or none. */
-  writeAll(ops: readonly Op[]): Promise<readonly unknown[]> {
+  writeAll(ops: readonly Op[], patience: Patience = 'endless'): Promise<readonly unknown[]> {
+    const { stuck } = this
+    if (stuck !== null && patience === 'limited') return Promise.reject(unavailable(stuck))
     return new Promise((resolve, reject) => {
       const done = (outcome: Outcome) =>
         outcome.ok ? resolve(outcome.results) : reject(new WriteRefused(outcome.message))
-      this.#calls.push({ group: { ops }, done })
+      const no = ++this.#callsMade
+      this.#calls.push({ group: { ops }, no, done, ...(patience === 'limited' && { withdraw: reject }) })
       this.#flushSoon()
     })
   }
@@ -102,24 +144,32 @@ export class Committer implements Writer {
     return this.#calls.length + this.#urgent.size + this.#due.size + (this.#held?.length ?? 0)
   }
 
-  /** Resolves when everything handed over so far is written. */
-  drained(): Promise<void> {
-    for (const source of this.#due) this.#urgent.add(source)
-    this.#due.clear()
-    if (this.#isIdle()) return Promise.resolve()
-    this.#flushSoon()
-    return new Promise((resolve) => this.#idle.push(resolve))
+  /** Why the store has taken nothing for too long; null: it takes what comes, or is only slow. */
+  get stuck(): string | null {
+    const { patienceMs, downMs } = this.#options
+    const isDown = this.#trouble !== null && !this.#trouble.passes
+    if (this.waitingMs <= (isDown ? Math.min(downMs, patienceMs) : patienceMs)) return null
+    return this.#trouble?.message ?? 'it does not answer'
   }
 
-  #isIdle(): boolean {
-    return !this.#inFlight && !this.#held && !this.#calls.length && !this.#urgent.size && !this.#due.size
+  /** Resolves when everything handed over so far is written, whatever comes after it. */
+  drained(): Promise<void> {
+    this.#hurry()
+    const newest = this.#calls.at(-1)?.no ?? 0
+    const drained = this.#drains.wait(this.#urgent, newest, this.#inFlight || this.#held !== null)
+    this.#flushSoon()
+    return drained
   }
 
   #windowOver(): void {
     this.#window = null
+    this.#hurry()
+    this.#flush()
+  }
+
+  #hurry(): void {
     for (const source of this.#due) this.#urgent.add(source)
     this.#due.clear()
-    this.#flush()
   }
 
   #flushSoon(): void {
@@ -136,94 +186,119 @@ export class Committer implements Writer {
   #flush(): void {
     if (this.#inFlight || this.#held) return
     const batch = this.#take()
+    this.#drains.taken(this.#calls[0]?.no ?? Number.POSITIVE_INFINITY)
     if (batch.length) void this.#commit(batch)
-    else this.#settleIdle()
+    else this.#drains.written()
   }
 
+  /** The next batch: calls in their order, then sources, neither of which can keep the other out. */
   #take(): Entry[] {
-    const batch = this.#calls.splice(0, GROUPS_MAX)
+    const batch = this.#calls.splice(0, Math.max(CALLS_MAX, GROUPS_MAX - this.#urgent.size))
     for (const source of this.#urgent) {
       if (batch.length >= GROUPS_MAX) break
       this.#urgent.delete(source)
       this.#due.delete(source)
-      const group = source.take()
+      this.#drains.sourceTaken(source)
+      const group = this.#takeFrom(source)
       if (group) batch.push({ group, done: (outcome) => source.committed(outcome) })
     }
     return batch
+  }
+
+  #takeFrom(source: Source): Group | null {
+    try {
+      return source.take()
+    } catch (error) {
+      this.#options.onBroken(error)
+      this.#tell((outcome) => source.committed(outcome), refusal(error))
+      return null
+    }
   }
 
   async #commit(batch: Entry[]): Promise<void> {
     this.#inFlight = true
     this.#busySince ??= Date.now()
     const started = performance.now()
-    let outcomes: Outcome[]
     try {
-      outcomes = await this.#applyAll(batch.map((entry) => entry.group))
+      const outcomes = await this.#apply(batch.map(({ group }) => group))
+      for (const [index, entry] of batch.entries()) this.#tell(entry.done, outcomes[index]!)
     } catch (error) {
-      this.#putBack(batch, error)
-      return
+      if (error instanceof StoreUnavailable) return this.#putBack(batch, error)
+      this.#options.onTrouble(error, 1)
+      if (!(await this.#commitOneByOne(batch))) return
     }
-    this.#inFlight = false
-    this.#attempts = 0
-    this.#busySince = null
     this.#stretchWindow(performance.now() - started)
-    for (const [index, entry] of batch.entries()) entry.done(outcomes[index]!)
-    if (this.#calls.length || this.#urgent.size) this.#flushSoon()
-    else this.#settleIdle()
+    this.#written()
   }
 
   /**
-   * A failure that is not of the moment is about one group, e.g. one that cannot cross to the writer. They are tried one by one,
-   * so that it fails alone and does not block all others for ever.
+   * A failure that is not of the moment is about one group, e.g. one that cannot cross to the writer. Alone it is found, and fails
+   * without blocking all others for ever. False: the store has become unavailable meanwhile, and the rest is put back.
    */
-  async #applyAll(groups: readonly Group[]): Promise<Outcome[]> {
+  async #commitOneByOne(batch: readonly Entry[]): Promise<boolean> {
+    for (const [index, entry] of batch.entries()) {
+      try {
+        const [outcome] = await this.#apply([entry.group])
+        this.#tell(entry.done, outcome!)
+      } catch (error) {
+        if (error instanceof StoreUnavailable) {
+          this.#putBack(batch.slice(index), error)
+          return false
+        }
+        this.#tell(entry.done, refusal(error))
+      }
+    }
+    return true
+  }
+
+  /** Who cannot hear its outcome must not keep the others from hearing theirs. */
+  #tell(done: Entry['done'], outcome: Outcome): void {
     try {
-      return await this.#apply(groups)
+      done(outcome)
     } catch (error) {
-      if (error instanceof StoreUnavailable) throw error
-      this.#onTrouble(error, 1)
-      const outcomes: Outcome[] = []
-      for (const group of groups) outcomes.push(await this.#applyAlone(group))
-      return outcomes
+      this.#options.onBroken(error)
     }
   }
 
-  /** One group by itself, until the store has taken or refused it: what was applied before it must not be handed over again. */
-  async #applyAlone(group: Group): Promise<Outcome> {
-    for (;;) {
-      try {
-        return (await this.#apply([group]))[0]!
-      } catch (error) {
-        if (!(error instanceof StoreUnavailable))
-          return { ok: false, message: error instanceof Error ? error.message : String(error) }
-        this.#onTrouble(error, 1)
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS_MAX))
-      }
-    }
+  #written(): void {
+    const attempts = this.#attempts
+    this.#inFlight = false
+    this.#attempts = 0
+    this.#trouble = null
+    this.#busySince = null
+    if (attempts) this.#options.onRecovered(attempts)
+    this.#drains.written()
+    if (this.#calls.length || this.#urgent.size || this.#drains.any) this.#flushSoon()
   }
 
   /** Nothing was written: the batch stays in front. */
-  #putBack(batch: Entry[], error: unknown): void {
+  #putBack(batch: Entry[], error: StoreUnavailable): void {
     this.#inFlight = false
-    this.#held = batch
     this.#attempts++
-    this.#onTrouble(error, this.#attempts)
+    this.#trouble = error
+    this.#options.onTrouble(error, this.#attempts)
+    const { stuck } = this
+    this.#held = stuck === null ? batch : this.#withdraw(batch, unavailable(stuck))
     const wait = Math.min(RETRY_MS_FIRST * 2 ** (this.#attempts - 1), RETRY_MS_MAX)
     this.#retry = setTimeout(() => {
       this.#retry = null
+      const held = this.#held!
       this.#held = null
-      void this.#commit(batch)
+      void this.#commit(held)
     }, wait)
+  }
+
+  /** Refuses the requests that wait; answers what is left of the batch in front. */
+  #withdraw(batch: readonly Entry[], failure: Failure): Entry[] {
+    for (const entry of [...batch, ...this.#calls]) entry.withdraw?.(failure)
+    this.#calls = this.#calls.filter(({ withdraw }) => !withdraw)
+    const kept = batch.filter(({ withdraw }) => !withdraw)
+    return kept.length ? kept : [TOUCH]
   }
 
   #stretchWindow(commitMs: number): void {
     const { flushMs, flushMsMax } = this.#options
     this.#windowMs = Math.min(flushMsMax, Math.max(flushMs, commitMs * WINDOW_TO_COMMIT))
-  }
-
-  #settleIdle(): void {
-    if (!this.#isIdle()) return
-    for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   /** Gives up what is held: for the end of the process, when the store takes nothing any more. */
@@ -232,6 +307,14 @@ export class Committer implements Writer {
     if (this.#window) clearTimeout(this.#window)
     if (this.#soon) clearImmediate(this.#soon)
   }
+}
+
+function refusal(error: unknown): Outcome {
+  return { ok: false, message: error instanceof Error ? error.message : String(error) }
+}
+
+function unavailable(reason: string): Failure {
+  return new Failure('store_unavailable', { reason }, { 'Retry-After': String(RETRY_AFTER_S) })
 }
 
 /** The user argument is resolved where the request's user is known: the writer thread has none [Auth 7]. */

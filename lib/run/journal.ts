@@ -19,6 +19,7 @@ import {
   type UsageMetadata
 } from '../types.ts'
 import { PartialMessage } from './partial.ts'
+import { weightOf } from './weight.ts'
 
 export interface JournalOptions {
   /** Bytes of a trace's content at most [Events 4]; 0: no limit. */
@@ -37,6 +38,7 @@ type Totals = { -readonly [K in keyof RunTotals]: RunTotals[K] }
 export class Journal {
   readonly #options: JournalOptions
   #events: NewEvent[] = []
+  #pendingBytes = 0
   #k = 0
   #llmCalls = 0
   /** Messages being built, by id: an agent may write more than one at a time. */
@@ -96,10 +98,16 @@ export class Journal {
     return this.#openCalls.size > 0
   }
 
+  /** About the bytes of the events that were not handed over yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+
   /** Events that were not handed over yet. */
   takeEvents(): NewEvent[] {
     const events = this.#events
     this.#events = []
+    this.#pendingBytes = 0
     return events
   }
 
@@ -254,6 +262,7 @@ export class Journal {
   #add(event_type: string, category: EventCategory, content: Json, metadata: JsonObject): void {
     const kept =
       category === 'trace' ? cutTrace(content, metadata, this.#options.maxTraceContent) : { content, metadata }
+    this.#pendingBytes += weightOf(kept.content) + weightOf(kept.metadata)
     this.#events.push({ event_type, category, ...kept, created_at: timestamp(), k: this.#k++ })
   }
 }

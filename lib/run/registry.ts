@@ -131,7 +131,7 @@ export class Registry {
   /** null: new runs are welcome. */
   get refusal(): Refusal | null {
     if (this.#isStopping) return 'stopping'
-    return this.#deps.committer.waitingMs > this.#deps.options.settleTimeoutMs ? 'store_stuck' : null
+    return this.#deps.committer.stuck === null ? null : 'store_stuck'
   }
 
   find(runId: string): RunActor | undefined {
@@ -153,7 +153,7 @@ export class Registry {
   }
 
   async #admit(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
-    const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp })
+    const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp }, 'limited')
     if (admission.outcome !== 'created') return admission
     // The run outlives its request, and acts for the user of its record alone.
     withoutUser(() => this.#enqueue(admission.run))
@@ -305,6 +305,11 @@ export class Registry {
   async ended(runId: string): Promise<void> {
     await this.arrived(runId)
     await this.#actors.get(runId)?.closed
+  }
+
+  /** The same, but not for ever: with false when the store does not take the end in time. */
+  async settled(runId: string): Promise<boolean> {
+    return (await this.#actors.get(runId)?.settled()) ?? true
   }
 
   /**

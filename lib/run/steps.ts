@@ -23,6 +23,7 @@ export class Steps {
   /** States of the values frames in memory, in the order of their frames. */
   readonly #values = new Map<string, { readonly n: number; readonly state: State }>()
   #ops: Op[] = []
+  #pendingBytes = 0
 
   constructor(run: Run, frames: FrameLog, extras: number) {
     this.#run = run
@@ -92,6 +93,7 @@ export class Steps {
     this.#saved = saved
     this.#checkpointId = id
     this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
+    for (const { json } of checkpoint.bodies) this.#pendingBytes += json.length
     if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
     this.#values.set(id, { n: this.#frames.head, state: saved })
     this.#frames.appendValues(id)
@@ -116,10 +118,16 @@ export class Steps {
     }
   }
 
+  /** About the bytes of the checkpoints that were not handed over yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+
   /** Checkpoints that were not handed over yet. */
   takeOps(): Op[] {
     const ops = this.#ops
     this.#ops = []
+    this.#pendingBytes = 0
     return ops
   }
 

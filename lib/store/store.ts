@@ -275,6 +275,8 @@ export interface Ops {
   'apiToken.remove': { in: { token_id: string; user?: UserArg }; out: ApiToken | null }
   /** Notes a use. Nothing happens when the token is gone, or a later use is noted. */
   'apiToken.use': { in: { token_id: string; at: Timestamp }; out: null }
+  /** Writes something that means nothing, for who wants to know whether the store takes writes (again). */
+  'store.touch': { in: object; out: null }
   /** Creates the row and its first, empty checkpoint, or answers the row that is there; null: it belongs to somebody else. */
   'thread.create': {
     in: { thread: Thread; checkpoint: CheckpointWrite }
@@ -373,13 +375,19 @@ export interface Writer {
 
 // ---------------------------------------------------------------------------------------------- the store
 
-/** What `apply` rejects with when nothing was written and the same groups may be handed over again: a lock, a full disk [Store 3]. */
+/**
+ * What `apply` rejects with when nothing was written and the same groups may be handed over again: a lock, a full disk [Store 3].
+ * Its message is shown to whoever asks whether we are ready: no paths, no statements.
+ */
 export class StoreUnavailable extends Error {
   readonly code: string
-  constructor(code: string, message: string) {
+  /** It goes by itself, as a lock does that somebody holds; false: a full disk, a lost server, somebody has to act. */
+  readonly passes: boolean
+  constructor(code: string, message: string, passes = false) {
     super(message)
     this.name = 'StoreUnavailable'
     this.code = code
+    this.passes = passes
   }
 }
 

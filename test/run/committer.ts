@@ -2,8 +2,10 @@
 import t from 'tap'
 import { Committer, type Source, WriteRefused } from '../../lib/run/committer.ts'
 import { type Group, type Op, type Outcome, StoreUnavailable } from '../../lib/store/store.ts'
+import { until } from '../fixtures/until.ts'
 
 const op = (thread_id: string): Op => ({ name: 'thread.remove', thread_id, user: null })
+const nameOf = (one: Op): string => ('thread_id' in one ? one.thread_id : one.name)
 
 /** A store that answers when it is told to. */
 class SlowStore {
@@ -24,9 +26,7 @@ class SlowStore {
   }
   /** The names in the batches so far. */
   get names(): string[][] {
-    return this.batches.map((groups) =>
-      groups.flatMap(({ ops }) => ops.map((one) => ('thread_id' in one ? one.thread_id : '')))
-    )
+    return this.batches.map((groups) => groups.flatMap(({ ops }) => ops.map(nameOf)))
   }
   async answer(answer?: Outcome[] | Error): Promise<void> {
     while (this.#answers.length === 0) await new Promise((resolve) => setTimeout(resolve, 1))
@@ -49,9 +49,11 @@ class FakeSource implements Source {
   }
 }
 
-function setUp(flushMs = 20): { store: SlowStore; committer: Committer } {
+function setUp(flushMs = 20): { store: SlowStore; committer: Committer; broken: string[] } {
   const store = new SlowStore()
-  return { store, committer: new Committer((groups) => store.apply(groups), { flushMs }) }
+  const broken: string[] = []
+  const onBroken = (error: unknown) => void broken.push(String(error).replace('Error: ', ''))
+  return { store, broken, committer: new Committer((groups) => store.apply(groups), { flushMs, onBroken }) }
 }
 
 t.test('writes that come while a batch is under way go together into the next one, in their order', async (t) => {
@@ -143,3 +145,192 @@ t.test('an op whose user was left out is the current user’s, and an error when
   const { committer } = setUp()
   await t.rejects(committer.write({ name: 'thread.remove', thread_id: 'x' }), /no user is signed in/)
 })
+
+// ----------------------------------------------------------------------------------------- sources and fairness
+
+t.test('a source that throws is refused alone: the others of its batch are written and told', async (t) => {
+  const { store, committer, broken } = setUp()
+  const cannotGive = new FakeSource()
+  cannotGive.take = () => {
+    throw new Error('cannot give')
+  }
+  const cannotHear = new FakeSource()
+  cannotHear.pending.push(op('heard by nobody'))
+  cannotHear.committed = () => {
+    throw new Error('cannot hear')
+  }
+  const good = new FakeSource()
+  good.pending.push(op('good'))
+  for (const source of [cannotGive, cannotHear, good]) committer.due(source, true)
+  const call = committer.writeAll([op('call')])
+  await store.answer()
+  await call
+  t.same(store.names, [['call', 'heard by nobody', 'good']])
+  t.match(good.outcomes, [{ ok: true }])
+  t.same(cannotGive.outcomes, [{ ok: false, message: 'cannot give' }])
+  t.same(broken, ['cannot give', 'cannot hear'])
+  await t.resolves(committer.drained())
+})
+
+t.test('a flood of calls does not keep the ends of runs waiting, nor a flood of runs the calls', async (t) => {
+  const { store, committer } = setUp()
+  const sources = Array.from({ length: 600 }, (_, at) => {
+    const source = new FakeSource()
+    source.pending.push(op(`run ${at}`))
+    return source
+  })
+  const calls = Array.from({ length: 2000 }, (_, at) => committer.writeAll([op(`call ${at}`)]))
+  for (const source of sources) committer.due(source, true)
+  for (let batch = 0; batch < 3; batch++) await store.answer()
+  const [first, second, third] = store.names
+  t.equal(first!.length, 512)
+  for (const names of [first!, second!]) t.equal(names.filter((name) => name.startsWith('run')).length, 256)
+  t.equal(third!.filter((name) => name.startsWith('run')).length, 88, 'all runs are through')
+  t.equal(third!.length, 512, 'and the space that they leave is for calls')
+  while (store.names.flat().length < 2600) await store.answer()
+  await store.answer()
+  await Promise.all(calls)
+  t.same(
+    store.names.flat().filter((name) => name.startsWith('call')),
+    calls.map((_, at) => `call ${at}`),
+    'which are in their order'
+  )
+})
+
+t.test('drained resolves under constant load: it waits for nothing that came later', async (t) => {
+  const { store, committer } = setUp(60_000)
+  const busy = new FakeSource()
+  let told = 0
+  busy.committed = () => {
+    told++
+    busy.pending.push(op('more'))
+    committer.due(busy, true)
+  }
+  busy.pending.push(op('first'))
+  committer.due(busy, true)
+  const slow = new FakeSource()
+  slow.pending.push(op('frames'))
+  committer.due(slow, false)
+  let isDrained = false
+  const before = committer.writeAll([op('before')])
+  const drained = committer.drained().then(() => {
+    isDrained = true
+  })
+  const after = [committer.writeAll([op('after')])]
+  await store.answer()
+  await before
+  after.push(committer.writeAll([op('after')]))
+  await drained
+  t.equal(isDrained, true)
+  t.equal(told, 1, 'and the source has more to write already')
+  t.equal(slow.outcomes.length, 1)
+  await store.answer()
+  const again = committer.drained()
+  await store.answer()
+  await again
+  t.ok(told >= 2, 'a batch under way is waited for, and what its sources had then')
+  committer.stop()
+})
+
+// ------------------------------------------------------------------------------------------- a store that is stuck
+
+/** A store that fails with `trouble` until that is null. */
+function failingStore(trouble: Error | null) {
+  const store = {
+    trouble,
+    written: [] as string[],
+    apply: async (groups: readonly Group[]): Promise<Outcome[]> => {
+      if (store.trouble) throw store.trouble
+      store.written.push(...groups.map(({ ops }) => ops.map(nameOf).join()))
+      return groups.map(() => ({ ok: true, results: [true] }))
+    }
+  }
+  return store
+}
+
+t.test('when the store is stuck requests are refused, what runs say waits, and it comes back by itself', async (t) => {
+  const store = failingStore(new StoreUnavailable('SQLITE_FULL', 'database or disk is full'))
+  const recovered: number[] = []
+  const onRecovered = (attempts: number) => void recovered.push(attempts)
+  const committer = new Committer(store.apply, { flushMs: 1, downMs: 100, onRecovered })
+  const source = new FakeSource()
+  source.pending.push(op('run'))
+  committer.due(source, true)
+  const engine = committer.writeAll([op('engine')])
+  const refusal = { code: 'store_unavailable', status: 503, headers: { 'Retry-After': '5' }, message: /disk is full/ }
+  t.equal(committer.stuck, null, 'not at once')
+  await t.rejects(committer.writeAll([op('early')], 'limited'), refusal)
+  t.equal(committer.stuck, 'database or disk is full')
+  const asked = Date.now()
+  await t.rejects(committer.writeAll([op('late')], 'limited'), refusal)
+  t.ok(Date.now() - asked < 100, 'at once, from now on')
+  t.same(source.outcomes, [])
+  store.trouble = null
+  await engine
+  t.equal(committer.stuck, null)
+  t.match(source.outcomes, [{ ok: true }])
+  t.same(store.written, ['engine', 'run'], 'nothing that was refused is written')
+  t.equal(recovered.length, 1)
+  await committer.writeAll([op('welcome')], 'limited')
+})
+
+t.test('a stuck store is asked again although nobody waits any more: else nobody would know', async (t) => {
+  const store = failingStore(new StoreUnavailable('SQLITE_READONLY', 'read-only'))
+  const committer = new Committer(store.apply, { flushMs: 1, downMs: 50 })
+  await t.rejects(committer.writeAll([op('a')], 'limited'))
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  t.equal(committer.stuck, 'read-only')
+  store.trouble = null
+  await until(() => committer.stuck === null, 'it is found to work')
+  t.same(store.written, ['store.touch'])
+})
+
+t.test('a lock is waited for as long as patience lasts: it goes by itself', async (t) => {
+  const store = failingStore(new StoreUnavailable('SQLITE_BUSY', 'database is locked', true))
+  const committer = new Committer(store.apply, { flushMs: 1, downMs: 10, patienceMs: 60_000 })
+  const write = committer.writeAll([op('patient')], 'limited')
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  t.equal(committer.stuck, null)
+  t.ok(committer.waitingMs > 100)
+  store.trouble = null
+  await t.resolves(write)
+})
+
+t.test('drained waits for the calls of its moment, also when later ones are withdrawn', async (t) => {
+  const store = failingStore(new StoreUnavailable('SQLITE_FULL', 'full'))
+  const committer = new Committer(store.apply, { flushMs: 1, downMs: 50 })
+  const first = committer.writeAll([op('in front')])
+  await until(() => committer.waitingMs > 0, 'it is under way')
+  const second = committer.writeAll([op('behind')])
+  let isDrained = false
+  const drained = committer.drained().then(() => {
+    isDrained = true
+  })
+  const later = Array.from({ length: 5 }, () => t.rejects(committer.writeAll([op('later')], 'limited')))
+  await Promise.all(later)
+  t.equal(isDrained, false)
+  store.trouble = null
+  await drained
+  t.same(store.written, ['in front', 'behind'])
+  await Promise.all([first, second])
+})
+
+t.test(
+  'a poisoned batch in which the store fails as well: nothing is written twice, and nobody is forgotten',
+  async (t) => {
+    let failures = 2
+    const written: string[] = []
+    const apply = async (groups: readonly Group[]): Promise<Outcome[]> => {
+      const names = groups.map(({ ops }) => ops.map(nameOf).join())
+      if (names.includes('poison')) throw new Error('cannot cross')
+      if (names.includes('c') && failures-- > 0) throw new StoreUnavailable('SQLITE_IOERR', 'disk I/O error')
+      written.push(...names)
+      return groups.map(() => ({ ok: true, results: [1] }))
+    }
+    const committer = new Committer(apply, { flushMs: 1 })
+    const writes = ['a', 'poison', 'c', 'd'].map((name) => committer.writeAll([op(name)]))
+    await t.rejects(writes[1]!, /cannot cross/)
+    await Promise.all([writes[0], writes[2], writes[3]])
+    t.same(written, ['a', 'c', 'd'])
+  }
+)

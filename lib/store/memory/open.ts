@@ -39,6 +39,7 @@ export function openMemoryStore({
   })
 
   const table: Writers<OpName> = {
+    'store.touch': () => null,
     ...users.writes,
     ...apiTokens.writes,
     ...threads.writes,

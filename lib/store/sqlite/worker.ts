@@ -8,9 +8,12 @@ import { opWriters } from './ops.ts'
 export type WriterAnswer =
   | { readonly id: number; readonly outcomes: Outcome[] }
   | {
-      /** null: not a failure of the moment. */ readonly id: number
+      readonly id: number
+      /** null: not a failure of the moment. */
       readonly code: string | null
       readonly message: string
+      /** See StoreUnavailable. */
+      readonly passes: boolean
     }
 
 /** Errors that say nothing about a group, only about the moment: a lock, a full or failing disk. The batch may be tried again. */
@@ -19,6 +22,11 @@ function isOfTheMoment(error: unknown): error is InstanceType<typeof Database.Sq
     error instanceof Database.SqliteError &&
     /^SQLITE_(BUSY|LOCKED|IOERR|FULL|READONLY|NOMEM|CANTOPEN|PROTOCOL|INTERRUPT)/.test(error.code)
   )
+}
+
+/** Somebody else holds a lock, and will let go. */
+function isLock(code: string): boolean {
+  return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(code)
 }
 
 /**
@@ -74,6 +82,10 @@ function serve(path: string): void {
     }
     port.postMessage(answer(message.id, message.groups))
   })
+  // A batch that cannot be read has no number to be answered by: the thread ends, which the other side hears.
+  port.on('messageerror', (error) => {
+    throw error
+  })
   port.postMessage('ready')
 
   function answer(id: number, groups: Group[]): WriterAnswer {
@@ -81,7 +93,8 @@ function serve(path: string): void {
       return { id, outcomes: apply(groups) }
     } catch (error) {
       const code = isOfTheMoment(error) ? error.code : null
-      return { id, code, message: error instanceof Error ? error.message : String(error) }
+      const message = error instanceof Error ? error.message : String(error)
+      return { id, code, message, passes: code !== null && isLock(code) }
     }
   }
 }

@@ -1,4 +1,5 @@
-// The writing half of the database as the main thread sees it: hands groups to the worker and waits for its answer.
+// The writing half of the database as the main thread sees it: hands groups to the worker and waits for its answer. A worker that
+// has died is replaced when the next batch comes.
 import { Worker } from 'node:worker_threads'
 import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
 import type { WriterAnswer } from './worker.ts'
@@ -11,60 +12,109 @@ interface Waiting {
 }
 
 export class WriterThread {
-  readonly #worker: Worker
+  readonly #path: string
+  /** null: it has died, or was stopped. */
+  #worker: Worker | null = null
+  #starting: Promise<Worker> | null = null
   readonly #waiting = new Map<number, Waiting>()
   #nextId = 1
   #stopped: Promise<void> | null = null
 
-  private constructor(worker: Worker) {
-    this.#worker = worker
-    worker.on('message', (answer: WriterAnswer) => this.#answered(answer))
-    worker.on('error', (error) => this.#died(error))
-    worker.on('exit', () => this.#died(new Error('the writer thread has ended')))
+  private constructor(path: string) {
+    this.#path = path
   }
 
+  /** @throws Error when the database cannot be opened for writing */
   static async start(path: string): Promise<WriterThread> {
-    // The same folder holds worker.ts in the sources and worker.js in the build.
-    const file = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
-    // What the main thread could serialise the worker can read: nested JSON takes stack on both sides.
-    const worker = new Worker(file, { workerData: { path }, resourceLimits: { stackSizeMb: STACK_MB } })
-    await new Promise<void>((resolve, reject) => {
-      worker.once('message', () => resolve())
-      worker.once('error', reject)
-    })
-    return new WriterThread(worker)
+    const thread = new WriterThread(path)
+    await thread.#start()
+    return thread
   }
 
-  apply(groups: readonly Group[]): Promise<Outcome[]> {
+  /**
+   * Writes groups as one transaction; answers one outcome a group.
+   * @throws StoreUnavailable when nothing was written; also with code WRITER_GONE, when the worker has died over it
+   * @throws Error of another class when a group cannot cross to the worker, or cannot be written at all
+   */
+  async apply(groups: readonly Group[]): Promise<Outcome[]> {
+    if (this.#stopped) throw gone('the store is closed')
+    const worker = this.#worker ?? (await this.#restart())
     const id = this.#nextId++
     return new Promise((resolve, reject) => {
+      // Throws for what cannot be copied: then nobody will answer.
+      worker.postMessage({ id, groups })
       this.#waiting.set(id, { resolve, reject })
-      this.#worker.postMessage({ id, groups })
     })
   }
 
   /** Lets what was handed over be written, then ends the thread. Safe to call twice. */
   stop(): Promise<void> {
-    this.#stopped ??= new Promise((resolve) => {
-      this.#worker.once('exit', () => resolve())
-      this.#worker.postMessage('stop')
-    })
+    this.#stopped ??= this.#end()
     return this.#stopped
+  }
+
+  async #end(): Promise<void> {
+    await this.#starting?.catch(() => {})
+    const worker = this.#worker
+    if (!worker) return
+    await new Promise<void>((resolve) => {
+      worker.once('exit', () => resolve())
+      worker.postMessage('stop')
+    })
+  }
+
+  /** One at a time, however many wait for it. */
+  async #restart(): Promise<Worker> {
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = null
+    })
+    return this.#starting.catch((error: unknown) => {
+      throw gone(error instanceof Error ? error.message : String(error))
+    })
+  }
+
+  async #start(): Promise<Worker> {
+    // The same folder holds worker.ts in the sources and worker.js in the build.
+    const file = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
+    // What the main thread could serialise the worker can read: nested JSON takes stack on both sides.
+    const worker = new Worker(file, { workerData: { path: this.#path }, resourceLimits: { stackSizeMb: STACK_MB } })
+    await new Promise<void>((resolve, reject) => {
+      worker.once('message', () => resolve())
+      worker.once('error', reject)
+      worker.once('exit', () => reject(new Error('the writer thread has ended before it was ready')))
+    })
+    worker.on('message', (answer: WriterAnswer) => this.#answered(answer))
+    worker.on('error', (error) => this.#died(worker, error))
+    worker.on('exit', () => this.#died(worker, new Error('the writer thread has ended')))
+    worker.on('messageerror', (error) => {
+      void worker.terminate()
+      this.#died(worker, error)
+    })
+    this.#worker = worker
+    return worker
   }
 
   #answered(answer: WriterAnswer): void {
     const waiting = this.#waiting.get(answer.id)
     if (!waiting) return
     this.#waiting.delete(answer.id)
-    if ('outcomes' in answer) waiting.resolve(answer.outcomes)
-    else
-      waiting.reject(
-        answer.code === null ? new Error(answer.message) : new StoreUnavailable(answer.code, answer.message)
-      )
+    if ('outcomes' in answer) return waiting.resolve(answer.outcomes)
+    const { code, message, passes } = answer
+    waiting.reject(code === null ? new Error(message) : new StoreUnavailable(code, message, passes))
   }
 
-  #died(error: Error): void {
-    for (const waiting of this.#waiting.values()) waiting.reject(new StoreUnavailable('WRITER_GONE', error.message))
+  /**
+   * Nobody answers any more. What was under way is taken for not written: the worker dies while it reads or works, not between a
+   * commit and its few bytes of an answer. Were it so once, the repeated records would be refused as such and not kept twice.
+   */
+  #died(worker: Worker, error: Error): void {
+    if (this.#worker !== worker) return
+    this.#worker = null
+    for (const waiting of this.#waiting.values()) waiting.reject(gone(error.message))
     this.#waiting.clear()
   }
+}
+
+function gone(message: string): StoreUnavailable {
+  return new StoreUnavailable('WRITER_GONE', message)
 }
