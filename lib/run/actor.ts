@@ -119,7 +119,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#deps = deps
     const { windowBytes, eventBytes } = deps.options
     const url = (n: number) => `/api/threads/${run.thread_id}/runs/${run.run_id}/frames/${n}`
-    this.#frames = new FrameLog(newEpoch(), windowBytes, past.head, { eventBytes, url })
+    this.#frames = new FrameLog(newEpoch(past.epochs), windowBytes, past.head, { eventBytes, url })
     this.#extent = [...past.epochs, { epoch: this.#frames.epoch, first: past.head }]
     this.#journal = new Journal({
       maxTraceContent: deps.options.maxTraceContent,
@@ -338,16 +338,25 @@ export class RunActor implements Source, Tickable, LogView {
     this.#clearTimers()
     this.#tellSpace()
     if (hasStarted) this.#closeState(ending)
-    else if (ending.failure) this.#journal.fail(ending.failure.kind, ending.failure.message)
+    else if (ending.failure) this.#failToBegin(ending.failure)
     if (ending.failure) {
       const { kind, message } = ending.failure
       this.#frames.append(Kind.error, 'error', JSON.stringify({ error: kind, name: kind, message }))
     }
-    this.#settlement = this.#settlementOf(ending, hasStarted || (wasOpen && ending.failure !== null))
+    this.#settlement = this.#settlementOf(ending, wasOpen)
     this.#deps.ticker.due(this)
     this.#deps.committer.due(this, true)
     this.#armSettleTimeout()
     return true
+  }
+
+  /**
+   * Its state could not be read: there is nothing to go on from, and nothing to add to. What the human said is kept as an event
+   * all the same, before the failure [contract 3.5, 4.3].
+   */
+  #failToBegin({ kind, message }: NonNullable<Ending['failure']>): void {
+    this.#journal.hear(lastHuman(inputOf(this.run).messages), this.run.follow_up_to_run_id)
+    this.#journal.fail(kind, message)
   }
 
   /** Leaves a state that the next run can go on from: whatever was broken off is made whole, or undone. */
@@ -394,7 +403,8 @@ export class RunActor implements Source, Tickable, LogView {
     this.#steps.close('title', [], 'loop')
   }
 
-  #settlementOf(ending: Ending, hasStarted: boolean): Settlement {
+  /** `wasOpen`: it was the thread's turn, so that the thread ends as the run does; a run that waited leaves the thread alone. */
+  #settlementOf(ending: Ending, wasOpen: boolean): Settlement {
     const { run } = this
     const head = this.#frames.head
     return {
@@ -402,8 +412,8 @@ export class RunActor implements Source, Tickable, LogView {
       run_id: run.run_id,
       thread_id: run.thread_id,
       status: ending.status,
-      thread_status: hasStarted ? threadStatusAfter(ending.status) : null,
-      title: hasStarted ? displayName(this.#steps.state.channel('title')) : null,
+      thread_status: wasOpen ? threadStatusAfter(ending.status) : null,
+      title: displayName(this.#steps.state.channel('title')),
       error: ending.error,
       stop_reason: ending.stopReason,
       model_name: this.#journal.modelName,

@@ -290,8 +290,11 @@ function startOf(slab: Slab, i: number): number {
 
 let lastEpoch = 0
 
-/** An epoch for one attempt at a run: later than every one before it in this process, and by the clock than those of others. */
-export function newEpoch(now = Date.now()): number {
-  lastEpoch = Math.max(now, lastEpoch + 1)
+/**
+ * An epoch for one attempt at a run: later than every one before it in this process, than those of the run's `past` attempts even
+ * when the clock was set back meanwhile, and by the clock than those of other processes.
+ */
+export function newEpoch(past: readonly { readonly epoch: number }[] = [], now = Date.now()): number {
+  lastEpoch = Math.max(now, lastEpoch + 1, ...past.map(({ epoch }) => epoch + 1))
   return lastEpoch
 }

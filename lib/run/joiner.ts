@@ -90,7 +90,9 @@ export class Joiner {
     this.reader = reader
     this.#opening = typeof start === 'number' ? null : start
     this.#from = typeof start === 'number' ? start : start.next
-    this.#accumulator = filter.accumulate ? new Accumulator(this.#from, this.#opening?.partial) : null
+    // Whoever has the last frame of a run that is over has everything: nothing is read for it, and nothing can be missing.
+    const hasAll = view.isClosed && this.#from === view.head
+    this.#accumulator = filter.accumulate && !hasAll ? new Accumulator(this.#from, this.#opening?.partial) : null
     // Whole messages are folded from the first frame on, unless a snapshot has them; what the joiner has seen is not shown again.
     this.#next = this.#accumulator && !this.#opening ? 0 : this.#from
     wire.onDrain(() => this.#drained())

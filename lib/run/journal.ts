@@ -64,7 +64,9 @@ export class Journal {
 
   #recall({ event_type, content, metadata }: RunEvent): void {
     // Contents and metadata of these types were written by `#add` below.
-    if (event_type === 'llm_request') this.#recallRequest(content)
+    if (event_type === 'human_message')
+      this.#firstHuman = cutTo(textOf((content as unknown as HumanMessage).content), MESSAGE_TEXT_MAX)
+    else if (event_type === 'llm_request') this.#recallRequest(content, metadata)
     else if (event_type === 'llm_response' && metadata.usage)
       this.#count(metadata.caller as Caller, metadata.usage as unknown as UsageMetadata)
     else if (event_type === 'ai_tool_call')
@@ -74,11 +76,9 @@ export class Journal {
     if (event_type === 'ai_message' || event_type === 'ai_tool_call') this.#modelName = metadata.model_name as string
   }
 
-  /** The content is a text where it was cut. */
-  #recallRequest(content: Json): void {
+  #recallRequest(content: Json, { caller }: JsonObject): void {
     this.#llmCalls++
-    if (typeof content === 'object' && content !== null && !Array.isArray(content))
-      this.#modelName = String(content.model)
+    if (caller === 'lead_agent') this.#modelName = modelIn(content) ?? this.#modelName
   }
 
   get totals(): RunTotals {
@@ -126,12 +126,16 @@ export class Journal {
     return [...this.#partials.values()].map((partial) => partial.chunk())
   }
 
+  /** What the human said. Before all else, also of a run that cannot begin. */
+  hear(human: HumanMessage | null, followUp: string | null): void {
+    if (!human) return
+    this.#firstHuman = cutTo(textOf(human.content), MESSAGE_TEXT_MAX)
+    this.#add('human_message', 'message', asJson(human), followUp === null ? {} : { follow_up_to_run_id: followUp })
+  }
+
   /** The beginning: what the human said, then the run's start. */
   begin(human: HumanMessage | null, followUp: string | null): void {
-    if (human) {
-      this.#firstHuman = textOf(human.content).slice(0, MESSAGE_TEXT_MAX)
-      this.#add('human_message', 'message', asJson(human), followUp === null ? {} : { follow_up_to_run_id: followUp })
-    }
+    this.hear(human, followUp)
     const preview = [...(this.#firstHuman ?? '').slice(0, PREVIEW_MAX * 2)].slice(0, PREVIEW_MAX).join('')
     this.#add('run_start', 'lifecycle', '', { input_preview: preview })
   }
@@ -149,7 +153,7 @@ export class Journal {
       case 'tool_end':
         return this.#toolResult(fact.call, fact.message)
       case 'middleware':
-        return this.#add(`middleware:${fact.tag}`.slice(0, TYPE_MAX), 'middleware', fact.content, fact.metadata)
+        return this.#add(cutTo(`middleware:${fact.tag}`, TYPE_MAX), 'middleware', fact.content, fact.metadata)
       case 'update':
       case 'step':
         return
@@ -159,7 +163,7 @@ export class Journal {
   /** A custom event of the agent [contract 4.2, last row]. */
   custom(name: string, data: Json): void {
     const metadata = typeof data === 'object' && data !== null && !Array.isArray(data) ? data : { data }
-    this.#add(name.slice(0, TYPE_MAX), 'trace', '', metadata)
+    this.#add(cutTo(name, TYPE_MAX), 'trace', '', metadata)
   }
 
   /**
@@ -236,12 +240,12 @@ export class Journal {
       return
     }
     if (typeof message.content !== 'string' || !message.content) return
-    this.#lastAi = message.content.slice(0, MESSAGE_TEXT_MAX)
+    this.#lastAi = cutTo(message.content, MESSAGE_TEXT_MAX)
     this.#add('ai_message', 'message', asJson(message), { model_name: model, finish_reason: finishReason })
   }
 
   #toolStart(call: ToolCall): void {
-    const args = JSON.stringify(call.args).slice(0, ARGS_MAX)
+    const args = cutTo(JSON.stringify(call.args), ARGS_MAX)
     this.#openCalls.set(call.id, call)
     this.#add('tool_start', 'trace', '', { tool_name: call.name, tool_call_id: call.id, args })
   }
@@ -265,6 +269,22 @@ export class Journal {
     this.#pendingBytes += weightOf(kept.content) + weightOf(kept.metadata)
     this.#events.push({ event_type, category, ...kept, created_at: timestamp(), k: this.#k++ })
   }
+}
+
+/** The model that a request names. The content is the beginning of its JSON text where it was cut, and the name stands first. */
+function modelIn(content: Json): string | null {
+  if (typeof content === 'string') {
+    const [, quoted] = /^\{"model":("(?:[^"\\]|\\.)*")/.exec(content) ?? []
+    // What stands between two quotes of a JSON text is a JSON text.
+    return quoted === undefined ? null : (JSON.parse(quoted) as string)
+  }
+  return typeof content === 'object' && content !== null && !Array.isArray(content) ? String(content.model) : null
+}
+
+/** At most `max` UTF-16 units. A pair of them is not cut in two: half of one is no text that a database takes. */
+function cutTo(text: string, max: number): string {
+  if (text.length <= max) return text
+  return text.slice(0, /[\uD800-\uDBFF]/.test(text[max - 1]!) && /[\uDC00-\uDFFF]/.test(text[max]!) ? max - 1 : max)
 }
 
 /** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */

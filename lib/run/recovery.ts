@@ -13,8 +13,11 @@ import type { Registry } from './registry.ts'
 import { cursorText, dataOf, type Extent } from './sse.ts'
 import { madeWhole } from './whole.ts'
 
+const KIND = 'ServerRestart'
 const RESTARTED = 'Gateway restarted before this run reached a durable final state.'
 const READ_BYTES = 1024 * 1024
+/** Runs that are ended at the same time: what is ready together is written in one transaction. */
+const AT_ONCE = 16
 
 export interface RecoveryParts {
   readonly store: Store
@@ -25,24 +28,35 @@ export interface RecoveryParts {
   readonly log: { error(fields: object, text: string): void }
 }
 
-/** Ends what had started and queues what had not, oldest first. Resolves with the numbers of both. */
+/**
+ * Ends what had started, then queues what had not, oldest first: a run that waited reads the state that the one before it has
+ * left. Resolves with the numbers of both.
+ */
 export async function recover(parts: RecoveryParts): Promise<{ ended: number; resumed: number }> {
-  const { store, registry, log } = parts
-  const found = { ended: 0, resumed: 0 }
-  for (const run of await store.runs.unfinished()) {
-    const past = await pastOf(store, run)
-    if (run.status === 'pending') {
-      registry.resume(run, past)
-      found.resumed++
-      continue
-    }
-    // One run that cannot be read must not keep the others, and the server, from starting.
-    await end(run, past, parts).catch((error: unknown) =>
-      log.error({ err: error, run_id: run.run_id }, 'a run could not be recovered')
+  const { store, registry } = parts
+  const unfinished = await store.runs.unfinished()
+  const started = unfinished.filter(({ status }) => status === 'running')
+  const waiting = unfinished.filter(({ status }) => status === 'pending')
+  for (let at = 0; at < started.length; at += AT_ONCE)
+    await Promise.all(started.slice(at, at + AT_ONCE).map((run) => endSomehow(run, parts)))
+  for (const run of waiting) registry.resume(run, await pastOf(store, run))
+  return { ended: started.length, resumed: waiting.length }
+}
+
+/**
+ * One run whose records cannot be read, or not be written, keeps neither the others nor the server from starting; and it is not
+ * left as running either, or its readers would wait for an end that never comes.
+ */
+async function endSomehow(run: Run, parts: RecoveryParts): Promise<void> {
+  const { store, log } = parts
+  try {
+    await end(run, await pastOf(store, run), parts)
+  } catch (error) {
+    log.error({ err: error, run_id: run.run_id }, 'the answer of a run could not be recovered')
+    await endBare(run, parts).catch((again: unknown) =>
+      log.error({ err: again, run_id: run.run_id }, 'a run could not be ended')
     )
-    found.ended++
   }
-  return found
 }
 
 async function pastOf(store: Store, run: Run): Promise<Extent> {
@@ -60,7 +74,7 @@ async function end(run: Run, past: Extent, { store, writer, journal: options }: 
   const journal = Journal.resumed(options, events)
   const stored = await store.checkpoints.load(thread_id, null)
   const before = stored ? State.fromStored(stored) : State.empty
-  const frames = new FrameLog(newEpoch(), 0, past.head)
+  const frames = new FrameLog(newEpoch(past.epochs), 0, past.head)
   const ops: Op[] = []
 
   let state = before.withMessages(await foldTail(store, run, past.head, journal, repliesIn(events)))
@@ -86,33 +100,38 @@ async function end(run: Run, past: Extent, { store, writer, journal: options }: 
     ops.push({ name: 'checkpoint.put', ...state.toCheckpoint(head).checkpoint })
     frames.appendValues(finalId)
   }
-  journal.fail('ServerRestart', RESTARTED)
-  frames.append(
-    Kind.error,
-    'error',
-    JSON.stringify({ error: 'ServerRestart', name: 'ServerRestart', message: RESTARTED })
-  )
+  journal.fail(KIND, RESTARTED)
+  frames.append(Kind.error, 'error', JSON.stringify({ error: KIND, name: KIND, message: RESTARTED }))
 
   ops.push({ name: 'events.append', thread_id, run_id, user_id: run.user_id, events: journal.takeEvents() })
   for (const segment of frames.take()) ops.push({ name: 'frames.append', run_key: key, thread_id, segment })
-  ops.push({
+  ops.push(settlement(run, journal, cursorText(frames.epoch, frames.head - 1), finalId))
+  await writer.writeAll(ops)
+}
+
+/** The end and nothing else: the log stops where it can be read no more. */
+async function endBare(run: Run, { writer, journal }: RecoveryParts): Promise<void> {
+  await writer.writeAll([settlement(run, new Journal(journal), run.last_cursor, run.final_checkpoint_id)])
+}
+
+function settlement(run: Run, journal: Journal, lastCursor: string | null, finalCheckpointId: string | null): Op {
+  return {
     ...journal.totals,
     name: 'run.settle',
-    run_id,
-    thread_id,
+    run_id: run.run_id,
+    thread_id: run.thread_id,
     status: 'error',
     thread_status: 'error',
     title: null,
     error: RESTARTED,
     stop_reason: 'server_restart',
     model_name: journal.modelName,
-    last_cursor: cursorText(frames.epoch, frames.head - 1),
-    final_checkpoint_id: finalId,
+    last_cursor: lastCursor,
+    final_checkpoint_id: finalCheckpointId,
     first_human_message: journal.firstHumanMessage,
     last_ai_message: journal.lastAiMessage,
     now: timestamp()
-  })
-  await writer.writeAll(ops)
+  }
 }
 
 /**
@@ -126,14 +145,14 @@ async function foldTail(
   journal: Journal,
   replies: ReadonlyMap<string, Message>
 ): Promise<Message[]> {
-  let deltas: Delta[] = []
-  let whole: Message[] = []
+  let tail: RawFrame[] = []
   for await (const frame of madeWhole(framesFrom(store, run, head))) {
-    if (frame.kind === Kind.values) {
-      deltas = []
-      whole = []
-    }
-    if (frame.kind !== Kind.messages) continue
+    if (frame.kind === Kind.values) tail = []
+    else if (frame.kind === Kind.messages) tail.push(frame)
+  }
+  let deltas: Delta[] = []
+  const whole: Message[] = []
+  for (const frame of tail) {
     const message = messageOf(frame)
     const reply = message.chunk_position === 'last' ? replies.get(String(message.id)) : undefined
     if (reply) {

@@ -37,8 +37,9 @@ export type Position = Cursor | { readonly epoch: null; readonly n: number } | n
  * Never refuses: a client that comes back with nonsense shall see the run, not an error.
  */
 export function readPosition(text: string | undefined): Position {
-  if (text === undefined || text === '0') return null
-  const parts = /^(?:(\d{1,16})-)?(\d{1,15})$/.exec(text.trim())
+  const given = text?.trim()
+  if (given === undefined || given === '0') return null
+  const parts = /^(?:(\d{1,16})-)?(\d{1,15})$/.exec(given)
   if (!parts) return null
   const n = Number(parts[2])
   return parts[1] === undefined ? { epoch: null, n } : { epoch: Number(parts[1]), n }

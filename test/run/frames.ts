@@ -91,7 +91,7 @@ t.test('where one slab gives all of it, a slice is no copy', async (t) => {
 })
 
 t.test('epochs are later than all before them, also within a millisecond and when the clock goes back', async (t) => {
-  const [first, second, third] = [newEpoch(1_000_000), newEpoch(1_000_000), newEpoch(5)]
+  const [first, second, third] = [newEpoch([], 1_000_000), newEpoch([], 1_000_000), newEpoch([], 5)]
   t.ok(second > first && third > second)
 })
 
