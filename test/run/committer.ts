@@ -188,7 +188,7 @@ t.test('a flood of calls does not keep the ends of runs waiting, nor a flood of 
   t.equal(third!.filter((name) => name.startsWith('run')).length, 88, 'all runs are through')
   t.equal(third!.length, 512, 'and the space that they leave is for calls')
   while (store.names.flat().length < 2600) await store.answer()
-  await store.answer()
+  if (store.inFlight) await store.answer()
   await Promise.all(calls)
   t.same(
     store.names.flat().filter((name) => name.startsWith('call')),
