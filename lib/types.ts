@@ -82,6 +82,14 @@ export interface Principal {
   readonly right: Right
 }
 
+/** A question that waits for its user. */
+export interface Interrupt {
+  /** What the answer is tied to. */
+  readonly id: string
+  /** The question, in whatever form the agent asks it. */
+  readonly value: Json
+}
+
 export type ThreadStatus = 'idle' | 'running' | 'interrupted' | 'error'
 
 export interface Thread {

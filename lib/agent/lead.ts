@@ -1,13 +1,13 @@
 // The lead agent: asks the model, does what the model asks for, and asks again, until the answer calls no tool any more.
 import { randomUUID } from 'node:crypto'
-import type { AiMessage, Json, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
+import type { AiMessage, Interrupt, Json, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
 import { askInRun } from './ask.ts'
 import { toChat } from './chat.ts'
 import type { Middleware, RunAccess } from './middleware/middleware.ts'
 import type { Model } from './model.ts'
 import type { Models } from './models.ts'
 import { type Agent, AgentError, type AgentInput, type Fact, type Sink } from './runtime.ts'
-import type { Tool, ToolAnswer, ToolSource } from './tool.ts'
+import { Question, type Tool, type ToolAnswer, type ToolSource } from './tool.ts'
 
 export interface AgentParts {
   readonly models: Models
@@ -34,6 +34,8 @@ export function createAgent(parts: AgentParts): Agent {
     models: () => parts.models.all.map((model) => model.info)
   }
 }
+
+type Outcome = ToolAnswer & { readonly status: 'success' | 'error' }
 
 /** One run of the lead agent. */
 class LeadRun implements RunAccess {
@@ -75,6 +77,7 @@ class LeadRun implements RunAccess {
 
   async #converse(): Promise<void> {
     const { middlewares = [] } = this.#parts
+    if (await this.#resume()) return
     for (let calls = 0; ; calls++) {
       this.#checkLimit(calls)
       for (const middleware of middlewares) await middleware.beforeModel?.(this)
@@ -84,8 +87,7 @@ class LeadRun implements RunAccess {
         checkAnswer(message)
         break
       }
-      for (const call of message.tool_calls) await this.#use(call)
-      await this.#step('tools')
+      if (await this.#useAll(message.tool_calls)) return
     }
     for (const middleware of middlewares) {
       await middleware.afterAnswer?.(this)
@@ -178,10 +180,42 @@ class LeadRun implements RunAccess {
     return said === '' ? chat : [{ role: 'system', content: said }, ...chat]
   }
 
+  /**
+   * Goes on where the run before this one had to ask: its questions have their answers now, and what else the model had asked for
+   * is done. True: there is another question.
+   */
+  async #resume(): Promise<boolean> {
+    const { interrupts, resume, openCalls: open } = this.input
+    if (!resume) return false
+    if (interrupts.length === 0)
+      throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
+    const answers = new Map(interrupts.map(({ id }) => [id, answerTo(id, resume.value, interrupts)]))
+    const asked = open.filter(({ id }) => answers.has(id))
+    for (const call of asked) await this.#answered(call, { status: 'success', content: answers.get(call.id) ?? '' })
+    return this.#useAll(open.filter(({ id }) => !answers.has(id)))
+  }
+
+  /** True: one of them asks the user, and the run ends here. */
+  async #useAll(calls: readonly ToolCall[]): Promise<boolean> {
+    let isWaiting = false
+    for (const call of calls) isWaiting = (await this.#use(call)) || isWaiting
+    await this.#step('tools')
+    return isWaiting
+  }
+
   /** One tool call. Whatever goes wrong with it is told to the model, which may know another way. */
-  async #use(call: ToolCall): Promise<void> {
+  async #use(call: ToolCall): Promise<boolean> {
     await this.#record({ type: 'tool_start', call })
-    const { status, content, channels } = await this.#outcome(call)
+    const outcome = await this.#outcome(call)
+    if (!(outcome instanceof Question)) {
+      await this.#answered(call, outcome)
+      return false
+    }
+    await this.#record({ type: 'interrupt', interrupt: { id: call.id, value: outcome.value } })
+    return true
+  }
+
+  async #answered(call: ToolCall, { status, content, channels }: Outcome): Promise<void> {
     const message: ToolMessage = {
       type: 'tool',
       id: randomUUID(),
@@ -198,7 +232,7 @@ class LeadRun implements RunAccess {
     if (channels) await this.update(channels)
   }
 
-  async #outcome(call: ToolCall): Promise<ToolAnswer & { readonly status: 'success' | 'error' }> {
+  async #outcome(call: ToolCall): Promise<Outcome | Question> {
     const tool = this.#tools.find(({ name }) => name === call.name)
     if (!tool) return { status: 'error', content: unknownTool(call.name, this.#tools) }
     try {
@@ -206,6 +240,7 @@ class LeadRun implements RunAccess {
       return { status: 'success', ...(typeof answer === 'string' ? { content: answer } : answer) }
     } catch (error) {
       this.signal.throwIfAborted()
+      if (error instanceof Question) return error
       return { status: 'error', content: error instanceof Error ? error.message : String(error) }
     }
   }
@@ -229,6 +264,14 @@ class LeadRun implements RunAccess {
     const text = `The run was stopped after ${limit} model calls without a final answer (its recursion limit)`
     throw new AgentError('RecursionLimitReached', text, 'loop_capped')
   }
+}
+
+/** Several questions are answered by an object with their ids; anything else answers all of them. */
+function answerTo(id: string, value: Json, interrupts: readonly Interrupt[]): string {
+  const byId = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null
+  const isById = byId !== null && interrupts.some((one) => Object.hasOwn(byId, one.id))
+  const answer = isById ? (byId[id] ?? null) : value
+  return typeof answer === 'string' ? answer : JSON.stringify(answer)
 }
 
 function chosenModel(models: Models, name: string | null): Model {

@@ -1,6 +1,6 @@
 // The port between a run and what produces its deltas. An agent sees this file and nothing else of the service: it is given
 // the conversation, tells what happens through a sink, and stops when its signal aborts.
-import type { AiMessage, Json, JsonObject, Message, ToolCall, ToolMessage, UsageMetadata } from '../types.ts'
+import type { AiMessage, Interrupt, Json, JsonObject, Message, ToolCall, ToolMessage, UsageMetadata } from '../types.ts'
 
 /** Who asked the model: the lead agent itself, one of its helpers, or a middleware (title, summary). */
 export type Caller = 'lead_agent' | `subagent:${string}` | `middleware:${string}`
@@ -11,6 +11,12 @@ export interface AgentInput {
   /** Whose run it is, captured when it was created; null for shared threads. */
   readonly userId: string | null
   readonly assistantId: string
+  /** The questions that the run before this one has ended with. */
+  readonly interrupts: readonly Interrupt[]
+  /** Calls of the last answer that have no result yet: those that ask, and what was called beside them. */
+  readonly openCalls: readonly ToolCall[]
+  /** The user's answer to the questions; null: there is none, and the conversation goes on without. */
+  readonly resume: { readonly value: Json } | null
   /** The conversation with the run's input applied. */
   readonly messages: readonly Message[]
   /** The other channels of the state (title, artifacts, todos...). */
@@ -72,6 +78,11 @@ export type Fact =
   | { readonly type: 'update'; readonly channels: Readonly<Record<string, Json>> }
   /** A superstep of `node` is over: what joined the state since the last one becomes a checkpoint. */
   | { readonly type: 'step'; readonly node: string }
+  /**
+   * The agent cannot go on without its user. It closes its step and returns; the run ends `interrupted`, and a later one that is
+   * given `resume` goes on.
+   */
+  | { readonly type: 'interrupt'; readonly interrupt: Interrupt }
   | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }
 
 export interface Sink {

@@ -20,6 +20,16 @@ export interface ToolAnswer {
   readonly channels?: Readonly<Record<string, Json>>
 }
 
+/** Thrown by a tool that cannot answer before the user has: the run ends, and the user's answer becomes the tool's. */
+export class Question extends Error {
+  readonly value: Json
+  constructor(value: Json) {
+    super('The tool waits for the user')
+    this.name = 'Question'
+    this.value = value
+  }
+}
+
 export interface Tool {
   /** Letters, digits, `_` and `-`, at most 64: model servers refuse other names. */
   readonly name: string

@@ -1,7 +1,7 @@
-// The tools that are built in: the time, and the files of the thread.
+// The tools that are built in: the time, the files of the thread, and a question to the user.
 import { DEFAULT_USER_ID } from '../scope.ts'
 import type { Json, JsonObject } from '../types.ts'
-import type { Tool, ToolContext } from './tool.ts'
+import { Question, type Tool, type ToolContext } from './tool.ts'
 
 /** Folders as the agent sees them: the same places that files/paths.ts calls so. */
 const VIRTUAL_ROOT = '/mnt/user-data'
@@ -46,7 +46,8 @@ export function builtInTools({
     readFile(files),
     searchFiles(files),
     writeFile(files),
-    presentFile(files)
+    presentFile(files),
+    askUser()
   ]
 }
 
@@ -149,6 +150,25 @@ function presentFile(files: ThreadFiles): Tool {
       const path = textArgument(args, 'path')
       await files.check(...whose(context), path)
       return { content: `${path} is shown to the user`, channels: presented(context, path) }
+    }
+  }
+}
+
+function askUser(): Tool {
+  return {
+    name: 'ask_user',
+    description: 'Asks the user a question and waits for the answer. Use it only when the work cannot go on without.',
+    parameters: parametersOf(
+      {
+        question: { type: 'string', description: 'The question' },
+        options: { type: 'array', items: { type: 'string' }, description: 'Answers to choose from, if there are such' }
+      },
+      ['question']
+    ),
+    async run(args) {
+      const { options } = args
+      const choices = Array.isArray(options) ? options.filter((one) => typeof one === 'string') : []
+      throw new Question({ question: textArgument(args, 'question'), options: choices })
     }
   }
 }

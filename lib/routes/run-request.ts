@@ -26,11 +26,30 @@ const modes = v.union([
   v.array(v.string())
 ])
 
+const isNothing = (value: unknown): boolean =>
+  value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
+
+/** Of LangGraph's commands the answer to a question. What would change the course of the run is refused, and not passed over. */
+const command = v.pipe(
+  jsonObject,
+  v.check(({ goto }) => isNothing(goto), 'Value error, a run cannot be sent to a node: command.goto is not supported'),
+  v.check(({ update }) => isNothing(update), 'Value error, command.update is not supported: say it with input')
+)
+/** A run that goes on where its caller expects it to stop might do harm. */
+const breakpoints = v.nullish(
+  v.pipe(
+    v.union([v.string(), v.array(v.string())]),
+    v.check((names) => isNothing(names), 'Value error, breakpoints are not supported')
+  )
+)
+
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
-export const runBody = objectOf({
+const runFields = objectOf({
   assistant_id: v.nullish(assistantName),
   input: v.nullish(jsonObject),
-  command: v.nullish(jsonObject),
+  command: v.nullish(command),
+  interrupt_before: breakpoints,
+  interrupt_after: breakpoints,
   metadata: v.nullish(jsonObject),
   config: v.nullish(jsonObject),
   context: v.nullish(jsonObject),
@@ -43,6 +62,14 @@ export const runBody = objectOf({
   durability: v.nullish(v.picklist(['sync', 'async', 'exit'])),
   recursion_limit: v.nullish(integer({ min: 1 }))
 })
+export const runBody = v.pipe(
+  runFields,
+  // The answer belongs directly behind the question.
+  v.check(
+    ({ command, input }) => isNothing(command?.resume) || isNothing(input?.messages),
+    'Value error, command.resume and input.messages exclude each other'
+  )
+)
 export type RunBody = v.InferOutput<typeof runBody>
 
 const isObject = (value: Json | undefined): value is JsonObject =>

@@ -11,7 +11,7 @@ import { Invalid } from '../errors.ts'
 import type { Reader } from '../run/joiner.ts'
 import { readPosition } from '../run/sse.ts'
 import { newThread } from '../thread/thread.ts'
-import { storedJson } from '../thread/state.ts'
+import { streamedJson } from '../thread/state.ts'
 import { type Run, timestamp } from '../types.ts'
 import { keyOf, threadIdFor } from './idempotency-key.ts'
 import { modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
@@ -150,7 +150,7 @@ export function runRoutes(services: Services): Route[] {
       return JSON.stringify({ __error__: { error: 'RunFailed', message }, status: run.status, error: message })
     }
     const stored = await store.checkpoints.load(run.thread_id, run.final_checkpoint_id)
-    return stored ? storedJson(stored) : JSON.stringify({ status: run.status, error: run.error })
+    return stored ? streamedJson(stored) : JSON.stringify({ status: run.status, error: run.error })
   }
 
   // --------------------------------------------------------------------------------------- look at, cancel

@@ -4,9 +4,10 @@ import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, jsonObject, objectOf } from '../http/schema.ts'
-import type { StoredCheckpoint } from '../store/store.ts'
+import type { CheckpointHead, StoredCheckpoint } from '../store/store.ts'
 import { type Decoration, decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
 import { checkpointId } from '../thread/ids.ts'
+import { INTERRUPTS, interruptsOf } from '../thread/interrupts.ts'
 import { storedJson } from '../thread/state.ts'
 import { displayName } from '../thread/title.ts'
 import { type Json, type JsonObject, timestamp } from '../types.ts'
@@ -29,7 +30,7 @@ const historyBody = objectOf({
 })
 
 /** Channels that a history shows of every entry but its first. */
-const HISTORY_CHANNELS = ['title', 'thread_data']
+const HISTORY_CHANNELS = ['title', 'thread_data', INTERRUPTS]
 
 function checkpointIdIn(config: JsonObject | null | undefined): string | null {
   const configurable = config?.configurable
@@ -113,11 +114,15 @@ export function stateRoutes({ store, writer }: Services): Route[] {
     return known
   }
 
-  const newest = async (threadId: string, id: string): Promise<string> => {
-    const stored = await store.checkpoints.load(threadId, id, [...HISTORY_CHANNELS, 'messages'])
-    if (!stored) return '{}'
-    const ids = messageIds(stored)
-    return storedJson(decorated(stored, ids, await decorations(threadId, ids)))
+  /** The newest entry has its messages, the others only what a list shows. */
+  const entryOf = async (head: CheckpointHead, isNewest: boolean): Promise<string> => {
+    const { thread_id: threadId, checkpoint_id: id } = head
+    const channels = isNewest ? [...HISTORY_CHANNELS, 'messages'] : HISTORY_CHANNELS
+    const stored = await store.checkpoints.load(threadId, id, channels)
+    if (!stored) return historyView(head, '{}', [])
+    const ids = isNewest ? messageIds(stored) : []
+    const shown = isNewest ? decorated(stored, ids, await decorations(threadId, ids)) : stored
+    return historyView(head, storedJson(shown), interruptsOf(stored))
   }
 
   const history = async ({ params, body }: Call<v.InferOutput<typeof historyBody>>) => {
@@ -128,11 +133,7 @@ export function stateRoutes({ store, writer }: Services): Route[] {
       ...(before !== null && { before })
     })
     const entries: string[] = []
-    for (const [index, head] of heads.entries()) {
-      const older = index === 0 ? null : await store.checkpoints.load(threadId, head.checkpoint_id, HISTORY_CHANNELS)
-      const values = index === 0 ? await newest(threadId, head.checkpoint_id) : older ? storedJson(older) : '{}'
-      entries.push(historyView(head, values))
-    }
+    for (const [index, head] of heads.entries()) entries.push(await entryOf(head, index === 0))
     return { jsonText: `[${entries.join(',')}]` }
   }
 

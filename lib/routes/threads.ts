@@ -101,7 +101,7 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
     const thread = await store.threads.get(threadId)
     const stored = await store.checkpoints.load(threadId, null)
     if (!thread && !stored) throw fail('thread_not_found', { id: threadId })
-    return { jsonText: threadView(thread ?? legacyThread(stored!), stored ? storedJson(stored) : '{}') }
+    return { jsonText: threadView(thread ?? legacyThread(stored!), stored ? storedJson(stored) : '{}', stored) }
   }
 
   const patch = async ({ params, body }: Call<v.InferOutput<typeof patchBody>>) => {

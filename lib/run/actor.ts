@@ -9,7 +9,7 @@ import { type Agent, AgentError, type AgentInput, type Fact, type Piece, type Si
 import { withoutUser } from '../scope.ts'
 import type { Group, Op, Outcome, Segment, Settlement, StoredCheckpoint } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
-import { type Message, type Run, type RunStatus, type ThreadStatus, timestamp } from '../types.ts'
+import { type Interrupt, type Message, type Run, type RunStatus, type ThreadStatus, timestamp } from '../types.ts'
 import type { Wire } from '../wire.ts'
 import { deltaJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
 import type { Committer, Source } from './committer.ts'
@@ -22,7 +22,7 @@ import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
-import { baseOf, contextOf, inputOf, lastHuman, modesOf, recursionLimitOf } from './wanted.ts'
+import { baseOf, contextOf, inputOf, lastHuman, modesOf, recursionLimitOf, resumeOf } from './wanted.ts'
 
 export type Phase = 'pending' | 'open' | 'settling' | 'closed'
 export type CancelAction = 'interrupt' | 'rollback'
@@ -67,6 +67,10 @@ interface Ending {
   readonly rollback: boolean
 }
 
+const SUCCESS: Ending = { status: 'success', failure: null, error: null, stopReason: null, rollback: false }
+/** The run waits for its user: nothing was broken off, and its open calls stay open for the answer. */
+const ASKING: Ending = { ...SUCCESS, status: 'interrupted', stopReason: 'asked_user' }
+
 /** Bytes of one write to a joiner that catches up from memory. */
 const SLICE_BYTES = 128 * 1024
 const ROLLED_BACK = 'Rolled back by user'
@@ -103,6 +107,8 @@ export class RunActor implements Source, Tickable, LogView {
   #settleTimer: NodeJS.Timeout | null = null
   /** Who waits for the end to be stored, but not for ever. */
   #waitingForEnd: ((isStored: boolean) => void)[] = []
+  /** The agent has asked its user something, and ends with that. */
+  #isAsking = false
   #runTimer: NodeJS.Timeout | null = null
   #graceTimer: NodeJS.Timeout | null = null
   /** False: the process ends, and a creator that is away has no say any more. */
@@ -172,7 +178,7 @@ export class RunActor implements Source, Tickable, LogView {
       if (base !== null && !stored) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
       // The ONLY await before the agent: whoever cancelled meanwhile has settled the run.
       if (this.#isOpen()) await this.#work(stored)
-      this.#settle({ status: 'success', failure: null, error: null, stopReason: null, rollback: false })
+      this.#settle(this.#isAsking ? ASKING : SUCCESS)
     } catch (error) {
       this.#failed(error)
     }
@@ -184,7 +190,11 @@ export class RunActor implements Source, Tickable, LogView {
     const input = inputOf(run)
     this.#ops.push({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
     this.#journal.begin(lastHuman(input.messages), run.follow_up_to_run_id)
-    this.#steps.begin(stored, input)
+    this.#steps.open(stored)
+    this.#journal.owe(this.#steps.askedBefore.openCalls)
+    // What is said instead of an answer comes behind it.
+    const unanswered = resumeOf(run) ? [] : this.#journal.closeCalls()
+    this.#steps.begin({ ...input, messages: [...unanswered, ...input.messages] })
     this.#appended()
     this.#deps.committer.due(this, true)
     await this.#deps.agent.start(this.#input(), this.#sink(), this.#abort.signal)
@@ -198,6 +208,8 @@ export class RunActor implements Source, Tickable, LogView {
       runId: run.run_id,
       userId: run.user_id,
       assistantId: run.assistant_id ?? 'lead_agent',
+      ...this.#steps.askedBefore,
+      resume: resumeOf(run),
       messages: state.messages(),
       channels: state.channels(),
       context: contextOf(run),
@@ -276,6 +288,7 @@ export class RunActor implements Source, Tickable, LogView {
       this.#steps.add([fact.message])
     } else if (fact.type === 'tool_end') this.#addWhole(fact.message)
     else if (fact.type === 'update') this.#steps.set(fact.channels)
+    else if (fact.type === 'interrupt') this.#ask(fact.interrupt)
     else if (fact.type === 'step') this.#steps.close(fact.node, this.#nextAfter(fact.node), 'loop')
     return this.#appended()
   }
@@ -287,8 +300,15 @@ export class RunActor implements Source, Tickable, LogView {
     this.#steps.add([message], [json])
   }
 
+  #ask(interrupt: Interrupt): void {
+    this.#isAsking = true
+    this.#steps.ask(interrupt)
+  }
+
   /** Nodes that would go on after a step of this one. */
   #nextAfter(node: string): string[] {
+    // The step is not over before it has its answers.
+    if (this.#isAsking) return [node]
     if (node === 'tools') return ['agent']
     return this.#journal.hasOpenCalls ? ['tools'] : []
   }
@@ -362,7 +382,7 @@ export class RunActor implements Source, Tickable, LogView {
   /** Leaves a state that the next run can go on from: whatever was broken off is made whole, or undone. */
   #closeState(ending: Ending): void {
     if (ending.rollback) this.#undo()
-    else this.#keepBroken(ending)
+    else if (ending !== ASKING) this.#keepBroken(ending)
     if (ending.status === 'success' || ending.status === 'interrupted') this.#giveTitle()
     if (ending.failure) this.#journal.fail(ending.failure.kind, ending.failure.message)
     else this.#journal.end(ending.status)
@@ -380,6 +400,7 @@ export class RunActor implements Source, Tickable, LogView {
   #keepBroken(ending: Ending): void {
     const reason = ending.status === 'success' ? 'stop' : ending.status
     for (const message of this.#journal.breakOff(reason)) this.#addBroken(message)
+    this.#steps.unask()
     if (this.#steps.state.hasFresh) this.#steps.close('agent', [], 'loop')
   }
 
@@ -412,7 +433,7 @@ export class RunActor implements Source, Tickable, LogView {
       run_id: run.run_id,
       thread_id: run.thread_id,
       status: ending.status,
-      thread_status: wasOpen ? threadStatusAfter(ending.status) : null,
+      thread_status: wasOpen ? threadStatusAfter(ending) : null,
       title: displayName(this.#steps.state.channel('title')),
       error: ending.error,
       stop_reason: ending.stopReason,
@@ -675,7 +696,9 @@ export class RunActor implements Source, Tickable, LogView {
 }
 
 /** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */
-function threadStatusAfter(status: Ending['status']): ThreadStatus {
+function threadStatusAfter(ending: Ending): ThreadStatus {
+  if (ending === ASKING) return 'interrupted'
+  const { status } = ending
   return status === 'success' || status === 'interrupted' ? 'idle' : 'error'
 }
 

@@ -155,6 +155,7 @@ export class Journal {
       case 'middleware':
         return this.#add(cutTo(`middleware:${fact.tag}`, TYPE_MAX), 'middleware', fact.content, fact.metadata)
       case 'update':
+      case 'interrupt':
       case 'step':
         return
     }
@@ -174,12 +175,21 @@ export class Journal {
     const messages = [...this.#partials.values()].flatMap((partial) => partial.broken(finishReason) ?? [])
     this.#partials.clear()
     for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
-    const results = [...this.#openCalls.values()].map((call) => {
+    return [...messages, ...this.closeCalls()]
+  }
+
+  /** The run before this one has left calls open, for its user to answer: now they are this one's to close. */
+  owe(calls: readonly ToolCall[]): void {
+    for (const call of calls) this.#openCalls.set(call.id, call)
+  }
+
+  /** Results for the calls that will have no other: servers refuse a conversation in which one has none. */
+  closeCalls(): ToolMessage[] {
+    return [...this.#openCalls.values()].map((call) => {
       const result = interruptedResult(call)
       this.#toolResult(call, result)
       return result
     })
-    return [...messages, ...results]
   }
 
   #toolResult(call: ToolCall, message: ToolMessage): void {

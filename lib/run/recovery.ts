@@ -3,6 +3,7 @@
 import type { Delta } from '../agent/runtime.ts'
 import type { Op, Store } from '../store/store.ts'
 import { checkpointId } from '../thread/ids.ts'
+import { INTERRUPTS, interruptsIn, openCallsIn } from '../thread/interrupts.ts'
 import { State } from '../thread/state.ts'
 import { type Json, type JsonObject, type Message, type Run, type RunEvent, timestamp } from '../types.ts'
 import { lastChunkJson, wholeJson } from './chunk.ts'
@@ -78,10 +79,13 @@ async function end(run: Run, past: Extent, { store, writer, journal: options }: 
   const ops: Op[] = []
 
   let state = before.withMessages(await foldTail(store, run, past.head, journal, repliesIn(events)))
+  // Also those that an earlier run has left open for its user, and this one was to close.
+  journal.owe(openCallsIn(state.messages()))
   for (const message of journal.breakOff('error')) {
     frames.append(Kind.messages, 'messages', message.type === 'ai' ? lastChunkJson(message) : wholeJson(message))
     state = state.withMessages([message])
   }
+  if (interruptsIn(state.channel(INTERRUPTS)).length) state = state.withChannels({ [INTERRUPTS]: [] })
   let finalId = stored?.checkpoint_id ?? null
   if (state.hasFresh) {
     const parent = finalId

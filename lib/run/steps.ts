@@ -3,8 +3,9 @@
 import type { Op, StoredCheckpoint } from '../store/store.ts'
 import { checkpointId } from '../thread/ids.ts'
 import type { InputMessage } from '../thread/message.ts'
+import { INTERRUPTS, interruptsIn, openCallsIn } from '../thread/interrupts.ts'
 import { State } from '../thread/state.ts'
-import { type Json, type JsonObject, type Run, timestamp } from '../types.ts'
+import { type Interrupt, type Json, type JsonObject, type Run, timestamp, type ToolCall } from '../types.ts'
 import { bit, Kind } from './filter.ts'
 import type { FrameLog } from './frames.ts'
 
@@ -42,11 +43,8 @@ export class Steps {
     return this.#checkpointId
   }
 
-  /** Begins from a stored checkpoint, or from nothing, with the run's input as the first step. */
-  begin(
-    stored: StoredCheckpoint | null,
-    input: { messages: readonly InputMessage[]; channels: Readonly<Record<string, Json>> }
-  ): void {
+  /** Takes up the state of a stored checkpoint, or none. */
+  open(stored: StoredCheckpoint | null): void {
     if (stored) {
       this.#state = State.fromStored(stored)
       this.#checkpointId = stored.checkpoint_id
@@ -54,8 +52,14 @@ export class Steps {
     }
     this.#saved = this.#state
     this.#before = this.#state
+  }
+
+  /** Begins with the run's input as the first step. */
+  begin(input: { messages: readonly InputMessage[]; channels: Readonly<Record<string, Json>> }): void {
     this.add(input.messages)
     this.set(input.channels)
+    // A question is answered by this run, or not at all.
+    this.unask()
     this.close('__start__', ['agent'], 'input')
   }
 
@@ -66,6 +70,25 @@ export class Steps {
 
   set(channels: Readonly<Record<string, Json>>): void {
     this.#state = this.#state.withChannels(channels)
+  }
+
+  /** The questions with which the run before this one has ended, and its calls that wait for the answers. */
+  get askedBefore(): { interrupts: Interrupt[]; openCalls: ToolCall[] } {
+    const interrupts = interruptsIn(this.#before?.channel(INTERRUPTS))
+    return { interrupts, openCalls: interrupts.length ? openCallsIn(this.#before!.messages()) : [] }
+  }
+
+  /** The run waits for its user. */
+  ask({ id, value }: Interrupt): void {
+    const asked = [...interruptsIn(this.#state.channel(INTERRUPTS)), { id, value }].map((one) => ({ ...one }))
+    this.set({ [INTERRUPTS]: asked })
+    if ((this.#extras & bit(Kind.updates)) !== 0)
+      this.#frames.append(Kind.updates, 'updates', JSON.stringify({ [INTERRUPTS]: [{ id, value }] }))
+  }
+
+  /** Nobody waits for the user any more. */
+  unask(): void {
+    if (interruptsIn(this.#state.channel(INTERRUPTS)).length) this.set({ [INTERRUPTS]: [] })
   }
 
   /** The state is once more what it was before the run. */

@@ -1,6 +1,6 @@
 // The log of a finished run as its joiners see it: nothing in memory, everything in the store.
 import type { Segment, Store } from '../store/store.ts'
-import { storedJson } from '../thread/state.ts'
+import { streamedJson } from '../thread/state.ts'
 import { type Run, timestamp } from '../types.ts'
 import type { Slice } from './frames.ts'
 import type { LogView } from './joiner.ts'
@@ -18,7 +18,7 @@ export function readStored(store: LogStore, run: Run, from: number): Promise<rea
 /** `checkpointId` null: the newest of the thread. */
 export async function valuesStored(store: LogStore, run: Run, checkpointId: string | null): Promise<string | null> {
   const stored = await store.checkpoints.load(run.thread_id, checkpointId)
-  return stored && storedJson(stored)
+  return stored && streamedJson(stored)
 }
 
 /**

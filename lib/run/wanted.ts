@@ -26,6 +26,12 @@ export function lastHuman(messages: readonly InputMessage[]): HumanMessage | nul
   return messages.findLast((message): message is HumanMessage => message.type === 'human') ?? null
 }
 
+/** The user's answer to what the run before this one asked. */
+export function resumeOf(run: Run): { readonly value: Json } | null {
+  const { command } = run.kwargs
+  return isObject(command) && command.resume !== undefined ? { value: command.resume } : null
+}
+
 /** The checkpoint the run goes on from, when it is not the newest. */
 export function baseOf(run: Run): string | null {
   return typeof run.kwargs.checkpoint_id === 'string' ? run.kwargs.checkpoint_id : null

@@ -1,7 +1,8 @@
 // Checkpoints as clients see them: the state of a thread and its history. The fields are the union of what the service's own
 // clients and LangGraph's read. Values are put together from stored texts and never parsed on the way.
 import type { CheckpointHead, StoredCheckpoint } from '../store/store.ts'
-import type { Feedback, JsonObject, Message, Thread } from '../types.ts'
+import type { Feedback, Interrupt, JsonObject, Message, Thread } from '../types.ts'
+import { interruptsOf } from './interrupts.ts'
 import { storedJson } from './state.ts'
 
 /** Keys that are the runtime's own; `step` is shown nevertheless. */
@@ -21,17 +22,23 @@ function withValues(fields: object, values: string): string {
   return `{"values":${values},${JSON.stringify(fields).slice(1)}`
 }
 
-function tasksOf(head: CheckpointHead): JsonObject[] {
-  return head.next.map((name) => ({ id: `${head.checkpoint_id}:${name}`, name, interrupts: [], error: null }))
+/** What would go on from here, and the questions that it waits for. */
+function tasksOf(head: CheckpointHead, interrupts: readonly Interrupt[]): JsonObject[] {
+  const waiting = interrupts.map(({ id, value }) => ({ id, value }))
+  return head.next.map((name) => ({ id: taskId(head, name), name, interrupts: waiting, error: null }))
+}
+
+function taskId(head: CheckpointHead, name: string): string {
+  return `${head.checkpoint_id}:${name}`
 }
 
 /** What GET state answers, as JSON text. */
 export function stateView(stored: StoredCheckpoint): string {
-  return withValues(headView(stored), storedJson(stored))
+  return withValues(headView(stored, interruptsOf(stored)), storedJson(stored))
 }
 
 /** The same fields without the values: what a state update answers beside them. */
-export function headView(head: CheckpointHead): JsonObject {
+export function headView(head: CheckpointHead, interrupts: readonly Interrupt[] = []): JsonObject {
   return {
     next: [...head.next],
     metadata: { ...head.metadata, thread_id: head.thread_id, ...(head.run_id === null ? {} : { run_id: head.run_id }) },
@@ -40,15 +47,15 @@ export function headView(head: CheckpointHead): JsonObject {
     parent_checkpoint: configOf(head, head.parent_checkpoint_id),
     parent_checkpoint_id: head.parent_checkpoint_id,
     created_at: head.created_at,
-    tasks: tasksOf(head)
+    tasks: tasksOf(head, interrupts)
   }
 }
 
 /** One entry of a history, as JSON text. */
-export function historyView(head: CheckpointHead, values: string): string {
+export function historyView(head: CheckpointHead, values: string, interrupts: readonly Interrupt[]): string {
   const { step } = head.metadata
   const metadata = step === undefined ? withoutInternal(head.metadata) : { ...withoutInternal(head.metadata), step }
-  return withValues({ ...headView(head), metadata }, values)
+  return withValues({ ...headView(head, interrupts), metadata }, values)
 }
 
 /** What is known beside a message: the run it came from, and the caller's feedback on that run. */
@@ -87,10 +94,19 @@ export function feedbackView(feedback: Feedback | null): JsonObject | null {
   return feedback && { feedback_id: feedback.feedback_id, rating: feedback.rating, comment: feedback.comment }
 }
 
-/** A thread's record on the wire; `values` as JSON text. */
-export function threadView(thread: Thread, values: string): string {
+/** A thread's record on the wire; `values` as JSON text, `stored` where its questions are known. */
+export function threadView(thread: Thread, values: string, stored: StoredCheckpoint | null = null): string {
   const { thread_id, status, created_at, updated_at, metadata } = thread
-  return withValues({ thread_id, status, created_at, updated_at, metadata, interrupts: {} }, values)
+  return withValues(
+    { thread_id, status, created_at, updated_at, metadata, interrupts: stored ? waitingIn(stored) : {} },
+    values
+  )
+}
+
+function waitingIn(stored: StoredCheckpoint): JsonObject {
+  const waiting = interruptsOf(stored).map(({ id, value }) => ({ id, value }))
+  const [name] = stored.next
+  return waiting.length === 0 || name === undefined ? {} : { [taskId(stored, name)]: waiting }
 }
 
 /** The record of a legacy thread that has checkpoints and no row [Auth 6]. */

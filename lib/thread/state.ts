@@ -3,6 +3,7 @@
 // values frame, to a reply.
 import type { Json, JsonObject, Message, Timestamp } from '../types.ts'
 import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
+import { INTERRUPTS } from './interrupts.ts'
 import { type InputMessage, REMOVE_ALL } from './message.ts'
 
 /** One version of one message or channel. */
@@ -112,11 +113,12 @@ export class State {
     return new State({ ...this.#parts, nextBody: later.#parts.nextBody })
   }
 
-  /** The state as clients see it: the same bytes whenever and wherever it is made. */
+  /** The state as streams have it: the same bytes whenever and wherever it is made. */
   json(): string {
     return stateJson(
       this.#parts.messages,
-      [...this.#parts.channels].map(([name, { json }]) => ({ name, json }))
+      [...this.#parts.channels].map(([name, { json }]) => ({ name, json })),
+      true
     )
   }
 
@@ -137,8 +139,10 @@ export class State {
     return body && (JSON.parse(body.json) as Json)
   }
 
+  /** Without those that are the runtime's own. */
   channels(): Record<string, Json> {
-    return Object.fromEntries([...this.#parts.channels].map(([name, body]) => [name, JSON.parse(body.json) as Json]))
+    const shown = [...this.#parts.channels].filter(([name]) => !isInternal(name))
+    return Object.fromEntries(shown.map(([name, body]) => [name, JSON.parse(body.json) as Json]))
   }
 }
 
@@ -147,13 +151,21 @@ export function storedJson(stored: StoredCheckpoint): string {
   return stateJson(stored.messageBodies, stored.channelBodies)
 }
 
+/** The same as streams have it: with the questions that the run has ended with. */
+export function streamedJson(stored: StoredCheckpoint): string {
+  return stateJson(stored.messageBodies, stored.channelBodies, true)
+}
+
 /** Channels stand in the order of their names, not in that in which they came: where they are stored may not keep it. */
 function stateJson(
   messages: readonly { readonly json: string }[],
-  channels: readonly { readonly name: string; readonly json: string }[]
+  channels: readonly { readonly name: string; readonly json: string }[],
+  withInterrupts = false
 ): string {
   const members = messages.length ? [`"messages":[${messages.map((one) => one.json).join(',')}]`] : []
-  const shown = channels.filter(({ name }) => !isInternal(name)).sort((one, other) => (one.name < other.name ? -1 : 1))
+  const isShown = ({ name, json }: { readonly name: string; readonly json: string }): boolean =>
+    !isInternal(name) || (withInterrupts && name === INTERRUPTS && json !== '[]')
+  const shown = channels.filter(isShown).sort((one, other) => (one.name < other.name ? -1 : 1))
   for (const { name, json } of shown) members.push(`${JSON.stringify(name)}:${json}`)
   return `{${members.join(',')}}`
 }

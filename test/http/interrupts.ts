@@ -1,0 +1,153 @@
+// A run that has to ask its user: it ends, the question stands in stream, state, history and thread, and the answer goes on with it.
+import t, { type Test } from 'tap'
+import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { type FakeModel, type ScriptedCall, scripted, startModel } from '../fixtures/model.ts'
+
+const QUESTION = { question: 'Which colour?', options: ['red', 'blue'] }
+const asking: ScriptedCall = { name: 'ask_user', args: JSON.stringify(QUESTION), id: 'call_colour' }
+
+interface Scene {
+  readonly model: FakeModel
+  readonly person: Person
+  readonly thread: string
+}
+
+async function open(t: Test): Promise<Scene> {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [{ name: 'fake', model: 'fake', base_url: model.baseUrl, api_key: 'none' }]
+  const off = { enabled: false }
+  const site = await openSite(t, { config: { models, memory: off, title: off, summarization: off } })
+  const person = await signIn(site)
+  return { model, person, thread: await person.thread() }
+}
+
+/** Says something to which the model answers with these calls, and with `done` when all have their results. */
+async function ask({ person, thread }: Scene, ...calls: readonly ScriptedCall[]) {
+  const said = scripted({ calls: [calls], text: 'done', strict: true })
+  return person.post(`/api/threads/${thread}/runs/wait`, asked(said))
+}
+
+const answer = ({ person, thread }: Scene, resume: unknown, more: object = {}) =>
+  person.post(`/api/threads/${thread}/runs/wait`, { command: { resume }, ...more })
+const stateOf = async ({ person, thread }: Scene) => (await person.get(`/api/threads/${thread}/state`)).body
+const rowsOf = async ({ person, thread }: Scene) => listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+
+/** What the model was shown last as results, by call. */
+function resultsIn(model: FakeModel): Record<string, unknown> {
+  const shown = model.requests.at(-1)!.messages.filter(({ role }) => role === 'tool')
+  return Object.fromEntries(shown.map(({ tool_call_id, content }) => [String(tool_call_id), content]))
+}
+
+t.test('a question ends the run, and stands where clients look for it', async (t) => {
+  const scene = await open(t)
+  const { person, thread } = scene
+  const { body } = await ask(scene, asking)
+  const interrupts = [{ id: 'call_colour', value: QUESTION }]
+  t.strictSame(at(body, '__interrupt__'), interrupts, 'in the values')
+  t.match(await rowsOf(scene), [{ status: 'interrupted', error: null }])
+  const state = await stateOf(scene)
+  t.match(state, { next: ['tools'], tasks: [{ name: 'tools', interrupts, error: null }] })
+  t.notOk(JSON.stringify(at(state, 'values')).includes('__interrupt__'), 'the channel is no value')
+  t.match(listIn(at(state, 'values'), 'messages'), [
+    { type: 'human' },
+    { type: 'ai', tool_calls: [{ id: 'call_colour' }] }
+  ])
+  const row = (await person.get(`/api/threads/${thread}`)).body
+  t.match(row, { status: 'interrupted' })
+  t.strictSame(Object.values(at(row, 'interrupts') as object), [interrupts])
+  const history = listIn((await person.post(`/api/threads/${thread}/history`, {})).body)
+  t.match(history[0], { tasks: [{ interrupts }] })
+  t.match(
+    history.slice(1).flatMap((one) => listIn(one, 'tasks').flatMap((task) => listIn(task, 'interrupts'))),
+    []
+  )
+})
+
+t.test('streams have the question in values and updates', async (t) => {
+  const scene = await open(t)
+  const said = scripted({ calls: [[asking]] })
+  const stream = await scene.person.stream(scene.thread, said, { stream_mode: ['values', 'updates'] })
+  const frames = await stream.whole()
+  const last = frames.findLast(({ event }) => event === 'values')!
+  t.match(JSON.parse(last.data), { __interrupt__: [{ id: 'call_colour', value: QUESTION }] })
+  const updates = frames.filter(({ event }) => event === 'updates').map(({ data }): unknown => JSON.parse(data))
+  t.match(
+    updates.find((one) => at(one, '__interrupt__')),
+    { __interrupt__: [{ id: 'call_colour' }] }
+  )
+  const replayed = await (await scene.person.join(stream.runPath, null, ['values', 'updates'])).whole()
+  t.same(replayed, frames, 'and whoever comes later gets the same')
+})
+
+t.test('the answer becomes the result of the call, and the run after it goes on from there', async (t) => {
+  const scene = await open(t)
+  await ask(scene, asking)
+  const { body } = await answer(scene, 'blue')
+  t.equal(at(body, '__interrupt__'), undefined)
+  t.match(listIn(body, 'messages'), [
+    { type: 'human' },
+    { type: 'ai' },
+    { type: 'tool', tool_call_id: 'call_colour', content: 'blue', status: 'success' },
+    { type: 'ai', content: 'done' }
+  ])
+  t.match(await rowsOf(scene), [{ status: 'success' }, { status: 'interrupted' }])
+  t.match(await stateOf(scene), { next: [], tasks: [] })
+  t.match((await scene.person.get(`/api/threads/${scene.thread}`)).body, { status: 'idle', interrupts: {} })
+  t.match(await ask(scene), { status: 200 }, 'and the thread goes on as ever')
+})
+
+t.test('several questions are answered together, and what was called beside them is done once', async (t) => {
+  const scene = await open(t)
+  const size = { name: 'ask_user', args: '{"question":"Which size?"}', id: 'call_size' }
+  const { body } = await ask(scene, asking, { name: 'current_time', args: '{}', id: 'call_time' }, size)
+  t.match(at(body, '__interrupt__'), [{ id: 'call_colour' }, { id: 'call_size' }])
+  await answer(scene, { call_colour: 'red', call_size: { width: 3 } })
+  t.match(resultsIn(scene.model), { call_colour: 'red', call_size: '{"width":3}', call_time: /^20/ })
+  const results = listIn(at(await stateOf(scene), 'values'), 'messages').filter((one) => at(one, 'type') === 'tool')
+  t.equal(results.length, 3)
+})
+
+t.test('who says something else instead is heard: the question has no answer then', async (t) => {
+  const scene = await open(t)
+  await ask(scene, asking)
+  const { body } = await ask(scene)
+  t.match(listIn(body, 'messages').slice(2), [
+    { type: 'tool', tool_call_id: 'call_colour', status: 'error', content: 'Interrupted' },
+    { type: 'human' },
+    { type: 'ai', content: 'done' }
+  ])
+  t.match(await stateOf(scene), { tasks: [] })
+  t.match(await answer(scene, 'blue'), { body: { status: 'error' } }, 'and cannot be answered any more')
+  t.match((await rowsOf(scene))[0], { status: 'error', error: /No question waits/ })
+})
+
+t.test('a resumed run that is cancelled leaves a thread that goes on', async (t) => {
+  const scene = await open(t)
+  const { person, thread, model } = scene
+  const said = scripted({ calls: [[asking]], strict: true, deltas: 10_000, rate: 100 })
+  await person.post(`/api/threads/${thread}/runs/wait`, asked(said))
+  const begun = await person.post(`/api/threads/${thread}/runs`, { command: { resume: 'blue' } })
+  const run = `/api/threads/${thread}/runs/${textIn(begun.body, 'run_id')}`
+  await until(() => model.requests.length === 2, 'the model is asked again')
+  await person.post(`${run}/cancel?wait=true`)
+  t.match(await ask(scene), { status: 200, body: { messages: [] } })
+  t.match((await rowsOf(scene))[0], { status: 'success' })
+})
+
+t.test('what would change the course of a run and is not supported is refused: 422', async (t) => {
+  const { person, thread } = await open(t)
+  for (const body of [
+    { command: { goto: 'tools' } },
+    { command: { update: { title: 'x' } } },
+    { ...asked('x'), command: { resume: 'blue' } },
+    { ...asked('x'), interrupt_before: ['agent'] },
+    { ...asked('x'), interrupt_after: '*' }
+  ]) {
+    t.equal((await person.post(`/api/threads/${thread}/runs`, body)).status, 422, JSON.stringify(body))
+  }
+  const harmless = { ...asked('x'), interrupt_before: [], interrupt_after: null, command: { resume: null, goto: [] } }
+  const made = await person.post(`/api/threads/${thread}/runs`, harmless)
+  t.equal(made.status, 200)
+  t.equal((await person.get(`/api/threads/${thread}/runs/${textIn(made.body, 'run_id')}`)).status, 200)
+})
