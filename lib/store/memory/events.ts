@@ -1,8 +1,9 @@
 // Run events in memory: the durable log of a thread, as long as the process lives.
 import { type Owner, ownerOf } from '../../scope.ts'
-import type { JsonObject, RunEvent } from '../../types.ts'
-import type { EventReads, NewEvent, OpOf, SeqPage } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun, ownerOfOp, visible } from './rows.ts'
+import type { RunEvent } from '../../types.ts'
+import { markedMetadata, messageIdOf } from '../event.ts'
+import type { EventReads, OpOf, SeqPage } from '../store.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun, ownerOfOp, Refused, visible } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -17,18 +18,6 @@ interface RunRowsOf {
   readonly all: Row[]
   readonly messages: Row[]
   readonly byK: Map<number, Row>
-}
-
-function messageIdOf({ category, content }: RunEvent): string | null {
-  if (category !== 'message' || content === null || typeof content !== 'object' || Array.isArray(content)) return null
-  return typeof content.id === 'string' ? content.id : null
-}
-
-/** What readers of an object's metadata see beside it [contract 4.1]; a text is a text, even one that looks like JSON. */
-function markedMetadata({ content, metadata }: NewEvent): JsonObject {
-  if (typeof content === 'string') return metadata
-  const isObject = content !== null && typeof content === 'object' && !Array.isArray(content)
-  return { ...metadata, [isObject ? 'content_is_dict' : 'content_is_json']: true }
 }
 
 /** The log of one thread, with the lists that its reads walk. */
@@ -52,11 +41,17 @@ class ThreadLog {
   }
 
   giveSeq(undo: Undo): number {
-    const seq = this.nextSeq++
-    undo.add(() => {
-      this.nextSeq = seq
-    })
+    const seq = this.nextSeq
+    this.moveTo(seq + 1, undo)
     return seq
+  }
+
+  moveTo(nextSeq: number, undo: Undo): void {
+    const before = this.nextSeq
+    this.nextSeq = nextSeq
+    undo.add(() => {
+      this.nextSeq = before
+    })
   }
 
   add(row: Row, undo: Undo): void {
@@ -93,7 +88,7 @@ function pageOf(rows: readonly Row[], { limit, before, after }: SeqPage, owner: 
   return copyOf(backwards ? page.reverse() : page)
 }
 
-function eventReads(logs: ReadonlyMap<string, ThreadLog>): EventReads {
+function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): EventReads {
   return {
     async listMessages(threadId, page, user) {
       const owner = ownerOf(user, 'events.listMessages')
@@ -120,6 +115,9 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>): EventReads {
       const rows = logs.get(threadId)?.messages ?? []
       return rows.reduce((total, { event }) => total + (visible(event, owner) ? 1 : 0), 0)
     },
+    async nextSeq(threadId) {
+      return threads.get(threadId) ? (logs.get(threadId)?.nextSeq ?? 1) : null
+    },
     async runsOfMessages(threadId, messageIds, user) {
       const owner = ownerOf(user, 'events.runsOfMessages')
       const found = new Map<string, { run_id: string; event_type: string }>()
@@ -134,16 +132,22 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>): EventReads {
   }
 }
 
-export function memoryEvents(threads: ThreadRows): Noun<EventReads, 'events.append' | 'events.remove'> & Belonging {
+type EventOps = 'events.append' | 'events.remove' | 'seq.move'
+
+export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & Belonging {
   const logs = new Map<string, ThreadLog>()
 
+  const logOf = (threadId: string, undo: Undo): ThreadLog => {
+    threads.require(threadId)
+    const found = logs.get(threadId)
+    if (found) return found
+    const log = new ThreadLog()
+    undo.set(logs, threadId, log)
+    return log
+  }
+
   const append = ({ thread_id, run_id, user_id, events }: OpOf<'events.append'>, undo: Undo): number => {
-    threads.require(thread_id)
-    let log = logs.get(thread_id)
-    if (!log) {
-      log = new ThreadLog()
-      undo.set(logs, thread_id, log)
-    }
+    const log = logOf(thread_id, undo)
     const { byK } = log.ofRun(run_id, undo)
     let first: number | null = null
     for (const given of events) {
@@ -177,9 +181,16 @@ export function memoryEvents(threads: ThreadRows): Noun<EventReads, 'events.appe
     return all.length - kept.length
   }
 
+  const move = ({ thread_id, from, to }: OpOf<'seq.move'>, undo: Undo): null => {
+    const log = logOf(thread_id, undo)
+    if (log.nextSeq !== from) throw new Refused(`the next seq of thread ${thread_id} is ${log.nextSeq} and not ${from}`)
+    log.moveTo(to, undo)
+    return null
+  }
+
   return {
-    reads: eventReads(logs),
-    writes: { 'events.append': append, 'events.remove': remove },
+    reads: eventReads(logs, threads),
+    writes: { 'events.append': append, 'events.remove': remove, 'seq.move': move },
     forget: (threadId, undo) => undo.delete(logs, threadId)
   }
 }

@@ -35,6 +35,16 @@ export function copyOf<T>(value: T): T {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copyOf(member)])) as T
 }
 
+/** What plain data takes in memory, in bytes, about: texts by their characters, everything else by the piece. */
+export function sizeOf(value: unknown): number {
+  if (typeof value === 'string') return 16 + value.length
+  if (value === null || typeof value !== 'object') return 8
+  if (value instanceof Uint8Array) return 64 + value.length
+  let bytes = 32
+  for (const member of Object.values(value)) bytes += 16 + sizeOf(member)
+  return bytes
+}
+
 /** The owner filter of [Auth 7]: own rows and rows without an owner, or everything for null [Store 1]. */
 export function visible(row: { readonly user_id: string | null }, owner: Owner): boolean {
   return owner === null || row.user_id === null || row.user_id === owner

@@ -1,6 +1,7 @@
 // Run events in SQLite: the durable log of a thread.
 import type Database from 'better-sqlite3'
 import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
+import { isObject, messageIdOf } from '../event.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
 import { OWNED, ownerParam, parseJson, parseObject, Refused, resolved, type Writers } from './rows.ts'
 
@@ -38,14 +39,8 @@ function toEvent({ content, event_metadata, ...row }: EventRow): RunEvent {
 function stored(event: NewEvent): { content: string; metadata: JsonObject } {
   const { content, metadata } = event
   if (typeof content === 'string' && content.isWellFormed()) return { content, metadata }
-  const mark =
-    content !== null && typeof content === 'object' && !Array.isArray(content) ? 'content_is_dict' : 'content_is_json'
+  const mark = isObject(content) ? 'content_is_dict' : 'content_is_json'
   return { content: JSON.stringify(content), metadata: { ...metadata, [mark]: true } }
-}
-
-function messageIdOf({ category, content }: NewEvent): string | null {
-  if (category !== 'message' || content === null || typeof content !== 'object' || Array.isArray(content)) return null
-  return typeof content.id === 'string' ? content.id : null
 }
 
 interface PageParams {
@@ -82,6 +77,7 @@ export function eventReads(db: Database.Database): EventReads {
   const count = db.prepare<{ thread: string; owner: string | null }, { total: number }>(
     `SELECT count(*) AS total FROM run_events WHERE thread_id = @thread AND category = 'message' AND ${OWNED}`
   )
+  const nextSeq = db.prepare<[string], { next_seq: number }>('SELECT next_seq FROM threads_meta WHERE thread_id = ?')
   const ofMessages = db.prepare<
     { thread: string; ids: string; owner: string | null },
     { message_id: string; run_id: string; event_type: string }
@@ -133,6 +129,9 @@ export function eventReads(db: Database.Database): EventReads {
     async countMessages(threadId, user) {
       return count.get({ thread: threadId, owner: ownerParam(user, 'events.countMessages') })?.total ?? 0
     },
+    async nextSeq(threadId) {
+      return nextSeq.get(threadId)?.next_seq ?? null
+    },
     async runsOfMessages(threadId, messageIds, user) {
       const owner = ownerParam(user, 'events.runsOfMessages')
       const rows = ofMessages.all({ thread: threadId, ids: JSON.stringify(messageIds), owner })
@@ -141,11 +140,12 @@ export function eventReads(db: Database.Database): EventReads {
   }
 }
 
-type EventOps = 'events.append' | 'events.remove'
+type EventOps = 'events.append' | 'events.remove' | 'seq.move'
 
 export function eventWrites(db: Database.Database): Writers<EventOps> {
   const counter = db.prepare<[string], { next_seq: number }>('SELECT next_seq FROM threads_meta WHERE thread_id = ?')
   const advance = db.prepare('UPDATE threads_meta SET next_seq = ? WHERE thread_id = ?')
+  const move = db.prepare('UPDATE threads_meta SET next_seq = @to WHERE thread_id = @thread_id AND next_seq = @from')
   const lastK = db.prepare<[string], { k: number | null }>('SELECT max(k) AS k FROM run_events WHERE run_id = ?')
   const insert = db.prepare(`
     INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, k, message_id, created_at)
@@ -188,6 +188,11 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
       const { changes } = removeThread.run({ thread: thread_id, owner })
       if (!anyLeft.get(thread_id)) advance.run(1, thread_id)
       return changes
+    },
+    'seq.move': ({ thread_id, from, to }) => {
+      if (move.run({ thread_id, from, to }).changes === 0)
+        throw new Refused(`the next seq of thread ${thread_id} is not ${from}, or it is gone`)
+      return null
     }
   }
 }

@@ -1,0 +1,21 @@
+// An event on its way to a record: what every backend of ours makes of it before it is stored.
+import type { EventCategory, Json, JsonObject } from '../types.ts'
+
+export function isObject(content: Json): content is JsonObject {
+  return content !== null && typeof content === 'object' && !Array.isArray(content)
+}
+
+/**
+ * The metadata that readers see: beside an object it says so, so that they can tell it from a text that looks like JSON
+ * [contract 4.1].
+ */
+export function markedMetadata({ content, metadata }: { content: Json; metadata: JsonObject }): JsonObject {
+  if (typeof content === 'string') return metadata
+  return { ...metadata, [isObject(content) ? 'content_is_dict' : 'content_is_json']: true }
+}
+
+/** The id of the message that an event of category message holds, or null. */
+export function messageIdOf({ category, content }: { category: EventCategory; content: Json }): string | null {
+  if (category !== 'message' || !isObject(content)) return null
+  return typeof content.id === 'string' ? content.id : null
+}

@@ -1,0 +1,222 @@
+// The file of one run: one JSON object a line, in the order of seq. In memory is an index of its lines, not their contents.
+import type { FileHandle } from 'node:fs/promises'
+import { basename } from 'node:path'
+import type { EventCategory, Json } from '../../types.ts'
+import { messageIdOf } from '../event.ts'
+import type { EventRecord } from '../store.ts'
+import type { Descriptors } from './descriptors.ts'
+
+const NEWLINE = 0x0a
+const READ_BYTES = 1024 * 1024
+/** Bytes between two wanted lines that are rather read along than left out by another read. */
+const GAP_BYTES = 16 * 1024
+
+/** Where one record lies, and what queries ask of it. */
+export interface Line {
+  readonly file: RunFile
+  readonly seq: number
+  readonly at: number
+  /** Without the newline. */
+  readonly bytes: number
+  readonly category: EventCategory
+  readonly event_type: string
+  readonly user_id: string | null
+  readonly message_id: string | null
+}
+
+export type Warn = (fields: object, text: string) => void
+
+/** Reading a file again under an index that is older than it: the file was written anew in between. */
+export class Moved extends Error {}
+
+export class RunFile {
+  readonly path: string
+  readonly threadId: string
+  readonly runId: string
+  /** Ascending by seq. */
+  readonly lines: Line[] = []
+  readonly #descriptors: Descriptors
+  /** Where the next line goes: behind the last whole one. */
+  #size = 0
+  #exists = false
+
+  constructor(path: string, threadId: string, descriptors: Descriptors) {
+    this.path = path
+    this.threadId = threadId
+    this.runId = basename(path, '.jsonl')
+    this.#descriptors = descriptors
+  }
+
+  /**
+   * Reads an existing file and makes the index. What a crash left behind the last newline is cut off, so that the next record
+   * begins a line of its own; damage elsewhere is told with its place, and the lines around it are read.
+   */
+  async scan(warn: Warn): Promise<void> {
+    this.#exists = true
+    await this.#descriptors.use(this.path, false, async (handle) => {
+      for await (const { at, bytes, isWhole } of piecesOf(handle)) {
+        const line = this.#lineOf(at, bytes)
+        if (line) this.lines.push(line)
+        this.#size = at + bytes.length + 1
+        if (!isWhole) await this.#mendTail(handle, at, line, warn)
+        else if (!line && bytes.length > 0) warn({ file: this.path, offset: at, bytes: bytes.length }, DAMAGED)
+      }
+    })
+  }
+
+  /** Appends the records of a batch in one write. When it rejects, the index knows nothing of them. */
+  async append(records: readonly EventRecord[]): Promise<Line[]> {
+    const texts = records.map(textOf)
+    const bytes = Buffer.from(texts.join(''))
+    await this.#descriptors.use(this.path, !this.#exists, (handle) => writeAll(handle, bytes, this.#size))
+    this.#exists = true
+    const added = records.map((record, index) => {
+      const length = Buffer.byteLength(texts[index]!)
+      const line = toLine(this, record, this.#size, length - 1)
+      this.#size += length
+      return line
+    })
+    for (const line of added) this.lines.push(line)
+    return added
+  }
+
+  /** Removes the lines from `index` on. */
+  async cut(index: number): Promise<void> {
+    const first = this.lines[index]
+    if (!first) return
+    await this.#descriptors.use(this.path, false, (handle) => handle.truncate(first.at))
+    this.#size = first.at
+    this.lines.length = index
+  }
+
+  /** The records of some of its lines, which are ascending. @throws Moved */
+  async read(lines: readonly Line[]): Promise<EventRecord[]> {
+    return this.#descriptors.use(this.path, false, async (handle) => {
+      const records: EventRecord[] = []
+      for (const stretch of stretchesOf(lines)) records.push(...(await readStretch(handle, stretch)))
+      return records
+    })
+  }
+
+  /** Null: this is no record of this run, or not the next one. */
+  #lineOf(at: number, bytes: Buffer): Line | null {
+    const record = recordIn(bytes)
+    if (!record || record.thread_id !== this.threadId || record.run_id !== this.runId) return null
+    if (record.seq <= (this.lines.at(-1)?.seq ?? 0)) return null
+    return toLine(this, record, at, bytes.length)
+  }
+
+  /** The last piece has no newline: a record that is all there gets one, anything else goes. */
+  async #mendTail(handle: FileHandle, at: number, line: Line | null, warn: Warn): Promise<void> {
+    if (line) {
+      await writeAll(handle, Buffer.of(NEWLINE), this.#size - 1)
+      return
+    }
+    warn({ file: this.path, offset: at, bytes: this.#size - 1 - at }, 'the torn end of an event log was cut off')
+    await handle.truncate(at)
+    this.#size = at
+  }
+}
+
+const DAMAGED = 'a line of an event log is damaged and left out; the others are read'
+
+function textOf(record: EventRecord): string {
+  const { thread_id, run_id, seq, k, event_type, category, content, metadata, user_id, created_at } = record
+  const line = { thread_id, run_id, seq, k, event_type, category, content, metadata, user_id, created_at }
+  return `${JSON.stringify(line)}\n`
+}
+
+function toLine(file: RunFile, record: EventRecord, at: number, bytes: number): Line {
+  const { seq, category, event_type, user_id } = record
+  return { file, seq, at, bytes, category, event_type, user_id, message_id: messageIdOf(record) }
+}
+
+// Fatal: bytes that are no UTF-8 are damage, and not a text with question marks.
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** The record that a line holds, or null when it holds none. */
+export function recordIn(bytes: Uint8Array): EventRecord | null {
+  let parsed: Json
+  try {
+    parsed = JSON.parse(utf8.decode(bytes)) as Json
+  } catch {
+    return null
+  }
+  if (parsed === null || typeof parsed !== 'object' || Array.isArray(parsed)) return null
+  const { seq, k, thread_id, run_id, event_type, category, content, metadata, user_id, created_at } = parsed
+  const isRecord =
+    [seq, k].every(Number.isSafeInteger) &&
+    [thread_id, run_id, event_type, category, created_at].every((value) => typeof value === 'string') &&
+    (user_id === null || typeof user_id === 'string') &&
+    metadata !== null &&
+    typeof metadata === 'object' &&
+    content !== undefined
+  // Every member was looked at in the lines above.
+  return isRecord ? (parsed as unknown as EventRecord) : null
+}
+
+interface Piece {
+  readonly at: number
+  readonly bytes: Buffer
+  /** A newline follows. */
+  readonly isWhole: boolean
+}
+
+/** What stands between the newlines of a file; behind the last one only when there is something. */
+async function* piecesOf(handle: FileHandle): AsyncGenerator<Piece> {
+  let at = 0
+  let position = 0
+  let pending: Buffer[] = []
+  for (;;) {
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, position)
+    if (bytesRead === 0) break
+    position += bytesRead
+    let rest = buffer.subarray(0, bytesRead)
+    for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE)) {
+      const bytes = Buffer.concat([...pending, rest.subarray(0, end)])
+      yield { at, bytes, isWhole: true }
+      at += bytes.length + 1
+      pending = []
+      rest = rest.subarray(end + 1)
+    }
+    if (rest.length > 0) pending.push(rest)
+  }
+  if (pending.length > 0) yield { at, bytes: Buffer.concat(pending), isWhole: false }
+}
+
+/** Lines that lie near enough to each other to be read together. */
+function stretchesOf(lines: readonly Line[]): Line[][] {
+  const stretches: Line[][] = []
+  for (const line of lines) {
+    const stretch = stretches.at(-1)
+    const last = stretch?.at(-1)
+    const isNear = last && line.at - (last.at + last.bytes) <= GAP_BYTES
+    const isSmall = stretch && line.at + line.bytes - stretch[0]!.at <= READ_BYTES
+    if (isNear && isSmall) stretch.push(line)
+    else stretches.push([line])
+  }
+  return stretches
+}
+
+async function readStretch(handle: FileHandle, lines: readonly Line[]): Promise<EventRecord[]> {
+  const first = lines[0]!.at
+  const last = lines.at(-1)!
+  const bytes = Buffer.allocUnsafe(last.at + last.bytes - first)
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesRead } = await handle.read(bytes, done, bytes.length - done, first + done)
+    if (bytesRead === 0) throw new Moved('the file ends before the line')
+    done += bytesRead
+  }
+  return lines.map(({ at, bytes: length, seq }) => {
+    const record = recordIn(bytes.subarray(at - first, at - first + length))
+    if (record?.seq !== seq) throw new Moved('another line stands in its place')
+    return record
+  })
+}
+
+async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done)
+    done += bytesWritten
+  }
+}

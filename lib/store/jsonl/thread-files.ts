@@ -1,0 +1,197 @@
+// The files of one thread, and which of their lines a query is about.
+import { readdir, rename, rm, rmdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { EventQuery, EventRecord } from '../store.ts'
+import type { Descriptors } from './descriptors.ts'
+import { type Line, RunFile, type Warn } from './run-file.ts'
+
+const RUN_FILE = /^[A-Za-z0-9_-]+\.jsonl$/
+
+export class ThreadFiles {
+  readonly #folder: string
+  readonly #threadId: string
+  readonly #descriptors: Descriptors
+  readonly #runs = new Map<string, RunFile>()
+  /** Lines of category message of all runs; ascending by seq. */
+  #messages: Line[] = []
+
+  /** @param folder Where the thread's run files lie, `<home>/threads/<thread_id>/runs`; it may not be there yet. */
+  constructor(folder: string, threadId: string, descriptors: Descriptors) {
+    this.#folder = folder
+    this.#threadId = threadId
+    this.#descriptors = descriptors
+  }
+
+  /** How many lines its index holds. */
+  get length(): number {
+    let total = 0
+    for (const { lines } of this.#runs.values()) total += lines.length
+    return total
+  }
+
+  async scan(warn: Warn): Promise<void> {
+    for (const name of (await namesIn(this.#folder)).filter((name) => RUN_FILE.test(name)).sort()) {
+      const file = this.#fileAt(name)
+      await file.scan(warn)
+      this.#runs.set(file.runId, file)
+    }
+    this.#indexMessages()
+  }
+
+  async append(records: readonly EventRecord[]): Promise<void> {
+    const byRun = grouped(records, ({ run_id }) => run_id)
+    const added = await allDone([...byRun].map(([runId, mine]) => this.#run(runId).append(mine)))
+    const messages = added.flat().filter(({ category }) => category === 'message')
+    // Runs of one batch may take turns; what is there already is older than all of them.
+    this.#messages.push(...(byRun.size > 1 ? messages.sort(bySeq) : messages))
+  }
+
+  /** Removes lines with `seq >= nextSeq`; answers how many. */
+  async cut(nextSeq: number): Promise<number> {
+    let cut = 0
+    for (const file of this.#runs.values()) {
+      const index = firstAtOrAbove(file.lines, nextSeq)
+      if (index === file.lines.length) continue
+      cut += file.lines.length - index
+      await file.cut(index)
+      if (index === 0) await this.#removeFile(file)
+    }
+    if (cut > 0) this.#messages.length = firstAtOrAbove(this.#messages, nextSeq)
+    return cut
+  }
+
+  /** Removes what `isMeant` says of one run, or of all; answers how many lines. */
+  async remove(runId: string | null, isMeant: (line: Line) => boolean): Promise<number> {
+    let removed = 0
+    for (const file of [...this.#runs.values()]) {
+      if (runId !== null && file.runId !== runId) continue
+      const kept = file.lines.filter((line) => !isMeant(line))
+      removed += file.lines.length - kept.length
+      if (kept.length === 0) await this.#removeFile(file)
+      else if (kept.length < file.lines.length) await this.#rewrite(file, kept)
+    }
+    this.#indexMessages()
+    return removed
+  }
+
+  /** Removes every file of the thread, also those that are damaged, and the folder. */
+  async removeAll(): Promise<void> {
+    for (const { path } of this.#runs.values()) await this.#descriptors.drop(path)
+    this.#runs.clear()
+    this.#messages = []
+    await rm(this.#folder, { recursive: true, force: true })
+    // The thread's folder goes too, unless something else lies in it.
+    await rmdir(dirname(this.#folder)).catch(() => {})
+  }
+
+  /** Lines that a query is about; ascending by seq. */
+  *matching(query: EventQuery, which: 'first' | 'last'): Iterable<Line> {
+    const lines = this.#candidates(query)
+    const from = firstAtOrAbove(lines, query.after + 1)
+    const to = firstAtOrAbove(lines, query.before)
+    const matches = matcherOf(query)
+    for (let step = 0; step < to - from; step++) {
+      const line = lines[which === 'first' ? from + step : to - 1 - step]!
+      if (matches(line)) yield line
+    }
+  }
+
+  #candidates({ runId, category }: EventQuery): readonly Line[] {
+    if (runId !== undefined) return this.#runs.get(runId)?.lines ?? []
+    if (category === 'message') return this.#messages
+    return [...this.#runs.values()].flatMap(({ lines }) => lines).sort(bySeq)
+  }
+
+  #run(runId: string): RunFile {
+    const found = this.#runs.get(runId)
+    if (found) return found
+    const file = this.#fileAt(`${runId}.jsonl`)
+    this.#runs.set(runId, file)
+    return file
+  }
+
+  #fileAt(name: string): RunFile {
+    return new RunFile(join(this.#folder, name), this.#threadId, this.#descriptors)
+  }
+
+  #indexMessages(): void {
+    const all = [...this.#runs.values()].flatMap(({ lines }) => lines)
+    this.#messages = all.filter(({ category }) => category === 'message').sort(bySeq)
+  }
+
+  async #removeFile(file: RunFile): Promise<void> {
+    await rm(file.path, { force: true })
+    await this.#descriptors.drop(file.path)
+    this.#runs.delete(file.runId)
+  }
+
+  /** Writes the lines that stay to a new file, which then takes the place of the old one: there is always one that is whole. */
+  async #rewrite(file: RunFile, kept: readonly Line[]): Promise<void> {
+    const draft = `${file.path}.part`
+    await rm(draft, { force: true })
+    const fresh = new RunFile(draft, this.#threadId, this.#descriptors)
+    await fresh.append(await file.read(kept))
+    await rename(draft, file.path)
+    await this.#descriptors.drop(draft)
+    await this.#descriptors.drop(file.path)
+    const replaced = this.#fileAt(`${file.runId}.jsonl`)
+    await replaced.scan(() => {})
+    this.#runs.set(file.runId, replaced)
+  }
+}
+
+function bySeq(left: Line, right: Line): number {
+  return left.seq - right.seq
+}
+
+/** Index of the first line with `seq >= bound`. */
+function firstAtOrAbove(lines: readonly Line[], bound: number): number {
+  let low = 0
+  let high = lines.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (lines[middle]!.seq < bound) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function matcherOf({ owner, category, types, messageIds }: EventQuery): (line: Line) => boolean {
+  const wantedTypes = types && new Set(types)
+  const wantedIds = messageIds && new Set(messageIds)
+  return (line) =>
+    isVisible(line, owner) &&
+    (category === undefined || line.category === category) &&
+    (!wantedTypes || wantedTypes.has(line.event_type)) &&
+    (!wantedIds || (line.message_id !== null && wantedIds.has(line.message_id)))
+}
+
+/** Own records and those of nobody, or everybody's for null [Auth 7]. */
+export function isVisible({ user_id }: { readonly user_id: string | null }, owner: string | null): boolean {
+  return owner === null || user_id === null || user_id === owner
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    throw error
+  })
+}
+
+/** Items by key, keys and items in the order in which they come. */
+export function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const group = groups.get(key)
+    if (group) group.push(item)
+    else groups.set(key, [item])
+  }
+  return groups
+}
+
+/** Waits for all of them, also when one fails: nobody may change a file while another write of the batch is under way. */
+export async function allDone<T>(works: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(works)
+  return Promise.all(works)
+}
