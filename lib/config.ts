@@ -30,16 +30,18 @@ const server = section({
 })
 
 const database = section({
-  // memory keeps nothing over a restart and has no feedback.
-  backend: choice(['memory', 'sqlite', 'postgres'], 'sqlite'),
+  // memory keeps nothing over a restart and has no feedback. { module: ./store.js, options: {} } is a store of yours, relative
+  // to this file; lib/store/store.ts says what it exports.
+  backend: v.nullish(oneOfOrModule(['memory', 'sqlite', 'postgres']), 'sqlite'),
   // null: <home>/data/colloquy.db. Relative to the working directory.
   sqlite_path: nullable(),
   postgres_url: nullable()
 })
 
 const run_events = section({
-  // null: db when the database is SQL, else memory, so that events live as long as everything else.
-  backend: v.nullish(oneOf(['memory', 'db', 'jsonl']), null),
+  // null: db, or memory beside a memory database, so that events live as long as everything else. { module: ./events.js } is a
+  // place of yours. What another backend wrote before is not moved.
+  backend: v.nullish(oneOfOrModule(['memory', 'db', 'jsonl']), null),
   // Bytes of a trace event's content; longer ones are cut and marked. Without it prompts fill the disk at every model call.
   max_trace_content: whole(10_240, 0),
   // Off: token totals of runs stay 0.
@@ -201,7 +203,9 @@ export type Config = Readonly<Omit<Parsed, 'database' | 'run_events'>> & {
   /** The file that was read, or null. */
   readonly file: string | null
   readonly database: Omit<Parsed['database'], 'sqlite_path'> & { readonly sqlite_path: string }
-  readonly run_events: Omit<Parsed['run_events'], 'backend'> & { readonly backend: 'memory' | 'db' | 'jsonl' }
+  readonly run_events: Omit<Parsed['run_events'], 'backend'> & {
+    readonly backend: NonNullable<Parsed['run_events']['backend']>
+  }
 }
 export type ModelConfig = Config['models'][number]
 
@@ -372,21 +376,29 @@ function put(options: Tree, path: string, value: unknown): void {
 
 function complete(parsed: Parsed, file: string | null, cwd: string): Config {
   const home = resolve(cwd, parsed.home)
-  const { sqlite_path, backend } = parsed.database
+  const { sqlite_path } = parsed.database
+  const beside = file === null ? cwd : dirname(file)
+  const backend = located(parsed.database.backend, beside)
   return {
     ...parsed,
     file,
     home,
     database: {
       ...parsed.database,
+      backend,
       sqlite_path: sqlite_path === null ? resolve(home, 'data', 'colloquy.db') : resolve(cwd, sqlite_path)
     },
     run_events: {
       ...parsed.run_events,
-      backend: parsed.run_events.backend ?? (backend === 'memory' ? 'memory' : 'db')
+      backend: located(parsed.run_events.backend ?? (backend === 'memory' ? 'memory' : 'db'), beside)
     },
-    agent: { ...parsed.agent, path: parsed.agent.path && resolve(file ? dirname(file) : cwd, parsed.agent.path) }
+    agent: { ...parsed.agent, path: parsed.agent.path && resolve(beside, parsed.agent.path) }
   }
+}
+
+/** A module with its absolute path: the one in the file is relative to the file. */
+function located<Word extends string>(backend: Word | ModuleOption, beside: string): Word | ModuleOption {
+  return typeof backend === 'string' ? backend : { ...backend, module: resolve(beside, backend.module) }
 }
 
 /** What is well formed and cannot be done: two options against each other, or a part that is not built yet. */
@@ -395,11 +407,10 @@ function contradictions(config: Config): string[] {
   const { database, run_events: events, agent, streams } = config
   const missing = (what: string) => problems.push(`${what} is not available in this version.`)
   if (database.backend === 'postgres') missing('database.backend postgres')
-  if (events.backend === 'jsonl') missing('run_events.backend jsonl')
-  if (events.backend === 'memory' && database.backend === 'sqlite')
-    missing('run_events.backend memory with database.backend sqlite')
-  if (events.backend === 'db' && database.backend === 'memory')
-    missing('run_events.backend db with database.backend memory')
+  if (events.backend === 'jsonl' && database.backend === 'memory')
+    problems.push(
+      'run_events.backend jsonl needs a database that outlives a restart: with database.backend memory its files would belong to threads that nobody knows any more.'
+    )
   if (agent.runtime === 'langgraph') missing('agent.runtime langgraph')
   if (agent.runtime === 'module' && agent.path === null)
     problems.push('agent.path is missing: agent.runtime module needs a file.')
@@ -430,11 +441,14 @@ interface Shape {
   readonly entries?: Readonly<Record<string, Shape>>
   readonly wrapped?: Shape
   readonly item?: Shape
+  /** Of a schema that depends on the value. */
+  readonly getter?: (input: unknown) => Shape
 }
 
 function checkKeys(schema: Shape, value: unknown, path: string, problems: string[]): void {
   if (value === null || value === undefined) return
   if (schema.wrapped) return checkKeys(schema.wrapped, value, path, problems)
+  if (schema.getter) return checkKeys(schema.getter(value), value, path, problems)
   if (schema.item && Array.isArray(value)) {
     for (const [i, item] of value.entries()) checkKeys(schema.item, item, `${path}[${i}]`, problems)
   }
@@ -583,6 +597,25 @@ function url() {
 
 function oneOf<const Choices extends readonly string[]>(choices: Choices) {
   return v.picklist(choices, `must be one of ${choices.join(', ')}`)
+}
+
+/** A file of somebody's that does what the words of an option do. */
+interface ModuleOption {
+  readonly module: string
+  /** Handed to it as they are. */
+  readonly options: JsonObject
+}
+
+const moduleOption = v.object({ module: filled(), options: v.nullish(requestOptions(), {}) }, 'is missing')
+
+function oneOfOrModule<const Choices extends readonly string[]>(choices: Choices) {
+  const words = v.picklist(choices, `must be one of ${choices.join(', ')}, or { module: <file> }`)
+  type Value = Choices[number] | ModuleOption
+  // One of the two takes every value, each with its own sentence for what is wrong.
+  return v.lazy(
+    (input): v.GenericSchema<unknown, Value> =>
+      (isTree(input) ? moduleOption : words) as v.GenericSchema<unknown, Value>
+  )
 }
 
 function choice<const Choices extends readonly string[]>(choices: Choices, fallback: Choices[number]) {

@@ -61,12 +61,10 @@ export async function startGateway({
   const unlock = lockHome(config.home)
   const store =
     givenStore ??
-    (await openStore(config.database).catch((error: unknown) => {
+    (await openStore(config, (fields, text) => log.warn(fields, text)).catch((error: unknown) => {
       unlock()
       throw error
     }))
-  if (config.database.backend === 'memory' && !givenStore)
-    log.warn({}, 'database.backend is memory: nothing is kept over a restart')
   const committer = new Committer((groups) => store.apply(groups), {
     flushMs: config.streams.flush_ms,
     patienceMs: config.streams.settle_timeout_ms,

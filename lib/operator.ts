@@ -5,7 +5,7 @@ import { ApiTokens, type NewApiToken } from './auth/api-tokens.ts'
 import { emailKey } from './auth/email.ts'
 import type { Config } from './config.ts'
 import { Committer } from './run/committer.ts'
-import { openStore } from './store/open.ts'
+import { openDatabase } from './store/open.ts'
 import type { Store, Writer } from './store/store.ts'
 import type { ApiToken, User } from './types.ts'
 
@@ -55,7 +55,8 @@ export function revokeApiToken(config: Config, token_id: string): Promise<void> 
 async function beside<T>(config: Config, work: (store: Store, writer: Writer) => Promise<T>): Promise<T> {
   if (config.database.backend === 'memory')
     throw new Error('database.backend is memory: only the server itself can reach its accounts')
-  const store = await openStore(config.database)
+  // Without its events, which belong to the server that may be running.
+  const store = await openDatabase(config, () => {})
   const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
   try {
     return await work(store, committer)

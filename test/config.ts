@@ -123,9 +123,13 @@ t.test('a value out of its range is refused with its path, the bound and the val
   refused(
     t,
     'database: { backend: oracle }',
-    'database.backend must be one of memory, sqlite, postgres (it is oracle).'
+    'database.backend must be one of memory, sqlite, postgres, or { module: <file> } (it is oracle).'
   )
-  refused(t, 'run_events: { backend: xml }', 'run_events.backend must be one of memory, db, jsonl (it is xml).')
+  refused(
+    t,
+    'run_events: { backend: xml }',
+    'run_events.backend must be one of memory, db, jsonl, or { module: <file> } (it is xml).'
+  )
   refused(t, 'title: { enabled: maybe }', 'title.enabled must be true or false.')
   refused(t, 'server: 5', 'server must hold options by name.')
   refused(t, 'server: [1]', 'server must hold options by name.')
@@ -223,17 +227,6 @@ t.test('no problem repeats a text that may be a key', async (t) => {
 
 t.test('what is not built yet is refused and not half done', async (t) => {
   refused(t, 'database: { backend: postgres }', 'database.backend postgres is not available in this version.')
-  refused(t, 'run_events: { backend: jsonl }', 'run_events.backend jsonl is not available in this version.')
-  refused(
-    t,
-    'run_events: { backend: memory }',
-    'run_events.backend memory with database.backend sqlite is not available in this version.'
-  )
-  refused(
-    t,
-    'database: { backend: memory }\nrun_events: { backend: db }',
-    'run_events.backend db with database.backend memory is not available in this version.'
-  )
   refused(t, 'agent: { runtime: langgraph }', 'agent.runtime langgraph is not available in this version.')
 })
 
@@ -241,6 +234,29 @@ t.test('events go where the rest goes, unless said otherwise', async (t) => {
   t.equal(load(t, { yaml: 'database: { backend: memory }' }).run_events.backend, 'memory')
   t.equal(load(t, { yaml: 'database: { backend: sqlite }\nrun_events: { backend: db }' }).run_events.backend, 'db')
 })
+
+t.test(
+  'a store of somebody else is a file beside the configuration, with options that are handed to it as they are',
+  async (t) => {
+    const cwd = t.testdir({
+      conf: {
+        'c.yaml':
+          'run_events: { backend: { module: ./e.js, options: { url: u, n: 1 } } }\ndatabase: { backend: { module: d.js } }'
+      }
+    })
+    const { database, run_events } = loadConfig({ env: {}, cwd, file: 'conf/c.yaml' })
+    t.strictSame(run_events.backend, { module: join(cwd, 'conf', 'e.js'), options: { url: 'u', n: 1 } })
+    t.strictSame(database.backend, { module: join(cwd, 'conf', 'd.js'), options: {} })
+    t.strictSame(load(t, { yaml: 'database: { backend: { module: d.js } }' }).run_events.backend, 'db')
+    refused(
+      t,
+      'run_events: { backend: { modul: a } }',
+      'run_events.backend.modul is not an option; did you mean module?'
+    )
+    refused(t, 'run_events: { backend: { module: 5 } }', 'run_events.backend.module must be a text (it is 5).')
+    refused(t, 'database: { backend: {} }', 'database.backend.module is missing.')
+  }
+)
 
 t.test('paths are absolute: home and database below the working directory', async (t) => {
   const cwd = t.testdir({ 'colloquy.yaml': 'home: h\ndatabase: { sqlite_path: x/y.db }' })

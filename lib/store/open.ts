@@ -1,22 +1,80 @@
 // From the configuration to a store: the only place that names a dialect.
+//
+// | events \ database | memory                    | sqlite, postgres, a module      |
+// |-------------------|---------------------------|---------------------------------|
+// | memory            | the database's own        | beside it, gone with the process |
+// | db                | the database's own, warns | the database's own              |
+// | jsonl             | refused (lib/config.ts)   | beside it, in files             |
+// | a module          | beside it                 | beside it                       |
+import { openJsonlEvents } from './jsonl/events.ts'
+import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
+import { type ModuleRef, openDatabaseModule, openEventModule } from './module.ts'
+import { splitStore } from './split.ts'
 import { openSqliteStore } from './sqlite/open.ts'
-import type { Store } from './store.ts'
+import type { EventStore, Store } from './store.ts'
 
-export interface StoreOptions {
-  readonly backend: 'memory' | 'sqlite' | 'postgres'
+export interface DatabaseOptions {
+  readonly backend: 'memory' | 'sqlite' | 'postgres' | ModuleRef
   /** Absolute. */
   readonly sqlite_path: string
 }
 
-/** @throws Error when the database cannot be opened, or is newer than this program. */
-export async function openStore({ backend, sqlite_path }: StoreOptions): Promise<Store> {
+export interface StoreOptions {
+  /** Absolute; files lie below it. */
+  readonly home: string
+  readonly database: DatabaseOptions
+  readonly run_events: { readonly backend: 'memory' | 'db' | 'jsonl' | ModuleRef }
+}
+
+/** Writes a line to the log. */
+export type Warn = (fields: object, text: string) => void
+
+/** @throws Error when a store cannot be opened, or is newer than this program. */
+export async function openStore(options: StoreOptions, warn: Warn): Promise<Store> {
+  const database = await openDatabase(options, warn)
+  try {
+    const events = await openEvents(options, warn)
+    return events ? splitStore(database, events, warn) : database
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+/** The database alone, for who has nothing to do with events. @throws Error when it cannot be opened, or is newer. */
+export async function openDatabase({ home, database }: StoreOptions, warn: Warn): Promise<Store> {
+  const { backend, sqlite_path } = database
+  if (typeof backend === 'object') return openDatabaseModule(backend, { home, warn })
   switch (backend) {
     case 'sqlite':
       return openSqliteStore(sqlite_path)
     case 'memory':
-      return openMemoryStore()
+      warn({}, 'database.backend is memory: nothing is kept over a restart')
+      return openMemoryStore({ onForget: (threadId) => warn({ thread_id: threadId }, FULL) })
     case 'postgres':
       throw new Error('database.backend postgres is not available in this version')
   }
 }
+
+/** Null: events lie in the database with everything else. */
+async function openEvents({ home, database, run_events }: StoreOptions, warn: Warn): Promise<EventStore | null> {
+  const { backend } = run_events
+  if (typeof backend === 'object') return openEventModule(backend, { home, warn })
+  const isInMemory = database.backend === 'memory'
+  switch (backend) {
+    case 'db':
+      if (isInMemory) warn({}, 'run_events.backend is db and database.backend is memory: events are kept in memory')
+      return null
+    case 'memory':
+      if (isInMemory) return null
+      warn({}, 'run_events.backend is memory: events are not kept over a restart')
+      return openMemoryEvents({ onForget: (threadId) => warn({ thread_id: threadId }, EVENTS_FULL) })
+    case 'jsonl':
+      return openJsonlEvents({ home, warn })
+  }
+}
+
+const FULL = 'the memory database is full: the thread that was not written for longest is forgotten'
+const EVENTS_FULL =
+  'the events in memory are too many: those of the thread that was not written for longest are forgotten'

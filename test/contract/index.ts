@@ -1,12 +1,20 @@
-// The obligations of lib/store/store.ts as suites that any implementation can run: ours do, and so may an embedder's own.
-// They need `tap` to run them and `fast-check` for the rules that hold for any input.
+// The obligations of lib/store/store.ts as suites that any implementation can run: ours do, and so may yours. They need `tap` to
+// run them and `fast-check` for the rules that hold for any input.
 //
 //   import t from 'tap'
-//   import { storeContract } from 'colloquy/testing'
+//   import { eventsOverMemory, storeContract } from 'colloquy/testing'
+//
+//   // A whole store: every suite.
 //   storeContract(t, 'mine', async () => {
-//     const store = await openMine()
+//     const store = await openStore({ home, options: {}, warn: () => {} })
 //     return { store, close: () => store.close() }
 //   })
+//
+//   // A place for events alone: every suite on a store that is made of it and a memory database.
+//   storeContract(t, 'mine', eventsOverMemory(async () => {
+//     const events = await openEventStore({ home, options: {}, warn: () => {} })
+//     return { events }
+//   }))
 import type { Test } from 'tap'
 import { apiTokenStoreContract } from './api-tokens.ts'
 import { applyContract } from './apply.ts'
@@ -22,6 +30,7 @@ import { userStoreContract } from './users.ts'
 
 export type { Open, Opened } from './harness.ts'
 export { write } from './harness.ts'
+export { eventsOverMemory, type OpenedEvents } from './events-over-memory.ts'
 export {
   apiTokenStoreContract,
   applyContract,
@@ -36,8 +45,8 @@ export {
 }
 
 /**
- * Runs every suite on the store that `open` gives: a new and empty one each time. Suites need nothing of each other; a store
- * that answers null for feedback skips its suite, one that cannot `reopen` the rules of durability.
+ * Runs every suite on the store that `open` gives: a new and empty one each time. Suites need nothing of each other. A store
+ * that cannot `reopen` skips the rules of durability, one that cannot be jammed that of [Store 3], each with its reason.
  */
 export function storeContract(t: Test, name: string, open: Open): void {
   const suites = {

@@ -1,19 +1,50 @@
 // The memory store keeps every obligation of lib/store/store.ts but durability, and its frames are bounded.
 import t from 'tap'
+import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import type { Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { storeContract } from '../contract/index.ts'
-import { addEndedRun, addRun, addThread, apply, aSettlement, refuses, time, write } from '../contract/harness.ts'
+import {
+  applyContract,
+  eventsOverMemory,
+  eventStoreContract,
+  feedbackStoreContract,
+  storeContract,
+  threadStoreContract
+} from '../contract/index.ts'
+import { splitStore } from '../../lib/store/split.ts'
+import {
+  addEndedRun,
+  addEvents,
+  addRun,
+  addThread,
+  anEvent,
+  apply,
+  aSettlement,
+  refuses,
+  time,
+  write
+} from '../contract/harness.ts'
 
 storeContract(t, 'memory', async () => {
   const store = openMemoryStore()
   return { store, close: () => store.close() }
 })
 
-storeContract(t, 'memory, with feedback', async () => {
-  const store = openMemoryStore({ feedback: true })
-  return { store, close: () => store.close() }
+t.test('memory, with feedback', async (t) => {
+  const open = async () => {
+    const store = openMemoryStore({ feedback: true })
+    return { store, close: () => store.close() }
+  }
+  t.test('apply', async (t) => applyContract(t, open))
+  t.test('feedback', async (t) => feedbackStoreContract(t, open))
+})
+
+t.test('memory, with events beside it', async (t) => {
+  const open = eventsOverMemory(async () => ({ events: openMemoryEvents() }))
+  t.test('apply', async (t) => applyContract(t, open))
+  t.test('threads', async (t) => threadStoreContract(t, open))
+  t.test('events', async (t) => eventStoreContract(t, open))
 })
 
 t.test('the memory store has no feedback unless it is asked for [Errors]', async (t) => {
@@ -92,4 +123,45 @@ t.test('frames of a group that is refused, or of a thread that was removed, take
   t.not(await store.frames.bounds(ended.key), null, 'the count is exact: 905 + 90 bytes fit')
   await write(store, append(last, 1, 1))
   t.equal(await store.frames.bounds(ended.key), null, 'and one more segment does not')
+})
+
+t.test(
+  'a full memory database forgets the idle thread that was not written for longest, with all that is its',
+  async (t) => {
+    const forgotten: string[] = []
+    const store = openMemoryStore({ bytesMax: 40_000, onForget: (threadId) => forgotten.push(threadId) })
+    const runs: Run[] = []
+    const say = (run: Run, k: number) => addEvents(store, run, [anEvent(k, { content: 'x'.repeat(8_000) })])
+    for (let n = 0; n < 3; n++) {
+      const run = await addRun(store, (await addThread(store)).thread_id)
+      await say(run, 0)
+      runs.push(run)
+    }
+    const [a, b, c] = runs as [Run, Run, Run] // three were made above
+    await write(store, aSettlement(b))
+    await write(store, aSettlement(c))
+    t.strictSame(forgotten, [], 'what fits is kept')
+    await say(c, 1)
+    t.strictSame(forgotten, [b.thread_id], 'a is older, and in flight')
+    t.equal(await store.threads.ownerOf(b.thread_id), undefined)
+    t.equal(await store.runs.get(b.run_id, null), null)
+    t.strictSame(await store.events.listEvents(b.thread_id, b.run_id, { limit: 9 }, null), [])
+    t.equal(await store.events.countMessages(a.thread_id, null), 1)
+    t.equal(await store.events.countMessages(c.thread_id, null), 2)
+    await write(store, aSettlement(a))
+    await addThread(store, { thread_id: b.thread_id })
+    t.equal(await store.events.countMessages(b.thread_id, null), 0, 'the same id made anew is empty')
+  }
+)
+
+t.test('events in memory beside a database have a bound of their own', async (t) => {
+  const forgotten: string[] = []
+  const events = openMemoryEvents({ bytesMax: 20_000, onForget: (threadId) => forgotten.push(threadId) })
+  const store = splitStore(openMemoryStore(), events)
+  const runs = []
+  for (let n = 0; n < 3; n++) runs.push(await addRun(store, (await addThread(store)).thread_id))
+  for (const run of runs) await addEvents(store, run, [anEvent(0, { content: 'x'.repeat(8_000) })])
+  t.strictSame(forgotten, [runs[0]!.thread_id])
+  t.strictSame(await Promise.all(runs.map(({ thread_id }) => store.events.countMessages(thread_id, null))), [0, 1, 1])
+  t.equal(await addEvents(store, runs[0]!, [anEvent(1)]), 2, 'and no seq is given twice')
 })

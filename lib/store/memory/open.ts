@@ -7,6 +7,7 @@ import { memoryFeedback } from './feedback.ts'
 import { FRAME_BYTES_MAX, memoryFrames } from './frames.ts'
 import { type AnyWriter, copyOf, Refused, type Writers } from './rows.ts'
 import { memoryRuns, RunRows } from './runs.ts'
+import { BYTES_MAX, Sizes } from './sizes.ts'
 import { memoryThreads, ThreadRows } from './threads.ts'
 import { Undo } from './undo.ts'
 import { memoryUsers } from './users.ts'
@@ -16,12 +17,18 @@ export interface MemoryOptions {
   readonly feedback?: boolean
   /** Bytes of frames kept in all; those of runs that ended first are dropped first. Default FRAME_BYTES_MAX. */
   readonly frameBytesMax?: number
+  /** Bytes of everything else, about; beyond it the idle thread that was not written for longest goes. Default BYTES_MAX. */
+  readonly bytesMax?: number
+  /** A thread has gone, so that others fit. */
+  readonly onForget?: (threadId: string) => void
 }
 
 /** Opens an empty store. Never fails, and `apply` never rejects: nothing can stand in its way. */
 export function openMemoryStore({
   feedback: keepsFeedback = false,
-  frameBytesMax = FRAME_BYTES_MAX
+  frameBytesMax = FRAME_BYTES_MAX,
+  bytesMax = BYTES_MAX,
+  onForget = () => {}
 }: MemoryOptions = {}): Store {
   const threadRows = new ThreadRows()
   const runRows = new RunRows()
@@ -32,10 +39,11 @@ export function openMemoryStore({
   const users = memoryUsers()
   const apiTokens = memoryApiTokens(users.reads.byId)
   const runs = memoryRuns(runRows, threadRows, frames)
+  const sizes = new Sizes()
   const threads = memoryThreads(threadRows, {
     putCheckpoint: checkpoints.put,
     // Frames before runs: they are found by the keys of the thread's runs.
-    belongings: [frames, events, checkpoints, feedback, runRows]
+    belongings: [frames, events, checkpoints, feedback, runRows, sizes]
   })
 
   const table: Writers<OpName> = {
@@ -53,7 +61,20 @@ export function openMemoryStore({
     if (!keepsFeedback && op.name.startsWith('feedback.')) throw new Refused('feedback needs a SQL database')
     // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
     const writer = table[op.name] as AnyWriter
-    return writer(op, undo)
+    const result = writer(op, undo)
+    sizes.count(op, undo)
+    return result
+  }
+
+  /** Nothing is kept for ever here anyway: rather the oldest conversation goes than the process. */
+  const forgetOldest = (): void => {
+    for (const threadId of sizes.beyond(bytesMax)) {
+      if (runRows.inFlight(threadId).length) continue
+      const undo = new Undo()
+      threads.writes['thread.remove']({ name: 'thread.remove', thread_id: threadId, user: null }, undo)
+      undo.keep()
+      onForget(threadId)
+    }
   }
 
   const applyGroup = ({ ops }: Group): Outcome => {
@@ -80,6 +101,7 @@ export function openMemoryStore({
     async apply(groups) {
       const outcomes = groups.map(applyGroup)
       frames.sweep()
+      if (sizes.isBeyond(bytesMax)) forgetOldest()
       return outcomes
     },
     async close() {}
