@@ -54,10 +54,13 @@ export class Journal {
     this.#options = options
   }
 
-  /** Takes up the journal of a run whose process has died, from what is stored of it (all its events, in order). */
-  static resumed(options: JournalOptions, events: readonly RunEvent[]): Journal {
+  /**
+   * Takes up the journal of a run whose process has died, from what is stored of it: all its events, in order, and the k of the
+   * last one, which the next must not have again.
+   */
+  static resumed(options: JournalOptions, events: readonly RunEvent[], lastK = events.length - 1): Journal {
     const journal = new Journal(options)
-    journal.#k = events.length
+    journal.#k = lastK + 1
     for (const event of events) journal.#recall(event)
     return journal
   }

@@ -72,7 +72,7 @@ async function pastOf(store: Store, run: Run): Promise<Extent> {
 async function end(run: Run, past: Extent, { store, writer, journal: options }: RecoveryParts): Promise<void> {
   const { thread_id, run_id, key } = run
   const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
-  const journal = Journal.resumed(options, events)
+  const journal = Journal.resumed(options, events, await store.events.lastK(thread_id, run_id))
   const stored = await store.checkpoints.load(thread_id, null)
   const before = stored ? State.fromStored(stored) : State.empty
   const frames = new FrameLog(newEpoch(past.epochs), 0, past.head)

@@ -48,6 +48,7 @@ const EVENTS: Methods<EventReads> = {
   listEvents: true,
   countMessages: true,
   nextSeq: true,
+  lastK: true,
   runsOfMessages: true
 }
 const FRAMES: Methods<FrameReads> = { read: true, bounds: true }

@@ -121,6 +121,11 @@ function eventReads(database: Store, events: EventStore): EventReads {
       const all = await committed(threadId, ownerOf(user, 'events.countMessages'))
       return all ? events.count({ ...all, category: 'message' }) : 0
     },
+    async lastK(threadId, runId) {
+      const all = await committed(threadId, null)
+      const [record] = all ? await events.select({ ...all, runId }, 1, 'last') : []
+      return record?.k ?? -1
+    },
     async runsOfMessages(threadId, messageIds, user) {
       const all = await committed(threadId, ownerOf(user, 'events.runsOfMessages'))
       if (!all || messageIds.length === 0) return new Map()

@@ -149,6 +149,8 @@ export interface EventReads {
   countMessages(threadId: string, user?: UserArg): Promise<number>
   /** The seq that the thread's next event gets; null: there is no such thread. For events that lie elsewhere, see EventStore. */
   nextSeq(threadId: string): Promise<number | null>
+  /** The last k of a run's events, -1 when there are none: where a start goes on after a crash. */
+  lastK(threadId: string, runId: string): Promise<number>
   /** run_id by message id, for the given messages of a thread: who said what, for the history view. */
   runsOfMessages(
     threadId: string,

@@ -303,6 +303,36 @@ function seqContract(t: Test, open: Open): void {
     )
   })
 
+  test('the next seq of a thread and the last k of a run can be asked for', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    const other = await addRun(store, thread_id)
+    t.equal(await store.events.nextSeq(thread_id), 1)
+    t.equal(await store.events.lastK(thread_id, run.run_id), -1)
+    await addEvents(store, run, [anEvent(0), anEvent(7, TRACE)])
+    await addEvents(store, other, [anEvent(3)])
+    t.equal(await store.events.nextSeq(thread_id), 4)
+    t.equal(await store.events.lastK(thread_id, run.run_id), 7)
+    t.equal(await store.events.nextSeq('missing'), null, 'there is no such thread')
+    t.equal(await store.events.lastK('missing', run.run_id), -1)
+  })
+
+  test('the counter moves only from where it stands, with the rest of its group, and not of a thread that is gone', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    await addEvents(store, run, someEvents(0, 2))
+    const move = (from: number, to: number, threadId = thread_id) =>
+      ({ name: 'seq.move', thread_id: threadId, from, to }) as const
+    await refuses(t, store, move(1, 9), 'it does not stand at 1')
+    await refuses(t, store, move(1, 9, 'missing'), 'no thread')
+    const [refused] = await store.apply([{ ops: [move(3, 9), move(3, 12)] }])
+    t.equal(refused?.ok, false)
+    t.equal(await store.events.nextSeq(thread_id), 3, 'taken back with its group')
+    t.equal(await write(store, move(3, 3)), null)
+    t.equal(await write(store, move(3, 9)), null)
+    t.equal(await addEvents(store, run, someEvents(2, 1)), 9)
+  })
+
   test('an append of no events writes nothing', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)

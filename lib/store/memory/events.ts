@@ -118,6 +118,9 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
     async nextSeq(threadId) {
       return threads.get(threadId) ? (logs.get(threadId)?.nextSeq ?? 1) : null
     },
+    async lastK(threadId, runId) {
+      return logs.get(threadId)?.byRun.get(runId)?.all.at(-1)?.k ?? -1
+    },
     async runsOfMessages(threadId, messageIds, user) {
       const owner = ownerOf(user, 'events.runsOfMessages')
       const found = new Map<string, { run_id: string; event_type: string }>()

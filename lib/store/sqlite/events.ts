@@ -77,6 +77,9 @@ export function eventReads(db: Database.Database): EventReads {
   const count = db.prepare<{ thread: string; owner: string | null }, { total: number }>(
     `SELECT count(*) AS total FROM run_events WHERE thread_id = @thread AND category = 'message' AND ${OWNED}`
   )
+  const lastK = db.prepare<{ thread: string; run: string }, { k: number | null }>(
+    'SELECT max(k) AS k FROM run_events WHERE run_id = @run AND thread_id = @thread'
+  )
   const nextSeq = db.prepare<[string], { next_seq: number }>('SELECT next_seq FROM threads_meta WHERE thread_id = ?')
   const ofMessages = db.prepare<
     { thread: string; ids: string; owner: string | null },
@@ -131,6 +134,9 @@ export function eventReads(db: Database.Database): EventReads {
     },
     async nextSeq(threadId) {
       return nextSeq.get(threadId)?.next_seq ?? null
+    },
+    async lastK(threadId, runId) {
+      return lastK.get({ thread: threadId, run: runId })?.k ?? -1
     },
     async runsOfMessages(threadId, messageIds, user) {
       const owner = ownerParam(user, 'events.runsOfMessages')

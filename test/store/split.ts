@@ -1,0 +1,219 @@
+// Events beside the database: what holds when one of the two places fails, or the process dies, between the append and the commit.
+import t, { type Test } from 'tap'
+import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
+import { openMemoryStore } from '../../lib/store/memory/open.ts'
+import { splitStore } from '../../lib/store/split.ts'
+import { type EventStore, type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
+import type { Run } from '../../lib/types.ts'
+import { addEvents, addRun, addThread, anEvent, apply, aSettlement, someEvents, write } from '../contract/harness.ts'
+
+/** Both places, and ways to break them. */
+interface Halves {
+  readonly events: EventStore
+  /** The split store of the first process. */
+  readonly store: Store
+  /** Another one on the same places, as the next process makes it. */
+  again(): Store
+  /** What the next calls of the database come to; none: all goes well. */
+  script: ('fine' | 'fails' | 'commits and fails')[]
+  /** What `append` of the event store rejects with, once. */
+  disk: Error | null
+}
+
+function open(): Halves {
+  const memory = openMemoryStore()
+  const inner = openMemoryEvents()
+  const halves: Halves = {
+    events: {
+      ...inner,
+      async append(records) {
+        const error = halves.disk
+        halves.disk = null
+        // A part of it has come through: [EventStore b].
+        await inner.append(error ? records.slice(0, 1) : records)
+        if (error) throw error
+      }
+    },
+    script: [],
+    disk: null,
+    get store() {
+      return store
+    },
+    again: () => splitStore(database, halves.events)
+  }
+  const database: Store = {
+    ...memory,
+    async apply(groups: readonly Group[]) {
+      const what = halves.script.shift() ?? 'fine'
+      if (what === 'fails') throw new StoreUnavailable('TEST', 'before the commit')
+      const outcomes = await memory.apply(groups)
+      if (what === 'commits and fails') throw new StoreUnavailable('TEST', 'behind the commit')
+      return outcomes
+    }
+  }
+  const store = halves.again()
+  return halves
+}
+
+async function furnished(halves: Halves): Promise<Run> {
+  const { thread_id } = await addThread(halves.store)
+  const run = await addRun(halves.store, thread_id)
+  await addEvents(halves.store, run, someEvents(0, 2))
+  return run
+}
+
+function append(run: Run, from: number, n: number) {
+  const { thread_id, run_id } = run
+  return { name: 'events.append', thread_id, run_id, user_id: 'ann', events: someEvents(from, n) } as const
+}
+
+async function seqsOf(store: Store, { thread_id, run_id }: Run): Promise<number[]> {
+  return (await store.events.listEvents(thread_id, run_id, { limit: 99 }, null)).map(({ seq }) => seq)
+}
+
+/** All that lies in the event store, committed or not. */
+async function lying({ events }: Halves, { thread_id: threadId }: Run): Promise<number[]> {
+  const all = { threadId, owner: null, after: 0, before: Number.MAX_SAFE_INTEGER }
+  return (await events.select(all, 99, 'first')).map(({ seq }) => seq)
+}
+
+async function isSeen(t: Test, store: Store, run: Run, count: number): Promise<void> {
+  const { thread_id, run_id } = run
+  t.equal((await store.events.listMessages(thread_id, { limit: 99 }, null)).length, count, 'listMessages')
+  t.equal((await store.events.listMessages(thread_id, { limit: 99, after: 0 }, null)).length, count, 'forwards')
+  t.equal((await store.events.listMessagesByRun(thread_id, run_id, { limit: 99 }, null)).length, count, 'of the run')
+  t.equal((await store.events.listEvents(thread_id, run_id, { limit: 99 }, null)).length, count, 'listEvents')
+  t.equal(await store.events.countMessages(thread_id, null), count, 'countMessages')
+  const ids = Array.from({ length: 9 }, (_, k) => `message-${k}`)
+  t.equal((await store.events.runsOfMessages(thread_id, ids, null)).size, count, 'runsOfMessages')
+  t.equal(await store.events.lastK(thread_id, run_id), count - 1, 'lastK')
+}
+
+t.test(
+  "records that were appended and not committed are nobody's, and go before the next append [Store 2]",
+  async (t) => {
+    const halves = open()
+    const run = await furnished(halves)
+    halves.script = ['fails']
+    await t.rejects(halves.store.apply([{ ops: [append(run, 2, 2), aSettlement(run)] }]), StoreUnavailable)
+    t.strictSame(await lying(halves, run), [1, 2, 3, 4], 'they lie there, as after a crash')
+    const next = halves.again()
+    await isSeen(t, next, run, 2)
+    t.equal((await next.runs.get(run.run_id, null))?.status, 'pending')
+    const other = await addRun(next, run.thread_id)
+    t.equal(await addEvents(next, other, someEvents(0, 1)), 3, 'their seqs were seen by nobody')
+    t.strictSame(await lying(halves, run), [1, 2, 3])
+    t.strictSame(await seqsOf(next, run), [1, 2])
+  }
+)
+
+t.test(
+  'the same batch handed over again is written once, whether it was committed before or not [Store 3]',
+  async (t) => {
+    for (const what of ['fails', 'commits and fails'] as const) {
+      const halves = open()
+      const run = await furnished(halves)
+      const groups = [{ ops: [append(run, 2, 2)] }, { ops: [append(run, 4, 1)] }]
+      halves.script = [what]
+      await t.rejects(halves.store.apply(groups), StoreUnavailable, what)
+      await isSeen(t, halves.store, run, what === 'fails' ? 2 : 5)
+      t.strictSame(await halves.store.apply(groups), [
+        { ok: true, results: [3] },
+        { ok: true, results: [5] }
+      ])
+      t.strictSame(await seqsOf(halves.store, run), [1, 2, 3, 4, 5], what)
+    }
+  }
+)
+
+t.test('an append that fails half-way leaves nothing, and may be made again', async (t) => {
+  const halves = open()
+  const run = await furnished(halves)
+  halves.disk = new StoreUnavailable('ENOSPC', 'no space')
+  await t.rejects(addEvents(halves.store, run, someEvents(2, 2)), StoreUnavailable)
+  await isSeen(t, halves.store, run, 2)
+  t.equal(await addEvents(halves.store, run, someEvents(2, 2)), 3)
+  t.strictSame(await lying(halves, run), [1, 2, 3, 4])
+})
+
+t.test('a group behind one that is refused gets the seqs of that one [Store 5]', async (t) => {
+  const halves = open()
+  const run = await furnished(halves)
+  const refused = { name: 'seq.move', thread_id: 'missing', from: 1, to: 1 } as const
+  const outcomes = await halves.store.apply([
+    { ops: [append(run, 2, 1)] },
+    { ops: [append(run, 3, 2), refused] },
+    { ops: [append(run, 3, 1)] },
+    { ops: [append(run, 4, 1)] }
+  ])
+  t.match(outcomes, [{ ok: true, results: [3] }, { ok: false }, { ok: true, results: [4] }, { ok: true, results: [5] }])
+  t.strictSame(await lying(halves, run), [1, 2, 3, 4, 5])
+})
+
+t.test(
+  'what follows a commit is tried until it is done: nothing of it can be refused any more [Store 3]',
+  async (t) => {
+    const halves = open()
+    const run = await furnished(halves)
+    const refused = { name: 'seq.move', thread_id: 'missing', from: 1, to: 1 } as const
+    const groups = [{ ops: [append(run, 2, 1), refused] }, { ops: [append(run, 2, 1)] }]
+    halves.script = ['fine', 'fails', 'fails']
+    t.match(await halves.store.apply(groups), [{ ok: false }, { ok: true, results: [3] }])
+    t.strictSame(halves.script, [], 'it was tried again')
+    t.strictSame(await lying(halves, run), [1, 2, 3])
+  }
+)
+
+t.test('what an earlier thread of the same id left behind does not show under the new one', async (t) => {
+  const halves = open()
+  const run = await furnished(halves)
+  const { thread_id } = run
+  const removing = halves.events.remove
+  halves.events.remove = async () => {
+    throw new StoreUnavailable('EIO', 'not now')
+  }
+  t.equal(
+    await write(halves.store, { name: 'thread.remove', thread_id, user: null }),
+    true,
+    'the thread is gone all the same'
+  )
+  halves.events.remove = removing
+  t.strictSame(await lying(halves, run), [1, 2])
+  await isSeen(t, halves.store, run, 0)
+  await addThread(halves.store, { thread_id })
+  await isSeen(t, halves.store, run, 0)
+  const fresh = await addRun(halves.store, thread_id)
+  t.equal(await addEvents(halves.store, fresh, someEvents(0, 3)), 1)
+  t.strictSame(await seqsOf(halves.again(), fresh), [1, 2, 3])
+  t.strictSame(await seqsOf(halves.again(), run), [])
+})
+
+t.test('a late append for a removed thread writes nothing anywhere [Store 8]', async (t) => {
+  const halves = open()
+  const run = await furnished(halves)
+  const remove = { name: 'thread.remove', thread_id: run.thread_id, user: null } as const
+  const [removed, late] = await apply(halves.store, [remove], [append(run, 2, 1)])
+  t.match([removed, late], [{ ok: true, results: [true] }, { ok: false }])
+  t.match(await apply(halves.store, [append(run, 2, 1)]), [{ ok: false }])
+  t.strictSame(await lying(halves, run), [])
+})
+
+t.test('events of a thread in the group that removes it are refused with the group', async (t) => {
+  const halves = open()
+  const run = await furnished(halves)
+  const { thread_id } = run
+  for (const removal of [
+    { name: 'thread.remove', thread_id, user: null } as const,
+    { name: 'events.remove', thread_id, run_id: null, user: null } as const
+  ])
+    t.match(await apply(halves.store, [removal, append(run, 2, 1)]), [{ ok: false }])
+  await isSeen(t, halves.store, run, 2)
+})
+
+t.test('batches handed over at the same time are written one after the other', async (t) => {
+  const halves = open()
+  const run = await furnished(halves)
+  const firsts = await Promise.all([2, 3, 4, 5].map((k) => addEvents(halves.store, run, [anEvent(k)])))
+  t.strictSame(firsts, [3, 4, 5, 6])
+  t.strictSame(await lying(halves, run), [1, 2, 3, 4, 5, 6])
+})
