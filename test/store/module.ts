@@ -1,0 +1,80 @@
+// A store of somebody else's: proved by our suites through the public door, and refused at start when it is none.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { eventsOverMemory, storeContract } from 'colloquy/testing'
+import t, { type Test } from 'tap'
+import { loadConfig } from '../../lib/config.ts'
+import { openStore } from '../../lib/store/open.ts'
+import { openEventStore } from '../fixtures/file-store.ts'
+
+storeContract(
+  t,
+  'a file a thread, by somebody else',
+  eventsOverMemory(async () => {
+    const home = mkdtempSync(join(tmpdir(), 'colloquy-module-'))
+    const open = () => openEventStore({ home, options: {}, warn: () => {} })
+    return {
+      events: await open(),
+      reopen: open,
+      async remove() {
+        rmSync(home, { recursive: true, force: true })
+      }
+    }
+  })
+)
+
+const FIXTURES = fileURLToPath(new URL('../fixtures/', import.meta.url))
+
+/** Opens the stores of a configuration with these sections; answers what was warned of. */
+async function opened(t: Test, yaml: string, files: Record<string, string> = {}) {
+  const cwd = t.testdir({ 'colloquy.yaml': yaml, ...files })
+  const warnings: string[] = []
+  const store = await openStore(loadConfig({ env: {}, cwd }), (_, text) => warnings.push(text))
+  await store.close()
+  return warnings
+}
+
+t.test('modules that are what they should be are taken, for events and for everything', async (t) => {
+  const events = JSON.stringify({ module: join(FIXTURES, 'file-store.js'), options: { folder: 'mine' } })
+  const database = JSON.stringify({ module: join(FIXTURES, 'database-module.js') })
+  t.strictSame(await opened(t, `run_events: { backend: ${events} }\ndatabase: { backend: ${database} }`), [])
+})
+
+/** What is said of a module whose source is this; null: there is no such file. */
+const REFUSALS: readonly [name: string, what: 'run_events' | 'database', source: string | null, message: RegExp][] = [
+  ['no file', 'run_events', null, /^run_events\.backend: \/.*\/theirs\.mjs cannot be loaded \(.*Cannot find module/],
+  ['no JavaScript', 'database', 'export const = 5', /^database\.backend: \/.*\/theirs\.mjs cannot be loaded \(/],
+  ['no opener', 'run_events', 'export const openEventStore = 5', /theirs\.mjs exports no function openEventStore$/],
+  ['the other opener', 'database', 'export function openEventStore() {}', /theirs\.mjs exports no function openStore$/],
+  ['nothing opened', 'run_events', 'export async function openEventStore() {}', /has no select, count, append, cut, /],
+  [
+    'methods missing',
+    'run_events',
+    'export const openEventStore = async () => ({ select() {}, count() {}, append() {}, close: 1 })',
+    /^run_events\.backend: what openEventStore of \/.*\/theirs\.mjs answers has no cut, remove, close$/
+  ],
+  [
+    'methods of nouns missing',
+    'database',
+    'export const openStore = () => ({ apply() {}, close() {}, users: { byId() {} }, feedback: {}, frames: null })',
+    /answers has no users\.byEmail, users\.admin, threads\.get, .*frames\.read, .*, feedback\.list, feedback\.stats/
+  ],
+  [
+    'its own failure',
+    'run_events',
+    'export async function openEventStore({ options }) { throw new Error("no " + options.url) }',
+    /^no redis:$/
+  ]
+]
+
+t.test('a module that is none is refused at start, with its name and what is missing', async (t) => {
+  for (const [name, what, source, message] of REFUSALS) {
+    // A test of its own has a folder of its own: node loads a module once.
+    await t.test(name, async (t) => {
+      const yaml = `${what}: { backend: { module: ./theirs.mjs, options: { url: 'redis:' } } }`
+      await t.rejects(opened(t, yaml, source === null ? {} : { 'theirs.mjs': source }), { message })
+    })
+  }
+})
