@@ -29,7 +29,7 @@ export interface ModuleContext {
 
 type Methods<T> = Record<keyof T, true>
 
-const EVENT_STORE: Methods<EventStore> = {
+const EVENT_STORE: Methods<Omit<EventStore, 'announce' | 'announced'>> = {
   select: true,
   count: true,
   append: true,

@@ -10,7 +10,7 @@ import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { type ModuleRef, openDatabaseModule, openEventModule } from './module.ts'
-import { splitStore } from './split.ts'
+import { finishRemovals, splitStore } from './split.ts'
 import { openSqliteStore } from './sqlite/open.ts'
 import type { EventStore, Store } from './store.ts'
 
@@ -35,7 +35,9 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
   const database = await openDatabase(options, warn)
   try {
     const events = await openEvents(options, warn)
-    return events ? splitStore(database, events, warn) : database
+    if (!events) return database
+    await finishRemovals(database, events)
+    return splitStore(database, events, warn)
   } catch (error) {
     await database.close()
     throw error

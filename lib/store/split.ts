@@ -18,8 +18,8 @@
 //     the counter does not stand where their `seq.move` expects it, they are refused as well, and go into another round.
 //   - The database rejects, and whether it had committed before the line broke is not known: nothing is cut. The next call reads
 //     the counter, which tells, and a record whose (run_id, k) is there already is not written again.
-//   - A thread is removed: its row first, its records after the commit. If the process dies between, nobody is left to ask for
-//     them, and should the same id be made anew, its counter starts at 1 and everything is cut.
+//   - A thread is removed: its row first, its records after the commit. It is announced before, so that a start can finish what a
+//     crash has interrupted. And should the same id be made anew first, its counter starts at 1 and everything is cut.
 import { ownerOf } from '../scope.ts'
 import type { RunEvent } from '../types.ts'
 import { Counters } from './counters.ts'
@@ -82,6 +82,14 @@ export function splitStore(database: Store, events: EventStore, warn: Warn = () 
       await database.close()
     }
   }
+}
+
+/** For a start: removes the records of threads whose removal was committed and not finished. */
+export async function finishRemovals(database: Store, events: EventStore): Promise<void> {
+  const announced = (await events.announced?.()) ?? []
+  for (const threadId of announced)
+    if ((await database.events.nextSeq(threadId)) === null) await events.remove(threadId, null, null)
+  if (announced.length > 0) await events.announce?.([])
 }
 
 // --------------------------------------------------------------------------------------------------- reads
@@ -155,6 +163,8 @@ class SplitWriter {
   readonly #warn: Warn
   /** The call before: batches are planned one after the other, on counters that are known. */
   #before: Promise<unknown> = Promise.resolve()
+  /** Threads that a batch removes from the database, until they are removed from the event store. */
+  readonly #removals = new Set<string>()
   #isStopped = false
 
   constructor(database: Store, events: EventStore, warn: Warn) {
@@ -199,6 +209,7 @@ class SplitWriter {
     const { planned, left } = this.#plan(waiting, outcomes)
     let answers: Outcome[]
     try {
+      await this.#announce(planned)
       const records = planned.flatMap((one) => one.records)
       if (records.length > 0) await this.#events.append(records)
       answers = await this.#database.apply(planned.map(({ ops }) => ({ ops })))
@@ -299,6 +310,7 @@ class SplitWriter {
     }
     // Should that fail, it is done before the next append.
     if (broken.size > 0) await this.#counters.cut(broken).catch(() => {})
+    await this.#removeAnnounced()
     return again
   }
 
@@ -319,20 +331,30 @@ class SplitWriter {
       else answers.push(results[slot.at])
     }
     for (const op of group.ops) if (op.name === 'seq.move') this.#counters.forget([op.thread_id])
-    for (const slot of slots) {
-      if (slot.kind !== 'database' || slot.op.name !== 'thread.remove' || results[slot.at] !== true) continue
-      await this.#removeAll(slot.op.thread_id)
-    }
     return answers
   }
 
-  /** After the commit that removed the thread: nobody can ask for its records any more, and they may go. */
-  async #removeAll(threadId: string): Promise<void> {
-    this.#counters.forget([threadId])
+  /** Before the commit that removes threads. Whether it does is looked up afterwards: its answer may get lost. */
+  async #announce(planned: readonly Planned[]): Promise<void> {
+    const before = this.#removals.size
+    for (const { ops } of planned)
+      for (const op of ops) if (op.name === 'thread.remove') this.#removals.add(op.thread_id)
+    if (this.#removals.size > before) await this.#events.announce?.([...this.#removals])
+  }
+
+  /** After the commit that removed the threads: nobody can ask for their records any more, and they may go. */
+  async #removeAnnounced(): Promise<void> {
+    if (this.#removals.size === 0) return
     try {
-      await this.#events.remove(threadId, null, null)
+      for (const threadId of this.#removals) {
+        this.#counters.forget([threadId])
+        // One that is there was not removed, or was made anew: then what is left of the old one is cut.
+        if ((await this.#database.events.nextSeq(threadId)) === null) await this.#events.remove(threadId, null, null)
+        this.#removals.delete(threadId)
+      }
+      await this.#events.announce?.([])
     } catch (error) {
-      this.#warn({ err: error, thread_id: threadId }, 'the events of a removed thread are still there')
+      this.#warn({ err: error, threads: [...this.#removals] }, 'the events of removed threads are still there')
     }
   }
 

@@ -208,6 +208,13 @@ export interface EventStore {
   cut(threadId: string, nextSeq: number): Promise<void>
   /** Removes a run's records, or with null all of the thread's, that `owner` may see; answers how many. */
   remove(threadId: string, runId: string | null, owner: string | null): Promise<number>
+  /**
+   * Optional, as is `announced`: remembers, over a crash, which threads are about to be removed, in place of what it was told
+   * before. Without it the records of a thread whose removal a crash has interrupted lie there, unseen, until its id comes again.
+   */
+  announce?(threadIds: readonly string[]): Promise<void>
+  /** What was announced last. */
+  announced?(): Promise<readonly string[]>
   close(): Promise<void>
 }
 

@@ -359,3 +359,14 @@ t.test('events of one user are removed from a shared file, which is whole at eve
   t.strictSame(await seqs(at, { threadId: thread_id }), [1, 2, 3])
   t.strictSame(readdirSync(join(at.home, 'threads', thread_id, 'runs')), [`${run_id}.jsonl`])
 })
+
+t.test('threads about to be removed are remembered over a crash, and only while they are', async (t) => {
+  const at = await folder(t)
+  t.strictSame(await at.events.announced?.(), [])
+  await at.events.announce?.(['a', 'b'])
+  await at.reopen()
+  t.strictSame(await at.events.announced?.(), ['a', 'b'])
+  await at.events.announce?.([])
+  t.strictSame(await at.events.announced?.(), [])
+  t.strictSame(readdirSync(join(at.home, 'threads')), [])
+})

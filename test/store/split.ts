@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import { splitStore } from '../../lib/store/split.ts'
+import { finishRemovals, splitStore } from '../../lib/store/split.ts'
 import { type EventStore, type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
 import { addEvents, addRun, addThread, anEvent, apply, aSettlement, someEvents, write } from '../contract/harness.ts'
@@ -186,6 +186,32 @@ t.test('what an earlier thread of the same id left behind does not show under th
   t.equal(await addEvents(halves.store, fresh, someEvents(0, 3)), 1)
   t.strictSame(await seqsOf(halves.again(), fresh), [1, 2, 3])
   t.strictSame(await seqsOf(halves.again(), run), [])
+})
+
+t.test('a removal that a crash has interrupted is finished by the next start', async (t) => {
+  const halves = open()
+  const [gone, kept] = [await furnished(halves), await furnished(halves)]
+  let announced: readonly string[] = []
+  halves.events.announce = async (threadIds) => {
+    announced = threadIds
+  }
+  halves.events.announced = async () => announced
+  const remove = ({ thread_id }: Run) => ({ name: 'thread.remove', thread_id, user: null }) as const
+  // The process dies behind the commit of one removal, and before that of another.
+  halves.script = ['commits and fails']
+  await t.rejects(apply(halves.store, [remove(gone)]), StoreUnavailable)
+  t.strictSame(announced, [gone.thread_id])
+  announced = [gone.thread_id, kept.thread_id]
+  await finishRemovals(halves.store, halves.events)
+  t.strictSame([await lying(halves, gone), await lying(halves, kept)], [[], [1, 2]])
+  t.strictSame(announced, [])
+  await apply(halves.store, [remove(kept)])
+  t.strictSame([await lying(halves, kept), announced], [[], []], 'and without a crash nothing stays announced')
+  const lost = await furnished(halves)
+  halves.script = ['commits and fails']
+  await t.rejects(apply(halves.store, [remove(lost)]), StoreUnavailable)
+  t.match(await apply(halves.store, [remove(lost)]), [{ ok: true, results: [false] }], 'it was removed the first time')
+  t.strictSame([await lying(halves, lost), announced], [[], []], 'an answer that got lost is looked up')
 })
 
 t.test('a late append for a removed thread writes nothing anywhere [Store 8]', async (t) => {

@@ -9,7 +9,7 @@
 //
 // Files are written and not synced: like SQLite with synchronous NORMAL, a crash of the process loses nothing that was answered,
 // a power failure may take back the last moments.
-import { mkdir } from 'node:fs/promises'
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable } from '../store.ts'
 import { Descriptors } from './descriptors.ts'
@@ -43,12 +43,15 @@ export async function openJsonlEvents(options: JsonlOptions): Promise<EventStore
 
 class JsonlEvents implements EventStore {
   readonly #root: string
+  /** Names the threads whose files are about to go. */
+  readonly #removing: string
   readonly #warn: Warn
   readonly #descriptors: Descriptors
   readonly #threads: Shelf
 
   constructor(root: string, { warn, openFilesMax = OPEN_FILES_MAX, linesMax = LINES_MAX }: JsonlOptions) {
     this.#root = root
+    this.#removing = join(root, '.removing')
     this.#warn = warn
     this.#descriptors = new Descriptors(openFilesMax)
     this.#threads = new Shelf((threadId) => this.#scan(threadId), linesMax)
@@ -103,6 +106,24 @@ class JsonlEvents implements EventStore {
         return count
       })
     )
+  }
+
+  async announce(threadIds: readonly string[]): Promise<void> {
+    await unavailable(async () => {
+      if (threadIds.length === 0) return rm(this.#removing, { force: true })
+      await writeFile(`${this.#removing}.part`, JSON.stringify(threadIds))
+      await rename(`${this.#removing}.part`, this.#removing)
+    })
+  }
+
+  async announced(): Promise<readonly string[]> {
+    const text = await readFile(this.#removing, 'utf8').catch((error: unknown) => {
+      if (isMissing(error)) return '[]'
+      throw error
+    })
+    const ids: unknown = JSON.parse(text)
+    if (!Array.isArray(ids)) throw new Error(`${this.#removing} is damaged: remove it to go on`)
+    return ids.filter((id) => typeof id === 'string')
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,91 @@
+// Many writers on one thread: every seq from 1 on is given once, on every backend [Store 5, needs N14].
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Committer } from '../../lib/run/committer.ts'
+import { openJsonlEvents } from '../../lib/store/jsonl/events.ts'
+import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
+import { openMemoryStore } from '../../lib/store/memory/open.ts'
+import { splitStore } from '../../lib/store/split.ts'
+import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import type { Store } from '../../lib/store/store.ts'
+import type { Run } from '../../lib/types.ts'
+import { addRun, addThread, anEvent } from '../contract/harness.ts'
+
+const WRITERS = 64
+const EVENTS = 2000
+/** Events that one write brings: 1 to this many, another number each time. */
+const BATCH_MAX = 8
+
+/** Appends the events of one run in small writes; answers the seq that each write was told for its first event, by k. */
+async function writeAll(committer: Committer, run: Run, index: number): Promise<Map<number, number>> {
+  const told = new Map<number, number>()
+  for (let k = 0, turn = index; k < EVENTS; turn++) {
+    const size = Math.min(1 + (turn % BATCH_MAX), EVENTS - k)
+    const events = Array.from({ length: size }, (_, at) => anEvent(k + at, { content: `${index}` }))
+    const { thread_id, run_id, user_id } = run
+    told.set(k, await committer.write({ name: 'events.append', thread_id, run_id, user_id, events }))
+    k += size
+  }
+  return told
+}
+
+async function race(t: Test, store: Store): Promise<void> {
+  const committer = new Committer((groups) => store.apply(groups), { flushMs: 1 })
+  const { thread_id } = await addThread(store)
+  const runs: Run[] = []
+  for (let n = 0; n < WRITERS; n++) runs.push(await addRun(store, thread_id))
+  const told = await Promise.all(runs.map((run, index) => writeAll(committer, run, index)))
+  committer.stop()
+
+  const seen = new Uint8Array(WRITERS * EVENTS + 1)
+  const wrong: string[] = []
+  for (const [index, { run_id }] of runs.entries()) {
+    const events = await store.events.listEvents(thread_id, run_id, { limit: EVENTS + 1 }, null)
+    if (events.length !== EVENTS) wrong.push(`run ${index} has ${events.length} events`)
+    for (const [k, { seq, content }] of events.entries()) {
+      seen[seq]! += 1
+      if (content !== `${index}`) wrong.push(`seq ${seq} is somebody else's`)
+      if (k > 0 && seq <= events[k - 1]!.seq) wrong.push(`seq ${seq} is out of order`)
+      const answer = told[index]!.get(k)
+      if (answer !== undefined && answer !== seq) wrong.push(`event ${k} of run ${index} was told ${answer}, is ${seq}`)
+    }
+  }
+  t.strictSame(wrong.slice(0, 5), [])
+  t.ok(
+    seen.subarray(1).every((times) => times === 1),
+    'every seq once'
+  )
+  t.equal(await store.events.nextSeq(thread_id), WRITERS * EVENTS + 1)
+  const page = await store.events.listMessages(thread_id, { limit: 3, after: 1000 }, null)
+  t.strictSame(
+    page.map(({ seq }) => seq),
+    [1001, 1002, 1003]
+  )
+}
+
+function folder(t: Test): string {
+  const path = mkdtempSync(join(tmpdir(), 'colloquy-writers-'))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+const BACKENDS: Readonly<Record<string, (t: Test) => Promise<Store>>> = {
+  memory: async () => openMemoryStore(),
+  'memory with events beside it': async () => splitStore(openMemoryStore(), openMemoryEvents()),
+  sqlite: (t) => openSqliteStore(join(folder(t), 'colloquy.db')),
+  'sqlite and jsonl': async (t) => {
+    const home = folder(t)
+    const events = await openJsonlEvents({ home, warn: () => {} })
+    return splitStore(await openSqliteStore(join(home, 'colloquy.db')), events)
+  }
+}
+
+for (const [name, open] of Object.entries(BACKENDS)) {
+  t.test(`${WRITERS} writers x ${EVENTS} events on one thread of ${name}: seq is dense and unique`, async (t) => {
+    const store = await open(t)
+    await race(t, store)
+    await store.close()
+  })
+}
