@@ -10,7 +10,7 @@ import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { type ModuleRef, openDatabaseModule, openEventModule } from './module.ts'
-import { finishRemovals, splitStore } from './split.ts'
+import { openSplitStore } from './split/open.ts'
 import { openSqliteStore } from './sqlite/open.ts'
 import type { EventStore, Store } from './store.ts'
 
@@ -35,9 +35,7 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
   const database = await openDatabase(options, warn)
   try {
     const events = await openEvents(options, warn)
-    if (!events) return database
-    await finishRemovals(database, events)
-    return splitStore(database, events, warn)
+    return events ? await openSplitStore(database, events, warn) : database
   } catch (error) {
     await database.close()
     throw error

@@ -183,7 +183,7 @@ export interface EventQuery {
 
 /**
  * Where run events lie when they do not lie in the database (`run_events.backend`): files, memory, or a module of yours.
- * lib/store/split.ts makes a Store of a database and one of these, and keeps [Store 1 to 9] for both together. For that it
+ * lib/store/split/open.ts makes a Store of a database and one of these, and keeps [Store 1 to 9] for both together. For that it
  * needs of an event store:
  *
  *  a. The database has the last word: a record is there when its seq is below the thread's counter in the database, and every

@@ -1,6 +1,6 @@
 // A store made of somebody's EventStore and a memory database, so that every suite can run on it.
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import { splitStore } from '../../lib/store/split.ts'
+import { splitStore } from '../../lib/store/split/open.ts'
 import type { EventStore } from '../../lib/store/store.ts'
 import type { Open } from './harness.ts'
 

@@ -18,7 +18,7 @@ import Database from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { type JsonlOptions, openJsonlEvents } from '../../lib/store/jsonl/events.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import { splitStore } from '../../lib/store/split.ts'
+import { splitStore } from '../../lib/store/split/open.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import {
   type EventQuery,

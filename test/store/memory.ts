@@ -12,7 +12,7 @@ import {
   storeContract,
   threadStoreContract
 } from '../contract/index.ts'
-import { splitStore } from '../../lib/store/split.ts'
+import { splitStore } from '../../lib/store/split/open.ts'
 import {
   addEndedRun,
   addEvents,

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import { finishRemovals, splitStore } from '../../lib/store/split.ts'
+import { openSplitStore, splitStore } from '../../lib/store/split/open.ts'
 import { type EventStore, type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
 import { addEvents, addRun, addThread, anEvent, apply, aSettlement, someEvents, write } from '../contract/harness.ts'
@@ -202,7 +202,7 @@ t.test('a removal that a crash has interrupted is finished by the next start', a
   await t.rejects(apply(halves.store, [remove(gone)]), StoreUnavailable)
   t.strictSame(announced, [gone.thread_id])
   announced = [gone.thread_id, kept.thread_id]
-  await finishRemovals(halves.store, halves.events)
+  await openSplitStore(halves.store, halves.events, () => {})
   t.strictSame([await lying(halves, gone), await lying(halves, kept)], [[], [1, 2]])
   t.strictSame(announced, [])
   await apply(halves.store, [remove(kept)])

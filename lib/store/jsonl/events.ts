@@ -3,7 +3,7 @@
 //   <home>/threads/<thread_id>/runs/<run_id>.jsonl
 //
 // One process writes, which holds the lock of the home. Which lines count is not said by the files: a line is there when its seq
-// is below the thread's counter in the database; lib/store/split.ts tells the whole rule, and how seq stays dense and unique.
+// is below the thread's counter in the database; lib/store/split/open.ts tells the whole rule, and how seq stays dense and unique.
 // Here it means: lines are appended before the database commits, and `cut` removes from the end of the files of a thread what it
 // did not commit. As all lines of a thread have ascending seqs, that is always a tail of each file.
 //

@@ -1,6 +1,6 @@
 // Where the threads of a split store stand: the next seq of each, and the last k of each of their runs, as the two stores tell.
 // Known between batches, foretold within one, forgotten whenever a commit went another way than foretold.
-import { type EventQuery, type EventStore, type Group, type OpOf, type Store, StoreUnavailable } from './store.ts'
+import { type EventQuery, type EventStore, type Group, type OpOf, type Store, StoreUnavailable } from '../store.ts'
 
 /** Threads whose place is kept; the one that was not used for longest is asked for again when it writes. */
 const THREADS_MAX = 10_000
@@ -90,11 +90,8 @@ export class Counters {
     })
   }
 
-  /** A group is planned: until `keep`, what is foretold can be taken back. */
+  /** A group is planned: until the next one is, what is foretold for it can be taken back. */
   begin(): void {
-    this.#inverses = []
-  }
-  keep(): void {
     this.#inverses = []
   }
   takeBack(): void {
