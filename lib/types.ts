@@ -210,6 +210,10 @@ export interface UsageMetadata {
   readonly input_tokens: number
   readonly output_tokens: number
   readonly total_tokens: number
+  /** Of the input tokens those that the provider had in its cache. */
+  readonly input_token_details?: { readonly cache_read: number }
+  /** Of the output tokens those that nobody was shown. */
+  readonly output_token_details?: { readonly reasoning: number }
 }
 
 interface MessageFields {

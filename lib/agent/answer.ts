@@ -164,7 +164,19 @@ export class Answer {
     const input_tokens = Math.max(before.input_tokens, count(usage.prompt_tokens))
     const output_tokens = Math.max(before.output_tokens, count(usage.completion_tokens))
     const total = count(usage.total_tokens) || input_tokens + output_tokens
-    this.#usage = { input_tokens, output_tokens, total_tokens: Math.max(before.total_tokens, total) }
+    const cache_read = Math.max(before.input_token_details?.cache_read ?? 0, detail(usage, 'prompt', 'cached_tokens'))
+    const reasoning = Math.max(
+      before.output_token_details?.reasoning ?? 0,
+      detail(usage, 'completion', 'reasoning_tokens')
+    )
+    this.#usage = {
+      input_tokens,
+      output_tokens,
+      total_tokens: Math.max(before.total_tokens, total),
+      ...(cache_read && { input_token_details: { cache_read } }),
+      ...(reasoning && { output_token_details: { reasoning } })
+    }
+    this.#say({ usage: this.#usage })
   }
 }
 
@@ -175,6 +187,11 @@ function stringOf(value: Json | undefined): string {
 /** Arguments are a text that grows; some servers send the finished object instead. */
 function argumentsText(given: Json | undefined): string {
   return isObject(given) ? JSON.stringify(given) : stringOf(given)
+}
+
+function detail(usage: JsonObject, of: 'prompt' | 'completion', name: string): number {
+  const details = usage[`${of}_tokens_details`]
+  return isObject(details) ? count(details[name]) : 0
 }
 
 function count(value: Json | undefined): number {

@@ -35,7 +35,7 @@ export interface ToolSpec {
 export type OnDelta = (delta: Delta) => boolean
 
 /** What one piece of an answer says. */
-export type AnswerPiece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
+export type AnswerPiece = Pick<Delta, 'text' | 'reasoning' | 'toolCall' | 'usage'>
 
 /** A whole answer, as the provider gave it. */
 export interface Completion {

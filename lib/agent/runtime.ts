@@ -39,6 +39,8 @@ export interface Delta {
   readonly reasoning?: string
   /** A fragment of a tool call: the first of an index carries id and name, all carry a piece of the arguments' text. */
   readonly toolCall?: { readonly index: number; readonly id?: string; readonly name?: string; readonly args: string }
+  /** What the message has cost so far: counted when it is broken off, and shown to nobody before it is whole. */
+  readonly usage?: UsageMetadata
 }
 /** Anything the agent wants to show while it works; mode `custom`. */
 export interface Custom {

@@ -5,7 +5,15 @@
 // goes through `#settle`, which leaves `pending` or `open` exactly once: that is why there is one terminal status, ever.
 //
 // From `emit` to the log there is no await, and nothing here waits for a joiner.
-import { type Agent, AgentError, type AgentInput, type Fact, type Piece, type Sink } from '../agent/runtime.ts'
+import {
+  type Agent,
+  AgentError,
+  type AgentInput,
+  type Delta,
+  type Fact,
+  type Piece,
+  type Sink
+} from '../agent/runtime.ts'
 import { withoutUser } from '../scope.ts'
 import type { Group, Op, Outcome, Segment, Settlement, StoredCheckpoint } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
@@ -273,6 +281,7 @@ export class RunActor implements Source, Tickable, LogView {
   #emit(piece: Piece): boolean {
     if (piece.type === 'delta') {
       this.#journal.fold(piece)
+      if (!isShown(piece)) return this.#appended()
       this.#frames.append(Kind.messages, 'messages', deltaJson(piece), shortDelta(piece))
     } else {
       if (piece.name !== undefined) this.#journal.custom(piece.name, piece.data)
@@ -693,6 +702,11 @@ export class RunActor implements Source, Tickable, LogView {
   gapBytes(from: number): Promise<Buffer> {
     return gapBytes(this.#deps.store, this.run, from)
   }
+}
+
+/** What a message costs is told when it is whole. */
+function isShown({ text, reasoning, toolCall }: Delta): boolean {
+  return text !== undefined || reasoning !== undefined || toolCall !== undefined
 }
 
 /** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */

@@ -114,7 +114,7 @@ export class Journal {
     return events
   }
 
-  /** Adds a delta to the message being built. Called for every delta, right where it is shown. */
+  /** Adds a delta to the message being built. Called for every delta, right before it is shown. */
   fold(delta: Delta): void {
     let partial = this.#partials.get(delta.messageId)
     if (!partial) {
@@ -175,7 +175,10 @@ export class Journal {
    * result for every call that has none. Without them every later run of the thread would be refused by the model's server.
    */
   breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
-    const messages = [...this.#partials.values()].flatMap((partial) => partial.broken(finishReason) ?? [])
+    const partials = [...this.#partials.values()]
+    const messages = partials.flatMap((partial) => partial.broken(finishReason) ?? [])
+    // It was asked for and has to be paid, whoever broke it off.
+    for (const { usage } of partials) if (usage) this.#count('lead_agent', usage)
     this.#partials.clear()
     for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
     return [...messages, ...this.closeCalls()]

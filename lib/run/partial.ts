@@ -1,6 +1,6 @@
 // The assistant message that is being built from its deltas, and what of it can be kept when it is broken off.
 import type { Delta } from '../agent/runtime.ts'
-import type { AiMessage, InvalidToolCall, JsonObject, ToolCall } from '../types.ts'
+import type { AiMessage, InvalidToolCall, JsonObject, ToolCall, UsageMetadata } from '../types.ts'
 
 interface CallFragments {
   id: string
@@ -24,6 +24,8 @@ export class PartialMessage {
   readonly model: string
   #text = ''
   #reasoning = ''
+  /** What it has cost so far, as far as its provider tells before the end. */
+  usage: UsageMetadata | null = null
   readonly #calls = new Map<number, CallFragments>()
 
   constructor(id: string, model: string) {
@@ -35,6 +37,7 @@ export class PartialMessage {
     if (delta.text) this.#text += delta.text
     if (delta.reasoning) this.#reasoning += delta.reasoning
     if (delta.toolCall) this.#foldCall(delta.toolCall)
+    if (delta.usage) this.usage = delta.usage
   }
 
   #foldCall({ index, id, name, args }: NonNullable<Delta['toolCall']>): void {
@@ -76,7 +79,7 @@ export class PartialMessage {
       id: this.id,
       tool_calls: calls,
       invalid_tool_calls: invalid,
-      usage_metadata: null
+      usage_metadata: this.usage
     }
   }
 

@@ -111,7 +111,7 @@ export interface RunReads {
   inFlight(threadId: string): Promise<Run[]>
   /** Every run that is not terminal, oldest first: what a start finds after a crash. */
   unfinished(): Promise<Run[]>
-  /** Sums over the thread's finished runs (success and error), in one aggregation. */
+  /** Sums over the thread's finished runs, however they ended, in one aggregation. */
   tokens(threadId: string, user?: UserArg): Promise<TokenUsage>
 }
 

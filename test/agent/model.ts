@@ -69,8 +69,8 @@ t.test('an answer is told delta by delta and is whole at the end', async (t) => 
     usage: { input_tokens: 3, output_tokens: 4, total_tokens: 7 }
   })
   t.same(
-    deltas.map(({ text }) => text),
-    ['hell', 'o wo', 'rld']
+    deltas.map(({ text, usage }) => text ?? usage),
+    ['hell', 'o wo', 'rld', { input_tokens: 3, output_tokens: 4, total_tokens: 7 }]
   )
   for (const delta of deltas) t.match(delta, { type: 'delta', messageId: 'm1', model: 'main' })
 })
@@ -166,6 +166,20 @@ t.test('a call without an id gets one, the same in its delta and in the end', as
   const { calls } = await result
   t.match(calls[0]?.id, /^call_/)
   t.equal(deltas[0]?.toolCall?.id, calls[0]?.id)
+})
+
+t.test('cached and hidden tokens are told apart, as part of the counts they belong to', async (t) => {
+  const usage: JsonObject[] = [
+    { prompt_tokens: 100, completion_tokens: 20, prompt_tokens_details: { cached_tokens: 60 } },
+    { prompt_tokens: 100, completion_tokens: 30, completion_tokens_details: { reasoning_tokens: 12 } }
+  ]
+  t.same((await ask({ usage }).result).usage, {
+    input_tokens: 100,
+    output_tokens: 30,
+    total_tokens: 130,
+    input_token_details: { cache_read: 60 },
+    output_token_details: { reasoning: 12 }
+  })
 })
 
 t.test('usage that is repeated counts once, by its largest values', async (t) => {

@@ -119,7 +119,7 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(idsOf(await store.runs.unfinished()), idsOf([second, third]))
   })
 
-  test("tokens sums the thread's finished runs, by model and by caller", async (t, store) => {
+  test("tokens sums the thread's finished runs, however they ended, by model and by caller", async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     const nothing = {
@@ -149,12 +149,12 @@ function readsContract(t: Test, open: Open): void {
     await addEndedRun(store, other.thread_id, totals)
     await addRun(store, thread_id)
     t.strictSame(await store.runs.tokens(thread_id, 'ann'), {
-      total_tokens: 360,
-      total_input_tokens: 300,
-      total_output_tokens: 60,
-      total_runs: 3,
-      by_model: { main: { tokens: 240, runs: 2 }, unknown: { tokens: 120, runs: 1 } },
-      by_caller: { lead_agent: 300, subagent: 45, middleware: 15 }
+      total_tokens: 600,
+      total_input_tokens: 500,
+      total_output_tokens: 100,
+      total_runs: 5,
+      by_model: { main: { tokens: 240, runs: 2 }, unknown: { tokens: 360, runs: 3 } },
+      by_caller: { lead_agent: 500, subagent: 75, middleware: 25 }
     })
     t.strictSame(await store.runs.tokens('missing', 'ann'), nothing)
   })

@@ -117,7 +117,7 @@ export class RunRows implements Belonging {
   }
 }
 
-/** Sums over finished runs: those that ended with success or error [contract 3.10]. */
+/** Sums over finished runs, however they ended: what was asked for has to be paid. */
 function usageOf(runs: readonly Run[]): TokenUsage {
   const sum = (pick: (run: Run) => number) => runs.reduce((total, run) => total + pick(run), 0)
   const byModel = new Map<string, { tokens: number; runs: number }>()
@@ -168,7 +168,7 @@ function runReads(rows: RunRows): RunReads {
     async tokens(threadId, user) {
       const owner = ownerOf(user, 'runs.tokens')
       const finished = [...rows.newestFirst(threadId)].filter(
-        (run) => visible(run, owner) && (run.status === 'success' || run.status === 'error')
+        (run) => visible(run, owner) && run.status !== 'pending' && run.status !== 'running'
       )
       return usageOf(finished)
     }

@@ -62,7 +62,7 @@ export function runReads(db: Database.Database): RunReads {
   const tokens = db.prepare<{ thread: string; owner: string | null }, UsageRow>(`
     SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs, sum(total_input_tokens) AS input, sum(total_output_tokens) AS output,
       sum(total_tokens) AS total, sum(lead_agent_tokens) AS lead_agent, sum(subagent_tokens) AS subagent, sum(middleware_tokens) AS middleware
-    FROM runs WHERE thread_id = @thread AND status IN ('success', 'error') AND ${OWNED} GROUP BY 1`)
+    FROM runs WHERE thread_id = @thread AND status NOT IN ('pending', 'running') AND ${OWNED} GROUP BY 1`)
   return {
     async get(runId, user) {
       const row = get.get({ id: runId, owner: ownerParam(user, 'runs.get') })
