@@ -124,6 +124,10 @@ class LeadRun implements RunAccess {
     await this.#record({ type: 'middleware', tag, content, metadata })
   }
 
+  async summarized(text: string, replacedIds: readonly string[]): Promise<void> {
+    await this.#record({ type: 'summarization', text, replacedIds })
+  }
+
   async ask(
     tag: string,
     messages: readonly JsonObject[],

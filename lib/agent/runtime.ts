@@ -85,6 +85,8 @@ export type Fact =
    * given `resume` goes on.
    */
   | { readonly type: 'interrupt'; readonly interrupt: Interrupt }
+  /** Old messages have been replaced, for the model, by a summary. */
+  | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }
   | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }
 
 export interface Sink {

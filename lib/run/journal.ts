@@ -157,6 +157,8 @@ export class Journal {
         return this.#toolResult(fact.call, fact.message)
       case 'middleware':
         return this.#add(cutTo(`middleware:${fact.tag}`, TYPE_MAX), 'middleware', fact.content, fact.metadata)
+      case 'summarization':
+        return this.#summarized(fact.text, fact.replacedIds)
       case 'update':
       case 'interrupt':
       case 'step':
@@ -258,6 +260,15 @@ export class Journal {
     if (typeof message.content !== 'string' || !message.content) return
     this.#lastAi = cutTo(message.content, MESSAGE_TEXT_MAX)
     this.#add('ai_message', 'message', asJson(message), { model_name: model, finish_reason: finishReason })
+  }
+
+  /** Three rows of one thing: for who reads messages, for who traces, for who watches middlewares [Events]. */
+  #summarized(text: string, replacedIds: readonly string[]): void {
+    const message = { role: 'system', content: text }
+    const count = { replaced_count: replacedIds.length }
+    this.#add('summary', 'message', message, count)
+    this.#add('summarization', 'trace', text, { replaced_message_ids: [...replacedIds], ...count })
+    this.#add('middleware:summarize', 'middleware', message, count)
   }
 
   #toolStart(call: ToolCall): void {

@@ -152,9 +152,8 @@ t.test(
     t.match(said(asked), /question 7/)
     t.equal((asked?.messages[1] as JsonObject).role, 'user', 'what stays begins with the user')
     t.match(sink.all('update')[0]?.channels, { summary_text: 'They talked.', summary_until: 'a5' })
-    t.match(sink.all('middleware'), [
-      { tag: 'summarize', content: { role: 'system', content: 'They talked.' }, metadata: { replaced_count: 12 } }
-    ])
+    const replacedIds = inputOf(talk(6)).messages.map(({ id }) => id)
+    t.match(sink.all('summarization'), [{ text: 'They talked.', replacedIds }])
   }
 )
 

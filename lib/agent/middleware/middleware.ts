@@ -26,6 +26,8 @@ export interface RunAccess {
   update(channels: Readonly<Record<string, Json>>): Promise<void>
   /** Keeps an event `middleware:<tag>`. */
   note(tag: string, content: JsonObject, metadata?: JsonObject): Promise<void>
+  /** Keeps a summary that takes the place of these messages, for the model. */
+  summarized(text: string, replacedIds: readonly string[]): Promise<void>
   /**
    * A model call of the middleware: its text, or null when the model failed or took longer than `timeoutMs`.
    * What fails here is journalled and never fails the run.

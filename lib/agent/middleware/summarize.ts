@@ -39,7 +39,10 @@ export function summarizeMiddleware(options: SummarizeOptions): Middleware {
       const text = await run.ask(TAG, question(run, replaced), options.model_name, TIMEOUT_MS)
       if (text === null || text.trim() === '') return
       await run.update({ [TEXT_CHANNEL]: text, [UNTIL_CHANNEL]: messages[until - 1]!.id })
-      await run.note(TAG, { role: 'system', content: text }, { replaced_count: replaced.length })
+      await run.summarized(
+        text,
+        replaced.map(({ id }) => id)
+      )
       tell(run, until)
     }
   }
@@ -69,11 +72,19 @@ function isTooLong(messages: readonly Message[], { trigger_messages, trigger_tok
   return chars / CHARS_PER_TOKEN > trigger_tokens
 }
 
-/** Where to cut: never between a call and its result, which servers refuse. So what stays begins with a human message. */
+/**
+ * Where to cut: never between a call and its result, which servers refuse. So what stays begins with a human message, and is a
+ * little more than is to be kept, or a little less where one turn is longer than that.
+ */
 function cutOf(messages: readonly Message[], keep: number): number {
-  for (let at = Math.max(0, messages.length - keep); at > 0; at--) if (messages[at]?.type === 'human') return at
-  return 0
+  const wanted = Math.max(0, messages.length - keep)
+  const before = messages.slice(0, wanted + 1).findLastIndex(isHuman)
+  if (before > 0) return before
+  const after = messages.slice(wanted).findIndex(isHuman)
+  return after < 0 ? 0 : wanted + after
 }
+
+const isHuman = ({ type }: Message): boolean => type === 'human'
 
 function question(run: RunAccess, replaced: readonly Message[]) {
   const before = summaryOf(run)
