@@ -1,6 +1,6 @@
 // A zip archive of a stranger: looked at as a whole before any byte of it goes anywhere [needs N20].
 import { type Entry, openPromise, type ZipFile } from 'yauzl'
-import { nullIfMissing } from './paths.ts'
+import { kindOf, nullIfMissing } from './paths.ts'
 
 export interface Member {
   /** `folder/file`: relative, of plain names, unique also where case does not count. */
@@ -62,6 +62,9 @@ function inTopFolder(entries: readonly Entry[], member: string): Entry | undefin
 }
 
 async function open(path: string): Promise<ZipFile> {
+  const kind = await kindOf(path)
+  // Opening a FIFO would wait for its writer for ever.
+  if (kind !== null && kind !== 'file') throw new ArchiveError('This is no zip archive')
   try {
     // strictFileNames: a backslash is refused and not made a slash of. autoClose off: contents are read after the names.
     return await openPromise(path, { autoClose: false, lazyEntries: true, strictFileNames: true })

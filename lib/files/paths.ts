@@ -26,6 +26,8 @@ export type PathProblem =
   /** Would leave its folder: by `..`, as an absolute path, over a symbolic link, or with characters that no name has. */
   | 'escapes'
   | 'missing'
+  /** The archive is there, and the member is not in it. */
+  | 'no_member'
   /** A folder, or something else that is no regular file, stands in the way. */
   | 'not_a_file'
   /** The disk refused. */
