@@ -86,7 +86,6 @@ const TABLE = {
   artifact_no_file: [400, 'Path is not a file: {path}'],
   archive_not_found: [404, 'Skill file not found: {path}'],
   member_not_found: [404, "File '{member}' not found in skill archive"],
-  range_outside: [416, 'The range lies outside the file'],
 
   // Memory.
   memory_fact_not_found: [404, "Memory fact '{id}' not found."],
