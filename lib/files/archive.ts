@@ -77,10 +77,12 @@ async function open(path: string): Promise<ZipFile> {
 /** The files of the archive, each with a name that is safe. Folders come of themselves. */
 async function entriesOf(zip: ZipFile, limits: ArchiveLimits): Promise<Entry[]> {
   const files: Entry[] = []
+  let entries = 0
   let total = 0
   try {
     for await (const entry of zip.eachEntry()) {
-      if (files.length >= limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
+      // Folders count too: a million of them are as much work.
+      if (++entries > limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
       checkKind(entry)
       checkName(entry.fileName)
       if (entry.fileName.endsWith('/')) continue
