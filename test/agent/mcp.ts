@@ -166,3 +166,24 @@ t.test(
     t.equal(servers.status('none').state, 'off')
   }
 )
+
+t.test(
+  'what a server says before it ends is told, without the secrets that it was given; an endless message ends it',
+  async (t) => {
+    const servers = open(t)
+    const shell = (script: string) => ({
+      ...A_SERVER,
+      command: 'sh',
+      args: ['-c', script],
+      env: { TOKEN: 'hush-hush' }
+    })
+    servers.configure({
+      exits: shell('echo "no such account: $TOKEN" >&2; exit 3'),
+      endless: shell('exec cat /dev/zero')
+    })
+    for (const name of ['exits', 'endless'])
+      await until(() => servers.status(name).last_error !== null, `${name} says what is wrong`)
+    t.equal(servers.status('exits').last_error, 'The tool server ended with code 3: no such account: ***')
+    t.match(servers.status('endless').last_error, /^A message of more than/)
+  }
+)

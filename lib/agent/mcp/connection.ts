@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type CallToolResult,
   Client,
+  SdkError,
+  SdkErrorCode,
   SSEClientTransport,
   StreamableHTTPClientTransport,
   type Tool as McpTool,
@@ -111,8 +113,8 @@ export class McpConnection {
       { name: 'colloquy', version: '1' },
       { listChanged: { tools: { onChanged: (_error, tools) => tools && this.#offer(tools) } } }
     )
+    let last: Error | null = null
     const ended = new Promise<Error>((resolve) => {
-      let last: Error | null = null
       client.onerror = (error) => {
         last = error
       }
@@ -128,7 +130,8 @@ export class McpConnection {
       this.#offer(tools)
     } catch (error) {
       await client.close().catch(ignore)
-      throw error
+      // The transport knows why it closed.
+      throw SdkError.isInstance(error) && error.code === SdkErrorCode.ConnectionClosed ? (last ?? error) : error
     }
     return { ended }
   }

@@ -3,7 +3,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type JSONRPCMessage, ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client'
+import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import type { Leash } from './leash.ts'
 import { MASK } from './server-config.ts'
@@ -21,6 +21,9 @@ type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>
 const GRACE_MS = 2_000
 /** Lines in a row that are no messages. One or two are a greeting; more are another language. */
 const GARBAGE_LINES = 100
+/** Of one message. */
+const LINE_BYTES = 16 << 20
+const NEWLINE = 0x0a
 /** For what it has said and we have not read yet, in ms. */
 const DRAIN_MS = 500
 /** Characters of its last words that are shown; more are kept, so that no half of a secret is among them. */
@@ -35,11 +38,15 @@ export class StdioTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void
   readonly #command: StdioCommand
   readonly #leash: Leash
-  readonly #input = new ReadBuffer()
+  /** The beginning of a line that is not whole yet, in pieces: joined once, a long line costs its length. */
+  #begun: Buffer[] = []
+  #begunBytes = 0
   #process: ServerProcess | null = null
   #ended: Promise<void> = Promise.resolve()
   #garbage = 0
   #words = ''
+  /** Why we have ended it. */
+  #failure: Error | null = null
 
   constructor(command: StdioCommand, leash: Leash) {
     this.#command = command
@@ -108,47 +115,51 @@ export class StdioTransport implements Transport {
   }
 
   #take(bytes: Buffer): void {
-    try {
-      this.#input.append(bytes)
-      while (this.#next());
-    } catch (error) {
-      this.#fail(error instanceof Error ? error : new Error(String(error)))
+    let from = 0
+    for (let at = bytes.indexOf(NEWLINE); at >= 0 && this.#failure === null; at = bytes.indexOf(NEWLINE, from)) {
+      const line = Buffer.concat([...this.#begun, bytes.subarray(from, at)]).toString('utf8')
+      this.#begun = []
+      this.#begunBytes = 0
+      from = at + 1
+      this.#hear(line)
     }
+    this.#begun.push(bytes.subarray(from))
+    this.#begunBytes += bytes.length - from
+    if (this.#begunBytes > LINE_BYTES) this.#fail(new Error(`A message of more than ${LINE_BYTES} bytes`))
   }
 
-  /** @returns whether there may be more */
-  #next(): boolean {
-    let message: JSONRPCMessage | null
+  #hear(line: string): void {
+    if (line.trim() === '') return
+    let message: JSONRPCMessage
     try {
-      message = this.#input.readMessage()
-    } catch (error) {
-      this.#garbage++
-      if (this.#garbage > GARBAGE_LINES) throw new Error('It does not speak MCP', { cause: error })
-      return true
+      message = deserializeMessage(line)
+    } catch {
+      if (++this.#garbage > GARBAGE_LINES) this.#fail(new Error('It does not speak MCP over its standard output'))
+      return
     }
-    if (message === null) return false
     this.#garbage = 0
     this.onmessage?.(message)
-    return true
   }
 
-  /** What it says is not to be read on. */
+  /** What it says is not to be read on, and it would say more. */
   #fail(error: Error): void {
-    this.onerror?.(error)
-    this.#process?.stdout.removeAllListeners('data').resume()
-    void this.close()
+    const server = this.#process
+    if (server?.pid === undefined) return
+    this.#failure ??= error
+    server.stdout.removeAllListeners('data').pause()
+    endGroup(server.pid, 'SIGKILL')
   }
 
   #over(server: ServerProcess): void {
     if (this.#process === null) return
     this.#process = null
-    this.#input.clear()
+    this.#begun = []
     server.stdout.destroy()
     server.stderr.destroy()
     const words = withoutSecrets(this.#words, this.#command.env).trim().slice(-WORDS_MAX)
     const { exitCode, signalCode } = server
     const how = signalCode === null ? `with code ${exitCode}` : `by ${signalCode}`
-    this.onerror?.(new Error(`The tool server ended ${how}${words && `: ${words}`}`))
+    this.onerror?.(this.#failure ?? new Error(`The tool server ended ${how}${words && `: ${words}`}`))
     this.onclose?.()
   }
 
