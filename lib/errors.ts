@@ -72,6 +72,21 @@ const TABLE = {
   feedback_unavailable: [503, 'Feedback not available'],
   rating_invalid: [400, 'rating must be +1 or -1'],
 
+  // Files of a thread [contract 6.1, 6.2].
+  no_files: [400, 'No files provided'],
+  upload_malformed: [400, 'The multipart body is malformed or cut off'],
+  too_many_files: [413, 'Too many files: at most {limit} in one request'],
+  file_too_large: [413, 'File too large: at most {limit} bytes'],
+  files_too_large: [413, 'Files too large: at most {limit} bytes in one request'],
+  file_not_found: [404, 'File not found: {name}'],
+  file_path_invalid: [400, 'Invalid path'],
+  artifact_path_invalid: [400, 'Path must start with /mnt/user-data'],
+  artifact_outside: [403, 'Access denied: path traversal detected'],
+  artifact_not_found: [404, 'Artifact not found: {path}'],
+  artifact_no_file: [400, 'Path is not a file: {path}'],
+  archive_not_found: [404, 'Skill file not found: {path}'],
+  member_not_found: [404, "File '{member}' not found in skill archive"],
+
   // Memory.
   memory_fact_not_found: [404, "Memory fact '{id}' not found."],
   memory_fact_blank: [400, 'content must not be blank'],

@@ -113,9 +113,9 @@ export async function startGateway({
     log,
     holds: (right) => credentials.holds(right),
     notReady,
-    removeFiles: (threadId, userId) => {
+    removeFiles: (threadId, owner) => {
       world.forget(threadId)
-      return paths.removeThread(threadId, userId ?? undefined)
+      return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
     }
   }
   const server = createHttpServer({

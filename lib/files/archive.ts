@@ -1,6 +1,6 @@
 // A zip archive of a stranger: looked at as a whole before any byte of it goes anywhere [needs N20].
 import { type Entry, openPromise, type ZipFile } from 'yauzl'
-import { nullIfMissing } from './paths.ts'
+import { kindOf, nullIfMissing } from './paths.ts'
 
 export interface Member {
   /** `folder/file`: relative, of plain names, unique also where case does not count. */
@@ -62,6 +62,9 @@ function inTopFolder(entries: readonly Entry[], member: string): Entry | undefin
 }
 
 async function open(path: string): Promise<ZipFile> {
+  const kind = await kindOf(path)
+  // Opening a FIFO would wait for its writer for ever.
+  if (kind !== null && kind !== 'file') throw new ArchiveError('This is no zip archive')
   try {
     // strictFileNames: a backslash is refused and not made a slash of. autoClose off: contents are read after the names.
     return await openPromise(path, { autoClose: false, lazyEntries: true, strictFileNames: true })
@@ -74,10 +77,12 @@ async function open(path: string): Promise<ZipFile> {
 /** The files of the archive, each with a name that is safe. Folders come of themselves. */
 async function entriesOf(zip: ZipFile, limits: ArchiveLimits): Promise<Entry[]> {
   const files: Entry[] = []
+  let entries = 0
   let total = 0
   try {
     for await (const entry of zip.eachEntry()) {
-      if (files.length >= limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
+      // Folders count too: a million of them are as much work.
+      if (++entries > limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
       checkKind(entry)
       checkName(entry.fileName)
       if (entry.fileName.endsWith('/')) continue

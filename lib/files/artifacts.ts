@@ -4,7 +4,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
 import { type ArchiveLimits, ArchiveError, readMember } from './archive.ts'
-import { nullIfMissing, PathError, type Paths } from './paths.ts'
+import { kindOf, nullIfMissing, PathError, type Paths } from './paths.ts'
 
 export interface Artifact {
   /** The last part of its path. */
@@ -17,6 +17,8 @@ export interface Artifact {
   readonly isInert: boolean
   /** Text, for which no browser asks a name. */
   readonly isText: boolean
+  /** Seconds for which its owner's browser need not ask again. */
+  readonly maxAge: number
   /** Another one after every change of the file: an entity tag, with its quotes. */
   readonly tag: string
   /**
@@ -72,13 +74,19 @@ const ACTIVE: ReadonlyMap<string, string> = new Map([
   ['.xslt', 'application/xml']
 ])
 
-/** `x.skill/<member>`: what is behind the slash lies in the archive [contract 6.2]. */
-const MEMBER = /^(.*?\.skill)\/(.+)$/i
 const MEMBER_LIMITS: ArchiveLimits = { members: 1000, memberBytes: 16 << 20, totalBytes: 64 << 20 }
+/** A member is found by unpacking: pages that show many of one archive ask once. */
+const MEMBER_MAX_AGE = 300
 
 /** How far a file of an unknown kind is looked into, in bytes [contract 6.2]. */
 const SNIFFED_BYTES = 8192
 const CHUNK_BYTES = 65_536
+
+/** `x.skill/<member>`: what is behind the slash lies in the archive [contract 6.2]. @returns null for other paths */
+export function memberIn(virtualPath: string): { readonly archive: string; readonly member: string } | null {
+  const [, archive, member] = /^(.*?\.skill)\/(.+)$/i.exec(virtualPath) ?? []
+  return archive === undefined || member === undefined ? null : { archive, member }
+}
 
 export class Artifacts {
   readonly #paths: Paths
@@ -89,13 +97,14 @@ export class Artifacts {
 
   /**
    * @param virtualPath `/mnt/user-data/...`; the leading slash may be missing. Below a `.skill` archive: one of its members.
-   * @throws PathError `not_virtual`, `escapes`, `missing` or `not_a_file`
+   * @throws PathError `not_virtual`, `escapes`, `missing`, `no_member` or `not_a_file`
    */
   async open(threadId: string, userId: string | undefined, virtualPath: string): Promise<Artifact> {
-    const [, archive, member] = MEMBER.exec(virtualPath) ?? []
-    if (archive !== undefined && member !== undefined) {
-      const path = await this.#paths.locate(archive, threadId, userId)
-      return openMember(path, member, virtualPath)
+    const inside = memberIn(virtualPath)
+    if (inside !== null) {
+      const path = await this.#paths.locate(inside.archive, threadId, userId)
+      // Also a folder may be called so.
+      if ((await kindOf(path)) !== 'folder') return openMember(path, inside.member, virtualPath)
     }
     const path = await this.#paths.locate(virtualPath, threadId, userId)
     const file = await openFile(path, virtualPath)
@@ -114,13 +123,14 @@ async function openMember(path: string, member: string, given: string): Promise<
     if (error instanceof ArchiveError) return null
     throw error
   })
-  if (content === null) throw new PathError('missing', `"${given}" does not exist`)
+  if (content === null) throw new PathError('no_member', `"${given}" is not in the archive`)
   const kind = kindByName(member) ?? (isText(content.subarray(0, SNIFFED_BYTES)) ? TEXT : SAVED)
   return {
     name: basename(member),
     size: content.length,
     ...kind,
     isText: kind.type.startsWith('text/'),
+    maxAge: MEMBER_MAX_AGE,
     tag: `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`,
     async *read(start, end) {
       yield content.subarray(start, end + 1)
@@ -151,6 +161,8 @@ async function describe(file: FileHandle, name: string, given: string): Promise<
     size: Number(stats.size),
     ...kind,
     isText: kind.type.startsWith('text/'),
+    // A file may be replaced at any time.
+    maxAge: 0,
     tag: `"${stats.ino.toString(36)}-${stats.size.toString(36)}-${stats.mtimeNs.toString(36)}"`,
     read: (start, end) => read(file, start, end),
     close: () => file.close()

@@ -6,7 +6,7 @@
 //
 // Agents and clients see `/mnt/user-data/...` instead; nobody outside learns where the home is, also not from an error.
 import { randomUUID } from 'node:crypto'
-import { lstat, mkdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 
 /** What agents and clients call the user-data folder of a thread. */
@@ -26,6 +26,8 @@ export type PathProblem =
   /** Would leave its folder: by `..`, as an absolute path, over a symbolic link, or with characters that no name has. */
   | 'escapes'
   | 'missing'
+  /** The archive is there, and the member is not in it. */
+  | 'no_member'
   /** A folder, or something else that is no regular file, stands in the way. */
   | 'not_a_file'
   /** The disk refused. */
@@ -168,6 +170,21 @@ export class Paths {
     const existed = (await kindOf(folder)) !== null
     // rm removes a symbolic link itself and never what it points to.
     await rm(folder, { recursive: true, force: true })
+    return existed
+  }
+
+  /**
+   * Removes the files that anybody has in a thread: it was everybody's, so each who worked in it has a folder of their own.
+   * @returns Whether there were any.
+   */
+  async removeSharedThread(threadId: string): Promise<boolean> {
+    const users = ((await readdir(join(this.home, 'users')).catch(nullIfMissing)) ?? []).filter((id) =>
+      SAFE_ID.test(id)
+    )
+    const legacy = this.userData(threadId)
+    let existed = (await kindOf(legacy)) !== null
+    await rm(legacy, { recursive: true, force: true })
+    for (const user of users) existed = (await this.removeThread(threadId, user)) || existed
     return existed
   }
 }

@@ -1,6 +1,7 @@
 // The uploads of a thread: plain files that its user put beside the conversation. They are taken in as a stream, counted while
 // they come, and appear under their names only when all of the request is whole and within the limits [needs N19].
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { constants } from 'node:fs'
 import { lstat, mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -179,6 +180,8 @@ class Intake {
     this.#source = source
     this.#folder = folder
     this.#limits = limits
+    // One a file, and a chunk of the body may hold many: they are no leak.
+    setMaxListeners(0, this.#stop.signal)
   }
 
   /** @throws UploadError, or what the disk says */

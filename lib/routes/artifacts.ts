@@ -1,9 +1,10 @@
 // Artifacts: any file below /mnt/user-data of a thread, sent so that nothing in it can run in our origin [needs N18].
 import { pipeline } from 'node:stream/promises'
 import * as v from 'valibot'
-import type { Artifact } from '../files/artifacts.ts'
+import { fail } from '../errors.ts'
+import { type Artifact, memberIn } from '../files/artifacts.ts'
 import { PathError } from '../files/paths.ts'
-import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { type Call, TAKEN } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
 import { wantedRange } from '../http/range.ts'
 import { isGone } from '../http/reply.ts'
@@ -18,15 +19,11 @@ type ArtifactQuery = v.InferOutput<typeof artifactQuery>
 const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
 
 export function artifactRoutes({ artifacts }: Pick<Services, 'artifacts'>): Route[] {
-  const get = async (call: Call<unknown, ArtifactQuery>): Promise<Reply | typeof TAKEN> => {
+  const get = async (call: Call<unknown, ArtifactQuery>): Promise<typeof TAKEN> => {
     const { thread_id, path } = { thread_id: call.params.thread_id!, path: call.params.path! }
-    let artifact: Artifact
-    try {
-      artifact = await artifacts.open(thread_id, requireUser(call).id, path)
-    } catch (error) {
-      if (error instanceof PathError) return refusalOf(error, path)
-      throw error
-    }
+    const artifact = await artifacts
+      .open(thread_id, requireUser(call).id, path)
+      .catch((error: unknown) => refused(error, path))
     try {
       return await send(call, artifact, call.query.download)
     } finally {
@@ -48,35 +45,39 @@ export function artifactRoutes({ artifacts }: Pick<Services, 'artifacts'>): Rout
   ]
 }
 
-/** [contract 6.2] */
-function refusalOf(error: PathError, path: string): Reply {
+/** @throws Failure where the table of errors has the answer [contract 6.2], else the error itself */
+function refused(error: unknown, path: string): never {
+  if (!(error instanceof PathError)) throw error
+  const inside = memberIn(path)
   switch (error.problem) {
     case 'not_virtual':
-      return refusal(400, 'Path must start with /mnt/user-data')
+      throw fail('artifact_path_invalid', null, SAFETY)
     case 'escapes':
-      return refusal(403, 'Access denied: path traversal detected')
+      throw fail('artifact_outside', null, SAFETY)
     case 'missing':
-      return refusal(404, `Artifact not found: ${path}`)
+      throw inside
+        ? fail('archive_not_found', { path: inside.archive }, SAFETY)
+        : fail('artifact_not_found', { path }, SAFETY)
+    case 'no_member':
+      throw fail('member_not_found', { member: inside?.member ?? path }, SAFETY)
     case 'not_a_file':
-      return refusal(400, `Path is not a file: ${path}`)
+      throw fail('artifact_no_file', { path }, SAFETY)
     default:
       throw error
   }
 }
 
-function refusal(status: number, detail: string, headers: Readonly<Record<string, string>> = {}): Reply {
-  return { status, json: { detail }, headers: { ...SAFETY, ...headers } }
-}
-
 // ------------------------------------------------------------------------------------------------- sending
 
-/** @throws Error when the file cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole */
-async function send(call: Call, artifact: Artifact, download: boolean): Promise<Reply | typeof TAKEN> {
+/**
+ * @throws Failure for a range outside the file
+ * @throws Error when the file cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole
+ */
+async function send(call: Call, artifact: Artifact, download: boolean): Promise<typeof TAKEN> {
   const { req, res } = call
   const { size } = artifact
   const range = wantedRange(req, artifact)
-  if (range === 'outside')
-    return refusal(416, 'The range lies outside the file', { 'Content-Range': `bytes */${size}` })
+  if (range === 'outside') throw fail('range_outside', null, { ...SAFETY, 'Content-Range': `bytes */${size}` })
   const { start, end } = range ?? { start: 0, end: size - 1 }
   res.writeHead(range ? 206 : 200, {
     ...SAFETY,
@@ -85,8 +86,8 @@ async function send(call: Call, artifact: Artifact, download: boolean): Promise<
     'Content-Length': end - start + 1,
     ...(range && { 'Content-Range': `bytes ${start}-${end}/${size}` }),
     'Accept-Ranges': 'bytes',
-    // For its owner's browser alone, which asks again each time: an upload may be replaced.
-    'Cache-Control': 'private, no-cache',
+    // For its owner's browser alone.
+    'Cache-Control': artifact.maxAge === 0 ? 'private, no-cache' : `private, max-age=${artifact.maxAge}`,
     ETag: artifact.tag
   })
   if (req.method === 'HEAD') res.end()

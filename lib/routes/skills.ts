@@ -43,15 +43,13 @@ export function skillRoutes({ skills, paths }: Pick<Services, 'skills' | 'paths'
     } catch (error) {
       if (error instanceof PathError && error.problem === 'missing') throw fail('skill_file_not_found', { path })
       if (error instanceof PathError) throw fail('skill_invalid', { reason: error.message })
-      throw asFailure(error)
+      throw refused(error)
     }
   }
 
   const edit = async ({ params, body }: Call<v.InferOutput<typeof Content>>): Promise<Reply> => {
     const name = params.skill_name!
-    const isEdited = await skills.edit(name, body.content).catch((error: unknown) => {
-      throw asFailure(error)
-    })
+    const isEdited = await skills.edit(name, body.content).catch(refused)
     if (!isEdited) throw fail('skill_not_found', { name })
     return { json: customView(await custom(name)) }
   }
@@ -135,11 +133,9 @@ function customView(skill: Skill & { content: string }) {
   return { ...view(skill), content: skill.content }
 }
 
-function asFailure(error: unknown): unknown {
-  if (!(error instanceof SkillError) && !(error instanceof ArchiveError)) return error
-  try {
+/** @throws Failure for what is wrong with a skill or its archive, else the error itself */
+function refused(error: unknown): never {
+  if (error instanceof SkillError || error instanceof ArchiveError)
     throw fail('skill_invalid', { reason: error.message })
-  } catch (failure) {
-    return failure
-  }
+  throw error
 }

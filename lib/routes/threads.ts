@@ -120,7 +120,8 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
       throw fail('thread_not_found', { id: threadId })
     // A run that was admitted in between finds its thread gone. Its agent must let go before the files are removed.
     await registry.cancelThread(threadId, DELETE_WAIT_MS)
-    const hadFiles = await removeFiles(threadId, owner ?? user!.id)
+    // Undefined: it has no record, and what there can be is the caller's.
+    const hadFiles = await removeFiles(threadId, owner === undefined ? user!.id : owner)
     return {
       json: {
         success: true,

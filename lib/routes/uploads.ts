@@ -15,9 +15,7 @@ export function uploadRoutes({ uploads }: Pick<Services, 'uploads'>): Route[] {
     try {
       return { json: receivedView(await uploads.receive(call.req, threadId, requireUser(call).id), threadId) }
     } catch (error) {
-      if (error instanceof UploadError) return refusalOf(error)
-      if (error instanceof PathError) return pathRefusal(error)
-      throw error
+      throw refused(error)
     }
   }
 
@@ -36,11 +34,10 @@ export function uploadRoutes({ uploads }: Pick<Services, 'uploads'>): Route[] {
     const { thread_id, filename } = { thread_id: call.params.thread_id!, filename: call.params.filename! }
     try {
       const isRemoved = await uploads.remove(thread_id, requireUser(call).id, filename)
-      if (!isRemoved) return refusal(404, `File not found: ${filename}`)
+      if (!isRemoved) throw fail('file_not_found', { name: filename })
       return { json: { success: true, message: `Deleted ${filename}` } }
     } catch (error) {
-      if (error instanceof PathError) return pathRefusal(error)
-      throw error
+      throw refused(error)
     }
   }
 
@@ -99,31 +96,29 @@ function uploadView({ filename, size }: Upload, threadId: string) {
   }
 }
 
-/** @throws Invalid or Failure where the table of errors has the answer */
-function refusalOf({ problem, limit }: UploadError): Reply {
+/** @throws Failure where the table of errors has the answer, else the error itself */
+function refused(error: unknown): never {
+  if (error instanceof UploadError) refusedUpload(error)
+  if (error instanceof PathError && (error.problem === 'escapes' || error.problem === 'not_a_file'))
+    throw fail('file_path_invalid')
+  throw error
+}
+
+function refusedUpload({ problem, limit }: UploadError): never {
   switch (problem) {
     case 'no_files_part':
       throw new Invalid([issue('missing', ['body', 'files'])])
     case 'no_files':
-      return refusal(400, 'No files provided')
+      throw fail('no_files')
     case 'malformed':
-      return refusal(400, 'The multipart body is malformed or cut off')
+      throw fail('upload_malformed')
     case 'cut':
       throw fail('body_cut')
     case 'too_many_files':
-      return refusal(413, `Too many files: at most ${limit} in one request`)
+      throw fail('too_many_files', { limit })
     case 'file_too_large':
-      return refusal(413, `File too large: at most ${limit} bytes`)
+      throw fail('file_too_large', { limit })
     case 'total_too_large':
-      return refusal(413, `Files too large: at most ${limit} bytes in one request`)
+      throw fail('files_too_large', { limit })
   }
-}
-
-function pathRefusal(error: PathError): Reply {
-  if (error.problem === 'escapes' || error.problem === 'not_a_file') return refusal(400, 'Invalid path')
-  throw error
-}
-
-function refusal(status: number, detail: string): Reply {
-  return { status, json: { detail } }
 }

@@ -148,3 +148,16 @@ t.test('removing a thread removes its files, not what they link to, and says whe
   t.equal(await readFile(join(home, 'outside', 'x.txt'), 'utf8'), 'x')
   t.ok((await lstat(paths.threadDir(THREAD, 'another'))).isDirectory())
 })
+
+t.test('removing a thread of everybody removes the files of everybody in it, and no other thread', async (t) => {
+  const paths = new Paths(t.testdir())
+  t.equal(await paths.removeSharedThread(THREAD), false)
+  for (const user of [undefined, 'one', 'two']) await paths.write(THREAD, user, 'a.txt', 'x')
+  await paths.write('other', 'one', 'a.txt', 'x')
+  t.equal(await paths.removeSharedThread(THREAD), true)
+  const left = await readdir(paths.home, { recursive: true })
+  t.strictSame(
+    left.filter((name) => name.endsWith('a.txt')),
+    ['users/one/threads/other/user-data/outputs/a.txt']
+  )
+})

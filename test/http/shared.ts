@@ -1,10 +1,12 @@
 // Shared threads: a record without an owner is everybody's, on every route alike; what people do in it stays their own.
-import t from 'tap'
 import { randomUUID } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
 import { aUser, addThread, write } from '../contract/harness.ts'
 import { onEachBackend, openBackend } from '../fixtures/backends.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
-import { listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { asked, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { ask, furnished, SECRET, statusOf } from '../fixtures/place.ts'
 
 const BELOW = Object.entries(EXPECTED).filter(([, { reach }]) => reach === 'thread' || reach === 'record')
@@ -91,6 +93,29 @@ onEachBackend(
     }
     for (const route of NAMED) t.match(await ask(bob, route, place), { status: 404 }, route)
     t.match((await bob.get(`/api/threads/${thread_id}/token-usage`)).body, { total_runs: 0 })
+  }
+)
+
+onEachBackend(
+  t,
+  '[Auth 6] in a shared thread everybody finds the files that their own runs wrote; its removal takes those of all',
+  async (t, backend) => {
+    const store = await openBackend(t, backend)
+    const site = await openSite(t, { store, config: { database: { backend } } })
+    const people = [await signIn(site, 'ada'), await signIn(site, 'bob')]
+    const { thread_id } = await addThread(store, { user_id: null })
+    const path = `/api/threads/${thread_id}`
+    for (const [n, person] of people.entries()) {
+      const args = JSON.stringify({ path: 'a.txt', content: `file of ${n}` })
+      await person.post(`${path}/runs/wait`, asked(`/demo rate=0 tool=write_file args=${args}`))
+    }
+    for (const [n, person] of people.entries())
+      t.match(await person.get(`${path}/artifacts/mnt/user-data/outputs/a.txt`), { status: 200, text: `file of ${n}` })
+    t.match((await people[0]!.ask('DELETE', path)).body, { message: `Deleted local thread data for ${thread_id}` })
+    const left = readdirSync(join(site.home, 'users'), { recursive: true }).filter((name) =>
+      String(name).includes('a.txt')
+    )
+    t.strictSame(left, [])
   }
 )
 

@@ -10,21 +10,11 @@ import { type UploadLimits, Uploads } from '../../lib/files/uploads.ts'
 import { artifactRoutes } from '../../lib/routes/artifacts.ts'
 import { uploadRoutes } from '../../lib/routes/uploads.ts'
 import { type KnockOptions, openDoor } from '../fixtures/door.ts'
+import { type FilePart, FORM_TYPE, formOf, headOf } from '../fixtures/form.ts'
 
 const LIMITS: UploadLimits = { max_files: 3, max_file_size: 1_000_000, max_total_size: 2_000_000 }
-const BOUNDARY = 'test-boundary'
-const TYPE = `multipart/form-data; boundary=${BOUNDARY}`
 const SAFETY = { 'x-content-type-options': 'nosniff', 'content-security-policy': "sandbox; default-src 'none'" }
 
-type Part = readonly [name: string, content: string | Buffer]
-
-const headOf = (name: string) =>
-  `--${BOUNDARY}\r\nContent-Disposition: form-data; name="files"; filename="${name}"\r\n\r\n`
-const formOf = (parts: readonly Part[]): Buffer =>
-  Buffer.concat([
-    ...parts.flatMap(([name, content]) => [Buffer.from(headOf(name)), Buffer.from(content), Buffer.from('\r\n')]),
-    Buffer.from(`--${BOUNDARY}--\r\n`)
-  ])
 const credentials = (as: string) => ({ cookie: `access_token=token-${as}; csrf_token=c`, 'x-csrf-token': 'c' })
 
 /** `mine` is a thread of user `u`, `theirs` one of somebody else; every other id has no record. */
@@ -38,11 +28,11 @@ const open = async (t: Test) => {
   return {
     door,
     paths,
-    upload: (parts: readonly Part[], id = 'mine', as = 'u') =>
+    upload: (parts: readonly FilePart[], id = 'mine', as = 'u') =>
       door.knock('POST', `/api/threads/${id}/uploads`, {
         as,
         body: formOf(parts),
-        headers: { 'content-type': TYPE }
+        headers: { 'content-type': FORM_TYPE }
       }),
     list: async (id = 'mine') => (await door.knock('GET', `/api/threads/${id}/uploads/list`, { as: 'u' })).body,
     artifact: (path: string, options: KnockOptions = {}, id = 'mine') =>
@@ -123,7 +113,7 @@ t.test('a body that is no form with files is refused with the reason', async (t)
   t.match(await send('{"files":[]}', 'application/json'), missing)
   t.match(await door.knock('POST', '/api/threads/mine/uploads', { as: 'u' }), missing)
   t.match(await upload([['', '']]), { status: 400, body: { detail: 'No files provided' } })
-  t.match(await send(headOf('a.txt'), TYPE), { status: 400, body: { detail: /malformed/ } })
+  t.match(await send(headOf('a.txt'), FORM_TYPE), { status: 400, body: { detail: /malformed/ } })
   t.match(await send('x', 'multipart/form-data'), { status: 400, body: { detail: /malformed/ } })
 })
 
@@ -142,14 +132,14 @@ t.test(
     )
     const large = Buffer.alloc(1_000_001)
     t.match(await upload([['large', large]]), { status: 413, body: { detail: /1000000 bytes/ } })
-    const all = [1, 2, 3].map((i): Part => [`${i}`, large.subarray(0, 900_000)])
+    const all = [1, 2, 3].map((i): FilePart => [`${i}`, large.subarray(0, 900_000)])
     t.match(await upload(all), { status: 413, body: { detail: /2000000 bytes/ } })
     t.match(await upload([['huge', Buffer.alloc(20_000_000)]]), { status: 413 })
     const req = request({
       port: door.port,
       method: 'POST',
       path: '/api/threads/mine/uploads',
-      headers: { ...credentials('u'), 'content-type': TYPE }
+      headers: { ...credentials('u'), 'content-type': FORM_TYPE }
     })
     req.on('error', () => {})
     req.write(headOf('endless'))
@@ -178,7 +168,7 @@ t.test('a connection lives on after an upload', async (t) => {
       agent,
       method: 'POST',
       path: '/api/threads/mine/uploads',
-      headers: { ...credentials('u'), 'content-type': TYPE, 'content-length': String(body.length) }
+      headers: { ...credentials('u'), 'content-type': FORM_TYPE, 'content-length': String(body.length) }
     })
     req.end(body)
     const [res]: IncomingMessage[] = await once(req, 'response')
@@ -195,7 +185,9 @@ t.test('a client that goes away in the middle of an upload leaves nothing', asyn
   const { door, paths, list } = await open(t)
   const socket = await door.connect()
   const head = `POST /api/threads/mine/uploads HTTP/1.1\r\nHost: x\r\nCookie: access_token=token-u; csrf_token=c\r\n`
-  socket.write(`${head}X-CSRF-Token: c\r\nContent-Type: ${TYPE}\r\nContent-Length: 100000\r\n\r\n${headOf('a.txt')}x`)
+  socket.write(
+    `${head}X-CSRF-Token: c\r\nContent-Type: ${FORM_TYPE}\r\nContent-Length: 100000\r\n\r\n${headOf('a.txt')}x`
+  )
   const drafts = async () => (await readdir(paths.incoming('u')).catch(() => [])).length
   await until(async () => (await drafts()) === 1)
   socket.resetAndDestroy()

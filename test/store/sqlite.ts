@@ -1,5 +1,5 @@
 // The SQLite store under all suites, on real files.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
@@ -61,14 +61,41 @@ t.test('a database that is newer than this program is refused, with both version
   migrate(db)
   db.prepare('INSERT INTO migrations (version, applied_at) VALUES (999, ?)').run('later')
   db.close()
-  await t.rejects(openSqliteStore(path), /schema version 999, this program knows versions up to 2\b/)
+  await t.rejects(openSqliteStore(path), /schema version 999, this program knows versions up to 3\b/)
 })
 
 t.test('migrating twice changes nothing', async (t) => {
   const db = connect(join(t.testdir(), 'twice.db'))
   migrate(db)
   migrate(db)
-  t.same(db.prepare('SELECT version FROM migrations').all(), [{ version: 1 }, { version: 2 }])
+  t.same(db.prepare('SELECT version FROM migrations').all(), [{ version: 1 }, { version: 2 }, { version: 3 }])
+  db.close()
+})
+
+t.test('a row that may be large has a rowid, or every search that comes past it reads all of it', async (t) => {
+  const path = join(t.testdir(), 'large.db')
+  const db = connect(path)
+  // As the second version left it.
+  for (const name of ['000001.sql', '000002.sql'])
+    db.exec(readFileSync(new URL(`../../lib/store/sqlite/migrations/${name}`, import.meta.url), 'utf8'))
+  db.exec('CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
+  db.exec("INSERT INTO migrations VALUES (1, ''), (2, '')")
+  db.exec(`
+    INSERT INTO threads_meta (thread_id, user_id, metadata_json, created_at, updated_at, next_seq) VALUES ('t', 'u', '{"a":1}', 'c', 'd', 7);
+    INSERT INTO checkpoints VALUES ('t', 'c1', NULL, 'r', '{}', '[]', '[[0,1]]', '{"title":2}', 'e');
+    INSERT INTO checkpoint_bodies VALUES ('t', 0, '"zero"'), ('t', 1, '"one"'), ('t', 2, '"two"')`)
+  const tables = ['threads_meta', 'checkpoints', 'checkpoint_bodies']
+  const rows = () => tables.map((table) => db.prepare(`SELECT * FROM ${table}`).all())
+  const before = rows()
+  migrate(db)
+  t.strictSame(rows(), before, 'nothing is lost on the way')
+  const clustered = db
+    .prepare<[], { name: string; sql: string }>("SELECT name, sql FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%'")
+    .all()
+  t.strictSame(
+    clustered.filter(({ sql }) => /json|content|BLOB/i.test(sql)).map(({ name }) => name),
+    []
+  )
   db.close()
 })
 

@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type CallToolResult,
   Client,
+  SdkError,
+  SdkErrorCode,
   SSEClientTransport,
   StreamableHTTPClientTransport,
   type Tool as McpTool,
@@ -11,8 +13,10 @@ import {
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import type { JsonObject } from '../../types.ts'
 import type { Egress } from './egress.ts'
+import type { Leash } from './leash.ts'
 import { McpTokens } from './oauth.ts'
 import type { McpServerConfig } from './server-config.ts'
+import { StdioTransport } from './stdio.ts'
 
 export interface McpStatus {
   readonly state: 'off' | 'connecting' | 'ready' | 'failed'
@@ -23,6 +27,7 @@ export interface McpStatus {
 
 export interface McpConnectionOptions {
   readonly egress: Egress
+  readonly leash: Leash
   readonly connectTimeoutMs: number
   readonly callTimeoutMs: number
   /** The state has changed; also told while the connection is being made. */
@@ -83,18 +88,19 @@ export class McpConnection {
 
   async #keepOpen(): Promise<void> {
     const { signal } = this.#stop
+    const [first, most] = RETRY_MS
     for (let failures = 0; !signal.aborted; ) {
+      const begun = performance.now()
       try {
         const { ended } = await this.#open()
-        failures = 0
         this.#failed(await ended)
       } catch (error) {
-        failures++
         this.#failed(error)
       }
       if (signal.aborted) break
-      const [first, most] = RETRY_MS
-      const waitMs = Math.min(first * 2 ** Math.max(0, failures - 1), most)
+      // One that opens and breaks again and again has not been well either.
+      failures = performance.now() - begun > most ? 1 : failures + 1
+      const waitMs = Math.min(first * 2 ** (failures - 1), most)
       await sleep(waitMs, undefined, { signal, ref: false }).catch(ignore)
     }
     this.#set('off')
@@ -107,8 +113,8 @@ export class McpConnection {
       { name: 'colloquy', version: '1' },
       { listChanged: { tools: { onChanged: (_error, tools) => tools && this.#offer(tools) } } }
     )
+    let last: Error | null = null
     const ended = new Promise<Error>((resolve) => {
-      let last: Error | null = null
       client.onerror = (error) => {
         last = error
       }
@@ -124,7 +130,8 @@ export class McpConnection {
       this.#offer(tools)
     } catch (error) {
       await client.close().catch(ignore)
-      throw error
+      // The transport knows why it closed.
+      throw SdkError.isInstance(error) && error.code === SdkErrorCode.ConnectionClosed ? (last ?? error) : error
     }
     return { ended }
   }
@@ -147,8 +154,13 @@ export class McpConnection {
 
   #transport(): Transport {
     const { type, command, args, env, url, headers } = this.config
-    if (type === 'stdio')
-      return new StdioClientTransport({ command: command ?? '', args: [...args], env: { ...env }, stderr: 'ignore' })
+    if (type === 'stdio') {
+      const server = { command: command ?? '', args: [...args], env: { ...env } }
+      // Windows knows no process groups.
+      return process.platform === 'win32'
+        ? new StdioClientTransport({ ...server, stderr: 'ignore' })
+        : new StdioTransport(server, this.#options.leash)
+    }
     const options = { requestInit: { headers: { ...headers } }, fetch: this.#fetch() }
     const address = new URL(url ?? '')
     return type === 'sse'

@@ -1,79 +1,169 @@
 // Where requests of ours may go when somebody else chose the address: not into networks that only this machine can reach, unless
 // they were allowed by name. Metadata services of clouds, which hand out keys to whoever asks, are such addresses.
 import { lookup } from 'node:dns/promises'
-import { BlockList, isIP, isIPv4 } from 'node:net'
+import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
 
-const PRIVATE: readonly [network: string, prefix: number][] = [
+type Range = readonly [network: string, prefix: number]
+
+/** What is not the public internet, and what looks like it but is answered by the host of a virtual machine. */
+const CLOSED_4 = listOf([
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
   ['100.64.0.0', 10],
   ['127.0.0.0', 8],
+  ['168.63.129.16', 32],
   ['169.254.0.0', 16],
   ['172.16.0.0', 12],
   ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
   ['192.168.0.0', 16],
   ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
   ['224.0.0.0', 4],
-  ['240.0.0.0', 4],
-  ['::', 127],
-  ['64:ff9b::', 96],
-  ['fc00::', 7],
-  ['fe80::', 10],
-  ['ff00::', 8]
-]
+  ['240.0.0.0', 4]
+])
 
-const listOf = (networks: readonly (readonly [string, number])[]): BlockList => {
-  const list = new BlockList()
-  for (const [network, prefix] of networks) list.addSubnet(network, prefix, isIPv4(network) ? 'ipv4' : 'ipv6')
-  return list
-}
-const CLOSED = listOf(PRIVATE)
+/** All but 2000::/3, the only part of which public addresses are given out; and of it what carries IPv4 addresses, or nothing. */
+const CLOSED_6 = listOf([
+  ['::', 3],
+  ['4000::', 2],
+  ['8000::', 1],
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20]
+])
 
 /** Finds the addresses of a name; a test's or the system's. */
 export type Resolve = (host: string) => Promise<readonly string[]>
 
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+/** Answers that have no body, not even an empty one. */
+const EMPTY: ReadonlySet<number> = new Set([204, 205, 304])
+
 export class Egress {
   readonly #open: BlockList
   readonly #resolve: Resolve
+  readonly #http: HttpAgent
+  readonly #https: HttpsAgent
 
   /** @param allowed CIDR ranges that are open although they are private. @throws Error for what is no range */
   constructor(allowed: readonly string[], resolve: Resolve = systemAddresses) {
     this.#open = listOf(allowed.map(rangeOf))
     this.#resolve = resolve
+    // Agents of our own: a connection of theirs was checked when it was made, by whoever it was made for.
+    const options = { keepAlive: true, lookup: this.#lookup }
+    this.#http = new HttpAgent(options)
+    this.#https = new HttpsAgent(options)
   }
 
   /**
-   * fetch, within the networks that are open and without following a redirect, which could lead out of them.
-   * The name is resolved once more by the connection itself: who controls a name's records could change them in between.
-   * @throws Error that says where the request wanted to go
+   * fetch, within the networks that are open and without following a redirect, which could lead out of them. The connection is
+   * made to the very addresses that were checked: asked twice, whoever controls a name's records could answer differently.
+   * @param init a body is a text
+   * @throws Error that says where the request wanted to go; what the connection says
    */
-  fetch = async (input: string | URL, init?: RequestInit): Promise<Response> => {
-    await this.check(new URL(input))
-    return fetch(input, { ...init, redirect: 'error' })
+  fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
+    const url = new URL(input)
+    const host = hostOf(url)
+    // No name is looked up for a literal address.
+    if (isIP(host) !== 0) this.#checkAll(host, [host])
+    const answer = await this.#send(url, init)
+    const status = answer.statusCode ?? 0
+    if (REDIRECTS.has(status)) {
+      answer.destroy()
+      throw new Error(`${url.host} redirects, which is not followed`)
+    }
+    const headers = new Headers()
+    for (const [name, values = []] of Object.entries(answer.headersDistinct))
+      for (const value of values) headers.append(name, value)
+    if (!EMPTY.has(status)) return new Response(bodyOf(answer), { status, headers })
+    answer.resume()
+    return new Response(null, { status, headers })
   }
 
   /** @throws Error for an address that is not open */
   async check(url: URL): Promise<void> {
-    const host = url.hostname.replace(/^\[|\]$/g, '')
-    const addresses = isIP(host) === 0 ? await this.#resolve(host) : [host]
-    const closed = addresses.find((address) => !this.#isOpen(address))
-    if (closed !== undefined || addresses.length === 0)
-      throw new Error(`${url.host} is in a private network that is not allowed (mcp.allowed_networks)`)
+    await this.#addressesOf(hostOf(url))
   }
 
-  #isOpen(address: string): boolean {
-    // An IPv4 address in IPv6 form leads where the IPv4 address leads.
-    const plain = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1] ?? address
-    const family = isIPv4(plain) ? 'ipv4' : 'ipv6'
-    return this.#open.check(plain, family) || !CLOSED.check(plain, family)
+  #send(url: URL, { method = 'GET', headers, body, signal }: RequestInit): Promise<IncomingMessage> {
+    if (body !== undefined && body !== null && typeof body !== 'string') throw new Error('The body must be a text')
+    const [request, agent] = url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http]
+    return new Promise((resolve, reject) => {
+      const req = request(url, {
+        method,
+        agent,
+        headers: {
+          ...Object.fromEntries(new Headers(headers)),
+          ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) })
+        },
+        ...(signal && { signal })
+      })
+      req.on('error', reject)
+      req.on('response', resolve)
+      req.end(body ?? undefined)
+    })
   }
+
+  /** What a connection asks before it is made. */
+  #lookup: LookupFunction = (host, { all }, done) => {
+    this.#addressesOf(host).then(
+      (addresses) => {
+        const found = addresses.map((address) => ({ address, family: isIP(address) }))
+        if (all) done(null, found)
+        else done(null, found[0]!.address, found[0]!.family)
+      },
+      (error) => done(error, '', 0)
+    )
+  }
+
+  /** One at least. @throws Error unless all of them are open */
+  async #addressesOf(host: string): Promise<readonly string[]> {
+    const addresses = isIP(host) === 0 ? await this.#resolve(host) : [host]
+    this.#checkAll(host, addresses)
+    return addresses
+  }
+
+  #checkAll(host: string, addresses: readonly string[]): void {
+    if (addresses.length === 0 || !addresses.every((address) => this.#isOpen(address)))
+      throw new Error(`${host} is in a private network that is not allowed (mcp.allowed_networks)`)
+  }
+
+  /** A list of IPv4 networks also knows their addresses in IPv6 form. */
+  #isOpen(address: string): boolean {
+    const [family, closed] = isIPv4(address) ? (['ipv4', CLOSED_4] as const) : (['ipv6', CLOSED_6] as const)
+    return this.#open.check(address, family) || !closed.check(address, family)
+  }
+}
+
+/** The body as fetch has it. Who lets go of it closes the connection. */
+function bodyOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
+  // The two types of one class: Node's own, and that of the browser's library.
+  return Readable.toWeb(answer) as ReadableStream<Uint8Array>
+}
+
+/** An address of version 6 without its brackets. Numbers in other bases are plain addresses by now. */
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[|\]$/g, '')
 }
 
 async function systemAddresses(host: string): Promise<readonly string[]> {
   return (await lookup(host, { all: true })).map(({ address }) => address)
 }
 
-function rangeOf(text: string): readonly [string, number] {
+function listOf(networks: readonly Range[]): BlockList {
+  const list = new BlockList()
+  for (const [network, prefix] of networks) list.addSubnet(network, prefix, isIPv4(network) ? 'ipv4' : 'ipv6')
+  return list
+}
+
+function rangeOf(text: string): Range {
   const [network = '', bits] = text.split('/')
   const family = isIP(network)
   const prefix = bits === undefined ? (family === 4 ? 32 : 128) : Number(bits)

@@ -15,9 +15,21 @@ const PACKAGE = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*(@[a-z0-9][a-z0-
 const CODE_FLAGS =
   /^(-[cepr]|--(call|eval|print|require|import|loader|experimental-loader|node-options|script-shell|shell|inspect(-brk)?|env-file|command))(=|$)/i
 
-/** Variables that make a program load or run something, find other programs, or trust others. */
-const CODE_VARIABLES =
-  /^(node_(options|path|extra_ca_certs|tls_reject_unauthorized)|ld_.*|dyld_.*|python(path|startup|home|inspect|breakpoint|warnings)|perl5?(lib|opt|db)|ruby(opt|lib)|bash_env|env|shellopts|ps4|prompt_command|ifs|path|shell|npm_.*|yarn_.*|pnpm_.*|uv_.*|pip_.*|git_.*|ssh_.*|java_tool_options|_java_options|jdk_java_options|classpath|editor|visual|pager|http_proxy|https_proxy|all_proxy)$/i
+/** Variables that make a program load or run something, find other programs or settings, write somewhere, or trust others. */
+const CODE_VARIABLES = new RegExp(
+  `^(${[
+    'node_(options|path|extra_ca_certs|tls_reject_unauthorized|v8_coverage|redirect_warnings|compile_cache|icu_data|repl_.*)',
+    'npm_.*|yarn_.*|pnpm_.*|bun_.*|deno_.*|uv_.*|pip_.*|virtual_env|conda_.*',
+    'ld_.*|dyld_.*|glibc_tunables|gconv_path|locpath|openssl_.*|ssl_cert_.*|(requests|curl)_ca_bundle',
+    'python(path|startup|home|inspect|breakpoint|warnings|userbase|executable|platlibdir|pycacheprefix)',
+    'perl5?(lib|opt|db)|ruby(opt|lib)|gem_.*|bundle_.*|lua_.*|phprc|php_ini_.*|r_profile.*|dotnet_.*|coreclr_.*|complus_.*',
+    'java_tool_options|_java_options|jdk_java_options|java_home|classpath',
+    'path|pathext|home|userprofile|(local)?appdata|xdg_.*|zdotdir|shell|comspec|bash_.*|env|shellopts|ps4|prompt_command|ifs|cdpath',
+    'git_.*|ssh_.*|sudo_.*|editor|visual|pager|manpager|browser|lessopen|lessclose|terminfo.*',
+    '(http|https|all|ftp)_proxy'
+  ].join('|')})$`,
+  'i'
+)
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const HEADER = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/

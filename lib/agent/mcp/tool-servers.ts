@@ -4,9 +4,10 @@ import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../types.ts'
 import { McpConnection, type McpConnectionOptions, type McpStatus } from './connection.ts'
+import { Leash } from './leash.ts'
 import type { McpServerConfig, McpServerConfigs } from './server-config.ts'
 
-export interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange'> {
+export interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'leash'> {
   readonly log: { warn(fields: object, text: string): void }
 }
 
@@ -29,6 +30,7 @@ export class ToolServers implements ToolSource {
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new Set<Promise<void>>()
   readonly #waiting = new Set<() => void>()
+  readonly #leash = new Leash()
 
   constructor(options: ToolServersOptions) {
     this.#options = options
@@ -84,6 +86,7 @@ export class ToolServers implements ToolSource {
     let told: string | null = null
     const connection = new McpConnection(config, {
       ...this.#options,
+      leash: this.#leash,
       onChange: ({ state, last_error }) => {
         if (state === 'failed' && last_error !== told)
           this.#options.log.warn({ server: name, error: last_error }, 'a tool server cannot be used')

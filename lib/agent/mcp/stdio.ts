@@ -1,0 +1,183 @@
+// A tool server as a process of ours: JSON-RPC by lines over its stdin and stdout. It leads a process group, so that whatever its
+// launcher has started ends with it.
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
+import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
+import type { Leash } from './leash.ts'
+import { MASK } from './server-config.ts'
+
+export interface StdioCommand {
+  readonly command: string
+  readonly args: readonly string[]
+  /** Beside the few variables that every server gets. Secret values. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>
+
+/** Milliseconds until it must have ended: after its input has, and after SIGTERM. */
+const GRACE_MS = 2_000
+/** Lines in a row that are no messages. One or two are a greeting; more are another language. */
+const GARBAGE_LINES = 100
+/** Of one message. */
+const LINE_BYTES = 16 << 20
+const NEWLINE = 0x0a
+/** For what it has said and we have not read yet, in ms. */
+const DRAIN_MS = 500
+/** Characters of its last words that are shown; more are kept, so that no half of a secret is among them. */
+const WORDS_MAX = 300
+const HEARD_MAX = 8_192
+/** Shorter values are no secrets, and would be found everywhere. */
+const SECRET_MIN = 4
+
+export class StdioTransport implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: (message: JSONRPCMessage) => void
+  readonly #command: StdioCommand
+  readonly #leash: Leash
+  /** The beginning of a line that is not whole yet, in pieces: joined once, a long line costs its length. */
+  #begun: Buffer[] = []
+  #begunBytes = 0
+  #process: ServerProcess | null = null
+  #ended: Promise<void> = Promise.resolve()
+  #garbage = 0
+  #words = ''
+  /** Why we have ended it. */
+  #failure: Error | null = null
+
+  constructor(command: StdioCommand, leash: Leash) {
+    this.#command = command
+    this.#leash = leash
+  }
+
+  /** @throws Error when there is no such command */
+  async start(): Promise<void> {
+    const { command, args, env } = this.#command
+    const server = spawn(command, args, {
+      env: { ...getDefaultEnvironment(), ...env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true,
+      windowsHide: true
+    })
+    const { pid } = server
+    if (pid === undefined) return this.#neverBegan(server)
+    this.#process = server
+    this.#leash.hold(pid)
+    this.#ended = new Promise((resolve) => {
+      server.once('exit', () => {
+        // What it started and left behind.
+        endGroup(pid, 'SIGKILL')
+        this.#leash.release(pid)
+        resolve()
+      })
+    })
+    const drained = new Promise((resolve) => server.once('close', resolve))
+    // A process that has left the group may hold the pipes for ever.
+    const heard = this.#ended.then(() => Promise.race([drained, sleep(DRAIN_MS, null, { ref: false })]))
+    void heard.then(() => this.#over(server))
+    server.on('error', (error) => this.onerror?.(error))
+    server.stdin.on('error', (error) => this.onerror?.(error))
+    server.stdout.on('data', (bytes: Buffer) => this.#take(bytes))
+    server.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#words = (this.#words + text).slice(-HEARD_MAX)
+    })
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const server = this.#process
+    if (server === null) throw new Error('The tool server is not running')
+    if (server.stdin.write(serializeMessage(message))) return
+    // It may end instead of reading on.
+    await Promise.race([new Promise((resolve) => server.stdin.once('drain', resolve)), this.#ended])
+  }
+
+  /** Ends it: by the end of its input, by SIGTERM, by SIGKILL. */
+  async close(): Promise<void> {
+    const server = this.#process
+    if (server?.pid === undefined) return
+    server.stdin.end()
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      if (await this.#endsWithin(GRACE_MS)) return
+      endGroup(server.pid, signal)
+    }
+    await this.#ended
+  }
+
+  async #endsWithin(ms: number): Promise<boolean> {
+    const timer = new AbortController()
+    const late = sleep(ms, false, { signal: timer.signal, ref: false }).catch(() => false)
+    const isEnded = await Promise.race([this.#ended.then(() => true), late])
+    timer.abort()
+    return isEnded
+  }
+
+  #take(bytes: Buffer): void {
+    let from = 0
+    for (let at = bytes.indexOf(NEWLINE); at >= 0 && this.#failure === null; at = bytes.indexOf(NEWLINE, from)) {
+      const line = Buffer.concat([...this.#begun, bytes.subarray(from, at)]).toString('utf8')
+      this.#begun = []
+      this.#begunBytes = 0
+      from = at + 1
+      this.#hear(line)
+    }
+    this.#begun.push(bytes.subarray(from))
+    this.#begunBytes += bytes.length - from
+    if (this.#begunBytes > LINE_BYTES) this.#fail(new Error(`A message of more than ${LINE_BYTES} bytes`))
+  }
+
+  #hear(line: string): void {
+    if (line.trim() === '') return
+    let message: JSONRPCMessage
+    try {
+      message = deserializeMessage(line)
+    } catch {
+      if (++this.#garbage > GARBAGE_LINES) this.#fail(new Error('It does not speak MCP over its standard output'))
+      return
+    }
+    this.#garbage = 0
+    this.onmessage?.(message)
+  }
+
+  /** What it says is not to be read on, and it would say more. */
+  #fail(error: Error): void {
+    const server = this.#process
+    if (server?.pid === undefined) return
+    this.#failure ??= error
+    server.stdout.removeAllListeners('data').pause()
+    endGroup(server.pid, 'SIGKILL')
+  }
+
+  #over(server: ServerProcess): void {
+    if (this.#process === null) return
+    this.#process = null
+    this.#begun = []
+    server.stdout.destroy()
+    server.stderr.destroy()
+    const words = withoutSecrets(this.#words, this.#command.env).trim().slice(-WORDS_MAX)
+    const { exitCode, signalCode } = server
+    const how = signalCode === null ? `with code ${exitCode}` : `by ${signalCode}`
+    this.onerror?.(this.#failure ?? new Error(`The tool server ended ${how}${words && `: ${words}`}`))
+    this.onclose?.()
+  }
+
+  #neverBegan(server: ServerProcess): Promise<never> {
+    return new Promise((_resolve, reject) => server.once('error', reject))
+  }
+}
+
+function endGroup(leader: number, signal: 'SIGTERM' | 'SIGKILL'): void {
+  try {
+    process.kill(-leader, signal)
+  } catch {
+    // Nobody is left in it.
+  }
+}
+
+/** Its last words may quote what it was given. */
+function withoutSecrets(text: string, env: StdioCommand['env']): string {
+  const secrets = Object.values(env).filter((value) => value.length >= SECRET_MIN)
+  return secrets.reduce((left, secret) => left.replaceAll(secret, MASK), text)
+}
