@@ -1,0 +1,127 @@
+// Databases of other days: of every schema that we have had, of a program to come, of one that was killed in the middle of it, and of
+// a time before users.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import t, { type Test } from 'tap'
+import { connect, migrate } from '../../lib/store/sqlite/connection.ts'
+import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+
+const FOLDER = new URL('../../lib/store/sqlite/migrations/', import.meta.url)
+const STEPS = readdirSync(FOLDER)
+  .filter((name) => name.endsWith('.sql'))
+  .sort()
+/** Rows enough that a migration takes some time. */
+const MANY = 60_000
+
+/** A file as the first `version` steps of the schema leave it, with a row or more in every table that they have. */
+function madeBy(t: Test, version: number, bodies = 3): string {
+  const path = join(t.testdir(), 'old.db')
+  const db = connect(path)
+  db.exec('CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
+  for (const [index, name] of STEPS.slice(0, version).entries()) {
+    db.exec(readFileSync(new URL(name, FOLDER), 'utf8'))
+    db.prepare('INSERT INTO migrations VALUES (?, ?)').run(index + 1, 'then')
+  }
+  db.exec(`
+    INSERT INTO users (id, email, password_hash, created_at) VALUES ('u', 'ann@example.com', 'hash', '2026-01-01T00:00:00.000000+00:00');
+    INSERT INTO threads_meta (thread_id, user_id, metadata_json, created_at, updated_at, next_seq, next_ordinal)
+      VALUES ('t', 'u', '{"a":1}', '2026-01-01T00:00:00.000000+00:00', '2026-01-01T00:00:00.000000+00:00', 2, 1);
+    INSERT INTO checkpoints (thread_id, checkpoint_id, metadata_json, next_json, messages_json, channels_json, created_at)
+      VALUES ('t', 'c', '{}', '[]', '[[0,1]]', '{"title":2}', '2026-01-01T00:00:00.000000+00:00');`)
+  const body = db.prepare('INSERT INTO checkpoint_bodies (thread_id, no, json) VALUES (?, ?, ?)')
+  db.transaction(() => {
+    for (let no = 0; no < bodies; no++)
+      body.run('t', no, no === 2 ? '"A title"' : `{"type":"human","id":"m${no}","content":"${no}"}`)
+  })()
+  db.close()
+  return path
+}
+
+/** All rows of all tables that both have. */
+function rowsOf(path: string, tables: readonly string[]): unknown {
+  const db = new Database(path, { readonly: true })
+  const rows = tables.map((table) => [table, db.prepare(`SELECT * FROM ${table} ORDER BY 1, 2`).all()])
+  db.close()
+  return rows
+}
+
+const TABLES = ['users', 'threads_meta', 'checkpoints', 'checkpoint_bodies']
+
+for (const version of STEPS.map((_, index) => index + 1)) {
+  t.test(`a database of schema ${version} opens, and has all that it had`, async (t) => {
+    const path = madeBy(t, version)
+    const before = rowsOf(path, TABLES)
+    const store = await openSqliteStore(path)
+    t.match(await store.users.byEmail('ann@example.com'), { id: 'u' })
+    t.match(await store.threads.get('t', 'u'), { metadata: { a: 1 } })
+    const state = await store.checkpoints.load('t', null)
+    t.match(state, { messageBodies: [{ json: /"m0"/ }, { json: /"m1"/ }], channelBodies: [{ json: '"A title"' }] })
+    await store.close()
+    t.strictSame(rowsOf(path, TABLES), before)
+  })
+}
+
+t.test('a migration that is killed in the middle is whole at the next start', async (t) => {
+  const original = madeBy(t, 1, MANY)
+  const before = rowsOf(original, TABLES)
+  const started = performance.now()
+  const whole = `${original}.whole`
+  copyFileSync(original, whole)
+  const db = connect(whole)
+  migrate(db)
+  db.close()
+  const took = performance.now() - started
+  const program = `const { connect, migrate } = await import(${JSON.stringify(
+    new URL('../../lib/store/sqlite/connection.js', import.meta.url).href
+  )}); const db = connect(process.argv[1]); console.log('now'); migrate(db); console.log('done')`
+  let cut = 0
+  for (const share of [0.1, 0.4, 0.7, 0.9]) {
+    const path = `${original}.${share}`
+    copyFileSync(original, path)
+    const child = spawn(process.execPath, ['--input-type=module', '-e', program, path], {
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    let said = ''
+    child.stdout.on('data', (bytes) => {
+      said += String(bytes)
+    })
+    await once(child.stdout, 'data')
+    await new Promise((resolve) => setTimeout(resolve, took * share))
+    child.kill('SIGKILL')
+    await once(child, 'close')
+    if (!said.includes('done')) cut++
+    const again = connect(path)
+    migrate(again)
+    t.equal(again.pragma('integrity_check', { simple: true }), 'ok')
+    again.close()
+    t.strictSame(rowsOf(path, TABLES), before)
+  }
+  t.ok(cut > 0, `${cut} of 4 were cut in the middle`)
+})
+
+t.test('a database that was created before user isolation is refused, with what can be done', async (t) => {
+  const path = join(t.testdir(), 'early.db')
+  const db = new Database(path)
+  db.exec(`
+    CREATE TABLE threads_meta (thread_id VARCHAR(64) PRIMARY KEY, assistant_id VARCHAR(128), display_name VARCHAR(256));
+    CREATE TABLE runs (run_id VARCHAR(64) PRIMARY KEY, thread_id VARCHAR(64), status VARCHAR(20))`)
+  db.close()
+  await t.rejects(openSqliteStore(path), {
+    message:
+      /before user isolation: threads_meta, runs without user_id\. No migration exists for it: use a fresh database, or alter it by hand/
+  })
+  const after = new Database(path, { readonly: true })
+  t.strictSame(after.prepare('SELECT name FROM sqlite_master').pluck().all().length, 4, 'and is left as it was')
+  after.close()
+})
+
+t.test('a database of another program with tables of our names is refused, and left alone', async (t) => {
+  const path = join(t.testdir(), 'foreign.db')
+  const db = new Database(path)
+  db.exec('CREATE TABLE runs (run_id TEXT, user_id TEXT)')
+  db.close()
+  await t.rejects(openSqliteStore(path), { message: /has runs, and was created by another program/ })
+})
