@@ -1,5 +1,6 @@
 // A PostgreSQL database for application data and checkpoints: opened as a store. Several processes may have it open.
 import type { Store } from '../store.ts'
+import { apiTokenReads } from './api-tokens.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './connection.ts'
 import { eventReads } from './events.ts'
@@ -21,6 +22,7 @@ export async function openPostgresStore(url: string): Promise<Store> {
   const writer = new BatchWriter(pool)
   return {
     users: userReads(pool),
+    apiTokens: apiTokenReads(pool),
     threads: threadReads(pool),
     runs: runReads(pool),
     events: eventReads(pool),

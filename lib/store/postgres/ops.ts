@@ -1,5 +1,6 @@
 // Every write of the process, by name: what a batch can do.
 import type { Op, OpName } from '../store.ts'
+import { apiTokenWrites } from './api-tokens.ts'
 import type { Batch } from './batch.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
@@ -11,7 +12,10 @@ import { threadWrites } from './threads.ts'
 import { userWrites } from './users.ts'
 
 const WRITES: Writers<OpName> = {
+  // Every batch writes its number, see writer.ts.
+  'store.touch': async () => null,
   ...userWrites,
+  ...apiTokenWrites,
   ...threadWrites,
   ...runWrites,
   ...eventWrites,

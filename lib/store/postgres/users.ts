@@ -13,15 +13,27 @@ function valuesOf(user: User) {
   return [id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version]
 }
 
+/** A user of this id, as it is now. */
+export async function userById(db: Db, id: string): Promise<User | null> {
+  return (await db.rows<User>(`SELECT ${COLUMNS} FROM users WHERE id = $1`, [id]))[0] ?? null
+}
+
 export function userReads(db: Db): UserReads {
-  const one = async (where: string, value: string): Promise<User | null> =>
-    (await db.rows<User>(`SELECT ${COLUMNS} FROM users WHERE ${where}`, [value]))[0] ?? null
   return {
-    byId: (id) => one('id = $1', id),
-    byEmail: (email) => one('email = $1', email),
+    byId: (id) => userById(db, id),
+    async byEmail(email) {
+      return (await db.rows<User>(`SELECT ${COLUMNS} FROM users WHERE email = $1`, [email]))[0] ?? null
+    },
     async admin() {
       const sql = `SELECT ${COLUMNS} FROM users WHERE system_role = 'admin' ORDER BY created_at LIMIT 1`
       return (await db.rows<User>(sql))[0] ?? null
+    },
+    async ofSession(id, digest) {
+      const sql = `SELECT ${COLUMNS}, EXISTS (SELECT 1 FROM denied_sessions WHERE digest = $2) AS is_denied FROM users WHERE id = $1`
+      const [row] = await db.rows<User & { is_denied: boolean }>(sql, [id, digest])
+      if (!row) return null
+      const { is_denied, ...user } = row
+      return is_denied ? 'denied' : user
     }
   }
 }
@@ -37,7 +49,10 @@ async function create(user: User, batch: Batch): Promise<'created' | 'email_take
   return made === 1 ? 'created' : 'email_taken'
 }
 
-type UserOps = 'user.create' | 'user.initialize' | 'user.update'
+/** Rows of ended sessions that one logout clears away: more than it adds, so that they never pile up. */
+const SWEPT_AT_ONCE = 20
+
+type UserOps = 'user.create' | 'user.initialize' | 'user.update' | 'session.deny'
 
 export const userWrites: Writers<UserOps> = {
   'user.create': ({ user }, batch) => create(user, batch),
@@ -59,5 +74,15 @@ export const userWrites: Writers<UserOps> = {
       [id, next.email, next.password_hash, next.system_role, next.needs_setup, next.token_version]
     )
     return next
+  },
+
+  'session.deny': async ({ digest, expires, now }, batch) => {
+    // Another process may be at the same rows: those are left to it.
+    const forget = `DELETE FROM denied_sessions WHERE digest IN (
+      SELECT digest FROM denied_sessions WHERE expires < $1 ORDER BY expires LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`
+    const deny = `INSERT INTO denied_sessions (digest, expires) VALUES ($1, $2)
+      ON CONFLICT (digest) DO UPDATE SET expires = excluded.expires`
+    await Promise.all([batch.changes(forget, [now]), batch.changes(deny, [digest, expires])])
+    return null
   }
 }
