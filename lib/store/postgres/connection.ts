@@ -1,7 +1,7 @@
 // The database behind the URL: made when it is missing, looked at, and brought to the schema that this program knows.
 import { readdirSync, readFileSync } from 'node:fs'
 import postgres from 'postgres'
-import { Line } from './line.ts'
+import { databaseOf, Line } from './line.ts'
 
 /** Of the advisory lock under which the schema is changed: any number that nobody else takes in this database. */
 const MIGRATION_LOCK = 7_236_001
@@ -124,12 +124,6 @@ async function step(line: Line, version: number, sql: string): Promise<void> {
     if (!line.isLost) await line.rows('ROLLBACK')
     throw new Error(`Step ${version} of the database schema failed: ${messageOf(error)}`, { cause: error })
   }
-}
-
-/** The name in the URL's path; without one that of the user, as everywhere with PostgreSQL. */
-function databaseOf(url: string): string {
-  const { pathname, username } = new URL(url)
-  return decodeURIComponent(pathname.slice(1) || username || 'postgres')
 }
 
 /** Without the URL: it may hold a password. */

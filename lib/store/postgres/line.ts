@@ -27,7 +27,11 @@ const SETTINGS = {
   default_transaction_isolation: 'read committed',
   statement_timeout: STATEMENT_TIMEOUT_MS,
   lock_timeout: LOCK_TIMEOUT_MS,
-  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS
+  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+  // In seconds: a server that has lost us without a word lets go of our locks after a minute.
+  tcp_keepalives_idle: 30,
+  tcp_keepalives_interval: 10,
+  tcp_keepalives_count: 3
 } as const
 
 /** `2026-01-01 00:00:00.5+00` in the service's one time format. */
@@ -57,7 +61,9 @@ interface Waiting {
 export class Line implements Db {
   readonly #client: postgres.Sql
   #sql: postgres.ReservedSql | null = null
+  #pid = 0
   #lost: Error | null = null
+  #socket: Socket | null = null
   #onLost: () => void = () => {}
   readonly #waiting = new Set<Waiting>()
 
@@ -65,6 +71,8 @@ export class Line implements Db {
     let sockets = 0
     this.#client = postgres(url, {
       max: 1,
+      // The driver does not decode it.
+      database: databaseOf(url),
       connect_timeout: CONNECT_TIMEOUT_S,
       // The driver's own ideas of when to hang up and what to ask first.
       idle_timeout: 0,
@@ -76,12 +84,15 @@ export class Line implements Db {
       onclose: () => this.lose(closed()),
       // Of the driver's options, which its types leave out: it asks here for every socket.
       ...{
-        socket: (options: postgres.ParsedOptions) => {
+        socket: async (options: postgres.ParsedOptions) => {
           if (sockets++ > 0) throw closed()
-          return openSocket(options).catch((error: Error) => {
-            this.lose(error)
+          try {
+            this.#socket = await openSocket(options)
+            return this.#socket
+          } catch (error) {
+            this.lose(errorOf(error))
             throw error
-          })
+          }
         }
       }
     })
@@ -92,13 +103,19 @@ export class Line implements Db {
     const line = new Line(url)
     try {
       // A reservation alone would never be told of the connection that it waits for.
-      await line.#orLost(line.#client.unsafe('SELECT 1'))
+      const [row] = await line.#orLost(line.#client.unsafe('SELECT pg_backend_pid() AS pid'))
+      line.#pid = row?.pid
       line.#sql = await line.#orLost(line.#client.reserve())
       return line
     } catch (error) {
-      line.lose(error instanceof Error ? error : new Error(String(error)))
+      line.lose(errorOf(error))
       throw error
     }
+  }
+
+  /** The server's process at the other end. */
+  get pid(): number {
+    return this.#pid
   }
 
   get isLost(): boolean {
@@ -132,7 +149,7 @@ export class Line implements Db {
       // A copy: the driver writes into it. Opened, or nobody has the line.
       return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: true }))
     } catch (error) {
-      if (endsTheLine(error)) this.lose(error instanceof Error ? error : new Error(String(error)))
+      if (endsTheLine(error)) this.lose(errorOf(error))
       throw error
     }
   }
@@ -162,6 +179,8 @@ export class Line implements Db {
     this.#lost = error
     for (const { reject } of this.#waiting) reject(error)
     this.#waiting.clear()
+    // Not a good-bye: who waits for its answer may wait for ever.
+    this.#socket?.destroy()
     void this.#client.end({ timeout: 0 }).catch(() => {})
     this.#onLost()
   }
@@ -173,6 +192,16 @@ export class Line implements Db {
     this.#sql?.release()
     await this.#client.end({ timeout: 1 })
   }
+}
+
+/** The name in the URL's path; without one that of the user, as everywhere with PostgreSQL. */
+export function databaseOf(url: string): string {
+  const { pathname, username } = new URL(url)
+  return decodeURIComponent(pathname.slice(1) || username || 'postgres')
+}
+
+function errorOf(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error))
 }
 
 function closed(): Error {
@@ -188,7 +217,7 @@ async function openSocket({ host, port, path }: postgres.ParsedOptions): Promise
       // The driver reads the name again to check the certificate.
       return Object.assign(await connected(connect(port[at]!, name)), { host: name })
     } catch (error) {
-      failure = error instanceof Error ? error : new Error(String(error))
+      failure = errorOf(error)
     }
   }
   throw failure

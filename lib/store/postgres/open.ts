@@ -6,7 +6,7 @@ import { prepareDatabase } from './connection.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
-import { Pool } from './pool.ts'
+import { Pool, type PoolOptions } from './pool.ts'
 import { runReads } from './runs.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
@@ -16,9 +16,9 @@ import { BatchWriter } from './writer.ts'
  * Opens the database at `url` (`postgres://user:password@host:port/name`), and creates or migrates it.
  * @throws Error with a sentence when the server cannot be used, or the schema is newer than this program.
  */
-export async function openPostgresStore(url: string): Promise<Store> {
+export async function openPostgresStore(url: string, options: PoolOptions = {}): Promise<Store> {
   await prepareDatabase(url)
-  const pool = new Pool(url)
+  const pool = new Pool(url, options)
   const writer = new BatchWriter(pool)
   return {
     users: userReads(pool),

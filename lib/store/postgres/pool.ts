@@ -8,8 +8,15 @@ import { unavailable } from './trouble.ts'
 const LINES_MAX = 10
 /** A line that nobody wanted for so long is closed, in ms: something on the way may have forgotten it already. */
 const IDLE_MS = 60_000
-/** After this a line that does not answer is given up, in ms: its server hangs, or the way to it. */
+/** Longer than the server lets a statement work. */
 const ANSWER_MS = STATEMENT_TIMEOUT_MS + 5000
+
+const NO_ANSWER = 'NO_ANSWER'
+
+export interface PoolOptions {
+  /** After this a line that does not answer is given up, in ms: its server hangs, or the way to it. Default 35,000. */
+  readonly answerMs?: number
+}
 
 interface Idle {
   readonly line: Line
@@ -24,6 +31,7 @@ interface Waiting {
 export class Pool implements Db {
   readonly #url: string
   readonly #max: number
+  readonly #answerMs: number
   /** Last in, first out: what is not needed grows old at the bottom. */
   readonly #idle: Idle[] = []
   readonly #waiting: Waiting[] = []
@@ -32,8 +40,9 @@ export class Pool implements Db {
   #isClosed = false
   #allGone: () => void = () => {}
 
-  constructor(url: string) {
+  constructor(url: string, { answerMs = ANSWER_MS }: PoolOptions = {}) {
     this.#url = url
+    this.#answerMs = answerMs
     this.#max = Number(new URL(url).searchParams.get('max')) || LINES_MAX
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS / 2).unref()
   }
@@ -47,8 +56,8 @@ export class Pool implements Db {
       throw unavailable(error) ?? error
     })
     const deadline = setTimeout(
-      () => line.lose(new StoreUnavailable('NO_ANSWER', 'PostgreSQL does not answer')),
-      ANSWER_MS
+      () => line.lose(new StoreUnavailable(NO_ANSWER, 'PostgreSQL does not answer')),
+      this.#answerMs
     )
     try {
       return await work(line)
@@ -72,7 +81,7 @@ export class Pool implements Db {
     try {
       return await this.use((line) => work(line).finally(() => (wasLost = line.isLost)))
     } catch (error) {
-      if (!wasLost || this.#isClosed) throw unavailable(error) ?? error
+      if (!wasLost || this.#isClosed || isSilence(error)) throw unavailable(error) ?? error
     }
     try {
       return await this.use(work)
@@ -146,6 +155,11 @@ export class Pool implements Db {
     const old = performance.now() - IDLE_MS
     while (this.#idle[0] && this.#idle[0].since < old) this.#hangUp(this.#idle.shift()!.line)
   }
+}
+
+/** Who has waited so long does not wait again. */
+function isSilence(error: unknown): boolean {
+  return error instanceof StoreUnavailable && error.code === NO_ANSWER
 }
 
 function closed(): StoreUnavailable {

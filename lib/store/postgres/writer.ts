@@ -27,6 +27,8 @@ export class BatchWriter {
   /** Number of the batch that was begun last. */
   #number = 0
   #isKnown = false
+  /** The server's process of a transaction whose connection broke. */
+  #abandoned: number | null = null
   #isClosed = false
   #last: Promise<unknown> = Promise.resolve()
 
@@ -66,6 +68,7 @@ export class BatchWriter {
 
   /** Rejects when nothing was written, for certain. */
   async #transaction(work: Work): Promise<Outcome[]> {
+    await this.#endAbandoned()
     await this.#introduce()
     const number = ++this.#number
     let outcomes: Outcome[] | null = null
@@ -80,7 +83,8 @@ export class BatchWriter {
         // The first statements of the work need not wait for the answer to BEGIN.
         await allSent([begun, work(line, commit)])
       } catch (error) {
-        if (!line.isLost) await line.rows('ROLLBACK')
+        if (line.isLost) this.#abandoned = line.pid
+        else await line.rows('ROLLBACK')
         throw error
       }
     }
@@ -101,6 +105,15 @@ export class BatchWriter {
     throw new StoreUnavailable('WRITER_FORGOTTEN', 'the row of this writer is gone')
   }
 
+  /** A server that has not noticed yet would hold the locks of a transaction that nobody goes on with. */
+  async #endAbandoned(): Promise<void> {
+    if (this.#abandoned === null) return
+    const sql = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE pid = $1 AND usename = current_user AND application_name = current_setting('application_name')`
+    await this.#pool.rows(sql, [this.#abandoned])
+    this.#abandoned = null
+  }
+
   /** The row that tells which batch was written last. It must be there before the first transaction that could be in doubt. */
   async #introduce(): Promise<void> {
     if (this.#isKnown) return
@@ -119,6 +132,7 @@ export class BatchWriter {
   async #isWritten(number: number): Promise<boolean> {
     for (;;) {
       try {
+        await this.#endAbandoned()
         const sql = 'SELECT batch FROM writers WHERE writer_id = $1 FOR UPDATE'
         const [row] = await this.#pool.rows<{ batch: number }>(sql, [this.#id])
         return row?.batch === number
