@@ -1,8 +1,9 @@
 // Run events in PostgreSQL: the durable log of a thread.
 import { ownerOf } from '../../scope.ts'
 import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
+import { isObject, messageIdOf } from '../event.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
-import { type Db, owned, parseJson, parseObject, resolved, type Writers } from './rows.ts'
+import { type Db, owned, parseJson, parseObject, Refused, resolved, type Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
 
 interface StoredEvent {
@@ -44,14 +45,8 @@ function toEvent({ content, event_metadata, ...row }: StoredEvent): RunEvent {
 /** How a content is stored: its text, and the mark that readers see. */
 function stored({ content, metadata }: NewEvent): { content: string; metadata: JsonObject } {
   if (typeof content === 'string') return { content, metadata }
-  const isObject = content !== null && typeof content === 'object' && !Array.isArray(content)
-  const mark = isObject ? 'content_is_dict' : 'content_is_json'
+  const mark = isObject(content) ? 'content_is_dict' : 'content_is_json'
   return { content: JSON.stringify(content), metadata: { ...metadata, [mark]: true } }
-}
-
-function messageIdOf({ category, content }: NewEvent): string | null {
-  if (category !== 'message' || content === null || typeof content !== 'object' || Array.isArray(content)) return null
-  return typeof content.id === 'string' ? content.id : null
 }
 
 export function eventReads(db: Db): EventReads {
@@ -102,6 +97,14 @@ export function eventReads(db: Db): EventReads {
       const [row] = await db.rows<{ total: number }>(sql, [ownerOf(user, 'events.countMessages'), threadId])
       return row?.total ?? 0
     },
+    async nextSeq(threadId) {
+      const sql = 'SELECT next_seq FROM threads_meta WHERE thread_id = $1'
+      return (await db.rows<{ next_seq: number }>(sql, [threadId]))[0]?.next_seq ?? null
+    },
+    async lastK(threadId, runId) {
+      const sql = 'SELECT k FROM run_events WHERE run_id = $2 AND thread_id = $1 ORDER BY seq DESC LIMIT 1'
+      return (await db.rows<{ k: number }>(sql, [threadId, runId]))[0]?.k ?? -1
+    },
     async runsOfMessages(threadId, messageIds, user) {
       // Its index holds the beginnings of ids.
       const sql = `SELECT message_id, run_id, event_type FROM run_events
@@ -140,7 +143,7 @@ export function insertEvents(db: Db, rows: readonly EventRow[]): Promise<number>
   ])
 }
 
-type EventOps = 'events.append' | 'events.remove'
+type EventOps = 'events.append' | 'events.remove' | 'seq.move'
 
 export const eventWrites: Writers<EventOps> = {
   'events.append': async ({ thread_id, run_id, user_id, events }, batch) => {
@@ -185,5 +188,12 @@ export const eventWrites: Writers<EventOps> = {
     if (run_id === null) await batch.changes(startAgain, [thread_id])
     await batch.look([thread_id])
     return removed
+  },
+
+  'seq.move': async ({ thread_id, from, to }, batch) => {
+    const thread = batch.needs(thread_id)
+    if (thread.nextSeq !== from) throw new Refused(`the next seq of thread ${thread_id} is not ${from}`)
+    thread.nextSeq = to
+    return null
   }
 }
