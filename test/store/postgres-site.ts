@@ -39,11 +39,13 @@ for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
       t.strictSame(await (await person.join(stream.runPath)).whole(), frames, 'who joins later sees the same')
       const run = await person.get(stream.runPath)
       t.match(run.body, { status: 'success' })
-      const messages = listIn((await person.get(`/api/threads/${thread}/messages`)).body)
+      const seqs = listIn((await person.get(`${stream.runPath}/events`)).body).map((event) => at(event, 'seq'))
       t.strictSame(
-        messages.map((message) => at(message, 'seq')),
-        messages.map((_, index) => (at(messages[0], 'seq') as number) + index)
+        seqs,
+        seqs.map((_, index) => index + 1)
       )
+      const messages = listIn((await person.get(`/api/threads/${thread}/messages`)).body)
+      t.equal(messages.length, 2)
       t.equal(at(messages.at(-1), 'content', 'content'), said)
     }
   )
