@@ -106,7 +106,7 @@ export function runReads(db: Db): RunReads {
       const sql = `SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs, sum(total_input_tokens)::bigint AS input,
           sum(total_output_tokens)::bigint AS output, sum(total_tokens)::bigint AS total, sum(lead_agent_tokens)::bigint AS lead_agent,
           sum(subagent_tokens)::bigint AS subagent, sum(middleware_tokens)::bigint AS middleware
-        FROM runs WHERE thread_id = $2 AND status IN ('success', 'error') AND ${owned(1)} GROUP BY 1`
+        FROM runs WHERE thread_id = $2 AND status NOT IN ('pending', 'running') AND ${owned(1)} GROUP BY 1`
       return toUsage(await db.rows<UsageRow>(sql, [ownerOf(user, 'runs.tokens'), threadId]))
     }
   }
