@@ -191,6 +191,7 @@ export class Line implements Db {
     this.#lost = closed()
     this.#sql?.release()
     await this.#client.end({ timeout: 1 })
+    this.#socket?.destroy()
   }
 }
 
