@@ -101,7 +101,7 @@ onEachBackend(
   '[Auth 6] in a shared thread everybody finds the files that their own runs wrote; its removal takes those of all',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: { backend } } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
     const people = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const { thread_id } = await addThread(store, { user_id: null })
     const path = `/api/threads/${thread_id}`

@@ -18,6 +18,9 @@ const LOCK_TIMEOUT_MS = 5000
 /** A transaction whose client says nothing for so long is ended by the server, in ms: its locks would stay for ever. */
 const IDLE_IN_TRANSACTION_MS = 10_000
 
+/** To end a connection in order, in seconds. */
+const GOOD_BYE_S = 1
+
 /** What every connection is told first. What the URL says has the last word. */
 const SETTINGS = {
   application_name: 'colloquy',
@@ -71,7 +74,7 @@ export class Line implements Db {
     let sockets = 0
     this.#client = postgres(url, {
       max: 1,
-      // The driver does not decode it.
+      ...addressOf(url),
       database: databaseOf(url),
       connect_timeout: CONNECT_TIMEOUT_S,
       // The driver's own ideas of when to hang up and what to ask first.
@@ -179,9 +182,7 @@ export class Line implements Db {
     this.#lost = error
     for (const { reject } of this.#waiting) reject(error)
     this.#waiting.clear()
-    // Not a good-bye: who waits for its answer may wait for ever.
-    this.#socket?.destroy()
-    void this.#client.end({ timeout: 0 }).catch(() => {})
+    void this.#hangUp(0)
     this.#onLost()
   }
 
@@ -190,9 +191,22 @@ export class Line implements Db {
     if (this.#lost) return
     this.#lost = closed()
     this.#sql?.release()
-    await this.#client.end({ timeout: 1 })
-    this.#socket?.destroy()
+    await this.#hangUp(GOOD_BYE_S)
   }
+
+  /** The driver says good-bye first; who waits for the answer of a dead server would wait for ever. */
+  async #hangUp(timeout: number): Promise<void> {
+    await this.#client.end({ timeout }).catch(() => {})
+    setTimeout(() => this.#socket?.destroy(), GOOD_BYE_S * 1000).unref()
+  }
+}
+
+/** Where the server listens: a name, an address of either kind, or `%2F...`, a folder with its socket. The driver knows not all. */
+function addressOf(url: string): { host: string[]; port: number[]; path?: string } {
+  const { hostname, port } = new URL(url)
+  const host = decodeURIComponent(hostname).replace(/^\[|\]$/g, '') || 'localhost'
+  const number = Number(port) || 5432
+  return { host: [host], port: [number], ...(host.startsWith('/') && { path: `${host}/.s.PGSQL.${number}` }) }
 }
 
 /** The name in the URL's path; without one that of the user, as everywhere with PostgreSQL. */
@@ -209,19 +223,10 @@ function closed(): Error {
   return Object.assign(new Error('the connection is closed'), { code: 'CONNECTION_CLOSED' })
 }
 
-/** A socket to the first of the hosts that takes it. */
-async function openSocket({ host, port, path }: postgres.ParsedOptions): Promise<Socket> {
-  if (path) return connected(connect(path))
-  let failure = new Error('there is no host to connect to')
-  for (const [at, name] of host.entries()) {
-    try {
-      // The driver reads the name again to check the certificate.
-      return Object.assign(await connected(connect(port[at]!, name)), { host: name })
-    } catch (error) {
-      failure = errorOf(error)
-    }
-  }
-  throw failure
+async function openSocket({ host: [host = ''], port: [port = 0], path }: postgres.ParsedOptions): Promise<Socket> {
+  const socket = await connected(path ? connect(path) : connect(port, host))
+  // The driver reads it there to check the certificate.
+  return Object.assign(socket, { host })
 }
 
 function connected(socket: Socket): Promise<Socket> {
