@@ -35,6 +35,7 @@ const database = section({
   backend: v.nullish(oneOfOrModule(['memory', 'sqlite', 'postgres']), 'sqlite'),
   // null: <home>/data/colloquy.db. Relative to the working directory.
   sqlite_path: nullable(),
+  // postgres://user:password@host:port/name; the database is made when it is missing. ?max=20: so many connections, else 10.
   postgres_url: nullable()
 })
 
@@ -406,7 +407,8 @@ function contradictions(config: Config): string[] {
   const problems: string[] = []
   const { database, run_events: events, agent, streams } = config
   const missing = (what: string) => problems.push(`${what} is not available in this version.`)
-  if (database.backend === 'postgres') missing('database.backend postgres')
+  if (database.backend === 'postgres' && !isPostgresUrl(database.postgres_url))
+    problems.push('database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.')
   if (events.backend === 'jsonl' && database.backend === 'memory')
     problems.push(
       'run_events.backend jsonl needs a database that outlives a restart: with database.backend memory its files would belong to threads that nobody knows any more.'
@@ -421,6 +423,10 @@ function contradictions(config: Config): string[] {
     if (first < i) problems.push(`models[${i}].name is ${name}, which models[${first}] is called already.`)
   })
   return problems
+}
+
+function isPostgresUrl(text: string | null): boolean {
+  return text !== null && /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
 }
 
 // -------------------------------------------------------------------------------------------- sentences

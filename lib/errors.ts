@@ -62,6 +62,7 @@ const TABLE = {
   too_many_runs: [429, 'Too many active runs. Wait for one to end and try again.'],
   not_ready: [503, 'Not ready: {reason}'],
   store_unavailable: [503, 'The database does not take writes at the moment: {reason}. Try again.'],
+  store_unreachable: [503, 'The database does not answer at the moment: {reason}. Try again.'],
   disk_unavailable: [503, 'Files cannot be written at the moment: {reason}. Try again.'],
   changed_meanwhile: [409, 'It was changed or deleted meanwhile. Look again.'],
 

@@ -8,7 +8,7 @@ import { type Revocation, Sessions } from './auth/session.ts'
 import { openTokens } from './auth/token.ts'
 import { composeAgent } from './compose-agent.ts'
 import type { Config } from './config.ts'
-import { fail } from './errors.ts'
+import { Failure, fail } from './errors.ts'
 import { lockHome } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Paths } from './files/paths.ts'
@@ -24,7 +24,7 @@ import { recover } from './run/recovery.ts'
 import { Registry, type RegistryOptions } from './run/registry.ts'
 import { Sweeper } from './run/sweeper.ts'
 import { openStore } from './store/open.ts'
-import type { Store, Writer } from './store/store.ts'
+import { type Store, StoreUnavailable, type Writer } from './store/store.ts'
 
 export interface Gateway {
   /** `http://host:port` under which it answers. */
@@ -134,7 +134,8 @@ export async function startGateway({
     origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
     proxies,
     publicUrl: config.server.public_url,
-    log
+    log,
+    failureOf: unreachable
   })
 
   /** A store that takes nothing must not keep the process: what started is ended by the next one [design 4, rule 5]. */
@@ -203,6 +204,12 @@ function registryOptions(config: Config): RegistryOptions {
     recursionLimit: runs.recursion_limit,
     title
   }
+}
+
+/** A database that does not answer a read is none of the request's fault, and may answer the next one. */
+function unreachable(error: unknown): Failure | null {
+  if (!(error instanceof StoreUnavailable)) return null
+  return new Failure('store_unreachable', { reason: error.message }, { 'Retry-After': '5' })
 }
 
 /** A request's write that the store refuses has met somebody else's: its thread is gone. That is a conflict, not a failure. */

@@ -226,7 +226,9 @@ t.test('no problem repeats a text that may be a key', async (t) => {
 })
 
 t.test('what is not built yet is refused and not half done', async (t) => {
-  refused(t, 'database: { backend: postgres }', 'database.backend postgres is not available in this version.')
+  const url = 'database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.'
+  refused(t, 'database: { backend: postgres }', url)
+  refused(t, 'database: { backend: postgres, postgres_url: "localhost:5432/chat" }', url)
   refused(t, 'agent: { runtime: langgraph }', 'agent.runtime langgraph is not available in this version.')
 })
 

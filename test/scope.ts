@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Agent, AgentInput } from '../lib/agent/runtime.ts'
 import { asUser, currentUserId, DEFAULT_USER_ID, effectiveUserId, ownerOf, withoutUser } from '../lib/scope.ts'
-import { onEachBackend } from './fixtures/backends.ts'
+import { databaseSection, onEachBackend } from './fixtures/backends.ts'
 import { asked, openSite, signIn, textIn, until } from './fixtures/gateway.ts'
 
 t.test(
@@ -81,7 +81,7 @@ onEachBackend(
         })
       }
     }
-    const site = await openSite(t, { agent, config: { database: { backend } } })
+    const site = await openSite(t, { agent, config: { database: await databaseSection(t, backend) } })
     const person = await signIn(site)
     const { id } = (await person.get('/api/v1/auth/me')).body as { id: string } // the account's own id
     const thread = await person.thread()
@@ -102,7 +102,7 @@ onEachBackend(
   async (t, backend) => {
     const inputs: AgentInput[] = []
     const agent: Agent = { models: () => [], start: async (input) => void inputs.push(input) }
-    const site = await openSite(t, { agent, config: { database: { backend } } })
+    const site = await openSite(t, { agent, config: { database: await databaseSection(t, backend) } })
     const person = await signIn(site)
     const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
     const claim = { user_id: 'somebody', langgraph_auth_user_id: 'somebody', is_internal: true }

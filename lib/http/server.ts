@@ -49,6 +49,8 @@ export interface HttpOptions {
     readonly bodyBytes?: number
   }
   readonly log: Log
+  /** What an error from below means for a client, where waiting may help; null: it is something else. */
+  readonly failureOf?: (error: unknown) => Failure | null
   /** Takes over upgraded connections. Without it an Upgrade header is passed over, as HTTP allows, and the request answered. */
   readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void
 }
@@ -257,7 +259,7 @@ class NodeServer implements HttpServer {
     // Without the query: it may carry a credential.
     this.#options.log.error({ err: error, request_id: requestId, method: req.method, path }, 'a request failed')
     if (res.headersSent) return reset(res)
-    const failure = diskFailure(error)
+    const failure = diskFailure(error) ?? this.#options.failureOf?.(error) ?? null
     if (failure) sendFailure(req, res, failure, cookies)
     else sendBroken(req, res, requestId)
   }

@@ -10,6 +10,7 @@ import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { type ModuleRef, openDatabaseModule, openEventModule } from './module.ts'
+import { openPostgresStore } from './postgres/open.ts'
 import { openSplitStore } from './split/open.ts'
 import { openSqliteStore } from './sqlite/open.ts'
 import type { EventStore, Store } from './store.ts'
@@ -18,6 +19,8 @@ export interface DatabaseOptions {
   readonly backend: 'memory' | 'sqlite' | 'postgres' | ModuleRef
   /** Absolute. */
   readonly sqlite_path: string
+  /** Checked with the configuration: there is one where the backend is postgres. */
+  readonly postgres_url?: string | null
 }
 
 export interface StoreOptions {
@@ -44,7 +47,7 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
 
 /** The database alone, for who has nothing to do with events. @throws Error when it cannot be opened, or is newer. */
 export async function openDatabase({ home, database }: StoreOptions, warn: Warn): Promise<Store> {
-  const { backend, sqlite_path } = database
+  const { backend, sqlite_path, postgres_url } = database
   if (typeof backend === 'object') return openDatabaseModule(backend, { home, warn })
   switch (backend) {
     case 'sqlite':
@@ -53,7 +56,8 @@ export async function openDatabase({ home, database }: StoreOptions, warn: Warn)
       warn({}, 'database.backend is memory: nothing is kept over a restart')
       return openMemoryStore({ onForget: (threadId) => warn({ thread_id: threadId }, FULL) })
     case 'postgres':
-      throw new Error('database.backend postgres is not available in this version')
+      if (!postgres_url) throw new Error('database.postgres_url is missing')
+      return openPostgresStore(postgres_url)
   }
 }
 

@@ -9,11 +9,12 @@ import t from 'tap'
 import type { Store } from '../../lib/store/store.ts'
 import type { RunEvent } from '../../lib/types.ts'
 import { addRun, someEvents, write } from '../contract/harness.ts'
-import { type Backend, EVENTS, openBoth, SHARED, STEPS } from '../fixtures/store-load.ts'
+import { databaseSection } from '../fixtures/backends.ts'
+import { EVENTS, openBoth, type Place, SHARED, STEPS } from '../fixtures/store-load.ts'
 
 const KILLS = 20
-/** The kill comes within this time of the first write, in ms. */
-const LIFE_MS_MAX = 250
+/** The kill comes within this time of the first write, in ms: a life is some conversations long. */
+const LIFE_MS_MAX = { sqlite: 250, postgres: 600 } as const
 const PROGRAM = fileURLToPath(new URL('../fixtures/store-load.js', import.meta.url))
 
 /** What a life was answered before it was killed. */
@@ -27,13 +28,15 @@ interface Life {
   shared: number
 }
 
-async function live(home: string, backend: Backend, number: number): Promise<Life> {
-  const child = spawn(process.execPath, [PROGRAM, home, backend, String(number)], {
+async function live({ home, backend, postgresUrl }: Place, number: number): Promise<Life> {
+  const url = postgresUrl === null ? [] : [postgresUrl]
+  const lifeMsMax = LIFE_MS_MAX[postgresUrl === null ? 'sqlite' : 'postgres']
+  const child = spawn(process.execPath, [PROGRAM, home, backend, String(number), ...url], {
     stdio: ['ignore', 'pipe', 'inherit']
   })
   let out = ''
   child.stdout.on('data', (bytes) => {
-    if (out === '') setTimeout(() => child.kill('SIGKILL'), Math.random() * LIFE_MS_MAX)
+    if (out === '') setTimeout(() => child.kill('SIGKILL'), Math.random() * lifeMsMax)
     out += String(bytes)
   })
   const [, signal] = await once(child, 'close')
@@ -146,23 +149,30 @@ class Findings {
   }
 }
 
-for (const backend of ['db', 'jsonl'] as const) {
+for (const [database, backend] of [
+  ['sqlite', 'db'],
+  ['sqlite', 'jsonl'],
+  ['postgres', 'db'],
+  ['postgres', 'jsonl']
+] as const) {
   t.test(
-    `sqlite with events in ${backend}: killed ${KILLS} times, every promise holds`,
+    `${database} with events in ${backend}: killed ${KILLS} times, every promise holds`,
     { timeout: 170_000 },
     async (t) => {
       const home = mkdtempSync(join(tmpdir(), 'colloquy-crash-'))
       t.teardown(() => rmSync(home, { recursive: true, force: true }))
+      const { postgres_url = null } = await databaseSection(t, database)
+      const place = { home, backend, postgresUrl: postgres_url }
       const lives: Life[] = []
       const warned = new Map<string, number>()
       const warn = (_: object, text: string) => void warned.set(text, (warned.get(text) ?? 0) + 1)
       const wrong: string[] = []
       const settled = new Map<string, string>()
       for (let number = 0; number < KILLS; number++) {
-        const life = await live(home, backend, number)
+        const life = await live(place, number)
         lives.push(life)
         for (const text of life.warnings) warn({}, text)
-        const store = await openBoth(home, backend, warn)
+        const store = await openBoth(place, warn)
         const findings = new Findings(store, home)
         // Also the one that had begun and was never answered.
         const ids = new Set([...life.steps.keys(), ...upTo(life.steps.size + 9).map((n) => `t-${number}-${n}`)])
@@ -178,14 +188,14 @@ for (const backend of ['db', 'jsonl'] as const) {
       }
       t.strictSame(wrong.slice(0, 10), [])
 
-      const store = await openBoth(home, backend, () => {})
+      const store = await openBoth(place, () => {})
       for (const [runId, updatedAt] of settled) {
         const run = await store.runs.get(runId, null)
         if (run?.status !== 'success' || run.updated_at !== updatedAt)
           wrong.push(`[Store 7] ${runId} is ${run?.status}`)
       }
       const done = lives.reduce((sum, { steps }) => sum + steps.size, 0)
-      t.ok(done > KILLS * 8, `${done} conversations were under way`)
+      t.ok(done > KILLS * 4, `${done} conversations were under way`)
       t.comment(`${done} conversations, ${settled.size} ended, warnings: ${JSON.stringify([...warned])}`)
 
       // And life goes on: a removed thread made anew, and another run on the shared one.

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../lib/types.ts'
+import { type Backend, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
 
@@ -56,11 +57,12 @@ interface Scene {
   readonly thread: string
 }
 
-async function open(t: Test): Promise<Scene> {
+async function open(t: Test, backend: Backend): Promise<Scene> {
   const model = await startModel()
   model.aside = aside
   t.teardown(() => model.stop())
   const config = {
+    database: await databaseSection(t, backend),
     models: [{ name: 'main', model: 'main', base_url: model.baseUrl, api_key: 'none' }],
     summarization: { enabled: true, trigger_messages: 8, trigger_tokens: 0, keep_messages: 2 },
     memory: { debounce_seconds: 1 }
@@ -84,110 +86,119 @@ async function say({ person, thread }: Scene, script: Script, words = ''): Promi
   return (await person.post(`/api/threads/${thread}/runs/wait`, asked(scripted(script, words)))).body
 }
 
-t.test('one conversation: upload, tools, artifact, title, summary, memory, the next run', async (t) => {
-  const scene = await open(t)
-  const { person, thread, model } = scene
-  await upload(scene)
+onEachBackend(
+  t,
+  'one conversation: upload, tools, artifact, title, summary, memory, the next run',
+  async (t, backend) => {
+    const scene = await open(t, backend)
+    const { person, thread, model } = scene
+    await upload(scene)
 
-  const values = await say(
-    scene,
-    { calls, text: 'The report is done.', usage: USAGE, strict: true },
-    'Write the report. '
-  )
-  t.strictSame(at(values, 'artifacts'), [OUTPUT])
-  t.equal(at(values, 'title'), 'The revenue report')
-  const [first] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
-  const [heard] = model.requests
-  t.match(JSON.stringify(heard?.messages[0]), /notes\.txt \(\d+ bytes\)/, 'the model is told of the upload')
-  t.match(JSON.stringify(model.requests[1]?.messages.at(-1)), /Revenue grew by 12 percent/, 'and reads it')
+    const values = await say(
+      scene,
+      { calls, text: 'The report is done.', usage: USAGE, strict: true },
+      'Write the report. '
+    )
+    t.strictSame(at(values, 'artifacts'), [OUTPUT])
+    t.equal(at(values, 'title'), 'The revenue report')
+    const [first] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+    const [heard] = model.requests
+    t.match(JSON.stringify(heard?.messages[0]), /notes\.txt \(\d+ bytes\)/, 'the model is told of the upload')
+    t.match(JSON.stringify(model.requests[1]?.messages.at(-1)), /Revenue grew by 12 percent/, 'and reads it')
 
-  const events = await eventsOf(scene, first)
-  t.strictSame(typesOf(events), [
-    ...BEGIN,
-    ...[...TURN, ...TOOL],
-    ...[...TURN, ...TOOL],
-    ...[...TURN, ...TOOL],
-    ...ANSWER,
-    ...[...ASKED, 'middleware:title/middleware'],
-    ...END
-  ])
-  const seqs = events.map((one) => Number(at(one, 'seq')))
-  t.strictSame(
-    seqs,
-    seqs.map((_, index) => seqs[0]! + index),
-    'seq is dense'
-  )
-  const ofType = (type: string) => events.filter((one) => at(one, 'event_type') === type)
-  for (const [index, id] of ['call_read', 'call_write', 'call_present'].entries()) {
-    t.match(ofType('ai_tool_call')[index], {
-      content: { tool_calls: [{ id }] },
-      metadata: { finish_reason: 'tool_calls' }
+    const events = await eventsOf(scene, first)
+    t.strictSame(typesOf(events), [
+      ...BEGIN,
+      ...[...TURN, ...TOOL],
+      ...[...TURN, ...TOOL],
+      ...[...TURN, ...TOOL],
+      ...ANSWER,
+      ...[...ASKED, 'middleware:title/middleware'],
+      ...END
+    ])
+    const seqs = events.map((one) => Number(at(one, 'seq')))
+    t.strictSame(
+      seqs,
+      seqs.map((_, index) => seqs[0]! + index),
+      'seq is dense'
+    )
+    const ofType = (type: string) => events.filter((one) => at(one, 'event_type') === type)
+    for (const [index, id] of ['call_read', 'call_write', 'call_present'].entries()) {
+      t.match(ofType('ai_tool_call')[index], {
+        content: { tool_calls: [{ id }] },
+        metadata: { finish_reason: 'tool_calls' }
+      })
+      t.match(ofType('tool_start')[index], { metadata: { tool_call_id: id } })
+      t.match(ofType('tool_end')[index], { metadata: { tool_call_id: id, status: 'success' } })
+      t.match(ofType('tool_result')[index], {
+        content: { tool_call_id: id, status: 'success' },
+        metadata: { status: 'success' }
+      })
+    }
+    t.match(ofType('ai_message'), [
+      { content: { content: 'The report is done.' }, metadata: { finish_reason: 'stop' } }
+    ])
+    t.strictSame(
+      ofType('llm_request').map((one) => at(one, 'metadata', 'caller')),
+      [...Array(4).fill('lead_agent'), 'middleware:title']
+    )
+    t.strictSame(
+      ofType('llm_request').map((one) => at(one, 'metadata', 'llm_call_index')),
+      [1, 2, 3, 4, 5]
+    )
+    t.match(ofType('middleware:title'), [{ content: { changes: { title: 'The revenue report' } } }])
+    t.match((await person.get(`/api/threads/${thread}`)).body, { values: { title: 'The revenue report' } })
+    t.match(first, {
+      status: 'success',
+      total_tokens: 462,
+      lead_agent_tokens: 440,
+      middleware_tokens: 22,
+      llm_call_count: 5,
+      message_count: 1
     })
-    t.match(ofType('tool_start')[index], { metadata: { tool_call_id: id } })
-    t.match(ofType('tool_end')[index], { metadata: { tool_call_id: id, status: 'success' } })
-    t.match(ofType('tool_result')[index], {
-      content: { tool_call_id: id, status: 'success' },
-      metadata: { status: 'success' }
+
+    const artifact = await person.get(`/api/threads/${thread}/artifacts${OUTPUT}`)
+    t.equal(artifact.text, REPORT)
+    const me = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+    const folder = join(scene.home, 'users', me, 'threads', thread, 'user-data')
+    t.equal(readFileSync(join(folder, 'outputs', 'report.md'), 'utf8'), REPORT)
+    t.equal(readFileSync(join(folder, 'uploads', 'notes.txt'), 'utf8'), NOTES)
+
+    await until(
+      async () => listIn((await person.get('/api/memory')).body, 'facts').length > 0,
+      'the memory has learned'
+    )
+    t.match((await person.get('/api/memory')).body, { facts: [{ content: 'Cares about revenue' }] })
+
+    const asks = model.requests.length
+    await say(scene, { text: 'You are welcome.', usage: USAGE, strict: true }, 'Thank you. ')
+    const [second] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+    t.equal(at(second, 'follow_up_to_run_id'), at(first, 'run_id'))
+    t.strictSame(typesOf(await eventsOf(scene, second)), [
+      ...BEGIN,
+      'middleware:memory/middleware',
+      ...[...ASKED, 'summary/message', 'summarization/trace', 'middleware:summarize/middleware'],
+      ...ANSWER,
+      ...END
+    ])
+    const later = await eventsOf(scene, second)
+    const summary = later.find((one) => at(one, 'event_type') === 'summarization')
+    const replaced = listIn(at(summary, 'metadata'), 'replaced_message_ids')
+    t.match(summary, { content: 'A report was written.', metadata: { replaced_count: replaced.length } })
+    const ids = listIn((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'messages').map((one) =>
+      at(one, 'id')
+    )
+    t.strictSame(ids.slice(0, replaced.length), replaced, 'of messages that are there')
+    t.match(later[0], { metadata: { follow_up_to_run_id: at(first, 'run_id') } })
+    const prompts = model.requests.slice(asks).map(({ messages }) => JSON.stringify(messages))
+    t.match(prompts.at(-1), /Cares about revenue/)
+    t.match(prompts.at(-1), /A report was written/)
+    t.notMatch(prompts.at(-1), /call_read/, 'what the summary covers is not said again')
+    t.match((await person.get(`/api/threads/${thread}/token-usage`)).body, {
+      total_tokens: 462 + 143,
+      total_runs: 2,
+      by_model: { main: { tokens: 605, runs: 2 } },
+      by_caller: { lead_agent: 550, middleware: 55, subagent: 0 }
     })
   }
-  t.match(ofType('ai_message'), [{ content: { content: 'The report is done.' }, metadata: { finish_reason: 'stop' } }])
-  t.strictSame(
-    ofType('llm_request').map((one) => at(one, 'metadata', 'caller')),
-    [...Array(4).fill('lead_agent'), 'middleware:title']
-  )
-  t.strictSame(
-    ofType('llm_request').map((one) => at(one, 'metadata', 'llm_call_index')),
-    [1, 2, 3, 4, 5]
-  )
-  t.match(ofType('middleware:title'), [{ content: { changes: { title: 'The revenue report' } } }])
-  t.match((await person.get(`/api/threads/${thread}`)).body, { values: { title: 'The revenue report' } })
-  t.match(first, {
-    status: 'success',
-    total_tokens: 462,
-    lead_agent_tokens: 440,
-    middleware_tokens: 22,
-    llm_call_count: 5,
-    message_count: 1
-  })
-
-  const artifact = await person.get(`/api/threads/${thread}/artifacts${OUTPUT}`)
-  t.equal(artifact.text, REPORT)
-  const me = textIn((await person.get('/api/v1/auth/me')).body, 'id')
-  const folder = join(scene.home, 'users', me, 'threads', thread, 'user-data')
-  t.equal(readFileSync(join(folder, 'outputs', 'report.md'), 'utf8'), REPORT)
-  t.equal(readFileSync(join(folder, 'uploads', 'notes.txt'), 'utf8'), NOTES)
-
-  await until(async () => listIn((await person.get('/api/memory')).body, 'facts').length > 0, 'the memory has learned')
-  t.match((await person.get('/api/memory')).body, { facts: [{ content: 'Cares about revenue' }] })
-
-  const asks = model.requests.length
-  await say(scene, { text: 'You are welcome.', usage: USAGE, strict: true }, 'Thank you. ')
-  const [second] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
-  t.equal(at(second, 'follow_up_to_run_id'), at(first, 'run_id'))
-  t.strictSame(typesOf(await eventsOf(scene, second)), [
-    ...BEGIN,
-    'middleware:memory/middleware',
-    ...[...ASKED, 'summary/message', 'summarization/trace', 'middleware:summarize/middleware'],
-    ...ANSWER,
-    ...END
-  ])
-  const later = await eventsOf(scene, second)
-  const summary = later.find((one) => at(one, 'event_type') === 'summarization')
-  const replaced = listIn(at(summary, 'metadata'), 'replaced_message_ids')
-  t.match(summary, { content: 'A report was written.', metadata: { replaced_count: replaced.length } })
-  const ids = listIn((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'messages').map((one) =>
-    at(one, 'id')
-  )
-  t.strictSame(ids.slice(0, replaced.length), replaced, 'of messages that are there')
-  t.match(later[0], { metadata: { follow_up_to_run_id: at(first, 'run_id') } })
-  const prompts = model.requests.slice(asks).map(({ messages }) => JSON.stringify(messages))
-  t.match(prompts.at(-1), /Cares about revenue/)
-  t.match(prompts.at(-1), /A report was written/)
-  t.notMatch(prompts.at(-1), /call_read/, 'what the summary covers is not said again')
-  t.match((await person.get(`/api/threads/${thread}/token-usage`)).body, {
-    total_tokens: 462 + 143,
-    total_runs: 2,
-    by_model: { main: { tokens: 605, runs: 2 } },
-    by_caller: { lead_agent: 550, middleware: 55, subagent: 0 }
-  })
-})
+)

@@ -1,6 +1,6 @@
 // [Auth 2] on the real table of routes: who changes something repeats the csrf_token, and is asked for it before for anything else.
 import t from 'tap'
-import { onEachBackend } from '../fixtures/backends.ts'
+import { databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { asked, openSite, PASSWORD, Person, signIn } from '../fixtures/gateway.ts'
 
 const AUTH = '/api/v1/auth'
@@ -27,7 +27,7 @@ onEachBackend(
   t,
   '[Auth 2] without the pair every change is 403 before 401; with it, 401 without a session',
   async (t, backend) => {
-    const nobody = new Person((await openSite(t, { config: { database: { backend } } })).url)
+    const nobody = new Person((await openSite(t, { config: { database: await databaseSection(t, backend) } })).url)
     const pair = new Person(nobody.url, new Map([['csrf_token', 'of-my-own-making']]))
     for (const [method, path] of CHANGING) {
       const answer = await nobody.ask(method, path, { body: { any: 'thing' } })
@@ -45,7 +45,7 @@ onEachBackend(
   t,
   '[Auth 2] a session alone changes nothing: the header must be there, and equal',
   async (t, backend) => {
-    const person = await signIn(await openSite(t, { config: { database: { backend } } }))
+    const person = await signIn(await openSite(t, { config: { database: await databaseSection(t, backend) } }))
     const threadId = await person.thread()
     for (const csrf of [false, '', 'guess', `${person.cookies.get('csrf_token')}x`]) {
       for (const path of [`/api/threads/${threadId}/runs`, `/api/threads/${threadId}/runs/stream`])

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { aUser, addThread, write } from '../contract/harness.ts'
-import { onEachBackend, openBackend } from '../fixtures/backends.ts'
+import { onEachBackend, openBackend, sectionOfGiven } from '../fixtures/backends.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { asked, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { ask, furnished, SECRET, statusOf } from '../fixtures/place.ts'
@@ -39,7 +39,7 @@ onEachBackend(
   '[Auth 6] a thread without an owner is as accessible to everybody as to an owner, on every route of the table',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: { backend } } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
     for (const name of ['ada', 'bob']) {
       const person = await signIn(site, name)
       for (const [route, expected] of BELOW) {
@@ -57,7 +57,7 @@ onEachBackend(
   '[Auth 6] a shared thread is in the list of everybody, and shows everybody the same record, state and history',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: { backend } } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
     const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const { thread_id } = await addThread(store, { user_id: null })
     await furnished(ada, backend, thread_id)
@@ -79,7 +79,7 @@ onEachBackend(
   '[Isolation] in a shared thread runs, events, feedback and files are those of who made them',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: { backend } } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
     const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const { thread_id } = await addThread(store, { user_id: null })
     const place = await furnished(ada, backend, thread_id)
@@ -101,7 +101,7 @@ onEachBackend(
   '[Auth 6] in a shared thread everybody finds the files that their own runs wrote; its removal takes those of all',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: { backend } } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
     const people = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const { thread_id } = await addThread(store, { user_id: null })
     const path = `/api/threads/${thread_id}`
@@ -128,7 +128,7 @@ onEachBackend(
     const ids: string[] = []
     for (let i = 0; i < 3; i++) ids.push((await addThread(store, { user_id: null })).thread_id)
     for (let start = 0; start < 2; start++) {
-      const site = await openSite(t, { store, config: { database: { backend } } })
+      const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
       const person = await signIn(site)
       for (const id of ids) {
         t.equal(await store.threads.ownerOf(id), null)

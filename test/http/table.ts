@@ -8,8 +8,9 @@ import { loadConfig } from '../../lib/config.ts'
 import type { AuthServices } from '../../lib/routes/auth.ts'
 import { routes } from '../../lib/routes/index.ts'
 import type { Services } from '../../lib/routes/services.ts'
+import { Line } from '../../lib/store/postgres/line.ts'
 import { PERMISSIONS, type Permission } from '../../lib/types.ts'
-import { type Backend, onEachBackend } from '../fixtures/backends.ts'
+import { type Backend, type DatabaseSection, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
 import { openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
 import { type Program, programOf } from '../fixtures/program.ts'
@@ -30,6 +31,7 @@ interface Walk {
   readonly t: Test
   readonly site: Site
   readonly backend: Backend
+  readonly database: DatabaseSection
   readonly owner: Person
 }
 
@@ -128,10 +130,10 @@ const COLUMNS: Readonly<Record<string, Column>> = {
     }
   },
 
-  async 'a deleted user'({ t, site, backend }) {
+  async 'a deleted user'({ t, site, backend, database }) {
     const ghost = await signIn(site, 'ghost')
     const there = await furnished(ghost, backend)
-    await forget(site, ghost, backend)
+    await forget(site, ghost, database)
     return async (name, expected) => {
       if (expected.reach === 'public') return
       const answer = await ask(ghost, name, there)
@@ -151,12 +153,17 @@ async function programs(person: Person, scopesOf: (scope: Permission) => readonl
 const UNKNOWN = { status: 401, body: { detail: { code: 'not_authenticated' } } }
 
 /** Removes the account of a person. Nothing of ours does that yet, so it is done beside us, as an operator would. */
-async function forget(site: Site, person: Person, backend: Backend): Promise<void> {
+async function forget(site: Site, person: Person, { backend, postgres_url }: DatabaseSection): Promise<void> {
   const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
   if (backend === 'sqlite') {
     const db = new Database(join(site.home, 'data', 'colloquy.db'))
     db.prepare('DELETE FROM users WHERE id = ?').run(id)
     return void db.close()
+  }
+  if (postgres_url !== undefined) {
+    const line = await Line.open(postgres_url)
+    await line.changes('DELETE FROM users WHERE id = $1', [id])
+    return line.close()
   }
   // Nobody can reach into the memory of a process: an account that never was is as gone.
   const tokens = await openTokens({ home: '/nowhere', secret: JWT_SECRET, expiryDays: 1 })
@@ -172,9 +179,10 @@ for (const [who, column] of Object.entries(COLUMNS)) {
     t,
     `[Auth 6] [Errors] every route of the table gives ${who} what is expected, and no more`,
     async (t, backend) => {
-      const config = { database: { backend }, auth: { jwt_secret: JWT_SECRET } }
+      const database = await databaseSection(t, backend)
+      const config = { database, auth: { jwt_secret: JWT_SECRET } }
       const site = await openSite(t, { config })
-      const check = await column({ t, site, backend, owner: await signIn(site, 'owner') })
+      const check = await column({ t, site, backend, database, owner: await signIn(site, 'owner') })
       for (const [name, expected] of Object.entries(EXPECTED)) await check(name, expected)
     }
   )

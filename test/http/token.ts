@@ -2,7 +2,7 @@
 import { createHmac, createSign, generateKeyPairSync } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { onEachBackend } from '../fixtures/backends.ts'
+import { databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { type Answer, openSite, Person, signIn, textIn } from '../fixtures/gateway.ts'
 
 const SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
@@ -75,7 +75,9 @@ onEachBackend(
   t,
   '[Auth 3] no forged, spoiled or foreign token gets in: 401 token_invalid with the one message, on every kind of route',
   async (t, backend) => {
-    const site = await openSite(t, { config: { database: { backend }, auth: { jwt_secret: SECRET } } })
+    const site = await openSite(t, {
+      config: { database: await databaseSection(t, backend), auth: { jwt_secret: SECRET } }
+    })
     const person = await signIn(site)
     const sub = textIn((await person.get(ME)).body, 'id')
     const good = { sub, iat: now(), exp: now() + 600, ver: 0 }
@@ -102,7 +104,9 @@ onEachBackend(
   t,
   '[Auth 3] an expired token is token_expired and one of a user who is gone user_not_found, in words that tell no more',
   async (t, backend) => {
-    const site = await openSite(t, { config: { database: { backend }, auth: { jwt_secret: SECRET } } })
+    const site = await openSite(t, {
+      config: { database: await databaseSection(t, backend), auth: { jwt_secret: SECRET } }
+    })
     const ask = (token: string) =>
       new Person(site.url)
         .get(ME, { headers: { cookie: `access_token=${token}` } })

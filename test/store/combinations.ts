@@ -1,6 +1,7 @@
 // Three databases and three places for events: each pair works the same, or is refused at start with a sentence [contract 4.7].
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { databaseSection } from '../fixtures/backends.ts'
 import { asked, at, listIn, openSite, type Person, type Site, signIn } from '../fixtures/gateway.ts'
 
 const SQL = { feedback: true, warns: [] as readonly RegExp[] }
@@ -39,9 +40,10 @@ const PAIRS: readonly (Working | Refused)[] = [
   { database: 'sqlite', events: module('file-store.js'), works: SQL },
   { database: module('database-module.js'), events: 'jsonl', works: SQL },
   { database: 'memory', events: module('file-store.js'), works: { feedback: false, warns: [NOT_KEPT] } },
-  { database: 'postgres', events: 'memory', refusal: /^database\.backend postgres is not available/ },
-  { database: 'postgres', events: 'db', refusal: /^database\.backend postgres is not available/ },
-  { database: 'postgres', events: 'jsonl', refusal: /^database\.backend postgres is not available/ }
+  { database: 'postgres', events: 'memory', works: { ...SQL, warns: [EVENTS_NOT_KEPT] } },
+  { database: 'postgres', events: 'db', works: SQL },
+  { database: 'postgres', events: 'jsonl', works: SQL },
+  { database: 'postgres', events: module('file-store.js'), works: SQL }
 ]
 
 /** Runs of a person on one thread, as the API tells them, without what differs from one time to the next. */
@@ -100,7 +102,8 @@ function nameOf(backend: unknown): string {
 const journeys: unknown[] = []
 
 async function works(t: Test, { database, events, works }: Working): Promise<void> {
-  const site = await openSite(t, { config: { database: { backend: database }, run_events: { backend: events } } })
+  const section = database === 'postgres' ? await databaseSection(t, database) : { backend: database }
+  const site = await openSite(t, { config: { database: section, run_events: { backend: events } } })
   const warned = site.logged.filter(([level]) => level === 'warn').map(([, , text]) => text)
   t.equal(warned.length, works.warns.length, `warns: ${warned}`)
   for (const [index, pattern] of works.warns.entries()) t.match(warned[index], pattern)
@@ -123,5 +126,5 @@ t.test('a journey sees what it should, so that all of them being equal says some
   t.match(journeys[0], { others: 404, removed: 200, anew: 0, first: 1, seen: { users: 1, events: { length: 3 } } })
   const types = JSON.stringify(journeys[0])
   for (const type of ['human_message', 'ai_tool_call', 'tool_result', 'ai_message', 'run_error']) t.match(types, type)
-  t.ok(journeys.length >= 8)
+  t.ok(journeys.length >= 12)
 })

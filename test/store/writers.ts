@@ -7,11 +7,13 @@ import { Committer } from '../../lib/run/committer.ts'
 import { openJsonlEvents } from '../../lib/store/jsonl/events.ts'
 import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
+import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { splitStore } from '../../lib/store/split/open.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import type { Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
 import { addRun, addThread, anEvent } from '../contract/harness.ts'
+import { databaseSection } from '../fixtures/backends.ts'
 
 const WRITERS = 64
 const EVENTS = 2000
@@ -71,6 +73,11 @@ function folder(t: Test): string {
   return path
 }
 
+async function openPostgres(t: Test): Promise<Store> {
+  const { postgres_url } = await databaseSection(t, 'postgres')
+  return openPostgresStore(postgres_url!)
+}
+
 const BACKENDS: Readonly<Record<string, (t: Test) => Promise<Store>>> = {
   memory: async () => openMemoryStore(),
   'memory with events beside it': async () => splitStore(openMemoryStore(), openMemoryEvents()),
@@ -79,6 +86,11 @@ const BACKENDS: Readonly<Record<string, (t: Test) => Promise<Store>>> = {
     const home = folder(t)
     const events = await openJsonlEvents({ home, warn: () => {} })
     return splitStore(await openSqliteStore(join(home, 'colloquy.db')), events)
+  },
+  postgres: openPostgres,
+  'postgres and jsonl': async (t) => {
+    const events = await openJsonlEvents({ home: folder(t), warn: () => {} })
+    return splitStore(await openPostgres(t), events)
   }
 }
 

@@ -1,0 +1,72 @@
+// Segments made small: how a database keeps the frames of an ended run, which are read seldom and by few.
+import { brotliCompress, brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
+import type { Segment } from './store.ts'
+
+/** How a row holds its frames. */
+export const Format = {
+  /** Index and bytes as they are. */
+  plain: 1,
+  /** Both together, compressed; the column of the index is empty. */
+  brotli: 2
+} as const
+
+/** A row of frames, whichever database it lies in. */
+export interface FrameRow {
+  readonly id: number
+  readonly first_n: number
+  readonly last_n: number
+  readonly epoch: number
+  readonly format: number
+  readonly idx: Buffer
+  readonly data: Buffer
+}
+
+/** Bytes of a compressed row before compression: a reader in the middle of a run unpacks no more than this for its first frame. */
+export const BLOCK_BYTES = 64 * 1024
+/** Five is where time is still milliseconds a block and size is nearly the best. */
+const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 18 } }
+const LENGTH_BYTES = 4
+
+export function toSegment(row: FrameRow): Segment {
+  const { index, data } = row.format === Format.brotli ? unpack(row.data) : { index: row.idx, data: row.data }
+  return { epoch: row.epoch, first: row.first_n, last: row.last_n, index, data }
+}
+
+/** Of rows in their order those that make one block: plain neighbours of one epoch, about BLOCK_BYTES of them. */
+export function blockOf(rows: Iterable<FrameRow>): FrameRow[] {
+  const block: FrameRow[] = []
+  let bytes = 0
+  for (const row of rows) {
+    const before = block.at(-1)
+    const isNext = !before || (row.epoch === before.epoch && row.first_n === before.last_n + 1)
+    if (row.format !== Format.plain || !isNext || bytes >= BLOCK_BYTES) break
+    block.push(row)
+    bytes += row.data.length
+  }
+  return block
+}
+
+/** The `data` of the one row that takes the place of the block. For a thread that serves nobody else. */
+export function packSync(block: readonly FrameRow[]): Buffer {
+  return brotliCompressSync(together(block), BROTLI)
+}
+
+/** The same beside the thread of the caller. */
+export function pack(block: readonly FrameRow[]): Promise<Buffer> {
+  return new Promise((resolve, reject) =>
+    brotliCompress(together(block), BROTLI, (error, packed) => (error ? reject(error) : resolve(packed)))
+  )
+}
+
+function together(block: readonly FrameRow[]): Buffer {
+  const index = Buffer.concat(block.map((row) => row.idx))
+  const length = Buffer.alloc(LENGTH_BYTES)
+  length.writeUInt32LE(index.length)
+  return Buffer.concat([length, index, ...block.map((row) => row.data)])
+}
+
+function unpack(packed: Buffer): { index: Buffer; data: Buffer } {
+  const bytes = brotliDecompressSync(packed)
+  const end = LENGTH_BYTES + bytes.readUInt32LE(0)
+  return { index: bytes.subarray(LENGTH_BYTES, end), data: bytes.subarray(end) }
+}

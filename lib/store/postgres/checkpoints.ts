@@ -1,0 +1,193 @@
+// Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
+import type { JsonObject } from '../../types.ts'
+import type {
+  BodyRange,
+  CheckpointHead,
+  CheckpointReads,
+  CheckpointWrite,
+  OpOf,
+  StateUpdate,
+  StoredCheckpoint
+} from '../store.ts'
+import type { Batch } from './batch.ts'
+import { type Db, params, parseJson, parseObject, type Writers } from './rows.ts'
+import { numbers, texts } from './text.ts'
+
+interface CheckpointRow {
+  readonly thread_id: string
+  readonly checkpoint_id: string
+  readonly parent_checkpoint_id: string | null
+  readonly run_id: string | null
+  readonly metadata_json: string
+  readonly next_json: string
+  readonly messages_json: string
+  readonly channels_json: string
+  readonly created_at: string
+}
+
+const COLUMNS =
+  'thread_id, checkpoint_id, parent_checkpoint_id, run_id, metadata_json, next_json, messages_json, channels_json, created_at'
+
+function toHead({ metadata_json, next_json, messages_json, channels_json, ...row }: CheckpointRow): CheckpointHead {
+  return {
+    ...row,
+    metadata: parseObject(metadata_json),
+    // These columns are only ever written by `checkpointPut` below.
+    next: JSON.parse(next_json) as string[],
+    messages: JSON.parse(messages_json) as BodyRange[],
+    channels: JSON.parse(channels_json) as Record<string, number>
+  }
+}
+
+/** One checkpoint: by its id, or the newest of the thread. */
+async function find(db: Db, threadId: string, checkpointId: string | null): Promise<CheckpointHead | null> {
+  const byId = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $2`
+  const newest = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 ORDER BY checkpoint_id DESC LIMIT 1`
+  const [row] =
+    checkpointId === null
+      ? await db.rows<CheckpointRow>(newest, [threadId])
+      : await db.rows<CheckpointRow>(byId, [threadId, checkpointId])
+  return row ? toHead(row) : null
+}
+
+async function nextBody(db: Db, threadId: string): Promise<number> {
+  const sql = 'SELECT max(no) + 1 AS no FROM checkpoint_bodies WHERE thread_id = $1'
+  return (await db.rows<{ no: number | null }>(sql, [threadId]))[0]?.no ?? 0
+}
+
+interface BodyRow {
+  readonly no: number
+  readonly json: string
+}
+
+/**
+ * Bodies of the ranges, in the order of the ranges, and the thread's next body: one row with both, none when the checkpoint is
+ * gone. The head was read before, and a thread may have been removed between the two.
+ */
+const BODIES = `
+  SELECT b.no, b.json, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = $1) AS next
+  FROM checkpoints AS c
+    LEFT JOIN unnest($3::integer[], $4::integer[]) WITH ORDINALITY AS r (first, last, place) ON true
+    LEFT JOIN checkpoint_bodies AS b ON b.thread_id = c.thread_id AND b.no BETWEEN r.first AND r.last
+  WHERE c.thread_id = $1 AND c.checkpoint_id = $2 ORDER BY r.place, b.no`
+
+export function checkpointReads(db: Db): CheckpointReads {
+  return {
+    async load(threadId, checkpointId, wanted) {
+      const head = await find(db, threadId, checkpointId)
+      if (!head) return null
+      const isWanted = (name: string) => wanted === undefined || wanted.includes(name)
+      const ranges = isWanted('messages') ? head.messages : []
+      const channels = Object.entries(head.channels).filter(([name]) => isWanted(name))
+      const from = [...ranges.map(([first]) => first), ...channels.map(([, no]) => no)]
+      const to = [...ranges.map(([, last]) => last), ...channels.map(([, no]) => no)]
+      const rows = await db.rows<{ no: number | null; json: string; next: number | null }>(BODIES, [
+        threadId,
+        head.checkpoint_id,
+        numbers(from),
+        numbers(to)
+      ])
+      const [any] = rows
+      if (!any) return null
+      const bodies = rows.filter((row): row is BodyRow & { next: number } => row.no !== null)
+      const ofMessages = bodies.length - channels.length
+      return {
+        ...head,
+        messageBodies: bodies.slice(0, ofMessages).map(({ no, json }) => ({ no, json })),
+        channelBodies: channels.map(([name, no], at) => ({ name, no, json: bodies[ofMessages + at]!.json })),
+        nextBody: any.next ?? 0
+      } satisfies StoredCheckpoint
+    },
+    async list(threadId, { limit, before }) {
+      const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ($2::text IS NULL OR checkpoint_id < $2)
+        ORDER BY checkpoint_id DESC LIMIT $3`
+      return (await db.rows<CheckpointRow>(sql, [threadId, before ?? null, limit])).map(toHead)
+    }
+  }
+}
+
+/** Writes one checkpoint with its new bodies. Shared with the creation of threads, which begin with an empty one. */
+export async function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): Promise<void> {
+  const { thread_id, bodies } = checkpoint
+  const insertBodies = `INSERT INTO checkpoint_bodies (thread_id, no, json)
+    SELECT $1::text, no, json FROM unnest($2::integer[], $3::text[]) AS body (no, json)`
+  const written = bodies.length
+    ? batch.changes(insertBodies, [
+        thread_id,
+        numbers(bodies.map(({ no }) => no)),
+        texts(bodies.map(({ json }) => json))
+      ])
+    : null
+  const put = batch.changes(`INSERT INTO checkpoints (${COLUMNS}) VALUES (${params(1, 9)})`, [
+    thread_id,
+    checkpoint.checkpoint_id,
+    checkpoint.parent_checkpoint_id,
+    checkpoint.run_id,
+    JSON.stringify(checkpoint.metadata),
+    JSON.stringify(checkpoint.next),
+    JSON.stringify(checkpoint.messages),
+    JSON.stringify(checkpoint.channels),
+    checkpoint.created_at
+  ])
+  await Promise.all([written, put])
+}
+
+/** The values of an update, for the metadata of its checkpoint [contract 2.2]. */
+function writesOf({ messages, channels }: OpOf<'state.update'>): JsonObject {
+  const values = Object.fromEntries(Object.entries(channels).map(([name, json]) => [name, parseJson(json)]))
+  return messages === null ? values : { messages: messages.map((json) => parseJson(json)), ...values }
+}
+
+/** The checkpoint that follows `parent` by an update; its bodies are numbered from `firstBody`. */
+function updated(parent: CheckpointHead, update: OpOf<'state.update'>, firstBody: number): CheckpointWrite {
+  const { thread_id, checkpoint_id, now, messages, channels, as_node } = update
+  let no = firstBody
+  const bodies = (messages ?? []).map((json) => ({ no: no++, json }))
+  const changed = Object.entries(channels).map(([channel, json]) => ({ channel, no: no++, json }))
+  const step = typeof parent.metadata.step === 'number' ? parent.metadata.step + 1 : 0
+  const metadata: JsonObject = { source: 'update', step, parents: {}, updated_at: now }
+  if (as_node !== null) metadata.writes = { [as_node]: writesOf(update) }
+  return {
+    thread_id,
+    checkpoint_id,
+    parent_checkpoint_id: parent.checkpoint_id,
+    run_id: null,
+    created_at: now,
+    metadata,
+    next: [],
+    messages: messages === null ? parent.messages : bodies.length ? [[firstBody, firstBody + bodies.length - 1]] : [],
+    channels: { ...parent.channels, ...Object.fromEntries(changed.map((one) => [one.channel, one.no])) },
+    bodies: [...bodies, ...changed.map((one) => ({ no: one.no, json: one.json }))]
+  }
+}
+
+type CheckpointOps = 'checkpoint.put' | 'state.update'
+
+export const checkpointWrites: Writers<CheckpointOps> = {
+  'checkpoint.put': async ({ name: _, ...checkpoint }, batch) => {
+    batch.needs(checkpoint.thread_id)
+    await checkpointPut(checkpoint, batch)
+    return null
+  },
+
+  'state.update': async (update, batch): Promise<StateUpdate> => {
+    const { thread_id, base, now, title } = update
+    batch.needs(thread_id)
+    const inFlight = "SELECT 1 FROM runs WHERE thread_id = $1 AND status IN ('pending', 'running') LIMIT 1"
+    const [busy, parent, no] = await Promise.all([
+      batch.rows(inFlight, [thread_id]),
+      find(batch, thread_id, base),
+      nextBody(batch, thread_id)
+    ])
+    if (busy.length) return { outcome: 'busy' }
+    if (!parent) return { outcome: 'checkpoint_missing' }
+    const checkpoint = updated(parent, update, no)
+    await checkpointPut(checkpoint, batch)
+    await batch.changes(
+      'UPDATE threads_meta SET display_name = coalesce($2, display_name), updated_at = $3 WHERE thread_id = $1',
+      [thread_id, title, now]
+    )
+    const { bodies: _, ...head } = checkpoint
+    return { outcome: 'written', checkpoint: head }
+  }
+}

@@ -1,0 +1,199 @@
+// Run events in PostgreSQL: the durable log of a thread.
+import { ownerOf } from '../../scope.ts'
+import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
+import { isObject, messageIdOf } from '../event.ts'
+import type { EventReads, NewEvent, SeqPage } from '../store.ts'
+import { type Db, owned, parseJson, parseObject, Refused, resolved, type Writers } from './rows.ts'
+import { numbers, texts } from './text.ts'
+
+interface StoredEvent {
+  readonly thread_id: string
+  readonly run_id: string
+  readonly user_id: string | null
+  readonly event_type: string
+  readonly category: EventCategory
+  readonly content: string
+  readonly event_metadata: string
+  readonly seq: number
+  readonly created_at: string
+}
+
+/** A row that is to be written. */
+export interface EventRow extends StoredEvent {
+  readonly k: number
+  readonly message_id: string | null
+}
+
+const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
+
+/** Objects and lists are stored as JSON text and marked; a text is a text, even one that looks like JSON [contract 4.1]. */
+function contentOf(text: string, metadata: JsonObject): Json {
+  if (metadata.content_is_dict !== true && metadata.content_is_json !== true) return text
+  try {
+    return parseJson(text)
+  } catch {
+    // A trace that was cut no longer parses: its text is what is left of it.
+    return text
+  }
+}
+
+function toEvent({ content, event_metadata, ...row }: StoredEvent): RunEvent {
+  const metadata = parseObject(event_metadata)
+  return { ...row, content: contentOf(content, metadata), metadata }
+}
+
+/** How a content is stored: its text, and the mark that readers see. */
+function stored({ content, metadata }: NewEvent): { content: string; metadata: JsonObject } {
+  if (typeof content === 'string') return { content, metadata }
+  const mark = isObject(content) ? 'content_is_dict' : 'content_is_json'
+  return { content: JSON.stringify(content), metadata: { ...metadata, [mark]: true } }
+}
+
+export function eventReads(db: Db): EventReads {
+  const page = (scope: string, direction: 'ASC' | 'DESC') =>
+    `SELECT ${COLUMNS} FROM run_events
+     WHERE ${scope} AND category = 'message' AND seq > $3 AND seq < $4 AND ${owned(1)} ORDER BY seq ${direction} LIMIT $5`
+  /** Without after_seq the last rows count, so they are read backwards; the answer is ascending either way [contract 4.4]. */
+  const list = async (
+    scope: string,
+    { limit, before, after }: SeqPage,
+    owner: string | null,
+    threadId: string,
+    runId: string[]
+  ): Promise<RunEvent[]> => {
+    const backwards = after === undefined
+    const range = [after ?? 0, before ?? Number.MAX_SAFE_INTEGER, limit]
+    const sql = page(scope, backwards ? 'DESC' : 'ASC')
+    const rows = await db.rows<StoredEvent>(sql, [owner, threadId, ...range, ...runId])
+    if (backwards) rows.reverse()
+    return rows.map(toEvent)
+  }
+
+  return {
+    async listMessages(threadId, seqPage, user) {
+      return list('thread_id = $2', seqPage, ownerOf(user, 'events.listMessages'), threadId, [])
+    },
+    async listMessagesByRun(threadId, runId, seqPage, user) {
+      const owner = ownerOf(user, 'events.listMessagesByRun')
+      return list('thread_id = $2 AND run_id = $6', seqPage, owner, threadId, [runId])
+    },
+    async listEvents(threadId, runId, { types, after, limit }, user) {
+      const sql = `SELECT ${COLUMNS} FROM run_events
+        WHERE run_id = $3 AND thread_id = $2 AND seq > $4 AND ($5::text[] IS NULL OR event_type = ANY($5)) AND ${owned(1)}
+        ORDER BY seq LIMIT $6`
+      const owner = ownerOf(user, 'events.listEvents')
+      const rows = await db.rows<StoredEvent>(sql, [
+        owner,
+        threadId,
+        runId,
+        after ?? 0,
+        types ? texts(types) : null,
+        limit
+      ])
+      return rows.map(toEvent)
+    },
+    async countMessages(threadId, user) {
+      const sql = `SELECT count(*) AS total FROM run_events WHERE thread_id = $2 AND category = 'message' AND ${owned(1)}`
+      const [row] = await db.rows<{ total: number }>(sql, [ownerOf(user, 'events.countMessages'), threadId])
+      return row?.total ?? 0
+    },
+    async nextSeq(threadId) {
+      const sql = 'SELECT next_seq FROM threads_meta WHERE thread_id = $1'
+      return (await db.rows<{ next_seq: number }>(sql, [threadId]))[0]?.next_seq ?? null
+    },
+    async lastK(threadId, runId) {
+      const sql = 'SELECT k FROM run_events WHERE run_id = $2 AND thread_id = $1 ORDER BY seq DESC LIMIT 1'
+      return (await db.rows<{ k: number }>(sql, [threadId, runId]))[0]?.k ?? -1
+    },
+    async runsOfMessages(threadId, messageIds, user) {
+      // Its index holds the beginnings of ids.
+      const sql = `SELECT message_id, run_id, event_type FROM run_events
+        WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
+          AND message_id = ANY($3::text[]) AND ${owned(1)}
+        ORDER BY seq`
+      const owner = ownerOf(user, 'events.runsOfMessages')
+      const rows = await db.rows<{ message_id: string; run_id: string; event_type: string }>(sql, [
+        owner,
+        threadId,
+        texts(messageIds)
+      ])
+      return new Map(rows.map(({ message_id, run_id, event_type }) => [message_id, { run_id, event_type }]))
+    }
+  }
+}
+
+/** Rows of any threads in one statement. */
+export function insertEvents(db: Db, rows: readonly EventRow[]): Promise<number> {
+  const sql = `INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, content, event_metadata, message_id,
+      created_at, seq, k)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+      $9::timestamptz[], $10::bigint[], $11::integer[])`
+  return db.changes(sql, [
+    texts(rows.map((row) => row.thread_id)),
+    texts(rows.map((row) => row.run_id)),
+    texts(rows.map((row) => row.user_id)),
+    texts(rows.map((row) => row.event_type)),
+    texts(rows.map((row) => row.category)),
+    texts(rows.map((row) => row.content)),
+    texts(rows.map((row) => row.event_metadata)),
+    texts(rows.map((row) => row.message_id)),
+    texts(rows.map((row) => row.created_at)),
+    numbers(rows.map((row) => row.seq)),
+    numbers(rows.map((row) => row.k))
+  ])
+}
+
+type EventOps = 'events.append' | 'events.remove' | 'seq.move'
+
+export const eventWrites: Writers<EventOps> = {
+  'events.append': async ({ thread_id, run_id, user_id, events }, batch) => {
+    const thread = batch.needs(thread_id)
+    const first = thread.nextSeq
+    const seen = thread.lastK.get(run_id) ?? -1
+    for (const event of events) {
+      if (event.k <= seen) continue
+      const { content, metadata } = stored(event)
+      batch.addEvent({
+        thread_id,
+        run_id,
+        user_id,
+        event_type: event.event_type,
+        category: event.category,
+        content,
+        event_metadata: JSON.stringify(metadata),
+        seq: thread.nextSeq++,
+        k: event.k,
+        message_id: messageIdOf(event),
+        created_at: event.created_at
+      })
+      thread.lastK.set(run_id, event.k)
+    }
+    const [given] = events
+    if (!given || given.k > seen) return first
+    // It was written before: by this batch, which must be there to be found, or by one before it.
+    await batch.flush()
+    const sql = 'SELECT seq FROM run_events WHERE run_id = $1 AND k >= $2 ORDER BY seq LIMIT 1'
+    const [row] = await batch.rows<{ seq: number }>(sql, [run_id, given.k])
+    return row?.seq ?? first
+  },
+
+  'events.remove': async ({ thread_id, run_id, user }, batch) => {
+    const owner = resolved(user)
+    await batch.flush()
+    const sql = `DELETE FROM run_events WHERE thread_id = $2 AND ($3::text IS NULL OR run_id = $3) AND ${owned(1)}`
+    const removed = await batch.changes(sql, [owner, thread_id, run_id])
+    // The counter starts again with the whole thread, unless somebody else's events are left in it.
+    const startAgain = `UPDATE threads_meta SET next_seq = 1
+      WHERE thread_id = $1 AND NOT EXISTS (SELECT 1 FROM run_events WHERE thread_id = $1)`
+    if (run_id === null) await batch.changes(startAgain, [thread_id])
+    await batch.look([thread_id])
+    return removed
+  },
+
+  'seq.move': async ({ thread_id, from, to }, batch) => {
+    const thread = batch.needs(thread_id)
+    if (thread.nextSeq !== from) throw new Refused(`the next seq of thread ${thread_id} is not ${from}`)
+    thread.nextSeq = to
+    return null
+  }
+}

@@ -1,0 +1,99 @@
+// Frames in PostgreSQL: what joiners saw, as the bytes they got.
+import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
+import type { FrameReads, Segment } from '../store.ts'
+import { type Db, Refused, type Writers } from './rows.ts'
+import { byteStrings, numbers } from './text.ts'
+
+const COLUMNS = 'id, first_n, last_n, epoch, format, idx, data'
+/** Rows of one answer at most. */
+const ROWS_MAX = 512
+
+/**
+ * The rows of $1 that hold n >= $2, in order, until $3 bytes are together. `bytes` tells how much a row holds without reading it.
+ * Frames are found by n, never by row: compaction swaps rows.
+ */
+const FROM_N = `
+  SELECT ${COLUMNS} FROM (
+    SELECT ${COLUMNS}, sum(bytes) OVER (ORDER BY last_n) - bytes AS before, row_number() OVER (ORDER BY last_n) AS place FROM (
+      SELECT * FROM frames WHERE run_key = $1 AND last_n >= $2 ORDER BY last_n LIMIT ${ROWS_MAX}
+    ) AS next
+  ) AS measured
+  WHERE before < $3::bigint OR place = 1 ORDER BY last_n`
+
+export function frameReads(db: Db): FrameReads {
+  return {
+    async read(runKey, from, maxBytes) {
+      return (await db.rows<FrameRow>(FROM_N, [runKey, from, maxBytes])).map(toSegment)
+    },
+    async bounds(runKey) {
+      const sql = `SELECT epoch, min(first_n) AS first, max(last_n) AS last FROM frames WHERE run_key = $1 GROUP BY epoch ORDER BY 2`
+      const rows = await db.rows<{ epoch: number; first: number; last: number }>(sql, [runKey])
+      const [first] = rows
+      if (!first) return null
+      return {
+        first: first.first,
+        last: Math.max(...rows.map((row) => row.last)),
+        epochs: rows.map((row) => ({ epoch: row.epoch, first: row.first }))
+      }
+    }
+  }
+}
+
+/** A segment that is to be written. */
+export interface RunSegment {
+  readonly run_key: number
+  readonly segment: Segment
+}
+
+/** Segments of any runs in one statement. */
+export function insertFrames(db: Db, list: readonly RunSegment[]): Promise<number> {
+  const sql = `INSERT INTO frames (run_key, first_n, last_n, epoch, bytes, idx, data)
+    SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[], $5::integer[], $6::bytea[], $7::bytea[])`
+  return db.changes(sql, [
+    numbers(list.map((one) => one.run_key)),
+    numbers(list.map((one) => one.segment.first)),
+    numbers(list.map((one) => one.segment.last)),
+    numbers(list.map((one) => one.segment.epoch)),
+    numbers(list.map((one) => one.segment.data.length)),
+    byteStrings(list.map((one) => one.segment.index)),
+    byteStrings(list.map((one) => one.segment.data))
+  ])
+}
+
+type FrameOps = 'frames.append' | 'frames.compact' | 'frames.sweep'
+
+export const frameWrites: Writers<FrameOps> = {
+  'frames.append': async ({ run_key, thread_id, segment }, batch) => {
+    if (!batch.thread(thread_id)?.runKeys.has(run_key))
+      throw new Refused(`run ${run_key} of thread ${thread_id} is gone`)
+    batch.addFrames({ run_key, segment })
+    return null
+  },
+
+  'frames.compact': async ({ run_key, from }, batch) => {
+    await batch.flush()
+    const block = blockOf(await batch.rows<FrameRow>(FROM_N, [run_key, from, BLOCK_BYTES]))
+    const [first, last] = [block[0], block.at(-1)]
+    if (!first || !last) return { next: null }
+    const bytes = block.reduce((total, row) => total + row.data.length, 0)
+    const packed = await pack(block)
+    const ids = numbers(block.map(({ id }) => id))
+    const removed = await batch.changes('DELETE FROM frames WHERE id = ANY($1::bigint[])', [ids])
+    if (removed !== block.length) throw new Refused(`frames of run ${run_key} are removed by somebody else`)
+    await batch.changes(
+      `INSERT INTO frames (run_key, first_n, last_n, epoch, format, bytes, idx, data) VALUES ($1, $2, $3, $4, $5, $6, '', $7)`,
+      [run_key, first.first_n, last.last_n, first.epoch, Format.brotli, bytes, packed]
+    )
+    return { next: last.last_n + 1 }
+  },
+
+  'frames.sweep': async ({ before, after, limit }, batch) => {
+    // Segments are nearly in the order of their commits, so the oldest come first and a step is a short range of the table.
+    const sql = `SELECT f.id, r.key IS NULL OR (r.status NOT IN ('pending', 'running') AND r.updated_at < $2) AS is_old
+      FROM frames AS f LEFT JOIN runs AS r ON r.key = f.run_key WHERE f.id > $1 ORDER BY f.id LIMIT $3`
+    const rows = await batch.rows<{ id: number; is_old: boolean }>(sql, [after, before, limit])
+    const old = rows.filter((row) => row.is_old).map(({ id }) => id)
+    if (old.length) await batch.changes('DELETE FROM frames WHERE id = ANY($1::bigint[])', [numbers(old)])
+    return { removed: old.length, next: rows.length === limit ? rows.at(-1)!.id : null }
+  }
+}

@@ -1,0 +1,248 @@
+// A line: one connection to the server, from its opening until it is lost or closed.
+//
+// The driver would connect again by itself and go on with what was waiting: with the rest of a transaction whose beginning is gone.
+// A line never does. It has one socket; when that is lost, everything under way on it fails and nothing more is ever sent.
+import { connect, type Socket } from 'node:net'
+import postgres from 'postgres'
+import type { Timestamp } from '../../types.ts'
+import type { Db, Param } from './rows.ts'
+import { given, hex, storable } from './text.ts'
+import { endsTheLine } from './trouble.ts'
+
+/** To make a connection, its sign-in included, in seconds. */
+const CONNECT_TIMEOUT_S = 10
+/** How long a statement may work, in ms. */
+export const STATEMENT_TIMEOUT_MS = 30_000
+/** How long a statement waits for a lock, in ms: as long as on SQLite [Limits]. */
+const LOCK_TIMEOUT_MS = 5000
+/** A transaction whose client says nothing for so long is ended by the server, in ms: its locks would stay for ever. */
+const IDLE_IN_TRANSACTION_MS = 10_000
+
+/** To end a connection in order, in seconds. */
+const GOOD_BYE_S = 1
+
+/** What every connection is told first. What the URL says has the last word. */
+const SETTINGS = {
+  application_name: 'colloquy',
+  TimeZone: 'UTC',
+  DateStyle: 'ISO',
+  bytea_output: 'hex',
+  default_transaction_isolation: 'read committed',
+  statement_timeout: STATEMENT_TIMEOUT_MS,
+  lock_timeout: LOCK_TIMEOUT_MS,
+  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+  // In seconds: a server that has lost us without a word lets go of our locks after a minute.
+  tcp_keepalives_idle: 30,
+  tcp_keepalives_interval: 10,
+  tcp_keepalives_count: 3
+} as const
+
+/** `2026-01-01 00:00:00.5+00` in the service's one time format. */
+function timeOf(text: string): Timestamp {
+  const [date, time = ''] = text.replace(/\+00$/, '').split(' ')
+  const [second, fraction = ''] = time.split('.')
+  return `${date}T${second}.${fraction.padEnd(3, '0')}+00:00`
+}
+
+/** Types by their numbers in pg_type. */
+const TYPES = {
+  text: { to: 25, from: [25, 1043], serialize: storable, parse: given },
+  integer: { to: 20, from: [20, 21, 23], serialize: String, parse: Number },
+  time: { to: 1184, from: [1184], serialize: String, parse: timeOf },
+  bytes: {
+    to: 17,
+    from: [17],
+    serialize: (bytes: Uint8Array) => `\\x${hex(bytes)}`,
+    parse: (text: string) => Buffer.from(text.slice(2), 'hex')
+  }
+}
+
+interface Waiting {
+  reject(error: unknown): void
+}
+
+export class Line implements Db {
+  readonly #client: postgres.Sql
+  #sql: postgres.ReservedSql | null = null
+  #pid = 0
+  #lost: Error | null = null
+  #socket: Socket | null = null
+  #onLost: () => void = () => {}
+  readonly #waiting = new Set<Waiting>()
+
+  private constructor(url: string) {
+    let sockets = 0
+    this.#client = postgres(url, {
+      max: 1,
+      ...addressOf(url),
+      database: databaseOf(url),
+      connect_timeout: CONNECT_TIMEOUT_S,
+      // The driver's own ideas of when to hang up and what to ask first.
+      idle_timeout: 0,
+      max_lifetime: null,
+      fetch_types: false,
+      connection: SETTINGS,
+      types: TYPES,
+      onnotice: () => {},
+      onclose: () => this.lose(closed()),
+      // Of the driver's options, which its types leave out: it asks here for every socket.
+      ...{
+        socket: async (options: postgres.ParsedOptions) => {
+          if (sockets++ > 0) throw closed()
+          try {
+            this.#socket = await openSocket(options)
+            return this.#socket
+          } catch (error) {
+            this.lose(errorOf(error))
+            throw error
+          }
+        }
+      }
+    })
+  }
+
+  /** @throws Error when the server cannot be reached or does not let us in. */
+  static async open(url: string): Promise<Line> {
+    const line = new Line(url)
+    try {
+      // A reservation alone would never be told of the connection that it waits for.
+      const [row] = await line.#orLost(line.#client.unsafe('SELECT pg_backend_pid() AS pid'))
+      line.#pid = row?.pid
+      line.#sql = await line.#orLost(line.#client.reserve())
+      return line
+    } catch (error) {
+      line.lose(errorOf(error))
+      throw error
+    }
+  }
+
+  /** The server's process at the other end. */
+  get pid(): number {
+    return this.#pid
+  }
+
+  get isLost(): boolean {
+    return this.#lost !== null
+  }
+
+  /** Called once, when the line is lost; at once when it is already. */
+  onLost(listener: () => void): void {
+    if (this.#lost) listener()
+    else this.#onLost = listener
+  }
+
+  async rows<Row>(sql: string, params: readonly Param[] = []): Promise<Row[]> {
+    // A plain list. Rows are what the SQL beside the call says; the compiler cannot read it.
+    return Array.from(await this.#ask(sql, params)) as unknown as Row[]
+  }
+
+  async changes(sql: string, params: readonly Param[] = []): Promise<number> {
+    return (await this.#ask(sql, params)).count
+  }
+
+  /** The word with which the server answers a statement: COMMIT answers ROLLBACK when there is nothing to commit any more. */
+  async command(sql: string): Promise<string> {
+    return (await this.#ask(sql, [])).command
+  }
+
+  /** Statements are sent at once, whatever is under way, and answered in their order. */
+  async #ask(sql: string, params: readonly Param[]): Promise<postgres.RowList<postgres.Row[]>> {
+    if (this.#lost) throw this.#lost
+    try {
+      // A copy: the driver writes into it. Opened, or nobody has the line.
+      return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: true }))
+    } catch (error) {
+      if (endsTheLine(error)) this.lose(errorOf(error))
+      throw error
+    }
+  }
+
+  /** The driver forgets some of what was under way when a connection breaks: that is failed here. */
+  #orLost<T>(work: PromiseLike<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const waiting = { reject }
+      this.#waiting.add(waiting)
+      const done = () => this.#waiting.delete(waiting)
+      work.then(
+        (value) => {
+          done()
+          resolve(value)
+        },
+        (error) => {
+          done()
+          reject(error)
+        }
+      )
+    })
+  }
+
+  /** Gives the line up: what is under way fails with `error`, and nothing more is sent. */
+  lose(error: Error): void {
+    if (this.#lost) return
+    this.#lost = error
+    for (const { reject } of this.#waiting) reject(error)
+    this.#waiting.clear()
+    void this.#hangUp(0)
+    this.#onLost()
+  }
+
+  /** Says good-bye to the server. Nothing may be under way. */
+  async close(): Promise<void> {
+    if (this.#lost) return
+    this.#lost = closed()
+    this.#sql?.release()
+    await this.#hangUp(GOOD_BYE_S)
+  }
+
+  /** The driver says good-bye first; who waits for the answer of a dead server would wait for ever. */
+  async #hangUp(timeout: number): Promise<void> {
+    await this.#client.end({ timeout }).catch(() => {})
+    setTimeout(() => this.#socket?.destroy(), GOOD_BYE_S * 1000).unref()
+  }
+}
+
+/** Where the server listens: a name, an address of either kind, or `%2F...`, a folder with its socket. The driver knows not all. */
+function addressOf(url: string): { host: string[]; port: number[]; path?: string } {
+  const { hostname, port } = new URL(url)
+  const host = decodeURIComponent(hostname).replace(/^\[|\]$/g, '') || 'localhost'
+  const number = Number(port) || 5432
+  return { host: [host], port: [number], ...(host.startsWith('/') && { path: `${host}/.s.PGSQL.${number}` }) }
+}
+
+/** The name in the URL's path; without one that of the user, as everywhere with PostgreSQL. */
+export function databaseOf(url: string): string {
+  const { pathname, username } = new URL(url)
+  return decodeURIComponent(pathname.slice(1) || username || 'postgres')
+}
+
+function errorOf(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error))
+}
+
+function closed(): Error {
+  return Object.assign(new Error('the connection is closed'), { code: 'CONNECTION_CLOSED' })
+}
+
+async function openSocket({ host: [host = ''], port: [port = 0], path }: postgres.ParsedOptions): Promise<Socket> {
+  const socket = await connected(path ? connect(path) : connect(port, host))
+  // The driver reads it there to check the certificate.
+  return Object.assign(socket, { host })
+}
+
+function connected(socket: Socket): Promise<Socket> {
+  socket.setTimeout(CONNECT_TIMEOUT_S * 1000, () => socket.destroy(timedOut()))
+  return new Promise((resolve, reject) => {
+    socket.once('error', reject)
+    socket.once('connect', () => {
+      socket.setTimeout(0)
+      socket.setNoDelay()
+      socket.setKeepAlive(true, 30_000)
+      socket.off('error', reject)
+      resolve(socket)
+    })
+  })
+}
+
+function timedOut(): Error {
+  return Object.assign(new Error('the server does not answer'), { code: 'CONNECT_TIMEOUT' })
+}

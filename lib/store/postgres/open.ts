@@ -1,0 +1,38 @@
+// A PostgreSQL database for application data and checkpoints: opened as a store. Several processes may have it open.
+import type { Store } from '../store.ts'
+import { apiTokenReads } from './api-tokens.ts'
+import { checkpointReads } from './checkpoints.ts'
+import { prepareDatabase } from './connection.ts'
+import { eventReads } from './events.ts'
+import { feedbackReads } from './feedback.ts'
+import { frameReads } from './frames.ts'
+import { Pool, type PoolOptions } from './pool.ts'
+import { runReads } from './runs.ts'
+import { threadReads } from './threads.ts'
+import { userReads } from './users.ts'
+import { BatchWriter } from './writer.ts'
+
+/**
+ * Opens the database at `url` (`postgres://user:password@host:port/name`), and creates or migrates it.
+ * @throws Error with a sentence when the server cannot be used, or the schema is newer than this program.
+ */
+export async function openPostgresStore(url: string, options: PoolOptions = {}): Promise<Store> {
+  await prepareDatabase(url)
+  const pool = new Pool(url, options)
+  const writer = new BatchWriter(pool)
+  return {
+    users: userReads(pool),
+    apiTokens: apiTokenReads(pool),
+    threads: threadReads(pool),
+    runs: runReads(pool),
+    events: eventReads(pool),
+    frames: frameReads(pool),
+    checkpoints: checkpointReads(pool),
+    feedback: feedbackReads(pool),
+    apply: (groups) => writer.apply(groups),
+    async close() {
+      await writer.close()
+      await pool.close()
+    }
+  }
+}

@@ -1,0 +1,32 @@
+// Every write of the process, by name: what a batch can do.
+import type { Op, OpName } from '../store.ts'
+import { apiTokenWrites } from './api-tokens.ts'
+import type { Batch } from './batch.ts'
+import { checkpointWrites } from './checkpoints.ts'
+import { eventWrites } from './events.ts'
+import { feedbackWrites } from './feedback.ts'
+import { frameWrites } from './frames.ts'
+import type { AnyWriter, Writers } from './rows.ts'
+import { runWrites } from './runs.ts'
+import { threadWrites } from './threads.ts'
+import { userWrites } from './users.ts'
+
+const WRITES: Writers<OpName> = {
+  // Every batch writes its number, see writer.ts.
+  'store.touch': async () => null,
+  ...userWrites,
+  ...apiTokenWrites,
+  ...threadWrites,
+  ...runWrites,
+  ...eventWrites,
+  ...frameWrites,
+  ...checkpointWrites,
+  ...feedbackWrites
+}
+
+/** Writes one op and answers its result, which holds when the batch is committed. */
+export function write(op: Op, batch: Batch): Promise<unknown> {
+  // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
+  const writer = WRITES[op.name] as AnyWriter
+  return writer(op, batch)
+}

@@ -1,0 +1,167 @@
+// The lines to the server, kept open and lent for one piece of work at a time.
+import { StoreUnavailable } from '../store.ts'
+import { Line, STATEMENT_TIMEOUT_MS } from './line.ts'
+import type { Db, Param } from './rows.ts'
+import { unavailable } from './trouble.ts'
+
+/** Lines at most; `?max=N` in the URL says otherwise. */
+const LINES_MAX = 10
+/** A line that nobody wanted for so long is closed, in ms: something on the way may have forgotten it already. */
+const IDLE_MS = 60_000
+/** Longer than the server lets a statement work. */
+const ANSWER_MS = STATEMENT_TIMEOUT_MS + 5000
+
+const NO_ANSWER = 'NO_ANSWER'
+
+export interface PoolOptions {
+  /** After this a line that does not answer is given up, in ms: its server hangs, or the way to it. Default 35,000. */
+  readonly answerMs?: number
+}
+
+interface Idle {
+  readonly line: Line
+  readonly since: number
+}
+
+interface Waiting {
+  resolve(line: Line): void
+  reject(error: Error): void
+}
+
+export class Pool implements Db {
+  readonly #url: string
+  readonly #max: number
+  readonly #answerMs: number
+  /** Last in, first out: what is not needed grows old at the bottom. */
+  readonly #idle: Idle[] = []
+  readonly #waiting: Waiting[] = []
+  readonly #sweeper: NodeJS.Timeout
+  #open = 0
+  #isClosed = false
+  #allGone: () => void = () => {}
+
+  constructor(url: string, { answerMs = ANSWER_MS }: PoolOptions = {}) {
+    this.#url = url
+    this.#answerMs = answerMs
+    this.#max = Number(new URL(url).searchParams.get('max')) || LINES_MAX
+    this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS / 2).unref()
+  }
+
+  /**
+   * Lends a line for `work`. `first`: before all who wait.
+   * @throws StoreUnavailable when there is none to be had, or it does not answer in time
+   */
+  async use<T>(work: (line: Line) => Promise<T>, { first = false } = {}): Promise<T> {
+    const line = await this.#take(first).catch((error: unknown) => {
+      throw unavailable(error) ?? error
+    })
+    const deadline = setTimeout(
+      () => line.lose(new StoreUnavailable(NO_ANSWER, 'PostgreSQL does not answer')),
+      this.#answerMs
+    )
+    try {
+      return await work(line)
+    } finally {
+      clearTimeout(deadline)
+      this.#giveBack(line)
+    }
+  }
+
+  rows<Row>(sql: string, params?: readonly Param[]): Promise<Row[]> {
+    return this.#read((line) => line.rows(sql, params))
+  }
+
+  changes(sql: string, params?: readonly Param[]): Promise<number> {
+    return this.#read((line) => line.changes(sql, params))
+  }
+
+  /** Once more when the line was lost: the server was restarted while it lay idle, and another one may be had already. */
+  async #read<T>(work: (line: Line) => Promise<T>): Promise<T> {
+    let wasLost = false
+    try {
+      return await this.use((line) => work(line).finally(() => (wasLost = line.isLost)))
+    } catch (error) {
+      if (!wasLost || this.#isClosed || isSilence(error)) throw unavailable(error) ?? error
+    }
+    try {
+      return await this.use(work)
+    } catch (error) {
+      throw unavailable(error) ?? error
+    }
+  }
+
+  /** Waits for what is under way, then closes all lines. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#sweeper)
+    for (const { reject } of this.#waiting.splice(0)) reject(closed())
+    for (const { line } of this.#idle.splice(0)) this.#hangUp(line)
+    if (this.#open > 0) await new Promise<void>((resolve) => (this.#allGone = resolve))
+  }
+
+  async #take(first: boolean): Promise<Line> {
+    if (this.#isClosed) throw closed()
+    const idle = this.#idle.pop()
+    if (idle) return idle.line
+    if (this.#open < this.#max) return this.#openLine()
+    return new Promise((resolve, reject) => {
+      const waiting = { resolve, reject }
+      if (first) this.#waiting.unshift(waiting)
+      else this.#waiting.push(waiting)
+    })
+  }
+
+  async #openLine(): Promise<Line> {
+    this.#open++
+    try {
+      const line = await Line.open(this.#url)
+      line.onLost(() => this.#gone(line))
+      return line
+    } catch (error) {
+      this.#gone(null)
+      throw error
+    }
+  }
+
+  #giveBack(line: Line): void {
+    if (line.isLost) return
+    if (this.#isClosed) return this.#hangUp(line)
+    const next = this.#waiting.shift()
+    if (next) next.resolve(line)
+    else this.#idle.push({ line, since: performance.now() })
+  }
+
+  /** A line is no more, or never came to be: who waits may open one in its place. */
+  #gone(line: Line | null): void {
+    this.#open--
+    const at = this.#idle.findIndex((idle) => idle.line === line)
+    if (at >= 0) this.#idle.splice(at, 1)
+    if (this.#isClosed) {
+      if (this.#open === 0) this.#allGone()
+      return
+    }
+    const next = this.#waiting.shift()
+    if (next) this.#openLine().then(next.resolve, next.reject)
+  }
+
+  #hangUp(line: Line): void {
+    void line
+      .close()
+      .catch(() => {})
+      .finally(() => this.#gone(null))
+  }
+
+  #sweep(): void {
+    const old = performance.now() - IDLE_MS
+    while (this.#idle[0] && this.#idle[0].since < old) this.#hangUp(this.#idle.shift()!.line)
+  }
+}
+
+/** Who has waited so long does not wait again. */
+function isSilence(error: unknown): boolean {
+  return error instanceof StoreUnavailable && error.code === NO_ANSWER
+}
+
+function closed(): StoreUnavailable {
+  return new StoreUnavailable('STORE_CLOSED', 'the store is closed')
+}

@@ -1,0 +1,49 @@
+// Texts and lists as PostgreSQL takes them.
+//
+// PostgreSQL keeps any text but U+0000, and UTF-8 has no halves of surrogate pairs. Tools emit both. So every text that we write is
+// escaped: what cannot be stored becomes U+001A (the control code for "here stood something that has no place") and four
+// hexadecimal digits, U+001A itself too. That is one to one: equal texts stay equal, different ones different, and all but very
+// strange texts are stored as they are, readable in psql. jsonb would refuse such texts or change them, hence JSON is kept as text.
+
+const ESCAPE = '\u001a'
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+const NO_PLACE = /[\0\u001a]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+const CONTROLS = /[\0\u001a]/
+const ESCAPED = new RegExp(`${ESCAPE}([0-9a-f]{4})`, 'g')
+
+/** The text as it is stored. */
+export function storable(text: string): string {
+  if (text.isWellFormed() && !CONTROLS.test(text)) return text
+  return text.replace(NO_PLACE, (unit) => ESCAPE + unit.charCodeAt(0).toString(16).padStart(4, '0'))
+}
+
+/** The text as it was given. */
+export function given(text: string): string {
+  if (!text.includes(ESCAPE)) return text
+  return text.replace(ESCAPED, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+}
+
+/** A list of texts as one parameter; cast it: `$1::text[]`. */
+export function texts(list: readonly (string | null)[]): string {
+  return `{${list.map((text) => (text === null ? 'NULL' : quoted(storable(text)))).join()}}`
+}
+
+/** A list of numbers as one parameter; cast it: `$1::bigint[]`. */
+export function numbers(list: readonly number[]): string {
+  return `{${list.join()}}`
+}
+
+/** A list of byte strings as one parameter; cast it: `$1::bytea[]`. */
+export function byteStrings(list: readonly Uint8Array[]): string {
+  return `{${list.map((bytes) => `"\\\\x${hex(bytes)}"`).join()}}`
+}
+
+/** One byte string as PostgreSQL writes it. */
+export function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+}
+
+function quoted(text: string): string {
+  return `"${/["\\]/.test(text) ? text.replace(/["\\]/g, '\\$&') : text}"`
+}

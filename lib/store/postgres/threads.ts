@@ -1,0 +1,145 @@
+// Thread records in PostgreSQL.
+import { createHash } from 'node:crypto'
+import { ownerOf } from '../../scope.ts'
+import type { Json, JsonObject, Thread } from '../../types.ts'
+import { StoreUnavailable, type ThreadReads } from '../store.ts'
+import { checkpointPut } from './checkpoints.ts'
+import { type Db, owned, params, parseObject, resolved, type Writers } from './rows.ts'
+import { texts } from './text.ts'
+
+type ThreadRow = Omit<Thread, 'metadata'> & { readonly metadata_json: string }
+
+const COLUMNS = 'thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at'
+
+function toThread({ metadata_json, ...row }: ThreadRow): Thread {
+  return { ...row, metadata: parseObject(metadata_json) }
+}
+
+const SORT_COLUMNS = {
+  thread_id: 'thread_id',
+  created_at: 'created_at',
+  updated_at: 'updated_at',
+  status: 'status'
+} as const
+
+/**
+ * Metadata as a search sees it: a digest of each top-level entry, its value with its type and with the keys of objects in order.
+ * Keys and values come from outside, of any length and with any characters; digests are neither.
+ */
+function termsOf(metadata: JsonObject): string {
+  return texts(
+    Object.entries(metadata).map((entry) =>
+      createHash('sha256')
+        .update(JSON.stringify(entry.map(inOrder)))
+        .digest('base64')
+    )
+  )
+}
+
+function inOrder(value: Json): Json {
+  if (value === null || typeof value !== 'object') return value
+  if (Array.isArray(value)) return value.map(inOrder)
+  const entries = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
+  return Object.fromEntries(entries.map(([key, member]) => [key, inOrder(member)]))
+}
+
+/** $1 user, $2 status, $3 ids, $4 terms; null where it is no condition. */
+const MATCHES = `${owned(1)} AND ($2::text IS NULL OR status = $2) AND ($3::text[] IS NULL OR thread_id = ANY($3))
+  AND ($4::text[] IS NULL OR metadata_terms @> $4)`
+
+export function threadReads(db: Db): ThreadReads {
+  return {
+    async get(threadId, user) {
+      const owner = ownerOf(user, 'threads.get')
+      const sql = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
+      const [row] = await db.rows<ThreadRow>(sql, [owner, threadId])
+      return row ? toThread(row) : null
+    },
+    async ownerOf(threadId) {
+      const sql = 'SELECT user_id FROM threads_meta WHERE thread_id = $1'
+      const [row] = await db.rows<{ user_id: string | null }>(sql, [threadId])
+      return row?.user_id
+    },
+    async search({ status, ids, metadata = {}, sortBy = 'updated_at', sortOrder = 'desc', limit, offset }, user) {
+      const match = [
+        ownerOf(user, 'threads.search'),
+        status ?? null,
+        ids ? texts(ids) : null,
+        Object.keys(metadata).length ? termsOf(metadata) : null
+      ]
+      const order = `${SORT_COLUMNS[sortBy]} ${sortOrder === 'asc' ? 'ASC' : 'DESC'}`
+      const page = `SELECT ${COLUMNS} FROM threads_meta WHERE ${MATCHES} ORDER BY ${order}, thread_id DESC LIMIT $5 OFFSET $6`
+      const count = `SELECT count(*) AS total FROM threads_meta WHERE ${MATCHES}`
+      const [rows, [counted]] = await Promise.all([
+        db.rows<ThreadRow>(page, [...match, limit, offset]),
+        db.rows<{ total: number }>(count, match)
+      ])
+      return { threads: rows.map(toThread), total: counted?.total ?? 0 }
+    }
+  }
+}
+
+type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
+
+/** Every table that has rows of a thread, save the thread's own and the frames, which know their run only. */
+const TABLES_OF_A_THREAD = ['run_events', 'runs', 'checkpoints', 'checkpoint_bodies', 'feedback']
+
+export const threadWrites: Writers<ThreadOps> = {
+  'thread.create': async ({ thread, checkpoint }, batch) => {
+    const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
+    const made = await batch.changes(
+      `INSERT INTO threads_meta (${COLUMNS}, metadata_terms) VALUES (${params(1, 8)}, $9::text[]) ON CONFLICT DO NOTHING`,
+      [
+        thread_id,
+        user_id,
+        assistant_id,
+        display_name,
+        status,
+        JSON.stringify(metadata),
+        created_at,
+        updated_at,
+        termsOf(metadata)
+      ]
+    )
+    if (made === 0) {
+      const [found] = await batch.rows<ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $1`, [
+        thread_id
+      ])
+      if (!found) throw new StoreUnavailable('GONE_MEANWHILE', `thread ${thread_id} was removed while it was created`)
+      // It was made by another process after this batch had looked.
+      if (!batch.thread(thread_id)) await batch.look([thread_id])
+      if (found.user_id !== null && found.user_id !== user_id) return null
+      return { thread: toThread(found), created: false }
+    }
+    batch.born(thread_id)
+    // A legacy thread has checkpoints already: an empty one on top would hide its conversation.
+    const before = await batch.rows('SELECT 1 FROM checkpoints WHERE thread_id = $1 LIMIT 1', [thread_id])
+    if (before.length === 0) await checkpointPut(checkpoint, batch)
+    return { thread, created: true }
+  },
+
+  'thread.patch': async ({ thread_id, metadata, user, now }, batch) => {
+    const sql = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
+    const [row] = await batch.rows<ThreadRow>(sql, [resolved(user), thread_id])
+    if (!row) return null
+    const merged: JsonObject = { ...parseObject(row.metadata_json), ...metadata }
+    await batch.changes(
+      'UPDATE threads_meta SET metadata_json = $2, metadata_terms = $3::text[], updated_at = $4 WHERE thread_id = $1',
+      [thread_id, JSON.stringify(merged), termsOf(merged), now]
+    )
+    return { ...toThread(row), metadata: merged, updated_at: now }
+  },
+
+  'thread.remove': async ({ thread_id, user }, batch) => {
+    const sql = `SELECT 1 FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
+    if ((await batch.rows(sql, [resolved(user), thread_id])).length === 0) return false
+    await batch.flush()
+    await Promise.all([
+      batch.changes('DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE thread_id = $1)', [thread_id]),
+      ...TABLES_OF_A_THREAD.map((table) => batch.changes(`DELETE FROM ${table} WHERE thread_id = $1`, [thread_id])),
+      batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id])
+    ])
+    batch.gone(thread_id)
+    return true
+  }
+}

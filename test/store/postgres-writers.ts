@@ -1,0 +1,257 @@
+// Many writers on one PostgreSQL database, from one process and from two: seqs are given once, in order, and nobody waits for ever.
+import fc from 'fast-check'
+import t from 'tap'
+import { openPostgresStore } from '../../lib/store/postgres/open.ts'
+import { given, storable, texts } from '../../lib/store/postgres/text.ts'
+import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
+import type { Run } from '../../lib/types.ts'
+import {
+  addRun,
+  addThread,
+  anEvent,
+  apply,
+  aRun,
+  aSettlement,
+  aThread,
+  aUser,
+  someEvents,
+  time,
+  write
+} from '../contract/harness.ts'
+import { migratedDatabase, onServer } from '../fixtures/postgres.ts'
+
+const WRITERS = 64
+const EVENTS = 200
+const AT_ONCE = 20
+
+/** Again while the moment is to blame, as the committer does. */
+async function insisting<T>(work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) throw error
+    }
+  }
+}
+
+function append({ thread_id, run_id }: Run, from: number, n: number): Op {
+  return { name: 'events.append', thread_id, run_id, user_id: 'ann', events: someEvents(from, n) }
+}
+
+t.test(
+  `${WRITERS} writers of two processes, ${EVENTS} events each, on one thread: seqs dense and unique [Store 5]`,
+  async (t) => {
+    const database = await migratedDatabase()
+    const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
+    t.teardown(async () => {
+      for (const store of stores) await store.close()
+      await database.remove()
+    })
+    const { thread_id } = await addThread(stores[0]!)
+    const runs: Run[] = []
+    for (let n = 0; n < WRITERS; n++) runs.push(await addRun(stores[0]!, thread_id))
+    const writers = runs.map(async (run, n) => {
+      const store = stores[n % 2]!
+      for (let from = 0; from < EVENTS; from += AT_ONCE)
+        await insisting(() => write(store, { ...append(run, from, AT_ONCE) } as Extract<Op, { name: 'events.append' }>))
+    })
+    await Promise.all(writers)
+    for (const store of stores) {
+      const all = await store.events.listMessages(thread_id, { limit: 1e6, after: 0 }, null)
+      t.strictSame(
+        all.map(({ seq }) => seq),
+        Array.from({ length: WRITERS * EVENTS }, (_, at) => at + 1)
+      )
+      for (const run of runs) {
+        const own = await store.events.listEvents(thread_id, run.run_id, { limit: 1e6 }, null)
+        const ids = own.map(({ content }) => (content as { id: string }).id)
+        t.strictSame(
+          ids,
+          Array.from({ length: EVENTS }, (_, k) => `message-${k}`),
+          'in the order of their run'
+        )
+      }
+    }
+  }
+)
+
+t.test(
+  'two processes that write to the same threads in one batch, in any order, do not lock each other out',
+  async (t) => {
+    const database = await migratedDatabase()
+    const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
+    t.teardown(async () => {
+      for (const store of stores) await store.close()
+      await database.remove()
+    })
+    const runs: Run[] = []
+    for (let n = 0; n < 10; n++) runs.push(await addRun(stores[0]!, (await addThread(stores[0]!)).thread_id))
+    let deadlocks = 0
+    await Promise.all(
+      stores.map(async (store, at) => {
+        for (let k = 0; k < 40; k++) {
+          const order = at === 0 ? runs : runs.toReversed()
+          const groups = order.map((run): Op[] => [
+            { name: 'thread.patch', thread_id: run.thread_id, metadata: { at, k }, user: null, now: time(k) },
+            {
+              name: 'events.append',
+              thread_id: run.thread_id,
+              run_id: `${run.run_id}-${at}`,
+              user_id: null,
+              events: [anEvent(k)]
+            }
+          ])
+          await insisting(() =>
+            apply(store, ...groups).catch((error: unknown) => {
+              if (error instanceof StoreUnavailable && error.code === '40P01') deadlocks++
+              throw error
+            })
+          )
+        }
+      })
+    )
+    t.equal(deadlocks, 0)
+    for (const run of runs) t.equal(await stores[0]!.events.countMessages(run.thread_id, null), 80)
+  }
+)
+
+t.test(
+  'of runs that two processes admit at once one is created where one may be, and none twice under a key [Store 6]',
+  async (t) => {
+    const database = await migratedDatabase()
+    const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
+    t.teardown(async () => {
+      for (const store of stores) await store.close()
+      await database.remove()
+    })
+    const create = (store: Store, run: ReturnType<typeof aRun>) =>
+      insisting(() => write(store, { name: 'run.create', run, autoFollowUp: false }))
+    for (let n = 0; n < 20; n++) {
+      const { thread_id } = await addThread(stores[0]!)
+      const other = await addThread(stores[0]!)
+      const rejecting = () => aRun(thread_id, { multitask_strategy: 'reject' })
+      const answers = await Promise.all(stores.map((store) => create(store, rejecting())))
+      t.strictSame(answers.map(({ outcome }) => outcome).toSorted(), ['busy', 'created'])
+      const keyed = (id: string) => aRun(id, { idempotency_key: `key ${n}`, idempotency_hash: 'hash' })
+      const [one, two] = await Promise.all([
+        create(stores[0]!, keyed(thread_id)),
+        create(stores[1]!, keyed(other.thread_id))
+      ])
+      t.strictSame([one.outcome, two.outcome].toSorted(), ['created', 'repeated'])
+      t.match(one, { run: { run_id: 'run' in two ? two.run.run_id : '' } }, 'the same run')
+    }
+    const admins = stores.map((store) =>
+      insisting(() => write(store, { name: 'user.initialize', user: aUser({ system_role: 'admin' }) }))
+    )
+    t.strictSame((await Promise.all(admins)).toSorted(), ['created', 'initialized'])
+  }
+)
+
+t.test('a thread that one process removes takes nothing of another any more [Store 8]', async (t) => {
+  const database = await migratedDatabase()
+  const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
+  t.teardown(async () => {
+    for (const store of stores) await store.close()
+    await database.remove()
+  })
+  const [here, there] = [stores[0]!, stores[1]!]
+  for (let n = 0; n < 10; n++) {
+    const { thread_id } = await addThread(here)
+    const run = await addRun(here, thread_id)
+    let refusals = 0
+    const writing = (async () => {
+      for (let k = 0; refusals < 3; k++) {
+        const segment = { epoch: 1, first: k, last: k, index: Uint8Array.of(1, 1, 0, 0, 0), data: Uint8Array.of(7) }
+        const frames: Op = { name: 'frames.append', run_key: run.key, thread_id, segment }
+        const [outcome] = await insisting(() => apply(here, [frames, append(run, k, 1)]))
+        if (!outcome?.ok) refusals++
+      }
+    })()
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    t.equal(await insisting(() => write(there, { name: 'thread.remove', thread_id, user: null })), true)
+    await writing
+    t.strictSame(await there.events.listEvents(thread_id, run.run_id, { limit: 10 }, null), [])
+    t.equal(await there.frames.bounds(run.key), null)
+    t.equal(await there.threads.ownerOf(thread_id), undefined)
+  }
+})
+
+t.test('a batch of everything at once answers each group, whatever stands beside it', async (t) => {
+  const database = await migratedDatabase()
+  const store = await openPostgresStore(database.url)
+  t.teardown(async () => {
+    await store.close()
+    await database.remove()
+  })
+  const known = await Promise.all(Array.from({ length: 30 }, () => addThread(store)))
+  const runs = await Promise.all(known.map(({ thread_id }) => addRun(store, thread_id)))
+  const groups: Op[][] = runs.flatMap((run, n) => {
+    const thread = aThread()
+    const checkpoint = { thread_id: thread.thread_id, checkpoint_id: 'c', parent_checkpoint_id: null, run_id: null }
+    const rest = { created_at: time(0), metadata: {}, next: [], messages: [], channels: {}, bodies: [] }
+    return [
+      [{ name: 'thread.create', thread, checkpoint: { ...checkpoint, ...rest } }],
+      [append(run, 0, 3), aSettlement(run)],
+      [{ name: 'user.create', user: aUser({ email: `user-${n % 10}@example.com` }) }],
+      [{ name: 'run.create', run: aRun(run.thread_id), autoFollowUp: true }]
+    ]
+  })
+  const outcomes = await apply(store, ...groups)
+  t.equal(outcomes.length, groups.length)
+  t.ok(outcomes.every(({ ok }) => ok))
+  const followUps = outcomes.flatMap((outcome, at) => (at % 4 === 3 && outcome.ok ? [outcome.results[0]] : []))
+  t.match(
+    followUps,
+    runs.map(({ run_id }) => ({ outcome: 'created', run: { follow_up_to_run_id: run_id, ordinal: 2 } }))
+  )
+  const users = outcomes.flatMap((outcome, at) => (at % 4 === 2 && outcome.ok ? [outcome.results[0]] : []))
+  t.equal(users.filter((answer) => answer === 'created').length, 10)
+})
+
+t.test('any text is stored as it is or escaped, comes back as it was, and no two become one [Store 9]', async (t) => {
+  const unit = fc.oneof(
+    fc.integer({ min: 0, max: 0x20 }),
+    fc.integer({ min: 0xd7f0, max: 0xe010 }),
+    fc.integer({ min: 0, max: 0xffff })
+  )
+  const text = fc.oneof(
+    fc.array(unit, { maxLength: 12 }).map((units) => String.fromCharCode(...units)),
+    fc.constantFrom(
+      '\u001a',
+      '\u001a0000',
+      '\u001a001a',
+      '\0',
+      '\ud83d',
+      '\ude00\ud83d',
+      '😀',
+      'NULL',
+      '{}',
+      '"',
+      '\\',
+      ','
+    )
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.uniqueArray(text, { minLength: 1, maxLength: 20 }), async (list) => {
+      const stored = list.map(storable)
+      t.equal(new Set(stored).size, list.length)
+      t.ok(stored.every((one) => one.isWellFormed() && !one.includes('\0')))
+      t.strictSame(stored.map(given), list)
+    })
+  )
+  await onServer(async (line) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(text, { minLength: 1, maxLength: 20 }), async (list) => {
+        const rows = await line.rows<{ text: string }>('SELECT text FROM unnest($1::text[]) AS text', [texts(list)])
+        t.strictSame(
+          rows.map((row) => row.text),
+          list
+        )
+        const [one] = await line.rows<{ text: string }>('SELECT $1::text AS text', [list[0]!])
+        t.equal(one?.text, list[0])
+      }),
+      { numRuns: 50 }
+    )
+  })
+})
