@@ -7,7 +7,9 @@ import { migratedDatabase } from '../fixtures/postgres.ts'
 
 /** What a foreign session does that locks the table of threads. */
 async function jam(url: string): Promise<() => Promise<void>> {
-  const line = await Line.open(`${url}?idle_in_transaction_session_timeout=0`)
+  const patient = new URL(url)
+  patient.searchParams.set('idle_in_transaction_session_timeout', '0')
+  const line = await Line.open(patient.href)
   await line.rows('BEGIN')
   await line.rows('LOCK TABLE threads_meta IN EXCLUSIVE MODE')
   return async () => {

@@ -71,10 +71,8 @@ export class Line implements Db {
   readonly #waiting = new Set<Waiting>()
 
   private constructor(url: string) {
-    let sockets = 0
     this.#client = postgres(url, {
       max: 1,
-      ...addressOf(url),
       database: databaseOf(url),
       connect_timeout: CONNECT_TIMEOUT_S,
       // The driver's own ideas of when to hang up and what to ask first.
@@ -85,20 +83,24 @@ export class Line implements Db {
       types: TYPES,
       onnotice: () => {},
       onclose: () => this.lose(closed()),
-      // Of the driver's options, which its types leave out: it asks here for every socket.
-      ...{
-        socket: async (options: postgres.ParsedOptions) => {
-          if (sockets++ > 0) throw closed()
-          try {
-            this.#socket = await openSocket(options)
-            return this.#socket
-          } catch (error) {
-            this.lose(errorOf(error))
-            throw error
-          }
-        }
-      }
+      ...this.#wayTo(url)
     })
+  }
+
+  /** Options of the driver that its types leave out: where the server listens, and whom to ask for a socket. */
+  #wayTo(url: string): object {
+    let sockets = 0
+    const socket = async (options: postgres.ParsedOptions): Promise<Socket> => {
+      if (sockets++ > 0) throw closed()
+      try {
+        this.#socket = await openSocket(options)
+        return this.#socket
+      } catch (error) {
+        this.lose(errorOf(error))
+        throw error
+      }
+    }
+    return { ...addressOf(url), socket }
   }
 
   /** @throws Error when the server cannot be reached or does not let us in. */
