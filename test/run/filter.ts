@@ -45,6 +45,8 @@ t.test('the numbers of kinds are stored, and never change', async (t) => {
     tasks: 5,
     checkpoints: 6,
     debug: 7,
-    error: 8
+    error: 8,
+    whole: 9,
+    part: 10
   })
 })
