@@ -192,6 +192,7 @@ function registryOptions(config: Config): RegistryOptions {
     ...journalOptions(config),
     heartbeatMs: streams.heartbeat_ms,
     stallMs: streams.stall_ms,
+    gatherMs: streams.gather_ms,
     streams: { perUser: streams.per_user, total: streams.total },
     activePerUser: runs.active_per_user,
     windowBytes: streams.window_bytes,
