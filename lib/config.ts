@@ -29,6 +29,12 @@ const server = section({
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)
 })
 
+const metrics = section({
+  // Port on which GET /metrics answers without an account; 0: none, and only administrators can ask. Whoever reaches it can read it.
+  port: whole(0, 0, 65_535),
+  host: text('127.0.0.1')
+})
+
 const database = section({
   // memory keeps nothing over a restart and has no feedback. { module: ./store.js, options: {} } is a store of yours, relative
   // to this file; lib/store/store.ts says what it exports.
@@ -130,6 +136,7 @@ const Options = v.object({
   // From which level on lines are logged; debug and trace show contents of conversations.
   log_level: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], 'info'),
   server,
+  metrics,
   database,
   run_events,
   streams,

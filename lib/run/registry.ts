@@ -100,6 +100,21 @@ export class Registry {
     return this.#census.total
   }
 
+  /** Readers of frames, of runs that have ended as well. */
+  get joiners(): number {
+    return this.#joiners().length
+  }
+
+  /** Runs that have not ended: how many wait, work, and have their end written. */
+  phases(): Readonly<Record<'pending' | 'running' | 'settling', number>> {
+    const counts = { pending: 0, running: 0, settling: 0 }
+    for (const { phase } of this.#actors.values()) {
+      if (phase === 'open') counts.running++
+      else if (phase !== 'closed') counts[phase]++
+    }
+    return counts
+  }
+
   /** How much of everything is held. When runs and readers have gone all of it is nothing again. */
   sizes(): Readonly<Record<string, number>> {
     return {

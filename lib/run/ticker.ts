@@ -3,6 +3,8 @@
 // A run that was quiet is delivered at the end of the turn in which its frame came. Under load what is due is gathered, because a
 // write costs the same for one frame as for ten: the longer deliveries take, the longer. There is one timer for all runs, armed
 // only while one is due.
+import { tally } from './tally.ts'
+
 const GATHER_MS_MIN = 10
 const GATHER_MS_MAX = 50
 /** A gathering lasts at least this many times as long as the last delivery took: the loop stays mostly free. */
@@ -20,6 +22,9 @@ export class Ticker {
   readonly #later = new Set<Tickable>()
   readonly #gatherMsMin: number
   #gatherMs: number
+  /** When the first of those came that are due now, and of those that are due later. */
+  #nowSince = 0
+  #laterSince = 0
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
 
@@ -32,11 +37,14 @@ export class Ticker {
   /** `tickable` has appended something. */
   due(tickable: Tickable): void {
     if (this.#now.has(tickable) || this.#later.has(tickable)) return
-    if (performance.now() - tickable.deliveredAt < this.#gatherMs) {
+    const now = performance.now()
+    if (now - tickable.deliveredAt < this.#gatherMs) {
+      if (this.#later.size === 0) this.#laterSince = now
       this.#later.add(tickable)
       this.#timer ??= setTimeout(() => this.#gathered(), this.#gatherMs)
       return
     }
+    if (this.#now.size === 0) this.#nowSince = now
     this.#now.add(tickable)
     this.#immediate ??= setImmediate(() => this.#turnOver())
   }
@@ -48,15 +56,15 @@ export class Ticker {
 
   #turnOver(): void {
     this.#immediate = null
-    this.#deliver(this.#now)
+    this.#deliver(this.#now, this.#nowSince)
   }
 
   #gathered(): void {
     this.#timer = null
-    this.#deliver(this.#later)
+    this.#deliver(this.#later, this.#laterSince)
   }
 
-  #deliver(due: Set<Tickable>): void {
+  #deliver(due: Set<Tickable>, since: number): void {
     const started = performance.now()
     const all = [...due]
     due.clear()
@@ -64,8 +72,10 @@ export class Ticker {
       tickable.deliveredAt = started
       tickable.deliver()
     }
-    const wanted = (performance.now() - started) * GATHER_TO_DELIVERY
+    const ended = performance.now()
+    const wanted = (ended - started) * GATHER_TO_DELIVERY
     this.#gatherMs = Math.min(GATHER_MS_MAX, Math.max(this.#gatherMsMin, wanted))
+    tally.lag.add((ended - since) / 1000)
   }
 
   stop(): void {
