@@ -15,6 +15,7 @@ import { loopDelay } from './loop-delay.ts'
 import { manyRuns } from './many-runs.ts'
 import type { Options } from './options.ts'
 import { pages } from './pages.ts'
+import { proxy } from './proxy.ts'
 import { replay } from './replay.ts'
 import { commit as commitId, type Entry, entries, machine, reportTo, table } from './report.ts'
 import { state } from './state.ts'
@@ -37,6 +38,9 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   'thread-growth': threadGrowth,
   logins
 }
+
+/** Not part of all: they need what may not be there. */
+const MORE: typeof BENCHES = { proxy }
 
 const REPEATS = 3
 const CHART = 'bench/chart.svg'
@@ -62,8 +66,9 @@ export function entriesOf(file: string): Entry[] {
 async function run(names: readonly string[], options: Options): Promise<void> {
   say(machine())
   for (const name of names.length ? names : Object.keys(BENCHES)) {
-    const bench = BENCHES[name]
-    if (!bench) throw new Error(`there is no bench ${name}; there are ${Object.keys(BENCHES).join(', ')}`)
+    const bench = BENCHES[name] ?? MORE[name]
+    const known = [...Object.keys(BENCHES), ...Object.keys(MORE)]
+    if (!bench) throw new Error(`there is no bench ${name}; there are ${known.join(', ')}`)
     await bench(options)
   }
 }
@@ -75,6 +80,7 @@ const { values, positionals } = parseArgs({
     repeats: { type: 'string' },
     joiners: { type: 'string' },
     store: { type: 'string' },
+    nginx: { type: 'string' },
     out: { type: 'string' },
     chart: { type: 'string' }
   }
@@ -91,7 +97,8 @@ if (first === 'report') {
     quick: values.quick,
     repeats: Number(values.repeats ?? (values.quick ? 1 : REPEATS)),
     joiners: values.joiners === undefined ? null : Number(values.joiners),
-    store: values.store ?? null
+    store: values.store ?? null,
+    ...(values.nginx && { nginx: values.nginx })
   })
   conclude(entries, values.chart)
 }

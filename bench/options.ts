@@ -8,4 +8,6 @@ export interface Options {
   readonly joiners: number | null
   /** A module that exports `openStore(folder)`, in place of SQLite, for the benches of stores. */
   readonly store: string | null
+  /** The program, for the bench of proxies. */
+  readonly nginx?: string
 }

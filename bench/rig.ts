@@ -158,12 +158,14 @@ export class Model {
 }
 
 type Done = ReadAnswer & { type: 'done' }
+/** Where readers go, and as whom. */
+type Place = Pick<Server, 'url' | 'headers'>
 
 export class Readers {
   readonly #child = fork(file('./readers.js'))
 
   /** So many readers of one path. */
-  open(server: Server, path: string, count: number, options: Reading = {}): Promise<{ done: Promise<Done> }> {
+  open(server: Place, path: string, count: number, options: Reading = {}): Promise<{ done: Promise<Done> }> {
     return this.openAll(
       server,
       Array.from({ length: count }, () => path),
@@ -172,7 +174,7 @@ export class Readers {
   }
 
   /** Opens a reader a path; resolves when the head of every answer is there. `done`: when the last one has everything. */
-  openAll(server: Server, paths: readonly string[], options: Reading = {}): Promise<{ done: Promise<Done> }> {
+  openAll(server: Place, paths: readonly string[], options: Reading = {}): Promise<{ done: Promise<Done> }> {
     return this.ask(
       server,
       paths.map((path) => ({ path })),
@@ -180,7 +182,7 @@ export class Readers {
     )
   }
 
-  async ask(server: Server, asked: readonly Asked[], options: Reading = {}): Promise<{ done: Promise<Done> }> {
+  async ask(server: Place, asked: readonly Asked[], options: Reading = {}): Promise<{ done: Promise<Done> }> {
     const opened = this.#answer('open')
     const done = this.#answer('done') as Promise<Done>
     this.#child.send({ url: server.url, headers: server.headers, asked, ...options } satisfies ReadOrder)
