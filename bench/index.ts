@@ -1,5 +1,5 @@
 // `npm run bench`: every bench, and the target table. `npm run bench -- fanout --joiners 1000`: one of them. `--quick`: small sizes
-// and one repeat. `--out FILE`: JSON lines. `-- report FILE...`: the table and the chart of such files. `-- compare A B [bench...]`:
+// and one repeat. `--out FILE`: JSON lines. `--profile FOLDER`: a CPU profile of every server. `-- report FILE...`: the table and the chart of such files. `-- compare A B [bench...]`:
 // two commits, or two such files.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -18,6 +18,7 @@ import { pages } from './pages.ts'
 import { proxy } from './proxy.ts'
 import { replay } from './replay.ts'
 import { commit as commitId, type Entry, entries, machine, reportTo, table } from './report.ts'
+import { profileTo } from './rig.ts'
 import { state } from './state.ts'
 import { storage } from './storage.ts'
 import { targetRows } from './targets.ts'
@@ -82,6 +83,7 @@ const { values, positionals } = parseArgs({
     store: { type: 'string' },
     nginx: { type: 'string' },
     out: { type: 'string' },
+    profile: { type: 'string' },
     chart: { type: 'string' }
   }
 })
@@ -93,6 +95,7 @@ if (first === 'report') {
   await compare(rest, { quick: values.quick, repeats: Number(values.repeats ?? REPEATS) })
 } else {
   if (values.out) reportTo(values.out)
+  if (values.profile) profileTo(values.profile)
   await run(positionals, {
     quick: values.quick,
     repeats: Number(values.repeats ?? (values.quick ? 1 : REPEATS)),

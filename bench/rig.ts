@@ -16,6 +16,13 @@ export const VISITOR = { email: 'bench@example.com', password: 'correct-horse-42
 /** All readers of a bench are one user. */
 const CONFIG = { streams: { per_user: 0, total: 0 } }
 
+let profiles: string | null = null
+
+/** From now on every server leaves a CPU profile in this folder. */
+export function profileTo(folder: string): void {
+  profiles = folder
+}
+
 /** Sections of colloquy.yaml. */
 export type Config = Readonly<Record<string, object>>
 
@@ -32,7 +39,8 @@ export class Server {
   }
 
   static async #start(order: Order): Promise<Server> {
-    const child = fork(file('./server.js'))
+    const execArgv = profiles === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profiles}`]
+    const child = fork(file('./server.js'), { execArgv })
     child.send(order)
     const gone = new AbortController()
     child.once('exit', () => gone.abort(new Error('the server under the bench has ended')))
