@@ -108,6 +108,8 @@ export async function startGateway({
     return null
   }
   const unready = async () => {
+    const reason = notReady()
+    if (reason !== null) return reason
     const trouble = await probe.failure(() => committer.write({ name: 'store.touch' }, 'limited'))
     return notReady() ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
   }
