@@ -8,13 +8,17 @@ export interface Script {
   readonly deltas: number
   /** Characters of a delta. */
   readonly size: number
-  /** Deltas a second; 0: as fast as they go, 16 in a turn of the loop. */
+  /** Deltas a second; 0: as fast as they go. */
   readonly rate: number
+  /** Deltas in a turn of the loop, when they go as fast as they can. Default 16. */
+  readonly turn?: number
+  /** The run stays open behind its last delta until the word to begin is given once more. */
+  readonly hold?: boolean
 }
 
-const TURN = 16
+export const TURN = 16
 
-/** `begin`: runs wait for it before their first delta. `onEmit` is told when each delta was emitted. */
+/** `begin`: runs wait for it before their first delta. */
 export function benchAgent(begin: () => Promise<void>): Agent {
   return {
     models: () => [],
@@ -22,17 +26,15 @@ export function benchAgent(begin: () => Promise<void>): Agent {
       const last = input.messages.at(-1)
       // The bench wrote it.
       const script = JSON.parse(textOf(last?.content ?? '{}')) as Script
-      const text = 'x'.repeat(script.size)
       await begin()
-      await (script.rate === 0
-        ? flatOut(script, text, input.runId, sink, signal)
-        : paced(script, text, input.runId, sink, signal))
+      await (script.rate === 0 ? flatOut : paced)(script, input.runId, sink, signal)
+      if (script.hold) await begin()
       sink.record({
         type: 'llm_response',
         caller: 'lead_agent',
         model: 'bench',
         responseId: 'bench',
-        message: messageOf(input.runId, text.repeat(script.deltas)),
+        message: messageOf(input.runId, textOfScript(script)),
         finishReason: 'stop',
         usage: null,
         latencyMs: 0
@@ -42,33 +44,55 @@ export function benchAgent(begin: () => Promise<void>): Agent {
   }
 }
 
-async function flatOut(
-  { deltas }: Script,
-  text: string,
-  messageId: string,
-  sink: Sink,
-  signal: AbortSignal
-): Promise<void> {
+async function flatOut(script: Script, messageId: string, sink: Sink, signal: AbortSignal): Promise<void> {
+  const { deltas, turn = TURN } = script
   for (let i = 0; i < deltas && !signal.aborted; i++) {
-    const hasSpace = sink.emit({ type: 'delta', messageId, model: 'bench', text })
+    const hasSpace = sink.emit({ type: 'delta', messageId, model: 'bench', text: piece(script, i) })
     if (!hasSpace) await sink.space()
-    if (i % TURN === TURN - 1) await new Promise((resolve) => setImmediate(resolve))
+    if (i % turn === turn - 1) await new Promise((resolve) => setImmediate(resolve))
   }
 }
 
-async function paced(
-  { deltas, rate }: Script,
-  text: string,
-  messageId: string,
-  sink: Sink,
-  signal: AbortSignal
-): Promise<void> {
+async function paced(script: Script, messageId: string, sink: Sink, signal: AbortSignal): Promise<void> {
+  const { deltas, rate } = script
   const began = performance.now()
   for (let i = 0; i < deltas && !signal.aborted; i++) {
     const wait = began + (i * 1000) / rate - performance.now()
     if (wait > 1) await sleep(wait)
-    if (!sink.emit({ type: 'delta', messageId, model: 'bench', text })) await sink.space()
+    if (!sink.emit({ type: 'delta', messageId, model: 'bench', text: piece(script, i) })) await sink.space()
   }
+}
+
+// ------------------------------------------------------------------------------------------------ what is said
+
+const SYLLABLES = 'ra ne to li sam ver kin dor pel usa mi tan gor fe win ost hal bri ce mun'.split(' ')
+const PROSE_CHARS = 64 * 1024
+/** Text that no compression makes nothing of: words made of syllables, the same ones every time. */
+const PROSE = prose()
+
+function prose(): string {
+  let seed = 1
+  // A linear congruence: what comes out need not be good, only the same for everybody.
+  const next = (below: number) => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
+    return Math.floor((seed / 2_147_483_648) * below)
+  }
+  let text = ''
+  while (text.length < PROSE_CHARS) {
+    for (let left = 1 + next(4); left > 0; left--) text += SYLLABLES[next(SYLLABLES.length)]
+    text += ' '
+  }
+  return text
+}
+
+/** The i-th delta of a script. */
+export function piece({ size }: Script, i: number): string {
+  const at = (i * size) % (PROSE.length - size)
+  return PROSE.slice(at, at + size)
+}
+
+function textOfScript(script: Script): string {
+  return Array.from({ length: script.deltas }, (_, i) => piece(script, i)).join('')
 }
 
 function messageOf(id: string, content: string): AiMessage {

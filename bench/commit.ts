@@ -1,172 +1,108 @@
-// How long does a frame wait until it is stored, and what does storing cost, with many runs at a human pace?
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+// How many frames does the store take, in transactions of 1, 10, 100 and 1,000 rows, and what does a row cost?
 import { join } from 'node:path'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Committer, type Source } from '../lib/run/committer.ts'
+import Database from 'better-sqlite3'
 import { Kind } from '../lib/run/filter.ts'
-import { FrameLog, newEpoch } from '../lib/run/frames.ts'
-import { openSqliteStore } from '../lib/store/sqlite/open.ts'
-import type { Group, Outcome, Store } from '../lib/store/store.ts'
-import { newThread } from '../lib/thread/thread.ts'
-import { NO_TOTALS, timestamp } from '../lib/types.ts'
-import { quantile, type Row, report, short } from './report.ts'
+import { FrameLog } from '../lib/run/frames.ts'
+import type { Group, Store } from '../lib/store/store.ts'
+import { frameOf } from './frame.ts'
+import type { Options } from './options.ts'
+import { type Measure, median, quantile, type Row, report, short } from './report.ts'
+import { makeRun, withStore } from './stores.ts'
 
-const DELTAS_PER_S = 50
+const SIZE = 60
 
-/** A run that only has frames to store, and remembers when each was appended. */
-class FrameSource implements Source {
-  readonly #log = new FrameLog(newEpoch(), 64 * 1024)
-  readonly #runKey: number
-  readonly #threadId: string
-  readonly latencies: number[] = []
-  #appended: number[] = []
-  #flight: { times: number[]; last: number; bytes: number } | null = null
-  segments = 0
+interface Sample {
+  readonly cpuPerRow: number
+  readonly rowsPerS: number
+  readonly p50: number
+  readonly p99: number
+}
 
-  constructor(runKey: number, threadId: string) {
-    this.#runKey = runKey
-    this.#threadId = threadId
+async function timed(rows: number, batch: number, write: (from: number) => unknown): Promise<Sample> {
+  const times: number[] = []
+  const cpu = process.cpuUsage()
+  const began = performance.now()
+  for (let from = 0; from < rows; from += batch) {
+    const at = performance.now()
+    await write(from)
+    times.push(performance.now() - at)
   }
-
-  append(): void {
-    this.#log.append(
-      Kind.messages,
-      'messages',
-      `[{"content":"token ","type":"AIMessageChunk","id":"${this.#threadId}"},{"langgraph_node":"agent"}]`
-    )
-    this.#appended.push(performance.now())
-  }
-
-  take(): Group | null {
-    const segments = this.#log.take()
-    if (segments.length === 0) return null
-    this.segments += segments.length
-    this.#flight = {
-      times: this.#appended,
-      last: segments.at(-1)!.last,
-      bytes: segments.reduce((sum, one) => sum + one.data.length, 0)
-    }
-    this.#appended = []
-    return {
-      ops: segments.map((segment) => ({
-        name: 'frames.append',
-        run_key: this.#runKey,
-        thread_id: this.#threadId,
-        segment
-      }))
-    }
-  }
-
-  committed(outcome: Outcome): void {
-    if (!outcome.ok) throw new Error(outcome.message)
-    const now = performance.now()
-    for (const time of this.#flight!.times) this.latencies.push(now - time)
-    this.#log.commit(this.#flight!.last, this.#flight!.bytes)
+  const wallMs = performance.now() - began
+  const used = process.cpuUsage(cpu)
+  return {
+    cpuPerRow: (used.user + used.system) / rows,
+    rowsPerS: rows / (wallMs / 1000),
+    p50: quantile(times, 0.5),
+    p99: quantile(times, 0.99)
   }
 }
 
-async function sources(store: Store, count: number): Promise<FrameSource[]> {
-  const made: FrameSource[] = []
-  for (let i = 0; i < count; i++) {
-    const thread_id = `thread-${i}`
-    const now = timestamp()
-    const fields = {
-      status: 'pending',
-      multitask_strategy: 'reject',
-      metadata: {},
-      kwargs: {},
-      created_at: now,
-      updated_at: now
-    } as const
-    const empty = {
-      user_id: null,
-      assistant_id: null,
-      model_name: null,
-      error: null,
-      stop_reason: null,
-      follow_up_to_run_id: null
-    }
-    const ends = {
-      first_human_message: null,
-      last_ai_message: null,
-      last_cursor: null,
-      final_checkpoint_id: null,
-      idempotency_key: null,
-      idempotency_hash: null
-    }
-    const run = { ...NO_TOTALS, ...fields, ...empty, ...ends, run_id: `run-${i}`, thread_id }
-    const thread = newThread({ thread_id, user_id: null, assistant_id: null, metadata: {} }, now)
-    const [outcome] = await store.apply([
-      {
-        ops: [
-          { name: 'thread.create', ...thread },
-          { name: 'run.create', run, autoFollowUp: false }
-        ]
+/** A group a run, as the committer has it: so many runs with a frame each. */
+async function groupsOf(store: Store, count: number): Promise<(n: number) => Group[]> {
+  const keys: number[] = []
+  for (let i = 0; i < count; i++) keys.push(await makeRun(store, `thread-${i}`, `run-${i}`))
+  const json = frameOf(SIZE).split('\n')[1]!.slice('data: '.length)
+  return (n) =>
+    keys.map((run_key, i) => {
+      const log = new FrameLog(1, 1024, n)
+      log.append(Kind.messages, 'messages', json)
+      return {
+        ops: log.take().map((segment) => ({ name: 'frames.append', run_key, thread_id: `thread-${i}`, segment }))
       }
-    ])
-    if (!outcome?.ok) throw new Error('the bench could not make its runs')
-    // The second op answers an admission.
-    made.push(new FrameSource((outcome.results[1] as { run: { key: number } }).run.key, thread_id))
-  }
-  return made
+    })
 }
 
-/** Runs at a human pace against any store: `open` makes an empty one. */
-export async function commitRow(runs: number, flushMs: number, seconds: number): Promise<Row> {
-  const folder = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
-  const path = join(folder, 'bench.db')
-  const store = await openSqliteStore(path)
-  let commits = 0
-  const counted = (groups: readonly Group[]) => {
-    commits++
-    return store.apply(groups)
-  }
-  const committer = new Committer(counted, { flushMs })
-  try {
-    const all = await sources(store, runs)
-    const delay = monitorEventLoopDelay({ resolution: 5 })
-    delay.enable()
-    const cpu = process.cpuUsage()
-    for (
-      const end = performance.now() + seconds * 1000, began = performance.now(), sent = { n: 0 };
-      performance.now() < end;
-    ) {
-      const due = Math.floor(((performance.now() - began) / 1000) * DELTAS_PER_S * runs)
-      for (; sent.n < due; sent.n++) {
-        const source = all[sent.n % runs]!
-        source.append()
-        committer.due(source, false)
-      }
-      await new Promise((resolve) => setTimeout(resolve, 1))
-    }
-    await committer.drained()
-    const used = process.cpuUsage(cpu)
-    const latencies = all.flatMap((source) => source.latencies)
-    const rows = all.reduce((sum, source) => sum + source.segments, 0)
-    return {
-      runs,
-      flush_ms: flushMs,
-      'window ms (mean)': short((seconds * 1000) / commits),
-      'stored after p50 ms': short(quantile(latencies, 0.5)),
-      'p99 ms': short(quantile(latencies, 0.99)),
-      'frames/s': Math.round(latencies.length / seconds),
-      'rows/s': Math.round(rows / seconds),
-      'CPU us/frame (both threads)': short((used.user + used.system) / latencies.length),
-      'loop delay p99 ms': short(delay.percentile(99) / 1e6),
-      'WAL+file MB': short((statSync(path).size + statSync(`${path}-wal`).size) / 1e6)
-    }
-  } finally {
-    committer.stop()
-    await store.close()
-    rmSync(folder, { recursive: true, force: true })
-  }
+function ours(rows: number, batch: number, module: string | null): Promise<Sample> {
+  return withStore(module, async (store) => {
+    const groups = await groupsOf(store, batch)
+    // Made before: what it costs to make frames is not asked here.
+    const all = Array.from({ length: Math.ceil(rows / batch) }, (_, n) => groups(n))
+    return timed(rows, batch, async (from) => {
+      const outcomes = await store.apply(all[from / batch]!)
+      if (!outcomes.every(({ ok }) => ok)) throw new Error('the store refused a frame')
+    })
+  })
 }
 
-export async function commit(options: { quick: boolean }): Promise<void> {
-  const seconds = options.quick ? 2 : 5
-  const rows: Row[] = []
-  for (const flushMs of [20, 100])
-    for (const runs of [1, 50, 200, 1000]) rows.push(await commitRow(runs, flushMs, seconds))
-  report('How long until a frame is stored, and at what cost?', { seconds, deltasPerS: DELTAS_PER_S }, rows)
+function floor(rows: number, batch: number): Promise<Sample> {
+  return withStore(null, async (_store, folder) => {
+    const db = new Database(join(folder, 'floor.db'))
+    db.pragma('journal_mode = WAL')
+    db.pragma('synchronous = NORMAL')
+    db.exec('CREATE TABLE frames (id INTEGER PRIMARY KEY, run INTEGER, n INTEGER, data BLOB)')
+    const insert = db.prepare('INSERT INTO frames (run, n, data) VALUES (?, ?, ?)')
+    const frame = Buffer.from(frameOf(SIZE))
+    const write = db.transaction((from: number) => {
+      for (let i = 0; i < batch; i++) insert.run(i, from + i, frame)
+    })
+    const sample = await timed(rows, batch, write)
+    db.close()
+    return sample
+  })
+}
+
+export async function commit({ quick, repeats, store }: Options): Promise<void> {
+  const table: Row[] = []
+  const measures: Measure[] = []
+  for (const batch of [1, 10, 100, 1000]) {
+    const rows = Math.max(batch * 10, quick ? 2_000 : batch === 1 ? 5_000 : 50_000)
+    const [mine, bare]: [Sample[], Sample[]] = [[], []]
+    for (let i = 0; i < repeats; i++) {
+      mine.push(await ours(rows, batch, store))
+      bare.push(await floor(rows, batch))
+    }
+    const pick = (samples: readonly Sample[], what: keyof Sample) => samples.map((one) => one[what])
+    table.push({
+      'rows a transaction': batch,
+      'us/row, all threads': median(pick(mine, 'cpuPerRow')).text,
+      'floor us/row': median(pick(bare, 'cpuPerRow')).text,
+      ratio: short(median(pick(mine, 'cpuPerRow')).mid / median(pick(bare, 'cpuPerRow')).mid),
+      'rows/s': Math.round(median(pick(mine, 'rowsPerS')).mid),
+      'commit p50 ms': short(median(pick(mine, 'p50')).mid),
+      'p99 ms': short(median(pick(mine, 'p99')).mid)
+    })
+    if (batch === 100)
+      measures.push({ target: 'commit', ours: pick(mine, 'cpuPerRow'), floor: pick(bare, 'cpuPerRow') })
+  }
+  report('How many frames does the store take?', { repeats, size: SIZE, store: store ?? 'sqlite' }, table, measures)
 }

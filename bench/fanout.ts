@@ -1,36 +1,47 @@
 // What does it cost the server to deliver one frame to one joiner, when a run has many?
 import type { Script } from './agent.ts'
-import { median, type Row, report, short } from './report.ts'
+import type { Floor } from './floors.ts'
+import type { Options } from './options.ts'
+import { type Measure, median, type Row, report, short } from './report.ts'
 import { Readers, Server } from './rig.ts'
-import type { Kind } from './server.ts'
+import type { TargetName } from './targets.ts'
 
 const SIZE = 60
+const RATE = 100
 
 interface Sample {
   readonly cpuPerFrame: number
-  readonly rssPerJoiner: number
+  readonly storePerFrame: number
   readonly framesPerS: number
 }
 
-async function sample(kind: Kind, joiners: number, script: Script): Promise<Sample> {
-  const server = await Server.start(kind, script)
+interface Candidate {
+  readonly floor?: Floor
+  readonly tickMs?: number
+  /** Of the gateway. */
+  readonly gatherMs?: number
+}
+
+async function sample({ floor, tickMs, gatherMs }: Candidate, joiners: number, script: Script): Promise<Sample> {
+  const server = await (floor
+    ? Server.floor({ floor, script, tickMs })
+    : Server.gateway(gatherMs === undefined ? {} : { streams: { gather_ms: gatherMs } }))
   const readers = new Readers()
   try {
-    const path = kind === 'gateway' ? await server.run(script) : '/'
-    const before = await server.usage()
+    const path = floor ? '/' : await server.run(script)
     const { done } = await readers.open(server, path, joiners)
-    const idle = await server.usage()
+    const before = await server.usage()
     const began = performance.now()
     server.go()
     const { frames } = await done
     const wallMs = performance.now() - began
     const after = await server.usage()
-    if (frames < script.deltas * joiners)
-      throw new Error(`${kind}: ${frames} frames arrived of ${script.deltas * joiners}`)
+    const all = script.deltas * joiners
+    if (frames < all) throw new Error(`${floor ?? 'gateway'}: ${frames} frames arrived of ${all}`)
     return {
-      cpuPerFrame: (after.cpu - idle.cpu) / (script.deltas * joiners),
-      rssPerJoiner: (idle.rss - before.rss) / joiners,
-      framesPerS: (script.deltas * joiners) / (wallMs / 1000)
+      cpuPerFrame: (after.cpu - before.cpu) / all,
+      storePerFrame: (after.store - before.store) / all,
+      framesPerS: all / (wallMs / 1000)
     }
   } finally {
     readers.stop()
@@ -38,40 +49,89 @@ async function sample(kind: Kind, joiners: number, script: Script): Promise<Samp
   }
 }
 
-async function row(joiners: number, rate: number, repeats: number, deltas: number): Promise<Row> {
-  const script: Script = { deltas, size: SIZE, rate }
-  const samples: Record<'gateway' | 'floor:write' | 'floor:coalesce', Sample[]> = {
-    gateway: [],
-    'floor:write': [],
-    'floor:coalesce': []
-  }
-  // Interleaved, so that a slow minute of the machine is everybody's.
-  for (let i = 0; i < repeats; i++) {
-    for (const kind of ['gateway', 'floor:write', 'floor:coalesce'] as const)
-      samples[kind].push(await sample(kind, joiners, script))
-  }
-  const cpu = (kind: keyof typeof samples) => median(samples[kind].map((one) => one.cpuPerFrame))
-  const [ours, write, coalesce] = [cpu('gateway'), cpu('floor:write'), cpu('floor:coalesce')]
+type Samples = Readonly<Record<string, readonly Sample[]>>
+
+/** All of them in turn, so that a slow minute of the machine is everybody's. */
+async function samplesOf(
+  candidates: Readonly<Record<string, Candidate>>,
+  joiners: number,
+  script: Script,
+  repeats: number
+): Promise<Samples> {
+  const samples = Object.fromEntries(Object.keys(candidates).map((name): [string, Sample[]] => [name, []]))
+  for (let i = 0; i < repeats; i++)
+    for (const [name, candidate] of Object.entries(candidates))
+      samples[name]?.push(await sample(candidate, joiners, script))
+  return samples
+}
+
+const cpu = (samples: readonly Sample[] = []) => samples.map((one) => one.cpuPerFrame)
+
+function row(joiners: number, rate: number | string, samples: Samples): Row {
+  const { ours = [], write, sock, joined } = samples
+  const text = (list: readonly Sample[] | undefined) => (list ? median(cpu(list)).text : '')
+  const ratio = (list: readonly Sample[] | undefined) =>
+    list ? short(median(cpu(ours)).mid / median(cpu(list)).mid) : ''
   return {
     joiners,
-    'rate/s': rate === 0 ? 'flat out' : rate,
-    'CPU us/frame': ours.text,
-    'floor res.write': write.text,
-    'floor coalesced': coalesce.text,
-    'ratio to write': short(ours.mid / write.mid),
-    'ratio to coalesced': short(ours.mid / coalesce.mid),
-    'frames/s': Math.round(median(samples.gateway.map((one) => one.framesPerS)).mid),
-    'RSS KB/joiner': short(median(samples.gateway.map((one) => one.rssPerJoiner)).mid / 1024)
+    'rate/s': rate,
+    'ours us/frame': text(ours),
+    'store us/frame': short(median(ours.map((one) => one.storePerFrame)).mid),
+    'floor res.write': text(write),
+    'floor socket.write': text(sock),
+    'floor joined': text(joined),
+    'to socket.write': ratio(sock),
+    'to joined': ratio(joined),
+    'frames/s': Math.round(median(ours.map((one) => one.framesPerS)).mid)
   }
 }
 
-export async function fanout(options: { quick: boolean; joiners: number | null }): Promise<void> {
-  const counts = options.joiners === null ? (options.quick ? [10, 100] : [1, 10, 100, 1000]) : [options.joiners]
-  const repeats = options.quick ? 1 : 3
+function measure(target: TargetName, ours: readonly Sample[] = [], floor: readonly Sample[] = []): Measure {
+  return { target, ours: cpu(ours), floor: cpu(floor) }
+}
+
+const PACED = {
+  ours: {},
+  write: { floor: 'write' },
+  sock: { floor: 'sock' },
+  joined: { floor: 'coalesce', tickMs: 50 }
+} as const
+const FLAT = { ours: {}, write: { floor: 'write' }, sock: { floor: 'sock' }, joined: { floor: 'coalesce' } } as const
+
+export async function fanout({ quick, repeats, joiners: given }: Options): Promise<void> {
+  const counts = given === null ? (quick ? [10, 100] : [1, 10, 100, 1000, 5000]) : [given]
+  const seconds = quick ? 1 : 3
   const rows: Row[] = []
+  const measures: Measure[] = []
   for (const joiners of counts) {
-    rows.push(await row(joiners, 100, repeats, options.quick ? 100 : 300))
-    rows.push(await row(joiners, 0, repeats, joiners >= 1000 ? 1600 : 8000))
+    const isCrowd = joiners >= 5000
+    const paced: Script = { deltas: RATE * seconds, size: SIZE, rate: RATE }
+    const crowd = { ours: {}, joined: { floor: 'coalesce', tickMs: 100 } } as const
+    const samples = await samplesOf(isCrowd ? crowd : PACED, joiners, paced, repeats)
+    rows.push(row(joiners, RATE, samples))
+    if (joiners === 100) measures.push(measure('fanout-100', samples.ours, samples.sock))
+    if (joiners === 1000) measures.push(measure('fanout-1000', samples.ours, samples.joined))
+    if (isCrowd) {
+      measures.push(measure('fanout-5000', samples.ours, samples.joined))
+      continue
+    }
+    if (joiners === 100) {
+      const gathered = await samplesOf({ ours: { gatherMs: 50 }, joined: PACED.joined }, joiners, paced, repeats)
+      rows.push(row(joiners, `${RATE}, gathered`, gathered))
+      measures.push(measure('fanout-100-gathered', gathered.ours, gathered.joined))
+    }
+    const flat = await samplesOf(FLAT, joiners, { deltas: joiners >= 1000 ? 1600 : 8000, size: SIZE, rate: 0 }, repeats)
+    rows.push(row(joiners, 'flat out', flat))
+    if (joiners === 100) {
+      const rate = (list: readonly Sample[] = []) => list.map((one) => one.framesPerS)
+      measures.push(measure('fanout-flat', flat.ours, flat.joined))
+      measures.push({ target: 'fanout-flat-rate', ours: rate(flat.ours), floor: rate(flat.joined) })
+    }
   }
-  report('What does one delivered frame cost, with many joiners on one run?', { repeats, size: SIZE }, rows)
+  report(
+    'What does one delivered frame cost, with many joiners on one run?',
+    { repeats, size: SIZE, seconds },
+    rows,
+    measures
+  )
 }

@@ -1,62 +1,70 @@
 // How long from asking for a run to its first piece, for one and for fifty at once?
-import { request } from 'node:http'
 import type { Script } from './agent.ts'
-import { quantile, type Row, report, short } from './report.ts'
-import { Server } from './rig.ts'
+import type { Options } from './options.ts'
+import { type Measure, median, quantile, type Row, report, short } from './report.ts'
+import { asking, Readers, Server } from './rig.ts'
 
 const SCRIPT: Script = { deltas: 1, size: 20, rate: 0 }
 
-/** Milliseconds from the first byte of the request to the first messages frame. */
-function once(server: Server, thread: string): Promise<number> {
-  const body = JSON.stringify({
-    stream_mode: ['messages-tuple'],
-    input: { messages: [{ role: 'user', content: JSON.stringify(SCRIPT) }] }
-  })
-  const began = performance.now()
-  return new Promise((resolve, reject) => {
-    const headers = { ...server.headers, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    const asked = request(
-      `${server.url}/api/threads/${thread}/runs/stream`,
-      { method: 'POST', headers, agent: false },
-      (answer) => {
-        let firstMs = 0
-        answer.on('data', (chunk: Buffer) => {
-          if (firstMs === 0 && chunk.includes('event: messages')) firstMs = performance.now() - began
-        })
-        answer.on('end', () => resolve(firstMs))
-      }
-    )
-    asked.on('error', reject)
-    asked.end(body)
-  })
+/** Milliseconds from connecting to the first frame, of every reader of a round. */
+async function round(server: Server, readers: Readers, paths: readonly string[]): Promise<readonly number[]> {
+  const body = JSON.stringify(asking(SCRIPT))
+  const { done } = await readers.ask(
+    server,
+    paths.map((path) => ({ path, body }))
+  )
+  const { firstMs } = await done
+  if (firstMs.length < paths.length) throw new Error('a run had no first frame')
+  return firstMs
 }
 
-export async function firstFrame(options: { quick: boolean }): Promise<void> {
-  const rounds = options.quick ? 5 : 40
-  const server = await Server.start('gateway', SCRIPT)
+async function rounds(server: Server, atOnce: number, count: number): Promise<number[]> {
+  const readers = new Readers()
+  // Runs need not wait for a word here: it is always given before they ask.
+  const beginning = setInterval(() => server.go(), 1)
+  try {
+    const threads = await Promise.all(Array.from({ length: atOnce }, () => server.thread().catch(() => '')))
+    const paths = threads.map((thread) => `/api/threads/${thread}/runs/stream`)
+    const times: number[] = []
+    // The first rounds warm up.
+    for (let i = 0; i < count + 3; i++) {
+      const came = await round(server, readers, paths)
+      if (i >= 3) times.push(...came)
+    }
+    return times
+  } finally {
+    clearInterval(beginning)
+    readers.stop()
+  }
+}
+
+export async function firstFrame({ quick, repeats }: Options): Promise<void> {
   const rows: Row[] = []
+  const measures: Measure[] = []
+  const ours = await Server.gateway()
+  const floor = await Server.floor({ floor: 'first', script: SCRIPT })
   try {
     for (const atOnce of [1, 50]) {
-      const threads = await Promise.all(Array.from({ length: atOnce }, () => server.thread()))
-      const times: number[] = []
-      const few = atOnce === 1 ? rounds : Math.ceil(rounds / 4)
-      for (let i = 0; i < few + 3; i++) {
-        // Runs need not wait for a word here: it is given before they ask.
-        const beginning = setInterval(() => server.go(), 1)
-        const round = await Promise.all(threads.map((thread) => once(server, thread)))
-        clearInterval(beginning)
-        // The first rounds warm up.
-        if (i >= 3) times.push(...round)
+      const count = quick ? 5 : atOnce === 1 ? 40 : 10
+      const [mine, bare]: [number[][], number[][]] = [[], []]
+      for (let i = 0; i < repeats; i++) {
+        mine.push(await rounds(ours, atOnce, count))
+        bare.push(await rounds(floor, atOnce, count))
       }
+      const p50 = (times: readonly number[][]) => times.map((one) => quantile(one, 0.5))
       rows.push({
         'at once': atOnce,
-        'p50 ms': short(quantile(times, 0.5)),
-        'p99 ms': short(quantile(times, 0.99)),
-        samples: times.length
+        'p50 ms': median(p50(mine)).text,
+        'p99 ms': short(quantile(mine.flat(), 0.99)),
+        'floor p50 ms': median(p50(bare)).text,
+        'floor p99 ms': short(quantile(bare.flat(), 0.99)),
+        samples: mine.flat().length
       })
+      measures.push({ target: atOnce === 1 ? 'first-1' : 'first-50', ours: p50(mine), floor: p50(bare) })
     }
   } finally {
-    await server.stop()
+    await ours.stop()
+    await floor.stop()
   }
-  report('How long until the first piece of a new run?', { rounds }, rows)
+  report('How long until the first piece of a new run?', { repeats }, rows, measures)
 }

@@ -1,33 +1,108 @@
-// `npm run bench`: every bench. `npm run bench -- fanout --joiners 1000`: one of them. `--quick`: fewer repeats.
+// `npm run bench`: every bench, and the target table. `npm run bench -- fanout --joiners 1000`: one of them. `--quick`: small sizes
+// and one repeat. `--out FILE`: JSON lines. `--profile FOLDER`: a CPU profile of every server. `-- report FILE...`: the table and the chart of such files. `-- compare A B [bench...]`:
+// two commits, or two such files.
+import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { chart } from './chart.ts'
 import { commit } from './commit.ts'
+import { compare } from './compare.ts'
 import { fanout } from './fanout.ts'
 import { firstFrame } from './first-frame.ts'
+import { flush } from './flush.ts'
+import { idle } from './idle.ts'
 import { logins } from './logins.ts'
+import { loopDelay } from './loop-delay.ts'
+import { manyRuns } from './many-runs.ts'
+import type { Options } from './options.ts'
+import { pages } from './pages.ts'
+import { proxy } from './proxy.ts'
 import { replay } from './replay.ts'
-import { machine } from './report.ts'
+import { commit as commitId, type Entry, entries, machine, reportTo, table } from './report.ts'
+import { profileTo } from './rig.ts'
+import { state } from './state.ts'
+import { storage } from './storage.ts'
+import { targetRows } from './targets.ts'
 import { threadGrowth } from './thread-growth.ts'
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { quick: { type: 'boolean', default: false }, joiners: { type: 'string' } }
-})
-const options = { quick: values.quick, joiners: values.joiners === undefined ? null : Number(values.joiners) }
-
-const BENCHES: Readonly<Record<string, (given: typeof options) => Promise<void>>> = {
+const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   fanout,
-  replay,
+  'many-runs': manyRuns,
   'first-frame': firstFrame,
+  replay,
+  idle,
+  flush,
   commit,
+  'loop-delay': loopDelay,
+  pages,
+  state,
+  storage,
   'thread-growth': threadGrowth,
   logins
 }
 
-const names = positionals.length ? positionals : Object.keys(BENCHES)
-process.stdout.write(`${machine()}\n`)
-for (const name of names) {
-  const bench = BENCHES[name]
-  if (!bench) throw new Error(`there is no bench ${name}; there are ${Object.keys(BENCHES).join(', ')}`)
-  await bench(options)
+/** Not part of all: they need what may not be there. */
+const MORE: typeof BENCHES = { proxy }
+
+const REPEATS = 3
+const CHART = 'bench/chart.svg'
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+/** Prints the target table, and draws it where it is asked for. */
+function conclude(all: readonly Entry[], chartFile: string | undefined): void {
+  const rows = targetRows(all)
+  if (rows.length === 0) return
+  say(`\n## Targets (${commitId()}, ${machine()})\n\n${table(rows)}`)
+  if (chartFile) writeFileSync(chartFile, chart(all))
+}
+
+export function entriesOf(file: string): Entry[] {
+  const lines = readFileSync(file, 'utf8').split('\n').filter(Boolean)
+  // The benches wrote them.
+  return lines.map((line) => JSON.parse(line) as Entry)
+}
+
+async function run(names: readonly string[], options: Options): Promise<void> {
+  say(machine())
+  for (const name of names.length ? names : Object.keys(BENCHES)) {
+    const bench = BENCHES[name] ?? MORE[name]
+    const known = [...Object.keys(BENCHES), ...Object.keys(MORE)]
+    if (!bench) throw new Error(`there is no bench ${name}; there are ${known.join(', ')}`)
+    await bench(options)
+  }
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    quick: { type: 'boolean', default: false },
+    repeats: { type: 'string' },
+    joiners: { type: 'string' },
+    store: { type: 'string' },
+    nginx: { type: 'string' },
+    out: { type: 'string' },
+    profile: { type: 'string' },
+    chart: { type: 'string' }
+  }
+})
+const [first, ...rest] = positionals
+if (first === 'report') {
+  const all = rest.flatMap(entriesOf)
+  conclude(all, values.chart ?? CHART)
+} else if (first === 'compare') {
+  await compare(rest, { quick: values.quick, repeats: Number(values.repeats ?? REPEATS) })
+} else {
+  if (values.out) reportTo(values.out)
+  if (values.profile) profileTo(values.profile)
+  await run(positionals, {
+    quick: values.quick,
+    repeats: Number(values.repeats ?? (values.quick ? 1 : REPEATS)),
+    joiners: values.joiners === undefined ? null : Number(values.joiners),
+    store: values.store ?? null,
+    ...(values.nginx && { nginx: values.nginx })
+  })
+  conclude(entries, values.chart)
 }
 process.exit(0)

@@ -1,12 +1,21 @@
-// Readers of a stream, as a process of its own: raw sockets that count what arrives and keep nothing.
+// Readers of streams, as a process of its own: raw sockets that count what arrives and keep nothing.
 import { connect, type Socket } from 'node:net'
 import { quantile } from './report.ts'
 
-/** What the bench says: open a reader of each of these paths. */
+/** What one reader asks for. */
+export interface Asked {
+  readonly path: string
+  /** A POST with this JSON; else a GET. */
+  readonly body?: string
+}
+
+/** What the bench says: open a reader of each of these. */
 export interface ReadOrder {
   readonly url: string
-  readonly paths: readonly string[]
+  readonly asked: readonly Asked[]
   readonly headers: Readonly<Record<string, string>>
+  /** A reader is done when it has this many frames; default: when it was told the end. */
+  readonly until?: number
   /** Also keep the time from each frame to the next, which costs the readers. */
   readonly gaps?: boolean
 }
@@ -18,6 +27,7 @@ export type ReadAnswer =
       readonly type: 'done'
       readonly frames: number
       readonly bytes: number
+      /** From opening its connection to its first frame, of every reader that got one. */
       readonly firstMs: readonly number[]
       /** From a frame to the next one of the same reader, over all readers: 99 of 100 are no longer. 0 when not asked for. */
       readonly gapP99: number
@@ -25,44 +35,56 @@ export type ReadAnswer =
     }
 
 const END = 'event: end'
+const ID = '\nid: '
+/** Characters of a mark that may have come with the chunk before. */
+const TAIL = END.length - 1
 
 class Reader {
   frames = 0
   bytes = 0
   firstMs = 0
   readonly gaps: number[] = []
+  readonly #order: ReadOrder
+  readonly #socket: Socket
+  readonly #began = performance.now()
   #last = 0
-  readonly opened: Promise<void>
-  readonly ended: Promise<void>
+  #tail = ''
+  #setOpen: () => void = () => {}
+  #setDone: () => void = () => {}
+  readonly opened = new Promise<void>((resolve) => {
+    this.#setOpen = resolve
+  })
+  readonly done = new Promise<void>((resolve) => {
+    this.#setDone = resolve
+  })
 
-  constructor({ url, headers, gaps = false }: ReadOrder, path: string) {
-    const { hostname, port, host } = new URL(url)
-    const began = performance.now()
-    const socket: Socket = connect(Number(port), hostname)
-    const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
-    socket.write(`GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
-    let setOpen = () => {}
-    let setEnded = () => {}
-    this.opened = new Promise((resolve) => {
-      setOpen = resolve
+  constructor(order: ReadOrder, asked: Asked) {
+    this.#order = order
+    const { hostname, port } = new URL(order.url)
+    this.#socket = connect({ port: Number(port), host: hostname, noDelay: true })
+    this.#socket.write(requestText(order, asked))
+    this.#socket.on('data', (chunk) => this.#came(chunk))
+    this.#socket.on('error', this.#setDone)
+    this.#socket.on('close', () => {
+      this.#setOpen()
+      this.#setDone()
     })
-    this.ended = new Promise((resolve) => {
-      setEnded = resolve
-    })
-    socket.on('data', (chunk) => {
-      setOpen()
-      this.bytes += chunk.length
-      const before = this.frames
-      for (let at = chunk.indexOf('\nid: '); at >= 0; at = chunk.indexOf('\nid: ', at + 5)) this.frames++
-      if (gaps) this.#arrived(this.frames - before)
-      if (this.firstMs === 0 && this.frames > 0) this.firstMs = performance.now() - began
-      if (chunk.includes(END)) {
-        setEnded()
-        socket.destroy()
-      }
-    })
-    socket.on('error', setEnded)
-    socket.on('close', setEnded)
+  }
+
+  #came(chunk: Buffer): void {
+    this.#setOpen()
+    this.bytes += chunk.length
+    const before = this.frames
+    const seam = this.#tail + chunk.toString('latin1', 0, TAIL)
+    if (crosses(seam, ID, this.#tail.length)) this.frames++
+    for (let at = chunk.indexOf(ID); at >= 0; at = chunk.indexOf(ID, at + ID.length)) this.frames++
+    const isOver = chunk.includes(END) || crosses(seam, END, this.#tail.length)
+    this.#tail = (this.#tail + chunk.toString('latin1', Math.max(0, chunk.length - TAIL))).slice(-TAIL)
+    if (this.firstMs === 0 && this.frames > 0) this.firstMs = performance.now() - this.#began
+    if (this.#order.gaps) this.#arrived(this.frames - before)
+    if (!isOver && this.frames < (this.#order.until ?? Number.POSITIVE_INFINITY)) return
+    this.#setDone()
+    this.#socket.destroy()
   }
 
   /** The first of some frames waited since the last one, the others came with it. */
@@ -74,17 +96,31 @@ class Reader {
   }
 }
 
+/** Whether a mark lies over the seam between two chunks, `at` characters into the text around it. */
+function crosses(seam: string, mark: string, at: number): boolean {
+  const found = seam.indexOf(mark, Math.max(0, at - mark.length + 1))
+  return found >= 0 && found < at && found + mark.length > at
+}
+
+function requestText({ url, headers }: ReadOrder, { path, body }: Asked): string {
+  const length =
+    body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) }
+  const all = { host: new URL(url).host, ...headers, ...length }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
+}
+
 process.on('message', async (order: ReadOrder) => {
   const began = performance.now()
-  const readers = order.paths.map((path) => new Reader(order, path))
+  const readers = order.asked.map((asked) => new Reader(order, asked))
   await Promise.all(readers.map((reader) => reader.opened))
   process.send?.({ type: 'open' } satisfies ReadAnswer)
-  await Promise.all(readers.map((reader) => reader.ended))
+  await Promise.all(readers.map((reader) => reader.done))
   process.send?.({
     type: 'done',
     frames: readers.reduce((sum, reader) => sum + reader.frames, 0),
     bytes: readers.reduce((sum, reader) => sum + reader.bytes, 0),
-    firstMs: readers.map((reader) => reader.firstMs),
+    firstMs: readers.map((reader) => reader.firstMs).filter((ms) => ms > 0),
     gapP99: quantile(
       readers.flatMap((reader) => reader.gaps),
       0.99

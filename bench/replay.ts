@@ -1,9 +1,11 @@
-// How fast does a finished run of 10,000 frames reach somebody who comes late? Nothing of it is in memory.
+// How fast do 10,000 frames reach somebody who comes late? Of a run that is still in memory, and of one that is read from the store.
 import type { Script } from './agent.ts'
-import { median, quantile, type Row, report, short } from './report.ts'
+import type { Options } from './options.ts'
+import { type Measure, median, quantile, type Row, report, short } from './report.ts'
 import { Readers, Server } from './rig.ts'
 
 const SCRIPT: Script = { deltas: 10_000, size: 60, rate: 0 }
+const MEMORY = { streams: { window_bytes: 64 * 1024 * 1024 } }
 
 interface Sample {
   readonly cpuPerFrame: number
@@ -14,12 +16,15 @@ interface Sample {
 
 async function sample(server: Server, path: string, joiners: number): Promise<Sample> {
   const readers = new Readers()
+  // A run that is still open has no end yet: its readers count.
+  const until = { until: SCRIPT.deltas }
   try {
-    // A turn of the readers' process that is not measured: it warms up with the server.
-    await (await readers.open(server, path, 1)).done
+    // A turn that is not measured: both processes warm up.
+    for (let i = 0; i < 3; i++) await (await readers.open(server, path, 1, until)).done
     const before = await server.usage()
-    const { bytes, firstMs, wallMs } = await (await readers.open(server, path, joiners)).done
+    const { bytes, frames, firstMs, wallMs } = await (await readers.open(server, path, joiners, until)).done
     const after = await server.usage()
+    if (frames < SCRIPT.deltas * joiners) throw new Error(`${frames} frames arrived of ${SCRIPT.deltas * joiners}`)
     return {
       cpuPerFrame: (after.cpu - before.cpu) / (SCRIPT.deltas * joiners),
       mbPerS: bytes / 1e6 / (wallMs / 1000),
@@ -31,43 +36,62 @@ async function sample(server: Server, path: string, joiners: number): Promise<Sa
   }
 }
 
+/** A run that has told everything and waits. */
+async function open(server: Server): Promise<string> {
+  const path = await server.run({ ...SCRIPT, hold: true })
+  server.go()
+  const readers = new Readers()
+  await (await readers.open(server, path, 1, { until: SCRIPT.deltas })).done
+  readers.stop()
+  return path
+}
+
 async function finished(server: Server): Promise<string> {
   const path = await server.run(SCRIPT)
   server.go()
   await (await server.get(path)).arrayBuffer()
   // Until the frames of the run are compressed, as they are for whoever comes later.
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  await new Promise((resolve) => setTimeout(resolve, 1000))
   return path
 }
 
-export async function replay(options: { quick: boolean }): Promise<void> {
-  const repeats = options.quick ? 1 : 5
-  const ours = await Server.start('gateway', SCRIPT)
-  const floor = await Server.start('floor:slab', SCRIPT)
-  const rows: Row[] = []
-  try {
-    const path = await finished(ours)
-    for (const joiners of [1, 10]) {
-      const samples: Sample[] = []
-      const floors: Sample[] = []
-      for (let i = 0; i < repeats; i++) {
-        samples.push(await sample(ours, path, joiners))
-        floors.push(await sample(floor, '/', joiners))
-      }
-      const pick = (list: Sample[], name: keyof Sample) => median(list.map((one) => one[name]))
-      rows.push({
-        joiners,
-        'CPU us/frame': pick(samples, 'cpuPerFrame').text,
-        'floor (slabs in memory)': pick(floors, 'cpuPerFrame').text,
-        ratio: short(pick(samples, 'cpuPerFrame').mid / pick(floors, 'cpuPerFrame').mid),
-        'MB/s': short(pick(samples, 'mbPerS').mid),
-        'first frame ms': short(pick(samples, 'firstMs').mid),
-        'all frames ms': short(pick(samples, 'wallMs').mid)
-      })
-    }
-  } finally {
-    await ours.stop()
-    await floor.stop()
+export async function replay({ repeats }: Options): Promise<void> {
+  const servers = {
+    memory: await Server.gateway(MEMORY),
+    store: await Server.gateway(),
+    floor: await Server.floor({ floor: 'slab', script: SCRIPT })
   }
-  report('What does a replayed frame cost, read from the store?', { repeats, ...SCRIPT }, rows)
+  const rows: Row[] = []
+  const measures: Measure[] = []
+  try {
+    const paths = { memory: await open(servers.memory), store: await finished(servers.store), floor: '/' }
+    for (const joiners of [1, 10]) {
+      const samples: Record<keyof typeof servers, Sample[]> = { memory: [], store: [], floor: [] }
+      for (let i = 0; i < repeats; i++)
+        for (const name of ['memory', 'store', 'floor'] as const)
+          samples[name].push(await sample(servers[name], paths[name], joiners))
+      const pick = (name: keyof typeof servers, what: keyof Sample) => samples[name].map((one) => one[what])
+      for (const name of ['memory', 'store', 'floor'] as const)
+        rows.push({
+          readers: joiners,
+          'frames from': name === 'floor' ? 'floor: slabs in memory' : name,
+          'CPU us/frame': median(pick(name, 'cpuPerFrame')).text,
+          'to the floor': short(median(pick(name, 'cpuPerFrame')).mid / median(pick('floor', 'cpuPerFrame')).mid),
+          'MB/s': median(pick(name, 'mbPerS')).text,
+          'first frame ms': median(pick(name, 'firstMs')).text,
+          'all frames ms': median(pick(name, 'wallMs')).text
+        })
+      if (joiners > 1) continue
+      measures.push(
+        { target: 'replay-memory', ours: pick('memory', 'cpuPerFrame'), floor: pick('floor', 'cpuPerFrame') },
+        { target: 'replay-memory-rate', ours: pick('memory', 'mbPerS'), floor: pick('floor', 'mbPerS') },
+        { target: 'replay-memory-first', ours: pick('memory', 'firstMs'), floor: pick('floor', 'firstMs') },
+        { target: 'replay-store', ours: pick('store', 'cpuPerFrame'), floor: pick('floor', 'cpuPerFrame') }
+      )
+    }
+    servers.memory.go()
+  } finally {
+    for (const server of Object.values(servers)) await server.stop()
+  }
+  report('What does a replayed frame cost?', { repeats, ...SCRIPT }, rows, measures)
 }

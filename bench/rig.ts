@@ -1,39 +1,64 @@
-// Server and readers of one measurement, each a process of its own, and what the bench asks of them.
+// Server, model and readers of one measurement, each a process of its own, and what the bench asks of them.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Script } from './agent.ts'
-import type { ReadAnswer, ReadOrder } from './readers.ts'
-import type { Kind, Order, Usage } from './server.ts'
+import type { FloorOptions } from './floors.ts'
+import type { ModelOrder } from './model.ts'
+import type { Asked, ReadAnswer, ReadOrder } from './readers.ts'
+import type { Order, Started, Usage } from './server.ts'
 
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 /** The one account of a server under the bench. */
 export const VISITOR = { email: 'bench@example.com', password: 'correct-horse-42' } as const
 
-/** A frame as the gateway makes it of a delta of so many characters: floors send the same bytes. */
-export function frameOf(size: number): string {
-  const data = `[{"content":"${'x'.repeat(size)}","type":"AIMessageChunk","id":"${'0'.repeat(36)}"},{"langgraph_node":"agent"}]`
-  return `event: messages\ndata: ${data}\nid: 1790000000000-1000\n\n`
+/** All readers of a bench are one user. */
+const CONFIG = { streams: { per_user: 0, total: 0 } }
+
+let profiles: string | null = null
+
+/** From now on every server leaves a CPU profile in this folder. */
+export function profileTo(folder: string): void {
+  profiles = folder
 }
+
+/** Sections of colloquy.yaml. */
+export type Config = Readonly<Record<string, object>>
 
 export class Server {
   readonly url: string
+  readonly database: string
   readonly #child: ChildProcess
   #headers: Record<string, string> = {}
 
-  private constructor(child: ChildProcess, url: string) {
+  private constructor(child: ChildProcess, { url, database }: Started) {
     this.#child = child
     this.url = url
+    this.database = database
   }
 
-  static async start(kind: Kind, script: Script, config: object = {}): Promise<Server> {
-    const child = fork(file('./server.js'))
-    child.send({ type: 'start', kind, script, frame: frameOf(script.size), config } satisfies Order)
-    const [{ url }] = (await once(child, 'message')) as [{ url: string }]
-    const server = new Server(child, url)
-    if (kind === 'gateway') await server.#signIn()
+  static async #start(order: Order): Promise<Server> {
+    const execArgv = profiles === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profiles}`]
+    const child = fork(file('./server.js'), { execArgv })
+    child.send(order)
+    const gone = new AbortController()
+    child.once('exit', () => gone.abort(new Error('the server under the bench has ended')))
+    // The first message of a server says where it is.
+    const [started] = (await once(child, 'message', { signal: gone.signal })) as [Started]
+    return new Server(child, started)
+  }
+
+  /** The gateway, with one account signed in. `asksModel`: its own agent, and the model of the configuration. */
+  static async gateway(config: Config = {}, asksModel = false): Promise<Server> {
+    const all = { ...config, streams: { ...CONFIG.streams, ...config.streams } }
+    const server = await Server.#start({ type: 'gateway', config: all, asksModel })
+    await server.#signIn()
     return server
+  }
+
+  static floor(options: FloorOptions): Promise<Server> {
+    return Server.#start({ type: 'floor', ...options })
   }
 
   async #signIn(): Promise<void> {
@@ -72,10 +97,16 @@ export class Server {
   /** Starts a run of the script in the background and answers the path of its stream. */
   async run(script: Script, thread?: string): Promise<string> {
     const id = thread ?? (await this.thread())
-    const answer = await this.post(`/api/threads/${id}/runs`, {
-      input: { messages: [{ role: 'user', content: JSON.stringify(script) }] }
-    })
+    const answer = await this.post(`/api/threads/${id}/runs`, asking(script))
+    if (!answer.ok) throw new Error(`no run: ${answer.status} ${await answer.text()}`)
     return `${answer.headers.get('content-location')}/stream?stream_mode=messages-tuple`
+  }
+
+  /** So many runs of it, each in a thread of its own. */
+  async runs(script: Script, count: number): Promise<string[]> {
+    const paths: string[] = []
+    for (let i = 0; i < count; i++) paths.push(await this.run(script))
+    return paths
   }
 
   go(): void {
@@ -85,6 +116,7 @@ export class Server {
   async usage(): Promise<Usage> {
     const answer = once(this.#child, 'message')
     this.#child.send({ type: 'usage' } satisfies Order)
+    // A server that runs sends nothing else.
     return ((await answer) as [Usage])[0]
   }
 
@@ -94,24 +126,74 @@ export class Server {
   }
 }
 
+/** The body that creates a run of the script. */
+export function asking(script: Script): object {
+  return { stream_mode: ['messages-tuple'], input: { messages: [{ role: 'user', content: JSON.stringify(script) }] } }
+}
+
+/** A model server. */
+export class Model {
+  readonly url: string
+  readonly #child: ChildProcess
+
+  private constructor(child: ChildProcess, url: string) {
+    this.#child = child
+    this.url = url
+  }
+
+  static async start(): Promise<Model> {
+    const child = fork(file('./model.js'))
+    const [{ url }] = (await once(child, 'message')) as [{ url: string }]
+    return new Model(child, url)
+  }
+
+  /** Until so many requests wait for the word. */
+  async asked(count: number): Promise<void> {
+    for (let asked = 0; asked < count; ) {
+      const answer = once(this.#child, 'message')
+      this.#child.send('count' satisfies ModelOrder)
+      asked = ((await answer) as [{ asked: number }])[0].asked
+    }
+  }
+
+  go(): void {
+    this.#child.send('go' satisfies ModelOrder)
+  }
+
+  stop(): void {
+    this.#child.kill()
+  }
+}
+
 type Done = ReadAnswer & { type: 'done' }
+/** Where readers go, and as whom. */
+type Place = Pick<Server, 'url' | 'headers'>
 
 export class Readers {
   readonly #child = fork(file('./readers.js'))
 
-  /** Opens them; resolves when the head of every answer is there. `done` resolves when the last one has everything. */
-  async open(server: Server, path: string, count: number): Promise<{ done: Promise<Done> }> {
+  /** So many readers of one path. */
+  open(server: Place, path: string, count: number, options: Reading = {}): Promise<{ done: Promise<Done> }> {
     return this.openAll(
       server,
-      Array.from({ length: count }, () => path)
+      Array.from({ length: count }, () => path),
+      options
     )
   }
 
-  /** The same, one reader a path. `gaps`: the time from frame to frame is wanted. */
-  async openAll(server: Server, paths: readonly string[], gaps = false): Promise<{ done: Promise<Done> }> {
+  /** Opens a reader a path; resolves when the head of every answer is there. `done`: when the last one has everything. */
+  openAll(server: Place, paths: readonly string[], options: Reading = {}): Promise<{ done: Promise<Done> }> {
+    return this.ask(
+      server,
+      paths.map((path) => ({ path })),
+      options
+    )
+  }
+
+  async ask(server: Place, asked: readonly Asked[], options: Reading = {}): Promise<{ done: Promise<Done> }> {
     const opened = this.#answer('open')
     const done = this.#answer('done') as Promise<Done>
-    this.#child.send({ url: server.url, headers: server.headers, paths, gaps } satisfies ReadOrder)
+    this.#child.send({ url: server.url, headers: server.headers, asked, ...options } satisfies ReadOrder)
     await opened
     return { done }
   }
@@ -131,3 +213,5 @@ export class Readers {
     this.#child.kill()
   }
 }
+
+type Reading = Pick<ReadOrder, 'until' | 'gaps'>

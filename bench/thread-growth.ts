@@ -7,6 +7,7 @@ import Database from 'better-sqlite3'
 import { loadConfig } from '../lib/config.ts'
 import { startGateway } from '../lib/gateway.ts'
 import { benchAgent } from './agent.ts'
+import type { Options } from './options.ts'
 import { median, type Row, report, short } from './report.ts'
 
 const TURN = { deltas: 100, size: 6, rate: 0 }
@@ -23,7 +24,7 @@ function bytesOf(db: Database.Database): { checkpoints: number; frames: number }
   }
 }
 
-export async function threadGrowth(options: { quick: boolean }): Promise<void> {
+export async function threadGrowth(options: Options): Promise<void> {
   const turns = options.quick ? 100 : 1000
   const home = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
   const config = loadConfig({ home, port: 0, env: {}, cwd: home })

@@ -29,6 +29,12 @@ const server = section({
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)
 })
 
+const metrics = section({
+  // Port on which GET /metrics answers without an account; 0: none, and only administrators can ask. Whoever reaches it can read it.
+  port: whole(0, 0, 65_535),
+  host: text('127.0.0.1')
+})
+
 const database = section({
   // memory keeps nothing over a restart and has no feedback. { module: ./store.js, options: {} } is a store of yours, relative
   // to this file; lib/store/store.ts says what it exports.
@@ -63,6 +69,9 @@ const streams = section({
   flush_ms: whole(20, 0, 10_000),
   // Milliseconds for the store to take the end of a run; then joiners are reset and readiness is 503. Without it they hang.
   settle_timeout_ms: whole(30_000, 0, DAY_MS),
+  // Milliseconds for which the frames of a busy run are gathered, at least, before they go out together; more under load, up to 50.
+  // A run that was quiet for as long is sent at once. Longer: fewer writes, and readers see pieces later.
+  gather_ms: whole(10, 0, 50),
   // Milliseconds without any progress on a joiner's full socket before it is reset; it comes back by its position.
   stall_ms: whole(30_000, 0, DAY_MS),
   // Hours after its end that a run can be watched again frame by frame; afterwards its messages and state remain.
@@ -128,6 +137,7 @@ const Options = v.object({
   // From which level on lines are logged; debug and trace show contents of conversations.
   log_level: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], 'info'),
   server,
+  metrics,
   database,
   run_events,
   streams,

@@ -15,11 +15,14 @@ import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { Origins } from './http/guards.ts'
-import { createHttpServer, type Log } from './http/server.ts'
+import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
+import { Metrics } from './metrics.ts'
 import { routes } from './routes/index.ts'
+import { watchRoutes } from './routes/metrics.ts'
 import type { Services } from './routes/services.ts'
 import { Committer, WriteRefused } from './run/committer.ts'
 import type { JournalOptions } from './run/journal.ts'
+import { Probe } from './run/probe.ts'
 import { recover } from './run/recovery.ts'
 import { Registry, type RegistryOptions } from './run/registry.ts'
 import { Sweeper } from './run/sweeper.ts'
@@ -65,7 +68,10 @@ export async function startGateway({
       unlock()
       throw error
     }))
-  const committer = new Committer((groups) => store.apply(groups), {
+  const metrics = new Metrics()
+  const probe = new Probe()
+  const apply = probe.around(metrics.around((groups) => store.apply(groups)))
+  const committer = new Committer(apply, {
     flushMs: config.streams.flush_ms,
     patienceMs: config.streams.settle_timeout_ms,
     onTrouble: (error, attempts) =>
@@ -77,6 +83,7 @@ export async function startGateway({
   const world = await composeAgent({ config, paths, log })
   const agent = givenAgent ?? world.agent
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
+  metrics.watch({ registry, committer, store })
   const writer = failingClearly(committer)
   const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
     log.warn({ err: error }, 'old frames could not be removed')
@@ -100,6 +107,12 @@ export async function startGateway({
     if (registry.refusal === 'store_stuck') return `the database does not take writes: ${committer.stuck}`
     return null
   }
+  const unready = async () => {
+    const reason = notReady()
+    if (reason !== null) return reason
+    const trouble = await probe.failure(() => committer.write({ name: 'store.touch' }, 'limited'))
+    return notReady() ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
+  }
   const services: Services = {
     config,
     store,
@@ -113,12 +126,24 @@ export async function startGateway({
     log,
     holds: (right) => credentials.holds(right),
     notReady,
+    unready,
+    metrics: () => metrics.text(),
     removeFiles: (threadId, owner) => {
       world.forget(threadId)
       return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
     }
   }
+  const common: Omit<HttpOptions, 'routes'> = {
+    authenticate: (credential) => credentials.authenticate(credential),
+    threadOwner: (threadId) => store.threads.ownerOf(threadId),
+    origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
+    proxies,
+    publicUrl: config.server.public_url,
+    log,
+    failureOf: unreachable
+  }
   const server = createHttpServer({
+    ...common,
     routes: routes(services, {
       config,
       users: store.users,
@@ -127,16 +152,11 @@ export async function startGateway({
       tokens,
       apiTokens,
       log,
-      countable: (call) => !proxies.isFrontEnd(call.req)
-    }),
-    authenticate: (credential) => credentials.authenticate(credential),
-    threadOwner: (threadId) => store.threads.ownerOf(threadId),
-    origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
-    proxies,
-    publicUrl: config.server.public_url,
-    log,
-    failureOf: unreachable
+      countable: (call) => !proxies.isFrontEnd(call.req),
+      onLoginRefused: (code) => metrics.loginRefused(code)
+    })
   })
+  const watchers = config.metrics.port === 0 ? null : createHttpServer({ ...common, routes: watchRoutes(services) })
 
   /** A store that takes nothing must not keep the process: what started is ended by the next one [design 4, rule 5]. */
   const drainedInTime = async () => {
@@ -159,6 +179,8 @@ export async function startGateway({
     await world.close()
     await drainedInTime()
     committer.stop()
+    await watchers?.close(0)
+    metrics.stop()
     if (!givenStore) await store.close()
     unlock()
   }
@@ -175,6 +197,7 @@ export async function startGateway({
       log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
     sweeper.start()
     await world.start()
+    await watchers?.listen(config.metrics.port, config.metrics.host)
     const { url } = await server.listen(config.server.port, config.server.host)
     return { url, store, stop }
   } catch (error) {
@@ -193,6 +216,7 @@ function registryOptions(config: Config): RegistryOptions {
     ...journalOptions(config),
     heartbeatMs: streams.heartbeat_ms,
     stallMs: streams.stall_ms,
+    gatherMs: streams.gather_ms,
     streams: { perUser: streams.per_user, total: streams.total },
     activePerUser: runs.active_per_user,
     windowBytes: streams.window_bytes,

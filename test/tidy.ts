@@ -12,6 +12,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   bin: ['gateway', 'operator', 'config', 'index', 'types'],
   gateway: ['*'],
   'compose-agent': ['*'],
+  metrics: ['run', 'store/store'],
   operator: ['*'],
   index: ['*'],
   types: [],

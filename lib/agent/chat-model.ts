@@ -1,13 +1,15 @@
 // A model behind a server that speaks chat-completions: how it is asked, and asked again.
 //
 // From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and told in the turn it came.
+import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JsonObject } from '../types.ts'
 import { Answer } from './answer.ts'
-import { Broken, ResponseBody } from './body.ts'
+import { type Broken, ResponseBody } from './body.ts'
 import { toolToChat } from './chat.ts'
 import { ModelFailures } from './failures.ts'
 import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta } from './model.ts'
+import { post } from './post.ts'
 import { pauseMs, RETRY, type RetryPolicy, readRetryAfter, Setback } from './retry.ts'
 import type { ModelInfo } from './runtime.ts'
 import { Watch } from './watch.ts'
@@ -26,7 +28,7 @@ export interface ModelConfig {
   readonly request?: JsonObject
   /**
    * Milliseconds without a byte after which the model is given up; 0 is never. Without it a provider that has forgotten us
-   * holds the run for ever. Node's fetch ends a silence of five minutes by itself, whatever is said here.
+   * holds the run for ever.
    */
   readonly idle_timeout_ms?: number
   /** How often a request that failed before its first byte is tried again. */
@@ -88,7 +90,7 @@ export class ChatModel implements Model {
       if (response instanceof Setback) return response
       watch.beat()
       const body = new ResponseBody(response, watch)
-      if (!response.ok) return await this.#refusal(response, body)
+      if (!isOk(response)) return await this.#refusal(response, body)
       if (!mayBeEvents(response)) throw this.#failures.notAStream(await body.text())
       return await this.#read(body, request, onDelta, watch)
     } catch (error) {
@@ -100,7 +102,7 @@ export class ChatModel implements Model {
     }
   }
 
-  async #send(request: ModelRequest, watch: Watch): Promise<Response | Setback> {
+  async #send(request: ModelRequest, watch: Watch): Promise<IncomingMessage | Setback> {
     const { base_url, api_key } = this.#config
     const headers = {
       'content-type': 'application/json',
@@ -109,7 +111,7 @@ export class ChatModel implements Model {
     }
     const url = `${base_url.replace(/\/+$/, '')}/chat/completions`
     try {
-      return await fetch(url, { method: 'POST', headers, body: this.#question(request), signal: watch.signal })
+      return await post(url, headers, this.#question(request), watch.signal)
     } catch (error) {
       request.signal.throwIfAborted()
       if (watch.isSilent) throw this.#failures.silent(this.#idleMs)
@@ -132,11 +134,11 @@ export class ChatModel implements Model {
   }
 
   /** A status that says no: for now, or for good. */
-  async #refusal({ status, headers }: Response, body: ResponseBody): Promise<Setback> {
+  async #refusal({ statusCode: status = 0, headers }: IncomingMessage, body: ResponseBody): Promise<Setback> {
     const text = await body.text()
     const isForNow = status === 408 || status === 429 || status >= 500
     if (!isForNow) throw this.#failures.refused(status, text)
-    const retryAfterMs = readRetryAfter(headers.get('retry-after'))
+    const retryAfterMs = readRetryAfter(headers['retry-after'] ?? null)
     return new Setback(this.#failures.unavailable(status, text, retryAfterMs), retryAfterMs)
   }
 
@@ -159,14 +161,13 @@ export class ChatModel implements Model {
 }
 
 /** Feeds an answer until it is over or its bytes end. @returns What broke them off; null: nothing did. */
-async function listen(answer: Answer, body: ResponseBody, watch: Watch, request: ModelRequest): Promise<Broken | null> {
-  while (!answer.isOver) {
-    const chunk = await body.next()
-    if (chunk === null || chunk instanceof Broken) return chunk
-    // The ONLY await between bytes and deltas: the log has no space, so the provider is made to wait by not being read.
-    if (!answer.feed(chunk)) await watch.pausedWhile(async () => request.space?.())
-  }
-  return null
+function listen(answer: Answer, body: ResponseBody, watch: Watch, request: ModelRequest): Promise<Broken | null> {
+  return body.each((chunk) => {
+    const hasSpace = answer.feed(chunk)
+    if (answer.isOver) return 'enough'
+    // The log has no space: the provider is made to wait by not being read.
+    return hasSpace ? 'more' : watch.pausedWhile(async () => request.space?.())
+  })
 }
 
 function infoOf(config: ModelConfig): ModelInfo {
@@ -180,9 +181,13 @@ function infoOf(config: ModelConfig): ModelInfo {
   }
 }
 
+function isOk({ statusCode = 0 }: IncomingMessage): boolean {
+  return statusCode >= 200 && statusCode < 300
+}
+
 /** Some servers give no type, or a wrong one like text/plain; these two are certain. */
-function mayBeEvents(response: Response): boolean {
-  return !/^(application\/json|text\/html)\b/i.test(response.headers.get('content-type') ?? '')
+function mayBeEvents({ headers }: IncomingMessage): boolean {
+  return !/^(application\/json|text\/html)\b/i.test(headers['content-type'] ?? '')
 }
 
 function wellFormed(_key: string, value: unknown): unknown {

@@ -43,6 +43,8 @@ export interface Reply {
   readonly json?: unknown
   /** JSON text that is already made: sent as it is. */
   readonly jsonText?: string
+  /** Anything else that is a text. */
+  readonly text?: { readonly type: string; readonly body: string }
   readonly headers?: Readonly<Record<string, string>>
   readonly cookies?: readonly Cookie[]
 }

@@ -19,8 +19,9 @@ export function sendReply(
 ): void {
   const own = reply.cookies ?? []
   const others = cookies.filter((cookie) => !own.some((one) => one.name === cookie.name))
-  const text = reply.jsonText ?? (reply.json === undefined ? '' : JSON.stringify(reply.json))
-  send(req, res, reply.status ?? 200, { ...reply.headers }, text, JSON_TYPE, [...own, ...others])
+  const text = reply.text?.body ?? reply.jsonText ?? (reply.json === undefined ? '' : JSON.stringify(reply.json))
+  const type = reply.text?.type ?? JSON_TYPE
+  send(req, res, reply.status ?? 200, { ...reply.headers }, text, type, [...own, ...others])
 }
 
 /** `{"detail": ...}` with the status of the failure. */

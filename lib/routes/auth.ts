@@ -9,7 +9,7 @@ import { HashingBusy, hashPassword, needsRehash, PASSWORD_BYTES_MAX, verifyPassw
 import type { Sessions } from '../auth/session.ts'
 import type { Tokens } from '../auth/token.ts'
 import type { Config } from '../config.ts'
-import { fail } from '../errors.ts'
+import { Failure, fail } from '../errors.ts'
 import type { Call, Cookie, Reply } from '../http/call.ts'
 import { csrfCookie, requireUser, SESSION_COOKIE } from '../http/guards.ts'
 import { Cooldown, LoginLimiter } from '../http/limiter.ts'
@@ -26,6 +26,8 @@ export interface AuthServices {
   readonly tokens: Tokens
   readonly apiTokens: ApiTokens
   readonly log: { warn(fields: object, text: string): void }
+  /** Told the code of every sign-in that is refused. */
+  readonly onLoginRefused?: (code: string) => void
   /** Whether a request counts for the cooldown of setup-status: not when it comes from the front end's own server. */
   countable(call: Call): boolean
 }
@@ -127,6 +129,15 @@ export function authRoutes(services: AuthServices): Route[] {
     }
   }
 
+  const countedLogin: typeof login = async (call) => {
+    try {
+      return await login(call)
+    } catch (error) {
+      if (error instanceof Failure) services.onLoginRefused?.(error.code)
+      throw error
+    }
+  }
+
   const newUser = async ({ body }: AccountCall, system_role: User['system_role']): Promise<User> => ({
     id: randomUUID(),
     email: body.email,
@@ -218,7 +229,7 @@ export function authRoutes(services: AuthServices): Route[] {
   const at = (path: string) => `/api/v1/auth${path}`
   const entry = { method: 'POST', access: 'public', csrf: 'exempt' } as const
   return [
-    route({ ...entry, path: at('/login/local'), body: loginBody, form: true, handler: login }),
+    route({ ...entry, path: at('/login/local'), body: loginBody, form: true, handler: countedLogin }),
     route({ ...entry, path: at('/register'), body: accountBody, handler: register }),
     route({ ...entry, path: at('/initialize'), body: accountBody, handler: initialize }),
     route({ ...entry, path: at('/logout'), handler: logout }),

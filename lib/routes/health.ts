@@ -2,7 +2,7 @@
 import { type Route, route } from '../http/route.ts'
 import type { Services } from './services.ts'
 
-export function healthRoutes({ notReady }: Services): Route[] {
+export function healthRoutes({ unready }: Services): Route[] {
   return [
     route({
       method: 'GET',
@@ -14,8 +14,8 @@ export function healthRoutes({ notReady }: Services): Route[] {
       method: 'GET',
       path: '/readyz',
       access: 'public',
-      handler: () => {
-        const reason = notReady()
+      handler: async () => {
+        const reason = await unready()
         return reason === null
           ? { json: { status: 'ready' } }
           : { status: 503, json: { status: 'not ready', reason }, headers: { 'Retry-After': '5' } }

@@ -10,6 +10,7 @@ import { healthRoutes } from './health.ts'
 import { mcpRoutes } from './mcp.ts'
 import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
+import { metricsRoutes } from './metrics.ts'
 import { modelRoutes } from './models.ts'
 import { runRoutes } from './runs.ts'
 import type { Services } from './services.ts'
@@ -22,6 +23,7 @@ import { uploadRoutes } from './uploads.ts'
 export function routes(services: Services, auth: AuthServices): Route[] {
   return [
     ...healthRoutes(services), //   /health /readyz /ok /info
+    ...metricsRoutes(services), //  /metrics
     ...authRoutes(auth), //         /api/v1/auth/...
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...threadRoutes(services), //   /api/threads

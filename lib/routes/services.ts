@@ -35,4 +35,8 @@ export interface Services {
   holds(right: Right): Promise<boolean>
   /** null: ready; else the reason why not. */
   notReady(): string | null
+  /** The same for whoever asks from outside: the database is tried when nothing was written lately. */
+  unready(): Promise<string | null>
+  /** What the process is doing, in the words of Prometheus. */
+  metrics(): Promise<{ readonly type: string; readonly body: string }>
 }

@@ -30,6 +30,8 @@ interface Slab {
 export interface Slice {
   readonly bytes: Buffer
   readonly next: number
+  /** Frames in these bytes. */
+  readonly count: number
 }
 
 /** Renders a values frame: the JSON text of that checkpoint's state, or null when it is not in memory. */
@@ -170,14 +172,16 @@ export class FrameLog {
     const parts: Buffer[] = []
     let next = from
     let bytes = 0
+    let count = 0
     for (let s = this.#slabIndex(from); next < to && bytes < maxBytes; s++) {
       const slab = this.#slabs[s]!
       const end = Math.min(slab.ends.length, to - slab.first)
       const cut = this.#cut(slab, next - slab.first, end, filter, render, parts, maxBytes - bytes)
       bytes += cut.bytes
+      count += cut.count
       next = slab.first + cut.end
     }
-    return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next }
+    return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next, count }
   }
 
   #slabIndex(n: number): number {
@@ -195,14 +199,15 @@ export class FrameLog {
     render: RenderValues,
     parts: Buffer[],
     maxBytes: number
-  ): { bytes: number; end: number } {
+  ): { bytes: number; count: number; end: number } {
     const whole = (slab.mask & ~filter.mask) === 0 && (slab.mask & bit(Kind.values)) === 0
     if (whole) {
       const piece = slab.bytes.subarray(startOf(slab, from), startOf(slab, end))
       parts.push(piece)
-      return { bytes: piece.length, end }
+      return { bytes: piece.length, count: end - from, end }
     }
     let bytes = 0
+    let count = 0
     const pass = (piece: Buffer) => {
       parts.push(piece)
       bytes += piece.length
@@ -213,15 +218,17 @@ export class FrameLog {
       const kind = slab.kinds[i]!
       const isRaw = kind !== Kind.values && (filter.mask & bit(kind)) !== 0
       if (isRaw && start < 0) start = i
+      if (isRaw) count++
       if (isRaw) continue
       if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, i)))
       start = -1
       if ((filter.mask & bit(kind)) === 0) continue
       pass(this.#values(slab, i, render))
-      if (bytes >= maxBytes) return { bytes, end: i + 1 }
+      count++
+      if (bytes >= maxBytes) return { bytes, count, end: i + 1 }
     }
     if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, end)))
-    return { bytes, end }
+    return { bytes, count, end }
   }
 
   #values(slab: Slab, i: number, render: RenderValues): Buffer {

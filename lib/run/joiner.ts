@@ -11,6 +11,7 @@ import { bit, type Filter, Kind } from './filter.ts'
 import { framesOf, type RawFrame, type Slice } from './frames.ts'
 import type { Snapshot } from './snapshot.ts'
 import { END_FRAME, frameText, HEARTBEAT } from './sse.ts'
+import { tally } from './tally.ts'
 import { readWhole } from './whole.ts'
 import type { Segment } from '../store/store.ts'
 import type { Wire } from '../wire.ts'
@@ -129,7 +130,10 @@ export class Joiner {
     if (this.#phase === 'gone') return
     const isWaiting = this.#isFull || this.#phase === 'ending'
     if (!isWaiting) this.#send(HEARTBEAT)
-    else if (stallMs > 0 && performance.now() - this.#waitsSince > stallMs) this.reset()
+    else if (stallMs > 0 && performance.now() - this.#waitsSince > stallMs) {
+      tally.stalled++
+      this.reset()
+    }
   }
 
   /** Breaks the stream off: the client comes back by its cursor. */
@@ -149,14 +153,16 @@ export class Joiner {
       this.#accumulate(this.#accumulator)
       return
     }
-    const { bytes, next } = this.#view.slice(this.#next, this.#filter)
+    const { bytes, next, count } = this.#view.slice(this.#next, this.#filter)
     this.#next = next
+    tally.frames += count
     this.#send(bytes)
   }
 
   #accumulate(accumulator: Accumulator): void {
     for (const frame of this.#view.frames(this.#next)) {
       accumulator.take(frame, this.#shown(frame, this.#valuesInMemory(frame)))
+      tally.frames++
       this.#next = frame.n + 1
       if (accumulator.bytes >= ACCUMULATED_MAX) break
     }
@@ -172,6 +178,7 @@ export class Joiner {
   }
 
   #send(bytes: Buffer): void {
+    tally.bytes += bytes.length
     if (bytes.length === 0 || this.#wire.write(bytes)) return
     this.#isFull = true
     this.#waitsSince = performance.now()
@@ -212,6 +219,7 @@ export class Joiner {
         const values = isValues ? await this.#view.valuesStored(frame.bytes.toString('latin1')) : null
         // Its state could not be stored, or is gone: that is told, and not passed over.
         const bytes = isValues && values === null ? await this.#view.gapBytes(frame.n) : this.#shown(frame, values)
+        if (bytes) tally.frames++
         if (this.#accumulator) this.#accumulator.take(frame, bytes)
         else if (bytes) parts.push(bytes)
         rendered += values?.length ?? 0

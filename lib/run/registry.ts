@@ -24,6 +24,8 @@ export interface RegistryOptions extends ActorOptions {
   /** How long a joiner's socket may stay full before it is reset, in ms; 0: for ever. */
   readonly stallMs: number
   readonly streams: CensusLimits
+  /** For how long frames of a busy run are gathered, at least, in ms. */
+  readonly gatherMs?: number
   /** Pending and running runs of one user; 0: no limit. */
   readonly activePerUser: number
 }
@@ -67,7 +69,7 @@ export class Registry {
   readonly #patrol: Patrol
   readonly #census: Census
   readonly #compactor: Compactor
-  readonly #ticker = new Ticker()
+  readonly #ticker: Ticker
   readonly #heartbeat: NodeJS.Timeout
   #isStopping = false
   /** The grace of a stop is over: streams are being reset. */
@@ -75,6 +77,7 @@ export class Registry {
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
+    this.#ticker = new Ticker(deps.options.gatherMs)
     this.#census = new Census(deps.options.streams)
     this.#compactor = new Compactor(deps.committer, (error) =>
       deps.log.warn({ err: error }, 'the frames of a run stay as they are')
@@ -95,6 +98,21 @@ export class Registry {
 
   get streams(): number {
     return this.#census.total
+  }
+
+  /** Readers of frames, of runs that have ended as well. */
+  get joiners(): number {
+    return this.#joiners().length
+  }
+
+  /** Runs that have not ended: how many wait, work, and have their end written. */
+  phases(): Readonly<Record<'pending' | 'running' | 'settling', number>> {
+    const counts = { pending: 0, running: 0, settling: 0 }
+    for (const { phase } of this.#actors.values()) {
+      if (phase === 'open') counts.running++
+      else if (phase !== 'closed') counts[phase]++
+    }
+    return counts
   }
 
   /** How much of everything is held. When runs and readers have gone all of it is nothing again. */

@@ -1,12 +1,14 @@
 // The one ticker of the process: decides when what a run has appended goes out to its joiners.
 //
-// A run that was quiet is delivered at the end of the turn in which its frame came. Under load what is due is gathered for 10 to
-// 50 ms, because a write costs the same for one frame as for ten. There is one timer for all runs, armed only while one is due.
-const QUIET_MS = 10
+// A run that was quiet is delivered at the end of the turn in which its frame came. Under load what is due is gathered, because a
+// write costs the same for one frame as for ten: the longer deliveries take, the longer. There is one timer for all runs, armed
+// only while one is due.
+import { tally } from './tally.ts'
+
 const GATHER_MS_MIN = 10
 const GATHER_MS_MAX = 50
 /** A gathering lasts at least this many times as long as the last delivery took: the loop stays mostly free. */
-const GATHER_TO_DELIVERY = 4
+const GATHER_TO_DELIVERY = 10
 
 /** Who has something to deliver: a run actor. */
 export interface Tickable {
@@ -18,18 +20,31 @@ export interface Tickable {
 export class Ticker {
   readonly #now = new Set<Tickable>()
   readonly #later = new Set<Tickable>()
-  #gatherMs = GATHER_MS_MIN
+  readonly #gatherMsMin: number
+  #gatherMs: number
+  /** When the first of those came that are due now, and of those that are due later. */
+  #nowSince = 0
+  #laterSince = 0
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
+
+  /** @param gatherMs for how long the frames of a busy run are gathered, at least; a run that was silent for as long is quiet */
+  constructor(gatherMs = GATHER_MS_MIN) {
+    this.#gatherMsMin = gatherMs
+    this.#gatherMs = gatherMs
+  }
 
   /** `tickable` has appended something. */
   due(tickable: Tickable): void {
     if (this.#now.has(tickable) || this.#later.has(tickable)) return
-    if (performance.now() - tickable.deliveredAt < QUIET_MS) {
+    const now = performance.now()
+    if (now - tickable.deliveredAt < this.#gatherMs) {
+      if (this.#later.size === 0) this.#laterSince = now
       this.#later.add(tickable)
       this.#timer ??= setTimeout(() => this.#gathered(), this.#gatherMs)
       return
     }
+    if (this.#now.size === 0) this.#nowSince = now
     this.#now.add(tickable)
     this.#immediate ??= setImmediate(() => this.#turnOver())
   }
@@ -41,16 +56,15 @@ export class Ticker {
 
   #turnOver(): void {
     this.#immediate = null
-    this.#deliver(this.#now)
+    this.#deliver(this.#now, this.#nowSince)
   }
 
   #gathered(): void {
     this.#timer = null
-    const took = this.#deliver(this.#later)
-    this.#gatherMs = Math.min(GATHER_MS_MAX, Math.max(GATHER_MS_MIN, took * GATHER_TO_DELIVERY))
+    this.#deliver(this.#later, this.#laterSince)
   }
 
-  #deliver(due: Set<Tickable>): number {
+  #deliver(due: Set<Tickable>, since: number): void {
     const started = performance.now()
     const all = [...due]
     due.clear()
@@ -58,7 +72,10 @@ export class Ticker {
       tickable.deliveredAt = started
       tickable.deliver()
     }
-    return performance.now() - started
+    const ended = performance.now()
+    const wanted = (ended - started) * GATHER_TO_DELIVERY
+    this.#gatherMs = Math.min(GATHER_MS_MAX, Math.max(this.#gatherMsMin, wanted))
+    tally.lag.add((ended - since) / 1000)
   }
 
   stop(): void {

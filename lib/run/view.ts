@@ -5,6 +5,7 @@ import { type Run, timestamp } from '../types.ts'
 import type { Slice } from './frames.ts'
 import type { LogView } from './joiner.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
+import { tally } from './tally.ts'
 
 /** Stored frames that a joiner reads in one go, in bytes: what a socket takes without keeping much. */
 const READ_BYTES = 256 * 1024
@@ -26,6 +27,7 @@ export async function valuesStored(store: LogStore, run: Run, checkpointId: stri
  * run ended, if that is known.
  */
 export async function gapBytes(store: LogStore, run: Run, from: number): Promise<Buffer> {
+  tally.gaps++
   const gap = {
     code: 'stream_replay_gap',
     run_id: run.run_id,

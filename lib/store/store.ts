@@ -473,6 +473,13 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** What a store takes on disk, in bytes. */
+export interface StoreSize {
+  readonly database: number
+  /** What is written but not moved into the database yet; 0 where there is no such thing. */
+  readonly wal: number
+}
+
 export interface Store {
   readonly users: UserReads
   readonly apiTokens: ApiTokenReads
@@ -485,5 +492,7 @@ export interface Store {
   readonly feedback: FeedbackReads | null
   /** One transaction for all groups; answers one outcome a group, in their order [Store 2, 3]. Called by the committer alone. */
   apply(groups: readonly Group[]): Promise<Outcome[]>
+  /** For whoever watches over the disk; a store that cannot tell leaves it out. */
+  size?(): Promise<StoreSize>
   close(): Promise<void>
 }

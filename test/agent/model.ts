@@ -1,4 +1,6 @@
 // A model behind a chat-completions server, and everything that may be wrong with that server.
+import { createServer } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
 import { ChatModel, type ModelConfig } from '../../lib/agent/chat-model.ts'
 import type { Completion, ModelRequest } from '../../lib/agent/model.ts'
@@ -397,6 +399,32 @@ t.test('a listener that fails fails the call with its own error, and ends the re
   })
   await t.rejects(result, { name: 'TypeError', message: 'ours' })
   t.equal(await (await server.request()).ended, 'aborted')
+})
+
+t.test('a kept connection that the server was just closing is no failure, and costs no pause', async (t) => {
+  const requests = new Map<Socket, number>()
+  const keeper = createServer((req, res) => {
+    const count = (requests.get(req.socket) ?? 0) + 1
+    requests.set(req.socket, count)
+    // It closes at the very moment at which a second request comes.
+    if (count > 1) return void req.socket.destroy()
+    req.resume().on('end', () => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.end('data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
+    })
+  })
+  await new Promise<void>((resolve) => keeper.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => keeper.close())
+  // It listens on a port: its address is an object.
+  const base_url = `http://127.0.0.1:${(keeper.address() as AddressInfo).port}`
+  const noPause = { backoffMs: 60_000, backoffMaxMs: 60_000 }
+  const request = { messages: [], messageId: 'm', signal: new AbortController().signal }
+  for (let i = 0; i < 2; i++) {
+    t.equal((await modelOf({ base_url }, noPause).complete(request, () => true)).text, 'hi')
+    // Until the connection is back among those that are kept.
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  t.same([...requests.values()], [2, 1])
 })
 
 t.test('the fixture refuses what real servers refuse', async (t) => {

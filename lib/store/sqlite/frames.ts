@@ -39,9 +39,13 @@ export function frameReads(db: Database.Database): FrameReads {
 type FrameOps = 'frames.append' | 'frames.compact' | 'frames.sweep'
 
 export function frameWrites(db: Database.Database): Writers<FrameOps> {
-  const runExists = db.prepare('SELECT 1 FROM runs WHERE key = ? AND thread_id = ?')
   const insert = db.prepare(
     'INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data) VALUES (?, ?, ?, ?, ?, ?, ?)'
+  )
+  // In the same statement it is seen that the run is there: this is done for every frame of every run.
+  const append = db.prepare(
+    `INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data)
+     SELECT key, ?, ?, ?, ${Format.plain}, ?, ? FROM runs WHERE key = ? AND thread_id = ?`
   )
   // Segments are in the order of their commits, so the oldest come first and a step is a short range of the table.
   const oldest = db.prepare<{ after: number; before: string; limit: number }, { id: number; is_old: number }>(`
@@ -66,8 +70,9 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
       return { removed: old.length, next: rows.length === limit ? rows.at(-1)!.id : null }
     },
     'frames.append': ({ run_key, thread_id, segment }) => {
-      if (!runExists.get(run_key, thread_id)) throw new Refused(`run ${run_key} of thread ${thread_id} is gone`)
-      insert.run(run_key, segment.first, segment.last, segment.epoch, Format.plain, segment.index, segment.data)
+      const { epoch, first, last, index, data } = segment
+      const { changes } = append.run(first, last, epoch, index, data, run_key, thread_id)
+      if (changes === 0) throw new Refused(`run ${run_key} of thread ${thread_id} is gone`)
       return null
     }
   }

@@ -2,6 +2,7 @@
 // a connection of the main thread that cannot write; every write runs in a worker thread, so that a lock held by somebody else
 // delays commits and not the event loop.
 import { mkdirSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from './api-tokens.ts'
@@ -40,9 +41,18 @@ export async function openSqliteStore(path: string): Promise<Store> {
     checkpoints: checkpointReads(db),
     feedback: feedbackReads(db),
     apply: (groups) => writer.apply(groups),
+    async size() {
+      return { database: await bytesOf(path), wal: await bytesOf(`${path}-wal`) }
+    },
     async close() {
       await writer.stop()
       db.close()
     }
   }
+}
+
+/** 0: there is no such file. */
+async function bytesOf(path: string): Promise<number> {
+  const found = await stat(path).catch(() => null)
+  return found?.size ?? 0
 }

@@ -4,9 +4,10 @@ import Database from 'better-sqlite3'
 import type { Group, Outcome } from '../store.ts'
 import { connect } from './connection.ts'
 import { opWriters } from './ops.ts'
+import { type Answers, packedOutcomes, type Parcel, unpacked } from './parcel.ts'
 
 export type WriterAnswer =
-  | { readonly id: number; readonly outcomes: Outcome[] }
+  | { readonly id: number; readonly answers: Answers }
   | {
       readonly id: number
       /** null: not a failure of the moment. */
@@ -42,12 +43,14 @@ export function batchWriter(db: Database.Database): (groups: readonly Group[]) =
   const release = db.prepare('RELEASE one_group')
   const undo = db.prepare('ROLLBACK TO one_group')
 
+  const results = ({ ops }: Group): Outcome => ({ ok: true, results: ops.map((op) => writers(op)) })
+
   const applyGroup = (group: Group): Outcome => {
     savepoint.run()
     try {
-      const results = group.ops.map((op) => writers(op))
+      const outcome = results(group)
       release.run()
-      return { ok: true, results }
+      return outcome
     } catch (error) {
       if (isOfTheMoment(error) || !db.inTransaction) throw error
       undo.run()
@@ -56,10 +59,10 @@ export function batchWriter(db: Database.Database): (groups: readonly Group[]) =
     }
   }
 
-  return (groups) => {
+  const applyAll = (groups: readonly Group[], applyOne: (group: Group) => Outcome): Outcome[] => {
     begin.run()
     try {
-      const outcomes = groups.map(applyGroup)
+      const outcomes = groups.map(applyOne)
       commit.run()
       return outcomes
     } catch (error) {
@@ -68,19 +71,29 @@ export function batchWriter(db: Database.Database): (groups: readonly Group[]) =
       throw error
     }
   }
+
+  return (groups) => {
+    try {
+      // Hardly ever is a group refused: the savepoints, two more statements a group, are for when one was.
+      return applyAll(groups, results)
+    } catch (error) {
+      if (isOfTheMoment(error)) throw error
+      return applyAll(groups, applyGroup)
+    }
+  }
 }
 
 function serve(path: string): void {
   const port = parentPort!
   const db = connect(path)
   const apply = batchWriter(db)
-  port.on('message', (message: { id: number; groups: Group[] } | 'stop') => {
+  port.on('message', (message: { id: number; parcel: Parcel } | 'stop') => {
     if (message === 'stop') {
       db.close()
       port.close()
       return
     }
-    port.postMessage(answer(message.id, message.groups))
+    port.postMessage(answer(message.id, message.parcel))
   })
   // A batch that cannot be read has no number to be answered by: the thread ends, which the other side hears.
   port.on('messageerror', (error) => {
@@ -88,9 +101,9 @@ function serve(path: string): void {
   })
   port.postMessage('ready')
 
-  function answer(id: number, groups: Group[]): WriterAnswer {
+  function answer(id: number, parcel: Parcel): WriterAnswer {
     try {
-      return { id, outcomes: apply(groups) }
+      return { id, answers: packedOutcomes(apply(unpacked(parcel))) }
     } catch (error) {
       const code = isOfTheMoment(error) ? error.code : null
       const message = error instanceof Error ? error.message : String(error)

@@ -2,11 +2,13 @@
 // has died is replaced when the next batch comes.
 import { Worker } from 'node:worker_threads'
 import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
+import { packed, unpackedOutcomes } from './parcel.ts'
 import type { WriterAnswer } from './worker.ts'
 
 const STACK_MB = 16
 
 interface Waiting {
+  readonly groups: readonly Group[]
   resolve(outcomes: Outcome[]): void
   reject(error: Error): void
 }
@@ -41,9 +43,10 @@ export class WriterThread {
     const worker = this.#worker ?? (await this.#restart())
     const id = this.#nextId++
     return new Promise((resolve, reject) => {
-      // Throws for what cannot be copied: then nobody will answer.
-      worker.postMessage({ id, groups })
-      this.#waiting.set(id, { resolve, reject })
+      const parcel = packed(groups)
+      // Throws for what cannot be copied: then nobody will answer. The block was made for the journey and need not be copied.
+      worker.postMessage({ id, parcel }, [parcel.block.buffer])
+      this.#waiting.set(id, { groups, resolve, reject })
     })
   }
 
@@ -98,7 +101,7 @@ export class WriterThread {
     const waiting = this.#waiting.get(answer.id)
     if (!waiting) return
     this.#waiting.delete(answer.id)
-    if ('outcomes' in answer) return waiting.resolve(answer.outcomes)
+    if ('answers' in answer) return waiting.resolve(unpackedOutcomes(answer.answers, waiting.groups))
     const { code, message, passes } = answer
     waiting.reject(code === null ? new Error(message) : new StoreUnavailable(code, message, passes))
   }

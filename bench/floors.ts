@@ -1,0 +1,206 @@
+// Floors: bare node:http servers that do the least one can do for the same bytes. None knows users, routes, runs or a store.
+import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import Database from 'better-sqlite3'
+import { createParser } from 'eventsource-parser'
+import { TURN, type Script } from './agent.ts'
+import { frameOf } from './frame.ts'
+
+/**
+ * - `write`: res.write of a shared Buffer a frame; `sock`: socket.write of one that is framed as a chunk already.
+ * - `coalesce`: what is due in a tick joined once, framed once, one socket.write a reader.
+ * - `ticker`: own frames for every reader, one timer for all of them, socket.write.
+ * - `slab`: prepared Buffers of 256 frames. `relay`: a model's stream, parsed and passed on. `first`: one frame, at once.
+ * - `silent`: a head, and heartbeats. `json`: JSON out of SQLite, parsed and written again.
+ */
+export type Floor = 'write' | 'sock' | 'coalesce' | 'ticker' | 'slab' | 'relay' | 'first' | 'silent' | 'json'
+
+export interface FloorOptions {
+  readonly floor: Floor
+  readonly script: Script
+  /** Of a paced floor, in ms. Default: the time from frame to frame; of `silent` the time from heartbeat to heartbeat. */
+  readonly tickMs?: number | undefined
+  /** Of `relay`: where its model answers. */
+  readonly model?: string | undefined
+  /** Of `json`: a database with the one row `text` in the table `answer`. */
+  readonly file?: string | undefined
+}
+
+const END = Buffer.from('event: end\ndata: null\n\n')
+const HEARTBEAT = Buffer.from(': heartbeat\n')
+const SLAB_FRAMES = 256
+
+/** Listens; answers its address, and how to stop it. `begun` is the word to begin. */
+export async function startFloor(
+  options: FloorOptions,
+  begun: () => Promise<void>
+): Promise<{ url: string; stop: () => Promise<void> }> {
+  const responses: ServerResponse[] = []
+  const serve = handlerOf(options, responses)
+  const server = createServer({ keepAliveTimeout: 75_000 }, serve)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { floor, script, tickMs } = options
+  if (isBroadcast(floor)) void begun().then(() => broadcast(floor, script, responses, tickMs))
+  const beats = floor === 'silent' ? setInterval(() => beat(responses), tickMs) : null
+  const stop = async () => {
+    if (beats) clearInterval(beats)
+    server.closeAllConnections()
+    server.close()
+  }
+  // It listens on a port: its address is an object.
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop }
+}
+
+type Handler = (req: IncomingMessage, res: ServerResponse) => void
+
+function handlerOf({ floor, script, model = '', file = '' }: FloorOptions, responses: ServerResponse[]): Handler {
+  if (floor === 'json') return jsonHandler(file)
+  const frame = Buffer.from(frameOf(script.size))
+  const slabs = floor === 'slab' ? slabsOf(frame, script.deltas) : []
+  return (req, res) => {
+    req.resume()
+    res.socket?.setNoDelay(true)
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.flushHeaders()
+    if (floor === 'slab') void sendSlabs(res, slabs)
+    else if (floor === 'relay') relay(res, script, model)
+    else if (floor === 'first') {
+      res.write(frame)
+      res.end(END)
+    } else responses.push(res)
+  }
+}
+
+// ----------------------------------------------------------------------------------------- one run, many readers
+
+type Broadcast = 'write' | 'sock' | 'coalesce' | 'ticker'
+
+function isBroadcast(floor: Floor): floor is Broadcast {
+  return floor === 'write' || floor === 'sock' || floor === 'coalesce' || floor === 'ticker'
+}
+
+async function broadcast(
+  floor: Broadcast,
+  script: Script,
+  responses: readonly ServerResponse[],
+  tickMs?: number
+): Promise<void> {
+  const frame = Buffer.from(frameOf(script.size))
+  await (script.rate === 0
+    ? flatOut(floor, script, frame, responses)
+    : paced(floor, script, frame, responses, tickMs ?? 1000 / script.rate))
+  for (const res of responses) res.end(END)
+}
+
+async function flatOut(
+  floor: Broadcast,
+  { deltas, turn = TURN }: Script,
+  frame: Buffer,
+  responses: readonly ServerResponse[]
+): Promise<void> {
+  for (let i = 0; i < deltas; i += turn) {
+    send(floor, frame, Math.min(turn, deltas - i), responses)
+    await drained(responses)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+async function paced(
+  floor: Broadcast,
+  { deltas, rate }: Script,
+  frame: Buffer,
+  responses: readonly ServerResponse[],
+  tickMs: number
+): Promise<void> {
+  const began = performance.now()
+  for (let sent = 0; sent < deltas; ) {
+    const due = Math.min(deltas, Math.floor(((performance.now() - began) / 1000) * rate))
+    send(floor, frame, due - sent, responses)
+    sent = due
+    await new Promise((resolve) => setTimeout(resolve, tickMs))
+  }
+}
+
+function send(floor: Broadcast, frame: Buffer, count: number, responses: readonly ServerResponse[]): void {
+  if (count <= 0) return
+  if (floor === 'write') {
+    for (let i = 0; i < count; i++) for (const res of responses) res.write(frame)
+    return
+  }
+  const chunk = chunkOf(floor === 'coalesce' ? Buffer.concat(Array.from({ length: count }, () => frame)) : frame)
+  const writes = floor === 'coalesce' ? 1 : count
+  for (let i = 0; i < writes; i++) for (const res of responses) res.socket?.write(chunk)
+}
+
+function chunkOf(bytes: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
+}
+
+/** Until every socket has space again. */
+async function drained(responses: readonly ServerResponse[]): Promise<void> {
+  const full = responses.flatMap(({ socket }) => (socket?.writableNeedDrain ? [socket] : []))
+  if (full.length) await Promise.all(full.map((socket) => new Promise((resolve) => socket.once('drain', resolve))))
+}
+
+function beat(responses: readonly ServerResponse[]): void {
+  for (const res of responses) res.write(HEARTBEAT)
+}
+
+// ------------------------------------------------------------------------------------------------------ replay
+
+function slabsOf(frame: Buffer, count: number): Buffer[] {
+  const slabs: Buffer[] = []
+  for (let left = count; left > 0; left -= SLAB_FRAMES)
+    slabs.push(chunkOf(Buffer.concat(Array.from({ length: Math.min(left, SLAB_FRAMES) }, () => frame))))
+  return slabs
+}
+
+async function sendSlabs(res: ServerResponse, slabs: readonly Buffer[]): Promise<void> {
+  const { socket } = res
+  for (const slab of slabs) {
+    if (!socket || res.destroyed) return
+    if (!socket.write(slab)) await new Promise((resolve) => socket.once('drain', resolve))
+  }
+  res.end(END)
+}
+
+// ------------------------------------------------------------------------------------------------------- relay
+
+/** What a gateway cannot do less than: ask the model, parse its events, make a frame of each, pass it on. */
+function relay(res: ServerResponse, script: Script, model: string): void {
+  const body = JSON.stringify({ stream: true, messages: [{ role: 'user', content: JSON.stringify(script) }] })
+  const id = '0'.repeat(36)
+  let n = 0
+  const parser = createParser({
+    onEvent: ({ data }) => {
+      if (data === '[DONE]') return
+      // The bench's own model said it.
+      const { choices } = JSON.parse(data) as { choices: { delta: { content?: string } }[] }
+      const content = choices[0]?.delta.content
+      if (content === undefined) return
+      const json = `[{"content":${JSON.stringify(content)},"type":"AIMessageChunk","id":"${id}"},{"langgraph_node":"agent"}]`
+      res.write(`event: messages\ndata: ${json}\nid: 1790000000000-${n++}\n\n`)
+    }
+  })
+  const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+  const asked = request(`${model}/chat/completions`, { method: 'POST', headers, agent: false }, (answer) => {
+    answer.setEncoding('utf8')
+    answer.on('data', (text: string) => parser.feed(text))
+    answer.on('end', () => res.end(END))
+  })
+  asked.on('error', () => res.destroy())
+  asked.end(body)
+}
+
+// -------------------------------------------------------------------------------------------------------- JSON
+
+function jsonHandler(file: string): Handler {
+  const db = new Database(file, { readonly: true })
+  const row = db.prepare<[], { text: string }>('SELECT text FROM answer')
+  return (req, res) => {
+    req.resume()
+    const text = JSON.stringify(JSON.parse(row.get()?.text ?? 'null'))
+    res.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
+    res.end(text)
+  }
+}

@@ -1,0 +1,113 @@
+// What does one frame cost when many runs stream at once, a reader each? With deltas out of nothing, and with those of a model, where
+// the honest floor is a relay: a parser and a bare response.
+import type { Script } from './agent.ts'
+import type { Options } from './options.ts'
+import { type Measure, median, type Row, report, short } from './report.ts'
+import { type Config, Model, Readers, Server } from './rig.ts'
+import type { TargetName } from './targets.ts'
+
+const SIZE = 20
+const RATE = 50
+const TICK_MS = 20
+
+interface Sample {
+  readonly cpuPerFrame: number
+  readonly storePerFrame: number
+  readonly framesPerS: number
+}
+
+type Kind = 'ours' | 'floor' | 'ours with a model' | 'relay'
+const KINDS: readonly Kind[] = ['ours', 'floor', 'ours with a model', 'relay']
+
+/** The gateway does here what a relay does: no titles, memory or skills, which would ask the model as well. */
+function withModel(base_url: string): Config {
+  return {
+    models: [{ name: 'bench', base_url, model: 'bench' }],
+    title: { enabled: false },
+    memory: { enabled: false },
+    skills: { enabled: false }
+  }
+}
+
+function start(kind: Kind, script: Script, model: string): Promise<Server> {
+  if (kind === 'ours') return Server.gateway()
+  if (kind === 'ours with a model') return Server.gateway(withModel(model), true)
+  if (kind === 'relay') return Server.floor({ floor: 'relay', script, model })
+  return script.rate === 0
+    ? Server.floor({ floor: 'write', script })
+    : Server.floor({ floor: 'ticker', script, tickMs: TICK_MS })
+}
+
+async function sample(kind: Kind, k: number, script: Script): Promise<Sample> {
+  const model = await Model.start()
+  const server = await start(kind, script, model.url)
+  const readers = new Readers()
+  try {
+    const isOurs = kind.startsWith('ours')
+    const paths = isOurs ? await server.runs(script, k) : Array.from({ length: k }, () => '/')
+    const { done } = await readers.openAll(server, paths)
+    if (kind === 'relay' || kind === 'ours with a model') await model.asked(k)
+    const before = await server.usage()
+    const began = performance.now()
+    server.go()
+    model.go()
+    const { frames } = await done
+    const wallMs = performance.now() - began
+    const after = await server.usage()
+    const all = script.deltas * k
+    if (frames < all) throw new Error(`${kind}: ${frames} frames arrived of ${all}`)
+    return {
+      cpuPerFrame: (after.cpu - before.cpu) / all,
+      storePerFrame: (after.store - before.store) / all,
+      framesPerS: all / (wallMs / 1000)
+    }
+  } finally {
+    readers.stop()
+    model.stop()
+    await server.stop()
+  }
+}
+
+const TARGET_OF: Readonly<Record<string, readonly [TargetName, TargetName]>> = {
+  '200 paced': ['runs-paced', 'relay-paced'],
+  '50 flat': ['runs-flat', 'relay-flat']
+}
+
+export async function manyRuns({ quick, repeats }: Options): Promise<void> {
+  const rows: Row[] = []
+  const measures: Measure[] = []
+  for (const k of quick ? [1, 50] : [1, 50, 200]) {
+    for (const rate of [RATE, 0]) {
+      const seconds = quick ? 1 : 4
+      const script: Script =
+        rate === 0
+          ? { deltas: quick ? 200 : 500, size: SIZE, rate, turn: 1 }
+          : { deltas: rate * seconds, size: SIZE, rate }
+      const samples: Record<Kind, Sample[]> = { ours: [], floor: [], 'ours with a model': [], relay: [] }
+      for (let i = 0; i < repeats; i++) for (const kind of KINDS) samples[kind].push(await sample(kind, k, script))
+      const cpu = (kind: Kind) => samples[kind].map((one) => one.cpuPerFrame)
+      const mid = (kind: Kind) => median(cpu(kind))
+      rows.push({
+        runs: k,
+        'rate/s': rate === 0 ? 'flat out' : rate,
+        'ours us/frame': mid('ours').text,
+        'store us/frame': short(median(samples.ours.map((one) => one.storePerFrame)).mid),
+        floor: mid('floor').text,
+        ratio: short(mid('ours').mid / mid('floor').mid),
+        'with a model us/frame': mid('ours with a model').text,
+        'floor: relay': mid('relay').text,
+        'ratio to relay': short(mid('ours with a model').mid / mid('relay').mid),
+        'frames/s': Math.round(median(samples.ours.map((one) => one.framesPerS)).mid)
+      })
+      const [own, relay] = TARGET_OF[`${k} ${rate === 0 ? 'flat' : 'paced'}`] ?? []
+      if (own) measures.push({ target: own, ours: cpu('ours'), floor: cpu('floor') })
+      if (relay) measures.push({ target: relay, ours: cpu('ours with a model'), floor: cpu('relay') })
+    }
+  }
+  report(
+    'What does a frame cost when many runs stream at once?',
+    { repeats, size: SIZE, tickMs: TICK_MS },
+    rows,
+    measures
+  )
+}

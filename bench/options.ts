@@ -1,0 +1,13 @@
+// What the command line says of how to measure.
+export interface Options {
+  /** Small sizes and one repeat: to see that a bench works, not for figures. */
+  readonly quick: boolean
+  /** Samples of each figure. */
+  readonly repeats: number
+  /** Of the fan-out and of idle readers; null: the bench's own. */
+  readonly joiners: number | null
+  /** A module that exports `openStore(folder)`, in place of SQLite, for the benches of stores. */
+  readonly store: string | null
+  /** The program, for the bench of proxies. */
+  readonly nginx?: string
+}

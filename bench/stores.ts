@@ -1,0 +1,73 @@
+// Stores under a bench: ours, or somebody else's, opened empty in a folder of their own; and the runs that write to them.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { openSqliteStore } from '../lib/store/sqlite/open.ts'
+import type { Op, Store } from '../lib/store/store.ts'
+import { newThread } from '../lib/thread/thread.ts'
+import { NO_TOTALS, timestamp } from '../lib/types.ts'
+
+/** What a module of `--store` exports. */
+interface StoreModule {
+  /** Opens an empty store; what it keeps on disk goes into the folder, which is removed afterwards. */
+  openStore(folder: string): Promise<Store>
+}
+
+/** Opens an empty store and closes it when the work is done. `module` null: SQLite. */
+export async function withStore<T>(
+  module: string | null,
+  work: (store: Store, folder: string) => Promise<T>
+): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
+  // Whoever names a module has it export this.
+  const given = module === null ? null : ((await import(pathToFileURL(resolve(module)).href)) as StoreModule)
+  const store = given ? await given.openStore(folder) : await openSqliteStore(join(folder, 'bench.db'))
+  try {
+    return await work(store, folder)
+  } finally {
+    await store.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** The ops that make a thread and a run in it. */
+export function newRunOps(thread_id: string, run_id: string, user_id: string | null = null): Op[] {
+  const now = timestamp()
+  const run = {
+    ...NO_TOTALS,
+    run_id,
+    thread_id,
+    user_id,
+    status: 'pending',
+    multitask_strategy: 'reject',
+    metadata: {},
+    kwargs: {},
+    created_at: now,
+    updated_at: now,
+    assistant_id: null,
+    model_name: null,
+    error: null,
+    stop_reason: null,
+    follow_up_to_run_id: null,
+    first_human_message: null,
+    last_ai_message: null,
+    last_cursor: null,
+    final_checkpoint_id: null,
+    idempotency_key: null,
+    idempotency_hash: null
+  } as const
+  const thread = newThread({ thread_id, user_id, assistant_id: null, metadata: {} }, now)
+  return [
+    { name: 'thread.create', ...thread },
+    { name: 'run.create', run, autoFollowUp: false }
+  ]
+}
+
+/** Makes a thread with one run. @returns the run's key */
+export async function makeRun(store: Store, thread_id: string, run_id: string): Promise<number> {
+  const [outcome] = await store.apply([{ ops: newRunOps(thread_id, run_id) }])
+  if (!outcome?.ok) throw new Error(`the bench could not make its runs: ${outcome?.message}`)
+  // The second op answers an admission.
+  return (outcome.results[1] as { run: { key: number } }).run.key
+}

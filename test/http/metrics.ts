@@ -1,0 +1,154 @@
+// What the process says of itself: figures for Prometheus, and whether it is ready [needs N30].
+import { createServer } from 'node:net'
+import Database from 'better-sqlite3'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { StoreUnavailable } from '../../lib/store/store.ts'
+import { asked, openSite, type Person, PASSWORD, type Site, signIn } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  // It listened on a port: its address is an object.
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** A site with a port for metrics, and what it answers there. */
+async function watched(t: Test): Promise<{ site: Site; figures: () => Promise<Figures> }> {
+  const port = await freePort()
+  const site = await openSite(t, { config: { metrics: { port } } })
+  const figures = async () => figuresIn(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text())
+  return { site, figures }
+}
+
+type Figures = ReadonlyMap<string, number>
+
+/** By name with labels, as they stand in the text. */
+function figuresIn(text: string): Figures {
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  return new Map(
+    lines.map((line): [string, number] => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))])
+  )
+}
+
+function of(figures: Figures, name: string): number {
+  const figure = figures.get(name)
+  if (figure === undefined) throw new Error(`there is no ${name} among\n${[...figures.keys()].join('\n')}`)
+  return figure
+}
+
+async function admin(site: Site): Promise<Person> {
+  const person = await signIn(site, 'first')
+  await person.post('/api/v1/auth/logout')
+  const email = 'admin@example.com'
+  const made = await person.post('/api/v1/auth/initialize', { email, password: PASSWORD })
+  if (made.status !== 201) throw new Error(`initialize answered ${made.status}`)
+  return person
+}
+
+t.test('metrics are for administrators', async (t) => {
+  const site = await openSite(t, {})
+  t.equal((await fetch(`${site.url}/metrics`)).status, 401)
+  t.equal((await (await signIn(site)).get('/metrics')).status, 403)
+  const { status, headers, text } = await (await admin(site)).get('/metrics')
+  t.equal(status, 200)
+  t.match(headers.get('content-type'), /^text\/plain; version=0\.0\.4/)
+  t.match(text, /^# TYPE colloquy_streams_open gauge$/m)
+})
+
+t.test('on the port for metrics nobody is asked who he is, and nothing else is answered', async (t) => {
+  const port = await freePort()
+  await openSite(t, { config: { metrics: { port } } })
+  const at = (path: string) => fetch(`http://127.0.0.1:${port}${path}`)
+  t.equal((await at('/metrics')).status, 200)
+  t.equal((await at('/readyz')).status, 200)
+  t.not((await at('/api/models')).status, 200)
+})
+
+t.test('what streams, what was delivered and what was stored is told', async (t) => {
+  const { site, figures } = await watched(t)
+  const person = await signIn(site)
+  const before = await figures()
+  const thread = await person.thread()
+  const stream = await person.stream(thread, '/demo deltas=20 rate=40', { stream_mode: ['messages-tuple'] })
+  await stream.untilFrames(5)
+  const during = await figures()
+  t.equal(of(during, 'colloquy_streams_open'), 1)
+  t.equal(of(during, 'colloquy_joiners'), 1)
+  t.equal(of(during, 'colloquy_runs{status="running"}'), 1)
+  const frames = await stream.whole()
+  await until(async () => of(await figures(), 'colloquy_streams_open') === 0, 'the end of the stream')
+  const after = await figures()
+  const more = (name: string) => of(after, name) - (before.get(name) ?? 0)
+  // All but the last one, which follows from the run's status.
+  t.equal(more('colloquy_frames_delivered_total'), frames.length - 1)
+  t.ok(more('colloquy_delivered_bytes_total') > 20 * 100)
+  t.equal(more('colloquy_runs_ended_total{status="success"}'), 1)
+  t.ok(more('colloquy_stored_total{what="frames"}') >= frames.length - 1)
+  t.ok(more('colloquy_stored_total{what="events"}') >= 2)
+  t.ok(more('colloquy_commit_seconds_count') >= 2)
+  t.ok(more('colloquy_fan_out_lag_seconds_count') >= 2)
+  t.ok(more('colloquy_fan_out_lag_seconds_bucket{le="+Inf"}') >= 2)
+  t.equal(of(after, 'colloquy_runs{status="running"}'), 0)
+  t.equal(of(after, 'colloquy_commit_queue'), 0)
+  t.ok(of(after, 'colloquy_store_bytes{part="database"}') > 0)
+  t.ok(after.has('colloquy_store_bytes{part="wal"}'))
+  t.ok(of(after, 'colloquy_event_loop_delay_seconds{quantile="0.99"}') >= 0)
+  for (const name of ['colloquy_gaps_total', 'colloquy_streams_evicted_total']) t.equal(more(name), 0)
+})
+
+t.test('a sign-in that is refused is counted, by why', async (t) => {
+  const { site, figures } = await watched(t)
+  const person = await signIn(site)
+  const login = { username: 'nobody@example.com', password: PASSWORD }
+  for (let i = 0; i < 6; i++) await person.post('/api/v1/auth/login/local', login)
+  const counted = await figures()
+  t.equal(of(counted, 'colloquy_logins_refused_total{reason="invalid_credentials"}'), 5)
+  t.equal(of(counted, 'colloquy_logins_refused_total{reason="too_many_logins"}'), 1)
+})
+
+t.test(
+  'a database that takes no writes makes it unready within two seconds, and ready when it takes them again',
+  async (t) => {
+    let isFull = false
+    const site = await openSite(t, {
+      behind: (store) => ({
+        ...store,
+        apply: (groups) =>
+          isFull ? Promise.reject(new StoreUnavailable('SQLITE_FULL', 'database or disk is full')) : store.apply(groups)
+      })
+    })
+    const person = await signIn(site)
+    t.equal((await person.get('/readyz')).status, 200)
+    isFull = true
+    const since = performance.now()
+    await until(async () => (await person.get('/readyz')).status === 503, 'the refusal')
+    t.ok(performance.now() - since < 3000)
+    const { body, headers } = await person.get('/readyz')
+    t.match(body, { status: 'not ready', reason: 'the database does not take writes: database or disk is full' })
+    t.match(headers.get('retry-after'), /^\d+$/)
+    t.equal((await person.get('/health')).status, 200, 'the process itself is well')
+    isFull = false
+    await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again', 10_000)
+    const run = await person.post(`/api/threads/${await person.thread()}/runs/wait`, asked('/demo deltas=1 rate=0'))
+    t.equal(run.status, 200)
+  }
+)
+
+t.test('a database that somebody else keeps locked makes it unready as well', async (t) => {
+  const site = await openSite(t, { config: { run_events: { backend: 'db' } } })
+  const person = await signIn(site)
+  const other = new Database(join(site.home, 'data', 'colloquy.db'))
+  other.exec('BEGIN IMMEDIATE')
+  // What was written last has to be older than what says enough.
+  await new Promise((resolve) => setTimeout(resolve, 1100))
+  const since = performance.now()
+  t.equal((await person.get('/readyz')).status, 503)
+  t.ok(performance.now() - since < 4000, 'and nobody waits for the lock')
+  other.exec('ROLLBACK')
+  other.close()
+  await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again', 10_000)
+})
