@@ -33,6 +33,8 @@ export interface Gateway {
   /** `http://host:port` under which it answers. */
   readonly url: string
   readonly store: Store
+  /** How much is held of everything that comes and goes with runs and readers. */
+  sizes(): Readonly<Record<string, number>>
   /**
    * Refuses new runs at once, lets the running ones finish within the grace, ends the rest as interrupted with what they have,
    * resets the streams and closes the store. Safe to call twice.
@@ -199,7 +201,7 @@ export async function startGateway({
     await world.start()
     await watchers?.listen(config.metrics.port, config.metrics.host)
     const { url } = await server.listen(config.server.port, config.server.host)
-    return { url, store, stop }
+    return { url, store, sizes: () => ({ ...registry.sizes(), unwritten: committer.size }), stop }
   } catch (error) {
     await stop()
     throw error

@@ -269,8 +269,17 @@ function chunkOf(bytes: Uint8Array): Buffer {
 
 /** Breaks a response off so that nobody takes it for complete: a FIN looks like success to HTTP/1.0 proxies, a reset does not. */
 export function reset(res: ServerResponse): void {
-  if (res.socket) res.socket.resetAndDestroy()
+  if (res.socket) breakOff(res.socket)
   else res.destroy()
+}
+
+/** Resets a connection, whatever state it is in. */
+export function breakOff(socket: Socket): void {
+  // While its FIN is on the way (all is written, its client has half-closed) a socket cannot be reset: node would let go of it and
+  // never close it, and its descriptor would be lost.
+  const isClosing = socket.writableEnded && socket.writableLength === 0
+  if (isClosing) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 const GONE: ReadonlySet<unknown> = new Set([

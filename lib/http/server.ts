@@ -23,7 +23,7 @@ import {
   SESSION_COOKIE,
   type ThreadOwner
 } from './guards.ts'
-import { reset, sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
+import { breakOff, reset, sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, parseBody, readBody, type Target, targetOf } from './request.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
@@ -128,7 +128,7 @@ class NodeServer implements HttpServer {
     // A connection becomes idle when its last answer is out, which node:http tells nobody.
     const ticker = setInterval(() => this.#server.closeIdleConnections(), CLOSING_TICK_MS)
     const grace = setTimeout(() => {
-      for (const socket of this.#sockets) socket.resetAndDestroy()
+      for (const socket of this.#sockets) breakOff(socket)
     }, graceMs)
     await allGone
     clearInterval(ticker)

@@ -1,12 +1,14 @@
 // Answers: cookies, event streams and long waits, as the other end of the wire sees them.
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { type Call, TAKEN } from '../../lib/http/call.ts'
 import type { Wire } from '../../lib/wire.ts'
-import { cookieText, type LongReply, longReply, openStream } from '../../lib/http/reply.ts'
+import { breakOff, cookieText, type LongReply, longReply, openStream } from '../../lib/http/reply.ts'
 import { route } from '../../lib/http/route.ts'
 import { openDoor } from '../fixtures/door.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('[Auth 14] a cookie says no more than it must', async (t) => {
   const cookie = { name: 'a', value: 'b', httpOnly: true, sameSite: 'Lax', secure: false } as const
@@ -255,4 +257,35 @@ t.test('a long wait that is broken off is no answer', async (t) => {
   const failed = t.rejects(textOf(response), { code: 'ECONNRESET' })
   reply.reset()
   await Promise.all([closed, failed])
+})
+
+t.test('a connection that is just being closed can be broken off, and nothing of it stays open', async (t) => {
+  const server = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  // The address of a server that listens on a port.
+  const { port } = server.address() as AddressInfo
+  const pauses = {
+    'in the same turn': (go: () => void) => go(),
+    'while its FIN is on the way': (go: () => void) => process.nextTick(go),
+    'in the next turn': (go: () => void) => void setImmediate(go)
+  }
+  for (const [when, pause] of Object.entries(pauses)) {
+    const client = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    client.resume().on('error', () => {})
+    // 'connection' comes with the socket.
+    const [socket] = (await once(server, 'connection')) as [Socket]
+    let isClosed = false
+    socket
+      .on('error', () => {})
+      .on('close', () => {
+        isClosed = true
+      })
+    socket.end()
+    pause(() => breakOff(socket))
+    await until(() => isClosed, `closed when broken off ${when}`, 5000)
+    client.destroy()
+  }
+  const isOpen = () => process.getActiveResourcesInfo().includes('TCPSocketWrap')
+  await until(() => !isOpen(), 'no socket stays open', 5000)
 })
