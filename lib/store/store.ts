@@ -237,6 +237,8 @@ export type OpenStore = (options: ModuleOptions) => Promise<Store>
 /**
  * Frames of one run that were written together. `data` holds their encoded bytes one after the other, `index` five bytes a
  * frame: its kind, then the length of its bytes as a little-endian u32. So a filter, or a start in the middle, parses nothing.
+ * Given to a store both may be parts of larger memory that others read as well: they are not to be changed, and to hand them to
+ * another thread is to copy them.
  */
 export interface Segment {
   readonly epoch: number

@@ -6,8 +6,10 @@ import type { Group, Op, OpOf, Outcome } from '../store.ts'
 type Append = OpOf<'frames.append'>
 
 export interface Parcel {
-  /** By group: its ops, in order; a number stands for that segment of the block. */
-  readonly groups: readonly (readonly (Op | number)[])[]
+  /** How many ops each group has. */
+  readonly counts: Uint32Array
+  /** Those of all groups, in order; null stands for the next segment of the block. */
+  readonly ops: readonly (Op | null)[]
   /** By segment: run key, epoch, first, last, length of its index, length of its data. */
   readonly numbers: Float64Array
   readonly threads: readonly string[]
@@ -19,37 +21,56 @@ const NUMBERS = 6
 
 /** What was given stays as it is: a batch that is not taken is handed over again. */
 export function packed(groups: readonly Group[]): Parcel {
-  const appends: Append[] = []
-  const lists = groups.map(({ ops }) =>
-    ops.map((op): Op | number => (op.name === 'frames.append' ? appends.push(op) - 1 : op))
-  )
+  const all = groups.flatMap(({ ops }) => ops)
+  const appends = all.filter((op) => op.name === 'frames.append')
   const bytes = appends.reduce((sum, { segment }) => sum + segment.index.length + segment.data.length, 0)
   const numbers = new Float64Array(appends.length * NUMBERS)
   const block = new Uint8Array(bytes)
   let at = 0
-  for (const [i, { run_key, segment }] of appends.entries()) {
+  let n = 0
+  for (const { run_key, segment } of appends) {
     const { epoch, first, last, index, data } = segment
-    numbers.set([run_key, epoch, first, last, index.length, data.length], i * NUMBERS)
+    for (const number of [run_key, epoch, first, last, index.length, data.length]) numbers[n++] = number
     block.set(index, at)
     block.set(data, at + index.length)
     at += index.length + data.length
   }
-  return { groups: lists, numbers, threads: appends.map(({ thread_id }) => thread_id), block }
+  return {
+    counts: Uint32Array.from(groups, ({ ops }) => ops.length),
+    ops: all.map((op) => (op.name === 'frames.append' ? null : op)),
+    numbers,
+    threads: appends.map(({ thread_id }) => thread_id),
+    block
+  }
 }
 
-export function unpacked({ groups, numbers, threads, block }: Parcel): Group[] {
+export function unpacked({ counts, ops, numbers, threads, block }: Parcel): Group[] {
   const bytes = Buffer.from(block.buffer, block.byteOffset, block.byteLength)
   let at = 0
   const appends = threads.map((thread_id, i): Append => {
-    const [run_key, epoch, first, last, indexLength, dataLength] = numbers.subarray(i * NUMBERS, (i + 1) * NUMBERS)
     // There are six for each thread.
-    const index = bytes.subarray(at, at + indexLength!)
-    const data = bytes.subarray(at + indexLength!, at + indexLength! + dataLength!)
-    at += indexLength! + dataLength!
-    const segment = { epoch: epoch!, first: first!, last: last!, index, data }
-    return { name: 'frames.append', run_key: run_key!, thread_id, segment }
+    const number = (k: number) => numbers[i * NUMBERS + k]!
+    const middle = at + number(4)
+    const end = middle + number(5)
+    const segment = {
+      epoch: number(1),
+      first: number(2),
+      last: number(3),
+      index: bytes.subarray(at, middle),
+      data: bytes.subarray(middle, end)
+    }
+    at = end
+    return { name: 'frames.append', run_key: number(0), thread_id, segment }
   })
-  return groups.map((ops) => ({ ops: ops.map((op) => (typeof op === 'number' ? appends[op]! : op)) }))
+  let taken = 0
+  // As many nulls as segments.
+  const all = ops.map((op) => op ?? appends[taken++]!)
+  let from = 0
+  return Array.from(counts, (count) => {
+    const start = from
+    from += count
+    return { ops: all.slice(start, from) }
+  })
 }
 
 /** The way back: null stands for a group that was written and has nothing to say, as nearly all are. */
