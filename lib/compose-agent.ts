@@ -5,6 +5,7 @@ import { demoModels } from './agent/demo.ts'
 import { createAgent } from './agent/lead.ts'
 import { Egress } from './agent/mcp/egress.ts'
 import { ToolServers } from './agent/mcp/tool-servers.ts'
+import { imagesMiddleware } from './agent/middleware/images.ts'
 import { type MemoryPort, memoryMiddleware } from './agent/middleware/memory.ts'
 import type { Middleware } from './agent/middleware/middleware.ts'
 import { skillsMiddleware, skillTools } from './agent/middleware/skills.ts'
@@ -124,6 +125,7 @@ function middlewaresOf(config: Config, { memories, queue, skills, workspace, log
   }
   return [
     uploadsMiddleware(workspace, DEFAULT_USER_ID),
+    imagesMiddleware(workspace, DEFAULT_USER_ID),
     ...(config.skills.enabled ? [skillsMiddleware(skills)] : []),
     ...(memory.enabled ? [memoryMiddleware(port, log)] : []),
     ...(summarization.enabled ? [summarizeMiddleware(summarization)] : []),

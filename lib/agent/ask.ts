@@ -2,7 +2,7 @@
 // memory), which leaves nothing behind.
 import { randomUUID } from 'node:crypto'
 import type { AiMessage, JsonObject } from '../types.ts'
-import { finishReason, toMessage } from './chat.ts'
+import { finishReason, toMessage, toTrace } from './chat.ts'
 import type { Completion, Model, OnDelta, ToolSpec } from './model.ts'
 import { AgentError, type Caller, type Fact } from './runtime.ts'
 
@@ -25,7 +25,7 @@ export interface Question {
 export async function askInRun(question: Question, record: (fact: Fact) => Promise<void>): Promise<AiMessage> {
   const { model, caller, messages } = question
   const about = { caller, model: model.info.name }
-  await record({ type: 'llm_request', ...about, messages })
+  await record({ type: 'llm_request', ...about, messages: toTrace(messages) })
   const id = randomUUID()
   const begun = performance.now()
   const completion = await completed(question, id, record)

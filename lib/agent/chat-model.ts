@@ -37,6 +37,8 @@ export interface ModelConfig {
   readonly description?: string | null
   readonly supports_thinking?: boolean
   readonly supports_reasoning_effort?: boolean
+  /** It takes images: tools that need this are offered to it. */
+  readonly supports_vision?: boolean
 }
 
 /** What a log must be able to do; pino's is one. */
@@ -48,6 +50,7 @@ const IDLE_TIMEOUT_MS = 120_000
 
 export class ChatModel implements Model {
   readonly info: ModelInfo
+  readonly takesImages: boolean
   readonly #config: ModelConfig
   readonly #idleMs: number
   readonly #retry: RetryPolicy
@@ -57,6 +60,7 @@ export class ChatModel implements Model {
   /** @param options.retry for tests, which do not wait as long */
   constructor(config: ModelConfig, options: { readonly log?: AgentLog; readonly retry?: Partial<RetryPolicy> } = {}) {
     this.info = infoOf(config)
+    this.takesImages = config.supports_vision ?? false
     this.#config = config
     this.#idleMs = config.idle_timeout_ms ?? IDLE_TIMEOUT_MS
     this.#retry = { ...RETRY, retries: config.max_retries ?? RETRY.retries, ...options.retry }

@@ -1,5 +1,5 @@
 // A conversation in chat-completions form [contract 4.2]: our messages and tools on the way to a model, its answer on the way back.
-import type { AiMessage, InvalidToolCall, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
+import type { AiMessage, InvalidToolCall, Json, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
 import { isObject, parseJson } from './json.ts'
 import type { Completion, RawCall, ToolSpec } from './model.ts'
 
@@ -11,13 +11,23 @@ const INTERRUPTED = 'Interrupted'
 /**
  * The conversation with nothing in it that real servers refuse: every call is followed by its result, results of no call and
  * assistant messages without any content are left out, invalid calls are not sent.
+ * @param shown content blocks that the user shows behind the message with that id, and behind all results where it is one
  */
-export function toChat(messages: readonly Message[]): JsonObject[] {
+export function toChat(messages: readonly Message[], shown: ReadonlyMap<string, Json[]> = NOTHING_SHOWN): JsonObject[] {
   return messages.flatMap((message, at) => {
-    if (message.type === 'human') return [{ role: 'user', content: message.content }]
-    if (message.type === 'system') return [{ role: 'system', content: message.content }]
-    return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at)) : []
+    const content = shown.get(message.id)
+    const said = messageToChat(message, messages, at)
+    return content ? [...said, { role: 'user', content }] : said
   })
+}
+
+const NOTHING_SHOWN: ReadonlyMap<string, Json[]> = new Map()
+
+function messageToChat(message: Message, messages: readonly Message[], at: number): JsonObject[] {
+  if (message.type === 'human') return [{ role: 'user', content: message.content }]
+  if (message.type === 'system') return [{ role: 'system', content: message.content }]
+  // Results stand behind their call, wherever they are in the state.
+  return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at)) : []
 }
 
 function assistantToChat(message: AiMessage, results: ReadonlyMap<string, ToolMessage>): JsonObject[] {
@@ -44,6 +54,28 @@ function resultsAfter(messages: readonly Message[], at: number): Map<string, Too
     if (message.type === 'tool' && !results.has(message.tool_call_id)) results.set(message.tool_call_id, message)
   }
   return results
+}
+
+/** What a trace keeps of a conversation: of images and files in it the type and the length, and none of their megabytes. */
+export function toTrace(messages: readonly JsonObject[]): JsonObject[] {
+  return messages.map((message) => {
+    const { content } = message
+    return Array.isArray(content) ? { ...message, content: content.map((block) => withoutData(block, 2)) } : message
+  })
+}
+
+/** Data URLs as a mark, in a content block and the objects right below it, where every kind of block has them. */
+function withoutData(value: Json, depth: number): Json {
+  if (typeof value === 'string') return DATA_URL.test(value) ? dataMark(value) : value
+  if (!isObject(value) || depth === 0) return value
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withoutData(one, depth - 1)]))
+}
+
+const DATA_URL = /^data:[^,]{0,200};base64,/
+
+function dataMark(url: string): string {
+  const head = url.indexOf(',') + 1
+  return `${url.slice(0, head)}[${url.length - head} characters]`
 }
 
 export function toolToChat({ name, description, parameters }: ToolSpec): JsonObject {

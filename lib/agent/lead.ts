@@ -48,6 +48,7 @@ class LeadRun implements RunAccess {
   #tools: readonly Tool[]
   readonly #instructions = new Map<string, string>()
   #hidden = 0
+  #shown: ReadonlyMap<string, Json[]> = new Map()
   /** Channels have changed since the last step. */
   #isChanged = false
   #channels: Readonly<Record<string, Json>>
@@ -67,7 +68,8 @@ class LeadRun implements RunAccess {
   async work(): Promise<void> {
     const { tools, toolSources = [] } = this.#parts
     const boxes = await Promise.all(toolSources.map((source) => source.open()))
-    this.#tools = byName([...tools, ...boxes.flatMap((box) => box.tools)])
+    const offered = [...tools, ...boxes.flatMap((box) => box.tools)]
+    this.#tools = byName(offered).filter((tool) => this.takesImages || !tool.needsImages)
     try {
       await this.#converse()
     } finally {
@@ -97,6 +99,10 @@ class LeadRun implements RunAccess {
 
   // ------------------------------------------------------------------------------------ what middlewares may do
 
+  get takesImages(): boolean {
+    return this.#model.takesImages ?? false
+  }
+
   messages(): readonly Message[] {
     return this.#messages
   }
@@ -112,6 +118,10 @@ class LeadRun implements RunAccess {
 
   hide(count: number): void {
     this.#hidden = count
+  }
+
+  show(shown: ReadonlyMap<string, Json[]>): void {
+    this.#shown = shown
   }
 
   async update(channels: Readonly<Record<string, Json>>): Promise<void> {
@@ -179,7 +189,7 @@ class LeadRun implements RunAccess {
   }
 
   #conversation(): JsonObject[] {
-    const chat = toChat(this.#messages.slice(this.#hidden))
+    const chat = toChat(this.#messages.slice(this.#hidden), this.#shown)
     const said = [...this.#instructions.values()].join('\n\n')
     return said === '' ? chat : [{ role: 'system', content: said }, ...chat]
   }

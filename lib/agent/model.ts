@@ -5,6 +5,8 @@ import type { Delta, ModelInfo } from './runtime.ts'
 
 export interface Model {
   readonly info: ModelInfo
+  /** True: it takes `image_url` blocks. */
+  readonly takesImages?: boolean
   /**
    * One answer to a conversation.
    * @throws AgentError, its text for a person; the signal's reason after an abort; what `onDelta` throws.

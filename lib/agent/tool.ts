@@ -37,6 +37,8 @@ export interface Tool {
   readonly description: string
   /** JSON schema of the arguments. */
   readonly parameters: JsonObject
+  /** Offered only to models that take images. */
+  readonly needsImages?: boolean
   /** A rejection is told to the model with its text; the run goes on. `args` is whatever JSON object the model made up. */
   run(args: JsonObject, context: ToolContext): Promise<string | ToolAnswer>
 }

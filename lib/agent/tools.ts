@@ -1,11 +1,13 @@
 // The tools that are built in: the time, the files of the thread, and a question to the user.
 import { DEFAULT_USER_ID } from '../scope.ts'
 import type { Json, JsonObject } from '../types.ts'
+import { isObject } from './json.ts'
 import { Question, type Tool, type ToolContext } from './tool.ts'
 
 /** Folders as the agent sees them: the same places that files/paths.ts calls so. */
 const VIRTUAL_ROOT = '/mnt/user-data'
 export const VIRTUAL_OUTPUTS = `${VIRTUAL_ROOT}/outputs`
+export const VIEW_IMAGE = 'view_image'
 
 /** The little that tools need of the files room, which this one does not know. Every method rejects with a text for the model. */
 export interface ThreadFiles {
@@ -19,6 +21,8 @@ export interface ThreadFiles {
     fromLine?: number
   ): Promise<{ text: string; nextLine: number | null }>
   search(threadId: string, userId: string, query: string, path?: string): Promise<readonly Match[]>
+  /** A picture of a kind and size that models take. */
+  image(threadId: string, userId: string, path: string): Promise<{ mimeType: string; bytes: Uint8Array }>
   /** Rejects when it is no file that can be shown. */
   check(threadId: string, userId: string, path: string): Promise<void>
 }
@@ -44,6 +48,7 @@ export function builtInTools({
     currentTime(clock),
     listFiles(files),
     readFile(files),
+    viewImage(files),
     searchFiles(files),
     writeFile(files),
     presentFile(files),
@@ -92,6 +97,28 @@ function readFile(files: ThreadFiles): Tool {
       if (!Number.isSafeInteger(line) || line < 1) throw new Error('The argument "line" must be a whole number from 1')
       const { text, nextLine } = await files.read(...whose(context), textArgument(args, 'path'), line)
       return nextLine === null ? text : `${text}\n[The file goes on. Read it with line ${nextLine}.]`
+    }
+  }
+}
+
+/** What was viewed is state; the bytes are not: middleware/images.ts reads them again for each question to the model. */
+function viewImage(files: ThreadFiles): Tool {
+  return {
+    name: VIEW_IMAGE,
+    description: 'Shows you an image of this conversation: PNG, JPEG, GIF or WebP, at most 5 MB.',
+    parameters: parametersOf(
+      { path: { type: 'string', description: `Path below ${VIRTUAL_ROOT}, as list_files shows it` } },
+      ['path']
+    ),
+    needsImages: true,
+    async run(args, context) {
+      const path = textArgument(args, 'path')
+      const { mimeType } = await files.image(...whose(context), path)
+      const viewed = isObject(context.channels.viewed_images) ? context.channels.viewed_images : {}
+      return {
+        content: `${path} is shown to you below, until the user speaks again.`,
+        channels: { viewed_images: { ...viewed, [path]: { mime_type: mimeType } } }
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 import { constants } from 'node:fs'
 import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type Image, imageTypeOf } from './image.ts'
 import { kindOf, PathError, type Paths, VIRTUAL_ROOT } from './paths.ts'
 
 export interface FileEntry {
@@ -40,6 +41,8 @@ const LINE_CHARS = 300
 /** Larger files are not read as text, and no search reads more than this in all. */
 const TEXT_BYTES = 8 << 20
 const SEARCH_BYTES = 64 << 20
+/** What model servers take of one image. */
+const IMAGE_BYTES = 5 << 20
 
 export class Workspace {
   readonly #paths: Paths
@@ -82,6 +85,17 @@ export class Workspace {
       taken.push(line.length > EXCERPT_BYTES ? `${line.slice(0, EXCERPT_BYTES)}…` : line)
     }
     return { text: taken.join('\n'), nextLine: at < lines.length ? at + 1 : null }
+  }
+
+  /**
+   * An image, whatever the name says.
+   * @throws PathError; `not_a_file` also for what is no image that models take, or too large
+   */
+  async image(threadId: string, userId: string, virtualPath: string): Promise<Image> {
+    const bytes = await readBytes(await this.#paths.locate(virtualPath, threadId, userId), IMAGE_BYTES)
+    const mimeType = bytes && imageTypeOf(bytes)
+    if (mimeType) return { mimeType, bytes }
+    throw new PathError('not_a_file', `"${virtualPath}" is no PNG, JPEG, GIF or WebP image of at most 5 MB`)
   }
 
   /** @throws PathError */
@@ -154,11 +168,15 @@ async function sizeOf(real: string): Promise<number | null> {
 
 /** null for what is no text, or too large to be read as one. */
 async function readText(real: string): Promise<string | null> {
+  const bytes = await readBytes(real, TEXT_BYTES)
+  return bytes === null || bytes.includes(0) ? null : bytes.toString('utf8')
+}
+
+/** null for what is no file, or larger. */
+async function readBytes(real: string, bytesMax: number): Promise<Buffer | null> {
   return withFile(real, async (file) => {
     const stats = await file.stat()
-    if (!stats.isFile() || stats.size > TEXT_BYTES) return null
-    const bytes = await file.readFile()
-    return bytes.includes(0) ? null : bytes.toString('utf8')
+    return stats.isFile() && stats.size <= bytesMax ? file.readFile() : null
   })
 }
 

@@ -15,6 +15,8 @@ export interface Middleware {
 export interface RunAccess {
   readonly input: AgentInput
   readonly signal: AbortSignal
+  /** The run's model takes images. */
+  readonly takesImages: boolean
   /** The conversation up to now, also what is hidden from the model. */
   messages(): readonly Message[]
   channel(name: string): Json | undefined
@@ -22,6 +24,11 @@ export interface RunAccess {
   instruct(tag: string, text: string | null): void
   /** The model hears only what comes after the first `count` messages. */
   hide(count: number): void
+  /**
+   * Content blocks that the model sees as the user's behind the message with that id, in every later call of the run: no part of
+   * the conversation, of the state or of a trace. Replaces what was shown before.
+   */
+  show(shown: ReadonlyMap<string, Json[]>): void
   /** New values of channels, whole. */
   update(channels: Readonly<Record<string, Json>>): Promise<void>
   /** Keeps an event `middleware:<tag>`. */

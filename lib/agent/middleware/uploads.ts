@@ -15,6 +15,7 @@ const FOLDER = '/mnt/user-data/uploads'
 /** Files that are named; the others are found by list_files. */
 const NAMED = 50
 const HEAD = 'Files that the user has uploaded. Read them with read_file, or search them with search_files:'
+const IMAGES = 'Look at those that are images with view_image.'
 
 export function uploadsMiddleware(files: UploadsPort, defaultUser: string): Middleware {
   const told = new WeakSet<object>()
@@ -29,7 +30,7 @@ export function uploadsMiddleware(files: UploadsPort, defaultUser: string): Midd
       if (found.length === 0) return run.instruct(TAG, null)
       const lines = found.slice(0, NAMED).map(({ path, size }) => `- ${path} (${size} bytes)`)
       if (found.length > NAMED) lines.push(`- and ${found.length - NAMED} more`)
-      run.instruct(TAG, [HEAD, ...lines].join('\n'))
+      run.instruct(TAG, [HEAD, ...lines, ...(run.takesImages ? [IMAGES] : [])].join('\n'))
     }
   }
 }

@@ -1,0 +1,87 @@
+// The images that the model has asked to see with view_image: shown behind the tool results of their turn, and only until the user
+// speaks again, because every one of them costs its tokens in every call. Their bytes come from the files each time; the state
+// and the traces have none of them.
+import type { Json, Message, ToolMessage } from '../../types.ts'
+import { VIEW_IMAGE } from '../tools.ts'
+import type { Middleware } from './middleware.ts'
+
+/** The files room as this middleware needs it. */
+export interface ImagesPort {
+  /** Rejects when there is no image there that models take. */
+  image(threadId: string, userId: string, path: string): Promise<Picture>
+}
+interface Picture {
+  readonly mimeType: string
+  readonly bytes: Buffer
+}
+
+const TAG = 'images'
+/** Of one question to the model, all images together; the newest count first. Servers refuse larger ones. */
+const SHOWN_BYTES = 12 << 20
+const SHOWN_MAX = 20
+
+export function imagesMiddleware(files: ImagesPort, defaultUser: string): Middleware {
+  return {
+    tag: TAG,
+    async beforeModel(run) {
+      if (!run.takesImages) return
+      const { threadId, userId } = run.input
+      const shown = new Map<string, Json[]>()
+      let left = SHOWN_BYTES
+      for (const [at, { behind, path }] of newestFirst(run.messages()).entries()) {
+        // null: it was there when the model asked.
+        const image = at < SHOWN_MAX ? await files.image(threadId, userId ?? defaultUser, path).catch(() => null) : null
+        const isShown = image !== null && image.bytes.length <= left
+        if (isShown) left -= image.bytes.length
+        shown.set(behind, [...(isShown ? picture(path, image) : absence(path)), ...(shown.get(behind) ?? [])])
+      }
+      run.show(shown)
+    }
+  }
+}
+
+function picture(path: string, { mimeType, bytes }: Picture): Json[] {
+  const url = `data:${mimeType};base64,${bytes.toString('base64')}`
+  return [
+    { type: 'text', text: `${path}:` },
+    { type: 'image_url', image_url: { url } }
+  ]
+}
+
+function absence(path: string): Json[] {
+  return [{ type: 'text', text: `${path} is not shown any more.` }]
+}
+
+interface Viewing {
+  /** Id of a result of its turn: one message with images a turn, behind all results. */
+  readonly behind: string
+  readonly path: string
+}
+
+/** What was viewed since the user spoke, each image once, the last one first. */
+function newestFirst(messages: readonly Message[]): Viewing[] {
+  const byPath = new Map<string, Viewing>()
+  for (const viewing of viewings(messages).reverse()) if (!byPath.has(viewing.path)) byPath.set(viewing.path, viewing)
+  return [...byPath.values()]
+}
+
+function viewings(messages: readonly Message[]): Viewing[] {
+  const paths = new Map<string, string>()
+  const found: Viewing[] = []
+  let behind: string | null = null
+  for (const message of messages.slice(messages.findLastIndex(({ type }) => type === 'human') + 1)) {
+    if (message.type === 'ai') {
+      behind = null
+      for (const { id, args } of message.tool_calls) if (typeof args.path === 'string') paths.set(id, args.path)
+    }
+    if (message.type !== 'tool' || !isViewing(message)) continue
+    behind ??= message.id
+    const path = paths.get(message.tool_call_id)
+    if (path !== undefined) found.push({ behind, path })
+  }
+  return found
+}
+
+function isViewing({ name, status }: ToolMessage): boolean {
+  return name === VIEW_IMAGE && status === 'success'
+}

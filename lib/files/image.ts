@@ -1,0 +1,22 @@
+// An image that a model can be shown: its kind is what its bytes say, never its name.
+
+export interface Image {
+  readonly mimeType: string
+  readonly bytes: Buffer
+}
+
+const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+const JPEG = Buffer.from([0xff, 0xd8, 0xff])
+
+/** @returns null for what is none of the four kinds that model servers take */
+export function imageTypeOf(bytes: Buffer): string | null {
+  if (begins(bytes, PNG)) return 'image/png'
+  if (begins(bytes, JPEG)) return 'image/jpeg'
+  const head = bytes.toString('latin1', 0, 12)
+  if (/^GIF8[79]a/.test(head)) return 'image/gif'
+  return /^RIFF[^]{4}WEBP$/.test(head) ? 'image/webp' : null
+}
+
+function begins(bytes: Buffer, mark: Buffer): boolean {
+  return bytes.subarray(0, mark.length).equals(mark)
+}

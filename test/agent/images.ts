@@ -1,0 +1,193 @@
+// Images: a model that takes them sees what it asks to view, behind the results of that turn; the state and the traces never
+// hold their bytes.
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createAgent } from '../../lib/agent/lead.ts'
+import { imagesMiddleware } from '../../lib/agent/middleware/images.ts'
+import { uploadsMiddleware } from '../../lib/agent/middleware/uploads.ts'
+import { chatModels } from '../../lib/agent/models.ts'
+import type { AgentInput } from '../../lib/agent/runtime.ts'
+import { builtInTools } from '../../lib/agent/tools.ts'
+import { Paths } from '../../lib/files/paths.ts'
+import { Workspace } from '../../lib/files/workspace.ts'
+import type { HumanMessage, Json, JsonObject } from '../../lib/types.ts'
+import { RecordingSink, type Script, scripted, startModel } from '../fixtures/model.ts'
+
+const PNG = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64'
+)
+const JPEG = Buffer.from('ffd8ffe000104a464946', 'hex')
+const GIF = Buffer.from('GIF89a\x01\0\x01\0', 'latin1')
+const WEBP = Buffer.from('RIFF\x04\0\0\0WEBPVP8 ', 'latin1')
+const UPLOADS = '/mnt/user-data/uploads'
+
+const human = (content: string | Json[], id = 'h1'): HumanMessage => ({
+  type: 'human',
+  id,
+  content,
+  additional_kwargs: {},
+  response_metadata: {},
+  name: null
+})
+
+async function open(t: Test, { takesImages = true } = {}) {
+  const server = await startModel()
+  t.teardown(() => server.stop())
+  const paths = new Paths(t.testdir())
+  const workspace = new Workspace(paths)
+  const config = { name: 'main', model: 'm', base_url: server.baseUrl, api_key: '', max_retries: 0 }
+  const agent = createAgent({
+    models: chatModels([{ ...config, supports_vision: takesImages }]),
+    tools: builtInTools({ files: workspace }),
+    middlewares: [uploadsMiddleware(workspace, 'default'), imagesMiddleware(workspace, 'default')]
+  })
+  const realPath = (name: string) => join(paths.uploads('thread-1', 'user-1'), name)
+  return {
+    server,
+    realPath,
+    async put(name: string, bytes: Buffer | string) {
+      await mkdir(dirname(realPath(name)), { recursive: true })
+      await writeFile(realPath(name), bytes)
+    },
+    async run(script: Script, more: Partial<AgentInput> = {}) {
+      const sink = new RecordingSink()
+      const input: AgentInput = {
+        threadId: 'thread-1',
+        runId: 'run-1',
+        userId: 'user-1',
+        assistantId: 'lead_agent',
+        messages: [human(scripted({ strict: true, ...script }))],
+        interrupts: [],
+        openCalls: [],
+        resume: null,
+        channels: {},
+        context: {},
+        modelName: null,
+        recursionLimit: 10,
+        ...more
+      }
+      await agent.start(input, sink, new AbortController().signal)
+      return sink
+    }
+  }
+}
+
+const view = (name: string) => ({ name: 'view_image', args: JSON.stringify({ path: `${UPLOADS}/${name}` }) })
+const data = (type: string, bytes: Buffer) => ({
+  type: 'image_url',
+  image_url: { url: `data:${type};base64,${bytes.toString('base64')}` }
+})
+const named = (name: string) => ({ type: 'text', text: `${UPLOADS}/${name}:` })
+const rolesOf = (messages: readonly JsonObject[]) => messages.map(({ role }) => role)
+const toolsOf = (body: JsonObject) => JSON.stringify(body.tools)
+
+t.test('an image that was viewed stands behind all results of its turn, in every later call of the run', async (t) => {
+  const { put, run, server } = await open(t)
+  await put('a.png', PNG)
+  const listing = { name: 'list_files', args: '{}' }
+  await run({ calls: [[view('a.png'), listing], [listing]], text: 'a dot' })
+  const [first, second, third] = server.requests
+  t.match(toolsOf(first!.body), /view_image/)
+  t.match(first!.messages[0], { content: /Look at those that are images with view_image/ })
+  t.same(rolesOf(first!.messages), ['system', 'user'])
+  t.same(rolesOf(second!.messages), ['system', 'user', 'assistant', 'tool', 'tool', 'user'])
+  t.same(second!.messages.at(-1), { role: 'user', content: [named('a.png'), data('image/png', PNG)] })
+  t.same(rolesOf(third!.messages), ['system', 'user', 'assistant', 'tool', 'tool', 'user', 'assistant', 'tool'])
+  t.same(third!.messages[5], second!.messages.at(-1))
+})
+
+t.test('the kind of an image is what its bytes say, and all four kinds are taken', async (t) => {
+  const { put, run, server } = await open(t)
+  const kinds: [string, Buffer, string][] = [
+    ['really-png.jpg', PNG, 'image/png'],
+    ['b.bin', JPEG, 'image/jpeg'],
+    ['c', GIF, 'image/gif'],
+    ['d.webp', WEBP, 'image/webp']
+  ]
+  for (const [name, bytes] of kinds) await put(name, bytes)
+  await run({ calls: [kinds.map(([name]) => view(name))] })
+  const shown = kinds.flatMap(([name, bytes, type]) => [named(name), data(type, bytes)])
+  t.same(server.requests[1]!.messages.at(-1)!.content, shown)
+})
+
+t.test('no trace, message or channel holds the bytes; the state tells which images were viewed', async (t) => {
+  const { put, run } = await open(t)
+  await put('a.png', PNG)
+  await put('b.gif', GIF)
+  const sink = await run(
+    { calls: [[view('a.png')], [view('b.gif')]] },
+    { channels: { viewed_images: { '/mnt/user-data/outputs/old.png': { mime_type: 'image/png' } } } }
+  )
+  t.same(sink.all('update').at(-1)?.channels, {
+    viewed_images: {
+      '/mnt/user-data/outputs/old.png': { mime_type: 'image/png' },
+      [`${UPLOADS}/a.png`]: { mime_type: 'image/png' },
+      [`${UPLOADS}/b.gif`]: { mime_type: 'image/gif' }
+    }
+  })
+  const told = JSON.stringify(sink.told)
+  t.notMatch(told, PNG.toString('base64').slice(0, 20))
+  t.notMatch(told, GIF.toString('base64').slice(0, 8))
+  t.match(told, `data:image/png;base64,[${PNG.toString('base64').length} characters]`)
+})
+
+t.test('what a user inlines reaches the model whole and the trace as a mark', async (t) => {
+  const { run, server } = await open(t)
+  const content = [{ type: 'text', text: `${scripted({ text: 'seen' })}\n` }, data('image/png', PNG), 'odd', null]
+  const sink = await run({}, { messages: [human(content)] })
+  t.same(server.requests[0]!.messages.at(-1)!.content, content)
+  t.match(JSON.stringify(sink.all('llm_request')), 'data:image/png;base64,[')
+  t.notMatch(JSON.stringify(sink.all('llm_request')), PNG.toString('base64'))
+})
+
+t.test('a model that takes no images is not offered the tool, nor told of it, nor shown anything', async (t) => {
+  const { put, run, server } = await open(t, { takesImages: false })
+  await put('a.png', PNG)
+  const sink = await run({ calls: [[view('a.png')]] })
+  t.notMatch(toolsOf(server.requests[0]!.body), /view_image/)
+  t.notMatch(server.requests[0]!.messages[0]!.content, /view_image/)
+  t.match(sink.all('tool_end')[0]?.message, { status: 'error', content: /There is no tool "view_image"/ })
+  t.same(rolesOf(server.requests[1]!.messages), ['system', 'user', 'assistant', 'tool'])
+})
+
+t.test('what is no image, too large, missing or outside is a failed tool, and nothing is shown', async (t) => {
+  const { put, run, server } = await open(t)
+  await put('page.png', '<svg xmlns="http://www.w3.org/2000/svg"/>')
+  await put('huge.png', Buffer.concat([PNG, Buffer.alloc(5 << 20)]))
+  await put('empty.png', '')
+  const wrong = ['page.png', 'huge.png', 'empty.png', 'none.png', '../../../../etc/passwd', '']
+  const sink = await run({ calls: [wrong.map(view)] })
+  for (const { message } of sink.all('tool_end')) t.equal(message.status, 'error', String(message.content))
+  t.match(sink.all('tool_end')[1]?.message.content, /at most 5 MB/)
+  t.equal(server.requests[1]!.messages.at(-1)!.role, 'tool')
+})
+
+t.test('an image is shown once, and never over the bound of one question', async (t) => {
+  const { put, run, server } = await open(t)
+  const large = Buffer.concat([PNG, Buffer.alloc((5 << 20) - PNG.length)])
+  for (const name of ['1.png', '2.png', '3.png']) await put(name, large)
+  const calls = ['1.png', '2.png', '3.png', '2.png'].map((name) => [view(name)])
+  await run({ calls, size: 1000 })
+  const shown = JSON.stringify(server.requests[4]!.messages)
+  t.equal(shown.split('data:image/png').length - 1, 2, 'the newest two fit')
+  t.match(shown, '1.png is not shown any more')
+})
+
+t.test('an image is shown until the user speaks again, or it is gone', async (t) => {
+  const { put, run, server, realPath } = await open(t)
+  await put('a.png', PNG)
+  const sink = await run({ calls: [[view('a.png')]] })
+  const question = human(scripted({ calls: [[view('a.png')]], text: 'done' }))
+  const asked = sink.all('llm_response')[0]!.message
+  const result = sink.all('tool_end')[0]!.message
+  const said = async (messages: AgentInput['messages']) => {
+    await run({}, { messages })
+    return JSON.stringify(server.requests.at(-1)!.messages)
+  }
+  t.match(await said([question, asked, result]), 'data:image/png', 'also in the next run, which goes on from there')
+  t.notMatch(await said([question, asked, result, human(scripted({ text: 'bye' }), 'h2')]), 'data:image')
+  await rm(realPath('a.png'))
+  t.match(await said([question, asked, result]), 'a.png is not shown any more')
+})
