@@ -14,7 +14,7 @@ export function imageTypeOf(bytes: Buffer): string | null {
   if (begins(bytes, JPEG)) return 'image/jpeg'
   const head = bytes.toString('latin1', 0, 12)
   if (/^GIF8[79]a/.test(head)) return 'image/gif'
-  return /^RIFF[^]{4}WEBP$/.test(head) ? 'image/webp' : null
+  return /^RIFF[\s\S]{4}WEBP$/.test(head) ? 'image/webp' : null
 }
 
 function begins(bytes: Buffer, mark: Buffer): boolean {
