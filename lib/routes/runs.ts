@@ -10,6 +10,7 @@ import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schem
 import { Invalid } from '../errors.ts'
 import type { Reader } from '../run/joiner.ts'
 import { readPosition } from '../run/sse.ts'
+import type { Admission } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
 import { streamedJson } from '../thread/state.ts'
 import { type Run, timestamp } from '../types.ts'
@@ -45,18 +46,25 @@ export function runRoutes(services: Services): Route[] {
     if (!registry.hasSpaceForRun(call.user!.id, keyOf(call))) throw fail('too_many_runs', null, { 'Retry-After': '5' })
   }
 
+  const requested = (call: Call<RunBody>, threadId: string): ReturnType<typeof newRun> => {
+    const models = agent.models().map((model) => model.name)
+    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
+    return newRun(request, { onDisconnect: config.runs.on_disconnect, models })
+  }
+
   const create = async (call: Call<RunBody>, threadId: string): Promise<Run> => {
     checkStrategy(call)
     admitRun(call)
-    const models = agent.models().map((model) => model.name)
-    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
-    const { run, autoFollowUp } = newRun(request, { onDisconnect: config.runs.on_disconnect, models })
+    const { run, autoFollowUp } = requested(call, threadId)
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, [])))
       throw fail('checkpoint_not_found', { id: base })
     // Once more: others may have come while we waited, and from here on none can.
     admitRun(call)
-    const admission = await registry.create(run, autoFollowUp)
+    return admitted(await registry.create(run, autoFollowUp), threadId)
+  }
+
+  const admitted = (admission: Admission, threadId: string): Run => {
     switch (admission.outcome) {
       case 'created':
       case 'repeated':
@@ -78,6 +86,11 @@ export function runRoutes(services: Services): Route[] {
     if (named !== null && !isId(named))
       throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
     const key = keyOf(call)
+    // Read, and asked whether its key came before, ahead of the thread: a request that is refused leaves nothing behind. With an
+    // id that no thread has: a run is found by its key or not made, and whose thread the real one is is not known yet.
+    const probe = requested(call, randomUUID())
+    const known = key === null ? null : await writer.write({ name: 'run.create', ...probe })
+    if (known && known.outcome !== 'thread_missing') return admitted(known, probe.run.thread_id)
     const threadId = named ?? (key === null ? randomUUID() : threadIdFor(call.user!.id, key))
     const { assistant_id, metadata } = call.body
     const given = {
@@ -86,11 +99,6 @@ export function runRoutes(services: Services): Route[] {
       assistant_id: assistant_id ?? null,
       metadata: metadata ?? {}
     }
-    // Read before the thread is made: a request that is refused leaves nothing behind.
-    newRun(
-      { threadId, userId: null, body: call.body, key: null, path: '' },
-      { onDisconnect: 'continue', models: agent.models().map((model) => model.name) }
-    )
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
     if (!made) throw fail('thread_not_found', { id: threadId })
     return create(call, threadId)

@@ -152,6 +152,7 @@ t.test('one key with another request is 409, and is another run of another user,
     )
     t.equal((await other.open('POST', path(theirs), asking('one'))).runPath, foreign.runPath)
     t.equal((await other.ask('POST', path(thread), asking('one'))).status, 404, 'the thread of somebody else')
+    t.equal(listIn((await person.post('/api/threads/search')).body).length, 2, 'a refusal leaves no thread behind')
     const counts = [await runsOf(person, thread), await runsOf(person, elsewhere), await runsOf(other, theirs)]
     t.same(
       counts.map(({ length }) => length),
