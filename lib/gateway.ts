@@ -76,6 +76,7 @@ export async function startGateway({
   const committer = new Committer(apply, {
     flushMs: config.streams.flush_ms,
     patienceMs: config.streams.settle_timeout_ms,
+    troubleOf: () => store.trouble ?? null,
     onTrouble: (error, attempts) =>
       log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),
     onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),

@@ -27,6 +27,8 @@ export interface CommitterOptions {
   readonly patienceMs?: number
   /** The same for one that fails: nobody but its administrator can help. In ms, default 1,000. */
   readonly downMs?: number
+  /** What the store knows of a batch that it has not answered yet. */
+  readonly troubleOf?: () => StoreUnavailable | null
   readonly onTrouble?: (error: unknown, attempts: number) => void
   /** The batch in front was written after all, after that many attempts in vain. */
   readonly onRecovered?: (attempts: number) => void
@@ -46,12 +48,15 @@ const WINDOW_TO_COMMIT = 3
 const RETRY_MS_FIRST = 50
 const RETRY_MS_MAX = 1000
 const RETRY_AFTER_S = 5
+/** How often it is looked whether a batch under way has become one that does not come back. */
+const WATCH_MS = 250
 
 const nothing = (): void => {}
 const DEFAULTS = {
   flushMsMax: 200,
   patienceMs: 30_000,
   downMs: 1000,
+  troubleOf: () => null,
   onTrouble: nothing,
   onRecovered: nothing,
   onBroken: nothing
@@ -146,10 +151,11 @@ export class Committer implements Writer {
 
   /** Why the store has taken nothing for too long; null: it takes what comes, or is only slow. */
   get stuck(): string | null {
-    const { patienceMs, downMs } = this.#options
-    const isDown = this.#trouble !== null && !this.#trouble.passes
+    const { patienceMs, downMs, troubleOf } = this.#options
+    const trouble = this.#trouble ?? troubleOf()
+    const isDown = trouble !== null && !trouble.passes
     if (this.waitingMs <= (isDown ? Math.min(downMs, patienceMs) : patienceMs)) return null
-    return this.#trouble?.message ?? 'it does not answer'
+    return trouble?.message ?? 'it does not answer'
   }
 
   /** Resolves when everything handed over so far is written, whatever comes after it. */
@@ -219,6 +225,7 @@ export class Committer implements Writer {
     this.#inFlight = true
     this.#busySince ??= Date.now()
     const started = performance.now()
+    const watch = setInterval(() => this.#refuseWaiting(), WATCH_MS)
     try {
       const outcomes = await this.#apply(batch.map(({ group }) => group))
       for (const [index, entry] of batch.entries()) this.#tell(entry.done, outcomes[index]!)
@@ -226,6 +233,8 @@ export class Committer implements Writer {
       if (error instanceof StoreUnavailable) return this.#putBack(batch, error)
       this.#options.onTrouble(error, 1)
       if (!(await this.#commitOneByOne(batch))) return
+    } finally {
+      clearInterval(watch)
     }
     this.#stretchWindow(performance.now() - started)
     this.#written()
@@ -286,6 +295,12 @@ export class Committer implements Writer {
       this.#held = null
       void this.#commit(held)
     }, wait)
+  }
+
+  /** Requests behind a batch that does not come back try again; those in it may have been written already, and wait. */
+  #refuseWaiting(): void {
+    const { stuck } = this
+    if (stuck !== null) this.#withdraw([], unavailable(stuck))
   }
 
   /** Refuses the requests that wait; answers what is left of the batch in front. */

@@ -494,6 +494,11 @@ export interface Store {
   readonly feedback: FeedbackReads | null
   /** One transaction for all groups; answers one outcome a group, in their order [Store 2, 3]. Called by the committer alone. */
   apply(groups: readonly Group[]): Promise<Outcome[]>
+  /**
+   * Why `apply` has not answered yet, where the store knows: a commit whose connection broke is asked about until the server is
+   * back, because nobody may be told before. null, or left out: it is at work, or has nothing to do.
+   */
+  readonly trouble?: StoreUnavailable | null
   /** For whoever watches over the disk; a store that cannot tell leaves it out. */
   size?(): Promise<StoreSize>
   close(): Promise<void>

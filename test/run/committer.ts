@@ -274,6 +274,31 @@ t.test('when the store is stuck requests are refused, what runs say waits, and i
   await committer.writeAll([op('welcome')], 'limited')
 })
 
+t.test(
+  'behind a batch of which the store cannot tell yet whether it was written requests are refused; those in it wait',
+  async (t) => {
+    const store = new SlowStore()
+    let trouble: StoreUnavailable | null = null
+    const apply = (groups: readonly Group[]) => store.apply(groups)
+    const committer = new Committer(apply, { flushMs: 1, downMs: 100, troubleOf: () => trouble })
+    const doubtful = committer.writeAll([op('doubtful')], 'limited')
+    await until(() => store.inFlight === 1, 'it is under way')
+    const engine = committer.writeAll([op('engine')])
+    const behind = committer.writeAll([op('behind')], 'limited')
+    trouble = new StoreUnavailable('ECONNREFUSED', 'PostgreSQL cannot be reached')
+    await t.rejects(behind, { code: 'store_unavailable', status: 503, message: /PostgreSQL cannot be reached/ })
+    t.equal(committer.stuck, 'PostgreSQL cannot be reached')
+    await t.rejects(committer.writeAll([op('late')], 'limited'), { code: 'store_unavailable' })
+    trouble = null
+    await store.answer()
+    t.same(await doubtful, [true])
+    await store.answer()
+    t.same(await engine, [true])
+    t.same(store.names, [['doubtful'], ['engine']], 'what was refused is not written')
+    t.equal(committer.stuck, null)
+  }
+)
+
 t.test('a stuck store is asked again although nobody waits any more: else nobody would know', async (t) => {
   const store = failingStore(new StoreUnavailable('SQLITE_READONLY', 'read-only'))
   const committer = new Committer(store.apply, { flushMs: 1, downMs: 50 })

@@ -103,6 +103,7 @@ t.test('opening again changes nothing', async (t) => {
   const thread = await addThread(first)
   const second = await openPostgresStore(database.url)
   t.strictSame(await second.threads.get(thread.thread_id, null), thread)
+  t.ok(((await second.size?.())?.database ?? 0) > 1e6, 'and its size can be asked for')
   await Promise.all([first.close(), second.close()])
 })
 

@@ -30,6 +30,14 @@ export async function openPostgresStore(url: string, options: PoolOptions = {}):
     checkpoints: checkpointReads(pool),
     feedback: feedbackReads(pool),
     apply: (groups) => writer.apply(groups),
+    get trouble() {
+      return writer.trouble
+    },
+    async size() {
+      const [row] = await pool.rows<{ bytes: number }>('SELECT pg_database_size(current_database()) AS bytes')
+      // What is written ahead is the whole server's, not ours.
+      return { database: row?.bytes ?? 0, wal: 0 }
+    },
     async close() {
       await writer.close()
       await pool.close()

@@ -25,7 +25,7 @@ interface Idle {
 
 interface Waiting {
   resolve(line: Line): void
-  reject(error: Error): void
+  reject(error: unknown): void
 }
 
 export class Pool implements Db {
@@ -36,7 +36,10 @@ export class Pool implements Db {
   readonly #idle: Idle[] = []
   readonly #waiting: Waiting[] = []
   readonly #sweeper: NodeJS.Timeout
+  /** Lines that are there or being opened. */
   #open = 0
+  /** Of them those that are there. */
+  #alive = 0
   #isClosed = false
   #allGone: () => void = () => {}
 
@@ -115,9 +118,12 @@ export class Pool implements Db {
     this.#open++
     try {
       const line = await Line.open(this.#url)
+      this.#alive++
       line.onLost(() => this.#gone(line))
       return line
     } catch (error) {
+      // Nobody who waits would fare better.
+      if (this.#alive === 0) for (const { reject } of this.#waiting.splice(0)) reject(error)
       this.#gone(null)
       throw error
     }
@@ -131,9 +137,10 @@ export class Pool implements Db {
     else this.#idle.push({ line, since: performance.now() })
   }
 
-  /** A line is no more, or never came to be: who waits may open one in its place. */
+  /** A line is no more, or (null) never came to be: who waits may have one opened in its place. */
   #gone(line: Line | null): void {
     this.#open--
+    if (line !== null) this.#alive--
     const at = this.#idle.findIndex((idle) => idle.line === line)
     if (at >= 0) this.#idle.splice(at, 1)
     if (this.#isClosed) {
@@ -145,10 +152,7 @@ export class Pool implements Db {
   }
 
   #hangUp(line: Line): void {
-    void line
-      .close()
-      .catch(() => {})
-      .finally(() => this.#gone(null))
+    void line.close().finally(() => this.#gone(line))
   }
 
   #sweep(): void {

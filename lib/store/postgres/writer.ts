@@ -29,6 +29,7 @@ export class BatchWriter {
   #isKnown = false
   /** The server's process of a transaction whose connection broke. */
   #abandoned: number | null = null
+  #trouble: StoreUnavailable | null = null
   #isClosed = false
   #last: Promise<unknown> = Promise.resolve()
 
@@ -41,6 +42,11 @@ export class BatchWriter {
     const outcomes = this.#last.then(() => this.#apply(groups))
     this.#last = outcomes.catch(() => {})
     return outcomes
+  }
+
+  /** Why nobody can say at the moment whether the batch under way was written. */
+  get trouble(): StoreUnavailable | null {
+    return this.#trouble
   }
 
   /** Waits for the batches that were handed over, then forgets this writer. */
@@ -135,9 +141,11 @@ export class BatchWriter {
         await this.#endAbandoned()
         const sql = 'SELECT batch FROM writers WHERE writer_id = $1 FOR UPDATE'
         const [row] = await this.#pool.rows<{ batch: number }>(sql, [this.#id])
+        this.#trouble = null
         return row?.batch === number
       } catch (error) {
-        if (this.#isClosed || !unavailable(error)) throw error
+        this.#trouble = unavailable(error)
+        if (this.#isClosed || !this.#trouble) throw error
         await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS))
       }
     }

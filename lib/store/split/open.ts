@@ -32,6 +32,9 @@ export function splitStore(database: Store, events: EventStore, warn: Warn = () 
     ...database,
     events: eventReads(database, events),
     apply: (groups) => writer.apply(groups),
+    get trouble() {
+      return database.trouble ?? null
+    },
     async close() {
       await writer.stop()
       await events.close()
