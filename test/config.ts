@@ -227,7 +227,6 @@ t.test('no problem repeats a text that may be a key', async (t) => {
 
 t.test('what is not built yet is refused and not half done', async (t) => {
   refused(t, 'database: { backend: postgres }', 'database.backend postgres is not available in this version.')
-  refused(t, 'agent: { runtime: langgraph }', 'agent.runtime langgraph is not available in this version.')
 })
 
 t.test('events go where the rest goes, unless said otherwise', async (t) => {

@@ -1,5 +1,11 @@
 // The body of a response: its bytes as they come, under a watch.
-import type { Watch } from './watch.ts'
+
+/** Is told that bytes come, and knows whether they are still wanted. */
+export interface Watching {
+  beat(): void
+  /** @throws The reason of the run's abort. */
+  throwIfAborted(): void
+}
 
 /** Bytes of a body that are read as a text: an explanation is short. */
 const TEXT_BYTES = 64 * 1024
@@ -16,9 +22,9 @@ export class Broken {
 
 export class ResponseBody {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
-  readonly #watch: Watch
+  readonly #watch: Watching
 
-  constructor(response: Response, watch: Watch) {
+  constructor(response: Response, watch: Watching) {
     this.#reader = response.body?.getReader()
     this.#watch = watch
   }
@@ -45,13 +51,13 @@ export class ResponseBody {
       bytes += chunk.byteLength
       text += decoder.decode(chunk, { stream: true })
     }
-    this.#cancel()
+    this.close()
     return text
   }
 
   /** Reads to the end what nobody needs, so that the connection can be used again. Nobody waits for it. */
   drain(): void {
-    const timer = setTimeout(() => this.#cancel(), DRAIN_MS)
+    const timer = setTimeout(() => this.close(), DRAIN_MS)
     timer.unref()
     void this.#readToEnd()
       .catch(ignore)
@@ -63,7 +69,8 @@ export class ResponseBody {
     while (chunk?.done === false) chunk = await this.#reader?.read()
   }
 
-  #cancel(): void {
+  /** Closes the connection: nobody wants the rest. A `next` that waits has null. */
+  close(): void {
     void this.#reader?.cancel().catch(ignore)
   }
 }
