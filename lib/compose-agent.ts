@@ -13,6 +13,8 @@ import { summarizeMiddleware } from './agent/middleware/summarize.ts'
 import { titleMiddleware } from './agent/middleware/title.ts'
 import { uploadsMiddleware } from './agent/middleware/uploads.ts'
 import { chatModels, type Models } from './agent/models.ts'
+import { createGraphAgent } from './agent/langgraph/graph-agent.ts'
+import { ServerGraph } from './agent/langgraph/server.ts'
 import { loadAgent } from './agent/module.ts'
 import type { Agent } from './agent/runtime.ts'
 import { builtInTools } from './agent/tools.ts'
@@ -81,15 +83,30 @@ export async function composeAgent({ config, paths, log }: WorldParts): Promise<
       // The demo model has nothing to say about titles and memories.
       middlewares: config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log })
     })
+  const agent = await agentOf(config, lead)
   return {
-    agent: config.agent.runtime === 'module' ? await loadAgent(config.agent.path ?? '') : lead(),
+    agent,
     services: { memories, skills, extensions, toolServers, aside },
     start: async () => toolServers.configure(storedServers(await extensions.read(), config.mcp.stdio_commands, log)),
-    forget: (threadId) => queue.forget(threadId),
+    forget: (threadId) => {
+      queue.forget(threadId)
+      void agent
+        .forget?.(threadId)
+        .catch((error: unknown) => log.warn({ err: error, thread_id: threadId }, 'the agent keeps a deleted thread'))
+    },
     close: async () => {
       await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close()])
     }
   }
+}
+
+async function agentOf({ agent }: Config, lead: () => Agent): Promise<Agent> {
+  // That each runtime has what it needs was checked with the configuration.
+  if (agent.runtime === 'module') return loadAgent(agent.path ?? '')
+  if (agent.runtime !== 'langgraph') return lead()
+  const { url, api_key, headers, assistant_id, idle_timeout_ms } = agent
+  const options = { apiKey: api_key, headers, assistantId: assistant_id, idleTimeoutMs: idle_timeout_ms }
+  return createGraphAgent(new ServerGraph({ url: url ?? '', ...options }))
 }
 
 function asideOf(models: Models): Services['aside'] {

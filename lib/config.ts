@@ -146,10 +146,21 @@ const Options = v.object({
   // None: the demo model answers.
   models: v.nullish(v.array(model, 'must be a list'), []),
   agent: section({
-    // lead is the built-in agent. module: the file `path`, relative to this file, which exports start(input, sink, signal).
+    // lead is the built-in agent. module: the file `path`, relative to this file, which exports start(input, sink, signal) or a
+    // compiled LangGraph.js graph. langgraph: the LangGraph server at `url`.
     runtime: choice(['lead', 'langgraph', 'module'], 'lead'),
+    path: nullable(),
+    // Up to and without /threads.
     url: url(),
-    path: nullable()
+    // For the server's X-Api-Key. Never shown, never logged. null: a server that asks for none.
+    api_key: nullable(),
+    // Sent with every request to the server.
+    headers: v.nullish(v.record(v.string(), filled(), 'must hold headers by name'), {}),
+    // The graph or assistant that works on every run. null: the one that the run names, which is the caller's choice.
+    assistant_id: nullable(),
+    // Milliseconds without a byte of a run's stream until the server is asked whether it is still there. Too long: a server that
+    // hangs is noticed late, by runs.timeout_s at the latest.
+    idle_timeout_ms: whole(30_000, 0, DAY_MS)
   }),
   // A title for a thread after its first answer. model_name null: the run's own model.
   title: section({
@@ -416,14 +427,14 @@ function located<Word extends string>(backend: Word | ModuleOption, beside: stri
 function contradictions(config: Config): string[] {
   const problems: string[] = []
   const { database, run_events: events, agent, streams } = config
-  const missing = (what: string) => problems.push(`${what} is not available in this version.`)
   if (database.backend === 'postgres' && !isPostgresUrl(database.postgres_url))
     problems.push('database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.')
   if (events.backend === 'jsonl' && database.backend === 'memory')
     problems.push(
       'run_events.backend jsonl needs a database that outlives a restart: with database.backend memory its files would belong to threads that nobody knows any more.'
     )
-  if (agent.runtime === 'langgraph') missing('agent.runtime langgraph')
+  if (agent.runtime === 'langgraph' && agent.url === null)
+    problems.push('agent.url is missing: agent.runtime langgraph needs the address of a server.')
   if (agent.runtime === 'module' && agent.path === null)
     problems.push('agent.path is missing: agent.runtime module needs a file.')
   if (streams.event_bytes > 0 && streams.event_bytes < EVENT_BYTES_MIN)

@@ -225,11 +225,10 @@ t.test('no problem repeats a text that may be a key', async (t) => {
   for (const problem of problemsOf(t, { yaml })) t.notMatch(problem, /sk-secret/)
 })
 
-t.test('what is not built yet is refused and not half done', async (t) => {
+t.test('a database that cannot be found is refused at start', async (t) => {
   const url = 'database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.'
   refused(t, 'database: { backend: postgres }', url)
   refused(t, 'database: { backend: postgres, postgres_url: "localhost:5432/chat" }', url)
-  refused(t, 'agent: { runtime: langgraph }', 'agent.runtime langgraph is not available in this version.')
 })
 
 t.test('events go where the rest goes, unless said otherwise', async (t) => {

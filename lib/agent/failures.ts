@@ -75,7 +75,7 @@ export class ModelFailures {
 }
 
 /** The sentence for people in the body of an error: providers put it into one of a few places, or send plain text. */
-function explanationIn(body: string): string {
+export function explanationIn(body: string): string {
   const parsed = parseJson(body)
   if (!isObject(parsed)) return body.trimStart().startsWith('<') ? '' : body
   return explanation(parsed.error ?? parsed.message ?? parsed.detail)
@@ -88,14 +88,14 @@ function explanation(error: Json | undefined): string {
 }
 
 /** The system's code of a failed connection, e.g. ECONNREFUSED; its message would name addresses of ours. */
-function codeOf(error: unknown): string {
+export function codeOf(error: unknown): string {
   const cause = error instanceof Error ? (error.cause ?? error) : error
   const hasCode = cause instanceof Error && 'code' in cause && typeof cause.code === 'string'
   return hasCode ? ` (${cause.code})` : ''
 }
 
 /** At most `max` characters, never half a surrogate pair. */
-function cut(text: string, max: number): string {
+export function cut(text: string, max: number): string {
   if (text.length <= max) return text
   return `${text.slice(0, max).replace(/[\ud800-\udbff]$/, '')}...`
 }

@@ -14,3 +14,17 @@ export function parseJson(text: string): Json | undefined {
 export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
+
+export function objectOr(value: Json | undefined, fallback: JsonObject = {}): JsonObject {
+  return isObject(value) ? value : fallback
+}
+
+/** Null: it is no text. */
+export function textOr(value: Json | undefined): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+/** The objects of a list; of anything else none. */
+export function objectsIn(value: Json | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : []
+}

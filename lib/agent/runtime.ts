@@ -19,7 +19,7 @@ export interface AgentInput {
   readonly resume: { readonly value: Json } | null
   /** The conversation with the run's input applied. */
   readonly messages: readonly Message[]
-  /** The other channels of the state (title, artifacts, todos...). */
+  /** The other channels of the state (title, artifacts, todos...), with those that begin with `__pregel_` and clients do not see. */
   readonly channels: Readonly<Record<string, Json>>
   /** What the caller passed along: context and config.configurable, without what speaks for a user. */
   readonly context: JsonObject
@@ -59,7 +59,7 @@ export type Fact =
       readonly model: string
       readonly messages: readonly JsonObject[]
     }
-  /** It is complete. A lead agent's message joins the conversation; that of a middleware does not [Events 3]. */
+  /** It is complete. A lead agent's message joins the conversation; that of others does not [Events 3], though it was shown. */
   | {
       readonly type: 'llm_response'
       readonly caller: Caller
@@ -76,10 +76,18 @@ export type Fact =
   | { readonly type: 'tool_start'; readonly call: ToolCall }
   /** The result joins the conversation. A failed tool is a message with status error, not an exception. */
   | { readonly type: 'tool_end'; readonly call: ToolCall; readonly message: ToolMessage }
+  /** The conversation is changed otherwise: messages are added, take the place of those with their ids, or are taken out. */
+  | {
+      readonly type: 'messages'
+      readonly messages: readonly (Message | { readonly type: 'remove'; readonly id: string })[]
+    }
   /** Channels other than messages get new values. */
   | { readonly type: 'update'; readonly channels: Readonly<Record<string, Json>> }
-  /** A superstep of `node` is over: what joined the state since the last one becomes a checkpoint. */
-  | { readonly type: 'step'; readonly node: string }
+  /**
+   * A superstep of `node` is over: what joined the state since the last one becomes a checkpoint. `next`: the nodes that would go on
+   * from it; without it those of an agent that asks a model and uses tools in turns.
+   */
+  | { readonly type: 'step'; readonly node: string; readonly next?: readonly string[] }
   /**
    * The agent cannot go on without its user. It closes its step and returns; the run ends `interrupted`, and a later one that is
    * given `resume` goes on.
@@ -120,6 +128,8 @@ export interface Agent {
   start(input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void>
   /** What GET /api/models shows. */
   models(): readonly ModelInfo[]
+  /** Its thread is deleted: drops what it keeps of that outside of the run's state. @throws Error when it cannot */
+  forget?(threadId: string): Promise<void>
 }
 
 export interface ModelInfo {

@@ -8,7 +8,7 @@ import type { CheckpointHead, StoredCheckpoint } from '../store/store.ts'
 import { type Decoration, decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
 import { checkpointId } from '../thread/ids.ts'
 import { INTERRUPTS, interruptsOf } from '../thread/interrupts.ts'
-import { storedJson } from '../thread/state.ts'
+import { isInternal, storedJson } from '../thread/state.ts'
 import { displayName } from '../thread/title.ts'
 import { type Json, type JsonObject, timestamp } from '../types.ts'
 import { readInput } from './input.ts'
@@ -47,7 +47,9 @@ function changesOf(values: JsonObject): {
 } {
   const { messages, ...rest } = values
   const title = displayName(rest.title)
-  const kept = Object.entries(rest).filter(([channel]) => channel !== 'title' || title !== null)
+  const kept = Object.entries(rest).filter(
+    ([channel]) => !isInternal(channel) && (channel !== 'title' || title !== null)
+  )
   const given: Json | undefined = messages
   const replaced =
     given === undefined || given === null

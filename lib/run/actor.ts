@@ -296,9 +296,10 @@ export class RunActor implements Source, Tickable, LogView {
       this.#frames.append(Kind.messages, 'messages', lastChunkJson(fact.message))
       this.#steps.add([fact.message])
     } else if (fact.type === 'tool_end') this.#addWhole(fact.message)
+    else if (fact.type === 'messages') this.#steps.add(fact.messages)
     else if (fact.type === 'update') this.#steps.set(fact.channels)
     else if (fact.type === 'interrupt') this.#ask(fact.interrupt)
-    else if (fact.type === 'step') this.#steps.close(fact.node, this.#nextAfter(fact.node), 'loop')
+    else if (fact.type === 'step') this.#steps.close(fact.node, fact.next ?? this.#nextAfter(fact.node), 'loop')
     return this.#appended()
   }
 
@@ -430,7 +431,8 @@ export class RunActor implements Source, Tickable, LogView {
     const made = titleOf(state.messages(), title)
     if (made === null) return
     this.#steps.set({ title: made })
-    this.#steps.close('title', [], 'loop')
+    // A run that waits for its user goes on where it was.
+    this.#steps.close('title', this.#isAsking ? this.#steps.next : [], 'loop')
   }
 
   /** `wasOpen`: it was the thread's turn, so that the thread ends as the run does; a run that waited leaves the thread alone. */

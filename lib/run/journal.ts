@@ -159,6 +159,7 @@ export class Journal {
         return this.#add(cutTo(`middleware:${fact.tag}`, TYPE_MAX), 'middleware', fact.content, fact.metadata)
       case 'summarization':
         return this.#summarized(fact.text, fact.replacedIds)
+      case 'messages':
       case 'update':
       case 'interrupt':
       case 'step':
@@ -224,7 +225,7 @@ export class Journal {
 
   #response(fact: Fact & { type: 'llm_response' }): void {
     const { caller, model, message, usage, finishReason } = fact
-    if (caller === 'lead_agent') this.#partials.delete(message.id)
+    this.#partials.delete(message.id)
     const content: JsonObject = {
       id: fact.responseId,
       model,

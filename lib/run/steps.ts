@@ -21,6 +21,7 @@ export class Steps {
   #before: State | null = null
   #checkpointId: string | null = null
   #step = -1
+  #next: readonly string[] = []
   /** States of the values frames in memory, in the order of their frames. */
   readonly #values = new Map<string, { readonly n: number; readonly state: State }>()
   #ops: Op[] = []
@@ -41,6 +42,10 @@ export class Steps {
   }
   get checkpointId(): string | null {
     return this.#checkpointId
+  }
+  /** Nodes that would go on from the newest checkpoint. */
+  get next(): readonly string[] {
+    return this.#next
   }
 
   /** Takes up the state of a stored checkpoint, or none. */
@@ -115,6 +120,7 @@ export class Steps {
     this.#state = saved
     this.#saved = saved
     this.#checkpointId = id
+    this.#next = next
     this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
     for (const { json } of checkpoint.bodies) this.#pendingBytes += json.length
     if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)

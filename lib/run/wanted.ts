@@ -1,5 +1,6 @@
 // What a run was asked for, read from its record. It was checked when the run was created, which may be a process ago.
 import { type InputMessage, readMessages } from '../thread/message.ts'
+import { isInternal } from '../thread/state.ts'
 import type { HumanMessage, Json, JsonObject, Run } from '../types.ts'
 
 const RECURSION_MAX = 1000
@@ -18,7 +19,8 @@ export function modesOf(run: Run): string[] {
 export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<string, Json> } {
   const { input } = run.kwargs
   if (!isObject(input)) return { messages: [], channels: {} }
-  const { messages, ...channels } = input
+  const { messages, ...rest } = input
+  const channels = Object.fromEntries(Object.entries(rest).filter(([name]) => !isInternal(name)))
   return { messages: readMessages(messages), channels }
 }
 

@@ -25,8 +25,8 @@ interface Parts {
   readonly nextBody: number
 }
 
-/** Keys of the agent runtime that no client is to see [contract 2.5]. */
-function isInternal(channel: string): boolean {
+/** Channels of the agent runtime: no client is to see them [contract 2.5], or to write them. */
+export function isInternal(channel: string): boolean {
   return channel.startsWith('__pregel_') || channel.startsWith('__interrupt__')
 }
 
@@ -139,10 +139,10 @@ export class State {
     return body && (JSON.parse(body.json) as Json)
   }
 
-  /** Without those that are the runtime's own. */
+  /** As the agent has them: also its own ones, that clients do not see. */
   channels(): Record<string, Json> {
-    const shown = [...this.#parts.channels].filter(([name]) => !isInternal(name))
-    return Object.fromEntries(shown.map(([name, body]) => [name, JSON.parse(body.json) as Json]))
+    const given = [...this.#parts.channels].filter(([name]) => name !== INTERRUPTS)
+    return Object.fromEntries(given.map(([name, body]) => [name, JSON.parse(body.json) as Json]))
   }
 }
 

@@ -1,0 +1,66 @@
+// The event stream of a graph's run: its bytes are parsed and told in the turn they came.
+import { createParser, type EventSourceParser } from 'eventsource-parser'
+import { parseJson } from '../json.ts'
+import type { ServerFailures } from './failures.ts'
+import type { Part } from './graph.ts'
+
+/** Characters of one event at most: a stream without line ends must not fill the memory. A whole state is one event. */
+const EVENT_MAX = 128 * 1024 * 1024
+
+/** LangGraph's modes by the names of their events, where these differ. */
+const MODES: Readonly<Record<string, string>> = { 'messages-tuple': 'messages' }
+
+export class Feed {
+  /** Id of the last event; null: none had one. */
+  lastId: string | null = null
+  /** Events so far. */
+  count = 0
+  readonly #hear: (part: Part) => boolean
+  readonly #failures: ServerFailures
+  #decoder = new TextDecoder()
+  #parser: EventSourceParser
+  #hasSpace = true
+
+  /** @param hear hears every part; false: there is no more space for now */
+  constructor(hear: (part: Part) => boolean, failures: ServerFailures) {
+    this.#hear = hear
+    this.#failures = failures
+    this.#parser = this.#newParser()
+  }
+
+  /** Other bytes follow: those of a stream that goes on where the one before was broken off. */
+  begin(): void {
+    this.#decoder = new TextDecoder()
+    this.#parser = this.#newParser()
+  }
+
+  /** @returns whether there is space for more. @throws what `hear` throws; AgentError for what is no event of a graph */
+  feed(bytes: Uint8Array): boolean {
+    this.#hasSpace = true
+    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    return this.#hasSpace
+  }
+
+  #newParser(): EventSourceParser {
+    return createParser({
+      maxBufferSize: EVENT_MAX,
+      onEvent: ({ id, event = '', data }) => {
+        this.#tell(event, data)
+        // Only now: what could not be told is asked for again.
+        if (id) this.lastId = id
+      },
+      onError: (error) => {
+        if (error.type === 'max-buffer-size-exceeded') throw this.#failures.garbage('an event without an end')
+      }
+    })
+  }
+
+  #tell(event: string, text: string): void {
+    this.count++
+    if (event === '' || event === 'end') return
+    const data = text === '' ? null : parseJson(text)
+    if (data === undefined) throw this.#failures.garbage(`a frame "${event.slice(0, 32)}" that is no JSON`)
+    const [name = '', ...namespace] = event.split('|')
+    if (!this.#hear({ mode: MODES[name] ?? name, namespace, data })) this.#hasSpace = false
+  }
+}

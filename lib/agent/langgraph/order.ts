@@ -1,0 +1,101 @@
+// What a graph is asked to do so that its state becomes ours and it goes on from there. Our state is the truth: what was edited,
+// rolled back, cancelled or said to another process is not in the graph's, and what the graph has beyond ours is taken out.
+import { isDeepStrictEqual } from 'node:util'
+import type { Json, JsonObject, Message, ToolCall } from '../../types.ts'
+import { AgentError, type AgentInput } from '../runtime.ts'
+import type { GraphState, GraphThread, Order } from './graph.ts'
+import { MARK, type Mark } from './mark.ts'
+import { readMessage, sayTheSame } from './message.ts'
+
+/** Where a graph is to go on. */
+interface Place {
+  /** Null: it knows nothing of the thread. */
+  readonly state: GraphState | null
+  /** Null: its newest checkpoint. */
+  readonly checkpointId: string | null
+}
+
+/** @throws AgentError NothingToResume */
+export async function orderFor(input: AgentInput, mark: Mark, thread: GraphThread): Promise<Order> {
+  const { state, checkpointId } = await placeOf(mark, thread)
+  if (!input.resume) return { input: differences(input, state), resume: null, checkpointId }
+  if (input.interrupts.length === 0 || !state)
+    throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
+  // A breakpoint asks nothing: whatever is answered, the graph goes on.
+  return { input: null, resume: state.interrupts.length === 0 ? null : input.resume, checkpointId }
+}
+
+async function placeOf(mark: Mark, thread: GraphThread): Promise<Place> {
+  const newest = await thread.state(null)
+  // Of a run that was broken off, and did not tell how far it had come, the newest is what it has come to.
+  const isOurs = mark.checkpointId === newest?.checkpointId || (mark.runId !== null && mark.runId === newest?.runId)
+  if (isOurs || mark.checkpointId === null) return { state: newest, checkpointId: null }
+  const old = await thread.state(mark.checkpointId)
+  // A graph that has forgotten it is told all that is missing.
+  return old ? { state: old, checkpointId: mark.checkpointId } : { state: newest, checkpointId: null }
+}
+
+/** What has to be written into the graph's state; null: nothing. */
+function differences({ messages, channels }: AgentInput, state: GraphState | null): JsonObject | null {
+  const values = state?.values ?? {}
+  const changed = Object.entries(channels).filter(
+    ([name, value]) => isGraphs(name, values) && !isDeepStrictEqual(value, values[name])
+  )
+  const corrections = correctionsOf(messages, messagesIn(values))
+  if (state && changed.length === 0 && corrections.length === 0) return null
+  // Without a state of its own a graph needs the messages, even if there are none.
+  return { ...Object.fromEntries(changed), ...((corrections.length > 0 || !state) && { messages: corrections }) }
+}
+
+/** The mark is ours, and so is the title of a thread whose graph gives none. */
+function isGraphs(channel: string, values: JsonObject): boolean {
+  return channel !== MARK && (channel !== 'title' || Object.hasOwn(values, channel))
+}
+
+/** Messages to add, to replace and to remove: what a graph's reducer makes ours of theirs with. */
+function correctionsOf(ours: readonly Message[], theirs: readonly Message[]): Json[] {
+  let same = 0
+  while (same < theirs.length && theirs[same]?.id === ours[same]?.id) same++
+  const rest = theirs.slice(same)
+  const changed = ours.slice(0, same).filter((message, i) => !sayTheSame(message, theirs[i]!))
+  const added = ours.slice(same)
+  const known = new Set(added.map(({ id }) => id))
+  // One that stands elsewhere than in ours cannot be moved: everything is written anew.
+  const isMixed = rest.some(({ id }) => known.has(id))
+  if (isMixed) return [removal('__remove_all__'), ...ours.map(written)]
+  return [...rest.map(({ id }) => removal(id)), ...[...changed, ...added].map(written)]
+}
+
+function messagesIn({ messages }: JsonObject): Message[] {
+  let unnamed = 0
+  const spareId = () => `unnamed-${unnamed++}`
+  return Array.isArray(messages) ? messages.flatMap((one) => readMessage(one, spareId) ?? []) : []
+}
+
+function removal(id: string): Json {
+  return { type: 'remove', id, content: '' }
+}
+
+/** A message as graphs are given one. What is empty is left out: some runtimes keep whatever else they find as the message's own. */
+function written(message: Message): Json {
+  const { type, id, content, name, additional_kwargs, response_metadata } = message
+  return {
+    type,
+    id,
+    content,
+    ...(name !== null && { name }),
+    ...(hasMembers(additional_kwargs) && { additional_kwargs }),
+    ...(hasMembers(response_metadata) && { response_metadata }),
+    ...(message.type === 'ai' && message.tool_calls.length > 0 && { tool_calls: message.tool_calls.map(toJson) }),
+    ...(message.type === 'tool' && { tool_call_id: message.tool_call_id, status: message.status }),
+    ...(message.type === 'tool' && message.artifact !== null && { artifact: message.artifact })
+  }
+}
+
+function toJson({ name, args, id, type }: ToolCall): Json {
+  return { name, args, id, type }
+}
+
+function hasMembers(object: JsonObject): boolean {
+  return Object.keys(object).length > 0
+}
