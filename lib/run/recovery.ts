@@ -41,6 +41,8 @@ export async function recover(parts: RecoveryParts): Promise<{ ended: number; re
   for (let at = 0; at < started.length; at += AT_ONCE)
     await Promise.all(started.slice(at, at + AT_ONCE).map((run) => endSomehow(run, parts)))
   for (const run of waiting) registry.resume(run, await pastOf(store, run))
+  // Behind what somebody waits for.
+  for (const { key } of started) registry.archive(key)
   return { ended: started.length, resumed: waiting.length }
 }
 

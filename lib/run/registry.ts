@@ -187,6 +187,11 @@ export class Registry {
     this.#enqueue(run, past)
   }
 
+  /** The run with this key was ended without an actor: its frames are made small like those of all others. */
+  archive(runKey: number): void {
+    this.#compactor.add(runKey)
+  }
+
   #enqueue(run: Run, past?: Extent): void {
     const { store, committer, agent, options, log } = this.#deps
     const onJoinerLeft = (joiner: Joiner) => this.#left(joiner)

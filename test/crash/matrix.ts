@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { Child, startChild } from '../fixtures/child.ts'
 import { asked, at, homeOf, listIn, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
-import { statusesOf } from '../fixtures/remains.ts'
+import { segmentsOf, statusesOf } from '../fixtures/remains.ts'
 import { type Frame, type Stream, textOf } from '../fixtures/stream.ts'
 import { ToolServer } from '../fixtures/hanging-tool.ts'
 
@@ -229,7 +229,10 @@ async function round(t: Test, scene: Scene): Promise<Replay[]> {
   const lost = losses.reduce((sum, { frames }) => sum + frames, 0)
   const told = [`listening ${listening.toFixed()} ms after the start`, `all over after ${recovered.toFixed()} ms`]
   t.comment(`${told.join(', ')}; taken back: ${lost} frames of the last ${lostMs.toFixed()} ms`)
-  return Promise.all(all.map(async ({ path }) => ({ path, frames: await replayOf(person, path) })))
+  const replays = await Promise.all(all.map(async ({ path }) => ({ path, frames: await replayOf(person, path) })))
+  const ids = all.map(({ path }) => path.split('/').at(-1)!)
+  await until(() => segmentsOf(scene.home, ids) <= 2 * STARTED, 'the frames of what was ended are made small')
+  return replays
 }
 
 t.test('killed in mid-answer, five times over', { timeout: 170_000 }, async (root) => {
