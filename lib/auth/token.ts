@@ -51,6 +51,7 @@ export async function openTokens({
   expiryDays: number
 }): Promise<Tokens> {
   const key = new TextEncoder().encode(secret ?? (await keptSecret(home)))
+  const known = new Verified()
   const lifetimeS = expiryDays * DAY_S
   return {
     lifetimeS,
@@ -67,7 +68,41 @@ export async function openTokens({
           .sign(key)
       )
     },
-    read: (token) => read(token, key)
+    async read(token) {
+      const digest = digestOf(token)
+      const claims = known.find(digest)
+      if (claims) return { claims }
+      const found = await read(token, key)
+      if ('claims' in found) known.add(digest, found.claims)
+      return found
+    }
+  }
+}
+
+/** Sessions whose signatures are remembered: more than are busy at one time. */
+const VERIFIED_MAX = 10_000
+
+/**
+ * Tokens whose signature has been found right. The same bytes under the same key stay right until they expire; to verify them costs
+ * a trip through the thread pool, which would be the dearest part of a small request. Whether the session still stands is no
+ * matter of the signature: that is asked of the store each time [Auth 3].
+ */
+class Verified {
+  /** By digest, oldest first. */
+  readonly #claims = new Map<string, Claims>()
+
+  find(digest: string): Claims | null {
+    const claims = this.#claims.get(digest)
+    if (claims === undefined) return null
+    if (claims.exp > Math.floor(Date.now() / 1000)) return claims
+    this.#claims.delete(digest)
+    return null
+  }
+
+  add(digest: string, claims: Claims): void {
+    const [oldest] = this.#claims.keys()
+    if (this.#claims.size >= VERIFIED_MAX && oldest !== undefined) this.#claims.delete(oldest)
+    this.#claims.set(digest, claims)
   }
 }
 
