@@ -40,6 +40,7 @@ export function eventStoreContract(t: Test, open: Open): void {
   recordsContract(t, open)
   seqContract(t, open)
   pagesContract(t, open)
+  concurrentPagesContract(t, open)
   ownersContract(t, open)
   removalContract(t, open)
 }
@@ -444,6 +445,46 @@ function pagesContract(t: Test, open: Open): void {
       }
       t.strictSame(forth, messages, `forwards by ${limit}`)
     }
+  })
+}
+
+function concurrentPagesContract(t: Test, open: Open): void {
+  const test = rules(t, open)
+  test('walking by pages while records are appended gives each one once, in either direction', async (t, store) => {
+    const turn = fc.record({ pages: fc.nat(2), appended: fc.nat(3) })
+    const property = fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(turn), async (limit, turns) => {
+      const { thread_id } = await addThread(store, { user_id: 'ann' })
+      const run = await addRun(store, thread_id)
+      let k = 0
+      const append = async (count: number) => {
+        const events = Array.from({ length: count }, () => anEvent(k++, { category: 'message' }))
+        if (count) await addEvents(store, run, events)
+      }
+      const page = (at: object) => store.events.listMessages(thread_id, { limit, ...at }, 'ann')
+      await append(4)
+      const there = await page({ limit: 100 })
+      const [back, forth]: [RunEvent[], RunEvent[]] = [[], []]
+      const walkBack = async () => {
+        const before = back[0]?.seq
+        const found = before === undefined ? await page({ before: there.at(-1)!.seq + 1 }) : await page({ before })
+        back.unshift(...found)
+        return found.length > 0
+      }
+      const walkForth = async () => {
+        const found = await page({ after: forth.at(-1)?.seq ?? 0 })
+        forth.push(...found)
+        return found.length > 0
+      }
+      for (const { pages, appended } of turns) {
+        for (let i = 0; i < pages; i++) await Promise.all([walkBack(), walkForth()])
+        await Promise.all([append(appended), walkForth()])
+      }
+      while (await walkBack());
+      while (await walkForth());
+      t.strictSame(back, there, 'backwards all that was there')
+      t.strictSame(forth, await page({ limit: 1000 }), 'forwards all that is there')
+    })
+    await fc.assert(property, { numRuns: 40 })
   })
 }
 

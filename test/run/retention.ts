@@ -1,0 +1,99 @@
+// What is kept of frames: little when they are small, nothing when they are old; and forgetting them keeps nobody waiting.
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import Database from 'better-sqlite3'
+import t from 'tap'
+import { Committer } from '../../lib/run/committer.ts'
+import { Sweeper } from '../../lib/run/sweeper.ts'
+import { connect, migrate } from '../../lib/store/sqlite/connection.ts'
+import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import { newThread } from '../../lib/thread/thread.ts'
+import { timestamp } from '../../lib/types.ts'
+import { asked, openSite, signIn, until } from '../fixtures/gateway.ts'
+
+const DELTAS = 10_000
+const SIZE = 5
+const RUNS = 10_000
+const SEGMENTS_A_RUN = 3
+const HOUR_MS = 3_600_000
+/** What nobody should wait longer for, in ms. The tests allow ten times as much: machines have other things to do. */
+const DELAY_MS = 20
+
+t.test('ten thousand deltas of five bytes cost three times their text at most, once they are compacted', async (t) => {
+  const site = await openSite(t)
+  const person = await signIn(site)
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, asked(`/demo deltas=${DELTAS} size=${SIZE} rate=0`))
+  const db = new Database(join(site.home, 'data', 'colloquy.db'), { readonly: true })
+  const bytes = db.prepare<[], number>('SELECT sum(length(idx) + length(data)) FROM frames').pluck()
+  const plain = db.prepare<[], number>('SELECT count(*) FROM frames WHERE format = 1').pluck()
+  await until(() => plain.get() === 0, 'all of it is compacted')
+  const cost = bytes.get()! / (DELTAS * SIZE)
+  t.ok(cost <= 3, `${cost.toFixed(2)} bytes of frames a byte of text`)
+  t.comment(`${cost.toFixed(2)} bytes of frames a byte of text`)
+  db.close()
+})
+
+/** A file with the frames of many runs that have ended long ago. */
+function seed(path: string): void {
+  const db = connect(path)
+  migrate(db)
+  db.exec(`
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${RUNS})
+    INSERT INTO runs (key, run_id, thread_id, ordinal, status, created_at, updated_at)
+      SELECT i, 'run ' || i, 'thread ' || i, 1, 'success', '2020-01-01', '2020-01-01' FROM n;
+    WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${RUNS * SEGMENTS_A_RUN - 1})
+    INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data)
+      SELECT 1 + i / ${SEGMENTS_A_RUN}, 10 * (i % ${SEGMENTS_A_RUN}), 10 * (i % ${SEGMENTS_A_RUN}) + 9, 1, 1, zeroblob(50), zeroblob(2000) FROM n;`)
+  db.close()
+}
+
+t.test(`a sweep of ${RUNS} runs keeps no commit waiting`, async (t) => {
+  const path = join(t.testdir(), 'colloquy.db')
+  seed(path)
+  const store = await openSqliteStore(path)
+  const committer = new Committer((groups) => store.apply(groups), { flushMs: 20 })
+  const failures: unknown[] = []
+  const sweeper = new Sweeper(committer, 24, (error) => void failures.push(error))
+  t.teardown(async () => {
+    sweeper.stop()
+    committer.stop()
+    await store.close()
+  })
+  const write = () => {
+    const given = { thread_id: randomUUID(), user_id: 'ann', assistant_id: null, metadata: {} }
+    return committer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+  }
+  const timed = async (): Promise<number> => {
+    const begun = performance.now()
+    await write()
+    return performance.now() - begun
+  }
+  const alone: number[] = []
+  for (let n = 0; n < 100; n++) alone.push(await timed())
+
+  const loop = monitorEventLoopDelay({ resolution: 5 })
+  loop.enable()
+  let isOver = false
+  const sweeping = sweeper.sweep(Date.now() + HOUR_MS).finally(() => {
+    isOver = true
+  })
+  const beside: number[] = []
+  while (!isOver) {
+    beside.push(await timed())
+    await sleep(2)
+  }
+  loop.disable()
+  t.equal(await sweeping, RUNS * SEGMENTS_A_RUN, 'everything old is gone')
+  t.same(failures, [])
+  t.ok(beside.length > 100)
+  const longest = Math.max(...beside)
+  const delay = loop.max / 1e6
+  t.comment(
+    `${beside.length} commits beside the sweep took ${longest.toFixed(1)} ms at most, ${Math.max(...alone).toFixed(1)} ms without; loop delay ${delay.toFixed(1)} ms at most`
+  )
+  t.ok(longest < 10 * DELAY_MS, `${longest.toFixed(1)} ms`)
+  t.ok(delay < 10 * DELAY_MS, `${delay.toFixed(1)} ms`)
+})
