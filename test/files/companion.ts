@@ -19,7 +19,11 @@ const open = (t: Test) => {
   const folder = paths.uploads('thread', 'user')
   const receiveWith = async (uploads: Uploads, parts: readonly FilePart[]) => {
     const body = Readable.from([formOf(parts)], { objectMode: false })
-    const { files } = await uploads.receive(Object.assign(body, { headers: { 'content-type': FORM_TYPE } }), 'thread', 'user')
+    const { files } = await uploads.receive(
+      Object.assign(body, { headers: { 'content-type': FORM_TYPE } }),
+      'thread',
+      'user'
+    )
     return files.map(({ filename, markdown }) => (markdown === undefined ? filename : [filename, markdown]))
   }
   const uploads = new Uploads(paths, LIMITS, documents)
@@ -38,17 +42,27 @@ const docx = (words: string) => docxOf(paragraph(words))
 
 t.test('a document gets a file with its text, which says whose it is', async (t) => {
   const { send, read, names } = open(t)
-  t.same(await send(['my report.docx', docx('hello')], ['plain.txt', 'x']), [['my report.docx', 'my report.md'], 'plain.txt'])
+  t.same(await send(['my report.docx', docx('hello')], ['plain.txt', 'x']), [
+    ['my report.docx', 'my report.md'],
+    'plain.txt'
+  ])
   t.equal(await read('my report.md'), '<!-- Text of "my report.docx" -->\n\nhello\n')
   t.same(await names(), ['my report.docx', 'my report.md', 'plain.txt'])
 })
 
-t.test('a document that has no text is kept without a companion, and so is every other file of the request', async (t) => {
-  const { send, failed, names } = open(t)
-  t.same(await send(['bad.pdf', 'no PDF'], ['a.txt', 'x'], ['b.docx', docx('b')]), ['bad.pdf', 'a.txt', ['b.docx', 'b.md']])
-  t.same(failed, ['bad.pdf'])
-  t.same(await names(), ['a.txt', 'b.docx', 'b.md', 'bad.pdf'])
-})
+t.test(
+  'a document that has no text is kept without a companion, and so is every other file of the request',
+  async (t) => {
+    const { send, failed, names } = open(t)
+    t.same(await send(['bad.pdf', 'no PDF'], ['a.txt', 'x'], ['b.docx', docx('b')]), [
+      'bad.pdf',
+      'a.txt',
+      ['b.docx', 'b.md']
+    ])
+    t.same(failed, ['bad.pdf'])
+    t.same(await names(), ['a.txt', 'b.docx', 'b.md', 'bad.pdf'])
+  }
+)
 
 t.test('the companion of a document that is replaced is replaced, or goes', async (t) => {
   const { send, sendWithoutTexts, read, names } = open(t)

@@ -21,7 +21,12 @@ const open = (t: Test, limits: Partial<DocumentLimits> = {}) => {
     })
     return documents.texts(await Promise.all(drafts), owner)
   }
-  return { documents, failed, texts, text: async (name: string, content: Buffer) => (await texts({ [name]: content }))[0] }
+  return {
+    documents,
+    failed,
+    texts,
+    text: async (name: string, content: Buffer) => (await texts({ [name]: content }))[0]
+  }
 }
 
 t.test('a PDF is its pages; a page without words is left out', async (t) => {
@@ -120,7 +125,10 @@ t.test('what cannot be read has no text, and the reason is told', async (t) => {
     'locked.docx': zipOf([{ name: 'word/document.xml', data: 'x', encrypted: true }]),
     'huge.pdf': Buffer.alloc(100_001)
   }
-  t.same(await texts(given), Object.keys(given).map(() => null))
+  t.same(
+    await texts(given),
+    Object.keys(given).map(() => null)
+  )
   t.same(failed.map(([name]) => name).sort(), Object.keys(given).sort())
   for (const [name, reason] of failed) t.match(reason, /\w/, name)
 })
@@ -162,7 +170,10 @@ t.test('one that takes too long is ended in time, and who waits behind it too; o
   t.same(await texts({ 'd.docx': docxOf(paragraph('quick')) }, 'other'), ['quick\n'])
   t.equal((await slow).length, 3)
   t.ok(performance.now() - begun < 80_000)
-  t.ok(failed.every(([, reason]) => /too long|no text/.test(reason)), JSON.stringify(failed))
+  t.ok(
+    failed.every(([, reason]) => /too long|no text/.test(reason)),
+    JSON.stringify(failed)
+  )
 })
 
 t.test('closing ends all readers at once', async (t) => {
