@@ -1,7 +1,9 @@
 // Documents: their texts as Markdown, and that a hostile one costs nothing but its own text.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { Documents, type DocumentLimits } from '../../lib/files/documents.ts'
 import { docxOf, paragraph, pdfBomb, pdfOf, pptxOf, xlsxOf } from '../fixtures/documents.ts'
@@ -174,6 +176,18 @@ t.test('one that takes too long is ended in time, and who waits behind it too; o
     failed.every(([, reason]) => /too long|no text/.test(reason)),
     JSON.stringify(failed)
   )
+})
+
+t.test('a reader whose gateway is gone ends, wherever it is', async (t) => {
+  const path = join(t.testdir(), 'a.docx')
+  await writeFile(path, docxOf(`<w:t>${'<w:p/>'.repeat(10_000_000)}</w:t>`))
+  const guard = fileURLToPath(new URL('../../lib/files/document/guard.js', import.meta.url))
+  const child = spawn(process.execPath, [guard, path, 'docx', String(2 ** 40)], {
+    stdio: ['pipe', 'ignore', 'inherit']
+  })
+  const exit = once(child, 'exit')
+  setTimeout(() => child.stdin.destroy(), 700)
+  t.same(await exit, [null, 'SIGKILL'])
 })
 
 t.test('closing ends all readers at once', async (t) => {
