@@ -120,6 +120,7 @@ const model = v.object(
     description: nullable(),
     supports_thinking: flag(false),
     supports_reasoning_effort: flag(false),
+    // The tool view_image is offered to it.
     supports_vision: flag(false),
     // Sent along with every request as it is: temperature, max_tokens...
     request: v.nullish(requestOptions(), {}),
@@ -196,6 +197,7 @@ const Options = v.object({
   // Follow-up questions that a page may offer.
   suggestions: section({ enabled: flag(true), max_suggestions: whole(3, 1, 5), model_name: nullable() }),
   uploads: section({
+    // A Markdown file beside every uploaded PDF, DOCX, XLSX and PPTX, made before the upload is answered.
     auto_convert_documents: flag(false),
     // Of one request; bytes.
     max_files: whole(10, 0),

@@ -1,5 +1,6 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. Starting and stopping are in this one place,
 // and stopping releases what starting acquired, in reverse order.
+import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Agent } from './agent/runtime.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
@@ -11,6 +12,7 @@ import type { Config } from './config.ts'
 import { Failure, fail } from './errors.ts'
 import { lockHome } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
+import { Documents } from './files/documents.ts'
 import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
@@ -116,13 +118,17 @@ export async function startGateway({
     const trouble = await probe.failure(() => committer.write({ name: 'store.touch' }, 'limited'))
     return notReady() ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
   }
+  const documents = new Documents({
+    onFailed: ({ name, size }, reason) =>
+      log.warn({ extension: extname(name), size, reason }, 'an uploaded document has no text beside it')
+  })
   const services: Services = {
     config,
     store,
     writer,
     registry,
     agent,
-    uploads: new Uploads(paths, config.uploads),
+    uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
     paths,
     ...world.services,
@@ -179,6 +185,7 @@ export async function startGateway({
       closed = server.close(RESET_JITTER_MS)
     })
     await closed
+    documents.close()
     await world.close()
     await drainedInTime()
     committer.stop()

@@ -57,6 +57,26 @@ export async function readMember(path: string, member: string, limits: ArchiveLi
   }
 }
 
+/**
+ * The members of an archive that are wanted, by their names. Only they count for the sizes.
+ * @throws ArchiveError as `readArchive`
+ */
+export async function readMembers(
+  path: string,
+  isWanted: (name: string) => boolean,
+  limits: ArchiveLimits
+): Promise<Map<string, Buffer>> {
+  const zip = await open(path)
+  try {
+    const members = new Map<string, Buffer>()
+    for (const entry of await entriesOf(zip, limits, isWanted))
+      members.set(entry.fileName, await contentOf(zip, entry, limits))
+    return members
+  } finally {
+    zip.close()
+  }
+}
+
 function inTopFolder(entries: readonly Entry[], member: string): Entry | undefined {
   return entries.find(({ fileName }) => fileName.slice(fileName.indexOf('/') + 1) === member)
 }
@@ -75,7 +95,11 @@ async function open(path: string): Promise<ZipFile> {
 }
 
 /** The files of the archive, each with a name that is safe. Folders come of themselves. */
-async function entriesOf(zip: ZipFile, limits: ArchiveLimits): Promise<Entry[]> {
+async function entriesOf(
+  zip: ZipFile,
+  limits: ArchiveLimits,
+  isWanted: (name: string) => boolean = () => true
+): Promise<Entry[]> {
   const files: Entry[] = []
   let entries = 0
   let total = 0
@@ -83,6 +107,7 @@ async function entriesOf(zip: ZipFile, limits: ArchiveLimits): Promise<Entry[]> 
     for await (const entry of zip.eachEntry()) {
       // Folders count too: a million of them are as much work.
       if (++entries > limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
+      if (!isWanted(entry.fileName)) continue
       checkKind(entry)
       checkName(entry.fileName)
       if (entry.fileName.endsWith('/')) continue

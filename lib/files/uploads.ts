@@ -3,11 +3,13 @@
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { constants } from 'node:fs'
-import { lstat, mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
+import { lstat, mkdir, open, readdir, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import type { IncomingHttpHeaders } from 'node:http'
 import { extname, join } from 'node:path'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
+import { companionName, companionText, removeCompanion } from './companion.ts'
+import type { Documents } from './documents.ts'
 import { kindOf, nullIfMissing, PathError, type Paths } from './paths.ts'
 
 /** Of one request. 0 is no limit. */
@@ -55,9 +57,15 @@ export interface Upload {
   readonly size: number
 }
 
+export interface ReceivedFile extends Upload {
+  readonly original: string | null
+  /** The file beside it that has its text. */
+  readonly markdown?: string
+}
+
 export interface Received {
   /** In the order of the request; `original` is the name that was sent, where the file has got another one. */
-  readonly files: readonly (Upload & { readonly original: string | null })[]
+  readonly files: readonly ReceivedFile[]
   /** Names as they were sent: those that no file may have, and those that belong to a link or a folder. */
   readonly skipped: readonly string[]
 }
@@ -71,14 +79,19 @@ export interface ListedUpload extends Upload {
 const STALE_MS = 60 * 60 * 1000
 /** What the longest name may take, in UTF-8: the limit of all common file systems. */
 const NAME_BYTES_MAX = 255
-/** Documents that a converter may have put a Markdown file beside [contract 6.1]. */
-const CONVERTIBLE: ReadonlySet<string> = new Set(['.pdf', '.ppt', '.pptx', '.xls', '.xlsx', '.doc', '.docx'])
 
 export class Uploads {
   readonly limits: UploadLimits
   readonly #paths: Paths
+  readonly #documents: Documents | null
 
-  constructor(paths: Paths, { max_files, max_file_size, max_total_size }: UploadLimits) {
+  /** @param documents reads the documents among the files; null: they get no text beside them */
+  constructor(
+    paths: Paths,
+    { max_files, max_file_size, max_total_size }: UploadLimits,
+    documents: Documents | null = null
+  ) {
+    this.#documents = documents
     this.limits = { max_files, max_file_size, max_total_size }
     this.#paths = paths
   }
@@ -99,8 +112,10 @@ export class Uploads {
     try {
       const intake = new Intake(source, folder, this.limits)
       const drafts = await intake.read()
+      // Before they have names: nobody can change a document while it is read.
+      const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
       return await this.#paths.writing(threadId, userId, async () =>
-        publish(drafts, intake.skipped, await this.#paths.makeUploads(threadId, userId))
+        publish(drafts, texts, intake.skipped, await this.#paths.makeUploads(threadId, userId))
       )
     } finally {
       await rm(folder, { recursive: true, force: true })
@@ -127,9 +142,7 @@ export class Uploads {
     if (!isName(name)) throw new PathError('escapes', 'This is not the name of a file')
     const folder = await this.#existing(threadId, userId)
     if (folder === null || !(await removeFile(join(folder, name)))) return false
-    const extension = extname(name)
-    const stem = name.slice(0, name.length - extension.length)
-    if (CONVERTIBLE.has(extension.toLowerCase())) await removeFile(join(folder, `${stem}.md`))
+    await removeCompanion(folder, name, true)
     return true
   }
 
@@ -337,11 +350,17 @@ async function removeStale(incoming: string): Promise<void> {
 // ---------------------------------------------------------------------------------------------- publishing
 
 /** Gives drafts their names, each by one rename: readers see the old file or the new one. */
-async function publish(drafts: readonly Draft[], bad: readonly string[], folder: string): Promise<Received> {
-  const files: Received['files'][number][] = []
+async function publish(
+  drafts: readonly Draft[],
+  texts: readonly (string | null)[],
+  bad: readonly string[],
+  folder: string
+): Promise<Received> {
+  const files: ReceivedFile[] = []
+  const documents: { file: number; draft: string; text: string }[] = []
   const skipped = [...bad]
   const taken = new Set<string>()
-  for (const { path, given, name: wanted, size } of drafts) {
+  for (const [at, { path, given, name: wanted, size }] of drafts.entries()) {
     const name = taken.has(wanted) ? await freeName(wanted, taken, folder) : wanted
     const target = join(folder, name)
     if (!(await isReplaceable(target))) {
@@ -350,7 +369,20 @@ async function publish(drafts: readonly Draft[], bad: readonly string[], folder:
     }
     await rename(path, target)
     taken.add(name)
+    // It has the text of what stood here before.
+    await removeCompanion(folder, name, false)
+    const text = texts[at] ?? null
+    if (text !== null) documents.push({ file: files.length, draft: `${path}.md`, text })
     files.push({ filename: name, size, original: name === given ? null : given })
+  }
+  // When all uploads have their names: what the user has sent goes before what we make of it.
+  for (const { file, draft, text } of documents) {
+    const { filename } = files[file]!
+    const markdown = await companionName(folder, filename, taken)
+    if (markdown === null) continue
+    await writeFile(draft, companionText(filename, text), { flag: 'wx', mode: 0o644 })
+    await rename(draft, join(folder, markdown))
+    files[file] = { ...files[file]!, markdown }
   }
   return { files, skipped }
 }

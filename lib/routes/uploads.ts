@@ -77,7 +77,8 @@ function receivedView({ files, skipped }: Received, threadId: string) {
     success: true,
     files: files.map((file) => ({
       ...uploadView(file, threadId),
-      ...(file.original !== null && { original_filename: file.original })
+      ...(file.original !== null && { original_filename: file.original }),
+      ...(file.markdown !== undefined && markdownView(file.markdown, threadId))
     })),
     message: `Successfully uploaded ${files.length} file(s)`,
     skipped_files: skipped
@@ -86,14 +87,26 @@ function receivedView({ files, skipped }: Received, threadId: string) {
 
 /** `path` is the virtual one: where the home lies on this machine is nobody's business [contract 6.1]. */
 function uploadView({ filename, size }: Upload, threadId: string) {
-  const virtualPath = `${VIRTUAL_ROOT}/uploads/${filename}`
+  const virtualPath = virtualPathOf(filename)
+  return { filename, size, path: virtualPath, virtual_path: virtualPath, artifact_url: urlOf(filename, threadId) }
+}
+
+function markdownView(filename: string, threadId: string) {
+  const virtualPath = virtualPathOf(filename)
   return {
-    filename,
-    size,
-    path: virtualPath,
-    virtual_path: virtualPath,
-    artifact_url: `/api/threads/${threadId}/artifacts${VIRTUAL_ROOT}/uploads/${encodeURIComponent(filename)}`
+    markdown_file: filename,
+    markdown_path: virtualPath,
+    markdown_virtual_path: virtualPath,
+    markdown_artifact_url: urlOf(filename, threadId)
   }
+}
+
+function virtualPathOf(filename: string): string {
+  return `${VIRTUAL_ROOT}/uploads/${filename}`
+}
+
+function urlOf(filename: string, threadId: string): string {
+  return `/api/threads/${threadId}/artifacts${VIRTUAL_ROOT}/uploads/${encodeURIComponent(filename)}`
 }
 
 /** @throws Failure where the table of errors has the answer, else the error itself */

@@ -28,9 +28,17 @@ export function uploadsMiddleware(files: UploadsPort, defaultUser: string): Midd
       // A thread without uploads has no folder for them.
       const { files: found } = await files.list(threadId, userId ?? defaultUser, FOLDER).catch(() => ({ files: [] }))
       if (found.length === 0) return run.instruct(TAG, null)
-      const lines = found.slice(0, NAMED).map(({ path, size }) => `- ${path} (${size} bytes)`)
+      const paths = new Set(found.map(({ path }) => path))
+      const lines = found.slice(0, NAMED).map(({ path, size }) => `- ${path} (${size} bytes${textOf(path, paths)})`)
       if (found.length > NAMED) lines.push(`- and ${found.length - NAMED} more`)
       run.instruct(TAG, [HEAD, ...lines, ...(run.takesImages ? [IMAGES] : [])].join('\n'))
     }
   }
+}
+
+/** Where the text of a document stands, which itself cannot be read: in the file that was made beside it. */
+function textOf(path: string, paths: ReadonlySet<string>): string {
+  const stem = /^(.+)\.(?:pdf|docx|pptx|xlsx)$/i.exec(path)?.[1]
+  const text = stem && [`${path}.md`, `${stem}.md`].find((one) => paths.has(one))
+  return text ? `; its text: ${text}` : ''
 }

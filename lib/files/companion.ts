@@ -1,0 +1,80 @@
+// The Markdown file with the text of a document, beside it: `report.md` of `report.pdf`. Its first line says whose it is, so that a
+// file of the user's own with that name is never written over.
+import { constants } from 'node:fs'
+import { lstat, open, unlink } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { isDocument } from './document/kind.ts'
+import { nullIfMissing } from './paths.ts'
+
+const HEAD = '<!-- Text of '
+/** The longest first line: a name of 255 bytes, each escaped. */
+const LINE_BYTES = 2048
+const NAME_BYTES_MAX = 255
+
+export function companionText(document: string, text: string): string {
+  return `${firstLine(document)}\n\n${text}`
+}
+
+function firstLine(document: string): string {
+  // The bracket would end the comment.
+  return `${HEAD}${JSON.stringify(document).replaceAll('>', '\\u003e')} -->`
+}
+
+/**
+ * The name for the companion of a document: after its stem, or after the whole of its name when another file has that one.
+ * @param taken names that this request has given to uploads
+ * @returns null when both are somebody else's
+ */
+export async function companionName(
+  folder: string,
+  document: string,
+  taken: ReadonlySet<string>
+): Promise<string | null> {
+  for (const name of candidates(document)) {
+    if (taken.has(name)) continue
+    const owner = await ownerOf(join(folder, name), document)
+    if (owner === 'nobody' || owner === 'document') return name
+  }
+  return null
+}
+
+/**
+ * Removes the companion of a document.
+ * @param isGone the document is removed as well: then also a file of its stem that does not say whose it is [contract 6.1]
+ */
+export async function removeCompanion(folder: string, document: string, isGone: boolean): Promise<void> {
+  if (!isDocument(document)) return
+  for (const [at, name] of candidates(document).entries()) {
+    const owner = await ownerOf(join(folder, name), document)
+    if (owner === 'document' || (isGone && at === 0 && owner === 'unknown'))
+      await unlink(join(folder, name)).catch(nullIfMissing)
+  }
+}
+
+function candidates(document: string): string[] {
+  const stem = document.slice(0, document.length - extname(document).length)
+  return [`${stem}.md`, `${document}.md`].filter((name) => Buffer.byteLength(name) <= NAME_BYTES_MAX)
+}
+
+/** Whose companion stands there. `link`: nothing that we touch. */
+async function ownerOf(
+  path: string,
+  document: string
+): Promise<'nobody' | 'document' | 'another' | 'unknown' | 'link'> {
+  const stats = await lstat(path).catch(nullIfMissing)
+  if (stats === null) return 'nobody'
+  if (!stats.isFile() || stats.nlink !== 1) return 'link'
+  const line = await firstLineOf(path)
+  if (line === firstLine(document)) return 'document'
+  return line.startsWith(HEAD) ? 'another' : 'unknown'
+}
+
+async function firstLineOf(path: string): Promise<string> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(LINE_BYTES), 0, LINE_BYTES, 0)
+    return buffer.toString('utf8', 0, bytesRead).split('\n', 1)[0]!
+  } finally {
+    await file.close()
+  }
+}

@@ -1,0 +1,131 @@
+// The texts of documents that strangers have uploaded. Each is read in a process of its own, within a time and a memory: whatever a
+// document does to its reader, it does not do it to us.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { setMaxListeners } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { type DocumentKind, documentKind } from './document/kind.ts'
+import { Turns } from './turns.ts'
+
+export interface DocumentLimits {
+  /** Milliseconds for all documents of a request, the wait for their turn included: the request is not answered before. */
+  readonly timeoutMs: number
+  /** Bytes of one reader's process. */
+  readonly memoryBytes: number
+  /** Bytes of a document. */
+  readonly sizeMax: number
+  /** Readers at one time. One user has one of them at most. */
+  readonly readers: number
+}
+
+export const DOCUMENT_LIMITS: DocumentLimits = {
+  timeoutMs: 30_000,
+  memoryBytes: 512 << 20,
+  sizeMax: 100 << 20,
+  readers: 2
+}
+
+export interface DocumentFile {
+  /** Where it lies; nobody may write there meanwhile. */
+  readonly path: string
+  /** As it may be called; its ending tells its kind. */
+  readonly name: string
+  /** Bytes. */
+  readonly size: number
+}
+
+export interface DocumentsOptions {
+  /** Hears of every document that has no text, and why. */
+  readonly onFailed: (file: DocumentFile, reason: string) => void
+  readonly limits?: Partial<DocumentLimits>
+}
+
+const ENDING = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+const GUARD = fileURLToPath(new URL(`./document/guard.${ENDING}`, import.meta.url))
+/** Bytes of a text: a reader keeps no more characters than make half of it. */
+const TEXT_BYTES = 16 << 20
+const REASON_CHARS = 300
+
+export class Documents {
+  readonly #limits: DocumentLimits
+  readonly #onFailed: DocumentsOptions['onFailed']
+  readonly #turns: Turns
+  readonly #children = new Set<ChildProcess>()
+  #isClosed = false
+
+  constructor({ onFailed, limits }: DocumentsOptions) {
+    this.#limits = { ...DOCUMENT_LIMITS, ...limits }
+    this.#onFailed = onFailed
+    this.#turns = new Turns(this.#limits.readers)
+  }
+
+  /**
+   * The text of each file as Markdown, in their order; null for what is no document, or one whose text could not be had.
+   * @param owner whose files they are
+   */
+  texts(files: readonly DocumentFile[], owner: string): Promise<(string | null)[]> {
+    const late = AbortSignal.timeout(this.#limits.timeoutMs)
+    // One a document.
+    setMaxListeners(0, late)
+    return Promise.all(files.map((file) => this.#text(file, owner, late)))
+  }
+
+  /** Ends all reading; who waits for a text gets none. */
+  close(): void {
+    this.#isClosed = true
+    for (const child of this.#children) child.kill('SIGKILL')
+  }
+
+  async #text(file: DocumentFile, owner: string, late: AbortSignal): Promise<string | null> {
+    const kind = documentKind(file.name)
+    if (kind === null) return null
+    try {
+      if (file.size > this.#limits.sizeMax) throw new Error(`it has more than ${this.#limits.sizeMax} bytes`)
+      const text = await this.#turns.take(owner, late, () => this.#read(file.path, kind, late))
+      if (text === '') throw new Error('there is no text in it')
+      return text
+    } catch (error) {
+      const reason = late.aborted ? 'it takes too long' : error instanceof Error ? error.message : String(error)
+      this.#onFailed(file, reason)
+      return null
+    }
+  }
+
+  /** @throws Error with the reason why there is no text */
+  #read(path: string, kind: DocumentKind, late: AbortSignal): Promise<string> {
+    if (this.#isClosed) throw new Error('the server is shutting down')
+    // Nothing of our environment: keys stand in it.
+    const child = spawn(process.execPath, [GUARD, path, kind, String(this.#limits.memoryBytes)], {
+      stdio: ['pipe', 'pipe', 'ignore'],
+      env: {}
+    })
+    this.#children.add(child)
+    const stop = () => void child.kill('SIGKILL')
+    late.addEventListener('abort', stop, { once: true })
+    return said(child).finally(() => {
+      late.removeEventListener('abort', stop)
+      this.#children.delete(child)
+    })
+  }
+}
+
+/** What a reader has said, once it has ended well. @throws Error with what it said otherwise */
+function said(child: ChildProcess): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  child.stdin?.on('error', ignore)
+  child.stdout?.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > TEXT_BYTES) child.kill('SIGKILL')
+    else chunks.push(chunk)
+  })
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code) => {
+      const text = Buffer.concat(chunks).toString('utf8')
+      if (code === 0) resolve(text)
+      else reject(new Error(text.slice(0, REASON_CHARS) || 'its reader has died of it'))
+    })
+  })
+}
+
+function ignore(): void {}
