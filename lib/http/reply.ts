@@ -238,7 +238,7 @@ function directWire(res: ServerResponse, socket: Socket): Wire {
   }
   res.once('close', letGo)
   return {
-    write: (bytes) => !res.writableEnded && !socket.destroyed && socket.write(chunkOf(bytes)),
+    write: (bytes) => !res.writableEnded && !socket.destroyed && writeChunk(socket, bytes),
     end: () => {
       // The next request on this connection has its own reader.
       letGo()
@@ -258,6 +258,20 @@ function onClose(res: ServerResponse, listener: () => void): void {
   // Too late for the event: it is told all the same, or somebody would wait for it for ever.
   if (res.closed || res.destroyed) process.nextTick(listener)
   else res.once('close', listener)
+}
+
+/** From here on it costs less to write the framing by itself than to copy the bytes into it. */
+const COPIED_MAX = 16 * 1024
+const CHUNK_END = Buffer.from('\r\n')
+
+function writeChunk(socket: Socket, bytes: Uint8Array): boolean {
+  if (bytes.length <= COPIED_MAX) return socket.write(chunkOf(bytes))
+  socket.cork()
+  socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1')
+  socket.write(bytes)
+  const hasSpace = socket.write(CHUNK_END)
+  socket.uncork()
+  return hasSpace
 }
 
 /** Bytes in the framing of a chunk, framed once for all wires that they go to. */

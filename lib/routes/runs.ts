@@ -171,6 +171,17 @@ export function runRoutes(services: Services): Route[] {
     return run
   }
 
+  /**
+   * The same for who only wants to watch it: of a run that is live here everything is known, and it need not be read. What is
+   * visible is the store's rule: one's own, and what nobody owns [Store 1].
+   */
+  const watchedRunOf = async (call: Call): Promise<Run> => {
+    const { params, user } = call
+    const run = registry.find(params.run_id!)?.run
+    const isVisible = run?.thread_id === params.thread_id && (run?.user_id === null || run?.user_id === user?.id)
+    return run && isVisible ? run : runOf(call)
+  }
+
   const list = async ({ params, query }: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
     const { limit, offset, status } = query
     const runs = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
@@ -293,7 +304,7 @@ export function runRoutes(services: Services): Route[] {
       ...watching,
       method: 'GET',
       path: `${run}/stream`,
-      handler: async (call) => joined(call, await runOf(call))
+      handler: async (call) => joined(call, await watchedRunOf(call))
     }),
     route({
       ...watching,

@@ -11,6 +11,8 @@ import { frameText } from './sse.ts'
 const SLAB_BYTES_FIRST = 4 * 1024
 /** A part of a giant fills one, and is a segment of its own. */
 const SLAB_BYTES_MAX = PART_BYTES
+/** Enough for one write: what the next slab has is not copied together with it. */
+const SLICE_BYTES_ENOUGH = 16 * 1024
 /** Bytes a frame takes in the index of a segment: its kind, and its length as u32. */
 export const INDEX_BYTES = 5
 
@@ -173,7 +175,7 @@ export class FrameLog {
     let next = from
     let bytes = 0
     let count = 0
-    for (let s = this.#slabIndex(from); next < to && bytes < maxBytes; s++) {
+    for (let s = this.#slabIndex(from); next < to && bytes < Math.min(maxBytes, SLICE_BYTES_ENOUGH); s++) {
       const slab = this.#slabs[s]!
       const end = Math.min(slab.ends.length, to - slab.first)
       const cut = this.#cut(slab, next - slab.first, end, filter, render, parts, maxBytes - bytes)
