@@ -10,6 +10,7 @@ import { AgentError, type AgentInput } from '../runtime.ts'
 import type { Graph, GraphState, GraphThread, Order, Part } from './graph.ts'
 import type { Mark } from './mark.ts'
 import { packed, type Saver, unpack } from './luggage.ts'
+import { passedOf } from './order.ts'
 import { interruptsIn, namesIn } from './translation.ts'
 
 /** As much of LangGraph's Pregel as is used. */
@@ -107,12 +108,8 @@ class GraphCall implements GraphThread {
     space: () => Promise<void>
   ): Promise<void> {
     const { lent, hasOwn, signal } = this.#call
-    const { context, modelName, userId, recursionLimit } = this.#call.input
-    const passed = {
-      ...context,
-      ...(modelName !== null && { model_name: modelName }),
-      ...(userId !== null && { user_id: userId })
-    }
+    const { userId, recursionLimit } = this.#call.input
+    const passed = passedOf(this.#call.input)
     const options = {
       // A checkpoint tells the state and where it is kept; without a keeper there are values alone.
       streamMode: [...MODES, hasOwn ? 'checkpoints' : 'values'],
@@ -171,9 +168,10 @@ function partsIn(told: unknown): Part[] {
 }
 
 function stateIn(snapshot: Json): GraphState | null {
-  const { config, values, next, tasks } = objectOr(snapshot)
+  const { config, values, next, tasks, createdAt } = objectOr(snapshot)
   const checkpointId = textOr(objectOr(objectOr(config).configurable).checkpoint_id)
-  if (checkpointId === null) return null
+  // For a checkpoint that is not there it has the name and nothing else.
+  if (checkpointId === null || textOr(createdAt) === null) return null
   const interrupts: Interrupt[] = objectsIn(tasks).flatMap((task) => interruptsIn(task.interrupts))
   return {
     checkpointId,

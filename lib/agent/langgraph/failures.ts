@@ -5,13 +5,15 @@ import { AgentError } from '../runtime.ts'
 
 /** Characters of what a server said that are shown. */
 const QUOTE_MAX = 500
+/** A shorter one hides nothing, and would be found everywhere. */
+const SECRET_MIN = 6
 
 export class ServerFailures {
   readonly #secrets: readonly string[]
 
   /** @param secrets what servers may repeat when they refuse it */
   constructor(secrets: readonly string[]) {
-    this.#secrets = secrets.filter((secret) => secret !== '')
+    this.#secrets = secrets.filter(({ length }) => length >= SECRET_MIN)
   }
 
   unreachable(error: unknown): AgentError {

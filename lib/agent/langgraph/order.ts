@@ -99,3 +99,16 @@ function toJson({ name, args, id, type }: ToolCall): Json {
 function hasMembers(object: JsonObject): boolean {
   return Object.keys(object).length > 0
 }
+
+/** Names under which a runtime keeps what is its own: a caller's would lead it to other threads and checkpoints. */
+const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id', 'checkpoint_id', 'checkpoint_ns', 'checkpoint_map']
+
+/** What a graph is told beside its input: what the caller passes along, and whose run it is [Auth 13]. */
+export function passedOf({ context, modelName, userId }: AgentInput): JsonObject {
+  const passed = Object.entries(context).filter(([name]) => !name.startsWith('__') && !OWN.includes(name))
+  return {
+    ...Object.fromEntries(passed),
+    ...(modelName !== null && { model_name: modelName }),
+    ...(userId !== null && { user_id: userId })
+  }
+}

@@ -30,7 +30,7 @@ export interface Asking {
 }
 
 /** For an answer, in ms: these requests do no work. */
-const ANSWER_MS = 15_000
+const ANSWER_MS = 10_000
 
 export class Requests {
   readonly failures: ServerFailures
@@ -77,6 +77,20 @@ export class Requests {
     }
   }
 
+  /** A request whose answer is a stream: only for its head there is a limit, in ms. */
+  async open(method: Method, path: string, asking: Asking, headMs: number): Promise<Response> {
+    const patience = new AbortController()
+    const timer = setTimeout(() => patience.abort(), headMs)
+    try {
+      return await this.send(method, path, { ...asking, signal: AbortSignal.any([asking.signal, patience.signal]) })
+    } catch (error) {
+      if (patience.signal.aborted) throw this.failures.silent()
+      throw isOfNetwork(error) ? this.failures.unreachable(error) : error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
   /** A request whose answer is the caller's to read. A redirect is none of the server's we were told of, and not followed. */
   send(method: Method, path: string, { body, headers, signal }: Asking): Promise<Response> {
     return fetch(this.#url + path, {
@@ -107,7 +121,7 @@ export class Requests {
 }
 
 /** fetch says TypeError for all that a network does. */
-export function isOfNetwork(error: unknown): boolean {
+function isOfNetwork(error: unknown): boolean {
   return error instanceof TypeError && (error.cause !== undefined || codeOf(error) !== '')
 }
 

@@ -1,0 +1,212 @@
+// A thread on a LangGraph server while one run of ours works in it: the run is made there, followed over cut connections, and cancelled
+// when ours is.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Json, JsonObject } from '../../types.ts'
+import { Broken, ResponseBody } from '../body.ts'
+import { isObject, objectOr, objectsIn, textOr } from '../json.ts'
+import { pauseMs, Setback } from '../retry.ts'
+import { Feed } from './feed.ts'
+import type { GraphState, GraphThread, Order, Part } from './graph.ts'
+import { Pulse } from './pulse.ts'
+import type { Requests } from './requests.ts'
+import { interruptsIn, namesIn } from './translation.ts'
+
+/** Milliseconds for the server to hear of an abort: nobody waits for it any longer. */
+const CANCEL_MS = 5000
+/** Milliseconds for a run to be made. */
+const CREATE_MS = 60_000
+/** Milliseconds for the head of a stream that is taken up again. */
+const HEAD_MS = 15_000
+
+type Hear = (part: Part) => boolean
+type Space = () => Promise<void>
+
+/** One run of a server's graph. */
+export interface ServerCall {
+  readonly id: string
+  /** What every run is made with. */
+  readonly creation: JsonObject
+  /** What one is made with that goes on from a checkpoint. */
+  readonly parameters: (checkpointId: string | null) => JsonObject
+  readonly idleMs: number
+  readonly signal: AbortSignal
+}
+
+export class ServerThread implements GraphThread {
+  readonly id: string
+  readonly #requests: Requests
+  readonly #call: ServerCall
+  readonly #path: string
+  readonly #signal: AbortSignal
+
+  constructor(requests: Requests, call: ServerCall) {
+    this.id = call.id
+    this.#requests = requests
+    this.#call = call
+    this.#path = `/threads/${call.id}`
+    this.#signal = call.signal
+  }
+
+  async state(checkpointId: string | null): Promise<GraphState | null> {
+    const at = checkpointId === null ? '' : `/${encodeURIComponent(checkpointId)}`
+    return stateIn(await this.#requests.ask('GET', `${this.#path}/state${at}`, { signal: this.#signal }))
+  }
+
+  async work(order: Order, hear: Hear, space: Space): Promise<void> {
+    const response = await this.#create(order)
+    const runId = /\/runs\/([^/?]+)/.exec(response.headers.get('content-location') ?? '')?.[1]
+    if (runId === undefined) throw this.#requests.failures.garbage('a run without its address')
+    const run = `${this.#path}/runs/${runId}`
+    const course = { isOver: false, isWaiting: false }
+    try {
+      this.#signal.throwIfAborted()
+      const status = await this.#follow(
+        run,
+        response,
+        new Feed((part) => hear(noted(part, course)), this.#requests.failures),
+        space
+      )
+      course.isOver = true
+      // A run that waits for its user is an interrupted one to some servers; otherwise somebody has stopped it there.
+      if (status !== 'success' && !(status === 'interrupted' && course.isWaiting))
+        throw this.#requests.failures.ended(status)
+    } finally {
+      // Also of a server that seems to be gone: its run must not go on unseen. Only who was cancelled waits for it.
+      const stopped = course.isOver ? Promise.resolve() : this.#cancel(run)
+      if (this.#signal.aborted) await stopped
+    }
+  }
+
+  async pack(): Promise<Json> {
+    return null
+  }
+
+  /**
+   * Makes the run. An abort does not break this off at once: a run that was made must be known, to be cancelled.
+   * @throws AgentError; the signal's reason
+   */
+  async #create({ input, resume, checkpointId }: Order): Promise<Response> {
+    const body: JsonObject = {
+      ...this.#call.creation,
+      ...this.#call.parameters(checkpointId),
+      input,
+      ...(resume && { command: { resume: resume.value } })
+    }
+    const gone = new AbortController()
+    const soon = () => void setTimeout(() => gone.abort(), CANCEL_MS).unref()
+    this.#signal.addEventListener('abort', soon, { once: true })
+    try {
+      const asking = { body, signal: gone.signal }
+      const response = await this.#requests.open('POST', `${this.#path}/runs/stream`, asking, CREATE_MS)
+      if (response.ok) return response
+      throw this.#requests.refusal(response, await response.text()).error
+    } catch (error) {
+      this.#signal.throwIfAborted()
+      throw error
+    } finally {
+      this.#signal.removeEventListener('abort', soon)
+    }
+  }
+
+  /**
+   * Hears all of a run: a stream that ends before the run does is taken up again where it ended.
+   * @returns the status with which the run has ended
+   */
+  async #follow(run: string, first: Response, feed: Feed, space: Space): Promise<string> {
+    const { failures, retry } = this.#requests
+    let response: Response | null = first
+    let broken: Broken | null = null
+    for (let [failed, heard] = [0, 0]; ; ) {
+      if (response) broken = await this.#listen(run, response, feed, space)
+      if (feed.count > heard) [failed, heard] = [0, feed.count]
+      const status = await this.#status(run)
+      if (typeof status === 'string' && !broken && !isActive(status)) return status
+      const setback = status instanceof Setback ? status : new Setback(failures.brokeOff(broken?.cause))
+      // A stream without ids cannot be taken up again.
+      const waitMs = broken && feed.lastId === null ? null : pauseMs(retry, failed++, setback)
+      if (waitMs === null) throw setback.error
+      await sleep(waitMs, undefined, { signal: this.#signal })
+      response = typeof status === 'string' ? await this.#rejoin(run, feed) : null
+    }
+  }
+
+  /** @returns what broke it off; null: it ended. @throws what is thrown on hearing, the signal's reason, AgentError of a dead server */
+  async #listen(run: string, response: Response, feed: Feed, space: Space): Promise<Broken | null> {
+    this.#signal.throwIfAborted()
+    const pulse = new Pulse(this.#signal, {
+      silenceMs: this.#call.idleMs,
+      isThere: () =>
+        this.#status(run).then(
+          (status) => typeof status === 'string',
+          () => false
+        ),
+      stop: () => body.close()
+    })
+    const body = new ResponseBody(response, pulse)
+    feed.begin()
+    try {
+      for (;;) {
+        const chunk = await body.next()
+        pulse.throwIfAborted()
+        if (pulse.isDead) throw this.#requests.failures.silent()
+        if (chunk === null || chunk instanceof Broken) return chunk
+        // The ONLY await between bytes and deltas: the log has no space, so the server is made to wait by not being read.
+        if (!feed.feed(chunk)) await space()
+      }
+    } finally {
+      pulse.end()
+      body.close()
+    }
+  }
+
+  /** The rest of a run's stream; null: not now. @throws AgentError when the server is gone meanwhile, or says no for good */
+  async #rejoin(run: string, { lastId }: Feed): Promise<Response | null> {
+    if (lastId === null) return null
+    const asking = { headers: { 'last-event-id': lastId }, signal: this.#signal }
+    const response = await this.#requests.open('GET', `${run}/stream`, asking, HEAD_MS)
+    if (response.ok) return response
+    this.#requests.refusal(response, await response.text())
+    return null
+  }
+
+  /** @throws AgentError when the server has lost the run */
+  async #status(run: string): Promise<string | Setback> {
+    const answer = await this.#requests.askOnce('GET', run, { signal: this.#signal })
+    if (answer instanceof Setback) return answer
+    const status = textOr(objectOr(answer).status)
+    if (status === null) throw this.#requests.failures.lost()
+    return status
+  }
+
+  /** Nobody is told when it fails: whoever wanted it has what it wanted. */
+  async #cancel(run: string): Promise<void> {
+    const signal = AbortSignal.timeout(CANCEL_MS)
+    await this.#requests.ask('POST', `${run}/cancel?wait=0&action=interrupt`, { signal }).catch(() => {})
+  }
+}
+
+/** Remembers of a part what the end of the run is judged by. */
+function noted(part: Part, course: { isOver: boolean; isWaiting: boolean }): Part {
+  if (part.mode === 'error') course.isOver = true
+  if (isObject(part.data) && part.data.__interrupt__ !== undefined) course.isWaiting = true
+  return part
+}
+
+function isActive(status: string): boolean {
+  return status === 'pending' || status === 'running'
+}
+
+/** Null: nothing was ever written. */
+function stateIn(given: Json): GraphState | null {
+  const { checkpoint, values, next, tasks, metadata, created_at } = objectOr(given)
+  const checkpointId = textOr(objectOr(checkpoint).checkpoint_id)
+  // Some answer for a checkpoint that is not there with its name and nothing else.
+  if (checkpointId === null || textOr(created_at) === null) return null
+  return {
+    checkpointId,
+    runId: textOr(objectOr(metadata).run_id),
+    values: objectOr(values),
+    next: namesIn(next),
+    interrupts: objectsIn(tasks).flatMap((task) => interruptsIn(task.interrupts))
+  }
+}

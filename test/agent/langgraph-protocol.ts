@@ -1,0 +1,239 @@
+// What goes over the wire to a LangGraph server, and what may come back: a server of our own stands for Python's, and for broken ones.
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { at, openSite } from '../fixtures/gateway.ts'
+import { dataOf, saidIn, Talk, textsIn } from '../fixtures/graph-journey.ts'
+
+interface Asked {
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: unknown
+}
+
+type Answer = unknown | ((res: ServerResponse) => void)
+
+/** Frames as [event, data]; with ids, unless told otherwise. */
+function stream(frames: readonly (readonly [string, unknown])[], { ids = true, cut = false } = {}) {
+  return (res: ServerResponse) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream', 'content-location': '/threads/T/runs/R' })
+    for (const [n, [event, data]] of frames.entries())
+      res.write(`event: ${event}\r\ndata: ${JSON.stringify(data)}\r\n${ids ? `id: ${n}\r\n` : ''}\r\n: heartbeat\r\n`)
+    if (cut) setTimeout(() => res.socket?.resetAndDestroy(), 50)
+    else res.end()
+  }
+}
+
+/** Answers by method and the last words of the path; each is used for as long as it is the last one left. */
+async function openServer(t: Test, answers: Readonly<Record<string, Answer[]>>) {
+  const asked: Asked[] = []
+  const server = createServer(async (req, res) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of req) chunks.push(chunk as Buffer)
+    const text = Buffer.concat(chunks).toString()
+    const path = `${req.method} ${req.url}`
+    asked.push({ path, headers: req.headers, body: text === '' ? null : JSON.parse(text) })
+    const known = Object.keys(answers).find((pattern) => new RegExp(`^${pattern}$`).test(path))
+    const list = known ? answers[known]! : []
+    const answer = list.length > 1 ? list.shift() : list[0]
+    if (typeof answer === 'function') answer(res)
+    else if (answer === undefined) res.writeHead(404).end('not here')
+    else res.end(JSON.stringify(answer))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close().closeAllConnections())
+  // A server that listens on a port has such an address.
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { url, asked, of: (pattern: RegExp) => asked.filter(({ path }) => pattern.test(path)) }
+}
+
+const HUMAN = { type: 'human', content: 'hello', id: 'h' }
+const chunk = (content: string, more: object = {}) => [
+  { content, type: 'AIMessageChunk', id: 'run--1', tool_call_chunks: [], ...more },
+  { langgraph_node: 'agent', ls_model_name: 'big' }
+]
+const ai = (content: unknown) => ({ content, type: 'ai', id: 'run--1', example: false, tool_calls: [], name: null })
+const stateOf = (messages: unknown[], more: object = {}) => ({
+  values: { messages },
+  next: [],
+  tasks: [],
+  metadata: { run_id: 'R' },
+  created_at: '2026-01-01T00:00:00Z',
+  checkpoint: { thread_id: 'T', checkpoint_ns: '', checkpoint_id: 'c1' },
+  ...more
+})
+const EMPTY = { values: {}, next: [], tasks: [], created_at: null, checkpoint: null }
+const PYTHON = { 'GET /info': [{ version: '0.6.0' }], 'POST /threads': [{ metadata: {} }] }
+
+async function talkTo(t: Test, url: string, more: object = {}): Promise<Talk> {
+  const config = { agent: { runtime: 'langgraph', url, ...more } }
+  return Talk.begin(await openSite(t, { config }))
+}
+
+t.test('a Python server is given configurable alone; its pieces, blocks and checkpoints are understood', async (t) => {
+  const blocks = [
+    { type: 'thinking', thinking: 'well' },
+    { type: 'text', text: 'good day' }
+  ]
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY, stateOf([HUMAN, ai(blocks)])],
+    'GET /threads/[^/]+/runs/R': [{ status: 'success' }],
+    'POST /threads/[^/]+/runs/stream': [
+      stream([
+        ['metadata', { run_id: 'R', attempt: 1 }],
+        ['values', { messages: [HUMAN] }],
+        ['messages', chunk('', { content: [{ type: 'thinking', thinking: 'well', index: 0 }] })],
+        ['messages', chunk('', { content: [{ type: 'text', text: 'good day', index: 1 }] })],
+        ['messages', [ai(blocks), {}]],
+        ['updates', { agent: { messages: [ai(blocks)] } }],
+        ['values', { messages: [HUMAN, ai(blocks)] }],
+        ['end', null]
+      ])
+    ]
+  })
+  const talk = await talkTo(t, `${server.url}/`, { api_key: 'key-of-ours', headers: { 'x-team': 'blue' } })
+  const answer = await talk.person.stream(talk.thread, 'hello', {
+    stream_mode: ['messages-tuple', 'values'],
+    assistant_id: 'helper',
+    context: { colour: 'red', thread_id: 'elsewhere', __pregel_read: 1 },
+    config: { recursion_limit: 7 }
+  })
+  t.strictSame([...textsIn(await answer.whole()).values()], ['good day'])
+  const [asked] = server.of(/runs\/stream$/)
+  t.match(asked?.headers, { 'x-api-key': 'key-of-ours', 'x-team': 'blue' })
+  const { config, context, assistant_id, input } = asked?.body as Record<string, unknown>
+  t.equal(assistant_id, 'helper', 'as the run says, where the configuration does not')
+  t.equal(context, undefined)
+  t.match(config, { configurable: { colour: 'red', user_id: String }, recursion_limit: 7 })
+  t.notMatch(JSON.stringify(config), /elsewhere|__pregel/)
+  t.match(input, { messages: [{ type: 'human', content: 'hello', id: String }] })
+  const messages = at(await talk.state(), 'values', 'messages')
+  t.match(messages, [{}, { content: 'good day', additional_kwargs: { reasoning_content: 'well' } }])
+})
+
+t.test('what a server has forgotten is told again: calls and results with it', async (t) => {
+  const call = { name: 'look', args: { at: 1 }, id: 'c', type: 'tool_call' }
+  const said = [
+    HUMAN,
+    { ...ai(''), tool_calls: [call], usage_metadata: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
+    { type: 'tool', content: 'seen', tool_call_id: 'c', id: 't', name: 'look' }
+  ]
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY, stateOf(said), EMPTY, stateOf(said)],
+    'GET /threads/[^/]+/state/c1': [EMPTY],
+    'GET /threads/[^/]+/runs/R': [{ status: 'success' }],
+    'POST /threads/[^/]+/runs/stream': [stream([['values', { messages: said }]])]
+  })
+  const talk = await talkTo(t, server.url)
+  for (const words of ['hello', 'again'])
+    await talk.person.post(`${talk.path}/runs/wait`, { input: { messages: words } })
+  const { input, checkpoint } = server.of(/runs\/stream$/)[1]?.body as Record<string, unknown>
+  t.equal(checkpoint, undefined)
+  t.match(at(input, 'messages'), [
+    { type: 'human' },
+    { type: 'ai', tool_calls: [call] },
+    { type: 'tool', content: 'seen', tool_call_id: 'c', status: 'success' },
+    { type: 'human', content: 'again' }
+  ])
+  t.notMatch(JSON.stringify(input), /usage_metadata|invalid_tool_calls|null/, 'nothing that it would keep as its own')
+})
+
+t.test('a run that somebody has stopped on the server is no success; one that asks is none either', async (t) => {
+  const interrupts = [{ id: 'q', value: 'Sure?' }]
+  const tasks = [{ id: 'x', name: 'agent', interrupts }]
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY, EMPTY, stateOf([HUMAN], { next: ['agent'], tasks })],
+    'GET /threads/[^/]+/runs/R': [{ status: 'interrupted' }],
+    'POST /threads/[^/]+/runs/stream': [
+      stream([['values', { messages: [HUMAN] }]]),
+      stream([['values', { messages: [HUMAN], __interrupt__: interrupts }]])
+    ]
+  })
+  const talk = await talkTo(t, server.url)
+  await talk.wait({})
+  t.match((await talk.runs())[0], { status: 'error', error: /ended the run with status interrupted/ })
+  t.match(at(await talk.wait({}), '__interrupt__'), interrupts)
+  t.match((await talk.runs())[0], { status: 'interrupted' })
+})
+
+t.test('a stream that cannot be taken up again ends the run as error, with what was said', async (t) => {
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY],
+    'GET /threads/[^/]+/runs/R': [{ status: 'running' }],
+    'POST /threads/[^/]+/runs/R/cancel.*': [{}],
+    'POST /threads/[^/]+/runs/stream': [stream([['messages', chunk('half ')]], { ids: false, cut: true })]
+  })
+  const talk = await talkTo(t, server.url)
+  const frames = await (await talk.stream({})).whole()
+  t.match(dataOf(frames, 'error'), [{ error: 'AgentInterrupted', message: /broke off/ }])
+  t.match(await talk.said(), [
+    ['human', String],
+    ['ai', 'half ']
+  ])
+  t.equal(server.of(/cancel/).length, 1, 'and the run there is stopped')
+})
+
+t.test('what is none of the protocol ends the run as error', async (t) => {
+  const garbage = (res: ServerResponse) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream', 'content-location': '/threads/T/runs/R' })
+    res.end('event: values\ndata: {"messages": [\n\n')
+  }
+  const nameless = (res: ServerResponse) => void res.end('{}')
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY],
+    'POST /threads/[^/]+/runs/R/cancel.*': [{}],
+    'POST /threads/[^/]+/runs/stream': [garbage, nameless]
+  })
+  const talk = await talkTo(t, server.url)
+  for (const said of [/none of LangGraph's protocol: a frame "values" that is no JSON/, /a run without its address/]) {
+    await talk.wait({})
+    t.match((await talk.runs())[0], { status: 'error', error: said })
+  }
+})
+
+t.test('a refusal is quoted without the key; a redirect is not followed', async (t) => {
+  const refuse =
+    (status: number, body: string, headers = {}) =>
+    (res: ServerResponse) =>
+      void res.writeHead(status, headers).end(body)
+  const server = await openServer(t, {
+    ...PYTHON,
+    'POST /threads': [
+      refuse(401, '{"detail": "key-of-ours is no key"}'),
+      refuse(307, '', { location: 'http://127.0.0.1:9/threads' })
+    ]
+  })
+  const talk = await talkTo(t, server.url, { api_key: 'key-of-ours' })
+  await talk.wait({})
+  t.match((await talk.runs())[0], { error: "The agent's server refused the request with status 401: *** is no key" })
+  await talk.wait({})
+  t.match((await talk.runs())[0], { error: /status 307/ })
+})
+
+t.test('a failure of the graph is told in its words, and the state that it left is kept', async (t) => {
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY],
+    'POST /threads/[^/]+/runs/stream': [
+      stream([
+        ['updates', { agent: { messages: [ai('done')] } }],
+        ['values', { messages: [{ ...HUMAN, id: 'other' }, ai('done')] }],
+        ['error', { error: 'ValueError', message: 'no such thing' }]
+      ])
+    ]
+  })
+  const talk = await talkTo(t, server.url)
+  const frames = await (await talk.stream({})).whole()
+  t.match(dataOf(frames, 'error'), [{ error: 'ValueError', message: 'no such thing' }])
+  t.strictSame(saidIn(at(await talk.state(), 'values')), [
+    ['human', 'hello'],
+    ['ai', 'done']
+  ])
+})
