@@ -79,8 +79,8 @@ const SUCCESS: Ending = { status: 'success', failure: null, error: null, stopRea
 /** The run waits for its user: nothing was broken off, and its open calls stay open for the answer. */
 const ASKING: Ending = { ...SUCCESS, status: 'interrupted', stopReason: 'asked_user' }
 
-/** Bytes of one write to a joiner that catches up from memory. */
-const SLICE_BYTES = 128 * 1024
+/** A write to a joiner that catches up from memory ends with the slab in which it has so many bytes: mostly one slab, uncopied. */
+const SLICE_BYTES = 48 * 1024
 const ROLLED_BACK = 'Rolled back by user'
 
 export class RunActor implements Source, Tickable, LogView {
@@ -88,7 +88,7 @@ export class RunActor implements Source, Tickable, LogView {
   deliveredAt = 0
   readonly #deps: ActorDeps
   readonly #frames: FrameLog
-  readonly #journal: Journal
+  #journal: Journal
   readonly #joiners = new Set<Joiner>()
   readonly #abort = new AbortController()
   readonly #isSync: boolean
@@ -121,6 +121,8 @@ export class RunActor implements Source, Tickable, LogView {
   #graceTimer: NodeJS.Timeout | null = null
   /** False: the process ends, and a creator that is away has no say any more. */
   #minds = true
+  /** The store has refused some of its records. */
+  #hasLost = false
   #course: Promise<void> | null = null
   /** Resolves when the end is stored. */
   readonly closed: Promise<void>
@@ -135,10 +137,7 @@ export class RunActor implements Source, Tickable, LogView {
     const url = (n: number) => `/api/threads/${run.thread_id}/runs/${run.run_id}/frames/${n}`
     this.#frames = new FrameLog(newEpoch(past.epochs), windowBytes, past.head, { eventBytes, url })
     this.#extent = [...past.epochs, { epoch: this.#frames.epoch, first: past.head }]
-    this.#journal = new Journal({
-      maxTraceContent: deps.options.maxTraceContent,
-      trackTokens: deps.options.trackTokens
-    })
+    this.#journal = new Journal(deps.options)
     this.#steps = new Steps(run, this.#frames, extraKinds(modesOf(run)))
     this.#isSync = run.kwargs.durability === 'sync'
     this.closed = new Promise((resolve) => {
@@ -494,6 +493,19 @@ export class RunActor implements Source, Tickable, LogView {
     this.#tellEnd(true)
   }
 
+  /**
+   * Nobody finds it any more. What its readers have not taken yet is in the store, and read from there: with one that stalls a run
+   * that is over would else stay whole in memory, its state included. What could not be stored does stay.
+   */
+  release(): void {
+    if (this.#hasLost) return
+    this.#frames.release()
+    this.#steps.release()
+    // What is a piece of a text keeps all of it.
+    this.#journal = new Journal(this.#deps.options)
+    this.#slices.clear()
+  }
+
   #clearTimers(): void {
     if (this.#runTimer) clearTimeout(this.#runTimer)
     if (this.#graceTimer) clearTimeout(this.#graceTimer)
@@ -548,6 +560,7 @@ export class RunActor implements Source, Tickable, LogView {
       'the store refuses the records of a run'
     )
     this.#phase = 'settling'
+    this.#hasLost = true
     this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()

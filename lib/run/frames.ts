@@ -166,6 +166,12 @@ export class FrameLog {
     }
   }
 
+  /** All is stored, and nothing comes any more: all leaves memory. */
+  release(): void {
+    this.#slabs.length = 0
+    this.#bytes = 0
+  }
+
   /**
    * What `filter` takes of the frames from `from` up to, without, `to`, about `maxBytes` of it. Without a copy where one slab
    * gives it. `from` must be in memory.

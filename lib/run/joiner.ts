@@ -45,8 +45,8 @@ export interface Reader {
   readonly holds?: () => Promise<boolean>
 }
 
-/** Characters of states in one write of a joiner that catches up from the store. */
-const RENDERED_MAX = 256 * 1024
+/** Bytes of one write of a joiner that catches up from the store, and so what one keeps that stalls; a state may be larger alone. */
+const WRITE_BYTES = 128 * 1024
 /** Bytes of one write, about, of a joiner that accumulates from memory. */
 const ACCUMULATED_MAX = 128 * 1024
 
@@ -207,14 +207,18 @@ export class Joiner {
 
   async #sendSegments(segments: readonly Segment[]): Promise<void> {
     const parts: Buffer[] = []
-    let rendered = 0
+    let size = 0
     for (const segment of segments) {
       // A hole: the joiner is told about it in the next round.
       if (segment.first > this.#next) break
       for (const frame of framesOf(segment)) {
         if (frame.n < this.#next) continue
-        // States are read as references and sent whole: what they come to is bounded here.
-        if (rendered > RENDERED_MAX) return this.#sendParts(parts)
+        if (size > 0 && size + frame.bytes.length > WRITE_BYTES) {
+          this.#sendParts(parts.splice(0))
+          size = 0
+          // What a full socket cannot take now is read again when it drains: kept for it, it would be a queue.
+          if (this.#isFull || this.#phase !== 'reading') return
+        }
         const isValues = frame.kind === Kind.values && this.#takes(frame)
         const values = isValues ? await this.#view.valuesStored(frame.bytes.toString('latin1')) : null
         // Its state could not be stored, or is gone: that is told, and not passed over.
@@ -222,7 +226,8 @@ export class Joiner {
         if (bytes) tally.frames++
         if (this.#accumulator) this.#accumulator.take(frame, bytes)
         else if (bytes) parts.push(bytes)
-        rendered += values?.length ?? 0
+        // Of what is accumulated only the states are as large as they are read.
+        size += (this.#accumulator ? values?.length : bytes?.length) ?? 0
         this.#next = frame.n + 1 + (frame.kind === Kind.whole ? readWhole(frame).parts : 0)
       }
       // Whatever a segment holds, it is behind the joiner now.

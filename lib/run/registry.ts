@@ -217,6 +217,7 @@ export class Registry {
     const { run_id, thread_id } = actor.run
     this.#actors.delete(run_id)
     for (const joiner of actor.joiners) this.#replays.add(joiner)
+    actor.release()
     this.#compactor.add(actor.run.key)
     const lane = this.#lanes.get(thread_id)
     if (!lane) return

@@ -172,6 +172,14 @@ export class Steps {
       this.#values.delete(id)
     }
   }
+
+  /** The run is over and stored: keeps no state. */
+  release(): void {
+    this.#state = State.empty
+    this.#saved = State.empty
+    this.#before = State.empty
+    this.#values.clear()
+  }
 }
 
 /** The JSON of an object with one more member, whose value is JSON text already. */
