@@ -2,7 +2,8 @@
 // when ours is.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Json, JsonObject } from '../../types.ts'
-import { Broken, ResponseBody } from '../body.ts'
+import { Broken } from '../body.ts'
+import { FetchedBody } from './body.ts'
 import { isObject, objectOr, objectsIn, textOr } from '../json.ts'
 import { pauseMs, Setback } from '../retry.ts'
 import { Feed } from './feed.ts'
@@ -142,7 +143,7 @@ export class ServerThread implements GraphThread {
         ),
       stop: () => body.close()
     })
-    const body = new ResponseBody(response, pulse)
+    const body = new FetchedBody(response, pulse)
     feed.begin()
     try {
       for (;;) {
