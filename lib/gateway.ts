@@ -10,7 +10,7 @@ import { openTokens } from './auth/token.ts'
 import { composeAgent } from './compose-agent.ts'
 import type { Config } from './config.ts'
 import { Failure, fail } from './errors.ts'
-import { lockHome } from './files/lock.ts'
+import { holderBefore, leaveHolder, lockHome } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Documents } from './files/documents.ts'
 import { Paths } from './files/paths.ts'
@@ -22,6 +22,7 @@ import { Metrics } from './metrics.ts'
 import { routes } from './routes/index.ts'
 import { watchRoutes } from './routes/metrics.ts'
 import type { Services } from './routes/services.ts'
+import { Cluster } from './run/cluster.ts'
 import { Committer, WriteRefused } from './run/committer.ts'
 import type { JournalOptions } from './run/journal.ts'
 import { Probe } from './run/probe.ts'
@@ -65,11 +66,11 @@ export async function startGateway({
   agent: givenAgent,
   store: givenStore
 }: GatewayParts): Promise<Gateway> {
-  const unlock = lockHome(config.home)
+  const unlock = lockHome(config.home, canShareHome(config))
   const store =
     givenStore ??
     (await openStore(config, (fields, text) => log.warn(fields, text)).catch((error: unknown) => {
-      unlock()
+      unlock?.()
       throw error
     }))
   const metrics = new Metrics()
@@ -99,10 +100,36 @@ export async function startGateway({
     secret: config.auth.jwt_secret,
     expiryDays: config.auth.token_expiry_days
   })
-  const onRevoked = (revocation: Revocation): void =>
+  const endRevoked = (revocation: Revocation): void =>
     void registry.lookAgain((reader) =>
       'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
     )
+  const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {
+    world.forget(threadId)
+    return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
+  }
+  const journal = journalOptions(config)
+  const cluster = store.peers
+    ? new Cluster({
+        store,
+        peers: store.peers,
+        writer: committer,
+        registry,
+        journal,
+        log,
+        onRevoked: endRevoked,
+        onRemoved: async (threadId, owner, hadRuns) => {
+          world.forget(threadId)
+          // Not if it was made anew meanwhile: its files are of the new one.
+          if (hadRuns && (await store.threads.ownerOf(threadId)) === undefined) await removeFiles(threadId, owner)
+        },
+        onNewId: (id) => unlock && leaveHolder(config.home, id)
+      })
+    : null
+  const onRevoked = (revocation: Revocation): void => {
+    endRevoked(revocation)
+    cluster?.revoked(revocation)
+  }
   const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
   const apiTokens = new ApiTokens({ reads: store.apiTokens, writer, log, onRevoked })
   const credentials = new Credentials(sessions, apiTokens)
@@ -138,8 +165,8 @@ export async function startGateway({
     unready,
     metrics: () => metrics.text(),
     removeFiles: (threadId, owner) => {
-      world.forget(threadId)
-      return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
+      cluster?.removed(threadId, owner)
+      return removeFiles(threadId, owner)
     }
   }
   const common: Omit<HttpOptions, 'routes'> = {
@@ -191,8 +218,9 @@ export async function startGateway({
     committer.stop()
     await watchers?.close(0)
     metrics.stop()
+    await cluster?.stop()
     if (!givenStore) await store.close()
-    unlock()
+    unlock?.()
   }
   let stopped: Promise<void> | null = null
   const stop = () => {
@@ -201,8 +229,11 @@ export async function startGateway({
   }
 
   try {
-    const found = await recover({ store, writer: committer, registry, journal: journalOptions(config), log })
-    if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
+    if (cluster) await cluster.start(unlock ? holderBefore(config.home) : null)
+    else {
+      const found = await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal, log })
+      if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
+    }
     if ((await store.users.admin()) === null)
       log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
     sweeper.start()
@@ -214,6 +245,11 @@ export async function startGateway({
     await stop()
     throw error
   }
+}
+
+/** Processes of one database may share its home as well, unless files there are of one writer. */
+function canShareHome({ database, run_events }: Config): boolean {
+  return database.backend === 'postgres' && run_events.backend === 'db'
 }
 
 function journalOptions({ run_events }: Config): JournalOptions {

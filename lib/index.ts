@@ -2,6 +2,6 @@
 export { type Agent, AgentError, type AgentInput, type Fact, type Piece, type Sink } from './agent/runtime.ts'
 export { type Config, ConfigError, loadConfig } from './config.ts'
 export { type Gateway, type GatewayParts, startGateway } from './gateway.ts'
-export { StoreUnavailable } from './store/store.ts'
+export { LeaseLost, StoreUnavailable } from './store/store.ts'
 export type * from './store/store.ts'
 export type * from './types.ts'

@@ -15,7 +15,7 @@ export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'regis
     const run = await store.runs.get(id)
     if (!run || run.thread_id !== params.thread_id!) throw fail('run_not_found', { id })
     const n = Number(/^\d{1,15}$/.exec(params.n!)?.[0] ?? -1)
-    const view = registry.viewOf(run)
+    const view = await registry.viewOf(run)
     const whole = n < 0 ? null : await findWhole(view, n)
     if (!whole) throw fail('frame_not_found', { n: params.n!, id })
     const size = whole.bytes

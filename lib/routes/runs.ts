@@ -1,5 +1,6 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { type Call, type Reply, TAKEN } from '../http/call.ts'
@@ -8,6 +9,7 @@ import { longReply, openStream } from '../http/reply.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { Invalid } from '../errors.ts'
+import { ROLLED_BACK } from '../run/actor.ts'
 import type { Reader } from '../run/joiner.ts'
 import { readPosition } from '../run/sse.ts'
 import type { Admission } from '../store/store.ts'
@@ -18,6 +20,9 @@ import { keyOf, threadIdFor } from './idempotency-key.ts'
 import { modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
 import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
+
+/** How long a cancel waits to hear from the run's own process whether it came in time, in ms. */
+const CANCEL_WAIT_MS = 5000
 
 const action = v.optional(v.picklist(['interrupt', 'rollback']))
 const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
@@ -137,7 +142,7 @@ export function runRoutes(services: Services): Route[] {
     reply.onClose(() => {
       clearInterval(beat)
       leave()
-      if (isCreator && !isReset) registry.find(run.run_id)?.creatorLeft()
+      if (isCreator && !isReset) registry.creatorLeft(run.run_id)
     })
     // Nothing is said that may still get lost: the client comes back and waits again.
     if (!(await registry.settled(run.run_id))) {
@@ -188,15 +193,29 @@ export function runRoutes(services: Services): Route[] {
     return { json: runs.map(runView) }
   }
 
-  /** Cancels a run and answers it as it stands then; refused when it has ended, unless a cancel has ended it. */
+  /** Cancels a run; refused when it has ended, unless a cancel has ended it. */
   const cancelled = async (run: Run, how: 'interrupt' | 'rollback', untilEnded: boolean): Promise<void> => {
-    await registry.arrived(run.run_id)
-    const isDone = registry.cancel(run.run_id, how)
-    if ((!isDone || untilEnded) && !(await registry.settled(run.run_id)))
+    const { run_id: id } = run
+    await registry.arrived(id)
+    const isDone = registry.cancel(id, how)
+    // Its process is told until it has ended.
+    const isTold = !isDone && (await registry.cancelElsewhere(id, how))
+    if (isTold && !untilEnded && !(await endsSoon(id))) return
+    if ((!isDone || untilEnded) && !(await registry.settled(id)))
       throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, { 'Retry-After': '5' })
     if (isDone) return
-    const { status } = (await store.runs.get(run.run_id, null)) ?? run
-    if (status !== 'interrupted') throw fail('run_not_cancellable', { id: run.run_id, status })
+    const { status, error } = (await store.runs.get(id, null)) ?? run
+    const isRolledBack = isTold && how === 'rollback' && error === ROLLED_BACK
+    if (status !== 'interrupted' && !isRolledBack) throw fail('run_not_cancellable', { id, status })
+  }
+
+  /** Whether the run of another process ends while a request can be kept waiting for it. */
+  const endsSoon = async (id: string): Promise<boolean> => {
+    const late = new AbortController()
+    const timeout = pause(CANCEL_WAIT_MS, false, { signal: late.signal }).catch(() => false)
+    const isOver = await Promise.race([registry.settled(id), timeout])
+    late.abort()
+    return isOver
   }
 
   const cancel = async (call: Call<unknown, v.InferOutput<typeof cancelQuery>>): Promise<Reply> => {

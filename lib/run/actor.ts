@@ -27,6 +27,7 @@ import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
 import { Journal } from './journal.ts'
 import { cursorText, type Extent, nextAfter, type Position } from './sse.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
+import { Slices } from './slices.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
@@ -62,6 +63,12 @@ export interface ActorDeps {
   readonly options: ActorOptions
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
   readonly onJoinerLeft: (joiner: Joiner) => void
+  /** In whose name the run is written, where there is more than one process [Store 10]. */
+  readonly owner?: string | undefined
+  /** Something of the run was committed; it has ended with it, or not. */
+  readonly onStored?: (runId: string, isOver: boolean) => void
+  /** Whether it has readers on another process. */
+  readonly isFollowed?: (runId: string) => boolean
 }
 
 /** How a run ends, before it is written down. */
@@ -81,7 +88,8 @@ const ASKING: Ending = { ...SUCCESS, status: 'interrupted', stopReason: 'asked_u
 
 /** A write to a joiner that catches up from memory ends with the slab in which it has so many bytes: mostly one slab, uncopied. */
 const SLICE_BYTES = 48 * 1024
-const ROLLED_BACK = 'Rolled back by user'
+/** The error of a run that was rolled back. */
+export const ROLLED_BACK = 'Rolled back by user'
 
 export class RunActor implements Source, Tickable, LogView {
   readonly run: Run
@@ -110,8 +118,7 @@ export class RunActor implements Source, Tickable, LogView {
   } | null = null
   #waitingForSpace: (() => void)[] = []
 
-  /** The slice made last for each filter: joiners with one filter at one place share it. */
-  readonly #slices = new Map<Filter, { from: number; head: number; slice: Slice }>()
+  readonly #slices = new Slices()
   #settleTimer: NodeJS.Timeout | null = null
   /** Who waits for the end to be stored, but not for ever. */
   #waitingForEnd: ((isStored: boolean) => void)[] = []
@@ -119,6 +126,8 @@ export class RunActor implements Source, Tickable, LogView {
   #isAsking = false
   #runTimer: NodeJS.Timeout | null = null
   #graceTimer: NodeJS.Timeout | null = null
+  /** The run is another process's. */
+  #isAbandoned = false
   /** False: the process ends, and a creator that is away has no say any more. */
   #minds = true
   /** The store has refused some of its records. */
@@ -157,6 +166,11 @@ export class RunActor implements Source, Tickable, LogView {
   /** Its readers: those that are still catching up outlive the run. */
   get joiners(): ReadonlySet<Joiner> {
     return this.#joiners
+  }
+
+  /** Somebody reads it, here or on another process. */
+  get isWatched(): boolean {
+    return this.#joiners.size > 0 || this.#deps.isFollowed?.(this.run.run_id) === true
   }
 
   // ---------------------------------------------------------------------------------------- the run's course
@@ -473,7 +487,7 @@ export class RunActor implements Source, Tickable, LogView {
 
   /** Resolves when the end is stored, with true; with false when it could not be stored in time. */
   settled(): Promise<boolean> {
-    if (this.#phase === 'closed') return Promise.resolve(true)
+    if (this.#phase === 'closed') return Promise.resolve(!this.#isAbandoned)
     return new Promise((resolve) => this.#waitingForEnd.push(resolve))
   }
 
@@ -485,8 +499,27 @@ export class RunActor implements Source, Tickable, LogView {
     this.#settleTimer = setTimeout(() => this.#giveUpWaiting(), this.#deps.options.settleTimeoutMs)
   }
 
-  #close(): void {
+  /**
+   * The lease of this process was lost: the run is another process's, which ends it. Its agent stops, its readers come back to
+   * where it is, and nothing of it is written any more.
+   */
+  abandon(): void {
+    if (this.#phase === 'closed') return
     this.#phase = 'closed'
+    this.#isAbandoned = true
+    this.#stopAgent()
+    this.#clearTimers()
+    if (this.#settleTimer) clearTimeout(this.#settleTimer)
+    this.#tellSpace()
+    for (const joiner of [...this.#joiners]) joiner.reset()
+    this.#resolveClosed()
+    this.#tellEnd(false)
+  }
+
+  #close(): void {
+    if (this.#isAbandoned) return
+    this.#phase = 'closed'
+    this.#deps.onStored?.(this.run.run_id, true)
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
     for (const joiner of [...this.#joiners]) joiner.pump()
     this.#resolveClosed()
@@ -514,7 +547,9 @@ export class RunActor implements Source, Tickable, LogView {
   // ------------------------------------------------------------------------------------------------ to the disk
 
   take(): Group | null {
+    if (this.#isAbandoned) return null
     const { run } = this
+    const { owner } = this.#deps
     const recordBytes = this.#journal.pendingBytes + this.#steps.pendingBytes
     const ops = [...this.#ops, ...this.#steps.takeOps()]
     this.#ops = []
@@ -530,7 +565,7 @@ export class RunActor implements Source, Tickable, LogView {
     if (ops.length === 0) return null
     const bytes = segments.reduce((sum, segment) => sum + segment.data.length, 0)
     this.#flight = { ops, last: segments.at(-1)?.last ?? null, bytes, recordBytes, settles: settlement !== null }
-    return { ops }
+    return { ops, ...(owner !== undefined && { owner }) }
   }
 
   committed(outcome: Outcome): void {
@@ -547,6 +582,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#tellSpace()
     if (this.#isSync && this.#joiners.size) this.#deps.ticker.due(this)
     if (flight.settles) this.#close()
+    else this.#deps.onStored?.(this.run.run_id, false)
   }
 
   /**
@@ -595,7 +631,7 @@ export class RunActor implements Source, Tickable, LogView {
     const { key, thread_id } = this.run
     const own = this.#frames.take().map((segment): Op => ({ name: 'frames.append', run_key: key, thread_id, segment }))
     for (const ops of [[...refused, ...own, settle], [...own, settle], [settle]]) {
-      const isWritten = await this.#deps.committer.writeAll(ops).then(
+      const isWritten = await this.#deps.committer.writeAll(ops, 'endless', this.#deps.owner).then(
         () => true,
         () => false
       )
@@ -657,7 +693,7 @@ export class RunActor implements Source, Tickable, LogView {
     if (this.#phase === 'settling' || this.#phase === 'closed') return
     if (this.#graceTimer) clearTimeout(this.#graceTimer)
     this.#graceTimer = setTimeout(() => {
-      if (this.#joiners.size === 0) this.cancel('interrupt', 'disconnected')
+      if (!this.isWatched) this.cancel('interrupt', 'disconnected')
     }, this.#deps.options.disconnectGraceMs)
   }
 
@@ -688,12 +724,10 @@ export class RunActor implements Source, Tickable, LogView {
   }
 
   slice(from: number, filter: Filter): Slice {
-    const known = this.#slices.get(filter)
     const { head } = this
-    if (known && known.from === from && known.head === head) return known.slice
-    const slice = this.#frames.slice(from, filter, (id) => this.valuesInMemory(id), SLICE_BYTES, head)
-    this.#slices.set(filter, { from, head, slice })
-    return slice
+    return this.#slices.get(from, head, filter, () =>
+      this.#frames.slice(from, filter, (id) => this.valuesInMemory(id), SLICE_BYTES, head)
+    )
   }
 
   frames(from: number): Iterable<RawFrame> {

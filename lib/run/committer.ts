@@ -115,15 +115,16 @@ export class Committer implements Writer {
     return result as Result<K>
   }
 
-  /** Writes ops that belong together: all or none. */
-  writeAll(ops: readonly Op[], patience: Patience = 'endless'): Promise<readonly unknown[]> {
+  /** Writes ops that belong together: all or none. `owner`: they are a run's, and in whose name [Store 10]. */
+  writeAll(ops: readonly Op[], patience: Patience = 'endless', owner?: string): Promise<readonly unknown[]> {
     const { stuck } = this
     if (stuck !== null && patience === 'limited') return Promise.reject(unavailable(stuck))
     return new Promise((resolve, reject) => {
       const done = (outcome: Outcome) =>
         outcome.ok ? resolve(outcome.results) : reject(new WriteRefused(outcome.message))
       const no = ++this.#callsMade
-      this.#calls.push({ group: { ops }, no, done, ...(patience === 'limited' && { withdraw: reject }) })
+      const group: Group = { ops, ...(owner !== undefined && { owner }) }
+      this.#calls.push({ group, no, done, ...(patience === 'limited' && { withdraw: reject }) })
       this.#flushSoon()
     })
   }

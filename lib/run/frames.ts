@@ -104,6 +104,30 @@ export class FrameLog {
     return this.#appendText(Kind.values, checkpointId)
   }
 
+  /** Appends frames that another process has stored, without a copy. They must follow the last one here. */
+  appendStored(segment: Segment): void {
+    const slab: Slab = {
+      bytes: Buffer.from(segment.data.buffer, segment.data.byteOffset, segment.data.byteLength),
+      used: segment.data.length,
+      first: segment.first,
+      kinds: [],
+      ends: [],
+      mask: 0
+    }
+    let end = 0
+    for (const { kind, bytes } of framesOf(segment)) {
+      end += bytes.length
+      slab.kinds.push(kind)
+      slab.ends.push(end)
+      slab.mask |= bit(kind)
+    }
+    this.#slabs.push(slab)
+    this.#bytes += slab.used
+    this.#head = segment.last + 1
+    this.#taken = this.#head
+    this.commit(segment.last, 0)
+  }
+
   #appendText(kind: Kind, text: string): number {
     const slab = this.#slabFor(text)
     return this.#appended(slab, kind, slab.bytes.write(text, slab.used, 'utf8'))

@@ -4,7 +4,7 @@
 // same turn, from the store when it is behind memory. A full socket is left alone until it drains, and then goes on from the log
 // where it stands, whatever has happened meanwhile.
 //
-// Phases: `reading` -> `ending` (`end` was said, but its socket has not taken everything yet) -> `gone`. A joiner that ends is still
+// Phases: (`waiting`: it is not known yet where it stands) -> `reading` -> `ending` (`end` was said, but its socket has not taken everything yet) -> `gone`. A joiner that ends is still
 // counted, found by a revocation and watched for a stall: a client that never reads must not keep its socket for ever.
 import { Accumulator } from './accumulator.ts'
 import { bit, type Filter, Kind } from './filter.ts'
@@ -53,34 +53,34 @@ const ACCUMULATED_MAX = 128 * 1024
 /** Why a joiner is gone: its client went, it was told everything, or we broke it off. */
 export type Leaving = 'left' | 'ended' | 'reset'
 
-type Phase = 'reading' | 'ending' | 'gone'
+type Phase = 'waiting' | 'reading' | 'ending' | 'gone'
 
 export class Joiner {
   readonly reader: Reader
   readonly #wire: Wire
   readonly #view: LogView
   readonly #filter: Filter
-  readonly #accumulator: Accumulator | null
+  #accumulator: Accumulator | null = null
   /** Called once, when the joiner is gone for whatever reason. */
   readonly #onLeave: (joiner: Joiner, why: Leaving) => void
-  #phase: Phase = 'reading'
+  #phase: Phase = 'waiting'
   /** Frames below were seen before, or are part of the snapshot. */
-  readonly #from: number
-  #next: number
+  #from = 0
+  #next = 0
   /** What is sent first, as soon as all of it may be shown. */
-  #opening: Snapshot | null
+  #opening: Snapshot | null = null
   #isFull = false
   /** When its socket became full, or its end was said. */
   #waitsSince = 0
   /** A read of the store is under way. */
   #isBehind = false
 
-  /** Begins with the frame `next`, or with a snapshot and what follows it. */
+  /** `start` null: it waits, with signs of life, until it is told where to begin. */
   constructor(
     wire: Wire,
     view: LogView,
     filter: Filter,
-    start: number | Snapshot,
+    start: number | Snapshot | null,
     reader: Reader,
     onLeave: (joiner: Joiner, why: Leaving) => void
   ) {
@@ -89,15 +89,22 @@ export class Joiner {
     this.#filter = filter
     this.#onLeave = onLeave
     this.reader = reader
+    if (start !== null) this.begin(start)
+    wire.onDrain(() => this.#drained())
+    wire.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
+  }
+
+  /** Begins with the frame `start`, or with a snapshot and what follows it; `pump` sends it. */
+  begin(start: number | Snapshot): void {
+    if (this.#phase !== 'waiting') return
+    this.#phase = 'reading'
     this.#opening = typeof start === 'number' ? null : start
     this.#from = typeof start === 'number' ? start : start.next
     // Whoever has the last frame of a run that is over has everything: nothing is read for it, and nothing can be missing.
-    const hasAll = view.isClosed && this.#from === view.head
-    this.#accumulator = filter.accumulate && !hasAll ? new Accumulator(this.#from, this.#opening?.partial) : null
+    const hasAll = this.#view.isClosed && this.#from === this.#view.head
+    this.#accumulator = this.#filter.accumulate && !hasAll ? new Accumulator(this.#from, this.#opening?.partial) : null
     // Whole messages are folded from the first frame on, unless a snapshot has them; what the joiner has seen is not shown again.
     this.#next = this.#accumulator && !this.#opening ? 0 : this.#from
-    wire.onDrain(() => this.#drained())
-    wire.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
   }
 
   /** It was told everything; its socket may still hold some of it. */

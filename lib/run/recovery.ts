@@ -1,5 +1,5 @@
-// What a start does about the runs that the process before it left behind: one that had started is ended, with the part of its
-// answer that is stored; one that was waiting waits again.
+// What becomes of the runs that a process has left behind, when the next one starts or another one takes them over: one that had
+// started is ended, with the part of its answer that is stored; one that was waiting waits again.
 import type { Delta } from '../agent/runtime.ts'
 import type { Op, Store } from '../store/store.ts'
 import { checkpointId } from '../thread/ids.ts'
@@ -7,6 +7,7 @@ import { INTERRUPTS, interruptsIn, openCallsIn } from '../thread/interrupts.ts'
 import { State } from '../thread/state.ts'
 import { type Json, type JsonObject, type Message, type Run, type RunEvent, timestamp } from '../types.ts'
 import { lastChunkJson, wholeJson } from './chunk.ts'
+import type { Committer } from './committer.ts'
 import { Kind } from './filter.ts'
 import { FrameLog, framesOf, newEpoch, type RawFrame } from './frames.ts'
 import { Journal, type JournalOptions } from './journal.ts'
@@ -23,19 +24,23 @@ const AT_ONCE = 16
 export interface RecoveryParts {
   readonly store: Store
   /** Writes ops that belong together: all or none. */
-  readonly writer: { writeAll(ops: readonly Op[]): Promise<unknown> }
+  readonly writer: Pick<Committer, 'writeAll'>
   readonly registry: Registry
   readonly journal: JournalOptions
   readonly log: { error(fields: object, text: string): void }
+  /** In whose name the runs are ended, where there is more than one process [Store 10]. */
+  readonly owner?: string
 }
 
 /**
  * Ends what had started, then queues what had not, oldest first: a run that waited reads the state that the one before it has
- * left. Resolves with the numbers of both.
+ * left. Resolves with the numbers of both. `unfinished`: the runs that this process has to take care of.
  */
-export async function recover(parts: RecoveryParts): Promise<{ ended: number; resumed: number }> {
+export async function recover(
+  unfinished: readonly Run[],
+  parts: RecoveryParts
+): Promise<{ ended: number; resumed: number }> {
   const { store, registry } = parts
-  const unfinished = await store.runs.unfinished()
   const started = unfinished.filter(({ status }) => status === 'running')
   const waiting = unfinished.filter(({ status }) => status === 'pending')
   for (let at = 0; at < started.length; at += AT_ONCE)
@@ -71,7 +76,7 @@ async function pastOf(store: Store, run: Run): Promise<Extent> {
  * One terminal status and one terminal frame, under an epoch of its own: a cursor from before the crash is told apart from it. All
  * of it is one group, so a crash in the middle of a recovery leaves the run as it was found.
  */
-async function end(run: Run, past: Extent, { store, writer, journal: options }: RecoveryParts): Promise<void> {
+async function end(run: Run, past: Extent, { store, writer, journal: options, owner }: RecoveryParts): Promise<void> {
   const { thread_id, run_id, key } = run
   const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
   const journal = Journal.resumed(options, events, await store.events.lastK(thread_id, run_id))
@@ -112,12 +117,13 @@ async function end(run: Run, past: Extent, { store, writer, journal: options }: 
   ops.push({ name: 'events.append', thread_id, run_id, user_id: run.user_id, events: journal.takeEvents() })
   for (const segment of frames.take()) ops.push({ name: 'frames.append', run_key: key, thread_id, segment })
   ops.push(settlement(run, journal, cursorText(frames.epoch, frames.head - 1), finalId))
-  await writer.writeAll(ops)
+  await writer.writeAll(ops, 'endless', owner)
 }
 
 /** The end and nothing else: the log stops where it can be read no more. */
-async function endBare(run: Run, { writer, journal }: RecoveryParts): Promise<void> {
-  await writer.writeAll([settlement(run, new Journal(journal), run.last_cursor, run.final_checkpoint_id)])
+async function endBare(run: Run, { writer, journal, owner }: RecoveryParts): Promise<void> {
+  const ops = [settlement(run, new Journal(journal), run.last_cursor, run.final_checkpoint_id)]
+  await writer.writeAll(ops, 'endless', owner)
 }
 
 function settlement(run: Run, journal: Journal, lastCursor: string | null, finalCheckpointId: string | null): Op {

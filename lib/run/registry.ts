@@ -10,7 +10,9 @@ import type { Agent } from '../agent/runtime.ts'
 import { Census, type CensusLimits } from './census.ts'
 import type { Committer } from './committer.ts'
 import { Compactor } from './compactor.ts'
+import { Elsewhere } from './elsewhere.ts'
 import { type Filter, filterOf } from './filter.ts'
+import { Followers } from './followers.ts'
 import { Joiner, type LogView, type Reader } from './joiner.ts'
 import type { Wire } from '../wire.ts'
 import { type Extent, nextAfter, type Position } from './sse.ts'
@@ -66,6 +68,9 @@ export class Registry {
   /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats, revocation and the stall check as well. */
   readonly #replays = new Set<Joiner>()
   readonly #waiters = new Set<Waiter>()
+  /** Where there is more than one process: who follows our runs elsewhere, and which of theirs are wanted here. */
+  readonly followers: Followers | null
+  readonly elsewhere: Elsewhere | null
   readonly #patrol: Patrol
   readonly #census: Census
   readonly #compactor: Compactor
@@ -87,6 +92,18 @@ export class Registry {
       reset: (isMeant) => this.resetStreams(isMeant),
       onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked whether a stream may stay open')
     })
+    const { peers } = deps.store
+    this.followers = peers ? new Followers(peers) : null
+    this.elsewhere = peers
+      ? new Elsewhere({
+          ...deps.options,
+          peers,
+          store: deps.store,
+          onJoinerLeft: (joiner) => this.#left(joiner),
+          cancelHere: (runId, action, reason) => this.#actors.get(runId)?.cancel(action, reason),
+          onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked how runs of other processes stand')
+        })
+      : null
     this.#heartbeat = setInterval(() => this.#beat(), deps.options.heartbeatMs)
     this.#heartbeat.unref()
   }
@@ -125,7 +142,9 @@ export class Registry {
       streams: this.#census.total,
       readers: this.#census.users,
       due: this.#ticker.size,
-      uncompacted: this.#compactor.size
+      uncompacted: this.#compactor.size,
+      followed: this.followers?.size ?? 0,
+      elsewhere: this.elsewhere?.size ?? 0
     }
   }
 
@@ -173,18 +192,53 @@ export class Registry {
   async #admit(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp }, 'limited')
     if (admission.outcome !== 'created') return admission
+    const { peers } = this.#deps.store
+    if (peers && admission.owner !== peers.id) {
+      // Its thread is another process's, which has the runs before it: it takes this one as we would have.
+      if (admission.owner !== undefined) peers.tell(admission.owner, { kind: 'arrived', runs: [run.run_id] })
+      return admission
+    }
     // The run outlives its request, and acts for the user of its record alone.
     withoutUser(() => this.#enqueue(admission.run))
     const { multitask_strategy: strategy } = run
     if (strategy === 'interrupt' || strategy === 'rollback') {
-      for (const runId of admission.inFlight) this.cancel(runId, strategy)
+      for (const runId of admission.inFlight) this.#endBefore(runId, strategy)
     }
     return admission
   }
 
-  /** Takes a run that was pending when the process before this one ended; `past` is what is stored of its log. */
+  /** One that another process has admitted may not have arrived yet. */
+  #endBefore(runId: string, strategy: CancelAction): void {
+    if (this.cancel(runId, strategy) || !this.elsewhere || this.#actors.has(runId)) return
+    this.elsewhere
+      .cancel(runId, strategy, null)
+      .catch((error: unknown) => this.#deps.log.warn({ err: error, run_id: runId }, 'a run may go on that was to end'))
+  }
+
+  /** Takes a run that was admitted by another process, this one's or an earlier one's; `past` is what is stored of its log. */
   resume(run: Run, past: Extent): void {
+    if (this.knows(run.run_id)) return
     this.#enqueue(run, past)
+    this.elsewhere?.drop(run.run_id)
+    const { multitask_strategy: strategy } = run
+    if (strategy !== 'interrupt' && strategy !== 'rollback') return
+    const lane = this.#lanes.get(run.thread_id)
+    for (const actor of [lane?.running, ...(lane?.waiting ?? [])])
+      if (actor && actor.run.ordinal < run.ordinal) actor.cancel(strategy)
+  }
+
+  /** Whether a run is live here, or just being admitted. */
+  knows(runId: string): boolean {
+    return this.#actors.has(runId) || this.#arriving.has(runId)
+  }
+
+  /** The lease of this process was lost: all its runs are other processes', and nothing of them is done here any more. */
+  abandon(): void {
+    const actors = [...this.#actors.values()]
+    this.#actors.clear()
+    this.#lanes.clear()
+    this.followers?.clear()
+    for (const actor of actors) actor.abandon()
   }
 
   /** The run with this key was ended without an actor: its frames are made small like those of all others. */
@@ -194,12 +248,25 @@ export class Registry {
 
   #enqueue(run: Run, past?: Extent): void {
     const { store, committer, agent, options, log } = this.#deps
-    const onJoinerLeft = (joiner: Joiner) => this.#left(joiner)
-    const actor = new RunActor(run, { store, committer, ticker: this.#ticker, agent, options, log, onJoinerLeft }, past)
+    const deps: ActorDeps = {
+      store,
+      committer,
+      ticker: this.#ticker,
+      agent,
+      options,
+      log,
+      owner: store.peers?.id,
+      onJoinerLeft: (joiner) => this.#left(joiner),
+      onStored: (runId, isOver) => this.followers?.stored(runId, isOver),
+      isFollowed: (runId) => this.followers?.has(runId) ?? false
+    }
+    const actor = new RunActor(run, deps, past)
     this.#actors.set(run.run_id, actor)
     const lane = this.#lanes.get(run.thread_id) ?? { running: null, waiting: [] }
     this.#lanes.set(run.thread_id, lane)
-    lane.waiting.push(actor)
+    // Nearly always the last; one that another process has admitted may arrive late.
+    const after = lane.waiting.findIndex((other) => other.run.ordinal > run.ordinal)
+    lane.waiting.splice(after < 0 ? lane.waiting.length : after, 0, actor)
     void actor.closed.then(() => this.#closed(actor))
     this.#advance(lane)
   }
@@ -215,6 +282,8 @@ export class Registry {
 
   #closed(actor: RunActor): void {
     const { run_id, thread_id } = actor.run
+    // It was abandoned: another process may have given it back to us meanwhile.
+    if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
     for (const joiner of actor.joiners) this.#replays.add(joiner)
     actor.release()
@@ -252,7 +321,7 @@ export class Registry {
     if (actor) actor.join(wire, filter, position, reader, isCreator, before)
     else {
       try {
-        await this.#replay(run.run_id, wire, filter, position, reader, isSnapshot)
+        await this.#replay(run.run_id, wire, filter, position, reader, isSnapshot, isCreator)
       } catch (error) {
         this.#census.left(reader.userId)
         throw error
@@ -274,8 +343,10 @@ export class Registry {
   }
 
   /** The log of a run, live or finished, for who looks something up in it. */
-  viewOf(run: Run): LogView {
-    return this.#actors.get(run.run_id) ?? new FinishedView(this.#deps.store, run, headOf(run))
+  async viewOf(run: Run): Promise<LogView> {
+    const { store } = this.#deps
+    const bounds = isInFlight(run) && !this.#actors.has(run.run_id) ? await store.frames.bounds(run.key) : null
+    return this.#actors.get(run.run_id) ?? new FinishedView(store, run, bounds ? bounds.last + 1 : headOf(run))
   }
 
   async #replay(
@@ -284,7 +355,8 @@ export class Registry {
     filter: Filter,
     position: Position,
     reader: Reader,
-    isSnapshot: boolean
+    isSnapshot: boolean,
+    isCreator: boolean
   ): Promise<void> {
     const { store } = this.#deps
     // The row that the caller read may be older than the run's end.
@@ -295,7 +367,8 @@ export class Registry {
       wire.reset()
       return
     }
-    if (run.status === 'pending' || run.status === 'running') {
+    if (isInFlight(run)) {
+      if (this.elsewhere) return this.elsewhere.join(run, wire, filter, position, reader, isCreator)
       // Its end is not known here: an `end` now would be made up.
       this.#census.left(reader.userId)
       wire.reset()
@@ -320,9 +393,15 @@ export class Registry {
     await this.#arriving.get(runId)?.admitted.catch(() => {})
   }
 
-  /** Cancels a run of this process. False: it has ended, or is just being written. */
-  cancel(runId: string, action: CancelAction): boolean {
-    return this.#actors.get(runId)?.cancel(action) ?? false
+  /** Cancels a run of this process. False: it has ended, or is just being written, or is another process's. */
+  cancel(runId: string, action: CancelAction, reason: string | null = null): boolean {
+    return this.#actors.get(runId)?.cancel(action, reason) ?? false
+  }
+
+  /** Tells the process of a run that is none of ours to cancel it, until it has ended. False: there is no such run in flight. */
+  async cancelElsewhere(runId: string, action: CancelAction): Promise<boolean> {
+    if (!this.elsewhere || this.#actors.has(runId)) return false
+    return this.elsewhere.cancel(runId, action, null)
   }
 
   /** Resolves when the run's end is stored; at once when it is not live. */
@@ -333,7 +412,18 @@ export class Registry {
 
   /** The same, but not for ever: with false when the store does not take the end in time. */
   async settled(runId: string): Promise<boolean> {
-    return (await this.#actors.get(runId)?.settled()) ?? true
+    const actor = this.#actors.get(runId)
+    if (actor || !this.elsewhere) return (await actor?.settled()) ?? true
+    const run = await this.#deps.store.runs.get(runId, null)
+    const isElsewhere = run !== null && isInFlight(run) && !this.#actors.has(runId)
+    return isElsewhere ? this.elsewhere.ended(run) : ((await this.#actors.get(runId)?.settled()) ?? true)
+  }
+
+  /** A creating request that waited for the end of its run is gone. */
+  creatorLeft(runId: string): void {
+    const actor = this.#actors.get(runId)
+    if (actor) actor.creatorLeft()
+    else this.elsewhere?.creatorLeft(runId)
   }
 
   /**
@@ -341,9 +431,22 @@ export class Registry {
    * go: one that still works might leave a file.
    */
   async cancelThread(threadId: string, timeoutMs: number): Promise<void> {
+    await Promise.all([this.cancelThreadHere(threadId, timeoutMs), this.#cancelThreadElsewhere(threadId, timeoutMs)])
+  }
+
+  async #cancelThreadElsewhere(threadId: string, timeoutMs: number): Promise<void> {
+    if (!this.elsewhere) return
+    const runs = await this.#deps.store.runs.inFlight(threadId)
+    const others = runs.map(({ run_id }) => run_id).filter((id) => !this.#actors.has(id))
+    if (others.length) await this.elsewhere.clear(threadId, others, timeoutMs)
+  }
+
+  /** The same for the runs of this process. Answers whether there were any. */
+  async cancelThreadHere(threadId: string, timeoutMs: number): Promise<boolean> {
     const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
     for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
     if (actors.length) await within(Promise.all(actors.map((actor) => actor.gone)), timeoutMs)
+    return actors.length > 0
   }
 
   /** Resets the streams that are meant. */
@@ -360,7 +463,7 @@ export class Registry {
   /** Every reader of frames, as they are now: who is reset leaves the sets that are looked through here. */
   #joiners(): Joiner[] {
     const live = [...this.#actors.values()].flatMap((actor) => [...actor.joiners])
-    return [...new Set([...live, ...this.#replays])]
+    return [...new Set([...live, ...this.#replays, ...(this.elsewhere?.joiners() ?? [])])]
   }
 
   *#readers(): Generator<Reader> {
@@ -372,6 +475,7 @@ export class Registry {
     const { stallMs } = this.#deps.options
     for (const actor of this.#actors.values()) actor.beat(stallMs)
     for (const joiner of this.#replays) joiner.beat(stallMs)
+    for (const joiner of this.elsewhere?.joiners() ?? []) joiner.beat(stallMs)
     void this.#patrol.walk()
   }
 
@@ -395,6 +499,7 @@ export class Registry {
     graceOver()
     // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
     await this.#resetAll(jitterMs)
+    this.elsewhere?.stop()
     for (const actor of running) actor.cancel('interrupt', 'shutdown')
     for (const actor of this.#actors.values()) actor.forgetCreator()
     await within(allClosed, this.#deps.options.settleTimeoutMs)
@@ -414,6 +519,10 @@ export class Registry {
       if (step < steps) await new Promise((resolve) => setTimeout(resolve, jitterMs / steps))
     }
   }
+}
+
+function isInFlight({ status }: Run): boolean {
+  return status === 'pending' || status === 'running'
 }
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {

@@ -65,3 +65,18 @@ export function nextAfter(position: Position, extent: Extent): number {
   if (following) return Math.min(position.n + 1, following.first)
   return position.n < extent.head ? position.n + 1 : 0
 }
+
+/**
+ * The same for a run of another process, of which only what is stored is known. null: that is not known yet, because the position
+ * may be of a frame that went out there and is not stored: it waits. `isPending`: the run has not begun, and may have given out
+ * cursors of an epoch that nothing is stored of.
+ */
+export function nextStored(position: Position, extent: Extent, isPending: boolean): number | null {
+  if (position === null) return 0
+  if (position.epoch === null) return position.n < extent.head ? position.n + 1 : null
+  const { epoch, n } = position
+  const current = extent.epochs.at(-1)
+  if (current?.epoch === epoch && n >= extent.head) return null
+  const isKnown = extent.epochs.some((one) => one.epoch === epoch)
+  return isKnown || !isPending ? nextAfter(position, extent) : null
+}

@@ -28,6 +28,7 @@ export interface StoreOptions {
   readonly home: string
   readonly database: DatabaseOptions
   readonly run_events: { readonly backend: 'memory' | 'db' | 'jsonl' | ModuleRef }
+  readonly runs?: { readonly lease_ms: number }
 }
 
 /** Writes a line to the log. */
@@ -46,7 +47,7 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
 }
 
 /** The database alone, for who has nothing to do with events. @throws Error when it cannot be opened, or is newer. */
-export async function openDatabase({ home, database }: StoreOptions, warn: Warn): Promise<Store> {
+export async function openDatabase({ home, database, runs }: StoreOptions, warn: Warn): Promise<Store> {
   const { backend, sqlite_path, postgres_url } = database
   if (typeof backend === 'object') return openDatabaseModule(backend, { home, warn })
   switch (backend) {
@@ -57,7 +58,7 @@ export async function openDatabase({ home, database }: StoreOptions, warn: Warn)
       return openMemoryStore({ onForget: (threadId) => warn({ thread_id: threadId }, FULL) })
     case 'postgres':
       if (!postgres_url) throw new Error('database.postgres_url is missing')
-      return openPostgresStore(postgres_url)
+      return openPostgresStore(postgres_url, runs && { leaseMs: runs.lease_ms })
   }
 }
 

@@ -15,6 +15,8 @@
 //  7. A terminal status is never overwritten.
 //  8. Nothing is written for a thread that does not exist (any more): a late writer cannot bring a deleted thread back.
 //  9. Texts come back as they were given, whatever their characters; JSON comes back as equal JSON.
+// 10. A store with `peers`: every run in flight has one owner, a process; all runs in flight of a thread have the same one. A group
+//     that names an owner is written only as long as that one has its lease, and nobody is given its runs before it has lost it.
 import type {
   ApiToken,
   EventCategory,
@@ -86,7 +88,8 @@ export interface ThreadReads {
 export type NewRun = Omit<Run, 'key' | 'ordinal'>
 
 export type Admission =
-  | { readonly outcome: 'created'; readonly run: Run; readonly inFlight: readonly string[] }
+  /** `owner`: the process that it belongs to, which may be another one [Store 10]. */
+  | { readonly outcome: 'created'; readonly run: Run; readonly inFlight: readonly string[]; readonly owner?: string }
   /** The same key and body came before: this is the run it made. */
   | { readonly outcome: 'repeated'; readonly run: Run }
   /** The same key came with another body. */
@@ -437,6 +440,8 @@ export type Result<K extends OpName> = Ops[K]['out']
 /** Writes that belong together: all of them or none [Store 2]. */
 export interface Group {
   readonly ops: readonly Op[]
+  /** Of a run: in whose name it is written. Refused when that is not this process any more [Store 10]. */
+  readonly owner?: string
 }
 export type Outcome =
   | { readonly ok: true; readonly results: readonly unknown[] }
@@ -482,6 +487,74 @@ export interface StoreSize {
   readonly wal: number
 }
 
+// ------------------------------------------------------------------------------------ more than one process
+
+/** What one process tells another: ids and never contents. Any of it may get lost; who relies on it asks the database as well. */
+export type PeerMessage =
+  /** These runs are yours: they were admitted here, behind others of their thread that you have. */
+  | { readonly kind: 'arrived'; readonly runs: readonly string[] }
+  /** Tell me when something of these runs of yours is stored. */
+  | { readonly kind: 'follow' | 'unfollow'; readonly runs: readonly string[] }
+  /** Something of `runs` was stored; those in `over` have ended with it. */
+  | { readonly kind: 'stored'; readonly runs: readonly string[]; readonly over: readonly string[] }
+  | {
+      readonly kind: 'cancel'
+      readonly run: string
+      readonly action: 'interrupt' | 'rollback'
+      readonly reason: string | null
+    }
+  /** End your runs of this thread, and say when their agents have let go. */
+  | { readonly kind: 'clear' | 'cleared'; readonly thread: string }
+  /** The thread is gone, with all that it had; `user` is whose it was. */
+  | { readonly kind: 'removed'; readonly thread: string; readonly user: string | null }
+  | { readonly kind: 'revoked'; readonly digest: string }
+  | { readonly kind: 'revoked'; readonly userId: string }
+  /** I end: what I leave is to be had. */
+  | { readonly kind: 'left' }
+
+export interface PeerListener {
+  told(message: PeerMessage, from: string): void
+  /** What was told in the last moments may not have arrived. */
+  missed(): void
+  /** This process has lost its lease: its runs are somebody else's. Called before anything is refused for it. */
+  lost(): void
+}
+
+/** Where a run stands, as other processes can know it. */
+export interface Standing {
+  readonly run_id: string
+  readonly status: RunStatus
+  /** null: nobody, or one that is no more. */
+  readonly owner: string | null
+  /** n of its last stored frame; null: there is none. */
+  readonly last: number | null
+}
+
+/** The processes that have one database open at the same time [Store 10]. */
+export interface Peers {
+  /** This process, as the owner of its runs. A new one after the lease was lost. */
+  readonly id: string
+  /** How long a process that does not renew its lease keeps it, in ms. */
+  readonly leaseMs: number
+  /** Makes this process known and begins to listen. `before`: one that is known to be dead, whose lease ends now. */
+  start(listener: PeerListener, before?: string | null): Promise<void>
+  /** Prolongs the lease; a loss is told to the listener. To be called every third of `leaseMs`. */
+  renew(): Promise<void>
+  /** Takes the runs of processes that have lost their lease. Answers every run in flight of this process, oldest first. */
+  claim(): Promise<Run[]>
+  /** Those of these runs that there are. */
+  look(runIds: readonly string[]): Promise<Standing[]>
+  /** Tells one process, or with null all others. Nobody learns whether it has arrived. */
+  tell(to: string | null, message: PeerMessage): void
+}
+
+/** This process has lost its lease: what was handed over in the name of its runs is never written. All else may come again. */
+export class LeaseLost extends StoreUnavailable {
+  constructor() {
+    super('LEASE_LOST', 'this process has lost its lease to another one', true)
+  }
+}
+
 export interface Store {
   readonly users: UserReads
   readonly apiTokens: ApiTokenReads
@@ -492,6 +565,8 @@ export interface Store {
   readonly checkpoints: CheckpointReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
+  /** Absent: the store has one process. */
+  readonly peers?: Peers
   /** One transaction for all groups; answers one outcome a group, in their order [Store 2, 3]. Called by the committer alone. */
   apply(groups: readonly Group[]): Promise<Outcome[]>
   /**

@@ -151,7 +151,7 @@ t.test('the whole is read from memory and from the store, in any range', async (
   stage.say(text)
   const json = Buffer.from(deltaJson({ ...delta(text), messageId: 'answer' }))
   const read = async (start: number, end: number) => {
-    const view = room.registry.viewOf(await room.row(run))
+    const view = await room.registry.viewOf(await room.row(run))
     const whole = await findWhole(view, 2)
     t.equal(whole!.bytes, json.length)
     const pieces: Buffer[] = []
@@ -169,7 +169,7 @@ t.test('the whole is read from memory and from the store, in any range', async (
   const allAre = async (when: string) => {
     for (const [start, end] of ranges)
       t.ok((await read(start, end)).equals(json.subarray(start, end + 1)), `${when} ${start}-${end}`)
-    const view = room.registry.viewOf(await room.row(run))
+    const view = await room.registry.viewOf(await room.row(run))
     for (const n of [0, 1, 3, 4, 99]) t.equal(await findWhole(view, n), null, `frame ${n} was not cut`)
   }
   await allAre('in memory')

@@ -190,7 +190,13 @@ class World {
     this.shelf.isOpen = true
     this.#live()
     const store = this.shelf.store()
-    await recover({ store, writer: this.#committer, registry: this.#registry, journal: JOURNAL, log })
+    await recover(await store.runs.unfinished(), {
+      store,
+      writer: this.#committer,
+      registry: this.#registry,
+      journal: JOURNAL,
+      log
+    })
     this.shelf.isOpen = false
   }
 

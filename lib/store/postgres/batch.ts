@@ -48,13 +48,16 @@ export async function lockThreads(db: Db, threadIds: readonly string[]): Promise
 }
 
 export class Batch implements Db {
+  /** The process that writes: the owner of the runs that it admits. */
+  readonly writerId: string
   readonly #line: Line
   readonly #ops: readonly Op[]
   readonly #threads = new Map<string, ThreadState>()
   #events: EventRow[] = []
   #frames: RunSegment[] = []
 
-  constructor(line: Line, ops: readonly Op[]) {
+  constructor(line: Line, ops: readonly Op[], writerId: string) {
+    this.writerId = writerId
     this.#line = line
     this.#ops = ops
   }

@@ -72,6 +72,9 @@ export const frameWrites: Writers<FrameOps> = {
 
   'frames.compact': async ({ run_key, from }, batch) => {
     await batch.flush()
+    // Who removes the run at the same time must see what is written here: it waits for this, or this finds nothing.
+    const [run] = await batch.rows('SELECT 1 FROM runs WHERE key = $1 FOR KEY SHARE', [run_key])
+    if (!run) return { next: null }
     const block = blockOf(await batch.rows<FrameRow>(FROM_N, [run_key, from, BLOCK_BYTES]))
     const [first, last] = [block[0], block.at(-1)]
     if (!first || !last) return { next: null }

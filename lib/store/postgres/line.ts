@@ -18,6 +18,13 @@ const LOCK_TIMEOUT_MS = 5000
 /** A transaction whose client says nothing for so long is ended by the server, in ms: its locks would stay for ever. */
 const IDLE_IN_TRANSACTION_MS = 10_000
 
+export interface LineOptions {
+  /** In place of the longest that a transaction may be idle, in ms. */
+  readonly idleInTransactionMs?: number
+  /** What somebody has told on a channel that this line listens to. */
+  readonly onNotify?: (channel: string, text: string) => void
+}
+
 /** To end a connection in order, in seconds. */
 const GOOD_BYE_S = 1
 
@@ -30,7 +37,6 @@ const SETTINGS = {
   default_transaction_isolation: 'read committed',
   statement_timeout: STATEMENT_TIMEOUT_MS,
   lock_timeout: LOCK_TIMEOUT_MS,
-  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
   // In seconds: a server that has lost us without a word lets go of our locks after a minute.
   tcp_keepalives_idle: 30,
   tcp_keepalives_interval: 10,
@@ -70,7 +76,7 @@ export class Line implements Db {
   #onLost: () => void = () => {}
   readonly #waiting = new Set<Waiting>()
 
-  private constructor(url: string) {
+  private constructor(url: string, { idleInTransactionMs = IDLE_IN_TRANSACTION_MS, onNotify = () => {} }: LineOptions) {
     this.#client = postgres(url, {
       max: 1,
       database: databaseOf(url),
@@ -79,16 +85,16 @@ export class Line implements Db {
       idle_timeout: 0,
       max_lifetime: null,
       fetch_types: false,
-      connection: SETTINGS,
+      connection: { ...SETTINGS, idle_in_transaction_session_timeout: idleInTransactionMs },
       types: TYPES,
       onnotice: () => {},
       onclose: () => this.lose(closed()),
-      ...this.#wayTo(url)
+      ...this.#wayTo(url, onNotify)
     })
   }
 
-  /** Options of the driver that its types leave out: where the server listens, and whom to ask for a socket. */
-  #wayTo(url: string): object {
+  /** Options of the driver that its types leave out: where the server listens, whom to ask for a socket, and whom to notify. */
+  #wayTo(url: string, onnotify: NonNullable<LineOptions['onNotify']>): object {
     let sockets = 0
     const socket = async (options: postgres.ParsedOptions): Promise<Socket> => {
       if (sockets++ > 0) throw closed()
@@ -100,12 +106,12 @@ export class Line implements Db {
         throw error
       }
     }
-    return { ...addressOf(url), socket }
+    return { ...addressOf(url), socket, onnotify }
   }
 
   /** @throws Error when the server cannot be reached or does not let us in. */
-  static async open(url: string): Promise<Line> {
-    const line = new Line(url)
+  static async open(url: string, options: LineOptions = {}): Promise<Line> {
+    const line = new Line(url, options)
     try {
       // A reservation alone would never be told of the connection that it waits for.
       const [row] = await line.#orLost(line.#client.unsafe('SELECT pg_backend_pid() AS pid'))

@@ -6,20 +6,34 @@ import { prepareDatabase } from './connection.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
+import { Lease } from './lease.ts'
+import { PostgresPeers } from './peers.ts'
 import { Pool, type PoolOptions } from './pool.ts'
 import { runReads } from './runs.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
 import { BatchWriter } from './writer.ts'
 
+export interface PostgresOptions extends PoolOptions {
+  /** How long this process keeps its lease without a sign of life, in ms. Default 15,000. */
+  readonly leaseMs?: number
+}
+
+const LEASE_MS = 15_000
+/** A transaction is never idle for so long while all is well. */
+const IDLE_IN_TRANSACTION_MS = 10_000
+
 /**
  * Opens the database at `url` (`postgres://user:password@host:port/name`), and creates or migrates it.
  * @throws Error with a sentence when the server cannot be used, or the schema is newer than this program.
  */
-export async function openPostgresStore(url: string, options: PoolOptions = {}): Promise<Store> {
+export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
+  const { leaseMs = LEASE_MS, ...poolOptions } = options
   await prepareDatabase(url)
-  const pool = new Pool(url, options)
-  const writer = new BatchWriter(pool)
+  const pool = new Pool(url, { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions })
+  const lease = new Lease(leaseMs)
+  const writer = new BatchWriter(pool, lease)
+  const peers = new PostgresPeers(url, { pool, lease, writer })
   return {
     users: userReads(pool),
     apiTokens: apiTokenReads(pool),
@@ -29,6 +43,7 @@ export async function openPostgresStore(url: string, options: PoolOptions = {}):
     frames: frameReads(pool),
     checkpoints: checkpointReads(pool),
     feedback: feedbackReads(pool),
+    peers,
     apply: (groups) => writer.apply(groups),
     get trouble() {
       return writer.trouble
@@ -40,6 +55,7 @@ export async function openPostgresStore(url: string, options: PoolOptions = {}):
     },
     async close() {
       await writer.close()
+      await peers.close()
       await pool.close()
     }
   }

@@ -1,6 +1,6 @@
 // The lines to the server, kept open and lent for one piece of work at a time.
 import { StoreUnavailable } from '../store.ts'
-import { Line, STATEMENT_TIMEOUT_MS } from './line.ts'
+import { Line, type LineOptions, STATEMENT_TIMEOUT_MS } from './line.ts'
 import type { Db, Param } from './rows.ts'
 import { unavailable } from './trouble.ts'
 
@@ -16,6 +16,8 @@ const NO_ANSWER = 'NO_ANSWER'
 export interface PoolOptions {
   /** After this a line that does not answer is given up, in ms: its server hangs, or the way to it. Default 35,000. */
   readonly answerMs?: number
+  /** The longest that a transaction may be idle, in ms: the locks of a process that hangs are not to outlive its lease. */
+  readonly idleInTransactionMs?: number
 }
 
 interface Idle {
@@ -32,6 +34,7 @@ export class Pool implements Db {
   readonly #url: string
   readonly #max: number
   readonly #answerMs: number
+  readonly #lineOptions: LineOptions
   /** Last in, first out: what is not needed grows old at the bottom. */
   readonly #idle: Idle[] = []
   readonly #waiting: Waiting[] = []
@@ -43,9 +46,10 @@ export class Pool implements Db {
   #isClosed = false
   #allGone: () => void = () => {}
 
-  constructor(url: string, { answerMs = ANSWER_MS }: PoolOptions = {}) {
+  constructor(url: string, { answerMs = ANSWER_MS, ...lineOptions }: PoolOptions = {}) {
     this.#url = url
     this.#answerMs = answerMs
+    this.#lineOptions = lineOptions
     this.#max = Number(new URL(url).searchParams.get('max')) || LINES_MAX
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS / 2).unref()
   }
@@ -117,7 +121,7 @@ export class Pool implements Db {
   async #openLine(): Promise<Line> {
     this.#open++
     try {
-      const line = await Line.open(this.#url)
+      const line = await Line.open(this.#url, this.#lineOptions)
       this.#alive++
       line.onLost(() => this.#gone(line))
       return line

@@ -5,14 +5,14 @@ import type { Admission, NewRun, RunReads, TokenUsage } from '../store.ts'
 import type { Batch } from './batch.ts'
 import { type Db, owned, params, parseObject, Refused, type Writers } from './rows.ts'
 
-type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
+export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
 
 /** What an insert gives, in this order; `key` is the database's. */
 const GIVEN = `run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
   error, stop_reason, follow_up_to_run_id, first_human_message, last_ai_message, total_input_tokens, total_output_tokens, total_tokens,
   llm_call_count, lead_agent_tokens, subagent_tokens, middleware_tokens, message_count, last_cursor, final_checkpoint_id,
   idempotency_key, idempotency_hash, created_at, updated_at`
-const COLUMNS = `key, ${GIVEN}`
+export const RUN_COLUMNS = `key, ${GIVEN}`
 
 function valuesOf(run: Omit<Run, 'key'>) {
   return [
@@ -48,11 +48,11 @@ function valuesOf(run: Omit<Run, 'key'>) {
   ]
 }
 
-function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
+export function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
   return { ...row, metadata: parseObject(metadata_json), kwargs: parseObject(kwargs_json) }
 }
 
-const IN_FLIGHT = "status IN ('pending', 'running')"
+export const IN_FLIGHT = "status IN ('pending', 'running')"
 
 interface UsageRow {
   readonly model: string
@@ -84,22 +84,22 @@ function toUsage(rows: readonly UsageRow[]): TokenUsage {
 export function runReads(db: Db): RunReads {
   return {
     async get(runId, user) {
-      const sql = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${owned(1)}`
+      const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE run_id = $2 AND ${owned(1)}`
       const [row] = await db.rows<RunRow>(sql, [ownerOf(user, 'runs.get'), runId])
       return row ? toRun(row) : null
     },
     async list(threadId, { limit, offset, status }, user) {
-      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ($3::text IS NULL OR status = $3) AND ${owned(1)}
+      const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE thread_id = $2 AND ($3::text IS NULL OR status = $3) AND ${owned(1)}
         ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
       const rows = await db.rows<RunRow>(sql, [ownerOf(user, 'runs.list'), threadId, status ?? null, limit, offset])
       return rows.map(toRun)
     },
     async inFlight(threadId) {
-      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`
+      const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`
       return (await db.rows<RunRow>(sql, [threadId])).map(toRun)
     },
     async unfinished() {
-      return (await db.rows<RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)).map(toRun)
+      return (await db.rows<RunRow>(`SELECT ${RUN_COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)).map(toRun)
     },
     async tokens(threadId, user) {
       // Sums of bigint are numeric, which has no end and comes as a text.
@@ -117,7 +117,7 @@ type RunOps = 'run.create' | 'run.start' | 'run.settle'
 /** The run that the same key made before, and whether it was asked for with the same body; null: the key is new, or there is none. */
 async function repeated(run: NewRun, batch: Batch): Promise<Admission | null> {
   if (run.idempotency_key === null) return null
-  const sql = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
+  const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
   const [before] = await batch.rows<RunRow>(sql, [run.user_id ?? '', run.idempotency_key])
   if (!before) return null
   return before.idempotency_hash === run.idempotency_hash
@@ -126,14 +126,14 @@ async function repeated(run: NewRun, batch: Batch): Promise<Admission | null> {
 }
 
 /** Written at once with the counter of its thread, which stays where it is when the run is not written. Answers the key, or null. */
-async function insert(run: Omit<Run, 'key'>, batch: Batch): Promise<number | null> {
+async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promise<number | null> {
   const sql = `WITH made AS (
-      INSERT INTO runs (${GIVEN}) VALUES (${params(1, 29)}) ON CONFLICT DO NOTHING RETURNING key
+      INSERT INTO runs (${GIVEN}, owner) VALUES (${params(1, 30)}) ON CONFLICT DO NOTHING RETURNING key
     ), counted AS (
       UPDATE threads_meta SET next_ordinal = next_ordinal + 1 WHERE thread_id = $2 AND EXISTS (SELECT 1 FROM made)
     )
     SELECT key FROM made`
-  const [made] = await batch.rows<{ key: number }>(sql, valuesOf(run))
+  const [made] = await batch.rows<{ key: number }>(sql, [...valuesOf(run), owner])
   return made?.key ?? null
 }
 
@@ -143,9 +143,11 @@ export const runWrites: Writers<RunOps> = {
     const [earlier, [thread], before, [success]] = await Promise.all([
       repeated(run, batch),
       batch.rows<{ next_ordinal: number }>('SELECT next_ordinal FROM threads_meta WHERE thread_id = $1', [thread_id]),
-      batch.rows<{ run_id: string }>(`SELECT run_id FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`, [
-        thread_id
-      ]),
+      batch.rows<{ run_id: string; owner: string | null }>(
+        `SELECT run_id, writer_id AS owner FROM runs LEFT JOIN writers ON writer_id = owner
+          WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`,
+        [thread_id]
+      ),
       batch.rows<{ run_id: string }>(
         "SELECT run_id FROM runs WHERE thread_id = $1 AND status = 'success' ORDER BY ordinal DESC LIMIT 1",
         [thread_id]
@@ -156,9 +158,16 @@ export const runWrites: Writers<RunOps> = {
     if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
     const follow_up_to_run_id = autoFollowUp ? (success?.run_id ?? null) : run.follow_up_to_run_id
     const admitted = { ...run, ordinal: thread.next_ordinal, follow_up_to_run_id }
-    const key = await insert(admitted, batch)
+    // A thread that is busy is one process's, which alone can keep its runs in order [Store 10].
+    const owner = before.find((run) => run.owner !== null)?.owner ?? batch.writerId
+    const key = await insert(admitted, owner, batch)
     if (key !== null)
-      return { outcome: 'created', run: { ...admitted, key }, inFlight: before.map(({ run_id }) => run_id) }
+      return {
+        outcome: 'created',
+        run: { ...admitted, key },
+        inFlight: before.map(({ run_id }) => run_id),
+        owner
+      }
     // Somebody was faster: with the same key on another thread, or with the same id.
     const faster = await repeated(run, batch)
     if (faster) return faster

@@ -135,6 +135,8 @@ export const threadWrites: Writers<ThreadOps> = {
     if ((await batch.rows(sql, [resolved(user), thread_id])).length === 0) return false
     await batch.flush()
     await Promise.all([
+      // First: another process may be rewriting the frames of one of them.
+      batch.rows('SELECT 1 FROM runs WHERE thread_id = $1 ORDER BY key FOR UPDATE', [thread_id]),
       batch.changes('DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE thread_id = $1)', [thread_id]),
       ...TABLES_OF_A_THREAD.map((table) => batch.changes(`DELETE FROM ${table} WHERE thread_id = $1`, [thread_id])),
       batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id])

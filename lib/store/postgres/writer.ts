@@ -3,9 +3,9 @@
 // A batch is tried whole: groups of different threads side by side, statements sent without waiting for the answers of others, no
 // savepoint. It is a few round trips, however many groups there are. When one of the groups cannot be written, nothing was, and the
 // batch is done again group by group, each under a savepoint, to find out which [Store 2].
-import { randomUUID } from 'node:crypto'
-import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
+import { type Group, LeaseLost, type Outcome, StoreUnavailable } from '../store.ts'
 import { Batch, lockThreads, threadsOf } from './batch.ts'
+import type { Lease } from './lease.ts'
 import type { Line } from './line.ts'
 import { write } from './ops.ts'
 import type { Pool } from './pool.ts'
@@ -13,9 +13,6 @@ import { isEcho, unavailable } from './trouble.ts'
 
 /** Between two questions to a server that does not answer, in ms. */
 const ASK_AGAIN_MS = 200
-/** Rows of writers that were not seen for so long are of processes that are no more. */
-const FORGOTTEN_AFTER = '30 days'
-
 /** Sends the rows that wait and COMMIT behind them. */
 type Commit = (outcomes: Outcome[], flush?: () => Promise<void>) => Promise<void>
 /** What a transaction does; it ends with `commit`. When it rejects, it sends nothing more. */
@@ -23,18 +20,23 @@ type Work = (line: Line, commit: Commit) => Promise<void>
 
 export class BatchWriter {
   readonly #pool: Pool
-  readonly #id = randomUUID()
+  readonly #lease: Lease
   /** Number of the batch that was begun last. */
   #number = 0
-  #isKnown = false
   /** The server's process of a transaction whose connection broke. */
   #abandoned: number | null = null
   #trouble: StoreUnavailable | null = null
   #isClosed = false
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, lease: Lease) {
     this.#pool = pool
+    this.#lease = lease
+  }
+
+  /** Makes this process known to others. Also done by the first batch. */
+  introduce(): Promise<void> {
+    return this.#lease.introduce(this.#pool, this.#number)
   }
 
   /** Batches follow each other in the order of their calls. Rejects as [Store 3] says. */
@@ -53,37 +55,50 @@ export class BatchWriter {
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#last
-    if (this.#isKnown) await this.#pool.changes('DELETE FROM writers WHERE writer_id = $1', [this.#id]).catch(() => {})
+    const { id, isKnown } = this.#lease
+    if (isKnown) await this.#pool.changes('DELETE FROM writers WHERE writer_id = $1', [id]).catch(() => {})
   }
 
   async #apply(groups: readonly Group[]): Promise<Outcome[]> {
+    const { id } = this.#lease
+    const own = groups.filter(({ owner = id }) => owner === id)
+    const outcomes = await this.#write(own)
+    if (own.length === groups.length) return outcomes
+    return groups.map(({ owner = id }) => (owner === id ? outcomes.shift()! : refusal(new LeaseLost())))
+  }
+
+  async #write(groups: readonly Group[]): Promise<Outcome[]> {
     if (groups.length === 0) return []
+    const { id } = this.#lease
     try {
-      return await this.#transaction((line, commit) => allTogether(line, groups, commit))
+      return await this.#transaction(id, (line, commit) => allTogether(line, groups, commit, id))
     } catch (error) {
       throwIfOfTheMoment(error)
       if (groups.length === 1) return [refusal(error)]
     }
     try {
-      return await this.#transaction((line, commit) => oneByOne(line, groups, commit))
+      return await this.#transaction(id, (line, commit) => oneByOne(line, groups, commit, id))
     } catch (error) {
       throwIfOfTheMoment(error)
       throw error
     }
   }
 
-  /** Rejects when nothing was written, for certain. */
-  async #transaction(work: Work): Promise<Outcome[]> {
+  /** Rejects when nothing was written, for certain. `id`: in whose name. */
+  async #transaction(id: string, work: Work): Promise<Outcome[]> {
     await this.#endAbandoned()
-    await this.#introduce()
+    await this.introduce()
+    if (id !== this.#lease.id) throw new LeaseLost()
     const number = ++this.#number
     let outcomes: Outcome[] | null = null
     const onLine = async (line: Line): Promise<void> => {
-      const begun = this.#begin(line, number)
+      const started = performance.now()
+      const begun = this.#begin(line, id, number)
       const commit: Commit = async (results, flush) => {
         await begun
         outcomes = results
-        await allSent([flush?.(), committed(line)])
+        const isLate = performance.now() - started > this.#lease.ms / 3
+        await allSent([flush?.(), isLate ? this.#lease.prolong(line, id) : undefined, committed(line)])
       }
       try {
         // The first statements of the work need not wait for the answer to BEGIN.
@@ -98,17 +113,13 @@ export class BatchWriter {
       await this.#pool.use(onLine, { first: true })
     } catch (error) {
       // Once COMMIT is on its way, a connection that breaks says nothing about what became of it.
-      if (outcomes === null || !unavailable(error) || !(await this.#isWritten(number))) throw error
+      if (outcomes === null || !unavailable(error) || !(await this.#isWritten(id, number))) throw error
     }
     return outcomes!
   }
 
-  async #begin(line: Line, number: number): Promise<void> {
-    const sql = 'UPDATE writers SET batch = $2, seen_at = now() WHERE writer_id = $1'
-    const [, known] = await Promise.all([line.rows('BEGIN'), line.changes(sql, [this.#id, number])])
-    if (known === 1) return
-    this.#isKnown = false
-    throw new StoreUnavailable('WRITER_FORGOTTEN', 'the row of this writer is gone')
+  async #begin(line: Line, id: string, number: number): Promise<void> {
+    await Promise.all([line.rows('BEGIN'), this.#lease.hold(line, id, number)])
   }
 
   /** A server that has not noticed yet would hold the locks of a transaction that nobody goes on with. */
@@ -120,30 +131,21 @@ export class BatchWriter {
     this.#abandoned = null
   }
 
-  /** The row that tells which batch was written last. It must be there before the first transaction that could be in doubt. */
-  async #introduce(): Promise<void> {
-    if (this.#isKnown) return
-    await this.#pool.changes(`DELETE FROM writers WHERE seen_at < now() - interval '${FORGOTTEN_AFTER}'`)
-    await this.#pool.changes('INSERT INTO writers (writer_id, batch) VALUES ($1, $2) ON CONFLICT DO NOTHING', [
-      this.#id,
-      this.#number
-    ])
-    this.#isKnown = true
-  }
-
   /**
    * Whether a batch was written whose connection broke while it was committed. Asks until the server answers: before that nobody
    * may be told either. The row is locked by the transaction in doubt for as long as there is one.
    */
-  async #isWritten(number: number): Promise<boolean> {
+  async #isWritten(id: string, number: number): Promise<boolean> {
     for (;;) {
       try {
         await this.#endAbandoned()
         const sql = 'SELECT batch FROM writers WHERE writer_id = $1 FOR UPDATE'
-        const [row] = await this.#pool.rows<{ batch: number }>(sql, [this.#id])
+        const [row] = await this.#pool.rows<{ batch: number }>(sql, [id])
         this.#trouble = null
-        return row?.batch === number
+        if (!row) throw this.#lease.lose(id)
+        return row.batch === number
       } catch (error) {
+        if (error instanceof LeaseLost) throw error
         this.#trouble = unavailable(error)
         if (this.#isClosed || !this.#trouble) throw error
         await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS))
@@ -168,9 +170,9 @@ async function allSent(work: readonly (Promise<void> | undefined)[]): Promise<vo
 }
 
 /** All groups, those of different threads side by side. Any failure is the batch's. */
-async function allTogether(line: Line, groups: readonly Group[], commit: Commit): Promise<void> {
+async function allTogether(line: Line, groups: readonly Group[], commit: Commit, writerId: string): Promise<void> {
   const ops = groups.flatMap((group) => group.ops)
-  const batch = new Batch(line, ops)
+  const batch = new Batch(line, ops, writerId)
   await batch.look(threadsOf(ops))
   const outcomes: Outcome[] = []
   const lanes = lanesOf(groups).map(async (lane) => {
@@ -181,13 +183,13 @@ async function allTogether(line: Line, groups: readonly Group[], commit: Commit)
 }
 
 /** Each group under a savepoint, in their order: what cannot be written fails alone. */
-async function oneByOne(line: Line, groups: readonly Group[], commit: Commit): Promise<void> {
+async function oneByOne(line: Line, groups: readonly Group[], commit: Commit, writerId: string): Promise<void> {
   await lockThreads(line, threadsOf(groups.flatMap((group) => group.ops)))
   const outcomes: Outcome[] = []
   for (const group of groups) {
     await line.rows('SAVEPOINT one_group')
     try {
-      const batch = new Batch(line, group.ops)
+      const batch = new Batch(line, group.ops, writerId)
       await batch.look(threadsOf(group.ops))
       const results = await applyGroup(group, batch)
       await batch.flush()

@@ -61,7 +61,7 @@ export class SplitWriter {
       await this.#removals.announce(plans.flatMap(({ ops }) => ops))
       const records = plans.flatMap((one) => one.records)
       if (records.length > 0) await this.#events.append(records)
-      answers = await this.#database.apply(plans.map(({ ops }) => ({ ops })))
+      answers = await this.#database.apply(plans.map(({ ops, group }) => ({ ...group, ops })))
     } catch (error) {
       // Perhaps some of it was written, perhaps all: the counters of the database tell the next round.
       for (const { threads } of plans) this.#counters.forget(threads)

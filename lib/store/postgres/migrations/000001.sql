@@ -88,18 +88,14 @@ CREATE TABLE runs (
   final_checkpoint_id  text,
   idempotency_key      varchar(255) COLLATE "C",
   idempotency_hash     text,
-  -- For more than one process: who runs it, until when on the clock of the database, and the number that a late writer no
-  -- longer has.
-  owner                varchar(128) COLLATE "C",
-  lease_until          timestamptz,
-  fence                bigint NOT NULL DEFAULT 0,
+  -- For more than one process: the writer that it belongs to while it is in flight. Without a row there, it is to be taken over.
+  owner                varchar(64) COLLATE "C",
   created_at           timestamptz NOT NULL,
   updated_at           timestamptz NOT NULL,
   UNIQUE (thread_id, ordinal)
 );
 CREATE INDEX ix_runs_thread_status ON runs (thread_id, status);
 CREATE INDEX ix_runs_unfinished ON runs (key) WHERE status IN ('pending', 'running');
-CREATE INDEX ix_runs_lease ON runs (lease_until) WHERE status = 'running';
 CREATE UNIQUE INDEX uq_runs_thread_running ON runs (thread_id) WHERE status = 'running';
 CREATE UNIQUE INDEX uq_runs_idempotency ON runs ((coalesce(user_id, '')), idempotency_key) WHERE idempotency_key IS NOT NULL;
 
@@ -179,10 +175,12 @@ CREATE TABLE feedback (
 );
 CREATE UNIQUE INDEX uq_feedback_thread_run_user ON feedback (thread_id, run_id, user_id);
 
--- One row for every open store: the number of the last batch that it committed. Who loses its connection in mid-commit asks here
--- whether the batch was written; the row is locked by the transaction in question, so the answer is final.
+-- One row for every open store: its lease, and the number of the last batch that it committed. As long as the row is there its runs
+-- are its own, and every batch holds it locked until the commit; whoever takes its runs over deletes it first. And who loses the
+-- connection in mid-commit asks here whether the batch was written: the transaction in question has the lock, so the answer is final.
 CREATE TABLE writers (
-  writer_id varchar(64) COLLATE "C" PRIMARY KEY,
-  batch     bigint NOT NULL DEFAULT 0,
-  seen_at   timestamptz NOT NULL DEFAULT now()
+  writer_id   varchar(64) COLLATE "C" PRIMARY KEY,
+  batch       bigint NOT NULL DEFAULT 0,
+  -- On the clock of the database.
+  lease_until timestamptz NOT NULL
 ) WITH (fillfactor = 50);

@@ -1,0 +1,95 @@
+// The lease of this process: its row in `writers`, and with it the right to write in the name of its runs [Store 10].
+//
+// The row itself is the right. Every batch updates it first and so holds it until its commit; whoever wants the runs of a process
+// that has not prolonged its lease in time must delete the row first, and does not get it from under a batch. Hence nothing is
+// written after the row is gone, and a process that was late but whom nobody has replaced goes on as if nothing had been. Time is
+// the database's alone.
+import { randomUUID } from 'node:crypto'
+import { LeaseLost } from '../store.ts'
+import type { Db } from './rows.ts'
+
+/** $2 milliseconds from now, on the clock of the database. */
+const UNTIL = "clock_timestamp() + $2::bigint * interval '1 millisecond'"
+
+export class Lease {
+  readonly ms: number
+  #id = randomUUID() as string
+  #isKnown = false
+  #onLost: () => void = () => {}
+  /** Since when the database was reached every time, by `performance.now()`; null: it was not, last time. */
+  #reachedSince: number | null = Number.NEGATIVE_INFINITY
+
+  constructor(ms: number) {
+    this.ms = ms
+  }
+
+  /** Never the same again after a loss: what was begun under one cannot be taken for the next. */
+  get id(): string {
+    return this.#id
+  }
+  get isKnown(): boolean {
+    return this.#isKnown
+  }
+
+  /** Called at once when the lease is lost, with the new id in place. */
+  onLost(listener: () => void): void {
+    this.#onLost = listener
+  }
+
+  /** Makes the row, when there is none. `batch`: the number of the batch that this process has written last. */
+  async introduce(db: Db, batch: number): Promise<void> {
+    if (this.#isKnown) return
+    const sql = `INSERT INTO writers (writer_id, batch, lease_until) VALUES ($1, $3, ${UNTIL}) ON CONFLICT DO NOTHING`
+    await db.changes(sql, [this.#id, this.ms, batch])
+    this.#isKnown = true
+  }
+
+  /** Prolongs the lease with the number of a batch, and locks the row for as long as the transaction takes. @throws LeaseLost */
+  async hold(db: Db, id: string, batch: number): Promise<void> {
+    const sql = `UPDATE writers SET batch = $3, lease_until = ${UNTIL} WHERE writer_id = $1`
+    if ((await db.changes(sql, [id, this.ms, batch])) === 0) throw this.lose(id)
+  }
+
+  /** For a transaction that has taken long: it is not to end with a lease that is over. */
+  async prolong(db: Db, id: string): Promise<void> {
+    await db.changes(`UPDATE writers SET lease_until = ${UNTIL} WHERE writer_id = $1`, [id, this.ms])
+  }
+
+  /** The same without a batch. A row that a batch of ours holds is left to that. @throws LeaseLost */
+  async renew(db: Db): Promise<void> {
+    if (!this.#isKnown) return
+    const id = this.#id
+    const sql = `WITH mine AS (
+        SELECT writer_id FROM writers WHERE writer_id = $1 FOR UPDATE SKIP LOCKED
+      ), renewed AS (
+        UPDATE writers SET lease_until = ${UNTIL} WHERE writer_id IN (SELECT writer_id FROM mine)
+      )
+      SELECT 1 FROM writers WHERE writer_id = $1`
+    try {
+      if ((await db.rows(sql, [id, this.ms])).length === 0) throw this.lose(id)
+      this.#reachedSince ??= performance.now()
+    } catch (error) {
+      this.#reachedSince = null
+      throw error
+    }
+  }
+
+  /**
+   * Whether others may be taken for dead: not when the database could not be reached lately, because they could not reach it
+   * either, and have not had the time to say so.
+   */
+  get mayJudge(): boolean {
+    return this.#reachedSince !== null && performance.now() - this.#reachedSince > this.ms
+  }
+
+  /** The row of `id` is gone. Answers what to throw. */
+  lose(id: string): LeaseLost {
+    // Batch and renewal may find out one after the other.
+    if (id === this.#id && this.#isKnown) {
+      this.#id = randomUUID()
+      this.#isKnown = false
+      this.#onLost()
+    }
+    return new LeaseLost()
+  }
+}

@@ -1,0 +1,221 @@
+// The other processes on this database: whose lease is over, what was theirs, and a line to tell each other what has happened.
+//
+// Messages are notifications of PostgreSQL: ids, told when they are committed, to whoever listens at that moment. One that comes
+// while the line is broken is lost, so nothing may rest on them alone.
+import { LeaseLost, type PeerListener, type PeerMessage, type Peers, type Standing } from '../store.ts'
+import type { Run } from '../../types.ts'
+import type { Lease } from './lease.ts'
+import { Line } from './line.ts'
+import type { Pool } from './pool.ts'
+import { IN_FLIGHT, RUN_COLUMNS, type RunRow, toRun } from './runs.ts'
+import { texts } from './text.ts'
+import type { BatchWriter } from './writer.ts'
+
+/** Between two tries to get a line, in ms. */
+const AGAIN_MS = 200
+/** A line that does not answer for so long is given up, in ms. */
+const ANSWER_MS = 5000
+/** Runs in one notification: it has room for 8,000 bytes. */
+const RUNS_MAX = 100
+const EVERYBODY = 'colloquy'
+
+function channelOf(id: string): string {
+  return `${EVERYBODY}_${id}`
+}
+
+/** $1: this process, $2: whether others may be judged. Leases are deleted first; who holds a row at this moment is alive. */
+const CLAIM = `
+  WITH me AS (
+    SELECT writer_id FROM writers WHERE writer_id = $1 FOR KEY SHARE
+  ), gone AS (
+    DELETE FROM writers WHERE writer_id IN (
+      SELECT writer_id FROM writers
+      WHERE $2::boolean AND writer_id <> $1 AND lease_until < clock_timestamp() AND EXISTS (SELECT 1 FROM me)
+      FOR UPDATE SKIP LOCKED
+    ) RETURNING writer_id
+  )
+  UPDATE runs SET owner = coalesce((
+      SELECT other.owner FROM runs AS other JOIN writers ON writer_id = other.owner
+      WHERE other.thread_id = runs.thread_id AND other.status IN ('pending', 'running')
+        AND other.owner NOT IN (SELECT writer_id FROM gone)
+      LIMIT 1
+    ), $1)
+  WHERE ${IN_FLIGHT} AND EXISTS (SELECT 1 FROM me) AND (
+    owner IS NULL OR owner IN (SELECT writer_id FROM gone)
+    OR NOT EXISTS (SELECT 1 FROM writers WHERE writer_id = owner)
+  )
+  RETURNING run_id, owner`
+
+interface Parts {
+  readonly pool: Pool
+  readonly lease: Lease
+  readonly writer: BatchWriter
+}
+
+export class PostgresPeers implements Peers {
+  readonly #url: string
+  readonly #pool: Pool
+  readonly #lease: Lease
+  readonly #writer: BatchWriter
+  #listener: PeerListener | null = null
+  #line: Line | null = null
+  /** Told at the end of this turn, together. */
+  #outbox: { readonly to: string; readonly text: string }[] = []
+  #isClosed = false
+
+  constructor(url: string, { pool, lease, writer }: Parts) {
+    this.#url = url
+    this.#pool = pool
+    this.#lease = lease
+    this.#writer = writer
+    lease.onLost(() => this.#lost())
+  }
+
+  get id(): string {
+    return this.#lease.id
+  }
+  get leaseMs(): number {
+    return this.#lease.ms
+  }
+
+  async start(listener: PeerListener, before: string | null = null): Promise<void> {
+    this.#listener = listener
+    if (before !== null) await this.#pool.changes('DELETE FROM writers WHERE writer_id = $1', [before])
+    await this.#writer.introduce()
+    await this.#listen()
+  }
+
+  async renew(): Promise<void> {
+    await this.#writer.introduce()
+    await this.#lease.renew(this.#pool)
+    this.#ping()
+  }
+
+  /** Nobody would notice otherwise that the line is dead. */
+  #ping(): void {
+    const line = this.#line
+    if (!line) return
+    const silent = setTimeout(() => line.lose(new Error('the line does not answer')), ANSWER_MS)
+    const answered = () => clearTimeout(silent)
+    line.rows('SELECT 1').then(answered, answered)
+  }
+
+  async claim(): Promise<Run[]> {
+    const { id } = this
+    const claimed = await this.#pool.rows<{ run_id: string; owner: string }>(CLAIM, [id, await this.#mayJudge()])
+    for (const { run_id, owner } of claimed) if (owner !== id) this.tell(owner, { kind: 'arrived', runs: [run_id] })
+    const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE owner = $1 AND ${IN_FLIGHT} ORDER BY key`
+    const own = (await this.#pool.rows<RunRow>(sql, [id])).map(toRun)
+    if (id !== this.id) throw new LeaseLost()
+    return own
+  }
+
+  /** A server that has just started was down for everybody: nobody could prolong anything. */
+  async #mayJudge(): Promise<boolean> {
+    if (!this.#lease.mayJudge) return false
+    const sql =
+      "SELECT clock_timestamp() - pg_postmaster_start_time() > $1::bigint * interval '1 millisecond' AS is_steady"
+    const [row] = await this.#pool.rows<{ is_steady: boolean }>(sql, [this.#lease.ms])
+    return row?.is_steady === true
+  }
+
+  async look(runIds: readonly string[]): Promise<Standing[]> {
+    const sql = `SELECT run_id, status, writer_id AS owner, (SELECT max(last_n) FROM frames WHERE run_key = key) AS last
+      FROM runs LEFT JOIN writers ON writer_id = owner WHERE run_id = ANY($1::text[])`
+    return this.#pool.rows<Standing>(sql, [texts(runIds)])
+  }
+
+  tell(to: string | null, message: PeerMessage): void {
+    if (to === this.id || this.#isClosed) return
+    if (this.#outbox.length === 0) setImmediate(() => void this.#send())
+    for (const one of inPieces(message))
+      this.#outbox.push({
+        to: to === null ? EVERYBODY : channelOf(to),
+        text: JSON.stringify({ from: this.id, message: one } satisfies Envelope)
+      })
+  }
+
+  /** Says that this process is no more. The lease is given up before. */
+  async close(): Promise<void> {
+    if (this.#listener) {
+      this.tell(null, { kind: 'left' })
+      await this.#send()
+    }
+    this.#isClosed = true
+    await this.#line?.close()
+  }
+
+  async #send(): Promise<void> {
+    const told = this.#outbox
+    this.#outbox = []
+    if (told.length === 0) return
+    const sql =
+      'SELECT pg_notify(channel, payload)::text FROM unnest($1::text[], $2::text[]) AS told (channel, payload)'
+    const params = [texts(told.map(({ to }) => to)), texts(told.map(({ text }) => text))]
+    await this.#line?.rows(sql, params).catch(() => {})
+  }
+
+  /** Rejects when there is no line to be had at the start; later one is tried for until there is. */
+  async #listen(): Promise<void> {
+    const line = await Line.open(this.#url, { onNotify: (_, text) => this.#heard(text) })
+    if (this.#isClosed) return line.close()
+    await line.rows(`LISTEN ${EVERYBODY}`)
+    await line.rows(`LISTEN "${channelOf(this.id)}"`)
+    this.#line = line
+    line.onLost(() => {
+      this.#line = null
+      this.#listenAgain()
+    })
+  }
+
+  #listenAgain(): void {
+    if (this.#isClosed) return
+    const again = () =>
+      this.#listen().then(
+        () => this.#listener?.missed(),
+        () => this.#listenAgain()
+      )
+    setTimeout(again, AGAIN_MS).unref()
+  }
+
+  #heard(text: string): void {
+    const told = envelopeIn(text)
+    if (told && told.from !== this.id) this.#listener?.told(told.message, told.from)
+  }
+
+  #lost(): void {
+    this.#line?.rows(`LISTEN "${channelOf(this.id)}"`).catch(() => {})
+    this.#listener?.lost()
+  }
+}
+
+interface Envelope {
+  readonly from: string
+  readonly message: PeerMessage
+}
+
+/** null: somebody else has used our channel. */
+function envelopeIn(text: string): Envelope | null {
+  try {
+    // Who speaks JSON on this channel is one of us.
+    const told = JSON.parse(text) as Envelope
+    return typeof told?.message?.kind === 'string' ? told : null
+  } catch {
+    return null
+  }
+}
+
+/** Notifications are short: a long list of runs goes in several. */
+function inPieces(message: PeerMessage): PeerMessage[] {
+  if (!('runs' in message) || message.runs.length <= RUNS_MAX) return [message]
+  const pieces: PeerMessage[] = []
+  for (let at = 0; at < message.runs.length; at += RUNS_MAX) {
+    const runs = message.runs.slice(at, at + RUNS_MAX)
+    pieces.push(
+      message.kind === 'stored'
+        ? { ...message, runs, over: message.over.filter((id) => runs.includes(id)) }
+        : { ...message, runs }
+    )
+  }
+  return pieces
+}

@@ -1,0 +1,319 @@
+// Two processes on one PostgreSQL: a run goes on whichever of them is asked about it, and whichever of them dies [needs N13].
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import t from 'tap'
+import { startChild } from '../fixtures/child.ts'
+import { asked, at, listIn, textIn, until } from '../fixtures/gateway.ts'
+import { scripted } from '../fixtures/model.ts'
+import { elsewhere, type Pair, startPair } from '../fixtures/pair.ts'
+import { type Frame, type Stream, textOf } from '../fixtures/stream.ts'
+
+const MODES = { stream_mode: ['messages-tuple'] }
+const LEASE_MS = 2000
+/** Figures are wished for on a quiet machine, and asserted with ten times as much. */
+const RULE_OF_TEN = 10
+
+const statusOf = async (pair: Pair, path: string): Promise<string> => textIn((await pair.onB.get(path)).body, 'status')
+
+function endsOf(frames: readonly Frame[]): string[] {
+  return frames.map(({ event }) => event).filter((event) => event === 'error' || event === 'end')
+}
+
+function idsOf(frames: readonly Frame[]): string[] {
+  return frames.flatMap(({ id }) => (id === null ? [] : [id]))
+}
+
+const frameTexts = ({ frames }: Stream): string[] => frames.map(({ event, id, data }) => `${event} ${id} ${data}`)
+
+t.test('a run of A is read, waited for and cancelled on B', { timeout: 170_000 }, async (t) => {
+  const pair = await startPair(t, { leaseMs: LEASE_MS })
+  const { onA, onB } = pair
+
+  await t.test('its first frame is on B at once, and what follows follows', async (t) => {
+    const figures: number[] = []
+    for (let n = 0; n < 5; n++) {
+      const thread = await onA.thread()
+      const creator = await onA.stream(thread, scripted({ deltas: 40, rate: 100 }), MODES)
+      const started = performance.now()
+      const reader = await onB.join(creator.runPath, null, ['messages-tuple'])
+      await reader.untilFrames(1)
+      figures.push(performance.now() - started)
+      await reader.whole()
+      await creator.whole()
+      t.same(frameTexts(reader), frameTexts(creator))
+    }
+    t.comment(`first frame on B, ms: ${figures.map((ms) => ms.toFixed(0)).join(' ')}`)
+    t.ok(Math.min(...figures) < 300 * RULE_OF_TEN)
+  })
+
+  await t.test('a cancel on B ends it within a second', async (t) => {
+    const figures: number[] = []
+    for (let n = 0; n < 3; n++) {
+      const thread = await onA.thread()
+      const creator = await onA.stream(thread, scripted({ deltas: 4000, rate: 50 }), MODES)
+      await creator.untilFrames(5)
+      const started = performance.now()
+      t.equal((await onB.post(`${creator.runPath}/cancel?wait=true`)).status, 204)
+      figures.push(performance.now() - started)
+      t.equal(await statusOf(pair, creator.runPath), 'interrupted')
+      await creator.whole()
+      t.equal((await onB.post(`${creator.runPath}/cancel`)).status, 202, 'a second cancel is as good')
+    }
+    t.comment(`cancel from B, ms: ${figures.map((ms) => ms.toFixed(0)).join(' ')}`)
+    t.ok(Math.min(...figures) < 1000 * RULE_OF_TEN)
+    const rolled = await onA.stream(await onA.thread(), scripted({ deltas: 4000, rate: 50 }), MODES)
+    await rolled.untilFrames(5)
+    t.equal((await onB.post(`${rolled.runPath}/cancel?action=rollback`)).status, 202)
+    t.equal(await statusOf(pair, rolled.runPath), 'error')
+    const over = await onA.stream(await onA.thread(), scripted({ text: 'over' }), MODES)
+    await over.whole()
+    t.equal((await onB.post(`${over.runPath}/cancel`)).status, 409)
+  })
+
+  await t.test('who waits on B gets the values that it has led to', async (t) => {
+    const path = await onA.run(await onA.thread(), scripted({ deltas: 30, rate: 50 }))
+    const { body } = await onB.get(`${path}/join`, { headers: { accept: 'application/json' } })
+    t.match(textIn(listIn(body, 'messages').at(-1), 'content'), /^d0 d1 .*d29/)
+  })
+
+  await t.test('a hundred readers spread over both, joining at any moment, see the same bytes', async (t) => {
+    const creator = await onA.stream(await onA.thread(), scripted({ deltas: 300, rate: 100 }), MODES)
+    const readers: Stream[] = []
+    for (let n = 0; n < 100; n++) {
+      readers.push(await (n % 2 ? onA : onB).join(creator.runPath, null, ['messages-tuple']))
+      if (n % 10 === 9) await pause(50)
+    }
+    await creator.whole()
+    await Promise.all(readers.map((reader) => reader.whole()))
+    const bytes = new Set(readers.map((reader) => reader.bytes.toString().replaceAll(': heartbeat\n', '')))
+    t.equal(bytes.size, 1)
+    t.equal([...bytes][0], creator.bytes.toString().replaceAll(': heartbeat\n', ''))
+    for (const modes of [['messages'], ['values'], ['values', 'messages-tuple']]) {
+      const both = await Promise.all([onA.join(creator.runPath, null, modes), onB.join(creator.runPath, null, modes)])
+      t.same(await both[0].whole(), await both[1].whole())
+    }
+  })
+
+  await t.test('with A held up, a reader that has seen more there waits on B and gets no frame twice', async (t) => {
+    const thread = await onA.thread()
+    const creator = await onA.stream(thread, scripted({ deltas: 200, rate: 50 }), MODES)
+    await creator.untilFrames(10)
+    await pair.database.rows('BEGIN')
+    await pair.database.rows('SELECT 1 FROM threads_meta WHERE thread_id = $1 FOR UPDATE', [thread])
+    const before = creator.frames.length
+    await creator.untilFrames(before + 20)
+    const seen = creator.lastId!
+    const late = await onB.join(creator.runPath, seen, ['messages-tuple'])
+    await pause(1000)
+    t.equal(late.frames.length, 0, 'it waits')
+    t.ok(late.beats.length > 0, 'with signs of life')
+    await pair.database.rows('ROLLBACK')
+    await creator.whole()
+    await late.whole()
+    const all = idsOf(creator.frames)
+    t.same(idsOf(late.frames), all.slice(all.indexOf(seen) + 1))
+  })
+
+  await t.test('strategies hold whichever process is asked', async (t) => {
+    const slow = scripted({ deltas: 4000, rate: 50 })
+    const quick = scripted({ text: 'quick' })
+    const thread = await onA.thread()
+    const first = await onA.stream(thread, slow, MODES)
+    await first.untilFrames(3)
+    const refused = await onB.post(`/api/threads/${thread}/runs`, asked(quick, { multitask_strategy: 'reject' }))
+    t.equal(refused.status, 409)
+    const second = await onB.stream(thread, quick, { ...MODES, multitask_strategy: 'enqueue' })
+    const third = await onA.run(thread, slow, { multitask_strategy: 'enqueue' })
+    await pause(200)
+    t.equal(await statusOf(pair, second.runPath), 'pending')
+    await onB.post(`${first.runPath}/cancel`)
+    await second.whole()
+    t.equal(textOf(second.frames), 'quick')
+    await until(async () => (await statusOf(pair, third)) === 'running', 'the third has its turn')
+    const fourth = await onB.stream(thread, slow, { ...MODES, multitask_strategy: 'interrupt' })
+    await fourth.untilFrames(3)
+    t.equal(await statusOf(pair, third), 'interrupted')
+    const fifth = await onB.stream(thread, quick, { ...MODES, multitask_strategy: 'rollback' })
+    await fifth.whole()
+    t.equal(await statusOf(pair, fourth.runPath), 'error')
+    t.equal(await statusOf(pair, fifth.runPath), 'success')
+    const runs = listIn((await onB.get(`/api/threads/${thread}/runs`)).body).map((run) => at(run, 'status'))
+    t.same(runs, ['success', 'error', 'interrupted', 'success', 'interrupted'])
+  })
+
+  await t.test('one Idempotency-Key on both at once is one run', async (t) => {
+    const thread = await onA.thread()
+    const body = asked(scripted({ text: 'once' }), { multitask_strategy: 'enqueue' })
+    for (let n = 0; n < 5; n++) {
+      const headers = { 'idempotency-key': `key-${n}` }
+      const both = await Promise.all(
+        [onA, onB, onA, onB].map((person) => person.post(`/api/threads/${thread}/runs/wait`, body, { headers }))
+      )
+      t.same(
+        both.map(({ status }) => status),
+        [200, 200, 200, 200]
+      )
+      t.equal(new Set(both.map((answer) => answer.headers.get('content-location'))).size, 1)
+    }
+    t.equal(listIn((await onB.get(`/api/threads/${thread}/runs`)).body).length, 5)
+  })
+})
+
+t.test('a thread that is deleted on B while it runs on A leaves nothing', { timeout: 170_000 }, async (t) => {
+  const pair = await startPair(t, { leaseMs: LEASE_MS })
+  const { onA, onB } = pair
+  const args = JSON.stringify({ path: '/mnt/user-data/outputs/late.txt', content: 'late' })
+  for (let n = 0; n < 5; n++) {
+    const thread = await onA.thread()
+    const calls = Array.from({ length: 200 }, () => [{ name: 'write_file', args }])
+    const creator = await onA.stream(thread, scripted({ calls }), MODES)
+    await until(
+      async () => (await filesOf(pair.home, thread)).some((path) => path.endsWith('late.txt')),
+      'it writes files'
+    )
+    const answer = await onB.ask('DELETE', `/api/threads/${thread}`)
+    t.equal(answer.status, 200)
+    await creator.ended
+    await pause(200)
+    t.same(await filesOf(pair.home, thread), [])
+    for (const table of ['threads_meta', 'runs', 'run_events', 'checkpoints', 'checkpoint_bodies'])
+      t.same(await pair.database.rows(`SELECT 1 FROM ${table} WHERE thread_id = $1`, [thread]), [], table)
+    t.same(await pair.database.rows('SELECT 1 FROM frames WHERE run_key NOT IN (SELECT key FROM runs)'), [])
+    t.equal((await onA.get(`/api/threads/${thread}`)).status, 404)
+    await onB.post('/api/threads', { thread_id: thread })
+    t.same((await onA.get(`/api/threads/${thread}/messages`)).body, [], 'the same id made anew is empty')
+  }
+})
+
+t.test('a sign-out on A ends the streams of B at once', { timeout: 170_000 }, async (t) => {
+  // So that it cannot be the patrol.
+  const pair = await startPair(t, { config: { streams: { heartbeat_ms: 60_000 } } })
+  const { onA, onB } = pair
+  const creator = await onA.stream(await onA.thread(), scripted({ deltas: 4000, rate: 20 }), MODES)
+  const reader = await onB.join(creator.runPath, null, ['messages-tuple'])
+  await reader.untilFrames(2)
+  const started = performance.now()
+  t.equal((await onA.post('/api/v1/auth/logout')).status, 200)
+  t.equal(await reader.ended, 'reset')
+  t.equal(await creator.ended, 'reset')
+  t.comment(`revoked elsewhere after ${(performance.now() - started).toFixed(0)} ms`)
+})
+
+t.test(
+  'a process that dies: the other one ends its runs, once, and takes those that wait',
+  { timeout: 170_000 },
+  async (t) => {
+    const pair = await startPair(t, { leaseMs: LEASE_MS })
+    const { onA, onB } = pair
+    const threads = await Promise.all(Array.from({ length: 12 }, () => onA.thread()))
+    const creators = await Promise.all(
+      threads.map((thread) => onA.stream(thread, scripted({ deltas: 4000, rate: 100 }), MODES))
+    )
+    const readers = await Promise.all(creators.map(({ runPath }) => onB.join(runPath, null, ['messages-tuple'])))
+    const waiting = await Promise.all(
+      threads.map((thread) => onB.run(thread, scripted({ text: 'it was my turn' }), { multitask_strategy: 'enqueue' }))
+    )
+    await Promise.all(readers.map((reader) => reader.untilFrames(20)))
+    await pair.a.kill()
+    const died = performance.now()
+    const seen = creators.map(idsOfStream)
+    await Promise.all(readers.map((reader) => reader.whole()))
+    const ended = performance.now() - died
+    t.comment(`A's runs were ended on B after ${ended.toFixed(0)} ms with a lease of ${LEASE_MS}`)
+    t.ok(ended < 2 * LEASE_MS * RULE_OF_TEN)
+    for (const [n, reader] of readers.entries()) {
+      t.same(endsOf(reader.frames), ['error', 'end'])
+      t.equal(new Set(idsOf(reader.frames)).size, idsOf(reader.frames).length)
+      t.equal(await statusOf(pair, creators[n]!.runPath), 'error')
+      const again = await onB.join(creators[n]!.runPath, seen[n]!.at(-1), ['messages-tuple'])
+      const rest = await again.whole()
+      t.same(endsOf(rest), ['error', 'end'], 'who saw more than was stored is told the end as well')
+      await until(async () => (await statusOf(pair, waiting[n]!)) === 'success', 'the run that waited')
+      const events = listIn((await onB.get(`${creators[n]!.runPath}/events`)).body).map((event) =>
+        at(event, 'event_type')
+      )
+      t.equal(events.filter((type) => type === 'run_error').length, 1)
+    }
+  }
+)
+
+t.test(
+  'a process that is paused for two leases finds its runs ended, and writes nothing',
+  { timeout: 170_000 },
+  async (t) => {
+    const pair = await startPair(t, { leaseMs: LEASE_MS })
+    const { onA, onB } = pair
+    const thread = await onA.thread()
+    const creator = await onA.stream(thread, scripted({ deltas: 100_000, rate: 200 }), MODES)
+    const reader = await onB.join(creator.runPath, null, ['messages-tuple'])
+    await reader.untilFrames(20)
+    pair.a.process.kill('SIGSTOP')
+    const paused = performance.now()
+    await reader.whole()
+    t.comment(`ended on B ${(performance.now() - paused).toFixed(0)} ms after the pause`)
+    await pause(Math.max(0, 2 * LEASE_MS - (performance.now() - paused)))
+    const told = frameTexts(reader)
+    t.same(endsOf(reader.frames), ['error', 'end'])
+    const rows = async () => [
+      await pair.database.rows('SELECT seq, event_type FROM run_events WHERE thread_id = $1 ORDER BY seq', [thread]),
+      await pair.database.rows('SELECT status, stop_reason, last_cursor, updated_at FROM runs WHERE thread_id = $1', [
+        thread
+      ]),
+      await pair.database.rows('SELECT epoch, max(last_n) FROM frames GROUP BY epoch ORDER BY 1'),
+      await pair.database.rows('SELECT count(*) AS n FROM checkpoints WHERE thread_id = $1', [thread])
+    ]
+    const before = await rows()
+    pair.a.process.kill('SIGCONT')
+    t.equal(await creator.ended, 'reset', 'its readers are sent away')
+    await until(() => pair.a.log.includes('has lost its lease'), 'A knows')
+    await pause(1000)
+    t.same(await rows(), before, 'nothing was written')
+    for (const person of [onA, onB]) {
+      const again = await person.join(creator.runPath, null, ['messages-tuple'])
+      await again.whole()
+      t.same(frameTexts(again), told, 'one terminal frame, the same everywhere')
+    }
+    const next = await onA.post(`/api/threads/${thread}/runs/wait`, asked(scripted({ text: 'goes on', strict: true })))
+    t.equal(at(listIn(next.body, 'messages').at(-1), 'content'), 'goes on', 'A works again')
+    const last = listIn((await onB.get(`/api/threads/${thread}/messages`)).body)
+    t.match(textIn(last.at(-1), 'content', 'content'), 'goes on')
+  }
+)
+
+t.test(
+  'a process that ends in order leaves what waits to the other; one alone that was killed goes on at once',
+  { timeout: 170_000 },
+  async (t) => {
+    const leaseMs = 60_000
+    const pair = await startPair(t, { leaseMs })
+    const { onA, onB } = pair
+    const thread = await onA.thread()
+    const first = await onA.stream(thread, scripted({ deltas: 4000, rate: 50 }), MODES)
+    const waiting = await onB.run(thread, scripted({ text: 'it was my turn' }), { multitask_strategy: 'enqueue' })
+    await first.untilFrames(3)
+    await pair.a.stop()
+    await until(async () => (await statusOf(pair, waiting)) === 'success', 'the run that waited')
+    t.equal(at((await onB.get(first.runPath)).body, 'status'), 'interrupted')
+    await pair.b.stop()
+    const alone = await startChild(t, { home: pair.home, config: pair.config })
+    const there = elsewhere(onA, alone)
+    const cut = await there.stream(thread, scripted({ deltas: 4000, rate: 50 }), MODES)
+    await cut.untilFrames(10)
+    await alone.kill()
+    const next = await startChild(t, { home: pair.home, config: pair.config })
+    const back = elsewhere(onA, next)
+    t.equal(at((await back.get(cut.runPath)).body, 'status'), 'error', 'long before its lease is over')
+  }
+)
+
+function idsOfStream({ frames }: Stream): string[] {
+  return idsOf(frames)
+}
+
+/** Files of a thread, whoever's. */
+async function filesOf(home: string, thread: string): Promise<string[]> {
+  const users = join(home, 'users')
+  if (!existsSync(users)) return []
+  return readdirSync(users, { recursive: true, encoding: 'utf8' }).filter((path) => path.includes(thread))
+}
