@@ -231,6 +231,14 @@ t.test('a database that cannot be found is refused at start', async (t) => {
   refused(t, 'database: { backend: postgres, postgres_url: "localhost:5432/chat" }', url)
 })
 
+t.test('a runtime without what it needs is refused; a server takes headers and a key', async (t) => {
+  const missing = 'agent.url is missing: agent.runtime langgraph needs the address of a server.'
+  refused(t, 'agent: { runtime: langgraph }', missing)
+  refused(t, 'agent: { runtime: module }', 'agent.path is missing: agent.runtime module needs a file.')
+  const yaml = 'agent: { runtime: langgraph, url: http://h:1, api_key: $KEY, headers: { x-a: b } }'
+  t.match(load(t, { yaml, env: { KEY: 'k' } }).agent, { api_key: 'k', headers: { 'x-a': 'b' }, assistant_id: null })
+})
+
 t.test('events go where the rest goes, unless said otherwise', async (t) => {
   t.equal(load(t, { yaml: 'database: { backend: memory }' }).run_events.backend, 'memory')
   t.equal(load(t, { yaml: 'database: { backend: sqlite }\nrun_events: { backend: db }' }).run_events.backend, 'db')

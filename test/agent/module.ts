@@ -46,6 +46,8 @@ t.test('start may be on the default export, and models are its own affair', asyn
 
 t.test('a file that is no agent is refused with its path', async (t) => {
   const path = fileOf('none.mjs', 'export const stop = 1')
-  await t.rejects(loadAgent(path), { message: `${path} exports no function start(input, sink, signal)` })
+  await t.rejects(loadAgent(path), {
+    message: `${path} exports no function start(input, sink, signal), and no compiled graph`
+  })
   await t.rejects(loadAgent(join(folder, 'missing.mjs')))
 })

@@ -12,12 +12,12 @@ interface Scene {
   readonly thread: string
 }
 
-async function open(t: Test): Promise<Scene> {
+async function open(t: Test, title: object = { enabled: false }): Promise<Scene> {
   const model = await startModel()
   t.teardown(() => model.stop())
   const models = [{ name: 'fake', model: 'fake', base_url: model.baseUrl, api_key: 'none' }]
   const off = { enabled: false }
-  const site = await openSite(t, { config: { models, memory: off, title: off, summarization: off } })
+  const site = await openSite(t, { config: { models, memory: off, title, summarization: off } })
   const person = await signIn(site)
   return { model, person, thread: await person.thread() }
 }
@@ -62,6 +62,17 @@ t.test('a question ends the run, and stands where clients look for it', async (t
     history.slice(1).flatMap((one) => listIn(one, 'tasks').flatMap((task) => listIn(task, 'interrupts'))),
     []
   )
+})
+
+t.test('a title that is given at the end of the run takes nothing of the question away', async (t) => {
+  const scene = await open(t, { enabled: true })
+  await ask(scene, asking)
+  t.match(await stateOf(scene), {
+    values: { title: String },
+    next: ['tools'],
+    tasks: [{ name: 'tools', interrupts: [{ id: 'call_colour' }] }]
+  })
+  t.match(listIn((await answer(scene, 'blue')).body, 'messages').at(-1), { content: 'done' })
 })
 
 t.test('streams have the question in values and updates', async (t) => {

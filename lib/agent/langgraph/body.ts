@@ -9,11 +9,6 @@ export interface Watching {
   throwIfAborted(): void
 }
 
-/** Bytes of a body that are read as a text: an explanation is short. */
-const TEXT_BYTES = 64 * 1024
-/** Milliseconds that a body may take to end by itself; then its connection is closed instead of kept. */
-const DRAIN_MS = 1000
-
 export class FetchedBody {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   readonly #watch: Watching
@@ -33,34 +28,6 @@ export class FetchedBody {
       this.#watch.throwIfAborted()
       return new Broken(error)
     }
-  }
-
-  /** As much of the text as can be had; the rest is not read. @throws The reason of the run's abort. */
-  async text(): Promise<string> {
-    const decoder = new TextDecoder()
-    let text = ''
-    for (let bytes = 0; bytes < TEXT_BYTES; ) {
-      const chunk = await this.next()
-      if (chunk === null || chunk instanceof Broken) break
-      bytes += chunk.byteLength
-      text += decoder.decode(chunk, { stream: true })
-    }
-    this.close()
-    return text
-  }
-
-  /** Reads to the end what nobody needs, so that the connection can be used again. Nobody waits for it. */
-  drain(): void {
-    const timer = setTimeout(() => this.close(), DRAIN_MS)
-    timer.unref()
-    void this.#readToEnd()
-      .catch(ignore)
-      .finally(() => clearTimeout(timer))
-  }
-
-  async #readToEnd(): Promise<void> {
-    let chunk = await this.#reader?.read()
-    while (chunk?.done === false) chunk = await this.#reader?.read()
   }
 
   /** Closes the connection: nobody wants the rest. A `next` that waits has null. */
