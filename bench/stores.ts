@@ -1,4 +1,5 @@
 // Stores under a bench: ours, or somebody else's, opened empty in a folder of their own; and the runs that write to them.
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -64,10 +65,11 @@ export function newRunOps(thread_id: string, run_id: string, user_id: string | n
   ]
 }
 
-/** Makes a thread with one run. @returns the run's key */
-export async function makeRun(store: Store, thread_id: string, run_id: string): Promise<number> {
-  const [outcome] = await store.apply([{ ops: newRunOps(thread_id, run_id) }])
+/** Makes a thread with one run, under names that were never used: the database may be somebody's. */
+export async function makeRun(store: Store): Promise<{ readonly key: number; readonly threadId: string }> {
+  const threadId = `bench-${randomUUID()}`
+  const [outcome] = await store.apply([{ ops: newRunOps(threadId, `${threadId}-run`) }])
   if (!outcome?.ok) throw new Error(`the bench could not make its runs: ${outcome?.message}`)
   // The second op answers an admission.
-  return (outcome.results[1] as { run: { key: number } }).run.key
+  return { key: (outcome.results[1] as { run: { key: number } }).run.key, threadId }
 }
