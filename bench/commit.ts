@@ -39,15 +39,15 @@ async function timed(rows: number, batch: number, write: (from: number) => unkno
 
 /** A group a run, as the committer has it: so many runs with a frame each. */
 async function groupsOf(store: Store, count: number): Promise<(n: number) => Group[]> {
-  const keys: number[] = []
-  for (let i = 0; i < count; i++) keys.push(await makeRun(store, `thread-${i}`, `run-${i}`))
+  const runs: Awaited<ReturnType<typeof makeRun>>[] = []
+  for (let i = 0; i < count; i++) runs.push(await makeRun(store))
   const json = frameOf(SIZE).split('\n')[1]!.slice('data: '.length)
   return (n) =>
-    keys.map((run_key, i) => {
+    runs.map(({ key: run_key, threadId: thread_id }) => {
       const log = new FrameLog(1, 1024, n)
       log.append(Kind.messages, 'messages', json)
       return {
-        ops: log.take().map((segment) => ({ name: 'frames.append', run_key, thread_id: `thread-${i}`, segment }))
+        ops: log.take().map((segment) => ({ name: 'frames.append', run_key, thread_id, segment }))
       }
     })
 }

@@ -96,8 +96,10 @@ async function ours(runs: number, flushMs: number, seconds: number, module: stri
     }
     const committer = new Committer(counted, { flushMs })
     const all: FrameSource[] = []
-    for (let i = 0; i < runs; i++)
-      all.push(new FrameSource(await makeRun(store, `thread-${i}`, `run-${i}`), `thread-${i}`))
+    for (let i = 0; i < runs; i++) {
+      const { key, threadId } = await makeRun(store)
+      all.push(new FrameSource(key, threadId))
+    }
     const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
     delay.enable()
     const cpu = process.cpuUsage()

@@ -2,6 +2,7 @@
 // and one repeat. `--out FILE`: JSON lines. `--profile FOLDER`: a CPU profile of every server. `-- report FILE...`: the table and the chart of such files. `-- compare A B [bench...]`:
 // two commits, or two such files.
 import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { chart } from './chart.ts'
 import { commit } from './commit.ts'
@@ -58,7 +59,7 @@ function conclude(all: readonly Entry[], chartFile: string | undefined): void {
   if (chartFile) writeFileSync(chartFile, chart(all))
 }
 
-export function entriesOf(file: string): Entry[] {
+function entriesOf(file: string): Entry[] {
   const lines = readFileSync(file, 'utf8').split('\n').filter(Boolean)
   // The benches wrote them.
   return lines.map((line) => JSON.parse(line) as Entry)
@@ -74,35 +75,41 @@ async function run(names: readonly string[], options: Options): Promise<void> {
   }
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    quick: { type: 'boolean', default: false },
-    repeats: { type: 'string' },
-    joiners: { type: 'string' },
-    store: { type: 'string' },
-    nginx: { type: 'string' },
-    out: { type: 'string' },
-    profile: { type: 'string' },
-    chart: { type: 'string' }
-  }
-})
-const [first, ...rest] = positionals
-if (first === 'report') {
-  const all = rest.flatMap(entriesOf)
-  conclude(all, values.chart ?? CHART)
-} else if (first === 'compare') {
-  await compare(rest, { quick: values.quick, repeats: Number(values.repeats ?? REPEATS) })
-} else {
-  if (values.out) reportTo(values.out)
-  if (values.profile) profileTo(values.profile)
+/** What the command line says; resolves when all of it is done. */
+export async function main(args: string[]): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      quick: { type: 'boolean', default: false },
+      repeats: { type: 'string' },
+      joiners: { type: 'string' },
+      store: { type: 'string' },
+      nginx: { type: 'string' },
+      out: { type: 'string' },
+      profile: { type: 'string' },
+      chart: { type: 'string' }
+    }
+  })
+  const { quick, out, profile } = values
+  const repeats = Number(values.repeats ?? (quick ? 1 : REPEATS))
+  const [first, ...rest] = positionals
+  if (first === 'report') return conclude(rest.flatMap(entriesOf), values.chart ?? CHART)
+  if (first === 'compare') return compare(rest, { quick, repeats })
+  if (out) reportTo(out)
+  if (profile) profileTo(profile)
   await run(positionals, {
-    quick: values.quick,
-    repeats: Number(values.repeats ?? (values.quick ? 1 : REPEATS)),
+    quick,
+    repeats,
     joiners: values.joiners === undefined ? null : Number(values.joiners),
     store: values.store ?? null,
     ...(values.nginx && { nginx: values.nginx })
   })
   conclude(entries, values.chart)
 }
-process.exit(0)
+
+// Run by itself, and not by `colloquy bench`.
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await main(process.argv.slice(2))
+  process.exit(0)
+}

@@ -6,7 +6,7 @@ export interface Options {
   readonly repeats: number
   /** Of the fan-out and of idle readers; null: the bench's own. */
   readonly joiners: number | null
-  /** A module that exports `openStore(folder)`, in place of SQLite, for the benches of stores. */
+  /** In place of SQLite, for the benches of stores: a postgres:// address of a database to fill, or a module with `openStore`. */
   readonly store: string | null
   /** The program, for the bench of proxies. */
   readonly nginx?: string

@@ -1,34 +1,35 @@
 // Stores under a bench: ours, or somebody else's, opened empty in a folder of their own; and the runs that write to them.
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { openSqliteStore } from '../lib/store/sqlite/open.ts'
+import { type DatabaseOptions, openDatabase } from '../lib/store/open.ts'
 import type { Op, Store } from '../lib/store/store.ts'
 import { newThread } from '../lib/thread/thread.ts'
 import { NO_TOTALS, timestamp } from '../lib/types.ts'
 
-/** What a module of `--store` exports. */
-interface StoreModule {
-  /** Opens an empty store; what it keeps on disk goes into the folder, which is removed afterwards. */
-  openStore(folder: string): Promise<Store>
-}
-
-/** Opens an empty store and closes it when the work is done. `module` null: SQLite. */
+/** Opens an empty store and closes it when the work is done. `given`: a postgres:// address, or a module as the configuration takes
+ * them; null: SQLite. What it keeps on disk goes into the folder, which is removed afterwards.
+ */
 export async function withStore<T>(
-  module: string | null,
+  given: string | null,
   work: (store: Store, folder: string) => Promise<T>
 ): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
-  // Whoever names a module has it export this.
-  const given = module === null ? null : ((await import(pathToFileURL(resolve(module)).href)) as StoreModule)
-  const store = given ? await given.openStore(folder) : await openSqliteStore(join(folder, 'bench.db'))
+  const home = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
+  const store = await openDatabase({ home, run_events: { backend: 'db' }, database: databaseOf(given, home) }, () => {})
   try {
-    return await work(store, folder)
+    return await work(store, home)
   } finally {
     await store.close()
-    rmSync(folder, { recursive: true, force: true })
+    rmSync(home, { recursive: true, force: true })
   }
+}
+
+function databaseOf(given: string | null, home: string): DatabaseOptions {
+  const common = { sqlite_path: join(home, 'bench.db'), postgres_url: given }
+  if (given === null) return { ...common, backend: 'sqlite' }
+  if (/^postgres(ql)?:/.test(given)) return { ...common, backend: 'postgres' }
+  return { ...common, backend: { module: resolve(given), options: {} } }
 }
 
 /** The ops that make a thread and a run in it. */
@@ -64,10 +65,11 @@ export function newRunOps(thread_id: string, run_id: string, user_id: string | n
   ]
 }
 
-/** Makes a thread with one run. @returns the run's key */
-export async function makeRun(store: Store, thread_id: string, run_id: string): Promise<number> {
-  const [outcome] = await store.apply([{ ops: newRunOps(thread_id, run_id) }])
+/** Makes a thread with one run, under names that were never used: the database may be somebody's. */
+export async function makeRun(store: Store): Promise<{ readonly key: number; readonly threadId: string }> {
+  const threadId = `bench-${randomUUID()}`
+  const [outcome] = await store.apply([{ ops: newRunOps(threadId, `${threadId}-run`) }])
   if (!outcome?.ok) throw new Error(`the bench could not make its runs: ${outcome?.message}`)
   // The second op answers an admission.
-  return (outcome.results[1] as { run: { key: number } }).run.key
+  return { key: (outcome.results[1] as { run: { key: number } }).run.key, threadId }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line: serve, reset-admin, token.
+// The command line: serve, reset-admin, token, bench.
 import { parseArgs } from 'node:util'
 import { pino } from 'pino'
 import { type Config, ConfigError, loadConfig } from '../lib/config.ts'
@@ -11,7 +11,8 @@ const USAGE = `colloquy serve [--config FILE] [--home FOLDER] [--host HOST] [--p
 colloquy reset-admin [--email ADDRESS] [--config FILE] [--home FOLDER]
 colloquy token create --email ADDRESS [--scope SCOPE]... [--name TEXT] [--expires-in-days NUMBER] [--config FILE] [--home FOLDER]
 colloquy token list --email ADDRESS [--config FILE] [--home FOLDER]
-colloquy token revoke TOKEN_ID [--config FILE] [--home FOLDER]`
+colloquy token revoke TOKEN_ID [--config FILE] [--home FOLDER]
+colloquy bench [NAME]... [--quick] [--repeats NUMBER] [--joiners NUMBER] [--store MODULE] [--out FILE]`
 
 const DAY_MS = 86_400_000
 
@@ -124,6 +125,13 @@ function lifetimeOf(days: string | undefined): number | null {
   return Number(days) * DAY_MS
 }
 
+/** Loaded when it is asked for: serving needs none of it. */
+async function bench(args: string[]): Promise<void> {
+  const { main: run } = await import('../bench/index.ts')
+  await run(args)
+  process.exit(0)
+}
+
 function misused(): void {
   process.stderr.write(`${USAGE}\n`)
   process.exitCode = 2
@@ -133,6 +141,7 @@ async function main([command, ...args]: string[]): Promise<void> {
   if (command === 'serve') return serve(args)
   if (command === 'reset-admin') return reset(args)
   if (command === 'token') return token(args)
+  if (command === 'bench') return bench(args)
   misused()
   if (command === 'help' || command === '--help') process.exitCode = 0
 }

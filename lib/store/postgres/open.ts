@@ -49,7 +49,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
       return writer.trouble
     },
     async size() {
-      const [row] = await pool.rows<{ bytes: number }>('SELECT pg_database_size(current_database()) AS bytes')
+      const [row] = await pool.rows<{ bytes: number }>('SELECT pg_database_size(current_database())::float8 AS bytes')
       // What is written ahead is the whole server's, not ours.
       return { database: row?.bytes ?? 0, wal: 0 }
     },

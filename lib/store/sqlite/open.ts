@@ -12,7 +12,7 @@ import { eventReads } from './events.ts'
 import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
 import { runReads } from './runs.ts'
-import { threadReads } from './threads.ts'
+import { ThreadCounts, threadReads } from './threads.ts'
 import { userReads } from './users.ts'
 import { WriterThread } from './writer.ts'
 
@@ -31,16 +31,24 @@ export async function openSqliteStore(path: string): Promise<Store> {
   const writer = await WriterThread.start(path)
   const db = connect(path)
   db.pragma('query_only = ON')
+  const counts = new ThreadCounts()
   return {
     users: userReads(db),
     apiTokens: apiTokenReads(db),
-    threads: threadReads(db),
+    threads: threadReads(db, counts),
     runs: runReads(db),
     events: eventReads(db),
     frames: frameReads(db),
     checkpoints: checkpointReads(db),
     feedback: feedbackReads(db),
-    apply: (groups) => writer.apply(groups),
+    async apply(groups) {
+      try {
+        return await writer.apply(groups)
+      } finally {
+        // Also when nobody knows whether it was written.
+        counts.written(groups)
+      }
+    },
     async size() {
       return { database: await bytesOf(path), wal: await bytesOf(`${path}-wal`) }
     },

@@ -1,7 +1,7 @@
 // Thread records in SQLite.
 import type Database from 'better-sqlite3'
 import type { Json, JsonObject, Thread, ThreadStatus } from '../../types.ts'
-import type { ThreadQuery, ThreadReads } from '../store.ts'
+import type { Group, Op, ThreadQuery, ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
 import { OWNED, ownerParam, parseObject, resolved, type Writers } from './rows.ts'
 
@@ -40,9 +40,15 @@ interface Condition {
  * quotes in them, so the members are compared by name.
  */
 function metadataCondition(key: string, value: Json): Condition {
+  // The column holds what JSON.stringify has made: where these characters are not, the member is not. Looking for them costs a
+  // twentieth of reading the JSON, which is then done for the rows that have them.
+  const text =
+    typeof value === 'object' && value !== null
+      ? `${JSON.stringify(key)}:`
+      : JSON.stringify({ [key]: value }).slice(1, -1)
   const member = (test: string, params: (string | number)[]): Condition => ({
-    sql: `EXISTS (SELECT 1 FROM json_each(metadata_json) AS m WHERE m.key = ? AND ${test})`,
-    params: [key, ...params]
+    sql: `instr(metadata_json, ?) AND EXISTS (SELECT 1 FROM json_each(metadata_json) AS m WHERE m.key = ? AND ${test})`,
+    params: [text, key, ...params]
   })
   if (value === null) return member("m.type = 'null'", [])
   if (typeof value === 'boolean') return member('m.type = ?', [value ? 'true' : 'false'])
@@ -51,16 +57,38 @@ function metadataCondition(key: string, value: Json): Condition {
   return member("m.type IN ('object', 'array') AND m.value = json(?)", [JSON.stringify(value)])
 }
 
-function conditions(query: ThreadQuery, owner: string | null): Condition[] {
+function conditions(query: ThreadQuery): Condition[] {
   const all: Condition[] = []
-  if (owner !== null) all.push({ sql: '(user_id = ? OR user_id IS NULL)', params: [owner] })
   if (query.status) all.push({ sql: 'status = ?', params: [query.status] })
   if (query.ids) all.push({ sql: 'thread_id IN (SELECT value FROM json_each(?))', params: [JSON.stringify(query.ids)] })
   for (const [key, value] of Object.entries(query.metadata ?? {})) all.push(metadataCondition(key, value))
   return all
 }
 
-export function threadReads(db: Database.Database): ThreadReads {
+/** Counts that are remembered: more users than these look at lists at one time. */
+const COUNTS_MAX = 10_000
+
+/** How many threads each owner sees: counted when it is asked for, and forgotten when a thread comes or goes. */
+export class ThreadCounts {
+  readonly #known = new Map<string | null, number>()
+
+  of(owner: string | null, count: () => number): number {
+    const known = this.#known.get(owner)
+    if (known !== undefined) return known
+    if (this.#known.size >= COUNTS_MAX) this.#known.clear()
+    const counted = count()
+    this.#known.set(owner, counted)
+    return counted
+  }
+
+  /** These were written. To be told before anybody hears of it [Store 4]. */
+  written(groups: readonly Group[]): void {
+    const changes = ({ name }: Op) => name === 'thread.create' || name === 'thread.remove'
+    if (groups.some(({ ops }) => ops.some(changes))) this.#known.clear()
+  }
+}
+
+export function threadReads(db: Database.Database, counts: ThreadCounts): ThreadReads {
   const get = db.prepare<{ id: string; owner: string | null }, ThreadRow>(
     `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = @id AND ${OWNED}`
   )
@@ -76,19 +104,36 @@ export function threadReads(db: Database.Database): ThreadReads {
       return ownerOfThread.get(threadId)?.user_id
     },
     async search(query, user) {
-      const all = conditions(query, ownerParam(user, 'threads.search'))
-      const where = all.length ? `WHERE ${all.map((one) => one.sql).join(' AND ')}` : ''
+      const owner = ownerParam(user, 'threads.search')
+      const all = conditions(query)
       const params = all.flatMap((one) => one.params)
-      const order = `${SORT_COLUMNS[query.sortBy ?? 'updated_at']} ${query.sortOrder === 'asc' ? 'ASC' : 'DESC'}`
+      // One's own and what nobody owns are looked for one after the other: each in the order of its index, which "or" would lose.
+      const owners: readonly Condition[] =
+        owner === null
+          ? [{ sql: 'TRUE', params: [] }]
+          : [
+              { sql: 'user_id = ?', params: [owner] },
+              { sql: 'user_id IS NULL', params: [] }
+            ]
+      const wheres = owners.map(({ sql }) => [sql, ...all.map((one) => one.sql)].join(' AND '))
+      const bound = owners.map((one) => [...one.params, ...params])
+      const order = `${SORT_COLUMNS[query.sortBy ?? 'updated_at']} ${query.sortOrder === 'asc' ? 'ASC' : 'DESC'}, thread_id DESC`
+      const end = query.offset + query.limit
+      const parts = wheres.map(
+        (where) => `SELECT * FROM (SELECT ${COLUMNS} FROM threads_meta WHERE ${where} ORDER BY ${order} LIMIT ?)`
+      )
       const rows = db
-        .prepare<(string | number)[], ThreadRow>(
-          `SELECT ${COLUMNS} FROM threads_meta ${where} ORDER BY ${order}, thread_id DESC LIMIT ? OFFSET ?`
-        )
-        .all(...params, query.limit, query.offset)
-      const count = db
-        .prepare<(string | number)[], { total: number }>(`SELECT count(*) AS total FROM threads_meta ${where}`)
-        .get(...params)
-      return { threads: rows.map(toThread), total: count?.total ?? 0 }
+        .prepare<(string | number)[], ThreadRow>(`${parts.join(' UNION ALL ')} ORDER BY ${order} LIMIT ? OFFSET ?`)
+        .all(...bound.flatMap((one) => [...one, end]), query.limit, query.offset)
+      const count = () =>
+        db
+          .prepare<(string | number)[], { total: number }>(
+            `SELECT ${wheres.map((where) => `(SELECT count(*) FROM threads_meta WHERE ${where})`).join(' + ')} AS total`
+          )
+          .get(...bound.flat())?.total ?? 0
+      // Without a filter it is a number that changes only when threads come and go.
+      const total = all.length > 0 ? count() : counts.of(owner, count)
+      return { threads: rows.map(toThread), total }
     }
   }
 }
