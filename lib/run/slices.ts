@@ -19,4 +19,9 @@ export class Slices {
     this.#made.set(filter, { from, head, slice })
     return slice
   }
+
+  /** Nobody is to share them any more. */
+  clear(): void {
+    this.#made.clear()
+  }
 }

@@ -28,7 +28,7 @@ const MODES = { stream_mode: ['messages-tuple'] }
 /** How long the end of a run may wait for the store before its readers are reset, in ms. */
 const SETTLE_MS = 1500
 const RUNS = 6
-const DELTAS = 500
+const DELTAS = 1200
 /** More than may wait in memory, so that its agent has to pause. */
 const FLOOD = 60_000
 
