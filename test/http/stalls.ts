@@ -9,8 +9,8 @@ import { turns } from '../fixtures/until.ts'
 const STALLED = Number(process.env.STALLED ?? 30)
 const MB_OF_RUN = Number(process.env.STALL_MB ?? 12)
 const DELTA_BYTES = 4096
-/** Deltas a second: four megabytes. */
-const RATE = 1000
+/** Deltas a second: four megabytes, unless somebody has more time. */
+const RATE = Number(process.env.STALL_RATE ?? 1000)
 const FAST = 3
 const KB = 1024
 const MB = 1024 * KB

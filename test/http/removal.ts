@@ -1,0 +1,91 @@
+// Removal: of a thread that was deleted nothing remains, in no table and no folder, and of others everything.
+import { join } from 'node:path'
+import t from 'tap'
+import Database from 'better-sqlite3'
+import { asked, homeOf, type Options, openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
+import { digests, filesOf } from '../fixtures/remains.ts'
+
+const WRITES = '/demo tool=write_file deltas=20 rate=0 args={"path": "report.md", "content": "x"}'
+
+/** A thread of which something lies wherever something can: rows in all its tables, files of all kinds. */
+async function lived(person: Person): Promise<string> {
+  const threadId = await person.thread()
+  const path = `/api/threads/${threadId}`
+  const form = new FormData()
+  form.append('files', new Blob(['some text']), 'note.txt')
+  const { 'x-csrf-token': csrf = '', cookie = '' } = person.headers()
+  const uploaded = await fetch(`${person.url}${path}/uploads`, {
+    method: 'POST',
+    headers: { 'x-csrf-token': csrf, cookie },
+    body: form
+  })
+  if (!uploaded.ok) throw new Error(`the upload was refused: ${await uploaded.text()}`)
+  const stream = await person.stream(threadId, WRITES)
+  await stream.whole()
+  await (await person.stream(threadId, '/demo error deltas=3 rate=0')).whole()
+  const cut = await person.stream(threadId, '/demo deltas=9999 rate=100')
+  await person.post(`${cut.runPath}/cancel?wait=true`)
+  const { status } = await person.ask('PUT', `${stream.runPath}/feedback`, { body: { rating: 1, comment: 'fine' } })
+  if (status !== 200) throw new Error(`the feedback was refused: ${status}`)
+  await person.post(`${path}/state`, { values: { messages: [{ role: 'user', content: 'by hand' }] } })
+  await person.post(`${path}/runs/wait`, asked('/demo deltas=3 rate=0'), {
+    headers: { 'idempotency-key': `key of ${threadId}` }
+  })
+  return threadId
+}
+
+/** The tables that have a column for a thread, a run or its key, and how many rows of this thread each has. */
+function rowsOf(home: string, threadId: string): Record<string, number> {
+  const db = new Database(join(home, 'data', 'colloquy.db'), { readonly: true })
+  const counts: Record<string, number> = {}
+  const tables = db.prepare<[], string>("SELECT name FROM sqlite_master WHERE type = 'table'").pluck().all()
+  for (const table of tables) {
+    const columns = db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table)
+    const own = columns.includes('thread_id') ? 'thread_id = @id' : null
+    const byKey = columns.includes('run_key') ? 'run_key IN (SELECT key FROM runs WHERE thread_id = @id)' : null
+    const where = own ?? byKey
+    if (where)
+      counts[table] = db
+        .prepare<{ id: string }, number>(`SELECT count(*) FROM "${table}" WHERE ${where}`)
+        .pluck()
+        .get({ id: threadId })!
+  }
+  db.close()
+  return counts
+}
+
+/** Without SQLite's own tables: numbers of runs that are gone are not used again. */
+function own(digests: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(digests).filter(([table]) => !table.startsWith('sqlite_')))
+}
+
+const backends: Record<string, Options> = { db: {}, jsonl: { run_events: { backend: 'jsonl' } } }
+
+for (const [events, config] of Object.entries(backends)) {
+  t.test(
+    `a thread that is deleted leaves the store and the disk as they were before it (events in ${events})`,
+    async (t) => {
+      const home = homeOf(t)
+      const site = await openSite(t, { home, config })
+      const isCompacted = () => until(() => site.sizes().uncompacted === 0, 'frames are compacted')
+      const person = await signIn(site)
+      // One that stays, so that there is something to spoil, and folders that are everybody's are there.
+      const other = await lived(person)
+      await isCompacted()
+      const [rows, files] = [own(digests(home)), filesOf(home).sort()]
+
+      const threadId = await lived(person)
+      await isCompacted()
+      const had = rowsOf(home, threadId)
+      const empty = Object.keys(had).filter((table) => had[table] === 0)
+      t.same(empty, events === 'db' ? [] : ['run_events'], 'it had rows in every table that knows threads')
+      t.not(filesOf(home).length, files.length, 'and files')
+
+      t.equal((await person.ask('DELETE', `/api/threads/${threadId}`)).status, 200)
+      t.same(own(digests(home)), rows)
+      t.same(filesOf(home).sort(), files)
+      t.equal((await person.get(`/api/threads/${threadId}`)).status, 404)
+      t.equal((await person.get(`/api/threads/${other}`)).status, 200)
+    }
+  )
+}
