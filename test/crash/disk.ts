@@ -28,7 +28,7 @@ const MODES = { stream_mode: ['messages-tuple'] }
 /** How long the end of a run may wait for the store before its readers are reset, in ms. */
 const SETTLE_MS = 1500
 const RUNS = 6
-const DELTAS = 1200
+const DELTAS = 500
 /** More than may wait in memory, so that its agent has to pause. */
 const FLOOD = 60_000
 
@@ -97,7 +97,7 @@ async function livesThrough(t: Test, home: string, trouble: Trouble): Promise<vo
   const before = [await said(person), await said(person)]
   const talks: Awaited<ReturnType<typeof begun>>[] = []
   for (let i = 0; i < RUNS; i++) talks.push(await begun(person, `/demo deltas=${DELTAS} rate=100`, DELTAS))
-  const flood = await begun(person, `/demo deltas=${FLOOD} rate=0 pause=2500:40`, FLOOD)
+  const flood = await begun(person, `/demo deltas=${FLOOD} rate=0 pause=1000:150`, FLOOD)
   await Promise.all([...talks, flood].map(({ reader }) => reader.untilFrames(30)))
 
   trouble.begin()
