@@ -49,6 +49,10 @@ class FrameSource implements Source {
     this.#appended.push(performance.now())
   }
 
+  get pendingBytes(): number {
+    return this.#log.pendingBytes
+  }
+
   take(): Group | null {
     const segments = this.#log.take()
     if (segments.length === 0) return null

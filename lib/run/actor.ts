@@ -345,11 +345,11 @@ export class RunActor implements Source, Tickable, LogView {
 
   #hasSpace(): boolean {
     const { pendingBytes } = this.#deps.options
-    return pendingBytes === 0 || this.#pendingBytes < pendingBytes
+    return pendingBytes === 0 || this.pendingBytes < pendingBytes
   }
 
   /** What is not stored yet, in bytes; of events and checkpoints about. */
-  get #pendingBytes(): number {
+  get pendingBytes(): number {
     const records = this.#journal.pendingBytes + this.#steps.pendingBytes + (this.#flight?.recordBytes ?? 0)
     return this.#frames.pendingBytes + records
   }

@@ -12,6 +12,8 @@ import { Drains } from './drains.ts'
 
 /** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
 export interface Source {
+  /** About the bytes of what `take` would answer. */
+  readonly pendingBytes: number
   /** Everything buffered so far; null: nothing after all. */
   take(): Group | null
   /** What became of the group taken last; refused also when taking it has failed. */
@@ -43,6 +45,11 @@ export type Patience = 'endless' | 'limited'
 const GROUPS_MAX = 512
 /** Of them for requests, while runs wait as well: a flood of requests must not keep the ends of runs waiting. */
 const CALLS_MAX = GROUPS_MAX / 2
+/**
+ * Bytes of what runs have to say in one transaction, about, and one run's more: when the store does not keep up all of them have
+ * much, and one transaction of it would keep requests waiting, and the log of the database from being used again.
+ */
+const BATCH_BYTES = 8 * 1024 * 1024
 /** A window is at least this many times as long as the last commit took. */
 const WINDOW_TO_COMMIT = 3
 const RETRY_MS_FIRST = 50
@@ -201,8 +208,10 @@ export class Committer implements Writer {
   /** The next batch: calls in their order, then sources, neither of which can keep the other out. */
   #take(): Entry[] {
     const batch = this.#calls.splice(0, Math.max(CALLS_MAX, GROUPS_MAX - this.#urgent.size))
+    let bytes = 0
     for (const source of this.#urgent) {
-      if (batch.length >= GROUPS_MAX) break
+      if (batch.length >= GROUPS_MAX || bytes >= BATCH_BYTES) break
+      bytes += source.pendingBytes
       this.#urgent.delete(source)
       this.#due.delete(source)
       this.#drains.sourceTaken(source)

@@ -39,6 +39,7 @@ class SlowStore {
 class FakeSource implements Source {
   readonly outcomes: Outcome[] = []
   pending: Op[] = []
+  pendingBytes = 0
   take(): Group | null {
     const ops = this.pending
     this.pending = []
@@ -359,3 +360,26 @@ t.test(
     t.same(written, ['a', 'c', 'd'])
   }
 )
+
+t.test('runs that have much to say go into several batches, in their order, and requests between them', async (t) => {
+  const { store, committer } = setUp()
+  const sources = ['a', 'b', 'c', 'd', 'e'].map((name) => {
+    const source = new FakeSource()
+    source.pending = [op(name)]
+    source.pendingBytes = 3 * 1024 * 1024
+    return source
+  })
+  for (const source of sources) committer.due(source, true)
+  await until(() => store.batches.length === 1, 'a batch is made')
+  const call = committer.write({ name: 'thread.remove', thread_id: 'call', user: null })
+  await store.answer()
+  await until(() => store.batches.length === 2, 'the rest is next')
+  t.same(store.names, [
+    ['a', 'b', 'c'],
+    ['call', 'd', 'e']
+  ])
+  await store.answer()
+  t.equal(await call, true)
+  t.ok(sources.every(({ outcomes }) => outcomes.length === 1))
+  committer.stop()
+})
