@@ -195,8 +195,9 @@ t.test('a sign-out on A ends the streams of B at once', { timeout: 170_000 }, as
   await reader.untilFrames(2)
   const started = performance.now()
   t.equal((await onA.post('/api/v1/auth/logout')).status, 200)
-  t.equal(await reader.ended, 'reset')
-  t.equal(await creator.ended, 'reset')
+  // Behind a frame that has not been read yet, libuv tells its reader of a reset as of an end in the middle.
+  t.match(await reader.ended, /reset|cut/)
+  t.match(await creator.ended, /reset|cut/)
   t.comment(`revoked elsewhere after ${(performance.now() - started).toFixed(0)} ms`)
 })
 
@@ -265,7 +266,7 @@ t.test(
     ]
     const before = await rows()
     pair.a.process.kill('SIGCONT')
-    t.equal(await creator.ended, 'reset', 'its readers are sent away')
+    t.match(await creator.ended, /reset|cut/, 'its readers are sent away')
     await until(() => pair.a.log.includes('has lost its lease'), 'A knows')
     await pause(1000)
     t.same(await rows(), before, 'nothing was written')
