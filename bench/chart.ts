@@ -46,6 +46,7 @@ export function chart(entries: readonly Entry[]): string {
   const { commit = '', machine = '' } = entries.at(-1) ?? {}
   const lines = bars.map((bar, i) => barText(bar, TOP + i * ROW))
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="12">
+<title>What the gateway costs, against its targets</title>
 <rect width="${WIDTH}" height="${height}" fill="#ffffff"/>
 <text x="12" y="20" fill="#444444">How much of its bound each figure uses: shorter is better, left of the line is excellent.</text>
 <text x="${WIDTH - 12}" y="20" text-anchor="end" fill="#888888" font-size="10">${escaped(`${commit}, ${machine}`)}</text>
@@ -60,7 +61,9 @@ function barText({ label, figure, share, verdict }: Bar, y: number): string {
   const after = LABELS + length + 6
   // A long bar has its figure inside.
   const at =
-    after > END - 150 ? `x="${LABELS + length - 6}" text-anchor="end" fill="#ffffff"` : `x="${after}" fill="#222222"`
+    after > END - 150
+      ? `x="${Math.round(LABELS + length - 6)}" text-anchor="end" fill="#ffffff"`
+      : `x="${Math.round(after)}" fill="#222222"`
   return `<text x="${LABELS - 8}" y="${y + 13}" text-anchor="end" fill="#222222">${escaped(label)}</text>
 <rect x="${LABELS}" y="${y}" width="${Math.round(length)}" height="${ROW - 6}" rx="2" fill="${COLOURS[verdict]}"/>
 <text ${at} y="${y + 13}" font-size="11">${escaped(figure)}</text>`

@@ -78,7 +78,7 @@ export async function manyRuns({ quick, repeats }: Options): Promise<void> {
   const measures: Measure[] = []
   for (const k of quick ? [1, 50] : [1, 50, 200]) {
     for (const rate of [RATE, 0]) {
-      const seconds = quick ? 1 : 4
+      const seconds = quick ? 1 : 10
       const script: Script =
         rate === 0
           ? { deltas: quick ? 200 : 500, size: SIZE, rate, turn: 1 }
