@@ -5,7 +5,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import Database from 'better-sqlite3'
-import { demoWord } from '../../lib/agent/demo.ts'
 import { startChild } from '../fixtures/child.ts'
 import { canSeal, fill, makeRoom, seal, smallDisk, unseal } from '../fixtures/disk.ts'
 import {
@@ -14,12 +13,14 @@ import {
   at,
   homeOf,
   listIn,
+  type Options,
   PASSWORD,
   type Person,
   signIn,
   textIn,
   until
 } from '../fixtures/gateway.ts'
+import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
 import { type Stream, textOf } from '../fixtures/stream.ts'
 
 const AUTH = '/api/v1/auth'
@@ -29,6 +30,9 @@ const MODES = { stream_mode: ['messages-tuple'] }
 const SETTLE_MS = 1500
 const RUNS = 6
 const DELTAS = 500
+/** Deltas before the trouble. */
+const SAID = 40
+const GATE = 'the trouble has begun'
 /** More than may wait in memory, so that its agent has to pause. */
 const FLOOD = 60_000
 
@@ -38,13 +42,13 @@ interface Talk {
 }
 
 function wordsUpTo(count: number): string {
-  return Array.from({ length: count }, (_, n) => demoWord(n)).join('')
+  return Array.from({ length: count }, (_, n) => `d${n} `).join('')
 }
 
 /** A run that has ended before the disk failed, and what is kept of it. */
 async function said(person: Person): Promise<Talk & { readonly kept: string }> {
   const threadId = await person.thread()
-  const stream = await person.stream(threadId, '/demo deltas=50 rate=0', MODES)
+  const stream = await person.stream(threadId, scripted({ deltas: 50 }), MODES)
   await stream.whole()
   return { threadId, path: stream.runPath, kept: await keptOf(person, { threadId, path: stream.runPath }) }
 }
@@ -90,23 +94,29 @@ interface Trouble {
   end(): void
 }
 
-/** What a trouble with the disk of `home` must not do while it lasts, and what must be so when it is over. */
+/**
+ * What a trouble with the disk of `home` must not do while it lasts, and what must be so when it is over. That streams are broken off
+ * with a reset is proved elsewhere: libuv tells of an end where a reset meets bytes that this busy process has not read yet.
+ */
 async function livesThrough(t: Test, home: string, trouble: Trouble): Promise<void> {
-  const child = await startChild(t, { home, config: { streams: { settle_timeout_ms: SETTLE_MS } } })
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const child = await startChild(t, { home, config: configOf(model) })
   const person = await signIn(child)
   const before = [await said(person), await said(person)]
   const talks: Awaited<ReturnType<typeof begun>>[] = []
-  for (let i = 0; i < RUNS; i++) talks.push(await begun(person, `/demo deltas=${DELTAS} rate=100`, DELTAS))
-  const flood = await begun(person, `/demo deltas=${FLOOD} rate=0 pause=1000:150`, FLOOD)
-  await Promise.all([...talks, flood].map(({ reader }) => reader.untilFrames(30)))
+  for (let i = 0; i < RUNS; i++) talks.push(await begun(person, DELTAS))
+  const flood = await begun(person, FLOOD)
+  await Promise.all([...talks, flood].map(({ reader }) => reader.untilFrames(SAID)))
 
   trouble.begin()
   const taken = await takenUntilRefused(t, person)
   await until(async () => !(await isReady(person)), 'readiness says so')
   const asking = await refusesAll(t, person, flood)
+  // Now the models go on, and have told everything long before the trouble is over.
+  model.release(GATE)
   for (const talk of before) t.equal(await keptOf(person, talk), talk.kept, 'what is stored can be read')
-  for (const { reader } of talks.slice(1))
-    t.match(await reader.ended, /reset|cut/, 'readers of runs that would end are reset')
+  for (const { reader } of talks) t.not(await reader.ended, 'whole', 'readers of runs that would end are broken off')
   for (const { path, reader } of [...talks, flood]) {
     t.notOk(
       reader.frames.some(({ event }) => event === 'end'),
@@ -115,7 +125,7 @@ async function livesThrough(t: Test, home: string, trouble: Trouble): Promise<vo
     t.match((await person.get(path)).body, { status: 'running' })
   }
   const again = await person.join(talks[0]!.path, talks[0]!.reader.lastId, MODES.stream_mode)
-  t.match(await again.ended, /reset|cut/, 'who comes back meanwhile is sent away again, in the same time')
+  t.not(await again.ended, 'whole', 'who comes back meanwhile is sent away again, in the same time')
   t.equal((await person.get('/health')).status, 200, 'the process is well')
 
   trouble.end()
@@ -124,21 +134,24 @@ async function livesThrough(t: Test, home: string, trouble: Trouble): Promise<vo
   for (const talk of before) t.equal(await keptOf(person, talk), talk.kept, 'what was stored is as it was')
   for (const path of taken) t.equal((await person.get(path)).status, 200, 'what was taken is there')
   for (const path of asking) t.equal((await person.get(path)).status, 404, 'what was refused has left nothing behind')
-  const next = await person.post(`/api/threads/${talks[0]!.threadId}/runs/wait`, asked('/demo deltas=3 rate=0'))
+  const next = await person.post(`/api/threads/${talks[0]!.threadId}/runs/wait`, asked(scripted({ deltas: 3 })))
   t.equal(at(listIn(next.body, 'messages').at(-1), 'content'), wordsUpTo(3), 'conversations go on')
   t.notOk(child.hasExited, 'the process is the same')
   t.same(await child.stop(), { code: 0, signal: null })
   checkFile(t, home)
 }
 
-async function begun(
-  person: Person,
-  words: string,
-  deltas: number
-): Promise<Talk & { reader: Stream; deltas: number }> {
+/** A run whose model waits in the middle of its answer. */
+async function begun(person: Person, deltas: number): Promise<Talk & { reader: Stream; deltas: number }> {
   const threadId = await person.thread()
+  const words = scripted({ deltas, gate: GATE, gateAfter: SAID })
   const reader = await person.stream(threadId, words, MODES)
   return { threadId, path: reader.runPath, reader, deltas }
+}
+
+function configOf({ baseUrl }: FakeModel): Options {
+  const models = [{ name: 'main', provider: 'openai', base_url: baseUrl, api_key: 'k', model: 'fixture' }]
+  return { models, title: { enabled: false }, memory: { enabled: false }, streams: { settle_timeout_ms: SETTLE_MS } }
 }
 
 /** The paths of what was still taken: a full disk has some space left in files that are there. */
@@ -168,8 +181,8 @@ async function refusesAll(t: Test, person: Person, { threadId }: Talk): Promise<
 /** A run that the trouble has met ends as if there had been none: for who comes back, for who comes late, and in what is kept. */
 async function isWhole(t: Test, person: Person, { threadId, path, reader, deltas }: Awaited<ReturnType<typeof begun>>) {
   // The agent of the flood had to pause: its run did not end, and its reader was not reset.
-  const isReset = (await reader.ended) === 'reset'
-  const rest = isReset ? await (await person.join(path, reader.lastId, MODES.stream_mode)).whole() : []
+  const isBrokenOff = (await reader.ended) !== 'whole'
+  const rest = isBrokenOff ? await (await person.join(path, reader.lastId, MODES.stream_mode)).whole() : []
   const whole = await (await person.join(path, null, MODES.stream_mode)).whole()
   t.strictSame([...reader.frames, ...rest], whole, 'the rest is what was missing')
   t.equal(whole.filter(({ event }) => event === 'end').length, 1)
