@@ -91,6 +91,16 @@ t.test('connections that are cut are taken up again: nothing is missing, nothing
   t.match((await talk.said()).at(-1), ['ai', `${text} `])
 })
 
+t.test('a stream that breaks before its first event is heard from its start', { skip }, async (t) => {
+  const proxy = await openProxy(t, server!.url)
+  const talk = await Talk.begin(await siteOf(t, proxy))
+  proxy.cutBehindHead()
+  const frames = await (await talk.stream({ text: 'one two' })).whole()
+  t.equal(proxy.cutsLeft, 0)
+  t.equal([...textsIn(frames).values()].join(''), 'one two ')
+  t.match((await talk.runs())[0], { status: 'success', error: null })
+})
+
 t.test('a server that is not there ends the run as error, in words', { skip }, async (t) => {
   const talk = await Talk.begin(await siteOf(t, { url: 'http://127.0.0.1:9' }))
   const frames = await (await talk.stream({ text: 'hello' })).whole()

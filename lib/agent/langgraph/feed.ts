@@ -11,10 +11,10 @@ const EVENT_MAX = 128 * 1024 * 1024
 const MODES: Readonly<Record<string, string>> = { 'messages-tuple': 'messages' }
 
 export class Feed {
-  /** Id of the last event; null: none had one. */
-  lastId: string | null = null
   /** Events so far. */
   count = 0
+  /** Id of the last event; null: none had one. */
+  #lastId: string | null = null
   readonly #hear: (part: Part) => boolean
   readonly #failures: ServerFailures
   #decoder = new TextDecoder()
@@ -26,6 +26,11 @@ export class Feed {
     this.#hear = hear
     this.#failures = failures
     this.#parser = this.#newParser()
+  }
+
+  /** Id after which a stream that broke off goes on, `-1`: from its start; null: events without ids cannot be taken up again. */
+  get resumeAfter(): string | null {
+    return this.count === 0 ? '-1' : this.#lastId
   }
 
   /** Other bytes follow: those of a stream that goes on where the one before was broken off. */
@@ -47,7 +52,7 @@ export class Feed {
       onEvent: ({ id, event = '', data }) => {
         this.#tell(event, data)
         // Only now: what could not be told is asked for again.
-        if (id) this.lastId = id
+        if (id) this.#lastId = id
       },
       onError: (error) => {
         if (error.type === 'max-buffer-size-exceeded') throw this.#failures.garbage('an event without an end')

@@ -1,10 +1,10 @@
 // A thread on a LangGraph server while one run of ours works in it: the run is made there, followed over cut connections, and cancelled
 // when ours is.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Json, JsonObject } from '../../types.ts'
+import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { Broken } from '../body.ts'
 import { FetchedBody } from './body.ts'
-import { isObject, objectOr, objectsIn, textOr } from '../json.ts'
+import { objectOr, objectsIn, textOr } from '../json.ts'
 import { pauseMs, Setback } from '../retry.ts'
 import { Feed } from './feed.ts'
 import type { GraphState, GraphThread, Order, Part } from './graph.ts'
@@ -124,7 +124,7 @@ export class ServerThread implements GraphThread {
       if (typeof status === 'string' && !broken && !isActive(status)) return status
       const setback = status instanceof Setback ? status : new Setback(failures.brokeOff(broken?.cause))
       // A stream without ids cannot be taken up again.
-      const waitMs = broken && feed.lastId === null ? null : pauseMs(retry, failed++, setback)
+      const waitMs = broken && feed.resumeAfter === null ? null : pauseMs(retry, failed++, setback)
       if (waitMs === null) throw setback.error
       await sleep(waitMs, undefined, { signal: this.#signal })
       response = typeof status === 'string' ? await this.#rejoin(run, feed) : null
@@ -161,9 +161,9 @@ export class ServerThread implements GraphThread {
   }
 
   /** The rest of a run's stream; null: not now. @throws AgentError when the server is gone meanwhile, or says no for good */
-  async #rejoin(run: string, { lastId }: Feed): Promise<Response | null> {
-    if (lastId === null) return null
-    const asking = { headers: { 'last-event-id': lastId }, signal: this.#signal }
+  async #rejoin(run: string, { resumeAfter }: Feed): Promise<Response | null> {
+    if (resumeAfter === null) return null
+    const asking = { headers: { 'last-event-id': resumeAfter }, signal: this.#signal }
     const response = await this.#requests.open('GET', `${run}/stream`, asking, HEAD_MS)
     if (response.ok) return response
     this.#requests.refusal(response, await response.text())
