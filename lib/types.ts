@@ -249,6 +249,23 @@ export function timestamp(at = Date.now()): Timestamp {
   return new Date(at).toISOString().replace('Z', '+00:00')
 }
 
+/** True for an object that came out of JSON; lists are none. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A run that has not ended: it waits, or works. */
+export function isInFlight({ status }: { readonly status: string }): boolean {
+  return status === 'pending' || status === 'running'
+}
+
+/** At most `max` UTF-16 units. A pair of them is not cut in two: half of one is no text that a database takes. */
+export function cutTo(text: string, max: number): string {
+  if (text.length <= max) return text
+  const isPair = /^[\uD800-\uDBFF][\uDC00-\uDFFF]/.test(text.slice(max - 1, max + 1))
+  return text.slice(0, isPair ? max - 1 : max)
+}
+
 /** Text of a message whose content is a text or a list of blocks. */
 export function textOf(content: string | Json[]): string {
   if (typeof content === 'string') return content

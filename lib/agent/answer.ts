@@ -1,9 +1,9 @@
 // One answer of a chat-completions server while it comes: folds what the provider sends, and tells it on in the same call.
 import { randomUUID } from 'node:crypto'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
-import type { Json, JsonObject, UsageMetadata } from '../types.ts'
+import { type Json, type JsonObject, type UsageMetadata, isObject } from '../types.ts'
 import type { ModelFailures } from './failures.ts'
-import { isObject, parseJson } from './json.ts'
+import { parseJson } from './json.ts'
 import type { AnswerPiece, Completion, RawCall } from './model.ts'
 
 /** Characters of one event at most: an answer without line ends must not fill the memory. */

@@ -1,6 +1,15 @@
 // A conversation in chat-completions form [contract 4.2]: our messages and tools on the way to a model, its answer on the way back.
-import type { AiMessage, InvalidToolCall, Json, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
-import { isObject, parseJson } from './json.ts'
+import {
+  type AiMessage,
+  type InvalidToolCall,
+  type Json,
+  type JsonObject,
+  type Message,
+  type ToolCall,
+  type ToolMessage,
+  isObject
+} from '../types.ts'
+import { parseJson } from './json.ts'
 import type { Completion, RawCall, ToolSpec } from './model.ts'
 
 /** Stands in for a result that never came: a call without one is refused by real servers, in every later run of the thread. */

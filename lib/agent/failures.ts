@@ -1,7 +1,7 @@
 // The ways in which a model fails: each as the error that its run ends with, in words for a person. What the provider said is
 // quoted; nothing of ours is in it, no key and no address.
-import type { Json } from '../types.ts'
-import { isObject, parseJson } from './json.ts'
+import { type Json, isObject, cutTo } from '../types.ts'
+import { parseJson } from './json.ts'
 import { AgentError } from './runtime.ts'
 
 /** Characters of what a provider said that are shown. */
@@ -96,6 +96,5 @@ export function codeOf(error: unknown): string {
 
 /** At most `max` characters, never half a surrogate pair. */
 export function cut(text: string, max: number): string {
-  if (text.length <= max) return text
-  return `${text.slice(0, max).replace(/[\ud800-\udbff]$/, '')}...`
+  return text.length <= max ? text : `${cutTo(text, max)}...`
 }

@@ -1,5 +1,5 @@
 // JSON of strangers: read without throwing, and narrowed before anything is taken out of it.
-import type { Json, JsonObject } from '../types.ts'
+import { type Json, type JsonObject, isObject } from '../types.ts'
 
 /** The value of a JSON text; undefined: it is none. */
 export function parseJson(text: string): Json | undefined {
@@ -8,11 +8,6 @@ export function parseJson(text: string): Json | undefined {
   } catch {
     return undefined
   }
-}
-
-/** True for an object; lists are none. */
-export function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 export function objectOr(value: Json | undefined, fallback: JsonObject = {}): JsonObject {

@@ -1,7 +1,6 @@
 // The tools that are built in: the time, the files of the thread, and a question to the user.
 import { DEFAULT_USER_ID } from '../scope.ts'
-import type { Json, JsonObject } from '../types.ts'
-import { isObject } from './json.ts'
+import { type Json, type JsonObject, isObject } from '../types.ts'
 import { Question, type Tool, type ToolContext } from './tool.ts'
 
 /** Folders as the agent sees them: the same places that files/paths.ts calls so. */

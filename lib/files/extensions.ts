@@ -2,7 +2,7 @@
 // this API know it; secrets lie in it, so nobody else may read it.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Json, JsonObject } from '../types.ts'
+import { type Json, type JsonObject, isObject } from '../types.ts'
 import { nullIfMissing } from './paths.ts'
 import { writeWhole } from './whole.ts'
 
@@ -45,10 +45,6 @@ export class Extensions {
 function objectIn(value: unknown): JsonObject {
   // It came out of JSON.parse, so what is an object is a JSON object.
   return isObject(value) ? (value as Record<string, Json>) : {}
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function ignore(): void {}

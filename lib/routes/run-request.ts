@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { integer, jsonObject, objectOf } from '../http/schema.ts'
 import type { NewRun } from '../store/store.ts'
-import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp } from '../types.ts'
+import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
 import { readInput } from './input.ts'
 
 const assistantName = v.pipe(
@@ -71,9 +71,6 @@ export const runBody = v.pipe(
   )
 )
 export type RunBody = v.InferOutput<typeof runBody>
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The model that the caller names, in context or configuration. */
 function modelNameIn({ context, config }: RunBody): string | null {

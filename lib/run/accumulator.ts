@@ -1,6 +1,6 @@
 // Mode `messages`: whole messages, as far as they have come, made of the deltas in the log while they are delivered. Nothing
 // of it is stored. One a joiner, because what it has to say depends on where the joiner came in.
-import type { Json, JsonObject } from '../types.ts'
+import { type Json, type JsonObject, isObject } from '../types.ts'
 import { Kind } from './filter.ts'
 import type { RawFrame } from './frames.ts'
 import { parseArgs } from './partial.ts'
@@ -102,10 +102,6 @@ export class Accumulator {
 }
 
 // ------------------------------------------------------------------------------------------------- growing
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 function add(before: Accumulated | undefined, piece: Accumulated): Accumulated {
   if (!before) return piece

@@ -19,7 +19,7 @@ import type { Group, Op, Outcome, Segment, Settlement, StoredCheckpoint } from '
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type Interrupt, type Message, type Run, type RunStatus, type ThreadStatus, timestamp } from '../types.ts'
 import type { Wire } from '../wire.ts'
-import { deltaJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
+import { deltaJson, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
 import type { Committer, Source } from './committer.ts'
 import { extraKinds, type Filter, Kind } from './filter.ts'
 import { FrameLog, newEpoch, type RawFrame, type Slice } from './frames.ts'
@@ -27,7 +27,7 @@ import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
 import { Journal } from './journal.ts'
 import { cursorText, type Extent, nextAfter, type Position } from './sse.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
-import { Slices } from './slices.ts'
+import { SLICE_BYTES, Slices } from './slices.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
@@ -86,8 +86,6 @@ const SUCCESS: Ending = { status: 'success', failure: null, error: null, stopRea
 /** The run waits for its user: nothing was broken off, and its open calls stay open for the answer. */
 const ASKING: Ending = { ...SUCCESS, status: 'interrupted', stopReason: 'asked_user' }
 
-/** A write to a joiner that catches up from memory ends with the slab in which it has so many bytes: mostly one slab, uncopied. */
-const SLICE_BYTES = 48 * 1024
 /** The error of a run that was rolled back. */
 export const ROLLED_BACK = 'Rolled back by user'
 
@@ -384,7 +382,7 @@ export class RunActor implements Source, Tickable, LogView {
     else if (ending.failure) this.#failToBegin(ending.failure)
     if (ending.failure) {
       const { kind, message } = ending.failure
-      this.#frames.append(Kind.error, 'error', JSON.stringify({ error: kind, name: kind, message }))
+      this.#frames.append(Kind.error, 'error', errorJson(kind, message))
     }
     this.#settlement = this.#settlementOf(ending, wasOpen)
     this.#deps.ticker.due(this)
@@ -606,11 +604,7 @@ export class RunActor implements Source, Tickable, LogView {
     this.#steps.takeOps()
     this.#journal.takeEvents()
     const failure = { kind: 'StorageRefused', message: 'The records of this run could not be stored' }
-    this.#frames.append(
-      Kind.error,
-      'error',
-      JSON.stringify({ error: failure.kind, name: failure.kind, message: failure.message })
-    )
+    this.#frames.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
     this.#deps.ticker.due(this)
     const ending: Ending = {
       status: 'error',

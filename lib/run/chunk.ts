@@ -53,6 +53,11 @@ export function lastChunkJson(message: AiMessage): string {
   return `[${JSON.stringify(chunk)},${METADATA}]`
 }
 
+/** The data of an error frame: what has failed, and what may be said of it. */
+export function errorJson(kind: string, message: string): string {
+  return JSON.stringify({ error: kind, name: kind, message })
+}
+
 /** A whole message that did not come in deltas, e.g. a tool's result; `json` is the message. */
 export function wholeJson(message: Message, json = JSON.stringify(message)): string {
   return `[${json},${message.type === 'tool' ? TOOLS_METADATA : METADATA}]`

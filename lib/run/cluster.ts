@@ -4,7 +4,7 @@
 // Every message may get lost. So each has a second way: runs of ours that we do not know of are found at every renewal, the rest is
 // told again by who wants it (elsewhere.ts).
 import { LeaseLost, type PeerListener, type PeerMessage, type Peers } from '../store/store.ts'
-import type { Run } from '../types.ts'
+import { type Run, isInFlight } from '../types.ts'
 import { recover, type RecoveryParts } from './recovery.ts'
 
 /** How long another process's deletion of a thread is told to wait for an agent of ours, in ms. */
@@ -72,7 +72,7 @@ export class Cluster implements PeerListener {
       if (registry.knows(run_id)) continue
       // It may have come and ended since it was found.
       const run = await store.runs.get(run_id, null)
-      if (run && (run.status === 'pending' || run.status === 'running') && !registry.knows(run_id)) runs.push(run)
+      if (run && isInFlight(run) && !registry.knows(run_id)) runs.push(run)
     }
     if (runs.length === 0 || owner !== peers.id) return
     try {

@@ -3,7 +3,7 @@
 // Their owners tell what is stored of them; and because a message may get lost, all of them are looked at together once a second.
 // A wish that a run ends is told again with every look until it has, to whoever owns the run then.
 import type { PeerMessage, Peers, Standing } from '../store/store.ts'
-import type { Run } from '../types.ts'
+import { type Run, isInFlight } from '../types.ts'
 import type { Wire } from '../wire.ts'
 import type { CancelAction } from './actor.ts'
 import type { Filter } from './filter.ts'
@@ -143,7 +143,7 @@ export class Elsewhere {
   /** Wants a run in flight to end, until it does. False: it has ended already. */
   async cancel(runId: string, action: CancelAction, reason: string | null): Promise<boolean> {
     const [standing] = await this.#deps.peers.look([runId])
-    if (!standing || isOver(standing)) return false
+    if (!standing || !isInFlight(standing)) return false
     this.#wishes.set(runId, { action, reason })
     this.#insist(standing)
     this.#wake()
@@ -210,7 +210,7 @@ export class Elsewhere {
       for (const id of runIds) {
         const standing = standings.get(id)
         this.#learn(id, standing, owners)
-        if (!standing || isOver(standing)) this.#wishes.delete(id)
+        if (!standing || !isInFlight(standing)) this.#wishes.delete(id)
         else this.#insist(standing)
       }
       for (const [owner, runs] of owners) this.#deps.peers.tell(owner, { kind: 'follow', runs })
@@ -223,7 +223,7 @@ export class Elsewhere {
   #learn(runId: string, standing: Standing | undefined, owners: Map<string, string[]>): void {
     const remote = this.#runs.get(runId)
     if (!remote) return
-    if (!standing || isOver(standing)) return void remote.refresh(true)
+    if (!standing || !isInFlight(standing)) return void remote.refresh(true)
     const { owner, last, status } = standing
     const isNew = owner !== remote.owner || this.#looks % FOLLOW_AGAIN === 0
     remote.owner = owner
@@ -241,7 +241,7 @@ export class Elsewhere {
 
   async #tellOwner(runId: string, message: PeerMessage): Promise<void> {
     const [standing] = await this.#deps.peers.look([runId]).catch(() => [])
-    if (standing && !isOver(standing) && standing.owner !== null) this.#deps.peers.tell(standing.owner, message)
+    if (standing && isInFlight(standing) && standing.owner !== null) this.#deps.peers.tell(standing.owner, message)
   }
 
   /** Nobody is waited for any more. */
@@ -251,8 +251,4 @@ export class Elsewhere {
     for (const remote of [...this.#runs.values()]) remote.drop()
     for (const { resolve } of this.#clearings) resolve()
   }
-}
-
-function isOver({ status }: Standing): boolean {
-  return status !== 'pending' && status !== 'running'
 }

@@ -1,7 +1,7 @@
 // A giant: a frame that is too large for the wire (`streams.event_bytes`). Joiners get it cut, with a mark that says how large it is
 // and where it is whole. The log keeps it whole, right behind the cut frame, in parts that no filter takes: so it is stored,
 // compacted, swept and deleted like every other frame, and a joiner that comes by steps over it [needs N39].
-import type { Json, JsonObject } from '../types.ts'
+import { type Json, type JsonObject, cutTo } from '../types.ts'
 
 /** From which size on frames are cut, and where they are whole. */
 export interface Cutting {
@@ -58,27 +58,14 @@ export function wholeOf(bytes: number): Whole {
 
 /** The beginning of a text whose JSON takes `max` bytes at most; a character is never cut in two. */
 export function cutText(text: string, max: number): string {
-  let length = Math.min(text.length, max)
-  let short = text.slice(0, length)
-  for (let bytes = jsonBytes(short); bytes > max && length > 0; bytes = jsonBytes(short)) {
-    length = Math.floor((length * max) / (bytes + 1))
-    short = text.slice(0, length)
-  }
-  return length < text.length && isHigh(text, length - 1) && isLow(text, length) ? short.slice(0, -1) : short
+  let short = cutTo(text, max)
+  for (let bytes = jsonBytes(short); bytes > max && short !== ''; bytes = jsonBytes(short))
+    short = cutTo(text, Math.floor((short.length * max) / (bytes + 1)))
+  return short
 }
 
 function jsonBytes(text: string): number {
   return Buffer.byteLength(JSON.stringify(text))
-}
-
-function isHigh(text: string, at: number): boolean {
-  const unit = text.charCodeAt(at)
-  return unit >= 0xd800 && unit < 0xdc00
-}
-
-function isLow(text: string, at: number): boolean {
-  const unit = text.charCodeAt(at)
-  return unit >= 0xdc00 && unit < 0xe000
 }
 
 /** The value with its long texts cut so that its JSON takes `max` bytes at most; null: its texts are not what makes it large. */

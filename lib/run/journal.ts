@@ -16,7 +16,8 @@ import {
   timestamp,
   type ToolCall,
   type ToolMessage,
-  type UsageMetadata
+  type UsageMetadata,
+  cutTo
 } from '../types.ts'
 import { PartialMessage } from './partial.ts'
 import { weightOf } from './weight.ts'
@@ -307,12 +308,6 @@ function modelIn(content: Json): string | null {
     return quoted === undefined ? null : (JSON.parse(quoted) as string)
   }
   return typeof content === 'object' && content !== null && !Array.isArray(content) ? String(content.model) : null
-}
-
-/** At most `max` UTF-16 units. A pair of them is not cut in two: half of one is no text that a database takes. */
-function cutTo(text: string, max: number): string {
-  if (text.length <= max) return text
-  return text.slice(0, /[\uD800-\uDBFF]/.test(text[max - 1]!) && /[\uDC00-\uDFFF]/.test(text[max]!) ? max - 1 : max)
 }
 
 /** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */

@@ -5,8 +5,8 @@ import type { Op, Store } from '../store/store.ts'
 import { checkpointId } from '../thread/ids.ts'
 import { INTERRUPTS, interruptsIn, openCallsIn } from '../thread/interrupts.ts'
 import { State } from '../thread/state.ts'
-import { type Json, type JsonObject, type Message, type Run, type RunEvent, timestamp } from '../types.ts'
-import { lastChunkJson, wholeJson } from './chunk.ts'
+import { type Json, type JsonObject, type Message, type Run, type RunEvent, timestamp, isObject } from '../types.ts'
+import { errorJson, lastChunkJson, wholeJson } from './chunk.ts'
 import type { Committer } from './committer.ts'
 import { Kind } from './filter.ts'
 import { FrameLog, framesOf, newEpoch, type RawFrame } from './frames.ts'
@@ -112,7 +112,7 @@ async function end(run: Run, past: Extent, { store, writer, journal: options, ow
     frames.appendValues(finalId)
   }
   journal.fail(KIND, RESTARTED)
-  frames.append(Kind.error, 'error', JSON.stringify({ error: KIND, name: KIND, message: RESTARTED }))
+  frames.append(Kind.error, 'error', errorJson(KIND, RESTARTED))
 
   ops.push({ name: 'events.append', thread_id, run_id, user_id: run.user_id, events: journal.takeEvents() })
   for (const segment of frames.take()) ops.push({ name: 'frames.append', run_key: key, thread_id, segment })
@@ -218,10 +218,6 @@ function deltasOf(chunk: JsonObject, model: string): Delta[] {
     ...(call !== undefined && { toolCall: toolCallOf(call) })
   }
   return [delta, ...more.map((one) => ({ ...base, toolCall: toolCallOf(one) }))]
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {

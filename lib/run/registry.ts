@@ -4,7 +4,7 @@
 // them. A lane moves on when the end of the run before is stored, so what the next one reads is what the last one left.
 import { withoutUser } from '../scope.ts'
 import type { Admission, NewRun, Store } from '../store/store.ts'
-import type { Run } from '../types.ts'
+import { type Run, isInFlight } from '../types.ts'
 import { type ActorDeps, type ActorOptions, type CancelAction, RunActor } from './actor.ts'
 import type { Agent } from '../agent/runtime.ts'
 import { Census, type CensusLimits } from './census.ts'
@@ -519,10 +519,6 @@ export class Registry {
       if (step < steps) await new Promise((resolve) => setTimeout(resolve, jitterMs / steps))
     }
   }
-}
-
-function isInFlight({ status }: Run): boolean {
-  return status === 'pending' || status === 'running'
 }
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {

@@ -3,18 +3,15 @@
 // It is read once for all readers, whenever the owner says that there is more (or a look at the database does), and kept in memory as
 // an actor keeps its frames: readers at one place share the bytes, those behind read the store by themselves. A reader that has seen
 // more on the owner's side than is stored waits until that is stored as well, or turns out never to be.
-import type { Run } from '../types.ts'
+import { type Run, isInFlight } from '../types.ts'
 import type { Wire } from '../wire.ts'
 import { type Filter, Kind } from './filter.ts'
 import { FrameLog, framesOf, type RawFrame, type Slice } from './frames.ts'
 import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
-import { Slices } from './slices.ts'
+import { SLICE_BYTES, Slices } from './slices.ts'
 import { type Extent, nextAfter, nextStored, type Position } from './sse.ts'
 import type { Segment, Store } from '../store/store.ts'
 import { gapBytes, readStored, valuesStored } from './view.ts'
-
-/** Bytes of one write to a joiner that catches up from memory. */
-const SLICE_BYTES = 128 * 1024
 
 export interface RemoteDeps {
   readonly store: Pick<Store, 'runs' | 'frames' | 'checkpoints'>
@@ -133,8 +130,8 @@ export class RemoteRun implements LogView {
         if (!run) return this.#removed()
         this.#run = run
         await this.#readFrames()
-        if (run.status !== 'pending' && run.status !== 'running') this.#close()
-        else this.#deliver()
+        if (isInFlight(run)) this.#deliver()
+        else this.#close()
       }
     } catch (error) {
       // Asked again by the next look.

@@ -2,6 +2,9 @@
 import type { Filter } from './filter.ts'
 import type { Slice } from './frames.ts'
 
+/** A write to a joiner that catches up from memory ends with the slab in which it has so many bytes: mostly one slab, uncopied. */
+export const SLICE_BYTES = 48 * 1024
+
 interface Made {
   readonly from: number
   readonly head: number

@@ -1,13 +1,9 @@
 // What a run was asked for, read from its record. It was checked when the run was created, which may be a process ago.
 import { type InputMessage, readMessages } from '../thread/message.ts'
 import { isInternal } from '../thread/state.ts'
-import type { HumanMessage, Json, JsonObject, Run } from '../types.ts'
+import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../types.ts'
 
 const RECURSION_MAX = 1000
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** The stream modes of the run: what a joiner gets that names none. */
 export function modesOf(run: Run): string[] {

@@ -1,9 +1,5 @@
 // An event on its way to a record: what every backend of ours makes of it before it is stored.
-import type { EventCategory, Json, JsonObject } from '../types.ts'
-
-export function isObject(content: Json): content is JsonObject {
-  return content !== null && typeof content === 'object' && !Array.isArray(content)
-}
+import { type EventCategory, type Json, type JsonObject, isObject } from '../types.ts'
 
 /**
  * The metadata that readers see: beside an object it says so, so that they can tell it from a text that looks like JSON

@@ -1,6 +1,6 @@
 // Messages as clients send them, made into the one form that is kept: known type, content of text or blocks, an id.
 import { randomUUID } from 'node:crypto'
-import type { InvalidToolCall, Json, JsonObject, Message, ToolCall } from '../types.ts'
+import { type InvalidToolCall, type Json, type JsonObject, type Message, type ToolCall, isObject } from '../types.ts'
 
 /** What an input asks of the conversation: messages to add or replace, and ids to remove. */
 export type InputMessage = Message | { readonly type: 'remove'; readonly id: string }
@@ -29,10 +29,6 @@ const TYPES: Readonly<Record<string, Message['type'] | 'remove'>> = {
   function: 'tool',
   ToolMessage: 'tool',
   remove: 'remove'
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function typeOf(given: JsonObject): Message['type'] | 'remove' {

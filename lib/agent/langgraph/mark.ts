@@ -1,7 +1,7 @@
 // Where a graph stood when our state was as it is: kept in every checkpoint of ours, so that a run that goes on from one, be it an
 // old one, goes on from the graph's own checkpoint as well.
-import type { Json } from '../../types.ts'
-import { isObject, textOr } from '../json.ts'
+import { type Json, isObject } from '../../types.ts'
+import { textOr } from '../json.ts'
 
 /** The channel it is kept in: one that clients are not shown. */
 export const MARK = '__pregel_graph'

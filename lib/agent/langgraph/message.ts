@@ -1,7 +1,16 @@
 // Messages as LangChain writes them, read into ours; and the pieces in which they are streamed.
 import { isDeepStrictEqual } from 'node:util'
-import type { AiMessage, InvalidToolCall, Json, JsonObject, Message, ToolCall, UsageMetadata } from '../../types.ts'
-import { isObject, objectOr, objectsIn, textOr } from '../json.ts'
+import {
+  type AiMessage,
+  type InvalidToolCall,
+  type Json,
+  type JsonObject,
+  type Message,
+  type ToolCall,
+  type UsageMetadata,
+  isObject
+} from '../../types.ts'
+import { objectOr, objectsIn, textOr } from '../json.ts'
 import type { AnswerPiece } from '../model.ts'
 
 const TYPES: Readonly<Record<string, Message['type']>> = {

@@ -4,8 +4,16 @@
 // nodes that keep it to themselves) is shown where a person would see it in LangGraph, counted, and forgotten.
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import type { Interrupt, Json, JsonObject, Message, ToolCall, ToolMessage } from '../../types.ts'
-import { isObject, objectOr, objectsIn, textOr } from '../json.ts'
+import {
+  type Interrupt,
+  type Json,
+  type JsonObject,
+  type Message,
+  type ToolCall,
+  type ToolMessage,
+  isObject
+} from '../../types.ts'
+import { objectOr, objectsIn, textOr } from '../json.ts'
 import { AgentError, type AgentInput, type Fact, type Piece, type Sink } from '../runtime.ts'
 import type { GraphState, Part } from './graph.ts'
 import { MARK, type Mark, markJson } from './mark.ts'

@@ -1,6 +1,6 @@
 // Runs in memory.
 import { ownerOf } from '../../scope.ts'
-import type { Run, Timestamp } from '../../types.ts'
+import { type Run, type Timestamp, isInFlight } from '../../types.ts'
 import type { Admission, NewRun, OpOf, RunReads, TokenUsage } from '../store.ts'
 import { type Belonging, copyOf, type Noun, Refused, visible } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
@@ -12,10 +12,6 @@ interface ThreadRuns {
   readonly ids: string[]
   /** Those that are not terminal: few, whatever the thread's length. */
   readonly inFlight: Map<string, Run>
-}
-
-function isInFlight({ status }: Run): boolean {
-  return status === 'pending' || status === 'running'
 }
 
 /** One namespace of keys a user; the runs of nobody share one. */
@@ -167,9 +163,7 @@ function runReads(rows: RunRows): RunReads {
     },
     async tokens(threadId, user) {
       const owner = ownerOf(user, 'runs.tokens')
-      const finished = [...rows.newestFirst(threadId)].filter(
-        (run) => visible(run, owner) && run.status !== 'pending' && run.status !== 'running'
-      )
+      const finished = [...rows.newestFirst(threadId)].filter((run) => visible(run, owner) && !isInFlight(run))
       return usageOf(finished)
     }
   }

@@ -1,7 +1,7 @@
 // Run events in PostgreSQL: the durable log of a thread.
 import { ownerOf } from '../../scope.ts'
-import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
-import { isObject, messageIdOf } from '../event.ts'
+import { type EventCategory, type Json, type JsonObject, type RunEvent, isObject } from '../../types.ts'
+import { messageIdOf } from '../event.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
 import { type Db, owned, parseJson, parseObject, Refused, resolved, type Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
