@@ -19,4 +19,8 @@ export class Slices {
     this.#made.set(filter, { from, head, slice })
     return slice
   }
+
+  clear(): void {
+    this.#made.clear()
+  }
 }
