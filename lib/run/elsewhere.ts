@@ -10,12 +10,14 @@ import type { Filter } from './filter.ts'
 import type { Joiner, Reader } from './joiner.ts'
 import { type RemoteDeps, RemoteRun } from './remote.ts'
 import type { Position } from './sse.ts'
+import { storedSnapshot, type TailStore } from './tail.ts'
 
 const LOOK_MS = 1000
 /** Looks after which an owner is told again that its run is followed: it may have missed it, or be forgetting us. */
 const FOLLOW_AGAIN = 5
 
-export interface ElsewhereDeps extends Pick<RemoteDeps, 'store' | 'windowBytes' | 'onJoinerLeft'> {
+export interface ElsewhereDeps extends Pick<RemoteDeps, 'windowBytes' | 'onJoinerLeft'> {
+  readonly store: RemoteDeps['store'] & TailStore
   readonly peers: Peers
   /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
   readonly disconnectGraceMs: number
@@ -68,10 +70,12 @@ export class Elsewhere {
     filter: Filter,
     position: Position,
     reader: Reader,
-    isCreator: boolean
+    isCreator: boolean,
+    isSnapshot: boolean
   ): Promise<void> {
+    const snapshot = isSnapshot && position === null ? await storedSnapshot(this.#deps.store, run) : null
     const remote = await this.#of(run)
-    remote.join(wire, filter, position, reader, (why) => {
+    remote.join(wire, filter, snapshot ?? position, reader, (why) => {
       if (isCreator && why === 'left') this.#creatorLeft(remote)
     })
   }

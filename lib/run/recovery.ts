@@ -1,23 +1,21 @@
 // What becomes of the runs that a process has left behind, when the next one starts or another one takes them over: one that had
 // started is ended, with the part of its answer that is stored; one that was waiting waits again.
-import type { Delta } from '../agent/runtime.ts'
 import type { Op, Store } from '../store/store.ts'
 import { checkpointId } from '../thread/ids.ts'
 import { INTERRUPTS, interruptsIn, openCallsIn } from '../thread/interrupts.ts'
 import { State } from '../thread/state.ts'
-import { type Json, type JsonObject, type Message, type Run, type RunEvent, timestamp, isObject } from '../types.ts'
+import { type JsonObject, type Run, timestamp } from '../types.ts'
 import { errorJson, lastChunkJson, wholeJson } from './chunk.ts'
 import type { Committer } from './committer.ts'
 import { Kind } from './filter.ts'
-import { FrameLog, framesOf, newEpoch, type RawFrame } from './frames.ts'
+import { FrameLog, newEpoch } from './frames.ts'
 import { Journal, type JournalOptions } from './journal.ts'
 import type { Registry } from './registry.ts'
-import { cursorText, dataOf, type Extent } from './sse.ts'
-import { madeWhole } from './whole.ts'
+import { cursorText, type Extent } from './sse.ts'
+import { foldTail } from './tail.ts'
 
 const KIND = 'ServerRestart'
 const RESTARTED = 'Gateway restarted before this run reached a durable final state.'
-const READ_BYTES = 1024 * 1024
 /** Runs that are ended at the same time: what is ready together is written in one transaction. */
 const AT_ONCE = 16
 
@@ -85,7 +83,7 @@ async function end(run: Run, past: Extent, { store, writer, journal: options, ow
   const frames = new FrameLog(newEpoch(past.epochs), 0, past.head)
   const ops: Op[] = []
 
-  let state = before.withMessages(await foldTail(store, run, past.head, journal, repliesIn(events)))
+  let state = before.withMessages((await foldTail(store, run, past.head, journal, events)).whole)
   // Also those that an earlier run has left open for its user, and this one was to close.
   journal.owe(openCallsIn(state.messages()))
   for (const message of journal.breakOff('error')) {
@@ -144,84 +142,4 @@ function settlement(run: Run, journal: Journal, lastCursor: string | null, final
     last_ai_message: journal.lastAiMessage,
     now: timestamp()
   }
-}
-
-/**
- * Folds the stored deltas that no checkpoint holds yet; answers the whole messages among them. A reply whose event is stored was
- * complete: it is taken from there, and its deltas count no more.
- */
-async function foldTail(
-  store: Store,
-  run: Run,
-  head: number,
-  journal: Journal,
-  replies: ReadonlyMap<string, Message>
-): Promise<Message[]> {
-  let tail: RawFrame[] = []
-  for await (const frame of madeWhole(framesFrom(store, run, head))) {
-    if (frame.kind === Kind.values) tail = []
-    else if (frame.kind === Kind.messages) tail.push(frame)
-  }
-  let deltas: Delta[] = []
-  const whole: Message[] = []
-  for (const frame of tail) {
-    const message = messageOf(frame)
-    const reply = message.chunk_position === 'last' ? replies.get(String(message.id)) : undefined
-    if (reply) {
-      deltas = deltas.filter((delta) => delta.messageId !== reply.id)
-      whole.push(reply)
-    } else if (message.type === 'AIMessageChunk')
-      deltas.push(...deltasOf(message, journal.modelName ?? run.model_name ?? 'unknown'))
-    // It was written by this service, as a message.
-    else whole.push(message as unknown as Message)
-  }
-  for (const delta of deltas) journal.fold(delta)
-  return whole
-}
-
-/** The assistant's replies among the events of a run, by id. */
-function repliesIn(events: readonly RunEvent[]): Map<string, Message> {
-  const found = events.filter(({ event_type }) => event_type === 'ai_message' || event_type === 'ai_tool_call')
-  // Contents of these types are messages: the journal wrote them.
-  return new Map(found.map(({ content }) => content as unknown as Message).map((message) => [message.id, message]))
-}
-
-async function* framesFrom(store: Store, run: Run, head: number): AsyncGenerator<RawFrame> {
-  let next = 0
-  while (next < head) {
-    const segments = await store.frames.read(run.key, next, READ_BYTES)
-    if (segments.length === 0) return
-    for (const segment of segments) {
-      yield* framesOf(segment)
-      next = segment.last + 1
-    }
-  }
-}
-
-/** The first part of a messages frame: the chunk or message. */
-function messageOf(frame: RawFrame): JsonObject {
-  // Every messages frame is `[message, metadata]`, written by chunk.ts.
-  return (JSON.parse(dataOf(frame.bytes)) as [JsonObject, JsonObject])[0]
-}
-
-/** What deltaJson of chunk.ts made, as the delta it was made of. */
-function deltasOf(chunk: JsonObject, model: string): Delta[] {
-  const base = { type: 'delta', messageId: String(chunk.id), model } as const
-  if (chunk.chunk_position === 'last') return []
-  const text = typeof chunk.content === 'string' ? chunk.content : ''
-  const reasoning = isObject(chunk.additional_kwargs) ? chunk.additional_kwargs.reasoning_content : undefined
-  const [call, ...more] = Array.isArray(chunk.tool_call_chunks) ? chunk.tool_call_chunks : []
-  const delta: Delta = {
-    ...base,
-    ...(text !== '' && { text }),
-    ...(typeof reasoning === 'string' && { reasoning }),
-    ...(call !== undefined && { toolCall: toolCallOf(call) })
-  }
-  return [delta, ...more.map((one) => ({ ...base, toolCall: toolCallOf(one) }))]
-}
-
-function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {
-  // As deltaJson wrote it.
-  const { index, id, name, args } = call as { index: number; id: string | null; name: string | null; args: string }
-  return { index, args, ...(id !== null && { id }), ...(name !== null && { name }) }
 }

@@ -368,7 +368,7 @@ export class Registry {
       return
     }
     if (isInFlight(run)) {
-      if (this.elsewhere) return this.elsewhere.join(run, wire, filter, position, reader, isCreator)
+      if (this.elsewhere) return this.elsewhere.join(run, wire, filter, position, reader, isCreator, isSnapshot)
       // Its end is not known here: an `end` now would be made up.
       this.#census.left(reader.userId)
       wire.reset()

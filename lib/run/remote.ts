@@ -9,6 +9,7 @@ import { type Filter, Kind } from './filter.ts'
 import { FrameLog, framesOf, type RawFrame, type Slice } from './frames.ts'
 import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
 import { SLICE_BYTES, Slices } from './slices.ts'
+import type { Snapshot } from './snapshot.ts'
 import { type Extent, nextAfter, nextStored, type Position } from './sse.ts'
 import type { Segment, Store } from '../store/store.ts'
 import { gapBytes, readStored, valuesStored } from './view.ts'
@@ -31,7 +32,7 @@ export class RemoteRun implements LogView {
   readonly #slices = new Slices()
   readonly #joiners = new Set<Joiner>()
   /** Readers of which it is not known yet where they stand. */
-  readonly #unplaced = new Map<Joiner, Position>()
+  readonly #unplaced = new Map<Joiner, Position | Snapshot>()
   /** States of the values frames in memory, in the order of the log. */
   readonly #values = new Map<string, { readonly n: number; readonly json: string }>()
   #isClosed = false
@@ -69,8 +70,8 @@ export class RemoteRun implements LogView {
 
   // ------------------------------------------------------------------------------------------------- readers
 
-  /** Attaches a reader after `position`. */
-  join(wire: Wire, filter: Filter, position: Position, reader: Reader, onLeave: (why: Leaving) => void): void {
+  /** Attaches a reader after a position, or one that begins with a snapshot. */
+  join(wire: Wire, filter: Filter, start: Position | Snapshot, reader: Reader, onLeave: (why: Leaving) => void): void {
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
       this.#unplaced.delete(joiner)
@@ -80,13 +81,14 @@ export class RemoteRun implements LogView {
     }
     const joiner = new Joiner(wire, this, filter, null, reader, left)
     this.#joiners.add(joiner)
-    this.#unplaced.set(joiner, position)
+    this.#unplaced.set(joiner, start)
     this.#deliver()
   }
 
-  #placeOf(position: Position): number | null {
+  #placeOf(start: Position | Snapshot): number | Snapshot | null {
+    if (start !== null && 'bytes' in start) return start
     const extent = { epochs: this.#epochs, head: this.head }
-    return this.#isClosed ? nextAfter(position, extent) : nextStored(position, extent, this.#run.status === 'pending')
+    return this.#isClosed ? nextAfter(start, extent) : nextStored(start, extent, this.#run.status === 'pending')
   }
 
   /** Resolves with true when the run has ended and all of it is known here; with false when that will not be told here. */
@@ -192,6 +194,10 @@ export class RemoteRun implements LogView {
   #close(): void {
     this.#isClosed = true
     this.#deliver()
+    // Who is still behind reads the store.
+    this.#log = new FrameLog(this.#log.epoch, 0, this.head)
+    this.#values.clear()
+    this.#slices.clear()
     this.#tellEnd(true)
   }
 
@@ -203,8 +209,8 @@ export class RemoteRun implements LogView {
   }
 
   #deliver(): void {
-    for (const [joiner, position] of this.#unplaced) {
-      const place = this.#placeOf(position)
+    for (const [joiner, start] of this.#unplaced) {
+      const place = this.#placeOf(start)
       if (place === null) continue
       this.#unplaced.delete(joiner)
       joiner.begin(place)

@@ -1,6 +1,6 @@
 // Positions: where a reader goes on that comes back with an id.
 import t from 'tap'
-import { type Extent, frameText, nextAfter, readPosition } from '../../lib/run/sse.ts'
+import { type Extent, frameText, nextAfter, nextStored, readPosition } from '../../lib/run/sse.ts'
 
 /** A run that was begun twice: n 0 to 9 under epoch 100, from 10 on under epoch 200, ten frames so far. */
 const EXTENT: Extent = {
@@ -39,3 +39,19 @@ t.test('an id of another run, or one that never was, is the beginning', async (t
 t.test('a frame is event, data and id in this order, on lines of their own', async (t) => {
   t.equal(frameText('custom', '{"a":1}', 5, 6), 'event: custom\ndata: {"a":1}\nid: 5-6\n\n')
 })
+
+t.test(
+  'of a run of another process only what is stored is known: a position that may have gone out there waits',
+  async (t) => {
+    const stored = (text: string | undefined, isPending = false, extent = EXTENT) =>
+      nextStored(readPosition(text), extent, isPending)
+    for (const text of [undefined, '-1', '100-3', '100-500', '200-12', '200-19', '7', '19'])
+      t.equal(stored(text), next(text), `${text} is stored`)
+    t.equal(stored('200-20'), null)
+    t.equal(stored('20'), null)
+    t.equal(stored('300-5'), 0, 'an id that never was, of a run that has begun: its epoch would be known')
+    t.equal(stored('300-5', true), null, 'of one that has not: it may go out before anything of it is stored')
+    t.equal(stored('100-5', true, { epochs: [], head: 0 }), null)
+    t.equal(stored('200-5'), 0, 'of this epoch, but before it began')
+  }
+)

@@ -1,7 +1,10 @@
 // Many writers on one thread: every seq from 1 on is given once, on every backend [Store 5, needs N14].
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { Committer } from '../../lib/run/committer.ts'
 import { openJsonlEvents } from '../../lib/store/jsonl/events.ts'
@@ -12,34 +15,46 @@ import { splitStore } from '../../lib/store/split/open.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import type { Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { addRun, addThread, anEvent } from '../contract/harness.ts'
+import { addRun, addThread } from '../contract/harness.ts'
 import { databaseSection } from '../fixtures/backends.ts'
+import { EVENTS, type Writer, writeAll } from '../fixtures/writers.ts'
 
 const WRITERS = 64
-const EVENTS = 2000
-/** Events that one write brings: 1 to this many, another number each time. */
-const BATCH_MAX = 8
+const PROGRAM = fileURLToPath(new URL('../fixtures/writers.js', import.meta.url))
 
-/** Appends the events of one run in small writes; answers the seq that each write was told for its first event, by k. */
-async function writeAll(committer: Committer, run: Run, index: number): Promise<Map<number, number>> {
-  const told = new Map<number, number>()
-  for (let k = 0, turn = index; k < EVENTS; turn++) {
-    const size = Math.min(1 + (turn % BATCH_MAX), EVENTS - k)
-    const events = Array.from({ length: size }, (_, at) => anEvent(k + at, { content: `${index}` }))
-    const { thread_id, run_id, user_id } = run
-    told.set(k, await committer.write({ name: 'events.append', thread_id, run_id, user_id, events }))
-    k += size
-  }
+/** What the writers of each process were told, in their order. */
+type Told = readonly (readonly [k: number, seq: number])[][]
+
+async function inThisProcess(store: Store, writers: readonly Writer[]): Promise<Told> {
+  const committer = new Committer((groups) => store.apply(groups), { flushMs: 1 })
+  const told = await Promise.all(writers.map((writer) => writeAll(committer, writer)))
+  committer.stop()
   return told
 }
 
-async function race(t: Test, store: Store): Promise<void> {
-  const committer = new Committer((groups) => store.apply(groups), { flushMs: 1 })
+async function inAnother(url: string, writers: readonly Writer[]): Promise<Told> {
+  const child = spawn(process.execPath, [PROGRAM, url, JSON.stringify(writers)], {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  let out = ''
+  child.stdout.on('data', (bytes) => {
+    out += String(bytes)
+  })
+  await once(child, 'close')
+  // What the fixture prints.
+  return JSON.parse(out) as Told
+}
+
+/** `work`: who writes. */
+async function race(t: Test, store: Store, work = inThisProcess): Promise<void> {
   const { thread_id } = await addThread(store)
   const runs: Run[] = []
   for (let n = 0; n < WRITERS; n++) runs.push(await addRun(store, thread_id))
-  const told = await Promise.all(runs.map((run, index) => writeAll(committer, run, index)))
-  committer.stop()
+  const answers = await work(
+    store,
+    runs.map((run, index) => ({ run, index }))
+  )
+  const told = answers.map((pairs) => new Map(pairs))
 
   const seen = new Uint8Array(WRITERS * EVENTS + 1)
   const wrong: string[] = []
@@ -101,3 +116,17 @@ for (const [name, open] of Object.entries(BACKENDS)) {
     await store.close()
   })
 }
+
+t.test(
+  `${WRITERS} writers x ${EVENTS} events on one thread of postgres, from two processes: seq is dense and unique`,
+  async (t) => {
+    const { postgres_url } = await databaseSection(t, 'postgres')
+    const store = await openPostgresStore(postgres_url!)
+    await race(t, store, async (_, writers) => {
+      const half = writers.length / 2
+      const both = [writers.slice(0, half), writers.slice(half)].map((some) => inAnother(postgres_url!, some))
+      return (await Promise.all(both)).flat()
+    })
+    await store.close()
+  }
+)
