@@ -26,7 +26,9 @@ export interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
 export class Cluster implements PeerListener {
   readonly #deps: ClusterDeps
   #timer: NodeJS.Timeout | null = null
-  #isTurning = false
+  /** A turn that is under way; whether something has happened meanwhile that wants another one behind it. */
+  #turning: Promise<void> | null = null
+  #again = false
   /** Runs are taken one after the other: those of a thread in their order. */
   #taking: Promise<void> = Promise.resolve()
   #isStopped = false
@@ -45,17 +47,30 @@ export class Cluster implements PeerListener {
   }
 
   /** Keeps the lease, and takes what is to be had. Never rejects. */
-  async #turn(): Promise<void> {
-    if (this.#isTurning || this.#isStopped) return
-    this.#isTurning = true
+  #turn(): Promise<void> {
+    this.#again = true
+    this.#turning ??= this.#turns().finally(() => {
+      this.#turning = null
+    })
+    return this.#turning
+  }
+
+  async #turns(): Promise<void> {
+    while (this.#again && !this.#isStopped) {
+      this.#again = false
+      await this.#renewAndClaim()
+    }
+  }
+
+  async #renewAndClaim(): Promise<void> {
     const { peers, registry, log } = this.#deps
+    registry.followers?.forgetLate()
     try {
       await peers.renew()
       if (registry.refusal !== 'stopping') await this.#take(await peers.claim())
     } catch (error) {
       if (!(error instanceof LeaseLost)) log.warn({ err: error }, 'the lease of this process could not be renewed')
     }
-    this.#isTurning = false
   }
 
   /** Takes those of these runs that are not known here. Never rejects. */
@@ -184,6 +199,7 @@ export class Cluster implements PeerListener {
   async stop(): Promise<void> {
     this.#isStopped = true
     if (this.#timer) clearInterval(this.#timer)
+    await this.#turning
     await this.#taking
   }
 }

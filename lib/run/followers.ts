@@ -36,6 +36,13 @@ export class Followers {
     if (peers?.delete(peer) && peers.size === 0) this.#byRun.delete(runId)
   }
 
+  /** Those who have not said so again for too long: also of runs that we never had, or have not heard of yet. */
+  forgetLate(): void {
+    const now = performance.now()
+    for (const [runId, peers] of this.#byRun)
+      for (const [peer, until] of peers) if (until <= now) this.unfollow(peer, runId)
+  }
+
   /** Whether another process has readers of this run. */
   has(runId: string): boolean {
     const now = performance.now()

@@ -412,11 +412,14 @@ export class Registry {
 
   /** The same, but not for ever: with false when the store does not take the end in time. */
   async settled(runId: string): Promise<boolean> {
-    const actor = this.#actors.get(runId)
-    if (actor || !this.elsewhere) return (await actor?.settled()) ?? true
-    const run = await this.#deps.store.runs.get(runId, null)
-    const isElsewhere = run !== null && isInFlight(run) && !this.#actors.has(runId)
-    return isElsewhere ? this.elsewhere.ended(run) : ((await this.#actors.get(runId)?.settled()) ?? true)
+    for (;;) {
+      const actor = this.#actors.get(runId)
+      if (actor || !this.elsewhere) return (await actor?.settled()) ?? true
+      const run = await this.#deps.store.runs.get(runId, null)
+      if (!run || !isInFlight(run) || (await this.elsewhere.ended(run))) return true
+      // It has come here meanwhile, its process being gone.
+      if (!this.#actors.has(runId)) return false
+    }
   }
 
   /** A creating request that waited for the end of its run is gone. */

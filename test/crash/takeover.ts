@@ -4,6 +4,7 @@ import t from 'tap'
 import { startChild } from '../fixtures/child.ts'
 import { asked, at, listIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted } from '../fixtures/model.ts'
+import { postgresServer } from '../fixtures/postgres.ts'
 import { elsewhere, frameTexts, idsOf, startPair, statusOf } from '../fixtures/pair.ts'
 import type { Frame } from '../fixtures/stream.ts'
 
@@ -96,6 +97,59 @@ t.test(
     t.match(textIn(last.at(-1), 'content', 'content'), 'goes on')
   }
 )
+
+t.test('a run that waits behind a dead process comes here, and with it who waits here for its end', async (t) => {
+  const pair = await startPair(t, { leaseMs: LEASE_MS })
+  const { onA, onB } = pair
+  const thread = await onA.thread()
+  const first = await onA.stream(thread, scripted({ deltas: 4000, rate: 50 }), MODES)
+  await first.untilFrames(3)
+  const body = { ...asked(scripted({ text: 'it was my turn' })), multitask_strategy: 'enqueue' }
+  const waiting = onB.post(`/api/threads/${thread}/runs/wait`, body)
+  await until(
+    async () => listIn((await onB.get(`/api/threads/${thread}/runs`)).body).length === 2,
+    'the run that waits'
+  )
+  await pair.a.kill()
+  const answer = await waiting
+  t.equal(answer.status, 200)
+  t.equal(at(listIn(answer.body, 'messages').at(-1), 'content'), 'it was my turn')
+})
+
+const { own } = await postgresServer()
+const skip = own === null && 'POSTGRES_URL names a server that is not ours to stop'
+
+for (const outage of ['is down', 'hangs'])
+  t.test(`a database that ${outage} for longer than a lease takes nobody's runs away`, { skip }, async (t) => {
+    const pair = await startPair(t, { leaseMs: LEASE_MS })
+    const { onA, onB } = pair
+    const streams = await Promise.all(
+      [onA, onB].map(async (person) => person.stream(await person.thread(), scripted({ deltas: 400, rate: 50 }), MODES))
+    )
+    await Promise.all(streams.map((stream) => stream.untilFrames(20)))
+    if (outage === 'hangs') {
+      const sql =
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+      const backends = await pair.database.rows<{ pid: number }>(sql)
+      // The postmaster first: nobody gets a new line meanwhile.
+      const all = [own!.pid, ...backends.map(({ pid }) => pid)]
+      for (const pid of all) process.kill(pid, 'SIGSTOP')
+      await pause(2.5 * LEASE_MS)
+      for (const pid of all) process.kill(pid, 'SIGCONT')
+    } else {
+      await own!.stop('SIGQUIT')
+      await pause(2.5 * LEASE_MS)
+      await own!.start()
+    }
+    for (const stream of streams) {
+      const frames = await stream.whole()
+      t.same(endsOf(frames), ['end'])
+      const ids = idsOf(frames)
+      t.equal(new Set(ids).size, ids.length)
+      for (const person of [onA, onB]) t.match((await person.get(stream.runPath)).body, { status: 'success' })
+    }
+    for (const child of [pair.a, pair.b]) t.notMatch(child.log, /has lost its lease|left behind/)
+  })
 
 t.test(
   'a process that ends in order leaves what waits to the other; one alone that was killed goes on at once',

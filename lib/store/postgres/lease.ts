@@ -8,6 +8,9 @@ import { randomUUID } from 'node:crypto'
 import { LeaseLost } from '../store.ts'
 import type { Db } from './rows.ts'
 
+/** The part of a lease in which the database answers, or it could not be reached. */
+const LATE = 3
+
 /** $2 milliseconds from now, on the clock of the database. */
 const UNTIL = "clock_timestamp() + $2::bigint * interval '1 millisecond'"
 
@@ -16,6 +19,7 @@ export class Lease {
   #id = randomUUID() as string
   #isKnown = false
   #onLost: () => void = () => {}
+  #renewedAt: string | null = null
   /** Since when the database was reached every time, by `performance.now()`; null: it was not, last time. */
   #reachedSince: number | null = Number.NEGATIVE_INFINITY
 
@@ -59,15 +63,20 @@ export class Lease {
   async renew(db: Db): Promise<void> {
     if (!this.#isKnown) return
     const id = this.#id
+    const begun = performance.now()
     const sql = `WITH mine AS (
         SELECT writer_id FROM writers WHERE writer_id = $1 FOR UPDATE SKIP LOCKED
       ), renewed AS (
         UPDATE writers SET lease_until = ${UNTIL} WHERE writer_id IN (SELECT writer_id FROM mine)
       )
-      SELECT 1 FROM writers WHERE writer_id = $1`
+      SELECT clock_timestamp()::text AS now FROM writers WHERE writer_id = $1`
     try {
-      if ((await db.rows(sql, [id, this.ms])).length === 0) throw this.lose(id)
-      this.#reachedSince ??= performance.now()
+      const [row] = await db.rows<{ now: string }>(sql, [id, this.ms])
+      if (!row) throw this.lose(id)
+      this.#renewedAt = row.now
+      const now = performance.now()
+      // An answer that was so long in coming was long in coming for everybody.
+      this.#reachedSince = now - begun < this.ms / LATE ? (this.#reachedSince ?? now) : now
     } catch (error) {
       this.#reachedSince = null
       throw error
@@ -75,11 +84,13 @@ export class Lease {
   }
 
   /**
-   * Whether others may be taken for dead: not when the database could not be reached lately, because they could not reach it
-   * either, and have not had the time to say so.
+   * The moment of the last renewal, on the clock of the database: whose lease was over by then may be taken for dead. Not whose is
+   * over by now: the database may have hung since, and then they have not had the time to say that they live. Null: nobody may be,
+   * because the database could not be reached lately, for them neither.
    */
-  get mayJudge(): boolean {
-    return this.#reachedSince !== null && performance.now() - this.#reachedSince > this.ms
+  get judgedAt(): string | null {
+    const isSteady = this.#reachedSince !== null && performance.now() - this.#reachedSince > this.ms
+    return isSteady ? this.#renewedAt : null
   }
 
   /** The row of `id` is gone. Answers what to throw. */

@@ -23,14 +23,14 @@ function channelOf(id: string): string {
   return `${EVERYBODY}_${id}`
 }
 
-/** $1: this process, $2: whether others may be judged. Leases are deleted first; who holds a row at this moment is alive. */
+/** $1: this process, $2: when a lease must have been over, or null. Leases are deleted first; who holds a row at this moment is alive. */
 const CLAIM = `
   WITH me AS (
     SELECT writer_id FROM writers WHERE writer_id = $1 FOR KEY SHARE
   ), gone AS (
     DELETE FROM writers WHERE writer_id IN (
       SELECT writer_id FROM writers
-      WHERE $2::boolean AND writer_id <> $1 AND lease_until < clock_timestamp() AND EXISTS (SELECT 1 FROM me)
+      WHERE writer_id <> $1 AND lease_until < $2::timestamptz AND EXISTS (SELECT 1 FROM me)
       FOR UPDATE SKIP LOCKED
     ) RETURNING writer_id
   )
@@ -81,7 +81,7 @@ export class PostgresPeers implements Peers {
   async start(listener: PeerListener, before: string | null = null): Promise<void> {
     this.#listener = listener
     if (before !== null) await this.#pool.changes('DELETE FROM writers WHERE writer_id = $1', [before])
-    await this.#writer.introduce()
+    await this.renew()
     await this.#listen()
   }
 
@@ -102,7 +102,7 @@ export class PostgresPeers implements Peers {
 
   async claim(): Promise<Run[]> {
     const { id } = this
-    const claimed = await this.#pool.rows<{ run_id: string; owner: string }>(CLAIM, [id, await this.#mayJudge()])
+    const claimed = await this.#pool.rows<{ run_id: string; owner: string }>(CLAIM, [id, await this.#judgedAt()])
     for (const { run_id, owner } of claimed) if (owner !== id) this.tell(owner, { kind: 'arrived', runs: [run_id] })
     const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE owner = $1 AND ${IN_FLIGHT} ORDER BY key`
     const own = (await this.#pool.rows<RunRow>(sql, [id])).map(toRun)
@@ -110,13 +110,14 @@ export class PostgresPeers implements Peers {
     return own
   }
 
-  /** A server that has just started was down for everybody: nobody could prolong anything. */
-  async #mayJudge(): Promise<boolean> {
-    if (!this.#lease.mayJudge) return false
+  /** Null: nobody may be judged. A server that has just started was down for everybody: nobody could prolong anything. */
+  async #judgedAt(): Promise<string | null> {
+    const { judgedAt, ms } = this.#lease
+    if (judgedAt === null) return null
     const sql =
-      "SELECT clock_timestamp() - pg_postmaster_start_time() > $1::bigint * interval '1 millisecond' AS is_steady"
-    const [row] = await this.#pool.rows<{ is_steady: boolean }>(sql, [this.#lease.ms])
-    return row?.is_steady === true
+      "SELECT $2::timestamptz - pg_postmaster_start_time() > $1::bigint * interval '1 millisecond' AS is_steady"
+    const [row] = await this.#pool.rows<{ is_steady: boolean }>(sql, [ms, judgedAt])
+    return row?.is_steady ? judgedAt : null
   }
 
   async look(runIds: readonly string[]): Promise<Standing[]> {
