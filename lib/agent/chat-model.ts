@@ -152,8 +152,11 @@ export class ChatModel implements Model {
     onDelta: OnDelta,
     watch: Watch
   ): Promise<Completion | Setback> {
-    const name = { type: 'delta', messageId: request.messageId, model: this.info.name } as const
-    const answer = new Answer((piece: AnswerPiece) => onDelta({ ...name, ...piece }), this.#failures)
+    const { messageId } = request
+    const model = this.info.name
+    // One spread into a literal: with two, making the delta costs ten times as much.
+    const tell = (piece: AnswerPiece) => onDelta({ type: 'delta', messageId, model, ...piece })
+    const answer = new Answer(tell, this.#failures)
     const broken = await listen(answer, body, watch, request)
     if (answer.isOver) body.drain()
     if (answer.isWhole) return answer.completion()
