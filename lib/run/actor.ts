@@ -15,26 +15,38 @@ import {
   type Sink
 } from '../agent/runtime.ts'
 import { withoutUser } from '../scope.ts'
-import type { Group, Op, Outcome, Segment, Settlement, StoredCheckpoint } from '../store/store.ts'
+import type { Group, Op, Outcome, Settlement, StoredCheckpoint } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
-import { type Interrupt, type Message, type Run, type RunStatus, type ThreadStatus, timestamp } from '../types.ts'
+import { type Interrupt, type Message, type Run, timestamp } from '../types.ts'
 import type { Wire } from '../wire.ts'
 import { deltaJson, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
 import type { Committer, Source } from './committer.ts'
+import {
+  ASKING,
+  type CancelAction,
+  cancelled,
+  type Ending,
+  failed,
+  REFUSED,
+  SUCCESS,
+  threadStatusAfter,
+  timedOut
+} from './ending.ts'
 import { extraKinds, type Filter, Kind } from './filter.ts'
-import { FrameLog, newEpoch, type RawFrame, type Slice } from './frames.ts'
+import { FrameLog, newEpoch } from './frames.ts'
+import { Grace } from './grace.ts'
+import { Handover } from './handover.ts'
 import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
 import { Journal } from './journal.ts'
+import { LiveLog } from './live-log.ts'
 import { cursorText, type Extent, nextAfter, type Position } from './sse.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
-import { SLICE_BYTES, Slices } from './slices.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
-import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
+import type { LogStore } from './view.ts'
 import { baseOf, contextOf, inputOf, lastHuman, modesOf, recursionLimitOf, resumeOf } from './wanted.ts'
 
 export type Phase = 'pending' | 'open' | 'settling' | 'closed'
-export type CancelAction = 'interrupt' | 'rollback'
 
 export interface ActorOptions {
   /** Stored frames that stay in memory, in bytes. */
@@ -71,63 +83,30 @@ export interface ActorDeps {
   readonly isFollowed?: (runId: string) => boolean
 }
 
-/** How a run ends, before it is written down. */
-interface Ending {
-  readonly status: Exclude<RunStatus, 'pending' | 'running'>
-  /** For joiners and the run's row; the frame is left out when null. */
-  readonly failure: { readonly kind: string; readonly message: string } | null
-  readonly error: string | null
-  readonly stopReason: string | null
-  /** The state goes back to what it was before the run. */
-  readonly rollback: boolean
-}
-
-const SUCCESS: Ending = { status: 'success', failure: null, error: null, stopReason: null, rollback: false }
-/** The run waits for its user: nothing was broken off, and its open calls stay open for the answer. */
-const ASKING: Ending = { ...SUCCESS, status: 'interrupted', stopReason: 'asked_user' }
-
-/** The error of a run that was rolled back. */
-export const ROLLED_BACK = 'Rolled back by user'
-
-export class RunActor implements Source, Tickable, LogView {
+export class RunActor implements Source, Tickable {
   readonly run: Run
   deliveredAt = 0
   readonly #deps: ActorDeps
   readonly #frames: FrameLog
-  #journal: Journal
+  readonly #journal: Journal
   readonly #joiners = new Set<Joiner>()
   readonly #abort = new AbortController()
-  readonly #isSync: boolean
   #phase: Phase = 'pending'
 
   readonly #steps: Steps
-  /** Writes that wait for the committer, in order; events and frames are added when it takes them. */
-  #ops: Op[] = []
-  #settlement: Settlement | null = null
-  /** What the committer has taken and not answered yet. */
-  #flight: {
-    readonly ops: readonly Op[]
-    readonly last: number | null
-    /** Of its frames. */
-    readonly bytes: number
-    /** Of its events and checkpoints. */
-    readonly recordBytes: number
-    readonly settles: boolean
-  } | null = null
+  readonly #handover: Handover
+  readonly #log: LiveLog
+  readonly #grace: Grace
   #waitingForSpace: (() => void)[] = []
 
-  readonly #slices = new Slices()
   #settleTimer: NodeJS.Timeout | null = null
   /** Who waits for the end to be stored, but not for ever. */
   #waitingForEnd: ((isStored: boolean) => void)[] = []
   /** The agent has asked its user something, and ends with that. */
   #isAsking = false
   #runTimer: NodeJS.Timeout | null = null
-  #graceTimer: NodeJS.Timeout | null = null
   /** The run is another process's. */
   #isAbandoned = false
-  /** False: the process ends, and a creator that is away has no say any more. */
-  #minds = true
   /** The store has refused some of its records. */
   #hasLost = false
   #course: Promise<void> | null = null
@@ -146,7 +125,12 @@ export class RunActor implements Source, Tickable, LogView {
     this.#extent = [...past.epochs, { epoch: this.#frames.epoch, first: past.head }]
     this.#journal = new Journal(deps.options)
     this.#steps = new Steps(run, this.#frames, extraKinds(modesOf(run)))
-    this.#isSync = run.kwargs.durability === 'sync'
+    const sources = { frames: this.#frames, journal: this.#journal, steps: this.#steps }
+    this.#handover = new Handover(run, sources, deps.owner)
+    this.#log = new LiveLog({ run, ...sources, store: deps.store, isClosed: () => this.#phase === 'closed' })
+    this.#grace = new Grace(run, deps.options.disconnectGraceMs, () => {
+      if (!this.isWatched) this.cancel('interrupt', 'disconnected')
+    })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
@@ -160,6 +144,10 @@ export class RunActor implements Source, Tickable, LogView {
 
   get phase(): Phase {
     return this.#phase
+  }
+  /** Its log as a reader sees it. */
+  get log(): LogView {
+    return this.#log
   }
   /** Its readers: those that are still catching up outlive the run. */
   get joiners(): ReadonlySet<Joiner> {
@@ -207,7 +195,7 @@ export class RunActor implements Source, Tickable, LogView {
   async #work(stored: StoredCheckpoint | null): Promise<void> {
     const { run } = this
     const input = inputOf(run)
-    this.#ops.push({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
+    this.#handover.add({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
     this.#journal.begin(lastHuman(input.messages), run.follow_up_to_run_id)
     this.#steps.open(stored)
     this.#journal.owe(this.#steps.askedBefore.openCalls)
@@ -244,24 +232,13 @@ export class RunActor implements Source, Tickable, LogView {
   #armTimeout(): void {
     const { timeoutMs } = this.#deps.options
     if (timeoutMs === 0) return
-    const message = `The run took longer than ${timeoutMs / 1000} s`
-    const ending: Ending = {
-      status: 'timeout',
-      failure: { kind: 'RunTimeout', message },
-      error: message,
-      stopReason: 'timeout',
-      rollback: false
-    }
-    this.#runTimer = setTimeout(() => this.#settle(ending), timeoutMs)
+    this.#runTimer = setTimeout(() => this.#settle(timedOut(timeoutMs)), timeoutMs)
   }
 
   #failed(error: unknown): void {
     if (!(error instanceof AgentError) && this.#isOpen())
       this.#deps.log.error({ run_id: this.run.run_id, err: error }, 'a run has failed')
-    const kind = error instanceof AgentError ? error.kind : 'InternalError'
-    const message = error instanceof AgentError ? error.message : 'The agent failed unexpectedly'
-    const stopReason = error instanceof AgentError ? error.stopReason : null
-    this.#settle({ status: 'error', failure: { kind, message }, error: message, stopReason, rollback: false })
+    this.#settle(failed(error))
   }
 
   /**
@@ -269,14 +246,7 @@ export class RunActor implements Source, Tickable, LogView {
    * `stopReason` tells who did it when it was not a user.
    */
   cancel(action: CancelAction, stopReason: string | null = null): boolean {
-    const rollback = action === 'rollback'
-    return this.#settle({
-      status: rollback ? 'error' : 'interrupted',
-      failure: null,
-      error: rollback ? ROLLED_BACK : null,
-      stopReason,
-      rollback
-    })
+    return this.#settle(cancelled(action, stopReason))
   }
 
   // ------------------------------------------------------------------------------------------- what the agent tells
@@ -348,8 +318,7 @@ export class RunActor implements Source, Tickable, LogView {
 
   /** What is not stored yet, in bytes; of events and checkpoints about. */
   get pendingBytes(): number {
-    const records = this.#journal.pendingBytes + this.#steps.pendingBytes + (this.#flight?.recordBytes ?? 0)
-    return this.#frames.pendingBytes + records
+    return this.#handover.pendingBytes
   }
 
   #space(): Promise<void> {
@@ -380,15 +349,16 @@ export class RunActor implements Source, Tickable, LogView {
     this.#tellSpace()
     if (hasStarted) this.#closeState(ending)
     else if (ending.failure) this.#failToBegin(ending.failure)
-    if (ending.failure) {
-      const { kind, message } = ending.failure
-      this.#frames.append(Kind.error, 'error', errorJson(kind, message))
-    }
-    this.#settlement = this.#settlementOf(ending, wasOpen)
+    this.#tellFailure(ending)
+    this.#handover.settle(this.#settlementOf(ending, wasOpen))
     this.#deps.ticker.due(this)
     this.#deps.committer.due(this, true)
     this.#armSettleTimeout()
     return true
+  }
+
+  #tellFailure({ failure }: Ending): void {
+    if (failure) this.#frames.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
   }
 
   /**
@@ -530,45 +500,24 @@ export class RunActor implements Source, Tickable, LogView {
    */
   release(): void {
     if (this.#hasLost) return
-    this.#frames.release()
+    this.#log.release()
     this.#steps.release()
-    // What is a piece of a text keeps all of it.
-    this.#journal = new Journal(this.#deps.options)
-    this.#slices.clear()
+    this.#journal.release()
   }
 
   #clearTimers(): void {
     if (this.#runTimer) clearTimeout(this.#runTimer)
-    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#grace.end()
   }
 
   // ------------------------------------------------------------------------------------------------ to the disk
 
   take(): Group | null {
-    if (this.#isAbandoned) return null
-    const { run } = this
-    const { owner } = this.#deps
-    const recordBytes = this.#journal.pendingBytes + this.#steps.pendingBytes
-    const ops = [...this.#ops, ...this.#steps.takeOps()]
-    this.#ops = []
-    const events = this.#journal.takeEvents()
-    if (events.length)
-      ops.push({ name: 'events.append', thread_id: run.thread_id, run_id: run.run_id, user_id: run.user_id, events })
-    const segments = this.#frames.take()
-    for (const segment of segments)
-      ops.push({ name: 'frames.append', run_key: run.key, thread_id: run.thread_id, segment })
-    const settlement = this.#settlement
-    this.#settlement = null
-    if (settlement) ops.push({ name: 'run.settle', ...settlement })
-    if (ops.length === 0) return null
-    const bytes = segments.reduce((sum, segment) => sum + segment.data.length, 0)
-    this.#flight = { ops, last: segments.at(-1)?.last ?? null, bytes, recordBytes, settles: settlement !== null }
-    return { ops, ...(owner !== undefined && { owner }) }
+    return this.#isAbandoned ? null : this.#handover.take()
   }
 
   committed(outcome: Outcome): void {
-    const flight = this.#flight
-    this.#flight = null
+    const flight = this.#handover.landed()
     if (!outcome.ok) {
       // Without a flight: the records could not even be taken.
       if (this.#phase !== 'closed') this.#refused(outcome.message, flight?.ops ?? [])
@@ -578,7 +527,7 @@ export class RunActor implements Source, Tickable, LogView {
     if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
     this.#steps.forgetValues(this.#frames.first)
     this.#tellSpace()
-    if (this.#isSync && this.#joiners.size) this.#deps.ticker.due(this)
+    if (this.#log.isSync && this.#joiners.size) this.#deps.ticker.due(this)
     if (flight.settles) this.#close()
     else this.#deps.onStored?.(this.run.run_id, false)
   }
@@ -599,31 +548,19 @@ export class RunActor implements Source, Tickable, LogView {
     this.#clearTimers()
     this.#tellSpace()
     if (!this.#settleTimer) this.#armSettleTimeout()
-    this.#ops = []
-    this.#settlement = null
-    this.#steps.takeOps()
-    this.#journal.takeEvents()
-    const failure = { kind: 'StorageRefused', message: 'The records of this run could not be stored' }
-    this.#frames.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
+    this.#handover.drop()
+    this.#tellFailure(REFUSED)
     this.#deps.ticker.due(this)
-    const ending: Ending = {
-      status: 'error',
-      failure,
-      error: failure.message,
-      stopReason: 'storage_refused',
-      rollback: false
-    }
     void this.#settleAlone(framesIn(ops), {
       name: 'run.settle',
-      ...this.#settlementOf(ending, true),
+      ...this.#settlementOf(REFUSED, true),
       final_checkpoint_id: null
     })
   }
 
   /** Writes the end with the frames that were refused beside other records, or with its own, or by itself: the thread may be gone. */
   async #settleAlone(refused: readonly Op[], settle: Op): Promise<void> {
-    const { key, thread_id } = this.run
-    const own = this.#frames.take().map((segment): Op => ({ name: 'frames.append', run_key: key, thread_id, segment }))
+    const own = this.#handover.takeFrames()
     for (const ops of [[...refused, ...own, settle], [...own, settle], [settle]]) {
       const isWritten = await this.#deps.committer.writeAll(ops, 'endless', this.#deps.owner).then(
         () => true,
@@ -643,7 +580,7 @@ export class RunActor implements Source, Tickable, LogView {
    * await of a snapshot, so that nothing can come between the state and its position.
    */
   async valuesBefore(): Promise<string | null> {
-    return this.#steps.hasBegun ? null : this.valuesStored(baseOf(this.run))
+    return this.#steps.hasBegun ? null : this.#log.valuesStored(baseOf(this.run))
   }
 
   #snapshot(before: string | null): Snapshot {
@@ -664,7 +601,7 @@ export class RunActor implements Source, Tickable, LogView {
     isCreator = false,
     valuesBefore?: string | null
   ): Joiner {
-    const extent = { epochs: this.#extent, head: this.head }
+    const extent = { epochs: this.#extent, head: this.#log.head }
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
       this.#deps.onJoinerLeft(joiner)
@@ -672,29 +609,22 @@ export class RunActor implements Source, Tickable, LogView {
     }
     const next = nextAfter(position, extent)
     const start = next === 0 && valuesBefore !== undefined ? this.#snapshot(valuesBefore) : next
-    const joiner = new Joiner(wire, this, filter, start, reader, left)
+    const joiner = new Joiner(wire, this.#log, filter, start, reader, left)
     this.#joiners.add(joiner)
     joiner.pump()
     return joiner
   }
 
   /**
-   * A creating request is gone: there may be several, of one Idempotency-Key. With on_disconnect cancel the run ends after a grace,
-   * unless somebody watches it then.
+   * A creating request is gone. With on_disconnect cancel the run ends after a grace, unless somebody watches it then.
    */
   creatorLeft(): void {
-    if (this.run.kwargs.on_disconnect !== 'cancel' || !this.#minds) return
-    if (this.#phase === 'settling' || this.#phase === 'closed') return
-    if (this.#graceTimer) clearTimeout(this.#graceTimer)
-    this.#graceTimer = setTimeout(() => {
-      if (!this.isWatched) this.cancel('interrupt', 'disconnected')
-    }, this.#deps.options.disconnectGraceMs)
+    if (this.#phase === 'pending' || this.#phase === 'open') this.#grace.begin()
   }
 
   /** The process ends: whose creator goes away now goes on in the next one. */
   forgetCreator(): void {
-    this.#minds = false
-    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#grace.forget()
   }
 
   /** Sends what is new to every joiner at the tail. Joiners with one filter at one place share the bytes. */
@@ -705,58 +635,11 @@ export class RunActor implements Source, Tickable, LogView {
   beat(stallMs: number): void {
     for (const joiner of this.#joiners) joiner.beat(stallMs)
   }
-
-  /** With durability sync nothing is shown that is not stored. */
-  get head(): number {
-    return this.#isSync ? this.#frames.committed : this.#frames.head
-  }
-  get first(): number {
-    return this.#frames.first
-  }
-  get isClosed(): boolean {
-    return this.#phase === 'closed'
-  }
-
-  slice(from: number, filter: Filter): Slice {
-    const { head } = this
-    return this.#slices.get(from, head, filter, () =>
-      this.#frames.slice(from, filter, (id) => this.valuesInMemory(id), SLICE_BYTES, head)
-    )
-  }
-
-  frames(from: number): Iterable<RawFrame> {
-    return this.#frames.frames(from, this.head)
-  }
-
-  valuesInMemory(id: string): string | null {
-    return this.#steps.valuesInMemory(id)
-  }
-
-  readStored(from: number): Promise<readonly Segment[]> {
-    return readStored(this.#deps.store, this.run, from)
-  }
-
-  /** `id` null: the newest of the thread. */
-  async valuesStored(id: string | null): Promise<string | null> {
-    const inMemory = id === null ? null : this.valuesInMemory(id)
-    return inMemory ?? (await valuesStored(this.#deps.store, this.run, id))
-  }
-
-  gapBytes(from: number): Promise<Buffer> {
-    return gapBytes(this.#deps.store, this.run, from)
-  }
 }
 
 /** What a message costs is told when it is whole. */
 function isShown({ text, reasoning, toolCall }: Delta): boolean {
   return text !== undefined || reasoning !== undefined || toolCall !== undefined
-}
-
-/** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */
-function threadStatusAfter(ending: Ending): ThreadStatus {
-  if (ending === ASKING) return 'interrupted'
-  const { status } = ending
-  return status === 'success' || status === 'interrupted' ? 'idle' : 'error'
 }
 
 function framesIn(ops: readonly Op[]): Op[] {

@@ -5,7 +5,7 @@
 import type { PeerMessage, Peers, Standing } from '../store/store.ts'
 import { type Run, isInFlight } from '../types.ts'
 import type { Wire } from '../wire.ts'
-import type { CancelAction } from './actor.ts'
+import type { CancelAction } from './ending.ts'
 import type { Filter } from './filter.ts'
 import type { Joiner, Reader } from './joiner.ts'
 import { type RemoteDeps, RemoteRun } from './remote.ts'

@@ -107,6 +107,14 @@ export class Journal {
     return this.#pendingBytes
   }
 
+  /** Its run is over and stored: texts that are pieces of others keep all of those. */
+  release(): void {
+    this.#partials.clear()
+    this.#openCalls.clear()
+    this.#firstHuman = null
+    this.#lastAi = null
+  }
+
   /** Events that were not handed over yet. */
   takeEvents(): NewEvent[] {
     const events = this.#events

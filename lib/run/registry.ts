@@ -5,12 +5,13 @@
 import { withoutUser } from '../scope.ts'
 import type { Admission, NewRun, Store } from '../store/store.ts'
 import { type Run, isInFlight } from '../types.ts'
-import { type ActorDeps, type ActorOptions, type CancelAction, RunActor } from './actor.ts'
+import { type ActorDeps, type ActorOptions, RunActor } from './actor.ts'
 import type { Agent } from '../agent/runtime.ts'
 import { Census, type CensusLimits } from './census.ts'
 import type { Committer } from './committer.ts'
 import { Compactor } from './compactor.ts'
 import { Elsewhere } from './elsewhere.ts'
+import type { CancelAction } from './ending.ts'
 import { type Filter, filterOf } from './filter.ts'
 import { Followers } from './followers.ts'
 import { Joiner, type LogView, type Reader } from './joiner.ts'
@@ -346,7 +347,7 @@ export class Registry {
   async viewOf(run: Run): Promise<LogView> {
     const { store } = this.#deps
     const bounds = isInFlight(run) && !this.#actors.has(run.run_id) ? await store.frames.bounds(run.key) : null
-    return this.#actors.get(run.run_id) ?? new FinishedView(store, run, bounds ? bounds.last + 1 : headOf(run))
+    return this.#actors.get(run.run_id)?.log ?? new FinishedView(store, run, bounds ? bounds.last + 1 : headOf(run))
   }
 
   async #replay(

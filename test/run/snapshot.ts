@@ -149,7 +149,7 @@ t.test('what is behind memory is neither needed nor read', async (t) => {
   const run = await room.ask()
   const stage = await room.agent.stage(run)
   for (let i = 0; i < 500; i++) stage.say(`${i} `)
-  await until(() => room.registry.find(run.run_id)!.first > 400, 'frames leave memory')
+  await until(() => room.registry.find(run.run_id)!.log.first > 400, 'frames leave memory')
   const go = room.gate.holdReads()
   const wire = await snapshot(room, run)
   t.equal(
@@ -163,7 +163,7 @@ t.test('with durability sync it goes out when all that it shows is stored', asyn
   const room = await Room.open(t)
   const run = await room.ask({ asks: { durability: 'sync' } })
   const stage = await room.agent.stage(run)
-  await until(() => room.registry.find(run.run_id)!.head >= 2, 'the beginning is stored')
+  await until(() => room.registry.find(run.run_id)!.log.head >= 2, 'the beginning is stored')
   room.gate.hold()
   stage.say('not stored')
   const wire = await snapshot(room, run)
