@@ -11,6 +11,7 @@ import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schem
 import { Invalid } from '../errors.ts'
 import { ROLLED_BACK } from '../run/ending.ts'
 import type { Reader } from '../run/joiner.ts'
+import type { Joining } from '../run/joining.ts'
 import { readPosition } from '../run/sse.ts'
 import type { Admission } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
@@ -120,8 +121,7 @@ export function runRoutes(services: Services): Route[] {
     admitStream(call)
     const run = await made()
     const wire = openStream(call, { headers: locationOf(run) })
-    const position = readPosition(positionText(call))
-    await registry.join(run, wire, call.body.stream_mode ?? null, position, readerOf(call), true)
+    await registry.join(run, { ...readingOf(call), wire, modes: call.body.stream_mode ?? null, isCreator: true })
     return TAKEN
   }
 
@@ -232,8 +232,7 @@ export function runRoutes(services: Services): Route[] {
   const joined = async (call: Call, run: Run): Promise<typeof TAKEN> => {
     admitStream(call)
     const wire = openStream(call)
-    const position = readPosition(positionText(call))
-    await registry.join(run, wire, modesIn(call), position, readerOf(call), false, wantsSnapshot(call))
+    await registry.join(run, { ...readingOf(call), wire, modes: modesIn(call), isSnapshot: wantsSnapshot(call) })
     return TAKEN
   }
 
@@ -253,6 +252,12 @@ export function runRoutes(services: Services): Route[] {
     userId: user?.id ?? null,
     credential: right?.digest ?? null,
     holds: async () => right === null || services.holds(right)
+  })
+
+  /** Who reads, and what was seen of the run before. */
+  const readingOf = (call: Call): Pick<Joining, 'reader' | 'position'> => ({
+    reader: readerOf(call),
+    position: readPosition(positionText(call))
   })
 
   const thread = '/api/threads/{thread_id}/runs'

@@ -18,7 +18,6 @@ import { withoutUser } from '../scope.ts'
 import type { Group, Op, Outcome, Settlement, StoredCheckpoint } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type Interrupt, type Message, type Run, timestamp } from '../types.ts'
-import type { Wire } from '../wire.ts'
 import { deltaJson, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
 import type { Committer, Source } from './committer.ts'
 import {
@@ -36,10 +35,11 @@ import { extraKinds, type Filter, Kind } from './filter.ts'
 import { FrameLog, newEpoch } from './frames.ts'
 import { Grace } from './grace.ts'
 import { Handover } from './handover.ts'
-import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
+import { Joiner, type Leaving, type LogView } from './joiner.ts'
+import type { Joining } from './joining.ts'
 import { Journal } from './journal.ts'
 import { LiveLog } from './live-log.ts'
-import { cursorText, type Extent, nextAfter, type Position } from './sse.ts'
+import { cursorText, type Extent, nextAfter } from './sse.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
@@ -591,16 +591,10 @@ export class RunActor implements Source, Tickable {
   }
 
   /**
-   * Attaches a reader after `position`. One that has seen nothing begins with the first frame, or with a snapshot when it comes
-   * with what `valuesBefore` answered. `isCreator`: its going away may cancel the run (on_disconnect). */
-  join(
-    wire: Wire,
-    filter: Filter,
-    position: Position,
-    reader: Reader,
-    isCreator = false,
-    valuesBefore?: string | null
-  ): Joiner {
+   * Attaches a reader. One that has seen nothing begins with the first frame, or with a snapshot when it comes with what
+   * `valuesBefore` answered.
+   */
+  join({ wire, reader, position, isCreator }: Joining, filter: Filter, valuesBefore?: string | null): Joiner {
     const extent = { epochs: this.#extent, head: this.#log.head }
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
@@ -630,10 +624,6 @@ export class RunActor implements Source, Tickable {
   /** Sends what is new to every joiner at the tail. Joiners with one filter at one place share the bytes. */
   deliver(): void {
     for (const joiner of this.#joiners) joiner.pump()
-  }
-
-  beat(stallMs: number): void {
-    for (const joiner of this.#joiners) joiner.beat(stallMs)
   }
 }
 

@@ -4,12 +4,11 @@
 // A wish that a run ends is told again with every look until it has, to whoever owns the run then.
 import type { PeerMessage, Peers, Standing } from '../store/store.ts'
 import { type Run, isInFlight } from '../types.ts'
-import type { Wire } from '../wire.ts'
 import type { CancelAction } from './ending.ts'
 import type { Filter } from './filter.ts'
-import type { Joiner, Reader } from './joiner.ts'
+import type { Joiner } from './joiner.ts'
+import type { Joining } from './joining.ts'
 import { type RemoteDeps, RemoteRun } from './remote.ts'
-import type { Position } from './sse.ts'
 import { storedSnapshot, type TailStore } from './tail.ts'
 
 const LOOK_MS = 1000
@@ -64,15 +63,8 @@ export class Elsewhere {
   // ------------------------------------------------------------------------------------- reading and waiting
 
   /** Attaches a reader to a run in flight. */
-  async join(
-    run: Run,
-    wire: Wire,
-    filter: Filter,
-    position: Position,
-    reader: Reader,
-    isCreator: boolean,
-    isSnapshot: boolean
-  ): Promise<void> {
+  async join(run: Run, joining: Joining, filter: Filter): Promise<void> {
+    const { wire, reader, position, isCreator, isSnapshot } = joining
     const snapshot = isSnapshot && position === null ? await storedSnapshot(this.#deps.store, run) : null
     const remote = await this.#of(run)
     remote.join(wire, filter, snapshot ?? position, reader, (why) => {

@@ -1,7 +1,4 @@
-// The live runs of this process: finds them, starts them in the order of their threads, stops them all.
-//
-// A thread has one lane: at most one actor of it is open, the others wait as pending in the order in which the store admitted
-// them. A lane moves on when the end of the run before is stored, so what the next one reads is what the last one left.
+// The live runs of this process: admits them, finds them, brings their readers to them, stops them all.
 import { withoutUser } from '../scope.ts'
 import type { Admission, NewRun, Store } from '../store/store.ts'
 import { type Run, isInFlight } from '../types.ts'
@@ -15,8 +12,9 @@ import type { CancelAction } from './ending.ts'
 import { type Filter, filterOf } from './filter.ts'
 import { Followers } from './followers.ts'
 import { Joiner, type LogView, type Reader } from './joiner.ts'
-import type { Wire } from '../wire.ts'
-import { type Extent, nextAfter, type Position } from './sse.ts'
+import type { Joining } from './joining.ts'
+import { Lanes } from './lanes.ts'
+import { type Extent, nextAfter } from './sse.ts'
 import { Patrol } from './patrol.ts'
 import { Ticker } from './ticker.ts'
 import { FinishedView, finalSnapshot, headOf, lastEpochOf } from './view.ts'
@@ -47,11 +45,6 @@ interface Waiter {
   reset(): void
 }
 
-interface Lane {
-  running: RunActor | null
-  readonly waiting: RunActor[]
-}
-
 interface Arrival {
   readonly run: NewRun
   readonly admitted: Promise<Admission>
@@ -63,7 +56,7 @@ export type Refusal = 'stopping' | 'store_stuck'
 export class Registry {
   readonly #deps: RegistryDeps
   readonly #actors = new Map<string, RunActor>()
-  readonly #lanes = new Map<string, Lane>()
+  readonly #lanes = new Lanes()
   /** Runs whose admission is being written. Others see the row a moment before we are told that it is there. */
   readonly #arriving = new Map<string, Arrival>()
   /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats, revocation and the stall check as well. */
@@ -223,9 +216,7 @@ export class Registry {
     this.elsewhere?.drop(run.run_id)
     const { multitask_strategy: strategy } = run
     if (strategy !== 'interrupt' && strategy !== 'rollback') return
-    const lane = this.#lanes.get(run.thread_id)
-    for (const actor of [lane?.running, ...(lane?.waiting ?? [])])
-      if (actor && actor.run.ordinal < run.ordinal) actor.cancel(strategy)
+    for (const actor of this.#lanes.before(run)) actor.cancel(strategy)
   }
 
   /** Whether a run is live here, or just being admitted. */
@@ -263,66 +254,36 @@ export class Registry {
     }
     const actor = new RunActor(run, deps, past)
     this.#actors.set(run.run_id, actor)
-    const lane = this.#lanes.get(run.thread_id) ?? { running: null, waiting: [] }
-    this.#lanes.set(run.thread_id, lane)
-    // Nearly always the last; one that another process has admitted may arrive late.
-    const after = lane.waiting.findIndex((other) => other.run.ordinal > run.ordinal)
-    lane.waiting.splice(after < 0 ? lane.waiting.length : after, 0, actor)
     void actor.closed.then(() => this.#closed(actor))
-    this.#advance(lane)
-  }
-
-  #advance(lane: Lane): void {
-    if (lane.running || this.#isStopping) return
-    const next = lane.waiting.find((actor) => actor.phase === 'pending')
-    if (!next) return
-    lane.waiting.splice(lane.waiting.indexOf(next), 1)
-    lane.running = next
-    void next.start()
+    this.#lanes.add(actor)
   }
 
   #closed(actor: RunActor): void {
-    const { run_id, thread_id } = actor.run
+    const { run_id, key } = actor.run
     // It was abandoned: another process may have given it back to us meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
     for (const joiner of actor.joiners) this.#replays.add(joiner)
     actor.release()
-    this.#compactor.add(actor.run.key)
-    const lane = this.#lanes.get(thread_id)
-    if (!lane) return
-    if (lane.running === actor) lane.running = null
-    const at = lane.waiting.indexOf(actor)
-    if (at >= 0) lane.waiting.splice(at, 1)
-    if (lane.running || lane.waiting.length) this.#advance(lane)
-    else this.#lanes.delete(thread_id)
+    this.#compactor.add(key)
+    this.#lanes.remove(actor)
   }
 
-  /**
-   * Attaches a reader to a run, live or finished, after `position`. `modes` null: those the run was created for. `isSnapshot`: one
-   * that has seen nothing begins with how the run stands, not with its first frame.
-   */
-  async join(
-    run: Run,
-    wire: Wire,
-    modes: readonly string[] | null,
-    position: Position,
-    reader: Reader,
-    isCreator = false,
-    isSnapshot = false
-  ): Promise<void> {
-    const before = isSnapshot ? await this.#actors.get(run.run_id)?.valuesBefore() : undefined
-    const filter = filterOf(modes ?? modesOf(run))
+  /** Attaches a reader to a run: live here, live in another process, or finished. */
+  async join(run: Run, joining: Joining): Promise<void> {
+    const { wire, reader } = joining
+    const before = joining.isSnapshot ? await this.#actors.get(run.run_id)?.valuesBefore() : undefined
+    const filter = filterOf(joining.modes ?? modesOf(run))
     await this.arrived(run.run_id)
     // It comes back, to the next process.
     if (this.#isClosing) return wire.reset()
     this.#census.opened(reader.userId)
     // Looked for after the await: the run may have ended meanwhile.
     const actor = this.#actors.get(run.run_id)
-    if (actor) actor.join(wire, filter, position, reader, isCreator, before)
+    if (actor) actor.join(joining, filter, before)
     else {
       try {
-        await this.#replay(run.run_id, wire, filter, position, reader, isSnapshot, isCreator)
+        await this.#replay(run.run_id, joining, filter)
       } catch (error) {
         this.#census.left(reader.userId)
         throw error
@@ -350,15 +311,8 @@ export class Registry {
     return this.#actors.get(run.run_id)?.log ?? new FinishedView(store, run, bounds ? bounds.last + 1 : headOf(run))
   }
 
-  async #replay(
-    runId: string,
-    wire: Wire,
-    filter: Filter,
-    position: Position,
-    reader: Reader,
-    isSnapshot: boolean,
-    isCreator: boolean
-  ): Promise<void> {
+  async #replay(runId: string, joining: Joining, filter: Filter): Promise<void> {
+    const { wire, reader } = joining
     const { store } = this.#deps
     // The row that the caller read may be older than the run's end.
     const run = await store.runs.get(runId, null)
@@ -369,15 +323,15 @@ export class Registry {
       return
     }
     if (isInFlight(run)) {
-      if (this.elsewhere) return this.elsewhere.join(run, wire, filter, position, reader, isCreator, isSnapshot)
+      if (this.elsewhere) return this.elsewhere.join(run, joining, filter)
       // Its end is not known here: an `end` now would be made up.
       this.#census.left(reader.userId)
       wire.reset()
       return
     }
     const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
-    const next = nextAfter(position, { epochs: bounds?.epochs ?? lastEpochOf(run), head })
-    const snapshot = isSnapshot && next === 0 ? await finalSnapshot(store, run) : null
+    const next = nextAfter(joining.position, { epochs: bounds?.epochs ?? lastEpochOf(run), head })
+    const snapshot = joining.isSnapshot && next === 0 ? await finalSnapshot(store, run) : null
     const view = new FinishedView(store, run, head)
     const joiner = new Joiner(wire, view, filter, snapshot ?? next, reader, (gone) => this.#left(gone))
     this.#replays.add(joiner)
@@ -477,15 +431,14 @@ export class Registry {
 
   #beat(): void {
     const { stallMs } = this.#deps.options
-    for (const actor of this.#actors.values()) actor.beat(stallMs)
-    for (const joiner of this.#replays) joiner.beat(stallMs)
-    for (const joiner of this.elsewhere?.joiners() ?? []) joiner.beat(stallMs)
+    for (const joiner of this.#joiners()) joiner.beat(stallMs)
     void this.#patrol.walk()
   }
 
   /** Takes no new runs and starts none of those that wait. */
   refuseNew(): void {
     this.#isStopping = true
+    this.#lanes.halt()
     for (const actor of this.#actors.values()) if (actor.phase === 'pending') actor.forgetCreator()
   }
 

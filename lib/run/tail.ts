@@ -14,7 +14,9 @@ import { madeWhole } from './whole.ts'
 
 const READ_BYTES = 1024 * 1024
 
-export type TailStore = Pick<Store, 'frames' | 'events' | 'checkpoints'>
+export interface TailStore extends Pick<Store, 'events' | 'checkpoints'> {
+  readonly frames: Pick<Store['frames'], 'bounds' | 'read'>
+}
 
 /** What a run has said that no checkpoint holds. */
 export interface Tail {
@@ -29,7 +31,7 @@ export interface Tail {
  * taken from there, and its deltas count no more.
  */
 export async function foldTail(
-  store: Pick<Store, 'frames'>,
+  store: Pick<TailStore, 'frames'>,
   run: Run,
   head: number,
   journal: Journal,
@@ -86,13 +88,14 @@ function repliesIn(events: readonly RunEvent[]): Map<string, Message> {
   return new Map(found.map(({ content }) => content as unknown as Message).map((message) => [message.id, message]))
 }
 
-async function* framesFrom(store: Pick<Store, 'frames'>, run: Run, head: number): AsyncGenerator<RawFrame> {
+/** Those below `head`: a run that goes on may have more by now, and its reader gets that as what follows. */
+async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: number): AsyncGenerator<RawFrame> {
   let next = 0
   while (next < head) {
     const segments = await store.frames.read(run.key, next, READ_BYTES)
     if (segments.length === 0) return
     for (const segment of segments) {
-      yield* framesOf(segment)
+      for (const frame of framesOf(segment)) if (frame.n < head) yield frame
       next = segment.last + 1
     }
   }

@@ -241,7 +241,8 @@ t.test('who reloads on `end` finds everything: status, final state and messages'
       events.listMessages(room.threadId, { limit: 10 }, null)
     ])
   }
-  await room.registry.join(run, wire, ALL, null, { userId: 'ann', credential: null })
+  const reader = { userId: 'ann', credential: null }
+  await room.registry.join(run, { wire, modes: ALL, position: null, reader })
   stage.reply('the answer')
   room.gate.hold()
   stage.finish()

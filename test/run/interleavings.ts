@@ -302,7 +302,7 @@ class World {
     const row = await this.shelf.inner.runs.get(reader.run.run_id, null)
     const wire = new FakeWire()
     reader.connect(wire)
-    void this.#registry.join(row!, wire, reader.modes, reader.position, ANN)
+    void this.#registry.join(row!, { wire, reader: ANN, modes: reader.modes, position: reader.position })
     await turns(1)
   }
 

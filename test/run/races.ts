@@ -42,7 +42,7 @@ t.test('a run that others see before its creator was answered is found: joined, 
   const seen = await untilThere(room)
   t.equal(room.registry.find(seen.run_id), undefined)
   const wire = new FakeWire()
-  const joined = room.registry.join(seen, wire, null, null, ANN)
+  const joined = room.registry.join(seen, { wire, reader: ANN, modes: null, position: null })
   const waited = room.registry.ended(seen.run_id)
   const cancelled = room.registry.arrived(seen.run_id).then(() => room.registry.cancel(seen.run_id, 'interrupt'))
   await turns()

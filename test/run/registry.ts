@@ -137,7 +137,8 @@ t.test('open streams are counted by user, and a place is free again when its rea
   t.equal(room.registry.hasSpaceForStream('ann'), false)
   t.equal(room.registry.hasSpaceForStream('ben'), true)
   const ben = new FakeWire()
-  await room.registry.join(run, ben, null, null, { userId: 'ben', credential: null })
+  const reader = { userId: 'ben', credential: null }
+  await room.registry.join(run, { wire: ben, reader, modes: null, position: null })
   t.equal(room.registry.hasSpaceForStream('ben'), false, 'the total counts as well')
   wires[0]!.leave()
   t.equal(room.registry.hasSpaceForStream('ann'), true)
@@ -156,7 +157,7 @@ t.test('a reader that catches up is given 128 KB at a time, and nothing more whi
   await finish(room, run)
   const wire = new FakeWire()
   wire.isFull = true
-  await room.registry.join(run, wire, ['messages-tuple'], null, ANN)
+  await room.registry.join(run, { wire, reader: ANN, modes: ['messages-tuple'], position: null })
   await until(() => wire.written.length > 0, 'it is given something')
   await turns()
   t.equal(wire.written.length, 1)
@@ -344,7 +345,8 @@ t.test('a credential that is revoked ends its streams, wherever they read, and n
   const live = await room.ask()
   const stage = await room.agent.stage(live)
   const other = new FakeWire()
-  await room.registry.join(live, other, null, null, { ...ANN, credential: 'another' })
+  const reader = { ...ANN, credential: 'another' }
+  await room.registry.join(live, { wire: other, reader, modes: null, position: null })
   const behind = await room.join(live)
   behind.isFull = true
   stage.reply('x')

@@ -1,17 +1,18 @@
 // Joining by a snapshot: one frame with how the run stands, and then only what follows it.
 import t from 'tap'
 import { readPosition } from '../../lib/run/sse.ts'
+import { storedSnapshot } from '../../lib/run/tail.ts'
 import type { Run } from '../../lib/types.ts'
 import { aCall } from '../fixtures/agent.ts'
 import { ANN, Room, type Told, toldTo } from '../fixtures/room.ts'
-import { until } from '../fixtures/until.ts'
+import { turns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const ALL = ['values', 'messages-tuple', 'custom']
 
 async function snapshot(room: Room, run: Run, modes = ALL, last?: string): Promise<FakeWire> {
   const wire = new FakeWire()
-  await room.registry.join(run, wire, modes, readPosition(last), ANN, false, true)
+  await room.registry.join(run, { wire, reader: ANN, modes, position: readPosition(last), isSnapshot: true })
   return wire
 }
 
@@ -51,6 +52,28 @@ t.test('one frame says how the run stands, and only what follows it comes after'
   stage.finish()
   await room.ended(run)
   t.equal(toldTo(wire).at(-1)!.event, 'end')
+})
+
+t.test('what is stored while a snapshot is made of the stored log comes after it', async (t) => {
+  const room = await Room.open(t)
+  const run = await room.ask()
+  const stage = await room.agent.stage(run)
+  const { store } = room.gate
+  const { frames } = store
+  const isStored = (n: number) => until(async () => ((await frames.bounds(run.key))?.last ?? -1) >= n, `${n} is stored`)
+  stage.say('before ')
+  // Metadata, the values of the input, what was said.
+  await isStored(2)
+  const read = room.gate.holdReads()
+  const making = storedSnapshot(store, run)
+  // Its bounds are known, and its frames wait to be read.
+  await turns()
+  stage.say('meanwhile')
+  await isStored(3)
+  read()
+  const made = await making
+  t.equal(made!.next, 3)
+  t.match(made!.partial, [{ content: 'before ' }])
 })
 
 t.test('thoughts and pieces of calls are in it, and messages that are whole but in no checkpoint yet', async (t) => {
