@@ -45,7 +45,7 @@ const metrics = section({
 
 const database = section({
   // memory keeps nothing over a restart and has no feedback. { module: ./store.js, options: {} } is a store of yours, relative
-  // to this file; lib/store/store.ts says what it exports.
+  // to this file; lib/store/ports/module.ts says what it exports.
   backend: v.nullish(oneOfOrModule(['memory', 'sqlite', 'postgres']), 'sqlite'),
   // null: <home>/data/colloquy.db. Relative to the working directory.
   sqlite_path: nullable(),

@@ -1,0 +1,12 @@
+// Feedback, as the service reads it.
+import type { Feedback, FeedbackStats } from '../../types.ts'
+import type { UserArg } from '../../scope.ts'
+
+export interface FeedbackReads {
+  /** The caller's own feedback on a run, oldest first. */
+  list(threadId: string, runId: string, user?: UserArg): Promise<Feedback[]>
+  /** Counts over all users of the run, in one aggregation. */
+  stats(threadId: string, runId: string): Promise<FeedbackStats>
+  /** The caller's own feedback by run, for the given runs of a thread, in one query. */
+  byRuns(threadId: string, runIds: readonly string[], user?: UserArg): Promise<ReadonlyMap<string, Feedback>>
+}
