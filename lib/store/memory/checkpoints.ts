@@ -1,7 +1,8 @@
 // Checkpoints in memory: which bodies a state consists of, and the bodies, each kept once a version.
 import type { Json, JsonObject } from '../../types.ts'
+import { Refused } from '../refused.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun, Refused } from './rows.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'

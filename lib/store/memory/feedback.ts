@@ -2,8 +2,9 @@
 // embedder may ask for it.
 import { type Owner, ownerOf } from '../../scope.ts'
 import type { Feedback } from '../../types.ts'
+import { Refused, resolved } from '../refused.ts'
 import type { FeedbackReads, OpOf } from '../store.ts'
-import { type Belonging, byText, copyOf, type Noun, ownerOfOp, Refused } from './rows.ts'
+import { type Belonging, byText, copyOf, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -69,9 +70,9 @@ export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, Feedbac
     },
     writes: {
       'feedback.upsert': upsert,
-      'feedback.remove': (op, undo) => removeWhere(op.thread_id, op.run_id, isBy(ownerOfOp(op)), undo),
+      'feedback.remove': (op, undo) => removeWhere(op.thread_id, op.run_id, isBy(resolved(op.user)), undo),
       'feedback.removeById': (op, undo) => {
-        const isMine = isBy(ownerOfOp(op))
+        const isMine = isBy(resolved(op.user))
         const goes = (one: Feedback) => one.feedback_id === op.feedback_id && isMine(one)
         return removeWhere(op.thread_id, op.run_id, goes, undo)
       }

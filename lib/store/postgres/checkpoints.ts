@@ -1,43 +1,11 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import type { JsonObject } from '../../types.ts'
-import type {
-  BodyRange,
-  CheckpointHead,
-  CheckpointReads,
-  CheckpointWrite,
-  OpOf,
-  StateUpdate,
-  StoredCheckpoint
-} from '../store.ts'
+import { type CheckpointRow, COLUMNS, toHead } from '../sql/checkpoints.ts'
+import { parseJson } from '../sql/json.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, params, parseJson, parseObject, type Writers } from './rows.ts'
+import { type Db, params, type Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
-
-interface CheckpointRow {
-  readonly thread_id: string
-  readonly checkpoint_id: string
-  readonly parent_checkpoint_id: string | null
-  readonly run_id: string | null
-  readonly metadata_json: string
-  readonly next_json: string
-  readonly messages_json: string
-  readonly channels_json: string
-  readonly created_at: string
-}
-
-const COLUMNS =
-  'thread_id, checkpoint_id, parent_checkpoint_id, run_id, metadata_json, next_json, messages_json, channels_json, created_at'
-
-function toHead({ metadata_json, next_json, messages_json, channels_json, ...row }: CheckpointRow): CheckpointHead {
-  return {
-    ...row,
-    metadata: parseObject(metadata_json),
-    // These columns are only ever written by `checkpointPut` below.
-    next: JSON.parse(next_json) as string[],
-    messages: JSON.parse(messages_json) as BodyRange[],
-    channels: JSON.parse(channels_json) as Record<string, number>
-  }
-}
 
 /** One checkpoint: by its id, or the newest of the thread. */
 async function find(db: Db, threadId: string, checkpointId: string | null): Promise<CheckpointHead | null> {

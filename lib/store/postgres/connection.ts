@@ -1,6 +1,6 @@
 // The database behind the URL: made when it is missing, looked at, and brought to the schema that this program knows.
-import { readdirSync, readFileSync } from 'node:fs'
 import postgres from 'postgres'
+import { migrationsIn } from '../sql/migrations.ts'
 import { databaseOf, Line } from './line.ts'
 
 /** Of the advisory lock under which the schema is changed: any number that nobody else takes in this database. */
@@ -13,14 +13,6 @@ const EXISTS_ALREADY = /^(42P04|23505)$/
 const NOT_ALLOWED = '42501'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
-
-/** The numbered steps of the schema, in order: `000001.sql` is 1. */
-function migrations(): { version: number; sql: string }[] {
-  return readdirSync(MIGRATIONS)
-    .filter((name) => /^\d{6}\.sql$/.test(name))
-    .sort()
-    .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, MIGRATIONS), 'utf8') }))
-}
 
 /**
  * Makes the database when there is none, and brings it to this program's schema.
@@ -87,7 +79,7 @@ async function migrate(line: Line): Promise<void> {
   await line.rows(
     'CREATE TABLE IF NOT EXISTS migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)'
   )
-  const steps = migrations()
+  const steps = migrationsIn(MIGRATIONS)
   const found = await versionOf(line)
   const known = steps.at(-1)?.version ?? 0
   if (found > known)

@@ -1,8 +1,9 @@
 // Feedback in PostgreSQL: one record a user and run.
 import { ownerOf } from '../../scope.ts'
 import type { Feedback, FeedbackStats } from '../../types.ts'
+import { resolved } from '../refused.ts'
 import type { FeedbackReads } from '../store.ts'
-import { type Db, params, resolved, type Writers } from './rows.ts'
+import { type Db, params, type Writers } from './rows.ts'
 import { texts } from './text.ts'
 
 const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'

@@ -1,43 +1,11 @@
 // Checkpoints in SQLite: which bodies a state consists of, and the bodies, each kept once a version.
 import type Database from 'better-sqlite3'
 import type { JsonObject } from '../../types.ts'
-import type {
-  BodyRange,
-  CheckpointHead,
-  CheckpointReads,
-  CheckpointWrite,
-  OpOf,
-  StateUpdate,
-  StoredCheckpoint
-} from '../store.ts'
-import { parseJson, parseObject, Refused, type Writers } from './rows.ts'
-
-interface CheckpointRow {
-  thread_id: string
-  checkpoint_id: string
-  parent_checkpoint_id: string | null
-  run_id: string | null
-  metadata_json: string
-  next_json: string
-  messages_json: string
-  channels_json: string
-  created_at: string
-}
-
-const COLUMNS =
-  'thread_id, checkpoint_id, parent_checkpoint_id, run_id, metadata_json, next_json, messages_json, channels_json, created_at'
-
-function toHead(row: CheckpointRow): CheckpointHead {
-  const { metadata_json, next_json, messages_json, channels_json, ...rest } = row
-  return {
-    ...rest,
-    metadata: parseObject(metadata_json),
-    // These columns are only ever written by `checkpointPut` below.
-    next: JSON.parse(next_json) as string[],
-    messages: JSON.parse(messages_json) as BodyRange[],
-    channels: JSON.parse(channels_json) as Record<string, number>
-  }
-}
+import { Refused } from '../refused.ts'
+import { type CheckpointRow, COLUMNS, toHead } from '../sql/checkpoints.ts'
+import { parseJson } from '../sql/json.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
+import type { Writers } from './rows.ts'
 
 /** Finds one checkpoint: by its id, or the newest of the thread. */
 function finder(db: Database.Database): (threadId: string, checkpointId: string | null) => CheckpointHead | null {

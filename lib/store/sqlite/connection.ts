@@ -1,6 +1,6 @@
 // A connection to the database file, with the settings that the specification asks of every one, and the schema it must find.
-import { readdirSync, readFileSync } from 'node:fs'
 import Database from 'better-sqlite3'
+import { migrationsIn } from '../sql/migrations.ts'
 
 /** How long a connection waits for a lock, in ms [Limits]. */
 const BUSY_TIMEOUT_MS = 5000
@@ -19,14 +19,6 @@ export function connect(path: string): Database.Database {
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
-/** The numbered steps of the schema, in order: `000001.sql` is 1. */
-function migrations(): { version: number; sql: string }[] {
-  return readdirSync(MIGRATIONS)
-    .filter((name) => /^\d{6}\.sql$/.test(name))
-    .sort()
-    .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, MIGRATIONS), 'utf8') }))
-}
-
 /**
  * Brings the file to this binary's schema, each step in a transaction together with the row that records it.
  * @throws Error when the file is newer than the binary, which would not understand what it reads, or is none of ours.
@@ -34,7 +26,7 @@ function migrations(): { version: number; sql: string }[] {
 export function migrate(db: Database.Database): void {
   refuseForeign(db)
   db.exec('CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
-  const steps = migrations()
+  const steps = migrationsIn(MIGRATIONS)
   const known = steps.at(-1)?.version ?? 0
   const step = db.transaction((version: number, sql: string) => {
     // Asked again under the write lock: another process may have been faster.

@@ -1,8 +1,10 @@
 // Feedback in SQLite: one record a user and run.
 import type Database from 'better-sqlite3'
+import { ownerOf } from '../../scope.ts'
 import type { Feedback, FeedbackStats } from '../../types.ts'
+import { Refused, resolved } from '../refused.ts'
 import type { FeedbackReads } from '../store.ts'
-import { ownerParam, Refused, resolved, type Writers } from './rows.ts'
+import type { Writers } from './rows.ts'
 
 const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
 /** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
@@ -22,7 +24,7 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
   )
   return {
     async list(threadId, runId, user) {
-      return list.all({ thread: threadId, run: runId, owner: ownerParam(user, 'feedback.list') })
+      return list.all({ thread: threadId, run: runId, owner: ownerOf(user, 'feedback.list') })
     },
     async stats(threadId, runId) {
       return stats.get(threadId, runId) ?? { total: 0, positive: 0, negative: 0 }
@@ -31,7 +33,7 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
       const rows = byRuns.all({
         thread: threadId,
         runs: JSON.stringify(runIds),
-        owner: ownerParam(user, 'feedback.byRuns')
+        owner: ownerOf(user, 'feedback.byRuns')
       })
       return new Map(rows.map((row) => [row.run_id, row]))
     }

@@ -1,8 +1,9 @@
 // Frames in SQLite: what joiners saw, as the bytes they got.
 import type Database from 'better-sqlite3'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
+import { Refused } from '../refused.ts'
 import type { FrameReads, Segment } from '../store.ts'
-import { Refused, type Writers } from './rows.ts'
+import type { Writers } from './rows.ts'
 
 /** Frames are found by n, never by row: compaction swaps rows. */
 const FROM_N =
