@@ -18,8 +18,8 @@ import type {
 } from '../../lib/store/store.ts'
 import {
   type JsonObject,
+  NO_TOTALS,
   type Run,
-  type RunTotals,
   type Thread,
   type Timestamp,
   timestamp,
@@ -186,17 +186,6 @@ export async function addThread(store: Store, set: Partial<Thread> = {}): Promis
   const answer = await write(store, { name: 'thread.create', thread, checkpoint: aCheckpoint(thread.thread_id) })
   if (!answer?.created) throw new Error(`thread ${thread.thread_id} was there already`)
   return answer.thread
-}
-
-export const NO_TOTALS: RunTotals = {
-  total_input_tokens: 0,
-  total_output_tokens: 0,
-  total_tokens: 0,
-  llm_call_count: 0,
-  lead_agent_tokens: 0,
-  subagent_tokens: 0,
-  middleware_tokens: 0,
-  message_count: 0
 }
 
 /** A run that waits behind what is in flight, so that a test may have as many as it likes. */

@@ -1,7 +1,7 @@
 // Obligations of RunReads and the run ops.
 import type { Test } from 'tap'
 import type { Settlement, Store } from '../../lib/store/store.ts'
-import type { MultitaskStrategy, Run, RunStatus } from '../../lib/types.ts'
+import { type MultitaskStrategy, NO_TOTALS, type Run, type RunStatus } from '../../lib/types.ts'
 import {
   addEndedRun,
   addRun,
@@ -10,7 +10,6 @@ import {
   aRun,
   aSettlement,
   durableRules,
-  NO_TOTALS,
   type Open,
   refuses,
   rules,
