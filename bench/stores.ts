@@ -1,4 +1,4 @@
-// Stores under a bench: ours, or somebody else's, opened empty in a folder of their own; and the runs that write to them.
+// A store under a bench: ours, or somebody else's, opened empty in a folder of its own, with a run to write to.
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// A thread with two checkpoints, to go on from; and what a checkpoint says.
+// A conversation as checkpoints of a thread, and what a suite looks at in one.
 import type { CheckpointWrite, Store, StoredCheckpoint } from '../../lib/store/store.ts'
 import { aCheckpoint, addThread, checkpointId, someBodies, write } from './harness.ts'
 

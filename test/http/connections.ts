@@ -7,7 +7,7 @@ import { fail } from '../../lib/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { TAKEN } from '../../lib/http/call.ts'
 import { Origins } from '../../lib/http/guards.ts'
-import { openStream } from '../../lib/http/reply.ts'
+import { openStream } from '../../lib/http/open-answer.ts'
 import { route } from '../../lib/http/route.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'
 
