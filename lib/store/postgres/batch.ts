@@ -4,8 +4,9 @@
 // else writes to them: the counters read with the lock are counted on here, and rows of frames and events, which are nearly all of a
 // batch, go out as one statement for all runs, at the end or before an op of the batch that would look at them.
 import { Refused } from '../refused.ts'
+import type { NewEventRow } from '../sql/events.ts'
 import type { Op } from '../store.ts'
-import { insertEvents, type NewEventRow } from './events.ts'
+import { insertEvents } from './events.ts'
 import { insertFrames, type RunSegment } from './frames.ts'
 import type { Line } from './line.ts'
 import type { Db, Param } from './rows.ts'

@@ -1,18 +1,11 @@
 // Run events in PostgreSQL: the durable log of a thread.
 import { ownerOf } from '../../scope.ts'
 import type { RunEvent } from '../../types.ts'
-import { messageIdOf } from '../event.ts'
 import { Refused, resolved } from '../refused.ts'
-import { COLUMNS, type EventRow, stored, toEvent } from '../sql/events.ts'
+import { COLUMNS, type EventRow, type NewEventRow, toEvent, toRow } from '../sql/events.ts'
 import type { EventReads, SeqPage } from '../store.ts'
 import { type Db, owned, type Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
-
-/** A row that is to be written. */
-export interface NewEventRow extends EventRow {
-  readonly k: number
-  readonly message_id: string | null
-}
 
 export function eventReads(db: Db): EventReads {
   const page = (scope: string, direction: 'ASC' | 'DESC') =>
@@ -117,20 +110,7 @@ export const eventWrites: Writers<EventOps> = {
     const seen = thread.lastK.get(run_id) ?? -1
     for (const event of events) {
       if (event.k <= seen) continue
-      const { content, metadata } = stored(event)
-      batch.addEvent({
-        thread_id,
-        run_id,
-        user_id,
-        event_type: event.event_type,
-        category: event.category,
-        content,
-        event_metadata: JSON.stringify(metadata),
-        seq: thread.nextSeq++,
-        k: event.k,
-        message_id: messageIdOf(event),
-        created_at: event.created_at
-      })
+      batch.addEvent(toRow(event, { thread_id, run_id, user_id, seq: thread.nextSeq++ }))
       thread.lastK.set(run_id, event.k)
     }
     const [given] = events

@@ -1,6 +1,6 @@
 // An event as a row.
 import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
-import { markedMetadata } from '../event.ts'
+import { markedMetadata, messageIdOf } from '../event.ts'
 import type { NewEvent } from '../store.ts'
 import { parseJson, parseObject } from './json.ts'
 
@@ -39,4 +39,28 @@ export function stored(event: NewEvent): { content: string; metadata: JsonObject
   const { content, metadata } = event
   if (typeof content === 'string') return { content, metadata }
   return { content: JSON.stringify(content), metadata: markedMetadata(event) }
+}
+
+/** A row that is to be written. */
+export interface NewEventRow extends EventRow {
+  readonly k: number
+  readonly message_id: string | null
+}
+
+/** The row of an event at its place. `how`: its content and metadata as this database stores them. */
+export function toRow(
+  event: NewEvent,
+  place: Pick<EventRow, 'thread_id' | 'run_id' | 'user_id' | 'seq'>,
+  how = stored(event)
+): NewEventRow {
+  return {
+    ...place,
+    event_type: event.event_type,
+    category: event.category,
+    content: how.content,
+    event_metadata: JSON.stringify(how.metadata),
+    k: event.k,
+    message_id: messageIdOf(event),
+    created_at: event.created_at
+  }
 }

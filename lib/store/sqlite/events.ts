@@ -2,9 +2,8 @@
 import type Database from 'better-sqlite3'
 import { ownerOf } from '../../scope.ts'
 import type { JsonObject } from '../../types.ts'
-import { messageIdOf } from '../event.ts'
 import { Refused, resolved } from '../refused.ts'
-import { COLUMNS, type EventRow, stored, toEvent } from '../sql/events.ts'
+import { COLUMNS, type EventRow, stored, toEvent, toRow } from '../sql/events.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
 import { OWNED, type Writers } from './rows.ts'
 
@@ -141,20 +140,8 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
       let seq = row.next_seq
       for (const event of events) {
         if (event.k <= seen) continue
-        const { content, metadata } = storedAsUtf8(event)
-        insert.run({
-          thread_id,
-          run_id,
-          user_id,
-          event_type: event.event_type,
-          category: event.category,
-          content,
-          event_metadata: JSON.stringify(metadata),
-          seq: seq++,
-          k: event.k,
-          message_id: messageIdOf(event),
-          created_at: event.created_at
-        })
+        const place = { thread_id, run_id, user_id, seq: seq++ }
+        insert.run(toRow(event, place, storedAsUtf8(event)))
       }
       if (seq !== row.next_seq) advance.run(seq, thread_id)
       const first = events[0]
