@@ -51,11 +51,12 @@ export function headView(head: CheckpointHead, interrupts: readonly Interrupt[] 
   }
 }
 
-/** One entry of a history, as JSON text. */
-export function historyView(head: CheckpointHead, values: string, interrupts: readonly Interrupt[]): string {
-  const { step } = head.metadata
-  const metadata = step === undefined ? withoutInternal(head.metadata) : { ...withoutInternal(head.metadata), step }
-  return withValues({ ...headView(head, interrupts), metadata }, values)
+/** One entry of a history, as JSON text: with those of its values that were loaded. */
+export function historyView(stored: StoredCheckpoint): string {
+  const { step } = stored.metadata
+  const metadata = withoutInternal(stored.metadata)
+  const shown = step === undefined ? metadata : { ...metadata, step }
+  return withValues({ ...headView(stored, interruptsOf(stored)), metadata: shown }, storedJson(stored))
 }
 
 /** What is known beside a message: the run it came from, and the caller's feedback on that run. */
