@@ -5,7 +5,7 @@ import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, jsonObject, objectOf } from '../http/schema.ts'
 import type { StoredCheckpoint } from '../store/store.ts'
-import { type Decoration, decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
+import { decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
 import { checkpointId } from '../thread/ids.ts'
 import { INTERRUPTS } from '../thread/interrupts.ts'
 import { isInternal } from '../thread/state.ts'
@@ -98,22 +98,14 @@ export function stateRoutes({ store, writer }: Services): Route[] {
     return stored ? { jsonText: stateView(stored) } : { json: headView(written.checkpoint) }
   }
 
-  /** run_id on every message whose event is known, feedback on the last answer of each run [contract 2.2]. */
-  const decorations = async (threadId: string, ids: readonly string[]): Promise<Map<string, Decoration>> => {
-    const runs = await store.events.runsOfMessages(threadId, ids)
-    const known = new Map<string, Decoration>(
-      [...runs].map(([messageId, { run_id }]) => [messageId, { runId: run_id }])
-    )
-    const lastAnswers = new Map<string, string>()
-    for (const messageId of ids) {
-      const from = runs.get(messageId)
-      if (from?.event_type === 'ai_message') lastAnswers.set(from.run_id, messageId)
-    }
-    const feedback =
-      lastAnswers.size && store.feedback ? await store.feedback.byRuns(threadId, [...lastAnswers.keys()]) : null
-    if (!feedback) return known
-    for (const [runId, messageId] of lastAnswers) known.set(messageId, { runId, feedback: feedback.get(runId) ?? null })
-    return known
+  /** With what is known beside its messages. */
+  const withDecorations = async (stored: StoredCheckpoint): Promise<StoredCheckpoint> => {
+    const ids = messageIds(stored)
+    if (ids.length === 0) return stored
+    const { thread_id: threadId } = stored
+    if (!store.feedback) return decorated(stored, ids, await store.events.runsOfMessages(threadId, ids), null)
+    const { origins, feedback } = await store.feedback.besideMessages(threadId, ids)
+    return decorated(stored, ids, origins, feedback)
   }
 
   /** The newest entry has its messages, the others only what a list shows. */
@@ -126,8 +118,7 @@ export function stateRoutes({ store, writer }: Services): Route[] {
       ...(before !== null && { before })
     })
     if (!newest) return { jsonText: '[]' }
-    const ids = messageIds(newest)
-    const shown = [decorated(newest, ids, await decorations(threadId, ids)), ...older]
+    const shown = [await withDecorations(newest), ...older]
     return { jsonText: `[${shown.map(historyView).join(',')}]` }
   }
 

@@ -53,7 +53,7 @@ const EVENTS: Methods<EventReads> = {
 }
 const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
 const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
-const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true }
+const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true, besideMessages: true }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
 export async function openEventModule(ref: ModuleRef, context: ModuleContext): Promise<EventStore> {

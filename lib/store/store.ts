@@ -154,12 +154,18 @@ export interface EventReads {
   nextSeq(threadId: string): Promise<number | null>
   /** The last k of a run's events, -1 when there are none: where a start goes on after a crash. */
   lastK(threadId: string, runId: string): Promise<number>
-  /** run_id by message id, for the given messages of a thread: who said what, for the history view. */
+  /** By message id, for the given messages of a thread: who said what, for the history view. The newest record counts. */
   runsOfMessages(
     threadId: string,
     messageIds: readonly string[],
     user?: UserArg
-  ): Promise<ReadonlyMap<string, { run_id: string; event_type: string }>>
+  ): Promise<ReadonlyMap<string, MessageOrigin>>
+}
+
+/** Where a message comes from, as its event says. */
+export interface MessageOrigin {
+  readonly run_id: string
+  readonly event_type: string
 }
 
 // ---------------------------------------------------------------------------------- events that lie elsewhere
@@ -324,6 +330,19 @@ export interface FeedbackReads {
   stats(threadId: string, runId: string): Promise<FeedbackStats>
   /** The caller's own feedback by run, for the given runs of a thread, in one query. */
   byRuns(threadId: string, runIds: readonly string[], user?: UserArg): Promise<ReadonlyMap<string, Feedback>>
+  /**
+   * What `EventReads.runsOfMessages` says of these messages, and the caller's own feedback on their runs. One query where both lie
+   * in one database; lib/store/beside.ts makes it of two.
+   */
+  besideMessages(threadId: string, messageIds: readonly string[], user?: UserArg): Promise<BesideMessages>
+}
+
+/** What is known beside messages. */
+export interface BesideMessages {
+  /** By message. */
+  readonly origins: ReadonlyMap<string, MessageOrigin>
+  /** By run. */
+  readonly feedback: ReadonlyMap<string, Feedback>
 }
 
 // ------------------------------------------------------------------------------------------------ writes

@@ -4,7 +4,7 @@
 import type { Json, JsonObject, Message, Timestamp } from '../types.ts'
 import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
-import { type InputMessage, REMOVE_ALL } from './message.ts'
+import { idOfText, type InputMessage, REMOVE_ALL } from './message.ts'
 
 /** One version of one message or channel. */
 interface Body {
@@ -41,8 +41,7 @@ export class State {
 
   static fromStored(stored: StoredCheckpoint): State {
     return new State({
-      // Every message body was written with an id by `withMessages` or a state update.
-      messages: stored.messageBodies.map(({ no, json }) => ({ no, json, id: (JSON.parse(json) as Message).id })),
+      messages: stored.messageBodies.map(({ no, json }) => ({ no, json, id: idOfText(json) })),
       channels: new Map(stored.channelBodies.map(({ name, no, json }) => [name, { no, json }])),
       fresh: [],
       nextBody: stored.nextBody

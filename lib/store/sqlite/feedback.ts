@@ -1,13 +1,16 @@
 // Feedback in SQLite: one record a user and run.
 import type Database from 'better-sqlite3'
 import type { Feedback, FeedbackStats } from '../../types.ts'
-import type { FeedbackReads } from '../store.ts'
-import { ownerParam, Refused, resolved, type Writers } from './rows.ts'
+import type { FeedbackReads, MessageOrigin } from '../store.ts'
+import { OWNED, ownerParam, Refused, resolved, type Writers } from './rows.ts'
 
-const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
+const NAMES = ['feedback_id', 'run_id', 'thread_id', 'user_id', 'message_id', 'rating', 'comment', 'created_at']
+const COLUMNS = NAMES.join(', ')
 /** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
 const OWN = '(@owner IS NULL OR user_id = @owner)'
 const LIST_MAX = 100
+
+type BesideRow = [message_id: string, run_id: string, event_type: string, feedback: string | null]
 
 export function feedbackReads(db: Database.Database): FeedbackReads {
   const list = db.prepare<{ thread: string; run: string; owner: string | null }, Feedback>(
@@ -20,6 +23,18 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
   const byRuns = db.prepare<{ thread: string; runs: string; owner: string | null }, Feedback>(
     `SELECT ${COLUMNS} FROM feedback WHERE thread_id = @thread AND run_id IN (SELECT value FROM json_each(@runs)) AND ${OWN}`
   )
+  // One's own feedback is read first: it is little, and looked up there costs the thousands of messages without any next to nothing.
+  const beside = db
+    .prepare<{ thread: string; ids: string; owner: string | null }, BesideRow>(
+      `WITH own AS MATERIALIZED (
+         SELECT run_id, json_object(${NAMES.map((name) => `'${name}', ${name}`)}) AS feedback
+         FROM feedback WHERE thread_id = @thread AND ${OWN})
+       SELECT message_id, run_events.run_id, event_type, own.feedback
+       FROM run_events LEFT JOIN own ON own.run_id = run_events.run_id
+       WHERE thread_id = @thread AND message_id IN (SELECT value FROM json_each(@ids)) AND ${OWNED}
+       ORDER BY message_id, seq`
+    )
+    .raw()
   return {
     async list(threadId, runId, user) {
       return list.all({ thread: threadId, run: runId, owner: ownerParam(user, 'feedback.list') })
@@ -34,6 +49,21 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
         owner: ownerParam(user, 'feedback.byRuns')
       })
       return new Map(rows.map((row) => [row.run_id, row]))
+    },
+    async besideMessages(threadId, messageIds, user) {
+      const owner = ownerParam(user, 'feedback.besideMessages')
+      const origins = new Map<string, MessageOrigin>()
+      const feedback = new Map<string, Feedback>()
+      for (const [id, run_id, event_type, given] of beside.all({
+        thread: threadId,
+        ids: JSON.stringify(messageIds),
+        owner
+      })) {
+        origins.set(id, { run_id, event_type })
+        // Made of the columns of a Feedback.
+        if (given !== null) feedback.set(run_id, JSON.parse(given) as Feedback)
+      }
+      return { origins, feedback }
     }
   }
 }
