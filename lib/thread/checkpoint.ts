@@ -85,8 +85,8 @@ export function decorated(
     if (!origin) return { no, json }
     const { run_id } = origin
     const isRated = feedback !== null && lastAnswers.get(run_id) === ids[index]
-    const fields = isRated ? { run_id, feedback: feedbackView(feedback.get(run_id) ?? null) } : { run_id }
-    return { no, json: `${json.slice(0, -1)},${JSON.stringify(fields).slice(1)}` }
+    const rating = isRated ? `,"feedback":${JSON.stringify(feedbackView(feedback.get(run_id) ?? null))}` : ''
+    return { no, json: `${json.slice(0, -1)},"run_id":${JSON.stringify(run_id)}${rating}}` }
   })
   return { ...stored, messageBodies }
 }

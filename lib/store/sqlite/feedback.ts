@@ -10,7 +10,8 @@ const COLUMNS = NAMES.join(', ')
 const OWN = '(@owner IS NULL OR user_id = @owner)'
 const LIST_MAX = 100
 
-type BesideRow = [message_id: string, run_id: string, event_type: string, feedback: string | null]
+/** `at`: the place of the message among those that are asked for. */
+type BesideRow = [at: number, seq: number, run_id: string, event_type: string, feedback: string | null]
 
 export function feedbackReads(db: Database.Database): FeedbackReads {
   const list = db.prepare<{ thread: string; run: string; owner: string | null }, Feedback>(
@@ -29,10 +30,10 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
       `WITH own AS MATERIALIZED (
          SELECT run_id, json_object(${NAMES.map((name) => `'${name}', ${name}`)}) AS feedback
          FROM feedback WHERE thread_id = @thread AND ${OWN})
-       SELECT message_id, run_events.run_id, event_type, own.feedback
-       FROM run_events LEFT JOIN own ON own.run_id = run_events.run_id
-       WHERE thread_id = @thread AND message_id IN (SELECT value FROM json_each(@ids)) AND ${OWNED}
-       ORDER BY message_id, seq`
+       SELECT asked.key, seq, said.run_id, event_type, own.feedback
+       FROM json_each(@ids) AS asked
+         CROSS JOIN run_events AS said ON said.thread_id = @thread AND said.message_id = asked.value AND ${OWNED}
+         LEFT JOIN own ON own.run_id = said.run_id`
     )
     .raw()
   return {
@@ -54,12 +55,13 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
       const owner = ownerParam(user, 'feedback.besideMessages')
       const origins = new Map<string, MessageOrigin>()
       const feedback = new Map<string, Feedback>()
-      for (const [id, run_id, event_type, given] of beside.all({
-        thread: threadId,
-        ids: JSON.stringify(messageIds),
-        owner
-      })) {
-        origins.set(id, { run_id, event_type })
+      const rows = beside.all({ thread: threadId, ids: JSON.stringify(messageIds), owner })
+      const seqs: number[] = []
+      for (const [at, seq, run_id, event_type, given] of rows) {
+        // A message that several runs recorded belongs to the newest of them.
+        if (seq < (seqs[at] ?? 0)) continue
+        seqs[at] = seq
+        origins.set(messageIds[at]!, { run_id, event_type })
         // Made of the columns of a Feedback.
         if (given !== null) feedback.set(run_id, JSON.parse(given) as Feedback)
       }
