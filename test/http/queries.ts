@@ -17,9 +17,12 @@ const READING_POSTS = [
 ]
 
 /** The log of a run, slab by slab as its reader takes it: as many queries as it is long. */
-const STREAM = 'GET /api/threads/{thread_id}/runs/{run_id}/stream'
+const LOGS = [
+  'GET /api/threads/{thread_id}/runs/{run_id}/stream',
+  'GET /api/threads/{thread_id}/runs/{run_id}/frames/{n}'
+]
 
-const GETS = Object.keys(EXPECTED).filter((name) => name.startsWith('GET ') && name !== STREAM)
+const GETS = Object.keys(EXPECTED).filter((name) => name.startsWith('GET ') && !LOGS.includes(name))
 const READS = [...GETS, ...READING_POSTS]
 
 const isCredential = (sql: string) => sql.includes('denied_sessions')
@@ -48,6 +51,7 @@ t.test(`a request that reads costs at most ${QUERIES_MAX} queries and its creden
     queries.length = 0
     const { status, text } = await ask(person, name, place)
     const found = queries.filter((sql) => !isCredential(sql))
+    if (EXPECTED[name]!.reach !== 'public') t.equal(queries.length - found.length, 1, `${name}: one credential`)
     const expected = EXPECTED[name]!
     const owed = expected.reach === 'admin' ? 403 : statusOf(expected, 'sqlite')
     t.equal(status, owed, `${name}: ${text.slice(0, 200)}`)
