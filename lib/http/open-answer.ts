@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Wire } from '../wire.ts'
 import type { Call } from './call.ts'
-import { boundReading, JSON_TYPE } from './reply.ts'
+import { boundReading, COPIED_MAX, JSON_TYPE } from './reply.ts'
 import { reset } from './reset.ts'
 
 // no-transform and X-Accel-Buffering: proxies that compress or buffer would hold frames back until the run is over.
@@ -137,8 +137,6 @@ function onClose(res: ServerResponse, listener: () => void): void {
   else res.once('close', listener)
 }
 
-/** From here on it costs less to write the framing by itself than to copy the bytes into it. */
-const COPIED_MAX = 16 * 1024
 const CHUNK_END = Buffer.from('\r\n')
 
 function writeChunk(socket: Socket, bytes: Uint8Array): boolean {

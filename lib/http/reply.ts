@@ -5,6 +5,8 @@ import type { Cookie, Reply } from './call.ts'
 import { hasBody } from './request.ts'
 
 export const JSON_TYPE = 'application/json'
+/** From here on bytes cost less in a write of their own than copied behind their head. */
+export const COPIED_MAX = 16 * 1024
 
 /** Sends what a handler answered. `cookies` are set besides its own; of two with one name the handler's counts. */
 export function sendReply(
@@ -57,14 +59,16 @@ function send(
 ): void {
   if (res.headersSent || res.destroyed) return
   if (text !== '') headers['Content-Type'] = type
-  if (status !== 204) headers['Content-Length'] = Buffer.byteLength(text)
+  // A long text as bytes: node:http would copy it once more, behind the head.
+  const body = text.length > COPIED_MAX ? Buffer.from(text) : text
+  if (status !== 204) headers['Content-Length'] = Buffer.byteLength(body)
   if (cookies.length > 0) headers['Set-Cookie'] = cookies.map(cookieText)
   const isUnread = hasLongRest(req)
   if (isUnread) res.shouldKeepAlive = false
   res.writeHead(status, headers)
-  if (isUnread) return sayAndLinger(req, res, text)
+  if (isUnread) return sayAndLinger(req, res, body)
   boundReading(res)
-  res.end(text)
+  res.end(body)
 }
 
 /** For how long the client of an answer that is said may take none of it, in ms. */
@@ -105,9 +109,9 @@ function hasLongRest(req: IncomingMessage): boolean {
  * Answers a request whose body is still coming. Closing at once would reset the connection, and the client would see the reset
  * and not the answer; so the answer goes out whole, a bounded rest of the body is thrown away, and then the connection ends.
  */
-function sayAndLinger(req: IncomingMessage, res: ServerResponse, text: string): void {
-  if (text === '') res.flushHeaders()
-  else res.write(text)
+function sayAndLinger(req: IncomingMessage, res: ServerResponse, body: string | Buffer): void {
+  if (body === '') res.flushHeaders()
+  else res.write(body)
   let left = LINGER_BYTES
   const onData = (chunk: Buffer) => {
     left -= chunk.length

@@ -119,7 +119,7 @@ async function picture(store: Store, run: Run, other: Run): Promise<unknown> {
       .then((segments) => segments.map(({ data, ...rest }) => [rest.first, rest.last, [...data]])),
     store.frames.bounds(key),
     store.checkpoints.load(threadId, null),
-    store.checkpoints.list(threadId, { limit: 10 }),
+    store.checkpoints.history(threadId, { limit: 10 }),
     store.feedback?.list(threadId, runId, null),
     store.feedback?.stats(threadId, runId)
   ]
@@ -362,7 +362,7 @@ export function applyContract(t: Test, open: Open): void {
       await store.users.byId(userId),
       await store.threads.get(threadId, 'ann'),
       await store.threads.search({ limit: 9, offset: 0 }, 'ann'),
-      await store.checkpoints.list(threadId, { limit: 9 }),
+      await store.checkpoints.history(threadId, { limit: 9 }),
       await store.checkpoints.load(threadId, null),
       await store.runs.get(runId, 'ann'),
       await store.runs.list(threadId, { limit: 9, offset: 0 }, 'ann'),

@@ -1,5 +1,6 @@
 // Obligations of CheckpointReads and of checkpoint.put.
 import type { Test } from 'tap'
+import type { HistoryPage } from '../../lib/store/store.ts'
 import { addConversation, channels, messageText, put, texts } from './conversation.ts'
 import {
   aCheckpoint,
@@ -56,7 +57,9 @@ function readsContract(t: Test, open: Open): void {
         nextBody: 5
       }
     )
-    t.strictSame(await store.checkpoints.list(thread_id, { limit: 1 }), [head])
+    t.strictSame(await store.checkpoints.history(thread_id, { limit: 1 }), [
+      { ...head, messageBodies: [], channelBodies: [], nextBody: 5 }
+    ])
   })
 
   test('a later checkpoint shares the bodies of an earlier one, and the earlier one stays what it was', async (t, store) => {
@@ -145,18 +148,51 @@ function readsContract(t: Test, open: Open): void {
     t.equal((await store.checkpoints.load(other.thread_id, null))?.nextBody, 0, 'of its thread')
   })
 
-  test('list gives the newest first, at most limit, and with before the strictly older ones', async (t, store) => {
+  test('history gives the newest first, at most limit, and with before the strictly older ones', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     await put(store, aCheckpoint(other.thread_id, { checkpoint_id: checkpointId(50) }))
     for (let n = 1; n < 12; n++) await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(n) }))
     const list = async (page: { limit: number; before?: string }) =>
-      (await store.checkpoints.list(thread_id, page)).map(({ checkpoint_id }) => checkpoint_id)
+      (await store.checkpoints.history(thread_id, page)).map(({ checkpoint_id }) => checkpoint_id)
     t.strictSame(await list({ limit: 3 }), [11, 10, 9].map(checkpointId))
     t.strictSame(await list({ limit: 3, before: checkpointId(9) }), [8, 7, 6].map(checkpointId))
     t.strictSame(await list({ limit: 100, before: checkpointId(2) }), [1, 0].map(checkpointId))
     t.strictSame(await list({ limit: 100, before: checkpointId(0) }), [])
-    t.strictSame(await store.checkpoints.list('missing', { limit: 3 }), [])
+    t.strictSame(await store.checkpoints.history('missing', { limit: 3 }), [])
+  })
+
+  test('history gives each checkpoint the channels that are asked for, and the first one its messages', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const history = async (page: Partial<HistoryPage>) =>
+      (await store.checkpoints.history(thread_id, { limit: 10, ...page })).map((one) => [texts(one), channels(one)])
+    const all = [0, 1, 3].map(messageText)
+    t.strictSame(await history({ channels: ['messages', 'title', 'missing'] }), [
+      [all, { title: '"second"' }],
+      [[], { title: '"first"' }],
+      [[], {}]
+    ])
+    t.strictSame(await history({ channels: ['messages'], before: checkpointId(2), limit: 1 }), [[all.slice(0, 2), {}]])
+    t.strictSame(await history({ channels: ['todos'], limit: 2 }), [
+      [[], { todos: '[]' }],
+      [[], {}]
+    ])
+    t.strictSame(await history({ limit: 1 }), [[[], {}]], 'without channels there are none')
+    for (const one of await store.checkpoints.history(thread_id, { limit: 10 })) t.equal(one.nextBody, 6)
+  })
+
+  test('channels are found whatever their names are', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const bodies = HOSTILE_KEYS.map((name, no) => ({ no, json: JSON.stringify(name) }))
+    const named = Object.fromEntries(HOSTILE_KEYS.map((name, no) => [name, no]))
+    await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(1), channels: named, bodies }))
+    for (const name of HOSTILE_KEYS) {
+      const [found] = await store.checkpoints.history(thread_id, { limit: 1, channels: [name] })
+      t.strictSame(
+        found?.channelBodies.map(({ name, json }) => [name, json]),
+        [[name, JSON.stringify(name)]]
+      )
+    }
   })
 
   test('bodies come back to the letter, and names of channels whatever they are [Store 9]', async (t, store) => {
@@ -188,7 +224,7 @@ function readsContract(t: Test, open: Open): void {
     const objects = [{ ...LONE_SURROGATES }, { ...HOSTILE_TEXTS }, ...HOSTILE_KEYS.map((key) => member(key, [key]))]
     for (const [n, metadata] of objects.entries())
       await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(n + 1), metadata }))
-    const heads = await store.checkpoints.list(thread_id, { limit: objects.length })
+    const heads = await store.checkpoints.history(thread_id, { limit: objects.length })
     for (const [at, head] of heads.toReversed().entries()) {
       t.ok(JSON.stringify(head.metadata) === JSON.stringify(objects[at]), Object.keys(objects[at]!).join())
     }
@@ -243,7 +279,7 @@ function writesContract(t: Test, open: Open): void {
       { name: 'checkpoint.put', ...aCheckpoint(thread_id, { checkpoint_id: checkpointId(9) }) },
       'put'
     )
-    t.strictSame(await store.checkpoints.list(thread_id, { limit: 9 }), [])
+    t.strictSame(await store.checkpoints.history(thread_id, { limit: 9 }), [])
     t.equal(await store.threads.ownerOf(thread_id), undefined)
   })
 

@@ -43,8 +43,11 @@ export function stateContract(t: Test, open: Open): void {
       metadata: { source: 'update', step: 3 }
     })
     t.strictSame(answer.checkpoint.next, [])
-    const [head] = await store.checkpoints.list(thread_id, { limit: 1 })
-    t.strictSame(head, answer.checkpoint, 'the answer is what is stored')
+    t.match(
+      (await store.checkpoints.history(thread_id, { limit: 1 }))[0],
+      answer.checkpoint,
+      'the answer is what is stored'
+    )
     const loaded = await store.checkpoints.load(thread_id, null)
     t.strictSame(texts(loaded), [messageText(0), messageText(1), messageText(3)])
     t.strictSame(channels(loaded), { title: '"renamed"', todos: '[]', goal: '{"a": 1}' })
@@ -82,7 +85,7 @@ export function stateContract(t: Test, open: Open): void {
     const thread_id = await addConversation(store)
     const missing = anUpdate(thread_id, { base: 'missing', title: 'Renamed', channels: { title: '"x"' } })
     t.strictSame(await write(store, missing), { outcome: 'checkpoint_missing' })
-    t.equal((await store.checkpoints.list(thread_id, { limit: 9 })).length, 3)
+    t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 3)
     t.match(await store.threads.get(thread_id, null), { display_name: null, updated_at: time(0) })
   })
 
@@ -94,7 +97,7 @@ export function stateContract(t: Test, open: Open): void {
     t.strictSame(await write(store, update), { outcome: 'busy' }, 'pending')
     await write(store, { name: 'run.start', run_id: run.run_id, thread_id, now: time(3) })
     t.strictSame(await write(store, update), { outcome: 'busy' }, 'running')
-    t.equal((await store.checkpoints.list(thread_id, { limit: 9 })).length, 3)
+    t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 3)
     t.equal((await store.threads.get(thread_id, null))?.display_name, null)
     await write(store, aSettlement(run))
     t.match(await write(store, update), { outcome: 'written' })

@@ -19,7 +19,9 @@ function oldestFirst(left: Feedback, right: Feedback): number {
   return byText(left.created_at, right.created_at) || byText(left.feedback_id, right.feedback_id)
 }
 
-export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, FeedbackOps> & Belonging {
+export function memoryFeedback(
+  threads: ThreadRows
+): Noun<Omit<FeedbackReads, 'besideMessages'>, FeedbackOps> & Belonging {
   /** By thread, then by run. Lists are replaced, never changed. */
   const byThread = new Map<string, Map<string, readonly Feedback[]>>()
   const of = (threadId: string, runId: string): readonly Feedback[] => byThread.get(threadId)?.get(runId) ?? []

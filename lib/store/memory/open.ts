@@ -1,4 +1,5 @@
 // The store that keeps nothing: full function in plain maps, gone with the process.
+import { besideMessages } from '../beside.ts'
 import { Refused } from '../refused.ts'
 import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
 import { memoryApiTokens } from './api-tokens.ts'
@@ -98,7 +99,9 @@ export function openMemoryStore({
     events: events.reads,
     frames: frames.reads,
     checkpoints: checkpoints.reads,
-    feedback: keepsFeedback ? feedback.reads : null,
+    feedback: keepsFeedback
+      ? { ...feedback.reads, besideMessages: besideMessages(events.reads, feedback.reads) }
+      : null,
     async apply(groups) {
       const outcomes = groups.map(applyGroup)
       frames.sweep()

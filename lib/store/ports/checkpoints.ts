@@ -32,11 +32,20 @@ export interface StoredCheckpoint extends CheckpointHead {
   readonly nextBody: number
 }
 
+export interface HistoryPage {
+  readonly limit: number
+  readonly before?: string
+  readonly channels?: readonly string[]
+}
+
 export interface CheckpointReads {
   /** `checkpointId` null: the newest. With `channels`, only those are read (messages is one of them). */
   load(threadId: string, checkpointId: string | null, channels?: readonly string[]): Promise<StoredCheckpoint | null>
-  /** Newest first; `before` gives the strictly older ones. */
-  list(threadId: string, page: { limit: number; before?: string }): Promise<CheckpointHead[]>
+  /**
+   * Newest first; `before` gives the strictly older ones. Each has the bodies of `channels` (default: none), the first one its
+   * messages too, if they are among them.
+   */
+  history(threadId: string, page: HistoryPage): Promise<StoredCheckpoint[]>
 }
 
 export type StateUpdate =

@@ -36,10 +36,16 @@ export interface EventReads {
   nextSeq(threadId: string): Promise<number | null>
   /** The last k of a run's events, -1 when there are none: where a start goes on after a crash. */
   lastK(threadId: string, runId: string): Promise<number>
-  /** run_id by message id, for the given messages of a thread: who said what, for the history view. */
+  /** By message id, for the given messages of a thread: who said what, for the history view. The newest record counts. */
   runsOfMessages(
     threadId: string,
     messageIds: readonly string[],
     user?: UserArg
-  ): Promise<ReadonlyMap<string, { run_id: string; event_type: string }>>
+  ): Promise<ReadonlyMap<string, MessageOrigin>>
+}
+
+/** Where a message comes from, as its event says. */
+export interface MessageOrigin {
+  readonly run_id: string
+  readonly event_type: string
 }

@@ -64,11 +64,7 @@ export function eventReads(db: Db): EventReads {
       return (await db.rows<{ k: number }>(sql, [threadId, runId]))[0]?.k ?? -1
     },
     async runsOfMessages(threadId, messageIds, user) {
-      // Its index holds the beginnings of ids.
-      const sql = `SELECT message_id, run_id, event_type FROM run_events
-        WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
-          AND message_id = ANY($3::text[]) AND ${owned(1)}
-        ORDER BY seq`
+      const sql = `${ORIGINS} ORDER BY seq`
       const owner = ownerOf(user, 'events.runsOfMessages')
       const rows = await db.rows<{ message_id: string; run_id: string; event_type: string }>(sql, [
         owner,
@@ -79,6 +75,11 @@ export function eventReads(db: Db): EventReads {
     }
   }
 }
+
+/** Who said the messages $3 of the thread $2, as far as $1 may see it. The index holds the beginnings of ids. */
+export const ORIGINS = `SELECT message_id, run_id, event_type, seq FROM run_events
+  WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
+    AND message_id = ANY($3::text[]) AND ${owned(1)}`
 
 /** Rows of any threads in one statement. */
 export function insertEvents(db: Db, rows: readonly NewEventRow[]): Promise<number> {

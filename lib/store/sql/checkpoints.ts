@@ -14,8 +14,18 @@ export interface CheckpointRow {
   readonly created_at: string
 }
 
-export const COLUMNS =
-  'thread_id, checkpoint_id, parent_checkpoint_id, run_id, metadata_json, next_json, messages_json, channels_json, created_at'
+export const COLUMN_NAMES = [
+  'thread_id',
+  'checkpoint_id',
+  'parent_checkpoint_id',
+  'run_id',
+  'metadata_json',
+  'next_json',
+  'messages_json',
+  'channels_json',
+  'created_at'
+] as const satisfies readonly (keyof CheckpointRow)[]
+export const COLUMNS = COLUMN_NAMES.join(', ')
 
 export function toHead({
   metadata_json,
