@@ -3,7 +3,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import type { Options } from './options.ts'
 import { type Row, report, short } from './report.ts'
 import { Readers, Server } from './rig.ts'
+import { freePort } from '../test/fixtures/free-port.ts'
 
 const README = fileURLToPath(new URL('../../README.md', import.meta.url))
 const AT_ONCE = 16
@@ -52,15 +52,6 @@ ${http} }`
     await gone
     rmSync(this.#folder, { recursive: true, force: true })
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  // It listened on a port: its address is an object.
-  return typeof address === 'object' && address !== null ? address.port : 0
 }
 
 interface Silence {

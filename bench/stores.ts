@@ -1,4 +1,4 @@
-// Stores under a bench: ours, or somebody else's, opened empty in a folder of their own; and the runs that write to them.
+// A store under a bench: ours, or somebody else's, opened empty in a folder of its own, with a run to write to.
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,8 @@ import { join, resolve } from 'node:path'
 import { type DatabaseOptions, openDatabase } from '../lib/store/open.ts'
 import type { Op, Store } from '../lib/store/store.ts'
 import { newThread } from '../lib/thread/thread.ts'
-import { NO_TOTALS, timestamp } from '../lib/types.ts'
+import { timestamp } from '../lib/types.ts'
+import { aRun } from '../test/contract/harness.ts'
 
 /** Opens an empty store and closes it when the work is done. `given`: a postgres:// address, or a module as the configuration takes
  * them; null: SQLite. What it keeps on disk goes into the folder, which is removed afterwards.
@@ -35,29 +36,7 @@ function databaseOf(given: string | null, home: string): DatabaseOptions {
 /** The ops that make a thread and a run in it. */
 export function newRunOps(thread_id: string, run_id: string, user_id: string | null = null): Op[] {
   const now = timestamp()
-  const run = {
-    ...NO_TOTALS,
-    run_id,
-    thread_id,
-    user_id,
-    status: 'pending',
-    multitask_strategy: 'reject',
-    metadata: {},
-    kwargs: {},
-    created_at: now,
-    updated_at: now,
-    assistant_id: null,
-    model_name: null,
-    error: null,
-    stop_reason: null,
-    follow_up_to_run_id: null,
-    first_human_message: null,
-    last_ai_message: null,
-    last_cursor: null,
-    final_checkpoint_id: null,
-    idempotency_key: null,
-    idempotency_hash: null
-  } as const
+  const run = aRun(thread_id, { run_id, user_id, created_at: now, updated_at: now })
   const thread = newThread({ thread_id, user_id, assistant_id: null, metadata: {} }, now)
   return [
     { name: 'thread.create', ...thread },

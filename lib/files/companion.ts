@@ -4,12 +4,12 @@ import { constants } from 'node:fs'
 import { lstat, open, unlink } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { isDocument } from './document/kind.ts'
+import { NAME_BYTES_MAX } from './name.ts'
 import { nullIfMissing } from './paths.ts'
 
 const HEAD = '<!-- Text of '
 /** The longest first line: a name of 255 bytes, each escaped. */
 const LINE_BYTES = 2048
-const NAME_BYTES_MAX = 255
 
 export function companionText(document: string, text: string): string {
   return `${firstLine(document)}\n\n${text}`

@@ -23,8 +23,9 @@ import {
   SESSION_COOKIE,
   type ThreadOwner
 } from './guards.ts'
-import { breakOff, reset, sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
+import { sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, parseBody, readBody, type Target, targetOf } from './request.ts'
+import { breakOff, reset } from './reset.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'

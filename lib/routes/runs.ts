@@ -5,7 +5,7 @@ import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { type Call, type Reply, TAKEN } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
-import { longReply, openStream } from '../http/reply.ts'
+import { longReply, openStream } from '../http/open-answer.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { Invalid } from '../errors.ts'
@@ -16,7 +16,7 @@ import { readPosition } from '../run/sse.ts'
 import type { Admission } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
 import { streamedJson } from '../thread/state.ts'
-import { type Run, timestamp } from '../types.ts'
+import { isInFlight, type Run, timestamp } from '../types.ts'
 import { keyOf, threadIdFor } from './idempotency-key.ts'
 import { modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
 import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
@@ -149,7 +149,8 @@ export function runRoutes(services: Services): Route[] {
       reply.reset()
       return TAKEN
     }
-    const ended = await store.runs.get(run.run_id, null)
+    // One that had ended when it was looked for has not changed since.
+    const ended = isInFlight(run) ? await store.runs.get(run.run_id, null) : run
     // What a stop of ours has cut is not what the run would have led to: the client asks again.
     if (ended?.stop_reason === 'shutdown') reply.reset()
     else reply.end(await finalJson(ended ?? run))

@@ -4,11 +4,11 @@ import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, jsonObject, objectOf } from '../http/schema.ts'
-import type { CheckpointHead, StoredCheckpoint } from '../store/store.ts'
-import { type Decoration, decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
+import type { StoredCheckpoint } from '../store/store.ts'
+import { decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
 import { checkpointId } from '../thread/ids.ts'
-import { INTERRUPTS, interruptsOf } from '../thread/interrupts.ts'
-import { isInternal, storedJson } from '../thread/state.ts'
+import { INTERRUPTS } from '../thread/interrupts.ts'
+import { isInternal } from '../thread/state.ts'
 import { displayName } from '../thread/title.ts'
 import { type Json, type JsonObject, timestamp } from '../types.ts'
 import { readInput } from './input.ts'
@@ -29,8 +29,8 @@ const historyBody = objectOf({
   before: v.nullish(v.union([v.string(), jsonObject]))
 })
 
-/** Channels that a history shows of every entry but its first. */
-const HISTORY_CHANNELS = ['title', 'thread_data', INTERRUPTS]
+/** Channels that a history shows: of its entries but the first all except the messages. */
+const HISTORY_CHANNELS = ['messages', 'title', 'thread_data', INTERRUPTS]
 
 function checkpointIdIn(config: JsonObject | null | undefined): string | null {
   const configurable = config?.configurable
@@ -98,45 +98,28 @@ export function stateRoutes({ store, writer }: Services): Route[] {
     return stored ? { jsonText: stateView(stored) } : { json: headView(written.checkpoint) }
   }
 
-  /** run_id on every message whose event is known, feedback on the last answer of each run [contract 2.2]. */
-  const decorations = async (threadId: string, ids: readonly string[]): Promise<Map<string, Decoration>> => {
-    const runs = await store.events.runsOfMessages(threadId, ids)
-    const known = new Map<string, Decoration>(
-      [...runs].map(([messageId, { run_id }]) => [messageId, { runId: run_id }])
-    )
-    const lastAnswers = new Map<string, string>()
-    for (const messageId of ids) {
-      const from = runs.get(messageId)
-      if (from?.event_type === 'ai_message') lastAnswers.set(from.run_id, messageId)
-    }
-    const feedback =
-      lastAnswers.size && store.feedback ? await store.feedback.byRuns(threadId, [...lastAnswers.keys()]) : null
-    if (!feedback) return known
-    for (const [runId, messageId] of lastAnswers) known.set(messageId, { runId, feedback: feedback.get(runId) ?? null })
-    return known
+  /** With what is known beside its messages. */
+  const withDecorations = async (stored: StoredCheckpoint): Promise<StoredCheckpoint> => {
+    const ids = messageIds(stored)
+    if (ids.length === 0) return stored
+    const { thread_id: threadId } = stored
+    if (!store.feedback) return decorated(stored, ids, await store.events.runsOfMessages(threadId, ids), null)
+    const { origins, feedback } = await store.feedback.besideMessages(threadId, ids)
+    return decorated(stored, ids, origins, feedback)
   }
 
   /** The newest entry has its messages, the others only what a list shows. */
-  const entryOf = async (head: CheckpointHead, isNewest: boolean): Promise<string> => {
-    const { thread_id: threadId, checkpoint_id: id } = head
-    const channels = isNewest ? [...HISTORY_CHANNELS, 'messages'] : HISTORY_CHANNELS
-    const stored = await store.checkpoints.load(threadId, id, channels)
-    if (!stored) return historyView(head, '{}', [])
-    const ids = isNewest ? messageIds(stored) : []
-    const shown = isNewest ? decorated(stored, ids, await decorations(threadId, ids)) : stored
-    return historyView(head, storedJson(shown), interruptsOf(stored))
-  }
-
   const history = async ({ params, body }: Call<v.InferOutput<typeof historyBody>>) => {
     const threadId = params.thread_id!
     const before = typeof body.before === 'string' ? body.before : checkpointIdIn(body.before)
-    const heads = await store.checkpoints.list(threadId, {
+    const [newest, ...older] = await store.checkpoints.history(threadId, {
       limit: body.limit ?? 10,
+      channels: HISTORY_CHANNELS,
       ...(before !== null && { before })
     })
-    const entries: string[] = []
-    for (const [index, head] of heads.entries()) entries.push(await entryOf(head, index === 0))
-    return { jsonText: `[${entries.join(',')}]` }
+    if (!newest) return { jsonText: '[]' }
+    const shown = [await withDecorations(newest), ...older]
+    return { jsonText: `[${shown.map(historyView).join(',')}]` }
   }
 
   const path = '/api/threads/{thread_id}'

@@ -52,8 +52,8 @@ const EVENTS: Methods<EventReads> = {
   runsOfMessages: true
 }
 const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
-const CHECKPOINTS: Methods<CheckpointReads> = { load: true, list: true }
-const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true }
+const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
+const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true, besideMessages: true }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
 export async function openEventModule(ref: ModuleRef, context: ModuleContext): Promise<EventStore> {

@@ -1,8 +1,9 @@
 // Checkpoints as clients see them: the state of a thread and its history. The fields are the union of what the service's own
 // clients and LangGraph's read. Values are put together from stored texts and never parsed on the way.
-import type { CheckpointHead, StoredCheckpoint } from '../store/store.ts'
-import type { Feedback, Interrupt, JsonObject, Message, Thread } from '../types.ts'
+import type { CheckpointHead, MessageOrigin, StoredCheckpoint } from '../store/store.ts'
+import type { Feedback, Interrupt, JsonObject, Thread } from '../types.ts'
 import { interruptsOf } from './interrupts.ts'
+import { idOfText } from './message.ts'
 import { storedJson } from './state.ts'
 
 /** Keys that are the runtime's own; `step` is shown nevertheless. */
@@ -51,40 +52,41 @@ export function headView(head: CheckpointHead, interrupts: readonly Interrupt[] 
   }
 }
 
-/** One entry of a history, as JSON text. */
-export function historyView(head: CheckpointHead, values: string, interrupts: readonly Interrupt[]): string {
-  const { step } = head.metadata
-  const metadata = step === undefined ? withoutInternal(head.metadata) : { ...withoutInternal(head.metadata), step }
-  return withValues({ ...headView(head, interrupts), metadata }, values)
-}
-
-/** What is known beside a message: the run it came from, and the caller's feedback on that run. */
-export interface Decoration {
-  readonly runId: string
-  /** undefined: this message does not carry feedback. */
-  readonly feedback?: Feedback | null
+/** One entry of a history, as JSON text: with those of its values that were loaded. */
+export function historyView(stored: StoredCheckpoint): string {
+  const { step } = stored.metadata
+  const metadata = withoutInternal(stored.metadata)
+  const shown = step === undefined ? metadata : { ...metadata, step }
+  return withValues({ ...headView(stored, interruptsOf(stored)), metadata: shown }, storedJson(stored))
 }
 
 /** Ids of the messages of a checkpoint, in order. */
 export function messageIds(stored: StoredCheckpoint): string[] {
-  // Bodies of messages are only ever made from messages.
-  return stored.messageBodies.map((body) => (JSON.parse(body.json) as Message).id)
+  return stored.messageBodies.map(({ json }) => idOfText(json))
 }
 
-/** The checkpoint with what is known beside its messages written into them. `ids` as `messageIds` gives them. */
+/**
+ * The checkpoint with what is known beside its messages written into them: run_id, and feedback on the last answer of each run
+ * [contract 2.2]. `ids` as `messageIds` gives them; `feedback` by run, null where there is none at all.
+ */
 export function decorated(
   stored: StoredCheckpoint,
   ids: readonly string[],
-  known: ReadonlyMap<string, Decoration>
+  origins: ReadonlyMap<string, MessageOrigin>,
+  feedback: ReadonlyMap<string, Feedback> | null
 ): StoredCheckpoint {
-  const messageBodies = stored.messageBodies.map((body, index) => {
-    const about = known.get(ids[index]!)
-    if (!about) return body
-    const fields =
-      about.feedback === undefined
-        ? { run_id: about.runId }
-        : { run_id: about.runId, feedback: feedbackView(about.feedback) }
-    return { ...body, json: `${body.json.slice(0, -1)},${JSON.stringify(fields).slice(1)}` }
+  const lastAnswers = new Map<string, string>()
+  for (const id of ids) {
+    const origin = origins.get(id)
+    if (origin?.event_type === 'ai_message') lastAnswers.set(origin.run_id, id)
+  }
+  const messageBodies = stored.messageBodies.map(({ no, json }, index) => {
+    const origin = origins.get(ids[index]!)
+    if (!origin) return { no, json }
+    const { run_id } = origin
+    const isRated = feedback !== null && lastAnswers.get(run_id) === ids[index]
+    const rating = isRated ? `,"feedback":${JSON.stringify(feedbackView(feedback.get(run_id) ?? null))}` : ''
+    return { no, json: `${json.slice(0, -1)},"run_id":${JSON.stringify(run_id)}${rating}}` }
   })
   return { ...stored, messageBodies }
 }

@@ -132,3 +132,20 @@ export function readMessages(given: Json | undefined): InputMessage[] {
     }
   })
 }
+
+const ID_KEY = '"id":'
+
+/**
+ * The id of a message that is stored as this text. Every stored message has one, so a single member of that name is it, and nothing
+ * needs to be parsed: a conversation has thousands.
+ */
+export function idOfText(json: string): string {
+  const at = json.indexOf(ID_KEY)
+  const from = at + ID_KEY.length + 1
+  if (at >= 0 && json[from - 1] === '"' && json.indexOf(ID_KEY, from) < 0) {
+    const id = json.slice(from, json.indexOf('"', from))
+    if (!id.includes('\\')) return id
+  }
+  // Bodies of messages are only ever made from messages.
+  return (JSON.parse(json) as Message).id
+}

@@ -4,7 +4,7 @@
 import type { Json, JsonObject, Message, Timestamp } from '../types.ts'
 import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
-import { type InputMessage, REMOVE_ALL } from './message.ts'
+import { idOfText, type InputMessage, REMOVE_ALL } from './message.ts'
 
 /** One version of one message or channel. */
 interface Body {
@@ -41,8 +41,7 @@ export class State {
 
   static fromStored(stored: StoredCheckpoint): State {
     return new State({
-      // Every message body was written with an id by `withMessages` or a state update.
-      messages: stored.messageBodies.map(({ no, json }) => ({ no, json, id: (JSON.parse(json) as Message).id })),
+      messages: stored.messageBodies.map(({ no, json }) => ({ no, json, id: idOfText(json) })),
       channels: new Map(stored.channelBodies.map(({ name, no, json }) => [name, { no, json }])),
       fresh: [],
       nextBody: stored.nextBody
@@ -156,18 +155,23 @@ export function streamedJson(stored: StoredCheckpoint): string {
   return stateJson(stored.messageBodies, stored.channelBodies, true)
 }
 
-/** Channels stand in the order of their names, not in that in which they came: where they are stored may not keep it. */
+/**
+ * Channels stand in the order of their names, not in that in which they came: where they are stored may not keep it. Texts are
+ * added and not joined: what comes of that is copied once, when it is sent, and a conversation may be long.
+ */
 function stateJson(
   messages: readonly { readonly json: string }[],
   channels: readonly { readonly name: string; readonly json: string }[],
   withInterrupts = false
 ): string {
-  const members = messages.length ? [`"messages":[${messages.map((one) => one.json).join(',')}]`] : []
   const isShown = ({ name, json }: { readonly name: string; readonly json: string }): boolean =>
     !isInternal(name) || (withInterrupts && name === INTERRUPTS && json !== '[]')
   const shown = channels.filter(isShown).sort((one, other) => (one.name < other.name ? -1 : 1))
-  for (const { name, json } of shown) members.push(`${JSON.stringify(name)}:${json}`)
-  return `{${members.join(',')}}`
+  let text = ''
+  for (const { json } of messages) text += text === '' ? `"messages":[${json}` : `,${json}`
+  if (text !== '') text += ']'
+  for (const { name, json } of shown) text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${json}`
+  return `{${text}}`
 }
 
 /** Numbers in their order as inclusive ranges of neighbours. */

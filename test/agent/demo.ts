@@ -1,25 +1,12 @@
 import t from 'tap'
 import { createDemoAgent, demoWord } from '../../lib/agent/demo.ts'
-import type { AgentInput } from '../../lib/agent/runtime.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
-import { RecordingSink } from '../fixtures/model.ts'
+import { aHuman, inputOf as agentInput } from '../fixtures/agent-input.ts'
+import { RecordingSink } from '../fixtures/sink.ts'
 
-const inputOf = (content: string): AgentInput => ({
-  threadId: 'thread-1',
-  runId: 'run-1',
-  userId: 'user-1',
-  assistantId: 'lead_agent',
-  messages: [{ type: 'human', id: 'h1', content, additional_kwargs: {}, response_metadata: {}, name: null }],
-  interrupts: [],
-  openCalls: [],
-  resume: null,
-  channels: {},
-  context: {},
-  modelName: null,
-  recursionLimit: 10
-})
+const inputOf = (said: string) => agentInput([aHuman(said)])
 
 const agent = createDemoAgent({ tools: builtInTools({ files: new Workspace(new Paths(t.testdir())), clock: () => 0 }) })
 

@@ -11,8 +11,10 @@ import type { AgentInput } from '../../lib/agent/runtime.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
-import type { HumanMessage, Json, JsonObject } from '../../lib/types.ts'
-import { RecordingSink, type Script, scripted, startModel } from '../fixtures/model.ts'
+import type { JsonObject } from '../../lib/types.ts'
+import { aHuman, inputOf } from '../fixtures/agent-input.ts'
+import { type Script, scripted, startModel } from '../fixtures/model.ts'
+import { RecordingSink } from '../fixtures/sink.ts'
 
 const PNG = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
@@ -22,15 +24,6 @@ const JPEG = Buffer.from('ffd8ffe000104a464946', 'hex')
 const GIF = Buffer.from('GIF89a\x01\0\x01\0', 'latin1')
 const WEBP = Buffer.from('RIFF\x04\0\0\0WEBPVP8 ', 'latin1')
 const UPLOADS = '/mnt/user-data/uploads'
-
-const human = (content: string | Json[], id = 'h1'): HumanMessage => ({
-  type: 'human',
-  id,
-  content,
-  additional_kwargs: {},
-  response_metadata: {},
-  name: null
-})
 
 async function open(t: Test, { takesImages = true } = {}) {
   const server = await startModel()
@@ -53,21 +46,7 @@ async function open(t: Test, { takesImages = true } = {}) {
     },
     async run(script: Script, more: Partial<AgentInput> = {}) {
       const sink = new RecordingSink()
-      const input: AgentInput = {
-        threadId: 'thread-1',
-        runId: 'run-1',
-        userId: 'user-1',
-        assistantId: 'lead_agent',
-        messages: [human(scripted({ strict: true, ...script }))],
-        interrupts: [],
-        openCalls: [],
-        resume: null,
-        channels: {},
-        context: {},
-        modelName: null,
-        recursionLimit: 10,
-        ...more
-      }
+      const input = inputOf([aHuman(scripted({ strict: true, ...script }))], more)
       await agent.start(input, sink, new AbortController().signal)
       return sink
     }
@@ -136,7 +115,7 @@ t.test('no trace, message or channel holds the bytes; the state tells which imag
 t.test('what a user inlines reaches the model whole and the trace as a mark', async (t) => {
   const { run, server } = await open(t)
   const content = [{ type: 'text', text: `${scripted({ text: 'seen' })}\n` }, data('image/png', PNG), 'odd', null]
-  const sink = await run({}, { messages: [human(content)] })
+  const sink = await run({}, { messages: [aHuman(content)] })
   t.same(server.requests[0]!.messages.at(-1)!.content, content)
   t.match(JSON.stringify(sink.all('llm_request')), 'data:image/png;base64,[')
   t.notMatch(JSON.stringify(sink.all('llm_request')), PNG.toString('base64'))
@@ -179,7 +158,7 @@ t.test('an image is shown until the user speaks again, or it is gone', async (t)
   const { put, run, server, realPath } = await open(t)
   await put('a.png', PNG)
   const sink = await run({ calls: [[view('a.png')]] })
-  const question = human(scripted({ calls: [[view('a.png')]], text: 'done' }))
+  const question = aHuman(scripted({ calls: [[view('a.png')]], text: 'done' }))
   const asked = sink.all('llm_response')[0]!.message
   const result = sink.all('tool_end')[0]!.message
   const said = async (messages: AgentInput['messages']) => {
@@ -187,7 +166,7 @@ t.test('an image is shown until the user speaks again, or it is gone', async (t)
     return JSON.stringify(server.requests.at(-1)!.messages)
   }
   t.match(await said([question, asked, result]), 'data:image/png', 'also in the next run, which goes on from there')
-  t.notMatch(await said([question, asked, result, human(scripted({ text: 'bye' }), 'h2')]), 'data:image')
+  t.notMatch(await said([question, asked, result, aHuman(scripted({ text: 'bye' }), 'h2')]), 'data:image')
   await rm(realPath('a.png'))
   t.match(await said([question, asked, result]), 'a.png is not shown any more')
 })

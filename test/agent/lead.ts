@@ -4,8 +4,10 @@ import { createAgent } from '../../lib/agent/lead.ts'
 import { chatModels } from '../../lib/agent/models.ts'
 import { type Agent, AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
 import type { Tool } from '../../lib/agent/tool.ts'
-import type { HumanMessage, JsonObject } from '../../lib/types.ts'
-import { type FakeModel, RecordingSink, type Script, scripted, startModel } from '../fixtures/model.ts'
+import type { JsonObject } from '../../lib/types.ts'
+import { aHuman, inputOf as agentInput } from '../fixtures/agent-input.ts'
+import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
+import { RecordingSink } from '../fixtures/sink.ts'
 
 let server: FakeModel
 t.beforeEach(async () => {
@@ -13,30 +15,8 @@ t.beforeEach(async () => {
 })
 t.afterEach(() => server.stop())
 
-const human = (content: string): HumanMessage => ({
-  type: 'human',
-  id: 'h1',
-  content,
-  additional_kwargs: {},
-  response_metadata: {},
-  name: null
-})
-
-const inputOf = (script: Script, more: Partial<AgentInput> = {}): AgentInput => ({
-  threadId: 'thread-1',
-  runId: 'run-1',
-  userId: 'user-1',
-  assistantId: 'lead_agent',
-  messages: [human(scripted(script))],
-  interrupts: [],
-  openCalls: [],
-  resume: null,
-  channels: {},
-  context: {},
-  modelName: null,
-  recursionLimit: 10,
-  ...more
-})
+const inputOf = (script: Script, more: Partial<AgentInput> = {}): AgentInput =>
+  agentInput([aHuman(scripted(script))], more)
 
 const echo: Tool = {
   name: 'echo',
@@ -263,14 +243,14 @@ t.test(
 t.test('a conversation with an interrupted call in it goes on at a strict server', async (t) => {
   const interrupted: JsonObject = { name: 'echo', args: {}, id: 'lost', type: 'tool_call' }
   const before = {
-    ...human(''),
+    ...aHuman(''),
     type: 'ai' as const,
     id: 'a1',
     tool_calls: [{ ...interrupted, name: 'echo', args: {}, id: 'lost', type: 'tool_call' as const }],
     invalid_tool_calls: [],
     usage_metadata: null
   }
-  const messages = [human('first'), before, human(scripted({ text: 'fine', strict: true }))]
+  const messages = [aHuman('first'), before, aHuman(scripted({ text: 'fine', strict: true }))]
   const { failure, sink } = await run(agentOf(), inputOf({}, { messages }))
   t.equal(failure, null)
   t.equal(sink.text, 'fine')

@@ -10,7 +10,8 @@ import type { Completion, Model, ModelRequest } from '../../lib/agent/model.ts'
 import { Models } from '../../lib/agent/models.ts'
 import { AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
 import type { AiMessage, HumanMessage, JsonObject, Message } from '../../lib/types.ts'
-import { RecordingSink } from '../fixtures/model.ts'
+import { aHuman, inputOf } from '../fixtures/agent-input.ts'
+import { RecordingSink } from '../fixtures/sink.ts'
 
 /** A model that answers what the test says. */
 class Answering implements Model {
@@ -36,14 +37,7 @@ class Answering implements Model {
   }
 }
 
-const human = (id: string, content: string): HumanMessage => ({
-  type: 'human',
-  id,
-  content,
-  additional_kwargs: {},
-  response_metadata: {},
-  name: null
-})
+const human = (id: string, content: string): HumanMessage => aHuman(content, id)
 const ai = (id: string, content: string): AiMessage => ({
   ...human(id, content),
   type: 'ai',
@@ -51,22 +45,6 @@ const ai = (id: string, content: string): AiMessage => ({
   invalid_tool_calls: [],
   usage_metadata: null
 })
-const inputOf = (messages: readonly Message[], more: Partial<AgentInput> = {}): AgentInput => ({
-  threadId: 't1',
-  runId: 'r1',
-  userId: 'u1',
-  assistantId: 'lead_agent',
-  messages,
-  interrupts: [],
-  openCalls: [],
-  resume: null,
-  channels: {},
-  context: {},
-  modelName: null,
-  recursionLimit: 10,
-  ...more
-})
-
 async function run(models: readonly Model[], middlewares: readonly Middleware[], input: AgentInput) {
   const sink = new RecordingSink()
   await createAgent({ models: new Models(models), tools: [], middlewares }).start(
@@ -201,7 +179,7 @@ t.test('the memory is told before the conversation, once a run, and the conversa
   t.match(main.requests[0]?.messages[0], { role: 'system', content: 'Likes otters.' })
   t.match(sink.all('middleware'), [{ tag: 'memory', content: { action: 'inject' } }])
   t.match(memory.learned, [
-    { userId: 'u1', agentName: null, threadId: 't1', messages: [{ type: 'human' }, { type: 'ai' }] }
+    { userId: 'user-1', agentName: null, threadId: 'thread-1', messages: [{ type: 'human' }, { type: 'ai' }] }
   ])
 })
 
@@ -228,7 +206,7 @@ t.test('the model is told which files were uploaded, of this user and thread alo
     }
   }
   await run([main], [uploadsMiddleware(files, 'default')], inputOf([human('h', 'x')]))
-  t.same(asked, [['t1', 'u1', '/mnt/user-data/uploads']])
+  t.same(asked, [['thread-1', 'user-1', '/mnt/user-data/uploads']])
   t.match(said(main.requests[0]), /uploads\/49\.txt \(49 bytes\).*and 2 more/)
   const none = { list: () => Promise.reject(new Error('there is no folder')) }
   await run([main], [uploadsMiddleware(none, 'default')], inputOf([human('h', 'x')], { userId: null }))

@@ -16,8 +16,6 @@ import {
   aThread,
   aUser,
   checkpointId,
-  HOSTILE_TEXTS,
-  LONE_SURROGATES,
   type Open,
   rules,
   skipped,
@@ -25,6 +23,7 @@ import {
   time,
   write
 } from './harness.ts'
+import { textContract } from './texts.ts'
 
 /** An op that is refused wherever it stands. */
 const REFUSED: Op = {
@@ -120,7 +119,7 @@ async function picture(store: Store, run: Run, other: Run): Promise<unknown> {
       .then((segments) => segments.map(({ data, ...rest }) => [rest.first, rest.last, [...data]])),
     store.frames.bounds(key),
     store.checkpoints.load(threadId, null),
-    store.checkpoints.list(threadId, { limit: 10 }),
+    store.checkpoints.history(threadId, { limit: 10 }),
     store.feedback?.list(threadId, runId, null),
     store.feedback?.stats(threadId, runId)
   ]
@@ -363,7 +362,7 @@ export function applyContract(t: Test, open: Open): void {
       await store.users.byId(userId),
       await store.threads.get(threadId, 'ann'),
       await store.threads.search({ limit: 9, offset: 0 }, 'ann'),
-      await store.checkpoints.list(threadId, { limit: 9 }),
+      await store.checkpoints.history(threadId, { limit: 9 }),
       await store.checkpoints.load(threadId, null),
       await store.runs.get(runId, 'ann'),
       await store.runs.list(threadId, { limit: 9, offset: 0 }, 'ann'),
@@ -380,54 +379,7 @@ export function applyContract(t: Test, open: Open): void {
     t.equal(JSON.stringify(await read()), before, 'got')
   })
 
-  test('texts of every column come back as they were given, whatever their characters [Store 9]', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
-      const asked = { first_human_message: text, metadata: { text }, kwargs: { text }, idempotency_key: null }
-      const run = await addRun(store, thread_id, asked)
-      const told = { error: text, last_ai_message: text, first_human_message: null }
-      await write(store, aSettlement(run, told))
-      const patch = { name: 'thread.patch', thread_id, metadata: { text }, user: null, now: time(1) } as const
-      await write(store, patch)
-      const found = await store.runs.get(run.run_id, null)
-      const columns = [
-        found?.first_human_message,
-        found?.error,
-        found?.last_ai_message,
-        found?.metadata.text,
-        found?.kwargs.text
-      ]
-      t.ok(
-        columns.every((column) => column === text),
-        `${name}, in a run`
-      )
-      t.ok((await store.threads.get(thread_id, null))?.metadata.text === text, `${name}, in a thread`)
-    }
-  })
-
-  test('titles and emails come back as they were given, whatever their characters [Store 9]', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
-      const short = Array.from(text).slice(0, 50).join('')
-      if (!short) continue
-      await addEndedRun(store, thread_id, { title: short })
-      t.equal((await store.threads.get(thread_id, null))?.display_name, short, name)
-      const user = aUser({ email: `${short}@example.com` })
-      await write(store, { name: 'user.create', user })
-      t.equal((await store.users.byEmail(user.email))?.id, user.id, name)
-    }
-  })
-
-  test('halves of characters come back the same in JSON, the same or as U+FFFD in a text', async (t, store) => {
-    const { thread_id } = await addThread(store, { metadata: LONE_SURROGATES })
-    const run = await addRun(store, thread_id, { metadata: LONE_SURROGATES, kwargs: { deep: [LONE_SURROGATES] } })
-    const text = 'cut\ud83d'
-    await write(store, aSettlement(run, { last_ai_message: text }))
-    t.strictSame((await store.threads.get(thread_id, null))?.metadata, LONE_SURROGATES)
-    const found = await store.runs.get(run.run_id, null)
-    t.strictSame([found?.metadata, found?.kwargs], [LONE_SURROGATES, { deep: [LONE_SURROGATES] }])
-    t.match(found?.last_ai_message, /^cut(\ud83d|\ufffd+)$/, 'the text')
-  })
+  textContract(t, open)
 }
 
 /** Changes every member of what it is given, as deep as it goes, where that is allowed. */

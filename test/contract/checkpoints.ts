@@ -1,12 +1,10 @@
-// Obligations of CheckpointReads, checkpoint.put and state.update.
+// Obligations of CheckpointReads and of checkpoint.put.
 import type { Test } from 'tap'
-import type { CheckpointWrite, OpOf, Store, StoredCheckpoint } from '../../lib/store/store.ts'
+import type { HistoryPage } from '../../lib/store/store.ts'
+import { addConversation, channels, messageText, put, texts } from './conversation.ts'
 import {
   aCheckpoint,
-  addEndedRun,
-  addRun,
   addThread,
-  aSettlement,
   checkpointId,
   durableRules,
   HOSTILE_KEYS,
@@ -20,51 +18,7 @@ import {
   time,
   write
 } from './harness.ts'
-
-function put(store: Store, checkpoint: CheckpointWrite): Promise<null> {
-  return write(store, { name: 'checkpoint.put', ...checkpoint })
-}
-
-function texts(checkpoint: StoredCheckpoint | null): string[] | undefined {
-  return checkpoint?.messageBodies.map(({ json }) => json)
-}
-
-function channels(checkpoint: StoredCheckpoint | null): Record<string, string> | undefined {
-  return checkpoint ? Object.fromEntries(checkpoint.channelBodies.map(({ name, json }) => [name, json])) : undefined
-}
-
-const messageText = (no: number) => `{"id":"m${no}"}`
-
-/** A thread with the checkpoints 0 (empty), 1 (messages 0..1, title 2), 2 (message 3 added, title 4). */
-async function addConversation(store: Store): Promise<string> {
-  const { thread_id } = await addThread(store)
-  const one = {
-    checkpoint_id: checkpointId(1),
-    parent_checkpoint_id: checkpointId(0),
-    metadata: { step: 1 },
-    messages: [[0, 1]],
-    channels: { title: 2 },
-    bodies: [...someBodies([0, 1], messageText), { no: 2, json: '"first"' }]
-  } satisfies Partial<CheckpointWrite>
-  await put(store, aCheckpoint(thread_id, one))
-  const two = {
-    checkpoint_id: checkpointId(2),
-    parent_checkpoint_id: checkpointId(1),
-    metadata: { step: 2 },
-    messages: [
-      [0, 1],
-      [3, 3]
-    ],
-    channels: { title: 4, todos: 5 },
-    bodies: [
-      { no: 3, json: messageText(3) },
-      { no: 4, json: '"second"' },
-      { no: 5, json: '[]' }
-    ]
-  } satisfies Partial<CheckpointWrite>
-  await put(store, aCheckpoint(thread_id, two))
-  return thread_id
-}
+import { stateContract } from './state-update.ts'
 
 export function checkpointStoreContract(t: Test, open: Open): void {
   readsContract(t, open)
@@ -103,7 +57,9 @@ function readsContract(t: Test, open: Open): void {
         nextBody: 5
       }
     )
-    t.strictSame(await store.checkpoints.list(thread_id, { limit: 1 }), [head])
+    t.strictSame(await store.checkpoints.history(thread_id, { limit: 1 }), [
+      { ...head, messageBodies: [], channelBodies: [], nextBody: 5 }
+    ])
   })
 
   test('a later checkpoint shares the bodies of an earlier one, and the earlier one stays what it was', async (t, store) => {
@@ -192,18 +148,51 @@ function readsContract(t: Test, open: Open): void {
     t.equal((await store.checkpoints.load(other.thread_id, null))?.nextBody, 0, 'of its thread')
   })
 
-  test('list gives the newest first, at most limit, and with before the strictly older ones', async (t, store) => {
+  test('history gives the newest first, at most limit, and with before the strictly older ones', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     await put(store, aCheckpoint(other.thread_id, { checkpoint_id: checkpointId(50) }))
     for (let n = 1; n < 12; n++) await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(n) }))
     const list = async (page: { limit: number; before?: string }) =>
-      (await store.checkpoints.list(thread_id, page)).map(({ checkpoint_id }) => checkpoint_id)
+      (await store.checkpoints.history(thread_id, page)).map(({ checkpoint_id }) => checkpoint_id)
     t.strictSame(await list({ limit: 3 }), [11, 10, 9].map(checkpointId))
     t.strictSame(await list({ limit: 3, before: checkpointId(9) }), [8, 7, 6].map(checkpointId))
     t.strictSame(await list({ limit: 100, before: checkpointId(2) }), [1, 0].map(checkpointId))
     t.strictSame(await list({ limit: 100, before: checkpointId(0) }), [])
-    t.strictSame(await store.checkpoints.list('missing', { limit: 3 }), [])
+    t.strictSame(await store.checkpoints.history('missing', { limit: 3 }), [])
+  })
+
+  test('history gives each checkpoint the channels that are asked for, and the first one its messages', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const history = async (page: Partial<HistoryPage>) =>
+      (await store.checkpoints.history(thread_id, { limit: 10, ...page })).map((one) => [texts(one), channels(one)])
+    const all = [0, 1, 3].map(messageText)
+    t.strictSame(await history({ channels: ['messages', 'title', 'missing'] }), [
+      [all, { title: '"second"' }],
+      [[], { title: '"first"' }],
+      [[], {}]
+    ])
+    t.strictSame(await history({ channels: ['messages'], before: checkpointId(2), limit: 1 }), [[all.slice(0, 2), {}]])
+    t.strictSame(await history({ channels: ['todos'], limit: 2 }), [
+      [[], { todos: '[]' }],
+      [[], {}]
+    ])
+    t.strictSame(await history({ limit: 1 }), [[[], {}]], 'without channels there are none')
+    for (const one of await store.checkpoints.history(thread_id, { limit: 10 })) t.equal(one.nextBody, 6)
+  })
+
+  test('channels are found whatever their names are', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const bodies = HOSTILE_KEYS.map((name, no) => ({ no, json: JSON.stringify(name) }))
+    const named = Object.fromEntries(HOSTILE_KEYS.map((name, no) => [name, no]))
+    await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(1), channels: named, bodies }))
+    for (const name of HOSTILE_KEYS) {
+      const [found] = await store.checkpoints.history(thread_id, { limit: 1, channels: [name] })
+      t.strictSame(
+        found?.channelBodies.map(({ name, json }) => [name, json]),
+        [[name, JSON.stringify(name)]]
+      )
+    }
   })
 
   test('bodies come back to the letter, and names of channels whatever they are [Store 9]', async (t, store) => {
@@ -235,7 +224,7 @@ function readsContract(t: Test, open: Open): void {
     const objects = [{ ...LONE_SURROGATES }, { ...HOSTILE_TEXTS }, ...HOSTILE_KEYS.map((key) => member(key, [key]))]
     for (const [n, metadata] of objects.entries())
       await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(n + 1), metadata }))
-    const heads = await store.checkpoints.list(thread_id, { limit: objects.length })
+    const heads = await store.checkpoints.history(thread_id, { limit: objects.length })
     for (const [at, head] of heads.toReversed().entries()) {
       t.ok(JSON.stringify(head.metadata) === JSON.stringify(objects[at]), Object.keys(objects[at]!).join())
     }
@@ -290,7 +279,7 @@ function writesContract(t: Test, open: Open): void {
       { name: 'checkpoint.put', ...aCheckpoint(thread_id, { checkpoint_id: checkpointId(9) }) },
       'put'
     )
-    t.strictSame(await store.checkpoints.list(thread_id, { limit: 9 }), [])
+    t.strictSame(await store.checkpoints.history(thread_id, { limit: 9 }), [])
     t.equal(await store.threads.ownerOf(thread_id), undefined)
   })
 
@@ -305,124 +294,5 @@ function writesContract(t: Test, open: Open): void {
       [await again.checkpoints.load(thread_id, null), await again.checkpoints.load(thread_id, checkpointId(1))],
       before
     )
-  })
-}
-
-function stateContract(t: Test, open: Open): void {
-  const test = rules(t, open)
-  const anUpdate = (thread_id: string, set: Partial<OpOf<'state.update'>> = {}): OpOf<'state.update'> => ({
-    name: 'state.update',
-    thread_id,
-    base: null,
-    checkpoint_id: checkpointId(100),
-    now: time(50),
-    messages: null,
-    channels: {},
-    as_node: null,
-    title: null,
-    ...set
-  })
-
-  test('state.update goes on from the newest: named channels are replaced, the others kept', async (t, store) => {
-    const thread_id = await addConversation(store)
-    const answer = await write(store, anUpdate(thread_id, { channels: { title: '"renamed"', goal: '{"a": 1}' } }))
-    if (answer.outcome !== 'written') return void t.fail(answer.outcome)
-    t.match(answer.checkpoint, {
-      thread_id,
-      checkpoint_id: checkpointId(100),
-      parent_checkpoint_id: checkpointId(2),
-      run_id: null,
-      created_at: time(50),
-      metadata: { source: 'update', step: 3 }
-    })
-    t.strictSame(answer.checkpoint.next, [])
-    const [head] = await store.checkpoints.list(thread_id, { limit: 1 })
-    t.strictSame(head, answer.checkpoint, 'the answer is what is stored')
-    const loaded = await store.checkpoints.load(thread_id, null)
-    t.strictSame(texts(loaded), [messageText(0), messageText(1), messageText(3)])
-    t.strictSame(channels(loaded), { title: '"renamed"', todos: '[]', goal: '{"a": 1}' })
-    t.equal(loaded?.nextBody, 8)
-    t.equal(
-      channels(await store.checkpoints.load(thread_id, checkpointId(2)))?.title,
-      '"second"',
-      'the base stays what it was'
-    )
-  })
-
-  test('state.update with messages replaces them all, in order, also by none', async (t, store) => {
-    const thread_id = await addConversation(store)
-    const messages = ['{"id":"x"}', messageText(0), '{"id": "y"}']
-    await write(store, anUpdate(thread_id, { messages }))
-    const loaded = await store.checkpoints.load(thread_id, null)
-    t.strictSame([texts(loaded), channels(loaded)], [messages, { title: '"second"', todos: '[]' }])
-    await write(store, anUpdate(thread_id, { checkpoint_id: checkpointId(101), messages: [] }))
-    t.strictSame(texts(await store.checkpoints.load(thread_id, null)), [])
-    t.equal(texts(await store.checkpoints.load(thread_id, checkpointId(2)))?.length, 3)
-  })
-
-  test('state.update of an earlier base goes on from there', async (t, store) => {
-    const thread_id = await addConversation(store)
-    const answer = await write(store, anUpdate(thread_id, { base: checkpointId(1) }))
-    t.match(answer, {
-      outcome: 'written',
-      checkpoint: { parent_checkpoint_id: checkpointId(1), metadata: { step: 2 } }
-    })
-    const loaded = await store.checkpoints.load(thread_id, null)
-    t.strictSame([texts(loaded)?.length, channels(loaded)], [2, { title: '"first"' }])
-  })
-
-  test('state.update of a base that is not there answers checkpoint_missing and writes nothing', async (t, store) => {
-    const thread_id = await addConversation(store)
-    const missing = anUpdate(thread_id, { base: 'missing', title: 'Renamed', channels: { title: '"x"' } })
-    t.strictSame(await write(store, missing), { outcome: 'checkpoint_missing' })
-    t.equal((await store.checkpoints.list(thread_id, { limit: 9 })).length, 3)
-    t.match(await store.threads.get(thread_id, null), { display_name: null, updated_at: time(0) })
-  })
-
-  test('state.update is answered busy while a run is in flight, and writes nothing', async (t, store) => {
-    const thread_id = await addConversation(store)
-    await addEndedRun(store, thread_id)
-    const run = await addRun(store, thread_id)
-    const update = anUpdate(thread_id, { title: 'Renamed', messages: [] })
-    t.strictSame(await write(store, update), { outcome: 'busy' }, 'pending')
-    await write(store, { name: 'run.start', run_id: run.run_id, thread_id, now: time(3) })
-    t.strictSame(await write(store, update), { outcome: 'busy' }, 'running')
-    t.equal((await store.checkpoints.list(thread_id, { limit: 9 })).length, 3)
-    t.equal((await store.threads.get(thread_id, null))?.display_name, null)
-    await write(store, aSettlement(run))
-    t.match(await write(store, update), { outcome: 'written' })
-  })
-
-  test('state.update as a node tells so in metadata.writes, and counts on from the step of its base', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const first = await write(store, anUpdate(thread_id, { as_node: 'agent', channels: { title: '"x"' } }))
-    t.match(first, { outcome: 'written', checkpoint: { metadata: { source: 'update', step: 0 } } })
-    const writes = first.outcome === 'written' ? first.checkpoint.metadata.writes : null
-    t.ok(typeof writes === 'object' && writes !== null && 'agent' in writes, 'the node is named')
-    const second = await write(store, anUpdate(thread_id, { checkpoint_id: checkpointId(101) }))
-    t.match(second, { outcome: 'written', checkpoint: { metadata: { source: 'update', step: 1 } } })
-    const later = second.outcome === 'written' ? (second.checkpoint.metadata.writes ?? null) : 'none'
-    t.equal(later, null, 'without a node there are no writes')
-  })
-
-  test('state.update with a title renames the thread at once; without one it keeps its name', async (t, store) => {
-    const thread_id = await addConversation(store)
-    await write(store, anUpdate(thread_id, { title: 'Ships', now: time(60) }))
-    t.match(await store.threads.get(thread_id, null), { display_name: 'Ships', updated_at: time(60) })
-    const { threads } = await store.threads.search({ limit: 9, offset: 0 }, 'ann')
-    t.equal(threads[0]?.display_name, 'Ships', 'and search shows it')
-    await write(store, anUpdate(thread_id, { checkpoint_id: checkpointId(101) }))
-    t.equal((await store.threads.get(thread_id, null))?.display_name, 'Ships')
-  })
-
-  test('state.update of a thread that does not exist is refused [Store 8]', async (t, store) => {
-    await refuses(t, store, anUpdate('missing'), 'refused')
-    t.equal(await store.checkpoints.load('missing', null), null)
-  })
-
-  test('state.update under an id that is taken is refused, and the thread keeps its name', async (t, store) => {
-    const thread_id = await addConversation(store)
-    await refuses(t, store, anUpdate(thread_id, { checkpoint_id: checkpointId(1), title: 'Renamed' }), 'refused')
-    t.equal((await store.threads.get(thread_id, null))?.display_name, null)
   })
 }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { asUser, type UserArg, withoutUser } from '../../lib/scope.ts'
 import type {
+  Admission,
   BodyRange,
   CheckpointWrite,
   Group,
@@ -18,8 +19,9 @@ import type {
 } from '../../lib/store/store.ts'
 import {
   type JsonObject,
+  NO_TOTALS,
   type Run,
-  type RunTotals,
+  type RunEvent,
   type Thread,
   type Timestamp,
   timestamp,
@@ -188,17 +190,6 @@ export async function addThread(store: Store, set: Partial<Thread> = {}): Promis
   return answer.thread
 }
 
-export const NO_TOTALS: RunTotals = {
-  total_input_tokens: 0,
-  total_output_tokens: 0,
-  total_tokens: 0,
-  llm_call_count: 0,
-  lead_agent_tokens: 0,
-  subagent_tokens: 0,
-  middleware_tokens: 0,
-  message_count: 0
-}
-
 /** A run that waits behind what is in flight, so that a test may have as many as it likes. */
 export function aRun(threadId: string, set: Partial<NewRun> = {}): NewRun {
   return {
@@ -227,6 +218,17 @@ export function aRun(threadId: string, set: Partial<NewRun> = {}): NewRun {
   }
 }
 
+export const TERMINAL: readonly Settlement['status'][] = ['success', 'error', 'timeout', 'interrupted']
+
+/** Asks for a run and answers what became of it. */
+export function createRun(store: Store, run: NewRun, autoFollowUp = false): Promise<Admission> {
+  return write(store, { name: 'run.create', run, autoFollowUp })
+}
+
+export function startRun(store: Store, { run_id, thread_id }: Run, now = time(5)): Promise<boolean> {
+  return write(store, { name: 'run.start', run_id, thread_id, now })
+}
+
 /** Creates a run and answers it. */
 export async function addRun(
   store: Store,
@@ -234,7 +236,7 @@ export async function addRun(
   set: Partial<NewRun> = {},
   autoFollowUp = false
 ): Promise<Run> {
-  const admission = await write(store, { name: 'run.create', run: aRun(threadId, set), autoFollowUp })
+  const admission = await createRun(store, aRun(threadId, set), autoFollowUp)
   if (admission.outcome !== 'created') throw new Error(`the run was not created: ${admission.outcome}`)
   return admission.run
 }
@@ -279,6 +281,9 @@ export function anEvent(k: number, set: Partial<NewEvent> = {}): NewEvent {
   }
 }
 
+/** What makes a trace of an event: it is no message. */
+export const TRACE = { event_type: 'llm_request', category: 'trace' } as const
+
 /** Appends events of `ann` and answers the seq of the first. */
 export async function addEvents(
   store: Store,
@@ -287,6 +292,15 @@ export async function addEvents(
   userId = run.user_id
 ): Promise<number> {
   return write(store, { name: 'events.append', thread_id: run.thread_id, run_id: run.run_id, user_id: userId, events })
+}
+
+/** All events of a run, as they are stored. */
+export async function eventsOf(store: Store, { thread_id, run_id }: Run): Promise<RunEvent[]> {
+  return store.events.listEvents(thread_id, run_id, { limit: 10_000 }, null)
+}
+
+export function seqsOf(events: readonly RunEvent[]): number[] {
+  return events.map(({ seq }) => seq)
 }
 
 /** `n` events with the positions from..from + n - 1. */

@@ -1,33 +1,24 @@
-// Obligations of RunReads and the run ops.
+// Obligations of RunReads, and of the ops that start and end a run.
 import type { Test } from 'tap'
-import type { Settlement, Store } from '../../lib/store/store.ts'
-import type { MultitaskStrategy, Run, RunStatus } from '../../lib/types.ts'
+import { NO_TOTALS, type Run, type RunStatus } from '../../lib/types.ts'
+import { admissionContract } from './admission.ts'
 import {
   addEndedRun,
   addRun,
   addThread,
-  apply,
   aRun,
   aSettlement,
+  createRun,
   durableRules,
-  NO_TOTALS,
   type Open,
   refuses,
   rules,
+  startRun,
+  TERMINAL,
   time,
   userArgument,
   write
 } from './harness.ts'
-
-const TERMINAL: readonly Settlement['status'][] = ['success', 'error', 'timeout', 'interrupted']
-
-function start(store: Store, { run_id, thread_id }: Run, now = time(5)): Promise<boolean> {
-  return write(store, { name: 'run.start', run_id, thread_id, now })
-}
-
-function create(store: Store, run: ReturnType<typeof aRun>, autoFollowUp = false) {
-  return write(store, { name: 'run.create', run, autoFollowUp })
-}
 
 function idsOf(runs: readonly Run[]): string[] {
   return runs.map(({ run_id }) => run_id)
@@ -55,7 +46,7 @@ function readsContract(t: Test, open: Open): void {
       created_at: time(2),
       updated_at: time(3)
     })
-    const answer = await create(store, asked)
+    const answer = await createRun(store, asked)
     if (answer.outcome !== 'created') return void t.fail(answer.outcome)
     const { outcome, run, inFlight } = answer
     t.strictSame({ outcome, inFlight }, { outcome: 'created', inFlight: [] })
@@ -102,7 +93,7 @@ function readsContract(t: Test, open: Open): void {
     const first = await addRun(store, thread_id)
     await addRun(store, other.thread_id)
     const second = await addRun(store, thread_id)
-    await start(store, second)
+    await startRun(store, second)
     t.strictSame(await store.runs.inFlight(thread_id), [first, await store.runs.get(second.run_id, null)])
     t.strictSame(await store.runs.inFlight('missing'), [])
   })
@@ -115,7 +106,7 @@ function readsContract(t: Test, open: Open): void {
     await addEndedRun(store, one.thread_id)
     const second = await addRun(store, one.thread_id)
     const third = await addRun(store, two.thread_id, { user_id: null })
-    await start(store, first)
+    await startRun(store, first)
     t.strictSame(idsOf(await store.runs.unfinished()), idsOf([first, second, third]))
     await write(store, aSettlement(first))
     t.strictSame(idsOf(await store.runs.unfinished()), idsOf([second, third]))
@@ -195,164 +186,17 @@ function readsContract(t: Test, open: Open): void {
   })
 }
 
-function admissionContract(t: Test, open: Open): void {
-  const test = rules(t, open)
-  const STRATEGIES: readonly MultitaskStrategy[] = ['reject', 'interrupt', 'rollback', 'enqueue']
-
-  for (const multitask_strategy of STRATEGIES) {
-    test(`${multitask_strategy}: a run is admitted while nothing is in flight`, async (t, store) => {
-      const { thread_id } = await addThread(store)
-      for (const status of TERMINAL) await addEndedRun(store, thread_id, { status })
-      const busy = await addThread(store)
-      await addRun(store, busy.thread_id)
-      const answer = await create(store, aRun(thread_id, { multitask_strategy }))
-      t.match(answer, { outcome: 'created', inFlight: [], run: { status: 'pending', ordinal: 5, multitask_strategy } })
-      t.equal(answer.outcome === 'created' && answer.inFlight.length, 0, 'ended runs and other threads do not count')
-    })
-  }
-
-  for (const status of ['pending', 'running'] as const) {
-    test(`reject: busy while a run is ${status}, and nothing is stored`, async (t, store) => {
-      const { thread_id } = await addThread(store)
-      const first = await addRun(store, thread_id)
-      if (status === 'running') await start(store, first)
-      const refusedRun = aRun(thread_id, { multitask_strategy: 'reject' })
-      t.strictSame(await create(store, refusedRun), { outcome: 'busy' })
-      t.equal(await store.runs.get(refusedRun.run_id, null), null)
-      await write(store, aSettlement(first))
-      t.match(
-        await create(store, refusedRun),
-        { outcome: 'created', run: { ordinal: 2 } },
-        'a refusal takes no ordinal'
-      )
-    })
-
-    for (const multitask_strategy of STRATEGIES.slice(1)) {
-      test(`${multitask_strategy}: behind a ${status} run it is stored pending, told what stood before`, async (t, store) => {
-        const { thread_id } = await addThread(store)
-        const first = await addRun(store, thread_id)
-        if (status === 'running') await start(store, first)
-        const before = await store.runs.get(first.run_id, null)
-        const second = await addRun(store, thread_id)
-        const answer = await create(store, aRun(thread_id, { multitask_strategy }))
-        t.match(answer, { outcome: 'created', run: { status: 'pending', ordinal: 3 } })
-        t.strictSame(answer.outcome === 'created' && answer.inFlight, [first.run_id, second.run_id], 'oldest first')
-        t.strictSame(await store.runs.get(first.run_id, null), before, 'what stood before is not touched')
-      })
-    }
-  }
-
-  test('of two runs with strategy reject in one batch one is created [Store 6]', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const op = () =>
-      ({ name: 'run.create', run: aRun(thread_id, { multitask_strategy: 'reject' }), autoFollowUp: false }) as const
-    const outcomes = await apply(store, [op()], [op()], [op()])
-    const answers = outcomes.map((outcome) =>
-      outcome.ok ? (outcome.results[0] as { outcome: string }).outcome : 'refused'
-    )
-    t.strictSame(answers, ['created', 'busy', 'busy'])
-    t.equal((await store.runs.inFlight(thread_id)).length, 1)
-  })
-
-  test('a run on a thread that does not exist is answered thread_missing [Store 8]', async (t, store) => {
-    const run = aRun('missing')
-    t.strictSame(await create(store, run, true), { outcome: 'thread_missing' })
-    t.equal(await store.runs.get(run.run_id, null), null)
-  })
-
-  test('a run id is given once: a second run with it is refused', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const other = await addThread(store)
-    const run = await addRun(store, thread_id)
-    const again = aRun(other.thread_id, { run_id: run.run_id })
-    await refuses(t, store, { name: 'run.create', run: again, autoFollowUp: false }, 'refused')
-    t.strictSame(await store.runs.get(run.run_id, null), run)
-    t.equal((await addRun(store, other.thread_id)).ordinal, 1, 'it took no ordinal')
-  })
-
-  test('the same idempotency key with the same hash answers the run it made, as it is now', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
-    const first = await addRun(store, thread_id, key)
-    const again = aRun(thread_id, { ...key, multitask_strategy: 'reject' })
-    t.strictSame(await create(store, again), { outcome: 'repeated', run: first }, 'also while it is in flight')
-    await write(store, aSettlement(first))
-    t.strictSame(await create(store, again), { outcome: 'repeated', run: await store.runs.get(first.run_id, null) })
-    t.equal((await store.runs.list(thread_id, { limit: 10, offset: 0 }, null)).length, 1)
-    t.equal((await addRun(store, thread_id)).ordinal, 2, 'a repetition takes no ordinal')
-  })
-
-  test('the same idempotency key with another hash is answered key_reused', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const other = await addThread(store)
-    await addRun(store, thread_id, { idempotency_key: 'key', idempotency_hash: 'hash' })
-    const again = { idempotency_key: 'key', idempotency_hash: 'another' }
-    t.strictSame(await create(store, aRun(thread_id, again)), { outcome: 'key_reused' })
-    t.strictSame(
-      await create(store, aRun(other.thread_id, again)),
-      { outcome: 'key_reused' },
-      'on any thread of the user'
-    )
-    t.equal((await store.runs.inFlight(thread_id)).length, 1)
-  })
-
-  test('idempotency keys are those of their user: the same key of another one makes its own run', async (t, store) => {
-    const { thread_id } = await addThread(store, { user_id: null })
-    const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
-    const anns = await addRun(store, thread_id, { ...key, user_id: 'ann' })
-    const bobs = await addRun(store, thread_id, { ...key, user_id: 'bob' })
-    const nobodys = await addRun(store, thread_id, { ...key, user_id: null })
-    for (const run of [anns, bobs, nobodys]) {
-      t.strictSame(await create(store, aRun(thread_id, { ...key, user_id: run.user_id })), {
-        outcome: 'repeated',
-        run
-      })
-    }
-  })
-
-  test('refusals are not remembered under their key, and runs without a key are never the same', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const first = await addRun(store, thread_id)
-    const run = aRun(thread_id, { multitask_strategy: 'reject', idempotency_key: 'key', idempotency_hash: 'hash' })
-    t.strictSame(await create(store, run), { outcome: 'busy' })
-    await write(store, aSettlement(first))
-    t.match(await create(store, run), { outcome: 'created' })
-    t.match(await create(store, aRun(thread_id)), { outcome: 'created' })
-    t.match(await create(store, aRun(thread_id)), { outcome: 'created' })
-  })
-
-  test('autoFollowUp takes the newest successful run of the thread and skips all others', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const other = await addThread(store)
-    await addEndedRun(store, other.thread_id)
-    t.equal((await addRun(store, thread_id, {}, true)).follow_up_to_run_id, null, 'no success, no follow-up')
-    await addEndedRun(store, thread_id)
-    const newest = await addEndedRun(store, thread_id)
-    for (const status of ['error', 'interrupted', 'timeout'] as const) await addEndedRun(store, thread_id, { status })
-    const pending = await addRun(store, thread_id, {}, true)
-    t.equal(pending.follow_up_to_run_id, newest.run_id)
-    t.equal((await store.runs.get(pending.run_id, null))?.follow_up_to_run_id, newest.run_id)
-  })
-
-  test('without autoFollowUp the follow-up is the one that was given, or none', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    await addEndedRun(store, thread_id)
-    t.equal((await addRun(store, thread_id)).follow_up_to_run_id, null)
-    t.equal((await addRun(store, thread_id, { follow_up_to_run_id: 'given' })).follow_up_to_run_id, 'given')
-  })
-}
-
 function lifeContract(t: Test, open: Open): void {
   const test = rules(t, open)
   const durable = durableRules(t, open)
   test('run.start makes a pending run running, and its thread with it', async (t, store) => {
     const thread = await addThread(store)
     const run = await addRun(store, thread.thread_id)
-    t.equal(await start(store, run, time(5)), true)
+    t.equal(await startRun(store, run, time(5)), true)
     t.strictSame(await store.runs.get(run.run_id, null), { ...run, status: 'running', updated_at: time(5) })
     const running = { ...thread, status: 'running', updated_at: time(5) }
     t.strictSame(await store.threads.get(thread.thread_id, null), running)
-    t.equal(await start(store, run, time(6)), false, 'a second start is none')
+    t.equal(await startRun(store, run, time(6)), false, 'a second start is none')
     t.strictSame(await store.threads.get(thread.thread_id, null), running)
   })
 
@@ -360,7 +204,7 @@ function lifeContract(t: Test, open: Open): void {
     const thread = await addThread(store)
     for (const status of TERMINAL) {
       const run = await addEndedRun(store, thread.thread_id, { status, thread_status: 'idle' })
-      t.equal(await start(store, run, time(50)), false, status)
+      t.equal(await startRun(store, run, time(50)), false, status)
       t.equal((await store.runs.get(run.run_id, null))?.status, status)
     }
     const missing = { name: 'run.start', run_id: 'missing', thread_id: thread.thread_id, now: time(50) } as const
@@ -372,20 +216,20 @@ function lifeContract(t: Test, open: Open): void {
     const { thread_id } = await addThread(store)
     const first = await addRun(store, thread_id)
     const second = await addRun(store, thread_id)
-    await start(store, first)
+    await startRun(store, first)
     await refuses(t, store, { name: 'run.start', run_id: second.run_id, thread_id, now: time(6) }, 'refused')
     t.equal((await store.runs.get(second.run_id, null))?.status, 'pending')
     const other = await addThread(store)
-    t.equal(await start(store, await addRun(store, other.thread_id)), true, 'other threads do not count')
+    t.equal(await startRun(store, await addRun(store, other.thread_id)), true, 'other threads do not count')
     await write(store, aSettlement(first))
-    t.equal(await start(store, second), true, 'the next one starts when the first has ended')
+    t.equal(await startRun(store, second), true, 'the next one starts when the first has ended')
   })
 
   test('in one group a run may end and the next one start', async (t, store) => {
     const { thread_id } = await addThread(store)
     const first = await addRun(store, thread_id)
     const second = await addRun(store, thread_id)
-    await start(store, first)
+    await startRun(store, first)
     const ops = [aSettlement(first), { name: 'run.start', run_id: second.run_id, thread_id, now: time(10) }] as const
     t.strictSame(await store.apply([{ ops }]), [{ ok: true, results: [true, true] }])
     t.equal((await store.threads.get(thread_id, null))?.status, 'running')
@@ -395,7 +239,7 @@ function lifeContract(t: Test, open: Open): void {
     test(`run.settle ends a run as ${status}, with its totals, its thread and its title`, async (t, store) => {
       const thread = await addThread(store)
       const run = await addRun(store, thread.thread_id)
-      await start(store, run)
+      await startRun(store, run)
       const told = {
         status,
         error: status === 'error' ? 'It broke' : null,
@@ -455,7 +299,7 @@ function lifeContract(t: Test, open: Open): void {
     const { thread_id } = await addThread(store)
     const running = await addRun(store, thread_id)
     const waiting = await addRun(store, thread_id)
-    await start(store, running)
+    await startRun(store, running)
     t.equal(await write(store, aSettlement(waiting, { status: 'interrupted', thread_status: null })), true)
     t.equal((await store.runs.get(waiting.run_id, null))?.status, 'interrupted')
     t.equal((await store.threads.get(thread_id, null))?.status, 'running')
@@ -491,13 +335,13 @@ function lifeContract(t: Test, open: Open): void {
     const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
     const ended = await addEndedRun(store, thread_id, { ...NO_TOTALS, total_tokens: 5, last_cursor: '1-9' })
     const running = await addRun(store, thread_id, key)
-    await start(store, running)
+    await startRun(store, running)
     const waiting = await addRun(store, thread_id)
     const before = await store.runs.list(thread_id, { limit: 10, offset: 0 }, 'ann')
     const again = await reopen()
     t.strictSame(await again.runs.list(thread_id, { limit: 10, offset: 0 }, 'ann'), before)
     t.strictSame(idsOf(await again.runs.unfinished()), idsOf([running, waiting]))
-    t.match(await create(again, aRun(thread_id, key)), { outcome: 'repeated', run: { run_id: running.run_id } })
+    t.match(await createRun(again, aRun(thread_id, key)), { outcome: 'repeated', run: { run_id: running.run_id } })
     const next = await addRun(again, thread_id, {}, true)
     t.strictSame([next.ordinal, next.follow_up_to_run_id], [4, ended.run_id])
     t.ok(next.key > waiting.key, 'keys go on')

@@ -75,7 +75,11 @@ export function threadStoreContract(t: Test, open: Open): void {
       const again = { thread_id: before.thread_id, user_id: 'ann', metadata: { other: 1 }, updated_at: time(5) }
       t.strictSame(await create(store, again), { thread: before, created: false })
       t.strictSame(await store.threads.get(before.thread_id, 'ann'), before)
-      t.equal((await store.checkpoints.list(before.thread_id, { limit: 10 })).length, 1, 'no second first checkpoint')
+      t.equal(
+        (await store.checkpoints.history(before.thread_id, { limit: 10 })).length,
+        1,
+        'no second first checkpoint'
+      )
     }
   })
 
@@ -381,7 +385,7 @@ async function seen(store: Store, threadId: string, runId: string, runKey: numbe
     segments: (await store.frames.read(runKey, 0, 1000)).length,
     bounds: (await store.frames.bounds(runKey)) !== null,
     state: (await store.checkpoints.load(threadId, checkpointId(1))) !== null,
-    states: (await store.checkpoints.list(threadId, { limit: 10 })).length,
+    states: (await store.checkpoints.history(threadId, { limit: 10 })).length,
     feedback: (await store.feedback?.list(threadId, runId, null))?.length ?? 0,
     stats: (await store.feedback?.stats(threadId, runId))?.total ?? 0,
     feedbackByRun: (await store.feedback?.byRuns(threadId, [runId], null))?.size ?? 0

@@ -6,6 +6,7 @@ import { createRequire } from 'node:module'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, homeOf, listIn, openSite, Person, PASSWORD, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
 
@@ -29,15 +30,6 @@ async function open(t: Test, home?: string) {
   const { status } = await admin.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
   t.equal(status, 201)
   return { site, admin, model, startMs }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : 0
 }
 
 /** The official server, listening. @returns its address but for the path */

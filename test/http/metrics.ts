@@ -1,20 +1,11 @@
 // What the process says of itself: figures for Prometheus, and whether it is ready [needs N30].
-import { createServer } from 'node:net'
 import Database from 'better-sqlite3'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { StoreUnavailable } from '../../lib/store/store.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { asked, openSite, type Person, PASSWORD, type Site, signIn } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  // It listened on a port: its address is an object.
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
 
 /** A site with a port for metrics, and what it answers there. */
 async function watched(t: Test): Promise<{ site: Site; figures: () => Promise<Figures> }> {

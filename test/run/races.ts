@@ -3,11 +3,10 @@
 import t, { type Test } from 'tap'
 import type { Run } from '../../lib/types.ts'
 import { Clock } from '../fixtures/clock.ts'
-import { ANN, type Ask, Room, toldTo } from '../fixtures/room.ts'
+import { ANN, type Ask, isOver, Room, toldTo } from '../fixtures/room.ts'
 import { turns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
-const isOver = (wire: FakeWire) => () => wire.ending !== 'open'
 const endsIn = (wire: FakeWire) => toldTo(wire).filter(({ event }) => event === 'end').length
 
 async function begun(room: Room, ask: Ask = {}): Promise<Run> {

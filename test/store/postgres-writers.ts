@@ -1,6 +1,6 @@
 // Many writers on one PostgreSQL database, from one process and from two: seqs are given once, in order, and nobody waits for ever.
 import fc from 'fast-check'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { given, storable, texts } from '../../lib/store/postgres/text.ts'
 import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
@@ -35,6 +35,17 @@ async function insisting<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
+/** Two stores on a database of their own, as two processes have them. */
+async function twoProcesses(t: Test): Promise<[Store, Store]> {
+  const database = await migratedDatabase()
+  const stores: [Store, Store] = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
+  t.teardown(async () => {
+    for (const store of stores) await store.close()
+    await database.remove()
+  })
+  return stores
+}
+
 function append({ thread_id, run_id }: Run, from: number, n: number): Op {
   return { name: 'events.append', thread_id, run_id, user_id: 'ann', events: someEvents(from, n) }
 }
@@ -42,15 +53,10 @@ function append({ thread_id, run_id }: Run, from: number, n: number): Op {
 t.test(
   `${WRITERS} writers of two processes, ${EVENTS} events each, on one thread: seqs dense and unique [Store 5]`,
   async (t) => {
-    const database = await migratedDatabase()
-    const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
-    t.teardown(async () => {
-      for (const store of stores) await store.close()
-      await database.remove()
-    })
-    const { thread_id } = await addThread(stores[0]!)
+    const stores = await twoProcesses(t)
+    const { thread_id } = await addThread(stores[0])
     const runs: Run[] = []
-    for (let n = 0; n < WRITERS; n++) runs.push(await addRun(stores[0]!, thread_id))
+    for (let n = 0; n < WRITERS; n++) runs.push(await addRun(stores[0], thread_id))
     const writers = runs.map(async (run, n) => {
       const store = stores[n % 2]!
       for (let from = 0; from < EVENTS; from += AT_ONCE)
@@ -79,14 +85,9 @@ t.test(
 t.test(
   'two processes that write to the same threads in one batch, in any order, do not lock each other out',
   async (t) => {
-    const database = await migratedDatabase()
-    const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
-    t.teardown(async () => {
-      for (const store of stores) await store.close()
-      await database.remove()
-    })
+    const stores = await twoProcesses(t)
     const runs: Run[] = []
-    for (let n = 0; n < 10; n++) runs.push(await addRun(stores[0]!, (await addThread(stores[0]!)).thread_id))
+    for (let n = 0; n < 10; n++) runs.push(await addRun(stores[0], (await addThread(stores[0])).thread_id))
     let deadlocks = 0
     await Promise.all(
       stores.map(async (store, at) => {
@@ -112,31 +113,26 @@ t.test(
       })
     )
     t.equal(deadlocks, 0)
-    for (const run of runs) t.equal(await stores[0]!.events.countMessages(run.thread_id, null), 80)
+    for (const run of runs) t.equal(await stores[0].events.countMessages(run.thread_id, null), 80)
   }
 )
 
 t.test(
   'of runs that two processes admit at once one is created where one may be, and none twice under a key [Store 6]',
   async (t) => {
-    const database = await migratedDatabase()
-    const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
-    t.teardown(async () => {
-      for (const store of stores) await store.close()
-      await database.remove()
-    })
+    const stores = await twoProcesses(t)
     const create = (store: Store, run: ReturnType<typeof aRun>) =>
       insisting(() => write(store, { name: 'run.create', run, autoFollowUp: false }))
     for (let n = 0; n < 20; n++) {
-      const { thread_id } = await addThread(stores[0]!)
-      const other = await addThread(stores[0]!)
+      const { thread_id } = await addThread(stores[0])
+      const other = await addThread(stores[0])
       const rejecting = () => aRun(thread_id, { multitask_strategy: 'reject' })
       const answers = await Promise.all(stores.map((store) => create(store, rejecting())))
       t.strictSame(answers.map(({ outcome }) => outcome).toSorted(), ['busy', 'created'])
       const keyed = (id: string) => aRun(id, { idempotency_key: `key ${n}`, idempotency_hash: 'hash' })
       const [one, two] = await Promise.all([
-        create(stores[0]!, keyed(thread_id)),
-        create(stores[1]!, keyed(other.thread_id))
+        create(stores[0], keyed(thread_id)),
+        create(stores[1], keyed(other.thread_id))
       ])
       t.strictSame([one.outcome, two.outcome].toSorted(), ['created', 'repeated'])
       t.match(one, { run: { run_id: 'run' in two ? two.run.run_id : '' } }, 'the same run')
@@ -149,13 +145,7 @@ t.test(
 )
 
 t.test('a thread that one process removes takes nothing of another any more [Store 8]', async (t) => {
-  const database = await migratedDatabase()
-  const stores = [await openPostgresStore(database.url), await openPostgresStore(database.url)]
-  t.teardown(async () => {
-    for (const store of stores) await store.close()
-    await database.remove()
-  })
-  const [here, there] = [stores[0]!, stores[1]!]
+  const [here, there] = await twoProcesses(t)
   for (let n = 0; n < 10; n++) {
     const { thread_id } = await addThread(here)
     const run = await addRun(here, thread_id)

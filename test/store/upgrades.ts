@@ -6,7 +6,8 @@ import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import t, { type Test } from 'tap'
-import { connect, migrate } from '../../lib/store/sqlite/connection.ts'
+import { connect } from '../../lib/store/sqlite/connection.ts'
+import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 
 const FOLDER = new URL('../../lib/store/sqlite/migrations/', import.meta.url)
@@ -74,9 +75,10 @@ t.test('a migration that is killed in the middle is whole at the next start', as
   migrate(db)
   db.close()
   const took = performance.now() - started
-  const program = `const { connect, migrate } = await import(${JSON.stringify(
-    new URL('../../lib/store/sqlite/connection.js', import.meta.url).href
-  )}); const db = connect(process.argv[1]); console.log('now'); migrate(db); console.log('done')`
+  const imported = (file: string) =>
+    `await import(${JSON.stringify(new URL(`../../lib/store/sqlite/${file}.js`, import.meta.url).href)})`
+  const program = `const { connect } = ${imported('connection')}; const { migrate } = ${imported('schema')};
+    const db = connect(process.argv[1]); console.log('now'); migrate(db); console.log('done')`
   let cut = 0
   for (const share of [0.1, 0.4, 0.7, 0.9]) {
     const path = `${original}.${share}`

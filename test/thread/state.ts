@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { StoredCheckpoint } from '../../lib/store/store.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
-import { MessageInvalid, readMessages } from '../../lib/thread/message.ts'
+import { idOfText, MessageInvalid, readMessages } from '../../lib/thread/message.ts'
 import { ranges, State, storedJson } from '../../lib/thread/state.ts'
 import { displayName, titleOf } from '../../lib/thread/title.ts'
 import type { Json, Message } from '../../lib/types.ts'
@@ -30,6 +30,21 @@ function stored(state: State): StoredCheckpoint {
     nextBody: Math.max(-1, ...texts.keys()) + 1
   }
 }
+
+t.test('the id of a stored message is its own, whatever else in it is called so', async (t) => {
+  const call = { id: 'call', name: 'n', args: { id: 'arg' }, type: 'tool_call' }
+  const messages = [
+    { type: 'human', content: 'a', id: 'm' },
+    { id: 'm', content: [{ type: 'text', text: '"id":"other"', id: 7 }] },
+    { content: [{ id: 7 }, { id: 'block' }], tool_calls: [call], id: 'm' },
+    { content: '\\"id":"other"', 'strange"id': 'x', id: 'm' },
+    { content: '{"id":"other"}', id: 'm' }
+  ]
+  for (const message of messages) t.equal(idOfText(JSON.stringify(message)), 'm', JSON.stringify(message))
+  for (const id of ['', 'say "id":', 'back\\slash', 'ü\u2028', '\ud800', '\0'])
+    t.ok(idOfText(JSON.stringify({ id, content: '' })) === id)
+  t.equal(idOfText('{ "content": "", "id" : "spaced" }'), 'spaced')
+})
 
 t.test('numbers in a row are one range: a thread that only grows costs the same at every length', async (t) => {
   t.same(ranges([]), [])

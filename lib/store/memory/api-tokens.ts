@@ -1,8 +1,9 @@
 // API tokens in memory.
 import { ownerOf } from '../../scope.ts'
 import type { ApiToken, User } from '../../types.ts'
+import { Refused, resolved } from '../refused.ts'
 import type { ApiTokenReads } from '../store.ts'
-import { byText, copyOf, type Noun, ownerOfOp, Refused, visible } from './rows.ts'
+import { byText, copyOf, type Noun, visible } from './rows.ts'
 
 type TokenOps = 'apiToken.create' | 'apiToken.remove' | 'apiToken.use'
 
@@ -34,7 +35,7 @@ export function memoryApiTokens(userOf: (id: string) => Promise<User | null>): N
         return 'created'
       },
       'apiToken.remove': (op, undo) => {
-        const owner = ownerOfOp(op)
+        const owner = resolved(op.user)
         const token = byId.get(op.token_id)
         if (!token || !visible(token, owner)) return null
         undo.delete(byId, token.token_id)

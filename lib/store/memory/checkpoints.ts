@@ -1,7 +1,9 @@
 // Checkpoints in memory: which bodies a state consists of, and the bodies, each kept once a version.
 import type { Json, JsonObject } from '../../types.ts'
-import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun, Refused } from './rows.ts'
+import { pageWithBodies, wantedOf, withBodies } from '../bodies.ts'
+import { Refused } from '../refused.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate } from '../store.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
@@ -24,18 +26,6 @@ function find(states: ThreadStates | undefined, checkpointId: string | null): Ch
   if (checkpointId === null) return states.heads.at(-1) ?? null
   const head = states.heads[positionOf(states, checkpointId)]
   return head?.checkpoint_id === checkpointId ? head : null
-}
-
-function bodyOf({ bodies }: ThreadStates, no: number): string {
-  const json = bodies.get(no)
-  if (json === undefined) throw new Error(`checkpoint body ${no} was never written`)
-  return json
-}
-
-function messageBodies(states: ThreadStates, { messages }: CheckpointHead): { no: number; json: string }[] {
-  return messages.flatMap(([from, to]) =>
-    Array.from({ length: to - from + 1 }, (_, at) => ({ no: from + at, json: bodyOf(states, from + at) }))
-  )
 }
 
 /** The state that `update` makes of `base`: new bodies for what it names, the numbers of the base for the rest. */
@@ -77,21 +67,14 @@ function checkpointReads(byThread: ReadonlyMap<string, ThreadStates>): Checkpoin
     async load(threadId, checkpointId, channels) {
       const states = byThread.get(threadId)
       const head = find(states, checkpointId)
-      if (!states || !head) return null
-      const isWanted = (name: string) => channels === undefined || channels.includes(name)
-      const wanted = Object.entries(head.channels).filter(([name]) => isWanted(name))
-      return {
-        ...copyOf(head),
-        messageBodies: isWanted('messages') ? messageBodies(states, head) : [],
-        channelBodies: wanted.map(([name, no]) => ({ name, no, json: bodyOf(states, no) })),
-        nextBody: states.nextBody
-      } satisfies StoredCheckpoint
+      return states && head ? withBodies(copyOf(head), wantedOf(channels), states.bodies, states.nextBody) : null
     },
-    async list(threadId, { limit, before }) {
+    async history(threadId, { limit, before, channels = [] }) {
       const states = byThread.get(threadId)
       if (!states) return []
       const end = before === undefined ? states.heads.length : positionOf(states, before)
-      return copyOf(states.heads.slice(Math.max(0, end - limit), end).reverse())
+      const heads = states.heads.slice(Math.max(0, end - limit), end).reverse()
+      return pageWithBodies(copyOf(heads), wantedOf(channels), states.bodies, states.nextBody)
     }
   }
 }

@@ -2,8 +2,9 @@
 import { type Owner, ownerOf } from '../../scope.ts'
 import type { RunEvent } from '../../types.ts'
 import { markedMetadata, messageIdOf } from '../event.ts'
+import { Refused, resolved } from '../refused.ts'
 import type { EventReads, OpOf, SeqPage } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun, ownerOfOp, Refused, visible } from './rows.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun, visible } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -171,7 +172,7 @@ export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & 
   }
 
   const remove = (op: OpOf<'events.remove'>, undo: Undo): number => {
-    const owner = ownerOfOp(op)
+    const owner = resolved(op.user)
     const log = logs.get(op.thread_id)
     if (!log) return 0
     const goes = ({ event }: Row) => visible(event, owner) && (op.run_id === null || event.run_id === op.run_id)

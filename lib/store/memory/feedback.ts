@@ -2,8 +2,9 @@
 // embedder may ask for it.
 import { type Owner, ownerOf } from '../../scope.ts'
 import type { Feedback } from '../../types.ts'
+import { Refused, resolved } from '../refused.ts'
 import type { FeedbackReads, OpOf } from '../store.ts'
-import { type Belonging, byText, copyOf, type Noun, ownerOfOp, Refused } from './rows.ts'
+import { type Belonging, byText, copyOf, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -18,7 +19,9 @@ function oldestFirst(left: Feedback, right: Feedback): number {
   return byText(left.created_at, right.created_at) || byText(left.feedback_id, right.feedback_id)
 }
 
-export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, FeedbackOps> & Belonging {
+export function memoryFeedback(
+  threads: ThreadRows
+): Noun<Omit<FeedbackReads, 'besideMessages'>, FeedbackOps> & Belonging {
   /** By thread, then by run. Lists are replaced, never changed. */
   const byThread = new Map<string, Map<string, readonly Feedback[]>>()
   const of = (threadId: string, runId: string): readonly Feedback[] => byThread.get(threadId)?.get(runId) ?? []
@@ -69,9 +72,9 @@ export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, Feedbac
     },
     writes: {
       'feedback.upsert': upsert,
-      'feedback.remove': (op, undo) => removeWhere(op.thread_id, op.run_id, isBy(ownerOfOp(op)), undo),
+      'feedback.remove': (op, undo) => removeWhere(op.thread_id, op.run_id, isBy(resolved(op.user)), undo),
       'feedback.removeById': (op, undo) => {
-        const isMine = isBy(ownerOfOp(op))
+        const isMine = isBy(resolved(op.user))
         const goes = (one: Feedback) => one.feedback_id === op.feedback_id && isMine(one)
         return removeWhere(op.thread_id, op.run_id, goes, undo)
       }

@@ -1,6 +1,7 @@
 // Frames in memory: what joiners saw, as the bytes they got, for those who join late or come back.
+import { Refused } from '../refused.ts'
 import type { FrameReads, Segment } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun, Refused } from './rows.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
 

@@ -1,11 +1,13 @@
 // The store that keeps nothing: full function in plain maps, gone with the process.
+import { besideMessages } from '../beside.ts'
+import { Refused } from '../refused.ts'
 import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
 import { memoryApiTokens } from './api-tokens.ts'
 import { memoryCheckpoints } from './checkpoints.ts'
 import { memoryEvents } from './events.ts'
 import { memoryFeedback } from './feedback.ts'
 import { FRAME_BYTES_MAX, memoryFrames } from './frames.ts'
-import { type AnyWriter, copyOf, Refused, type Writers } from './rows.ts'
+import { type AnyWriter, copyOf, type Writers } from './rows.ts'
 import { memoryRuns, RunRows } from './runs.ts'
 import { BYTES_MAX, Sizes } from './sizes.ts'
 import { memoryThreads, ThreadRows } from './threads.ts'
@@ -97,7 +99,9 @@ export function openMemoryStore({
     events: events.reads,
     frames: frames.reads,
     checkpoints: checkpoints.reads,
-    feedback: keepsFeedback ? feedback.reads : null,
+    feedback: keepsFeedback
+      ? { ...feedback.reads, besideMessages: besideMessages(events.reads, feedback.reads) }
+      : null,
     async apply(groups) {
       const outcomes = groups.map(applyGroup)
       frames.sweep()

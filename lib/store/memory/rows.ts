@@ -1,5 +1,5 @@
-// What every noun of this store needs between records and callers: copies at the border, the owner filter, refusals, order.
-import type { Owner, UserArg } from '../../scope.ts'
+// What every noun of this store needs between records and callers: copies at the border, the owner filter, order.
+import type { Owner } from '../../scope.ts'
 import type { Op, OpName, OpOf, Result } from '../store.ts'
 import type { Undo } from './undo.ts'
 
@@ -18,9 +18,6 @@ export interface Belonging {
   /** Removes everything that belongs to the thread. */
   forget(threadId: string, undo: Undo): void
 }
-
-/** A group that must not be written: its run or request learns the message, the others of the batch are kept [Store 2]. */
-export class Refused extends Error {}
 
 /**
  * A copy of plain data. Everything that enters or leaves the store goes through it: a caller that changes what it gave or
@@ -48,15 +45,6 @@ export function sizeOf(value: unknown): number {
 /** The owner filter of [Auth 7]: own rows and rows without an owner, or everything for null [Store 1]. */
 export function visible(row: { readonly user_id: string | null }, owner: Owner): boolean {
   return owner === null || row.user_id === null || row.user_id === owner
-}
-
-/**
- * The owner of an op. The writer resolves an omitted user before it hands the op over; one that comes unresolved is refused,
- * because the current user of a committer is whoever happened to wake it.
- */
-export function ownerOfOp(op: { readonly name: string; readonly user?: UserArg }): Owner {
-  if (op.user === undefined) throw new Refused(`${op.name} came without a resolved user`)
-  return op.user
 }
 
 /** Index of the first item of an ascending list that is not below: where a page begins, or an item belongs. */

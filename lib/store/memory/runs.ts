@@ -1,8 +1,9 @@
 // Runs in memory.
 import { ownerOf } from '../../scope.ts'
 import { type Run, type Timestamp, isInFlight } from '../../types.ts'
+import { Refused } from '../refused.ts'
 import type { Admission, NewRun, OpOf, RunReads, TokenUsage } from '../store.ts'
-import { type Belonging, copyOf, type Noun, Refused, visible } from './rows.ts'
+import { type Belonging, copyOf, type Noun, visible } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 

@@ -2,8 +2,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Owner, ownerOf } from '../../scope.ts'
 import type { Json, Thread } from '../../types.ts'
+import { Refused, resolved } from '../refused.ts'
 import type { CheckpointWrite, ThreadQuery, ThreadReads } from '../store.ts'
-import { type Belonging, byText, copyOf, type Noun, ownerOfOp, Refused, visible } from './rows.ts'
+import { type Belonging, byText, copyOf, type Noun, visible } from './rows.ts'
 import type { Undo } from './undo.ts'
 
 /** The rows themselves, as the other nouns need them: does it exist, and may it be written for. */
@@ -124,14 +125,14 @@ export function memoryThreads(
         return { thread, created: true }
       },
       'thread.patch': (op, undo) => {
-        const before = owned(op.thread_id, ownerOfOp(op))
+        const before = owned(op.thread_id, resolved(op.user))
         if (!before) return null
         const after = { ...before, metadata: { ...before.metadata, ...op.metadata }, updated_at: op.now }
         rows.set(after, undo)
         return after
       },
       'thread.remove': (op, undo) => {
-        const thread = owned(op.thread_id, ownerOfOp(op))
+        const thread = owned(op.thread_id, resolved(op.user))
         if (!thread) return false
         for (const belonging of parts.belongings) belonging.forget(op.thread_id, undo)
         rows.delete(thread, undo)

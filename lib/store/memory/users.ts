@@ -1,7 +1,8 @@
 // Users in memory: sign-in works without a database, and is forgotten with the process.
 import type { User } from '../../types.ts'
+import { Refused } from '../refused.ts'
 import type { UserReads } from '../store.ts'
-import { byText, copyOf, type Noun, Refused } from './rows.ts'
+import { byText, copyOf, type Noun } from './rows.ts'
 import type { Undo } from './undo.ts'
 
 /** Provider and subject together, or null for users who sign in by password. */

@@ -1,18 +1,10 @@
 // API tokens in PostgreSQL.
 import { ownerOf } from '../../scope.ts'
-import type { ApiToken, Permission } from '../../types.ts'
+import { resolved } from '../refused.ts'
+import { COLUMNS, type TokenRow, toToken } from '../sql/api-tokens.ts'
 import type { ApiTokenReads } from '../store.ts'
-import { type Db, owned, params, resolved, type Writers } from './rows.ts'
+import { type Db, owned, params, type Writers } from './rows.ts'
 import { userById } from './users.ts'
-
-type TokenRow = Omit<ApiToken, 'scopes'> & { readonly scopes_json: string }
-
-const COLUMNS = 'token_id, user_id, name, digest, scopes_json, created_at, expires_at, last_used_at'
-
-function toToken({ scopes_json, ...token }: TokenRow): ApiToken {
-  // The column is only ever written from a list of permissions.
-  return { ...token, scopes: JSON.parse(scopes_json) as Permission[] }
-}
 
 export function apiTokenReads(db: Db): ApiTokenReads {
   return {

@@ -3,11 +3,13 @@
 // Its threads are locked first, in the order of their ids, so that two processes cannot wait for each other. From then on nobody
 // else writes to them: the counters read with the lock are counted on here, and rows of frames and events, which are nearly all of a
 // batch, go out as one statement for all runs, at the end or before an op of the batch that would look at them.
+import { Refused } from '../refused.ts'
+import type { NewEventRow } from '../sql/events.ts'
 import type { Op } from '../store.ts'
-import { type EventRow, insertEvents } from './events.ts'
+import { insertEvents } from './events.ts'
 import { insertFrames, type RunSegment } from './frames.ts'
 import type { Line } from './line.ts'
-import { type Db, type Param, Refused } from './rows.ts'
+import type { Db, Param } from './rows.ts'
 import { numbers, texts } from './text.ts'
 
 /** A thread that is there, as this batch leaves it. */
@@ -53,7 +55,7 @@ export class Batch implements Db {
   readonly #line: Line
   readonly #ops: readonly Op[]
   readonly #threads = new Map<string, ThreadState>()
-  #events: EventRow[] = []
+  #events: NewEventRow[] = []
   #frames: RunSegment[] = []
 
   constructor(line: Line, ops: readonly Op[], writerId: string) {
@@ -125,7 +127,7 @@ export class Batch implements Db {
     this.#threads.delete(threadId)
   }
 
-  addEvent(row: EventRow): void {
+  addEvent(row: NewEventRow): void {
     this.#events.push(row)
   }
 

@@ -1,43 +1,12 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import type { JsonObject } from '../../types.ts'
-import type {
-  BodyRange,
-  CheckpointHead,
-  CheckpointReads,
-  CheckpointWrite,
-  OpOf,
-  StateUpdate,
-  StoredCheckpoint
-} from '../store.ts'
+import { channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
+import { type CheckpointRow, COLUMNS, toHead } from '../sql/checkpoints.ts'
+import { parseJson } from '../sql/json.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, params, parseJson, parseObject, type Writers } from './rows.ts'
+import { type Db, params, type Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
-
-interface CheckpointRow {
-  readonly thread_id: string
-  readonly checkpoint_id: string
-  readonly parent_checkpoint_id: string | null
-  readonly run_id: string | null
-  readonly metadata_json: string
-  readonly next_json: string
-  readonly messages_json: string
-  readonly channels_json: string
-  readonly created_at: string
-}
-
-const COLUMNS =
-  'thread_id, checkpoint_id, parent_checkpoint_id, run_id, metadata_json, next_json, messages_json, channels_json, created_at'
-
-function toHead({ metadata_json, next_json, messages_json, channels_json, ...row }: CheckpointRow): CheckpointHead {
-  return {
-    ...row,
-    metadata: parseObject(metadata_json),
-    // These columns are only ever written by `checkpointPut` below.
-    next: JSON.parse(next_json) as string[],
-    messages: JSON.parse(messages_json) as BodyRange[],
-    channels: JSON.parse(channels_json) as Record<string, number>
-  }
-}
 
 /** One checkpoint: by its id, or the newest of the thread. */
 async function find(db: Db, threadId: string, checkpointId: string | null): Promise<CheckpointHead | null> {
@@ -55,53 +24,52 @@ async function nextBody(db: Db, threadId: string): Promise<number> {
   return (await db.rows<{ no: number | null }>(sql, [threadId]))[0]?.no ?? 0
 }
 
-interface BodyRow {
-  readonly no: number
-  readonly json: string
-}
-
 /**
- * Bodies of the ranges, in the order of the ranges, and the thread's next body: one row with both, none when the checkpoint is
- * gone. The head was read before, and a thread may have been removed between the two.
+ * Bodies of the ranges and the thread's next body: one row with both at least, none when the checkpoint is gone. The heads were
+ * read before, and a thread may have been removed, and made anew, between the two.
  */
 const BODIES = `
   SELECT b.no, b.json, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = $1) AS next
   FROM checkpoints AS c
-    LEFT JOIN unnest($3::integer[], $4::integer[]) WITH ORDINALITY AS r (first, last, place) ON true
+    LEFT JOIN unnest($3::integer[], $4::integer[]) AS r (first, last) ON true
     LEFT JOIN checkpoint_bodies AS b ON b.thread_id = c.thread_id AND b.no BETWEEN r.first AND r.last
-  WHERE c.thread_id = $1 AND c.checkpoint_id = $2 ORDER BY r.place, b.no`
+  WHERE c.thread_id = $1 AND c.checkpoint_id = $2`
+
+interface BodyRow {
+  readonly no: number | null
+  readonly json: string
+  readonly next: number | null
+}
+
+/** The heads, newest first, with all that is wanted of their bodies, in one query; the first has the messages, if they are. */
+async function filled(db: Db, heads: readonly CheckpointHead[], wanted: Wanted): Promise<StoredCheckpoint[]> {
+  const [newest] = heads
+  if (!newest) return []
+  const ranges = wanted.messages ? newest.messages : []
+  const channels = [...new Set(heads.flatMap((head) => channelsOf(head, wanted).map(([, no]) => no)))]
+  const rows = await db.rows<BodyRow>(BODIES, [
+    newest.thread_id,
+    newest.checkpoint_id,
+    numbers([...ranges.map(([first]) => first), ...channels]),
+    numbers([...ranges.map(([, last]) => last), ...channels])
+  ])
+  const [any] = rows
+  if (!any) return []
+  const texts = new Map(rows.flatMap(({ no, json }) => (no === null ? [] : [[no, json]])))
+  return pageWithBodies(heads, wanted, texts, any.next ?? 0)
+}
 
 export function checkpointReads(db: Db): CheckpointReads {
   return {
-    async load(threadId, checkpointId, wanted) {
+    async load(threadId, checkpointId, channels) {
       const head = await find(db, threadId, checkpointId)
-      if (!head) return null
-      const isWanted = (name: string) => wanted === undefined || wanted.includes(name)
-      const ranges = isWanted('messages') ? head.messages : []
-      const channels = Object.entries(head.channels).filter(([name]) => isWanted(name))
-      const from = [...ranges.map(([first]) => first), ...channels.map(([, no]) => no)]
-      const to = [...ranges.map(([, last]) => last), ...channels.map(([, no]) => no)]
-      const rows = await db.rows<{ no: number | null; json: string; next: number | null }>(BODIES, [
-        threadId,
-        head.checkpoint_id,
-        numbers(from),
-        numbers(to)
-      ])
-      const [any] = rows
-      if (!any) return null
-      const bodies = rows.filter((row): row is BodyRow & { next: number } => row.no !== null)
-      const ofMessages = bodies.length - channels.length
-      return {
-        ...head,
-        messageBodies: bodies.slice(0, ofMessages).map(({ no, json }) => ({ no, json })),
-        channelBodies: channels.map(([name, no], at) => ({ name, no, json: bodies[ofMessages + at]!.json })),
-        nextBody: any.next ?? 0
-      } satisfies StoredCheckpoint
+      return head && ((await filled(db, [head], wantedOf(channels)))[0] ?? null)
     },
-    async list(threadId, { limit, before }) {
+    async history(threadId, { limit, before, channels = [] }) {
       const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ($2::text IS NULL OR checkpoint_id < $2)
         ORDER BY checkpoint_id DESC LIMIT $3`
-      return (await db.rows<CheckpointRow>(sql, [threadId, before ?? null, limit])).map(toHead)
+      const heads = (await db.rows<CheckpointRow>(sql, [threadId, before ?? null, limit])).map(toHead)
+      return filled(db, heads, wantedOf(channels))
     }
   }
 }

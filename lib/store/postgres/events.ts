@@ -1,53 +1,11 @@
 // Run events in PostgreSQL: the durable log of a thread.
 import { ownerOf } from '../../scope.ts'
-import { type EventCategory, type Json, type JsonObject, type RunEvent, isObject } from '../../types.ts'
-import { messageIdOf } from '../event.ts'
-import type { EventReads, NewEvent, SeqPage } from '../store.ts'
-import { type Db, owned, parseJson, parseObject, Refused, resolved, type Writers } from './rows.ts'
+import type { RunEvent } from '../../types.ts'
+import { Refused, resolved } from '../refused.ts'
+import { COLUMNS, type EventRow, type NewEventRow, toEvent, toRow } from '../sql/events.ts'
+import type { EventReads, SeqPage } from '../store.ts'
+import { type Db, owned, type Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
-
-interface StoredEvent {
-  readonly thread_id: string
-  readonly run_id: string
-  readonly user_id: string | null
-  readonly event_type: string
-  readonly category: EventCategory
-  readonly content: string
-  readonly event_metadata: string
-  readonly seq: number
-  readonly created_at: string
-}
-
-/** A row that is to be written. */
-export interface EventRow extends StoredEvent {
-  readonly k: number
-  readonly message_id: string | null
-}
-
-const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
-
-/** Objects and lists are stored as JSON text and marked; a text is a text, even one that looks like JSON [contract 4.1]. */
-function contentOf(text: string, metadata: JsonObject): Json {
-  if (metadata.content_is_dict !== true && metadata.content_is_json !== true) return text
-  try {
-    return parseJson(text)
-  } catch {
-    // A trace that was cut no longer parses: its text is what is left of it.
-    return text
-  }
-}
-
-function toEvent({ content, event_metadata, ...row }: StoredEvent): RunEvent {
-  const metadata = parseObject(event_metadata)
-  return { ...row, content: contentOf(content, metadata), metadata }
-}
-
-/** How a content is stored: its text, and the mark that readers see. */
-function stored({ content, metadata }: NewEvent): { content: string; metadata: JsonObject } {
-  if (typeof content === 'string') return { content, metadata }
-  const mark = isObject(content) ? 'content_is_dict' : 'content_is_json'
-  return { content: JSON.stringify(content), metadata: { ...metadata, [mark]: true } }
-}
 
 export function eventReads(db: Db): EventReads {
   const page = (scope: string, direction: 'ASC' | 'DESC') =>
@@ -64,7 +22,7 @@ export function eventReads(db: Db): EventReads {
     const backwards = after === undefined
     const range = [after ?? 0, before ?? Number.MAX_SAFE_INTEGER, limit]
     const sql = page(scope, backwards ? 'DESC' : 'ASC')
-    const rows = await db.rows<StoredEvent>(sql, [owner, threadId, ...range, ...runId])
+    const rows = await db.rows<EventRow>(sql, [owner, threadId, ...range, ...runId])
     if (backwards) rows.reverse()
     return rows.map(toEvent)
   }
@@ -82,7 +40,7 @@ export function eventReads(db: Db): EventReads {
         WHERE run_id = $3 AND thread_id = $2 AND seq > $4 AND ($5::text[] IS NULL OR event_type = ANY($5)) AND ${owned(1)}
         ORDER BY seq LIMIT $6`
       const owner = ownerOf(user, 'events.listEvents')
-      const rows = await db.rows<StoredEvent>(sql, [
+      const rows = await db.rows<EventRow>(sql, [
         owner,
         threadId,
         runId,
@@ -106,11 +64,7 @@ export function eventReads(db: Db): EventReads {
       return (await db.rows<{ k: number }>(sql, [threadId, runId]))[0]?.k ?? -1
     },
     async runsOfMessages(threadId, messageIds, user) {
-      // Its index holds the beginnings of ids.
-      const sql = `SELECT message_id, run_id, event_type FROM run_events
-        WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
-          AND message_id = ANY($3::text[]) AND ${owned(1)}
-        ORDER BY seq`
+      const sql = `${ORIGINS} ORDER BY seq`
       const owner = ownerOf(user, 'events.runsOfMessages')
       const rows = await db.rows<{ message_id: string; run_id: string; event_type: string }>(sql, [
         owner,
@@ -122,8 +76,13 @@ export function eventReads(db: Db): EventReads {
   }
 }
 
+/** Who said the messages $3 of the thread $2, as far as $1 may see it. The index holds the beginnings of ids. */
+export const ORIGINS = `SELECT message_id, run_id, event_type, seq FROM run_events
+  WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
+    AND message_id = ANY($3::text[]) AND ${owned(1)}`
+
 /** Rows of any threads in one statement. */
-export function insertEvents(db: Db, rows: readonly EventRow[]): Promise<number> {
+export function insertEvents(db: Db, rows: readonly NewEventRow[]): Promise<number> {
   const sql = `INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, content, event_metadata, message_id,
       created_at, seq, k)
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
@@ -152,20 +111,7 @@ export const eventWrites: Writers<EventOps> = {
     const seen = thread.lastK.get(run_id) ?? -1
     for (const event of events) {
       if (event.k <= seen) continue
-      const { content, metadata } = stored(event)
-      batch.addEvent({
-        thread_id,
-        run_id,
-        user_id,
-        event_type: event.event_type,
-        category: event.category,
-        content,
-        event_metadata: JSON.stringify(metadata),
-        seq: thread.nextSeq++,
-        k: event.k,
-        message_id: messageIdOf(event),
-        created_at: event.created_at
-      })
+      batch.addEvent(toRow(event, { thread_id, run_id, user_id, seq: thread.nextSeq++ }))
       thread.lastK.set(run_id, event.k)
     }
     const [given] = events

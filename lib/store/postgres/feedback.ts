@@ -1,14 +1,28 @@
 // Feedback in PostgreSQL: one record a user and run.
 import { ownerOf } from '../../scope.ts'
 import type { Feedback, FeedbackStats } from '../../types.ts'
-import type { FeedbackReads } from '../store.ts'
-import { type Db, params, resolved, type Writers } from './rows.ts'
+import { resolved } from '../refused.ts'
+import type { FeedbackReads, MessageOrigin } from '../store.ts'
+import { ORIGINS } from './events.ts'
+import { type Db, params, type Writers } from './rows.ts'
 import { texts } from './text.ts'
 
 const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
 /** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
 const OWN = '($1::text IS NULL OR user_id = $1)'
 const LIST_MAX = 100
+
+/** The feedback is null, every column of it, where there is none. */
+interface BesideRow extends Feedback {
+  readonly said_id: string
+  readonly said_in: string
+  readonly event_type: string
+}
+
+const BESIDE = `
+  WITH said AS (${ORIGINS}), own AS (SELECT ${COLUMNS} FROM feedback WHERE thread_id = $2 AND ${OWN})
+  SELECT said.message_id AS said_id, said.run_id AS said_in, event_type, own.*
+  FROM said LEFT JOIN own ON own.run_id = said.run_id ORDER BY seq`
 
 export function feedbackReads(db: Db): FeedbackReads {
   return {
@@ -27,6 +41,17 @@ export function feedbackReads(db: Db): FeedbackReads {
       const sql = `SELECT ${COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = ANY($3::text[]) AND ${OWN}`
       const rows = await db.rows<Feedback>(sql, [ownerOf(user, 'feedback.byRuns'), threadId, texts(runIds)])
       return new Map(rows.map((row) => [row.run_id, row]))
+    },
+    async besideMessages(threadId, messageIds, user) {
+      const owner = ownerOf(user, 'feedback.besideMessages')
+      const rows = await db.rows<BesideRow>(BESIDE, [owner, threadId, texts(messageIds)])
+      const origins = new Map<string, MessageOrigin>()
+      const feedback = new Map<string, Feedback>()
+      for (const { said_id, said_in, event_type, ...own } of rows) {
+        origins.set(said_id, { run_id: said_in, event_type })
+        if (own.feedback_id !== null) feedback.set(said_in, own)
+      }
+      return { origins, feedback }
     }
   }
 }

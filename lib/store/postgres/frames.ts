@@ -1,7 +1,8 @@
 // Frames in PostgreSQL: what joiners saw, as the bytes they got.
 import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
+import { Refused } from '../refused.ts'
 import type { FrameReads, Segment } from '../store.ts'
-import { type Db, Refused, type Writers } from './rows.ts'
+import type { Db, Writers } from './rows.ts'
 import { byteStrings, numbers } from './text.ts'
 
 const COLUMNS = 'id, first_n, last_n, epoch, format, idx, data'

@@ -7,7 +7,7 @@ import type { Run } from '../../types.ts'
 import type { Lease } from './lease.ts'
 import { Line } from './line.ts'
 import type { Pool } from './pool.ts'
-import { IN_FLIGHT, RUN_COLUMNS, type RunRow, toRun } from './runs.ts'
+import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
 
@@ -104,7 +104,7 @@ export class PostgresPeers implements Peers {
     const { id } = this
     const claimed = await this.#pool.rows<{ run_id: string; owner: string }>(CLAIM, [id, await this.#judgedAt()])
     for (const { run_id, owner } of claimed) if (owner !== id) this.tell(owner, { kind: 'arrived', runs: [run_id] })
-    const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE owner = $1 AND ${IN_FLIGHT} ORDER BY key`
+    const sql = `SELECT ${COLUMNS} FROM runs WHERE owner = $1 AND ${IN_FLIGHT} ORDER BY key`
     const own = (await this.#pool.rows<RunRow>(sql, [id])).map(toRun)
     if (id !== this.id) throw new LeaseLost()
     return own

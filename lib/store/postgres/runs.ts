@@ -1,18 +1,11 @@
 // Runs in PostgreSQL.
 import { ownerOf } from '../../scope.ts'
 import type { Run } from '../../types.ts'
-import type { Admission, NewRun, RunReads, TokenUsage } from '../store.ts'
+import { Refused } from '../refused.ts'
+import { COLUMNS, GIVEN, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
+import type { Admission, NewRun, RunReads } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, owned, params, parseObject, Refused, type Writers } from './rows.ts'
-
-export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
-
-/** What an insert gives, in this order; `key` is the database's. */
-const GIVEN = `run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
-  error, stop_reason, follow_up_to_run_id, first_human_message, last_ai_message, total_input_tokens, total_output_tokens, total_tokens,
-  llm_call_count, lead_agent_tokens, subagent_tokens, middleware_tokens, message_count, last_cursor, final_checkpoint_id,
-  idempotency_key, idempotency_hash, created_at, updated_at`
-export const RUN_COLUMNS = `key, ${GIVEN}`
+import { type Db, owned, params, type Writers } from './rows.ts'
 
 function valuesOf(run: Omit<Run, 'key'>) {
   return [
@@ -48,58 +41,25 @@ function valuesOf(run: Omit<Run, 'key'>) {
   ]
 }
 
-export function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
-  return { ...row, metadata: parseObject(metadata_json), kwargs: parseObject(kwargs_json) }
-}
-
-export const IN_FLIGHT = "status IN ('pending', 'running')"
-
-interface UsageRow {
-  readonly model: string
-  readonly runs: number
-  readonly input: number
-  readonly output: number
-  readonly total: number
-  readonly lead_agent: number
-  readonly subagent: number
-  readonly middleware: number
-}
-
-function toUsage(rows: readonly UsageRow[]): TokenUsage {
-  const sum = (pick: (row: UsageRow) => number) => rows.reduce((total, row) => total + pick(row), 0)
-  return {
-    total_tokens: sum((row) => row.total),
-    total_input_tokens: sum((row) => row.input),
-    total_output_tokens: sum((row) => row.output),
-    total_runs: sum((row) => row.runs),
-    by_model: Object.fromEntries(rows.map((row) => [row.model, { tokens: row.total, runs: row.runs }])),
-    by_caller: {
-      lead_agent: sum((row) => row.lead_agent),
-      subagent: sum((row) => row.subagent),
-      middleware: sum((row) => row.middleware)
-    }
-  }
-}
-
 export function runReads(db: Db): RunReads {
   return {
     async get(runId, user) {
-      const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE run_id = $2 AND ${owned(1)}`
+      const sql = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${owned(1)}`
       const [row] = await db.rows<RunRow>(sql, [ownerOf(user, 'runs.get'), runId])
       return row ? toRun(row) : null
     },
     async list(threadId, { limit, offset, status }, user) {
-      const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE thread_id = $2 AND ($3::text IS NULL OR status = $3) AND ${owned(1)}
+      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ($3::text IS NULL OR status = $3) AND ${owned(1)}
         ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
       const rows = await db.rows<RunRow>(sql, [ownerOf(user, 'runs.list'), threadId, status ?? null, limit, offset])
       return rows.map(toRun)
     },
     async inFlight(threadId) {
-      const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`
+      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`
       return (await db.rows<RunRow>(sql, [threadId])).map(toRun)
     },
     async unfinished() {
-      return (await db.rows<RunRow>(`SELECT ${RUN_COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)).map(toRun)
+      return (await db.rows<RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)).map(toRun)
     },
     async tokens(threadId, user) {
       // Sums of bigint are numeric, which has no end and comes as a text.
@@ -117,7 +77,7 @@ type RunOps = 'run.create' | 'run.start' | 'run.settle'
 /** The run that the same key made before, and whether it was asked for with the same body; null: the key is new, or there is none. */
 async function repeated(run: NewRun, batch: Batch): Promise<Admission | null> {
   if (run.idempotency_key === null) return null
-  const sql = `SELECT ${RUN_COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
+  const sql = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
   const [before] = await batch.rows<RunRow>(sql, [run.user_id ?? '', run.idempotency_key])
   if (!before) return null
   return before.idempotency_hash === run.idempotency_hash

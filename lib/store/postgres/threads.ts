@@ -1,26 +1,14 @@
 // Thread records in PostgreSQL.
 import { createHash } from 'node:crypto'
 import { ownerOf } from '../../scope.ts'
-import type { Json, JsonObject, Thread } from '../../types.ts'
+import type { Json, JsonObject } from '../../types.ts'
+import { resolved } from '../refused.ts'
+import { parseObject } from '../sql/json.ts'
+import { COLUMNS, SORT_COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import { StoreUnavailable, type ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
-import { type Db, owned, params, parseObject, resolved, type Writers } from './rows.ts'
+import { type Db, owned, params, type Writers } from './rows.ts'
 import { texts } from './text.ts'
-
-type ThreadRow = Omit<Thread, 'metadata'> & { readonly metadata_json: string }
-
-const COLUMNS = 'thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at'
-
-function toThread({ metadata_json, ...row }: ThreadRow): Thread {
-  return { ...row, metadata: parseObject(metadata_json) }
-}
-
-const SORT_COLUMNS = {
-  thread_id: 'thread_id',
-  created_at: 'created_at',
-  updated_at: 'updated_at',
-  status: 'status'
-} as const
 
 /**
  * Metadata as a search sees it: a digest of each top-level entry, its value with its type and with the keys of objects in order.

@@ -21,6 +21,7 @@
 //   - A thread is removed: its row first, its records after the commit. It is announced before, so that a start can finish what a
 //     crash has interrupted. And should the same id be made anew first, its counter starts at 1 and everything is cut.
 import type { EventStore, Store } from '../store.ts'
+import { besideMessages } from '../beside.ts'
 import { eventReads } from './events.ts'
 import { Removals, type Warn } from './removals.ts'
 import { SplitWriter } from './writer.ts'
@@ -28,9 +29,12 @@ import { SplitWriter } from './writer.ts'
 /** `database` with the events of `events`; closing it closes both. */
 export function splitStore(database: Store, events: EventStore, warn: Warn = () => {}): Store {
   const writer = new SplitWriter(database, events, new Removals(database, events, warn))
+  const reads = eventReads(database, events)
+  const { feedback } = database
   return {
     ...database,
-    events: eventReads(database, events),
+    events: reads,
+    feedback: feedback && { ...feedback, besideMessages: besideMessages(reads, feedback) },
     apply: (groups) => writer.apply(groups),
     get trouble() {
       return database.trouble ?? null

@@ -1,5 +1,6 @@
 // The plan of a batch: what the database is given of each group, which records go beside it, and where the results will be found.
 import { markedMetadata } from '../event.ts'
+import { Refused, resolved } from '../refused.ts'
 import type { EventRecord, Group, Op, OpOf, Outcome } from '../store.ts'
 import type { Counters } from './counters.ts'
 
@@ -24,9 +25,6 @@ export interface Planned extends Waiting {
   readonly slots: Slot[]
   readonly threads: ReadonlySet<string>
 }
-
-/** A group that cannot be written as it is, whatever else is written. */
-class Refused extends Error {}
 
 /**
  * Gives seqs to the records of all groups, in their order, as `counters` foretell. Groups that are refused whatever happens get
@@ -74,7 +72,7 @@ function planGroup({ ops: given }: Group, counters: Counters): Pick<Planned, 'op
       return { kind: 'value', value: first }
     }
     if (op.name === 'events.remove') {
-      if (op.user === undefined) throw new Refused('the user of this op was not resolved')
+      resolved(op.user)
       removed.add(op.thread_id)
       return { kind: 'remove', op }
     }

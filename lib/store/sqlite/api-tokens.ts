@@ -1,20 +1,11 @@
 // API tokens in SQLite.
 import type Database from 'better-sqlite3'
-import type { ApiToken, Permission } from '../../types.ts'
+import { ownerOf } from '../../scope.ts'
+import { resolved } from '../refused.ts'
+import { COLUMNS, type TokenRow, toToken } from '../sql/api-tokens.ts'
 import type { ApiTokenReads } from '../store.ts'
-import { OWNED, ownerParam, resolved, type Writers } from './rows.ts'
+import { OWNED, type Writers } from './rows.ts'
 import { toUser, type UserRow } from './users.ts'
-
-interface TokenRow extends Omit<ApiToken, 'scopes'> {
-  readonly scopes_json: string
-}
-
-function toToken({ scopes_json, ...token }: TokenRow): ApiToken {
-  // The column is only ever written from a list of permissions.
-  return { ...token, scopes: JSON.parse(scopes_json) as Permission[] }
-}
-
-const COLUMNS = 'token_id, user_id, name, digest, scopes_json, created_at, expires_at, last_used_at'
 
 export function apiTokenReads(db: Database.Database): ApiTokenReads {
   const byDigest = db.prepare<[string], TokenRow>(`
@@ -28,7 +19,7 @@ export function apiTokenReads(db: Database.Database): ApiTokenReads {
       return row ? { token: toToken(row), user: toUser(userOf.get(row.user_id)) } : null
     },
     async list(user) {
-      return list.all({ owner: ownerParam(user, 'apiTokens.list') }).map(toToken)
+      return list.all({ owner: ownerOf(user, 'apiTokens.list') }).map(toToken)
     }
   }
 }

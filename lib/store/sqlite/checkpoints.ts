@@ -1,43 +1,12 @@
 // Checkpoints in SQLite: which bodies a state consists of, and the bodies, each kept once a version.
 import type Database from 'better-sqlite3'
 import type { JsonObject } from '../../types.ts'
-import type {
-  BodyRange,
-  CheckpointHead,
-  CheckpointReads,
-  CheckpointWrite,
-  OpOf,
-  StateUpdate,
-  StoredCheckpoint
-} from '../store.ts'
-import { parseJson, parseObject, Refused, type Writers } from './rows.ts'
-
-interface CheckpointRow {
-  thread_id: string
-  checkpoint_id: string
-  parent_checkpoint_id: string | null
-  run_id: string | null
-  metadata_json: string
-  next_json: string
-  messages_json: string
-  channels_json: string
-  created_at: string
-}
-
-const COLUMNS =
-  'thread_id, checkpoint_id, parent_checkpoint_id, run_id, metadata_json, next_json, messages_json, channels_json, created_at'
-
-function toHead(row: CheckpointRow): CheckpointHead {
-  const { metadata_json, next_json, messages_json, channels_json, ...rest } = row
-  return {
-    ...rest,
-    metadata: parseObject(metadata_json),
-    // These columns are only ever written by `checkpointPut` below.
-    next: JSON.parse(next_json) as string[],
-    messages: JSON.parse(messages_json) as BodyRange[],
-    channels: JSON.parse(channels_json) as Record<string, number>
-  }
-}
+import { pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
+import { Refused } from '../refused.ts'
+import { type CheckpointRow, COLUMN_NAMES, COLUMNS, toHead } from '../sql/checkpoints.ts'
+import { parseJson } from '../sql/json.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
+import type { Writers } from './rows.ts'
 
 /** Finds one checkpoint: by its id, or the newest of the thread. */
 function finder(db: Database.Database): (threadId: string, checkpointId: string | null) => CheckpointHead | null {
@@ -60,38 +29,93 @@ function nextBodyFinder(db: Database.Database): (threadId: string) => number {
   return (threadId) => next.get(threadId)?.no ?? 0
 }
 
-export function checkpointReads(db: Database.Database): CheckpointReads {
-  const find = finder(db)
-  const nextBody = nextBodyFinder(db)
-  const range = db.prepare<[string, number, number], { no: number; json: string }>(
-    'SELECT no, json FROM checkpoint_bodies WHERE thread_id = ? AND no BETWEEN ? AND ? ORDER BY no'
-  )
-  const one = db.prepare<[string, number], { json: string }>(
-    'SELECT json FROM checkpoint_bodies WHERE thread_id = ? AND no = ?'
-  )
-  const newer = db.prepare<[string, number], CheckpointRow>(
-    `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = ? ORDER BY checkpoint_id DESC LIMIT ?`
-  )
-  const older = db.prepare<[string, string, number], CheckpointRow>(
-    `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = ? AND checkpoint_id < ? ORDER BY checkpoint_id DESC LIMIT ?`
-  )
+/** Rows of a body: its number and its text; of a head: null, and its columns with the thread's next body as a JSON list. */
+type StateRow = [no: number, text: string] | [head: null, columns: string]
 
+interface StateParams {
+  readonly thread: string
+  /** A JSON list of names; null: all. */
+  readonly channels: string | null
+  /** 1: the first head's messages too. */
+  readonly messages: 0 | 1
+}
+
+/**
+ * Heads and all that is wanted of their bodies, each once, in one statement: however many ranges, channels and heads there are,
+ * and nothing can come between. `heads` is the end of a SELECT from checkpoints.
+ */
+function statesStatement<More extends object>(
+  db: Database.Database,
+  heads: string
+): Database.Statement<StateParams & More, StateRow> {
+  return db
+    .prepare<StateParams & More, StateRow>(`
+    WITH heads AS MATERIALIZED (SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = @thread AND ${heads}),
+      -- Read once, or their JSON would be parsed for every body that is compared with them.
+      ranges AS MATERIALIZED (
+        SELECT CAST(r.value ->> 0 AS INTEGER) AS first, CAST(r.value ->> 1 AS INTEGER) AS last
+        FROM (SELECT messages_json FROM heads ORDER BY checkpoint_id DESC LIMIT 1), json_each(messages_json) AS r
+        WHERE @messages),
+      channels AS (
+        SELECT DISTINCT c.value AS no FROM heads, json_each(channels_json) AS c
+        WHERE @channels IS NULL OR c.key IN (SELECT value FROM json_each(@channels)))
+    SELECT NULL, json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread)) FROM heads
+    UNION ALL
+    SELECT b.no, b.json FROM channels AS c CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no = c.no
+    UNION ALL
+    SELECT b.no, b.json FROM ranges AS r
+      CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no BETWEEN r.first AND r.last`)
+    .raw()
+}
+
+/** Checkpoints out of the rows of such a statement, newest first; the first one has the messages, if they are wanted. */
+function statesOf(rows: readonly StateRow[], wanted: Wanted): StoredCheckpoint[] {
+  const heads: CheckpointHead[] = []
+  const texts = new Map<number, string>()
+  let nextBody = 0
+  for (const [no, text] of rows) {
+    if (no !== null) texts.set(no, text)
+    else {
+      const [head, next] = headOf(text)
+      heads.push(head)
+      nextBody = next
+    }
+  }
+  heads.sort((one, other) => (one.checkpoint_id < other.checkpoint_id ? 1 : -1))
+  return pageWithBodies(heads, wanted, texts, nextBody)
+}
+
+function headOf(columns: string): [head: CheckpointHead, nextBody: number] {
+  // The list of `statesStatement`: COLUMNS in their order, then the next body.
+  const values = JSON.parse(columns) as (string | number | null)[]
+  const nextBody = Number(values.pop() ?? 0)
+  const row = Object.fromEntries(COLUMN_NAMES.map((name, at) => [name, values[at]]))
+  return [toHead(row as unknown as CheckpointRow), nextBody]
+}
+
+function stateParams(threadId: string, { messages, channels }: Wanted): StateParams {
+  return { thread: threadId, channels: channels && JSON.stringify(channels), messages: messages ? 1 : 0 }
+}
+
+export function checkpointReads(db: Database.Database): CheckpointReads {
+  const byId = statesStatement<{ id: string }>(db, 'checkpoint_id = @id')
+  const newest = statesStatement<{ limit: number }>(db, 'TRUE ORDER BY checkpoint_id DESC LIMIT @limit')
+  const older = statesStatement<{ limit: number; before: string }>(
+    db,
+    'checkpoint_id < @before ORDER BY checkpoint_id DESC LIMIT @limit'
+  )
   return {
     async load(threadId, checkpointId, channels) {
-      const head = find(threadId, checkpointId)
-      if (!head) return null
-      const wanted = (name: string) => channels === undefined || channels.includes(name)
-      const messageBodies = wanted('messages')
-        ? head.messages.flatMap(([from, to]) => range.all(threadId, from, to))
-        : []
-      const channelBodies = Object.entries(head.channels)
-        .filter(([name]) => wanted(name))
-        .map(([name, no]) => ({ name, no, json: one.get(threadId, no)!.json }))
-      return { ...head, messageBodies, channelBodies, nextBody: nextBody(threadId) } satisfies StoredCheckpoint
+      const wanted = wantedOf(channels)
+      const params = stateParams(threadId, wanted)
+      const rows =
+        checkpointId === null ? newest.all({ ...params, limit: 1 }) : byId.all({ ...params, id: checkpointId })
+      return statesOf(rows, wanted)[0] ?? null
     },
-    async list(threadId, { limit, before }) {
-      const rows = before === undefined ? newer.all(threadId, limit) : older.all(threadId, before, limit)
-      return rows.map(toHead)
+    async history(threadId, { limit, before, channels = [] }) {
+      const wanted = wantedOf(channels)
+      const params = { ...stateParams(threadId, wanted), limit }
+      return statesOf(before === undefined ? newest.all(params) : older.all({ ...params, before }), wanted)
     }
   }
 }

@@ -1,46 +1,17 @@
 // Run events in SQLite: the durable log of a thread.
 import type Database from 'better-sqlite3'
-import { type EventCategory, type Json, type JsonObject, type RunEvent, isObject } from '../../types.ts'
-import { messageIdOf } from '../event.ts'
+import { ownerOf } from '../../scope.ts'
+import type { JsonObject } from '../../types.ts'
+import { Refused, resolved } from '../refused.ts'
+import { COLUMNS, type EventRow, stored, toEvent, toRow } from '../sql/events.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
-import { OWNED, ownerParam, parseJson, parseObject, Refused, resolved, type Writers } from './rows.ts'
+import { OWNED, type Writers } from './rows.ts'
 
-interface EventRow {
-  thread_id: string
-  run_id: string
-  user_id: string | null
-  event_type: string
-  category: EventCategory
-  content: string
-  event_metadata: string
-  seq: number
-  created_at: string
-}
-
-const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
-
-/** Objects and lists are stored as JSON text and marked; a text is a text, even one that looks like JSON [contract 4.1]. */
-function contentOf(text: string, metadata: JsonObject): Json {
-  if (metadata.content_is_dict !== true && metadata.content_is_json !== true) return text
-  try {
-    return parseJson(text)
-  } catch {
-    // A trace that was cut no longer parses: its text is what is left of it.
-    return text
-  }
-}
-
-function toEvent({ content, event_metadata, ...row }: EventRow): RunEvent {
-  const metadata = parseObject(event_metadata)
-  return { ...row, content: contentOf(content, metadata), metadata }
-}
-
-/** How a content is stored: its text, and the mark that readers see. A text with half a surrogate pair is no UTF-8: as JSON it is. */
-function stored(event: NewEvent): { content: string; metadata: JsonObject } {
+/** A text with half a surrogate pair is no UTF-8, which this database keeps: as JSON it is, and is marked so. */
+function storedAsUtf8(event: NewEvent): { content: string; metadata: JsonObject } {
   const { content, metadata } = event
-  if (typeof content === 'string' && content.isWellFormed()) return { content, metadata }
-  const mark = isObject(content) ? 'content_is_dict' : 'content_is_json'
-  return { content: JSON.stringify(content), metadata: { ...metadata, [mark]: true } }
+  if (typeof content !== 'string' || content.isWellFormed()) return stored(event)
+  return { content: JSON.stringify(content), metadata: { ...metadata, content_is_json: true } }
 }
 
 interface PageParams {
@@ -81,13 +52,14 @@ export function eventReads(db: Database.Database): EventReads {
     'SELECT max(k) AS k FROM run_events WHERE run_id = @run AND thread_id = @thread'
   )
   const nextSeq = db.prepare<[string], { next_seq: number }>('SELECT next_seq FROM threads_meta WHERE thread_id = ?')
-  const ofMessages = db.prepare<
-    { thread: string; ids: string; owner: string | null },
-    { message_id: string; run_id: string; event_type: string }
-  >(
-    `SELECT message_id, run_id, event_type FROM run_events
-     WHERE thread_id = @thread AND message_id IN (SELECT value FROM json_each(@ids)) AND ${OWNED} ORDER BY seq`
-  )
+  // In the order of its index, which holds all that is asked for.
+  const ofMessages = db
+    .prepare<{ thread: string; ids: string; owner: string | null }, [id: string, run_id: string, event_type: string]>(
+      `SELECT message_id, run_id, event_type FROM run_events
+       WHERE thread_id = @thread AND message_id IN (SELECT value FROM json_each(@ids)) AND ${OWNED}
+       ORDER BY message_id, seq`
+    )
+    .raw()
 
   /** Without after_seq the last rows count, so they are read backwards; the answer is ascending either way [contract 4.4]. */
   const list = (
@@ -112,13 +84,13 @@ export function eventReads(db: Database.Database): EventReads {
 
   return {
     async listMessages(threadId, seqPage, user) {
-      return list('thread', threadId, null, seqPage, ownerParam(user, 'events.listMessages'))
+      return list('thread', threadId, null, seqPage, ownerOf(user, 'events.listMessages'))
     },
     async listMessagesByRun(threadId, runId, seqPage, user) {
-      return list('run', threadId, runId, seqPage, ownerParam(user, 'events.listMessagesByRun'))
+      return list('run', threadId, runId, seqPage, ownerOf(user, 'events.listMessagesByRun'))
     },
     async listEvents(threadId, runId, { types, after, limit }, user) {
-      const owner = ownerParam(user, 'events.listEvents')
+      const owner = ownerOf(user, 'events.listEvents')
       const params = {
         thread: threadId,
         run: runId,
@@ -130,7 +102,7 @@ export function eventReads(db: Database.Database): EventReads {
       return events.all(params).map(toEvent)
     },
     async countMessages(threadId, user) {
-      return count.get({ thread: threadId, owner: ownerParam(user, 'events.countMessages') })?.total ?? 0
+      return count.get({ thread: threadId, owner: ownerOf(user, 'events.countMessages') })?.total ?? 0
     },
     async nextSeq(threadId) {
       return nextSeq.get(threadId)?.next_seq ?? null
@@ -139,9 +111,9 @@ export function eventReads(db: Database.Database): EventReads {
       return lastK.get({ thread: threadId, run: runId })?.k ?? -1
     },
     async runsOfMessages(threadId, messageIds, user) {
-      const owner = ownerParam(user, 'events.runsOfMessages')
+      const owner = ownerOf(user, 'events.runsOfMessages')
       const rows = ofMessages.all({ thread: threadId, ids: JSON.stringify(messageIds), owner })
-      return new Map(rows.map(({ message_id, run_id, event_type }) => [message_id, { run_id, event_type }]))
+      return new Map(rows.map(([id, run_id, event_type]) => [id, { run_id, event_type }]))
     }
   }
 }
@@ -169,20 +141,8 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
       let seq = row.next_seq
       for (const event of events) {
         if (event.k <= seen) continue
-        const { content, metadata } = stored(event)
-        insert.run({
-          thread_id,
-          run_id,
-          user_id,
-          event_type: event.event_type,
-          category: event.category,
-          content,
-          event_metadata: JSON.stringify(metadata),
-          seq: seq++,
-          k: event.k,
-          message_id: messageIdOf(event),
-          created_at: event.created_at
-        })
+        const place = { thread_id, run_id, user_id, seq: seq++ }
+        insert.run(toRow(event, place, storedAsUtf8(event)))
       }
       if (seq !== row.next_seq) advance.run(seq, thread_id)
       const first = events[0]

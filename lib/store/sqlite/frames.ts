@@ -1,8 +1,9 @@
 // Frames in SQLite: what joiners saw, as the bytes they got.
 import type Database from 'better-sqlite3'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
+import { Refused } from '../refused.ts'
 import type { FrameReads, Segment } from '../store.ts'
-import { Refused, type Writers } from './rows.ts'
+import type { Writers } from './rows.ts'
 
 /** Frames are found by n, never by row: compaction swaps rows. */
 const FROM_N =
@@ -10,11 +11,8 @@ const FROM_N =
 
 export function frameReads(db: Database.Database): FrameReads {
   const from = db.prepare<[number, number], FrameRow>(FROM_N)
-  const ends = db.prepare<[number], { first: number | null; last: number | null }>(
-    'SELECT min(first_n) AS first, max(last_n) AS last FROM frames WHERE run_key = ?'
-  )
-  const epochs = db.prepare<[number], { epoch: number; first: number }>(
-    'SELECT epoch, min(first_n) AS first FROM frames WHERE run_key = ? GROUP BY epoch ORDER BY 2'
+  const extents = db.prepare<[number], { epoch: number; first: number; last: number }>(
+    'SELECT epoch, min(first_n) AS first, max(last_n) AS last FROM frames WHERE run_key = ? GROUP BY epoch ORDER BY 2'
   )
   return {
     async read(runKey, n, maxBytes) {
@@ -29,9 +27,10 @@ export function frameReads(db: Database.Database): FrameReads {
       return segments
     },
     async bounds(runKey) {
-      const row = ends.get(runKey)
-      if (!row || row.first === null || row.last === null) return null
-      return { first: row.first, last: row.last, epochs: epochs.all(runKey) }
+      const epochs = extents.all(runKey)
+      const [oldest, newest] = [epochs[0], epochs.at(-1)]
+      if (!oldest || !newest) return null
+      return { first: oldest.first, last: newest.last, epochs: epochs.map(({ epoch, first }) => ({ epoch, first })) }
     }
   }
 }

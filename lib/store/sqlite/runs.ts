@@ -1,48 +1,11 @@
 // Runs in SQLite.
 import type Database from 'better-sqlite3'
-import type { Run, RunStatus } from '../../types.ts'
-import type { Admission, NewRun, RunReads, TokenUsage } from '../store.ts'
-import { OWNED, ownerParam, parseObject, Refused, type Writers } from './rows.ts'
-
-type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { metadata_json: string; kwargs_json: string }
-
-const COLUMNS = `key, run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
-  error, stop_reason, follow_up_to_run_id, first_human_message, last_ai_message, total_input_tokens, total_output_tokens, total_tokens,
-  llm_call_count, lead_agent_tokens, subagent_tokens, middleware_tokens, message_count, last_cursor, final_checkpoint_id,
-  idempotency_key, idempotency_hash, created_at, updated_at`
-
-function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
-  return { ...row, metadata: parseObject(metadata_json), kwargs: parseObject(kwargs_json) }
-}
-
-const IN_FLIGHT = "status IN ('pending', 'running')"
-
-interface UsageRow {
-  model: string
-  runs: number
-  input: number
-  output: number
-  total: number
-  lead_agent: number
-  subagent: number
-  middleware: number
-}
-
-function toUsage(rows: UsageRow[]): TokenUsage {
-  const sum = (pick: (row: UsageRow) => number) => rows.reduce((total, row) => total + pick(row), 0)
-  return {
-    total_tokens: sum((row) => row.total),
-    total_input_tokens: sum((row) => row.input),
-    total_output_tokens: sum((row) => row.output),
-    total_runs: sum((row) => row.runs),
-    by_model: Object.fromEntries(rows.map((row) => [row.model, { tokens: row.total, runs: row.runs }])),
-    by_caller: {
-      lead_agent: sum((row) => row.lead_agent),
-      subagent: sum((row) => row.subagent),
-      middleware: sum((row) => row.middleware)
-    }
-  }
-}
+import { ownerOf } from '../../scope.ts'
+import type { RunStatus } from '../../types.ts'
+import { Refused } from '../refused.ts'
+import { COLUMNS, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
+import type { Admission, NewRun, RunReads } from '../store.ts'
+import { OWNED, type Writers } from './rows.ts'
 
 export function runReads(db: Database.Database): RunReads {
   const get = db.prepare<{ id: string; owner: string | null }, RunRow>(
@@ -65,13 +28,13 @@ export function runReads(db: Database.Database): RunReads {
     FROM runs WHERE thread_id = @thread AND status NOT IN ('pending', 'running') AND ${OWNED} GROUP BY 1`)
   return {
     async get(runId, user) {
-      const row = get.get({ id: runId, owner: ownerParam(user, 'runs.get') })
+      const row = get.get({ id: runId, owner: ownerOf(user, 'runs.get') })
       return row ? toRun(row) : null
     },
     async list(threadId, page, user) {
       const { limit, offset, status } = page
       return list
-        .all({ thread: threadId, status: status ?? null, limit, offset, owner: ownerParam(user, 'runs.list') })
+        .all({ thread: threadId, status: status ?? null, limit, offset, owner: ownerOf(user, 'runs.list') })
         .map(toRun)
     },
     async inFlight(threadId) {
@@ -81,7 +44,7 @@ export function runReads(db: Database.Database): RunReads {
       return unfinished.all().map(toRun)
     },
     async tokens(threadId, user) {
-      return toUsage(tokens.all({ thread: threadId, owner: ownerParam(user, 'runs.tokens') }))
+      return toUsage(tokens.all({ thread: threadId, owner: ownerOf(user, 'runs.tokens') }))
     }
   }
 }

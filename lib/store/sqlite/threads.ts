@@ -1,33 +1,13 @@
 // Thread records in SQLite.
 import type Database from 'better-sqlite3'
-import type { Json, JsonObject, Thread, ThreadStatus } from '../../types.ts'
+import { ownerOf } from '../../scope.ts'
+import type { Json, JsonObject } from '../../types.ts'
+import { resolved } from '../refused.ts'
+import { parseObject } from '../sql/json.ts'
+import { COLUMNS, SORT_COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, Op, ThreadQuery, ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
-import { OWNED, ownerParam, parseObject, resolved, type Writers } from './rows.ts'
-
-interface ThreadRow {
-  thread_id: string
-  user_id: string | null
-  assistant_id: string | null
-  display_name: string | null
-  status: ThreadStatus
-  metadata_json: string
-  created_at: string
-  updated_at: string
-}
-
-const COLUMNS = 'thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at'
-
-function toThread({ metadata_json, ...row }: ThreadRow): Thread {
-  return { ...row, metadata: parseObject(metadata_json) }
-}
-
-const SORT_COLUMNS = {
-  thread_id: 'thread_id',
-  created_at: 'created_at',
-  updated_at: 'updated_at',
-  status: 'status'
-} as const
+import { OWNED, type Writers } from './rows.ts'
 
 /** A condition of a search, and what it binds. */
 interface Condition {
@@ -97,14 +77,14 @@ export function threadReads(db: Database.Database, counts: ThreadCounts): Thread
   )
   return {
     async get(threadId, user) {
-      const row = get.get({ id: threadId, owner: ownerParam(user, 'threads.get') })
+      const row = get.get({ id: threadId, owner: ownerOf(user, 'threads.get') })
       return row ? toThread(row) : null
     },
     async ownerOf(threadId) {
       return ownerOfThread.get(threadId)?.user_id
     },
     async search(query, user) {
-      const owner = ownerParam(user, 'threads.search')
+      const owner = ownerOf(user, 'threads.search')
       const all = conditions(query)
       const params = all.flatMap((one) => one.params)
       // One's own and what nobody owns are looked for one after the other: each in the order of its index, which "or" would lose.

@@ -1,0 +1,67 @@
+// What the surroundings say: variables that a text of the file names, and variables and flags that beat the file.
+import { isTree, join, put, type Tree } from './tree.ts'
+
+export type Env = Readonly<Record<string, string | undefined>>
+
+/** What stands on the command line. */
+export interface Flags {
+  readonly home?: string | undefined
+  readonly host?: string | undefined
+  readonly port?: number | string | undefined
+}
+
+/** Replaces every text `$NAME` by that variable, at any depth. */
+export function withVariables(value: unknown, env: Env, path: string, problems: string[]): unknown {
+  if (typeof value === 'string') return variable(value, env, path, problems)
+  if (Array.isArray(value)) return value.map((item, i) => withVariables(item, env, `${path}[${i}]`, problems))
+  if (!isTree(value)) return value
+  const entries = Object.entries(value)
+  return Object.fromEntries(
+    entries.map(([name, inner]) => [name, withVariables(inner, env, join(path, name), problems)])
+  )
+}
+
+function variable(value: string, env: Env, path: string, problems: string[]): string {
+  const name = /^\$([A-Za-z_][A-Za-z0-9_]*)$/.exec(value)?.[1]
+  if (name === undefined) return value
+  const found = env[name]
+  if (found === undefined) problems.push(`${path} is ${value}, but the environment variable ${name} is not set.`)
+  return found ?? value
+}
+
+/**
+ * Writes environment and flags over the file's options.
+ * @returns by path, the name under which a person knows a value that is not from the file
+ */
+export function override(options: Tree, flags: Flags, env: Env): Map<string, string> {
+  const names = new Map<string, string>()
+  const set = (path: string, name: string, value: unknown) => {
+    if (value === undefined || value === '') return
+    put(options, path, value)
+    names.set(path, `${name} (${path})`)
+  }
+  set('home', 'COLLOQUY_HOME', env.COLLOQUY_HOME)
+  set('server.host', 'GATEWAY_HOST', env.GATEWAY_HOST)
+  set('server.port', 'GATEWAY_PORT', env.GATEWAY_PORT)
+  set('server.cors_origins', 'GATEWAY_CORS_ORIGINS', env.GATEWAY_CORS_ORIGINS)
+  set('server.trusted_proxies', 'AUTH_TRUSTED_PROXIES', env.AUTH_TRUSTED_PROXIES)
+  set('auth.jwt_secret', 'AUTH_JWT_SECRET', env.AUTH_JWT_SECRET)
+  set('home', '--home', flags.home)
+  set('server.host', '--host', flags.host)
+  set('server.port', '--port', flags.port)
+  if (isEmpty(options.models)) set('models', 'OPENAI_API_KEY', modelOfEnvironment(env))
+  return names
+}
+
+function isEmpty(models: unknown): boolean {
+  return models === undefined || models === null || (Array.isArray(models) && models.length === 0)
+}
+
+// A key alone is a model: the shortest way from `npm start` to a real answer.
+function modelOfEnvironment(env: Env): unknown {
+  if (!env.OPENAI_API_KEY) return undefined
+  const model = env.OPENAI_MODEL || 'gpt-4o-mini'
+  return [
+    { name: 'main', provider: 'openai', base_url: env.OPENAI_BASE_URL || null, api_key: env.OPENAI_API_KEY, model }
+  ]
+}

@@ -1,0 +1,48 @@
+// The configuration file: where it is looked for, and what it says, unchecked.
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { LineCounter, parseDocument } from 'yaml'
+import { ConfigError, refuse } from './problems.ts'
+
+const DEFAULT_FILE = 'colloquy.yaml'
+
+/**
+ * @param named the file that was asked for; without one DEFAULT_FILE, if it is there
+ * @returns its path and what it says; a path of null and no options when there is no file
+ * @throws ConfigError when it cannot be read, or is no YAML
+ */
+export function readFile(named: string | undefined, cwd: string): { file: string | null; tree: unknown } {
+  const file = resolve(cwd, named || DEFAULT_FILE)
+  const yaml = readText(file, Boolean(named))
+  return yaml === null ? { file: null, tree: {} } : { file, tree: parseYaml(yaml, file) }
+}
+
+// Nobody has to have a file, but one that was named has to be there.
+function readText(file: string, mustExist: boolean): string | null {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    if (code === 'ENOENT' && !mustExist) return null
+    throw new ConfigError([`The configuration file ${file} cannot be read (${code}).`])
+  }
+}
+
+function parseYaml(yaml: string, file: string): unknown {
+  const lines = new LineCounter()
+  // Without excerpts in the messages: the line that is wrong may be the one with the key.
+  const document = parseDocument(yaml, { lineCounter: lines, prettyErrors: false })
+  refuse(
+    document.errors.map((error) => `${file}, line ${lines.linePos(error.pos[0]).line}: ${sentenceCase(error.code)}.`)
+  )
+  try {
+    return document.toJS() ?? {}
+  } catch {
+    throw new ConfigError([`${file}: an alias (*name) has no anchor (&name), or too many.`])
+  }
+}
+
+function sentenceCase(code: string): string {
+  const words = code.toLowerCase().replaceAll('_', ' ')
+  return `this is not valid YAML (${words})`
+}

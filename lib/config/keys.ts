@@ -1,0 +1,54 @@
+// The walk for keys that no option has: a name that is mistyped would else be a default that nobody asked for.
+import { isTree, join } from './tree.ts'
+
+/** The little of a schema that the walk for unknown keys looks at. */
+interface Shape {
+  readonly type: string
+  readonly entries?: Readonly<Record<string, Shape>>
+  readonly wrapped?: Shape
+  readonly item?: Shape
+  /** Of a schema that depends on the value. */
+  readonly getter?: (input: unknown) => Shape
+}
+
+/** Adds a sentence for every key in `value` that the schema does not know, with the nearest one that it does. */
+export function checkKeys(schema: Shape, value: unknown, path: string, problems: string[]): void {
+  if (value === null || value === undefined) return
+  if (schema.wrapped) return checkKeys(schema.wrapped, value, path, problems)
+  if (schema.getter) return checkKeys(schema.getter(value), value, path, problems)
+  if (schema.item && Array.isArray(value)) {
+    for (const [i, item] of value.entries()) checkKeys(schema.item, item, `${path}[${i}]`, problems)
+  }
+  const { entries } = schema
+  if (!entries) return
+  if (!isTree(value)) {
+    problems.push(`${path || 'The configuration file'} must hold options by name.`)
+    return
+  }
+  for (const [name, inner] of Object.entries(value)) {
+    const known = Object.hasOwn(entries, name) ? entries[name] : undefined
+    if (known) checkKeys(known, inner, join(path, name), problems)
+    else problems.push(`${join(path, name)} is not an option; did you mean ${nearest(name, Object.keys(entries))}?`)
+  }
+}
+
+function nearest(name: string, known: readonly string[]): string {
+  const byDistance = known
+    .map((other) => ({ other, steps: distance(name, other) }))
+    .sort((one, two) => one.steps - two.steps)
+  return byDistance[0]?.other ?? ''
+}
+
+/** Letters to add, remove or change to make one name of the other. */
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= one.length; i++) {
+    const above = row
+    row = [i]
+    for (let j = 1; j <= other.length; j++) {
+      const changed = (above[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1)
+      row.push(Math.min(changed, (above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
+    }
+  }
+  return row[other.length] ?? 0
+}

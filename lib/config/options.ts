@@ -1,0 +1,232 @@
+// Every option, with its default, its unit, and what goes wrong without it. A limit of 0 is no limit.
+import * as v from 'valibot'
+import {
+  choice,
+  filled,
+  flag,
+  nullable,
+  number,
+  oneOfOrModule,
+  requestOptions,
+  section,
+  text,
+  texts,
+  url,
+  webAddress,
+  whole
+} from './kinds.ts'
+
+const DAY_MS = 86_400_000
+const MIB = 1024 * 1024
+/** Bytes: less would not hold the address of what was cut. */
+export const EVENT_BYTES_MIN = 4096
+
+const server = section({
+  // Interface to listen on. 0.0.0.0 opens the gateway to the network: then put TLS in front of it.
+  host: text('127.0.0.1'),
+  // 0 takes a free one, which the start line tells.
+  port: whole(8001, 0, 65_535),
+  // Address under which browsers reach us, when proxies rewrite Host: without it their sign-ins look like another site's.
+  public_url: url(),
+  // Origins of pages on other hosts that may call with the user's cookies. None: such pages cannot read an answer.
+  cors_origins: texts(),
+  // IPs and CIDR ranges whose X-Real-IP and X-Forwarded-Proto are believed [Auth 9]. Without the proxy in it all users share one
+  // lockout, and behind TLS cookies are not Secure and end with the browser.
+  trusted_proxies: texts(),
+  // Milliseconds that requests and runs have to end on SIGTERM. Too short: answers are cut; too long: the supervisor kills us.
+  shutdown_grace_ms: whole(10_000, 0, DAY_MS)
+})
+
+const metrics = section({
+  // Port on which GET /metrics answers without an account; 0: none, and only administrators can ask. Whoever reaches it can read it.
+  port: whole(0, 0, 65_535),
+  host: text('127.0.0.1')
+})
+
+const database = section({
+  // memory keeps nothing over a restart and has no feedback. { module: ./store.js, options: {} } is a store of yours, relative
+  // to this file; lib/store/ports/module.ts says what it exports.
+  backend: v.nullish(oneOfOrModule(['memory', 'sqlite', 'postgres']), 'sqlite'),
+  // null: <home>/data/colloquy.db. Relative to the working directory.
+  sqlite_path: nullable(),
+  // postgres://user:password@host:port/name; the database is made when it is missing. ?max=20: so many connections, else 10.
+  postgres_url: nullable()
+})
+
+const run_events = section({
+  // null: db, or memory beside a memory database, so that events live as long as everything else. { module: ./events.js } is a
+  // place of yours. What another backend wrote before is not moved.
+  backend: v.nullish(oneOfOrModule(['memory', 'db', 'jsonl']), null),
+  // Bytes of a trace event's content; longer ones are cut and marked. Without it prompts fill the disk at every model call.
+  max_trace_content: whole(10_240, 0),
+  // Off: token totals of runs stay 0.
+  track_token_usage: flag(true)
+})
+
+const streams = section({
+  // Milliseconds between heartbeats on every open stream. Too long: proxies cut quiet streams, dead ones are found late.
+  heartbeat_ms: whole(5_000, 10, DAY_MS),
+  // Committed bytes of a run kept in memory for joiners that are a little behind; older frames are read from the store.
+  window_bytes: whole(262_144, 0),
+  // Bytes of a run that are not stored yet; above it the agent pauses. Without it a stuck disk fills the memory.
+  pending_bytes: whole(4_194_304, 0),
+  // Bytes of one frame on the wire; a larger one is cut there, says so, and is fetched whole from the address it names. At least
+  // 4096. Without it one giant delta or tool result goes to every joiner, and fills the memory of those that read slowly.
+  event_bytes: whole(MIB, 0),
+  // Milliseconds that frames wait for others before they are stored together. A crash takes back at most this much.
+  flush_ms: whole(20, 0, 10_000),
+  // Milliseconds for the store to take the end of a run; then joiners are reset and readiness is 503. Without it they hang.
+  settle_timeout_ms: whole(30_000, 0, DAY_MS),
+  // Milliseconds for which the frames of a busy run are gathered, at least, before they go out together; more under load, up to 50.
+  // A run that was quiet for as long is sent at once. Longer: fewer writes, and readers see pieces later.
+  gather_ms: whole(10, 0, 50),
+  // Milliseconds without any progress on a joiner's full socket before it is reset; it comes back by its position.
+  stall_ms: whole(30_000, 0, DAY_MS),
+  // Hours after its end that a run can be watched again frame by frame; afterwards its messages and state remain.
+  retention_hours: number(24, 0),
+  // Open streams of one user, and of all. Without them one client that leaks streams takes every file descriptor.
+  per_user: whole(256, 0),
+  total: whole(20_000, 0)
+})
+
+const runs = section({
+  // What becomes of a run whose creating request goes away, where the request does not say.
+  on_disconnect: choice(['continue', 'cancel'], 'continue'),
+  // Milliseconds that such a request has to come back before `cancel` acts: a blip must not kill its run.
+  disconnect_grace_ms: whole(3_000, 0, DAY_MS),
+  // Model calls of one run. Without it an agent that goes in circles never ends and is paid for.
+  recursion_limit: whole(100, 1, 10_000),
+  // Seconds of one run.
+  timeout_s: whole(3_600, 0, 2_000_000),
+  // Pending and running runs of one user.
+  active_per_user: whole(0, 0),
+  // Milliseconds after which another process may take over the runs of one that died.
+  lease_ms: whole(15_000, 1_000, DAY_MS)
+})
+
+const auth = section({
+  // Off: accounts are made by initialize alone, register is 403.
+  allow_registration: flag(true),
+  // Days until a session ends by itself.
+  token_expiry_days: whole(7, 1, 30),
+  // Key of the session tokens. null: one is made and kept in <home>; several processes behind one address need the same.
+  jwt_secret: nullable()
+})
+
+const model = v.object(
+  {
+    // What runs ask for, and /api/models shows. The first model is the default.
+    name: filled(),
+    // The chat-completions protocol, which nearly every model server speaks.
+    provider: choice(['openai'], 'openai'),
+    base_url: v.nullish(webAddress(), 'https://api.openai.com/v1'),
+    // Never shown, never logged. null: a server that asks for none.
+    api_key: nullable(),
+    // The name that the model server knows.
+    model: filled(),
+    display_name: nullable(),
+    description: nullable(),
+    supports_thinking: flag(false),
+    supports_reasoning_effort: flag(false),
+    // The tool view_image is offered to it.
+    supports_vision: flag(false),
+    // Sent along with every request as it is: temperature, max_tokens...
+    request: v.nullish(requestOptions(), {}),
+    // Milliseconds without a byte from the model. Without it a dead connection holds its run until runs.timeout_s.
+    idle_timeout_ms: whole(120_000, 0, DAY_MS),
+    // Further tries of a request that failed before its first token.
+    max_retries: whole(3, 0, 20)
+  },
+  'is missing'
+)
+
+export const Options = v.object({
+  // All that we write lies below it. Relative to the working directory.
+  home: text('.colloquy'),
+  // From which level on lines are logged; debug and trace show contents of conversations.
+  log_level: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], 'info'),
+  server,
+  metrics,
+  database,
+  run_events,
+  streams,
+  runs,
+  auth,
+  // None: the demo model answers.
+  models: v.nullish(v.array(model, 'must be a list'), []),
+  agent: section({
+    // lead is the built-in agent. module: the file `path`, relative to this file, which exports start(input, sink, signal) or a
+    // compiled LangGraph.js graph. langgraph: the LangGraph server at `url`.
+    runtime: choice(['lead', 'langgraph', 'module'], 'lead'),
+    path: nullable(),
+    // Up to and without /threads.
+    url: url(),
+    // For the server's X-Api-Key. Never shown, never logged. null: a server that asks for none.
+    api_key: nullable(),
+    // Sent with every request to the server.
+    headers: v.nullish(v.record(v.string(), filled(), 'must hold headers by name'), {}),
+    // The graph or assistant that works on every run. null: the one that the run names, which is the caller's choice.
+    assistant_id: nullable(),
+    // Milliseconds without a byte of a run's stream until the server is asked whether it is still there. Too long: a server that
+    // hangs is noticed late, by runs.timeout_s at the latest.
+    idle_timeout_ms: whole(30_000, 0, DAY_MS)
+  }),
+  // A title for a thread after its first answer. model_name null: the run's own model.
+  title: section({
+    enabled: flag(true),
+    max_words: whole(6, 1, 50),
+    max_chars: whole(60, 1, 256),
+    model_name: nullable()
+  }),
+  // Old messages become a summary, the newest `keep_messages` stay. Off: a conversation ends at the model's context window.
+  summarization: section({
+    enabled: flag(false),
+    keep_messages: whole(20, 1, 1_000),
+    // It is made above this many messages, or about this many tokens.
+    trigger_messages: whole(60, 0, 100_000),
+    trigger_tokens: whole(60_000, 0),
+    model_name: nullable()
+  }),
+  // What is remembered of a user over threads.
+  memory: section({
+    enabled: flag(true),
+    // '': one file a user, below <home>. An absolute path is one file for all users.
+    storage_path: v.nullish(v.string('must be a text'), ''),
+    // Seconds of quiet before a conversation is read for facts.
+    debounce_seconds: whole(30, 1, 300),
+    model_name: nullable(),
+    max_facts: whole(100, 10, 500),
+    // Facts that the model is less sure of are dropped; 0 to 1.
+    fact_confidence_threshold: number(0.7, 0, 1),
+    injection_enabled: flag(true),
+    // Tokens of memory in a prompt.
+    max_injection_tokens: whole(2_000, 100, 8_000)
+  }),
+  // Follow-up questions that a page may offer.
+  suggestions: section({ enabled: flag(true), max_suggestions: whole(3, 1, 5), model_name: nullable() }),
+  uploads: section({
+    // A Markdown file beside every uploaded PDF, DOCX, XLSX and PPTX, made before the upload is answered.
+    auto_convert_documents: flag(false),
+    // Of one request; bytes.
+    max_files: whole(10, 0),
+    max_file_size: whole(50 * MIB, 0),
+    max_total_size: whole(100 * MIB, 0)
+  }),
+  // Whether pages are told to show token counts.
+  token_usage: section({ enabled: flag(true) }),
+  // Tool servers that speak MCP; they are set at run time by PUT /api/mcp/config.
+  mcp: section({
+    // Commands that a stdio server may be started with. Whoever is named here runs as we do.
+    stdio_commands: v.nullish(v.array(filled(), 'must be a list'), ['npx', 'uvx']),
+    // Private networks that servers may be in; without 127.0.0.0/8 none on this machine. Metadata services stay closed.
+    allowed_networks: v.nullish(v.array(filled(), 'must be a list'), ['127.0.0.0/8', '::1/128']),
+    // Milliseconds to connect, and for one call.
+    connect_timeout_ms: whole(10_000, 100, DAY_MS),
+    call_timeout_ms: whole(60_000, 100, DAY_MS)
+  }),
+  // Folder of skills that come with the installation; null: none.
+  skills: section({ enabled: flag(true), path: nullable() })
+})
+
+/** The options as they come out of the schema: defaults are filled in, nothing else. */
+export type Parsed = v.InferOutput<typeof Options>

@@ -1,0 +1,77 @@
+// The publication of drafts: they get their names, each by one rename, so that readers see the old file or the new one.
+import { lstat, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { companionName, companionText, removeCompanion } from './companion.ts'
+import type { Draft } from './intake.ts'
+import { freeName } from './name.ts'
+import { nullIfMissing } from './paths.ts'
+
+export interface Upload {
+  readonly filename: string
+  /** Bytes. */
+  readonly size: number
+}
+
+export interface ReceivedFile extends Upload {
+  readonly original: string | null
+  /** The file beside it that has its text. */
+  readonly markdown?: string
+}
+
+export interface Received {
+  /** In the order of the request; `original` is the name that was sent, where the file has got another one. */
+  readonly files: readonly ReceivedFile[]
+  /** Names as they were sent: those that no file may have, and those that belong to a link or a folder. */
+  readonly skipped: readonly string[]
+}
+
+/**
+ * Gives drafts their names in `folder`, in order.
+ * @param texts of each draft that is a document, or null: it comes to lie in a file beside it
+ * @param bad names that no file may have, as they were sent
+ */
+export async function publish(
+  drafts: readonly Draft[],
+  texts: readonly (string | null)[],
+  bad: readonly string[],
+  folder: string
+): Promise<Received> {
+  const files: ReceivedFile[] = []
+  const documents: { file: number; draft: string; text: string }[] = []
+  const skipped = [...bad]
+  const taken = new Set<string>()
+  for (const [at, { path, given, name: wanted, size }] of drafts.entries()) {
+    const name = taken.has(wanted) ? await freeName(wanted, taken, folder) : wanted
+    const target = join(folder, name)
+    if (!(await isReplaceable(target))) {
+      skipped.push(given)
+      continue
+    }
+    await rename(path, target)
+    taken.add(name)
+    // It has the text of what stood here before.
+    await removeCompanion(folder, name, false)
+    const text = texts[at] ?? null
+    if (text !== null) documents.push({ file: files.length, draft: `${path}.md`, text })
+    files.push({ filename: name, size, original: name === given ? null : given })
+  }
+  // When all uploads have their names: what the user has sent goes before what we make of it.
+  for (const { file, draft, text } of documents) {
+    const { filename } = files[file]!
+    const markdown = await companionName(folder, filename, taken)
+    if (markdown === null) continue
+    await writeFile(draft, companionText(filename, text), { flag: 'wx', mode: 0o644 })
+    await rename(draft, join(folder, markdown))
+    files[file] = { ...files[file]!, markdown }
+  }
+  return { files, skipped }
+}
+
+/**
+ * True for nothing and for a plain file with one name. A link was not made by an upload: whoever made it wants our bytes
+ * somewhere else, or wants to read them under another name.
+ */
+async function isReplaceable(path: string): Promise<boolean> {
+  const stats = await lstat(path).catch(nullIfMissing)
+  return stats === null || (stats.isFile() && stats.nlink === 1)
+}

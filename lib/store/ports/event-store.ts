@@ -1,0 +1,59 @@
+// A place for run events that is not the database.
+import type { EventCategory, RunEvent } from '../../types.ts'
+
+/** An event as an EventStore keeps it: with its place in the thread (seq) and in the run (k). */
+export interface EventRecord extends RunEvent {
+  readonly k: number
+}
+
+/** Which records of one thread. All conditions hold together. */
+export interface EventQuery {
+  readonly threadId: string
+  /** Seqs between, both excluded. */
+  readonly after: number
+  readonly before: number
+  /** null: everybody's. A user: its own, and those whose user_id is null [Auth 7]. */
+  readonly owner: string | null
+  readonly runId?: string
+  readonly category?: EventCategory
+  readonly types?: readonly string[]
+  /** Only records whose content is an object with one of these ids. */
+  readonly messageIds?: readonly string[]
+}
+
+/**
+ * Where run events lie when they do not lie in the database (`run_events.backend`): files, memory, or a module of yours.
+ * lib/store/split/open.ts makes a Store of a database and one of these, and keeps [Store 1 to 9] for both together. For that it
+ * needs of an event store:
+ *
+ *  a. The database has the last word: a record is there when its seq is below the thread's counter in the database, and every
+ *     query is bounded by it. `append` comes before the commit, so a record at or above the counter was never committed.
+ *  b. `append` takes records of any threads; those of one thread come with ascending seq, and never two with the same unless
+ *     `cut` was between. When it rejects, what it left behind is below no query's bound, and the next `cut` removes it.
+ *  c. `cut` is called before the first `append` of a thread in every process, after a crash for instance, and after every
+ *     append that was not committed.
+ *  d. What `append` and `remove` have answered survives the process, if the store is to outlive it at all.
+ *  e. Writing calls come one at a time. Queries come at any time and in any number.
+ *  f. Records come back as they were given: equal JSON, whatever the characters. Nobody changes what it gave or got.
+ *
+ * Every method may reject with StoreUnavailable for what passes: then it is called again. Any other error is about the
+ * records: their run fails, the others go on.
+ */
+export interface EventStore {
+  /** The first `limit` matching records, or the last ones; ascending by seq either way. */
+  select(query: EventQuery, limit: number, which: 'first' | 'last'): Promise<EventRecord[]>
+  count(query: EventQuery): Promise<number>
+  append(records: readonly EventRecord[]): Promise<void>
+  /** Removes the thread's records with `seq >= nextSeq`, however they came to be there. None are there: nothing to do. */
+  cut(threadId: string, nextSeq: number): Promise<void>
+  /** Removes a run's records, or with null all of the thread's, that `owner` may see; answers how many. */
+  remove(threadId: string, runId: string | null, owner: string | null): Promise<number>
+  /**
+   * Optional, as is `announced`: remembers, over a crash, which threads are about to be removed, in place of what it was told
+   * before. Without it the records of a thread whose removal a crash has interrupted lie there, unseen, until its id comes again.
+   */
+  announce?(threadIds: readonly string[]): Promise<void>
+  /** What was announced last. */
+  announced?(): Promise<readonly string[]>
+  close(): Promise<void>
+}

@@ -1,0 +1,131 @@
+// The writes: every one that a store takes, and what it answers.
+import type { ApiToken, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
+import type { UserArg } from '../../scope.ts'
+import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
+import type { NewEvent } from './events.ts'
+import type { Segment } from './frames.ts'
+import type { Admission, NewRun, Settlement } from './runs.ts'
+import type { UserPatch } from './users.ts'
+
+/** Every write of the process: name -> what it takes and what it answers. Plain data, so that it can cross to a worker. */
+export interface Ops {
+  'user.create': { in: { user: User }; out: 'created' | 'email_taken' }
+  /** Creates the first administrator; exactly one of any number of racing calls. */
+  'user.initialize': { in: { user: User }; out: 'created' | 'initialized' | 'email_taken' }
+  /** null: the user has vanished meanwhile. */
+  'user.update': { in: { id: string; set: UserPatch }; out: User | 'email_taken' | null }
+  /**
+   * Remembers a logged-out credential by its digest until `expires`, when it ends by itself, and forgets some of those for which
+   * that was before `now`. Both unix time in seconds.
+   */
+  'session.deny': { in: { digest: string; expires: number; now: number }; out: null }
+  /** Answers too_many when the user has `max` tokens already. */
+  'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
+  /** Answers what was removed, so that its streams can be ended; null: no such token of this user. */
+  'apiToken.remove': { in: { token_id: string; user?: UserArg }; out: ApiToken | null }
+  /** Notes a use. Nothing happens when the token is gone, or a later use is noted. */
+  'apiToken.use': { in: { token_id: string; at: Timestamp }; out: null }
+  /** Writes something that means nothing, for who wants to know whether the store takes writes (again). */
+  'store.touch': { in: object; out: null }
+  /** Creates the row and its first, empty checkpoint, or answers the row that is there; null: it belongs to somebody else. */
+  'thread.create': {
+    in: { thread: Thread; checkpoint: CheckpointWrite }
+    out: { thread: Thread; created: boolean } | null
+  }
+  /** Merges top-level keys; null: no such thread for this owner. */
+  'thread.patch': {
+    in: { thread_id: string; metadata: JsonObject; user?: UserArg; now: Timestamp }
+    out: Thread | null
+  }
+  /** Removes the thread and everything that belongs to it, in every table. */
+  'thread.remove': { in: { thread_id: string; user?: UserArg }; out: boolean }
+  /**
+   * Admits a run [Store 6]. `strategy` reject answers busy while one is in flight; the others are stored pending behind it, and
+   * `inFlight` names what stood before. `autoFollowUp`: the newest successful run of the thread becomes follow_up_to_run_id.
+   */
+  'run.create': { in: { run: NewRun; autoFollowUp: boolean }; out: Admission }
+  /** pending -> running, and the thread with it. False: it is not pending any more. */
+  'run.start': { in: { run_id: string; thread_id: string; now: Timestamp }; out: boolean }
+  /** Ends a run: status, totals, thread status and title together. False: it was terminal already [Store 7]. */
+  'run.settle': { in: Settlement; out: boolean }
+  'frames.append': { in: { run_key: number; thread_id: string; segment: Segment }; out: null }
+  /**
+   * One small step of making the frames of an ended run small: those from n `from` on, about 64 KiB of them. What is read stays
+   * the same. `next` is the n where the next step goes on; null: all is done.
+   */
+  'frames.compact': { in: { run_key: number; from: number }; out: { next: number | null } }
+  /**
+   * One small step of the sweep: looks at `limit` segments after the position `after` (0: the oldest) and removes those of runs
+   * that ended before `before`. `next` is where the next step goes on; null: that was the last.
+   */
+  'frames.sweep': {
+    in: { before: Timestamp; after: number; limit: number }
+    out: { removed: number; next: number | null }
+  }
+  /** Answers the seq of the first one [Store 5]. */
+  'events.append': {
+    in: { thread_id: string; run_id: string; user_id: string | null; events: readonly NewEvent[] }
+    out: number
+  }
+  /** Answers how many were removed; 0 when there are none. Without run_id: of the whole thread, and its counter starts again. */
+  'events.remove': { in: { thread_id: string; run_id: string | null; user?: UserArg }; out: number }
+  /**
+   * Moves the thread's counter of events from where it stands to `to`: the commit of records that lie elsewhere. Refused when it
+   * does not stand at `from`, or the thread is gone.
+   */
+  'seq.move': { in: { thread_id: string; from: number; to: number }; out: null }
+  'checkpoint.put': { in: CheckpointWrite; out: null }
+  /** Makes a new checkpoint of a base (null: the newest) with some channels replaced; refused while a run is in flight. */
+  'state.update': {
+    in: {
+      thread_id: string
+      base: string | null
+      checkpoint_id: string
+      now: Timestamp
+      /** Replaces the messages channel when given: their JSON texts, in order. */
+      messages: readonly string[] | null
+      /** JSON text by channel. */
+      channels: Readonly<Record<string, string>>
+      as_node: string | null
+      title: string | null
+    }
+    out: StateUpdate
+  }
+  /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
+  'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
+  'feedback.remove': { in: { thread_id: string; run_id: string; user?: UserArg }; out: boolean }
+  'feedback.removeById': {
+    in: { feedback_id: string; thread_id: string; run_id: string; user?: UserArg }
+    out: boolean
+  }
+}
+
+export type OpName = keyof Ops
+export type Op = { [K in OpName]: { readonly name: K } & Readonly<Ops[K]['in']> }[OpName]
+export type OpOf<K extends OpName> = { readonly name: K } & Readonly<Ops[K]['in']>
+export type Result<K extends OpName> = Ops[K]['out']
+
+/** Writes that belong together: all of them or none [Store 2]. */
+export interface Group {
+  readonly ops: readonly Op[]
+  /** Of a run: in whose name it is written. Refused when that is not this process any more [Store 10]. */
+  readonly owner?: string
+}
+export type Outcome =
+  | { readonly ok: true; readonly results: readonly unknown[] }
+  | { readonly ok: false; readonly message: string }
+
+/** The ops whose rows are filtered by their user: the writer resolves the argument before it crosses anywhere [Auth 7]. */
+export const OWNED_OPS: ReadonlySet<OpName> = new Set<OpName>([
+  'apiToken.remove',
+  'thread.patch',
+  'thread.remove',
+  'events.remove',
+  'feedback.remove',
+  'feedback.removeById'
+])
+
+/** Takes one write and answers its result, once it is committed. What routes and rules write through; the committer is one. */
+export interface Writer {
+  write<K extends OpName>(op: OpOf<K>): Promise<Result<K>>
+}

@@ -1,0 +1,22 @@
+// Threads, as the service reads them.
+import type { JsonObject, Thread, ThreadStatus } from '../../types.ts'
+import type { UserArg } from '../../scope.ts'
+
+export interface ThreadQuery {
+  /** Exact, typed equality on every key: true is not 1, null is not missing. */
+  readonly metadata?: JsonObject
+  readonly status?: ThreadStatus
+  readonly ids?: readonly string[]
+  readonly sortBy?: 'thread_id' | 'created_at' | 'updated_at' | 'status'
+  readonly sortOrder?: 'asc' | 'desc'
+  readonly limit: number
+  readonly offset: number
+}
+
+export interface ThreadReads {
+  get(threadId: string, user?: UserArg): Promise<Thread | null>
+  /** Whose thread it is, whoever asks: undefined when there is no such row. For the owner check alone [Auth 6]. */
+  ownerOf(threadId: string): Promise<string | null | undefined>
+  /** Default order: updated_at, newest first. `total` counts all matches. */
+  search(query: ThreadQuery, user?: UserArg): Promise<{ readonly threads: Thread[]; readonly total: number }>
+}

@@ -1,0 +1,66 @@
+// The schema that a database must have: brought there step by step, or refused.
+import { migrationsIn } from '../sql/migrations.ts'
+import type { Line } from './line.ts'
+
+/** Of the advisory lock under which the schema is changed: any number that nobody else takes in this database. */
+const MIGRATION_LOCK = 7_236_001
+
+const MIGRATIONS = new URL('./migrations/', import.meta.url)
+
+/**
+ * Each step in a transaction together with the row that records it, one process at a time: who waited finds it done. A step that
+ * is killed in its middle has not happened.
+ */
+export async function migrate(line: Line): Promise<void> {
+  // Another process may be at it for longer than a statement may take.
+  await line.rows('SET statement_timeout = 0')
+  await line.rows('SET lock_timeout = 0')
+  await line.rows('SELECT pg_advisory_lock($1)::text', [MIGRATION_LOCK])
+  await line.rows(
+    'CREATE TABLE IF NOT EXISTS migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)'
+  )
+  const steps = migrationsIn(MIGRATIONS)
+  const found = await versionOf(line)
+  const known = steps.at(-1)?.version ?? 0
+  if (found > known)
+    throw new Error(
+      `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
+    )
+  if (found === 0) await refuseStrangers(line)
+  for (const { version, sql } of steps) if (version > found) await step(line, version, sql)
+  // The lock goes with the connection.
+}
+
+async function versionOf(line: Line): Promise<number> {
+  const [row] = await line.rows<{ version: number | null }>('SELECT max(version) AS version FROM migrations')
+  return row?.version ?? 0
+}
+
+/** Tables of our names that we have not made: of another service, or of one before this. */
+async function refuseStrangers(line: Line): Promise<void> {
+  const [row] = await line.rows<{ found: string | null }>("SELECT to_regclass('threads_meta')::text AS found")
+  if (row?.found)
+    throw new Error(
+      'The database has tables that this program did not make, and no migration exists for them: ' +
+        'use a fresh database, or alter them by hand'
+    )
+}
+
+async function step(line: Line, version: number, sql: string): Promise<void> {
+  try {
+    await line.rows('BEGIN')
+    await line.rows(sql)
+    await line.rows('INSERT INTO migrations (version, applied_at) VALUES ($1, now())', [version])
+    await line.rows('COMMIT')
+  } catch (error) {
+    if (!line.isLost) await line.rows('ROLLBACK')
+    throw new Error(`Step ${version} of the database schema failed: ${messageOf(error)}`, { cause: error })
+  }
+}
+
+/** What an error of the server or of the network says, for the operator. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  // A refused connection to a name with two addresses says so in its code alone.
+  return error.message || ('code' in error ? String(error.code) : error.name)
+}

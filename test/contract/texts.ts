@@ -1,0 +1,67 @@
+// Obligations of every write: texts come back as they were given, in whatever column they lie.
+import type { Test } from 'tap'
+import {
+  addEndedRun,
+  addRun,
+  addThread,
+  aSettlement,
+  aUser,
+  HOSTILE_TEXTS,
+  LONE_SURROGATES,
+  type Open,
+  rules,
+  time,
+  write
+} from './harness.ts'
+
+export function textContract(t: Test, open: Open): void {
+  const test = rules(t, open)
+  test('texts of every column come back as they were given, whatever their characters [Store 9]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
+      const asked = { first_human_message: text, metadata: { text }, kwargs: { text }, idempotency_key: null }
+      const run = await addRun(store, thread_id, asked)
+      const told = { error: text, last_ai_message: text, first_human_message: null }
+      await write(store, aSettlement(run, told))
+      const patch = { name: 'thread.patch', thread_id, metadata: { text }, user: null, now: time(1) } as const
+      await write(store, patch)
+      const found = await store.runs.get(run.run_id, null)
+      const columns = [
+        found?.first_human_message,
+        found?.error,
+        found?.last_ai_message,
+        found?.metadata.text,
+        found?.kwargs.text
+      ]
+      t.ok(
+        columns.every((column) => column === text),
+        `${name}, in a run`
+      )
+      t.ok((await store.threads.get(thread_id, null))?.metadata.text === text, `${name}, in a thread`)
+    }
+  })
+
+  test('titles and emails come back as they were given, whatever their characters [Store 9]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
+      const short = Array.from(text).slice(0, 50).join('')
+      if (!short) continue
+      await addEndedRun(store, thread_id, { title: short })
+      t.equal((await store.threads.get(thread_id, null))?.display_name, short, name)
+      const user = aUser({ email: `${short}@example.com` })
+      await write(store, { name: 'user.create', user })
+      t.equal((await store.users.byEmail(user.email))?.id, user.id, name)
+    }
+  })
+
+  test('halves of characters come back the same in JSON, the same or as U+FFFD in a text', async (t, store) => {
+    const { thread_id } = await addThread(store, { metadata: LONE_SURROGATES })
+    const run = await addRun(store, thread_id, { metadata: LONE_SURROGATES, kwargs: { deep: [LONE_SURROGATES] } })
+    const text = 'cut\ud83d'
+    await write(store, aSettlement(run, { last_ai_message: text }))
+    t.strictSame((await store.threads.get(thread_id, null))?.metadata, LONE_SURROGATES)
+    const found = await store.runs.get(run.run_id, null)
+    t.strictSame([found?.metadata, found?.kwargs], [LONE_SURROGATES, { deep: [LONE_SURROGATES] }])
+    t.match(found?.last_ai_message, /^cut(\ud83d|\ufffd+)$/, 'the text')
+  })
+}

@@ -1,0 +1,184 @@
+// Connections: odd ones, silent ones, and how a server ends them.
+import { once } from 'node:events'
+import { Agent, get } from 'node:http'
+import t from 'tap'
+import * as v from 'valibot'
+import { fail } from '../../lib/errors.ts'
+import { Proxies } from '../../lib/http/address.ts'
+import { TAKEN } from '../../lib/http/call.ts'
+import { Origins } from '../../lib/http/guards.ts'
+import { openStream } from '../../lib/http/open-answer.ts'
+import { route } from '../../lib/http/route.ts'
+import { aRoute, health, openDoor } from '../fixtures/door.ts'
+
+t.test('heads that cannot be read are 4xx or a closed connection', async (t) => {
+  const door = await openDoor(t, [health])
+  const get = 'GET /health HTTP/1.1\r\nHost: x\r\n'
+  const post = 'POST /health HTTP/1.1\r\nHost: x\r\n'
+  const cases: Record<string, [string, RegExp]> = {
+    'a header of 100 KB': [`${get}X-Big: ${'a'.repeat(102_400)}\r\n\r\n`, /^(HTTP\/1\.1 431 |$)/],
+    '3,000 headers': [`${get}${'X-A: vvvvvvvvvvvvvvvvvvvv\r\n'.repeat(3_000)}\r\n`, /^(HTTP\/1\.1 431 |$)/],
+    'a long target': [`GET /${'a'.repeat(102_400)} HTTP/1.1\r\nHost: x\r\n\r\n`, /^(HTTP\/1\.1 431 |$)/],
+    'no colon': [`${get}this is no header\r\n\r\n`, /^HTTP\/1\.1 400 /],
+    'control characters': [`${get}X-Y: a\u0001\u0000b\r\n\r\n`, /^HTTP\/1\.1 400 /],
+    'two lengths': [`${post}Content-Length: 2\r\nContent-Length: 5\r\n\r\n{}abc`, /^HTTP\/1\.1 400 /],
+    'length and chunked': [
+      `${post}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      /^HTTP\/1\.1 400 /
+    ],
+    'a negative length': [`${post}Content-Length: -1\r\n\r\n`, /^HTTP\/1\.1 400 /],
+    'a bare CR': [`${post}X: a\rContent-Length: 2\r\n\r\n{}`, /^HTTP\/1\.1 400 /],
+    'no host': ['GET /health HTTP/1.1\r\n\r\n', /^HTTP\/1\.1 400 /],
+    'an unknown method': ['FOO /health HTTP/1.1\r\nHost: x\r\n\r\n', /^HTTP\/1\.1 400 /],
+    TLS: ['\u0016\u0003\u0001\u0002\r\n\r\n', /^HTTP\/1\.1 400 /],
+    'another version': ['GET /health HTTP/9.9\r\nHost: x\r\n\r\n', /^HTTP\/1\.1 400 /],
+    CONNECT: ['CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n', /^$/]
+  }
+  for (const [what, [bytes, expected]] of Object.entries(cases)) t.match(await door.raw(bytes), expected, what)
+  t.equal((await door.knock('GET', '/health')).status, 200)
+})
+
+t.test('a bad chunk in a body that is being read is 400', async (t) => {
+  const door = await openDoor(t, [
+    route({ method: 'POST', path: '/b', access: 'public', csrf: 'exempt', body: v.object({}), handler: () => ({}) })
+  ])
+  t.match(
+    await door.raw('POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n'),
+    /^HTTP\/1\.1 400 /
+  )
+})
+
+t.test('an upgrade that is not spoken is passed over, an odd expectation is refused', async (t) => {
+  const door = await openDoor(t, [health, aRoute({})])
+  const upgrade = 'Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c, nonsense\r\n\r\n'
+  t.match(await door.raw(`GET /health HTTP/1.1\r\n${upgrade}`, 'healthy'), /^HTTP\/1\.1 200 /)
+  t.match(await door.raw(`GET /api/x HTTP/1.1\r\n${upgrade}`, 'not_authenticated'), /^HTTP\/1\.1 401 /)
+  t.match(
+    await door.raw(
+      'POST /api/x HTTP/1.1\r\nHost: x\r\nExpect: the-unexpected\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}'
+    ),
+    /^HTTP\/1\.1 417 /
+  )
+})
+
+t.test('an upgrade goes to its handler where there is one', async (t) => {
+  const door = await openDoor(t, [health], {
+    upgrade: (_req, socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+  })
+  t.match(
+    await door.raw('GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+    /^HTTP\/1\.1 400 /
+  )
+})
+
+t.test('pipelined requests are answered in their order', async (t) => {
+  const door = await openDoor(t, [
+    aRoute({
+      path: '/n/{n}',
+      access: 'public',
+      handler: async ({ params }) => {
+        if (Number(params.n) % 2) await new Promise((resolve) => setImmediate(resolve))
+        return { json: `n${params.n}.` }
+      }
+    })
+  ])
+  const requests = Array.from({ length: 30 }, (_, i) => `GET /n/${i} HTTP/1.1\r\nHost: x\r\n\r\n`).join('')
+  const text = await door.raw(requests, '"n29."')
+  t.strictSame(
+    [...text.matchAll(/"n(\d+)\."/g)].map((match) => Number(match[1])),
+    Array.from({ length: 30 }, (_, i) => i)
+  )
+})
+
+t.test('connections that say nothing, stop in the head or stop in the body hold nobody up', async (t) => {
+  const door = await openDoor(t, [health])
+  const sockets = await Promise.all(Array.from({ length: 60 }, () => door.connect()))
+  sockets.forEach((socket, i) => {
+    socket.on('error', () => {})
+    if (i % 3 === 1) socket.write('POST /health HTTP/1.1\r\nHost: x\r\nX-Slow: ')
+    if (i % 3 === 2) socket.write('POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"a":')
+  })
+  t.equal((await door.knock('GET', '/health')).status, 200)
+  for (const socket of sockets) socket.destroy()
+})
+
+// -------------------------------------------------------------------------------------------- the end
+
+t.test('close ends idle and silent connections at once and takes no new ones', async (t) => {
+  const door = await openDoor(t, [health])
+  const agent = new Agent({ keepAlive: true })
+  t.teardown(() => agent.destroy())
+  const [response] = await once(get({ port: door.port, host: '127.0.0.1', path: '/health', agent }), 'response')
+  response.resume()
+  await once(response, 'end')
+  const silent = await door.connect()
+  const gone = once(silent, 'close')
+  await door.server.close(600_000)
+  await gone
+  await t.rejects(door.knock('GET', '/health'), { code: 'ECONNREFUSED' })
+})
+
+t.test('close waits for a request under way and says on it that the connection ends', async (t) => {
+  let release = () => {}
+  let started = () => {}
+  const isStarted = new Promise<void>((resolve) => {
+    started = resolve
+  })
+  const slow = aRoute({
+    path: '/slow',
+    access: 'public',
+    handler: async () => {
+      started()
+      await new Promise<void>((resolve) => {
+        release = resolve
+      })
+      return { json: 'done' }
+    }
+  })
+  const door = await openDoor(t, [slow])
+  const answer = door.knock('GET', '/slow')
+  await isStarted
+  const closed = door.server.close(600_000)
+  t.equal(door.server.close(0), closed, 'closing twice is closing once')
+  release()
+  t.equal((await answer).body, 'done')
+  await closed
+})
+
+t.test('what does not end within the grace is reset', async (t) => {
+  const endless = aRoute({
+    path: '/endless',
+    access: 'public',
+    handler: (call) => {
+      openStream(call)
+      return TAKEN
+    }
+  })
+  const door = await openDoor(t, [endless])
+  const broken = new Promise<Error>((resolve) => {
+    const req = get({ port: door.port, host: '127.0.0.1', path: '/endless', agent: false }, (response) => {
+      response.on('error', resolve).resume()
+      void door.server.close(10)
+    })
+    // The request hears of the reset as well.
+    req.on('error', () => {})
+  })
+  t.match(await broken, { code: 'ECONNRESET' })
+  await door.server.close(10)
+})
+
+t.test('a port that is taken is refused to who asks for it', async (t) => {
+  const door = await openDoor(t, [health])
+  const other = await openDoor(t, [health])
+  await other.server.close(0)
+  const { createHttpServer } = await import('../../lib/http/server.ts')
+  const third = createHttpServer({
+    routes: [],
+    authenticate: async () => fail('token_invalid'),
+    threadOwner: async () => undefined,
+    origins: new Origins([], () => {}),
+    proxies: new Proxies([], () => {}),
+    log: { info() {}, warn() {}, error() {} }
+  })
+  await t.rejects(third.listen(door.port, '127.0.0.1'), { code: 'EADDRINUSE' })
+})

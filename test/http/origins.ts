@@ -1,0 +1,143 @@
+// Pages of other sites: which may sign somebody in, and which may read an answer.
+import t from 'tap'
+import { fail } from '../../lib/errors.ts'
+import { Proxies } from '../../lib/http/address.ts'
+import { Origins } from '../../lib/http/guards.ts'
+import { aRoute, health, openDoor } from '../fixtures/door.ts'
+
+const login = aRoute({
+  method: 'POST',
+  path: '/api/v1/auth/login/local',
+  access: 'public',
+  csrf: 'exempt',
+  handler: ({ address }) => (address === '203.0.113.1' ? fail('too_many_logins') : { json: {} })
+})
+const PATH = '/api/v1/auth/login/local'
+
+t.test('an exempt route sets a new csrf_token whatever it answers', async (t) => {
+  const door = await openDoor(t, [login], { proxies: new Proxies(['127.0.0.1'], () => {}) })
+  const tokens: string[] = []
+  for (const [ip, status] of [
+    ['203.0.113.1', 429],
+    ['203.0.113.2', 200]
+  ] as const) {
+    const answer = await door.knock('POST', PATH, { headers: { 'x-real-ip': ip, 'x-forwarded-proto': 'https' } })
+    t.equal(answer.status, status)
+    const [cookie = ''] = answer.headers['set-cookie'] ?? []
+    t.match(cookie, /^csrf_token=[A-Za-z0-9_-]{86}; Path=\/; Secure; SameSite=Strict$/)
+    tokens.push(cookie)
+  }
+  t.not(tokens[0], tokens[1])
+})
+
+t.test('a csrf_token of the handler stands', async (t) => {
+  const gone = { name: 'csrf_token', value: '', maxAge: 0, httpOnly: false, sameSite: 'Strict', secure: false } as const
+  const door = await openDoor(t, [
+    aRoute({ method: 'POST', access: 'public', csrf: 'exempt', handler: () => ({ cookies: [gone] }) })
+  ])
+  const cookies = (await door.knock('POST', '/api/x')).headers['set-cookie'] ?? []
+  t.equal(cookies.length, 1)
+  t.match(cookies[0], /^csrf_token=; Path=\/; Max-Age=0; Expires=/)
+})
+
+t.test('a sign-in from another site is refused; the own site and no Origin pass', async (t) => {
+  const door = await openDoor(t, [login], {
+    origins: new Origins(['https://app.example', '*'], () => {}),
+    publicUrl: 'https://chat.example/base'
+  })
+  const status = async (headers: Record<string, string>) => (await door.knock('POST', PATH, { headers })).status
+  t.equal(await status({}), 200)
+  t.equal(await status({ origin: door.url }), 200)
+  t.equal(await status({ origin: 'https://app.example' }), 200)
+  t.equal(await status({ origin: 'https://chat.example' }), 200)
+  t.equal(
+    await status({ origin: 'https://a.example', 'x-forwarded-host': 'a.example', 'x-forwarded-proto': 'https' }),
+    200
+  )
+  t.equal(
+    await status({ origin: 'https://a.example', host: 'a.example:443' }),
+    200,
+    'the default port is the same port'
+  )
+  t.equal(
+    await status({ origin: 'http://a.example:2026', 'x-forwarded-host': 'a.example', 'x-forwarded-port': '2026' }),
+    200
+  )
+  const foreign: Record<string, string>[] = [
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: 'file://' },
+    { origin: 'https://127.0.0.1' },
+    { origin: 'http://a.example', 'x-forwarded-host': 'a.example', 'x-forwarded-proto': 'https' },
+    { origin: 'https://app.example.evil.example' }
+  ]
+  for (const headers of foreign) {
+    const answer = await door.knock('POST', PATH, { headers })
+    t.strictSame([answer.status, answer.body.detail], [403, 'Cross-site auth request denied.'], headers.origin ?? '')
+    t.equal(answer.headers['set-cookie'], undefined)
+  }
+})
+
+t.test('[Auth 2] an odd spelling of an exempt path is exempt for nothing else', async (t) => {
+  const door = await openDoor(t, [login, aRoute({ method: 'POST' })])
+  for (const path of [
+    `/api/x?x=${PATH}`,
+    `/api/x#${PATH}`,
+    `${PATH}/../../../x`,
+    `${PATH}/..%2f..%2fx`,
+    `/${PATH}/../x`,
+    '/api/x;/api/v1/auth/login/local',
+    `http://h${PATH}/../x`
+  ]) {
+    const text = await door.raw(
+      `POST ${path} HTTP/1.1\r\nHost: x\r\nCookie: access_token=token-u\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`
+    )
+    t.match(text, /^HTTP\/1\.1 40[034] /, path)
+  }
+})
+
+t.test('CORS: a listed origin gets credentials and exposed headers, others nothing', async (t) => {
+  const warnings: string[] = []
+  const origins = new Origins(['https://app.example/', '*'], (message) => warnings.push(message))
+  const door = await openDoor(t, [health, aRoute({})], { origins })
+  const listed = await door.knock('GET', '/health', { headers: { origin: 'https://app.example' } })
+  t.match(listed.headers, {
+    'access-control-allow-origin': 'https://app.example',
+    'access-control-allow-credentials': 'true',
+    vary: 'Origin'
+  })
+  for (const name of ['Content-Location', 'Location', 'X-Pagination-Total', 'X-Pagination-Next']) {
+    t.ok(listed.headers['access-control-expose-headers']?.split(', ').includes(name), name)
+  }
+  const refused = await door.knock('GET', '/api/x', { headers: { origin: 'https://app.example' } })
+  t.match(
+    refused,
+    { status: 401, headers: { 'access-control-allow-origin': 'https://app.example' } },
+    'a page may read why it was refused'
+  )
+  const evil = await door.knock('GET', '/health', { headers: { origin: 'https://evil.example' } })
+  t.equal(evil.headers['access-control-allow-origin'], undefined)
+  t.equal(warnings.length, 1)
+})
+
+t.test('CORS: a preflight is answered before CSRF and session', async (t) => {
+  const door = await openDoor(t, [aRoute({ method: 'POST' })], {
+    origins: new Origins(['https://app.example'], () => {})
+  })
+  const ask = (origin: string) =>
+    door.knock('OPTIONS', '/api/x', {
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type,x-csrf-token,last-event-id'
+      }
+    })
+  const answer = await ask('https://app.example')
+  t.equal(answer.status, 204)
+  t.match(answer.headers, {
+    'access-control-allow-origin': 'https://app.example',
+    'access-control-allow-methods': /POST/,
+    'access-control-allow-headers': 'content-type,x-csrf-token,last-event-id'
+  })
+  t.equal((await ask('https://evil.example')).status, 401)
+})

@@ -1,0 +1,60 @@
+// How many queries a request that reads costs: whatever it shows, it asks for it in a few, and not once for each thing on the page.
+import t from 'tap'
+import { EXPECTED } from '../fixtures/expected.ts'
+import { asked, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { ask, furnished, type Place, statusOf } from '../fixtures/place.ts'
+import { watchQueries } from '../fixtures/queries.ts'
+
+/** Besides the credential's look-up, which every request has: one of them says whose the thread is. */
+const QUERIES_MAX = 3
+
+/** Routes that change nothing although they take a body. */
+const READING_POSTS = [
+  'POST /api/threads/search',
+  'POST /api/threads/{thread_id}/history',
+  'POST /api/threads/{thread_id}/state/checkpoint',
+  'POST /api/threads/{thread_id}/suggestions'
+]
+
+/** The log of a run, slab by slab as its reader takes it: as many queries as it is long. */
+const LOGS = [
+  'GET /api/threads/{thread_id}/runs/{run_id}/stream',
+  'GET /api/threads/{thread_id}/runs/{run_id}/frames/{n}'
+]
+
+const GETS = Object.keys(EXPECTED).filter((name) => name.startsWith('GET ') && !LOGS.includes(name))
+const READS = [...GETS, ...READING_POSTS]
+
+const isCredential = (sql: string) => sql.includes('denied_sessions')
+
+/** A place with several of everything that a page could ask for one by one: threads, runs, checkpoints, channels, feedback. */
+async function crowded(person: Person): Promise<Place> {
+  const place = await furnished(person, 'sqlite')
+  const path = `/api/threads/${place.thread_id}`
+  for (let n = 0; n < 5; n++) {
+    await person.thread()
+    await person.post(`${path}/runs/wait`, asked(`word ${n} /demo deltas=1 rate=0`))
+    const run = textIn(listIn((await person.get(`${path}/runs`)).body)[0], 'run_id')
+    await person.ask('PUT', `${path}/runs/${run}/feedback`, { body: { rating: 1 } })
+    // Messages after a channel: their numbers are several ranges.
+    await person.post(`${path}/state`, { values: { title: `title ${n}`, thread_data: { n }, [`channel-${n}`]: n } })
+  }
+  return place
+}
+
+t.test(`a request that reads costs at most ${QUERIES_MAX} queries and its credential's look-up`, async (t) => {
+  const site = await openSite(t, { config: { database: { backend: 'sqlite' } } })
+  const person = await signIn(site)
+  const place = await crowded(person)
+  const queries = watchQueries(t)
+  for (const name of READS) {
+    queries.length = 0
+    const { status, text } = await ask(person, name, place)
+    const found = queries.filter((sql) => !isCredential(sql))
+    if (EXPECTED[name]!.reach !== 'public') t.ok(found.length < queries.length, `${name}: a credential is looked up`)
+    const expected = EXPECTED[name]!
+    const owed = expected.reach === 'admin' ? 403 : statusOf(expected, 'sqlite')
+    t.equal(status, owed, `${name}: ${text.slice(0, 200)}`)
+    t.ok(found.length <= QUERIES_MAX, `${name}: ${found.length} queries`, { found })
+  }
+})
