@@ -5,32 +5,14 @@
 // goes through `#settle`, which leaves `pending` or `open` exactly once: that is why there is one terminal status, ever.
 //
 // From `emit` to the log there is no await, and nothing here waits for a joiner.
-import {
-  type Agent,
-  AgentError,
-  type AgentInput,
-  type Delta,
-  type Fact,
-  type Piece,
-  type Sink
-} from '../agent/runtime.ts'
+import { type Agent, AgentError, type Sink } from '../agent/runtime.ts'
 import { withoutUser } from '../scope.ts'
-import type { Group, Op, Outcome, Settlement, StoredCheckpoint } from '../store/store.ts'
-import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
-import { type Interrupt, type Message, type Run, timestamp } from '../types.ts'
-import { deltaJson, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
+import type { Group, Op, Outcome, StoredCheckpoint } from '../store/store.ts'
+import type { TitleOptions } from '../thread/title.ts'
+import { type Run, timestamp } from '../types.ts'
+import { Account } from './account.ts'
 import type { Committer, Source } from './committer.ts'
-import {
-  ASKING,
-  type CancelAction,
-  cancelled,
-  type Ending,
-  failed,
-  REFUSED,
-  SUCCESS,
-  threadStatusAfter,
-  timedOut
-} from './ending.ts'
+import { ASKING, type CancelAction, cancelled, type Ending, failed, SUCCESS, timedOut } from './ending.ts'
 import { extraKinds, type Filter, Kind } from './filter.ts'
 import { FrameLog, newEpoch } from './frames.ts'
 import { Grace } from './grace.ts'
@@ -39,12 +21,11 @@ import { Joiner, type Leaving, type LogView } from './joiner.ts'
 import type { Joining } from './joining.ts'
 import { Journal } from './journal.ts'
 import { LiveLog } from './live-log.ts'
-import { cursorText, type Extent, nextAfter } from './sse.ts'
-import { type Snapshot, snapshotOf } from './snapshot.ts'
+import { type Extent, nextAfter } from './sse.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import type { LogStore } from './view.ts'
-import { baseOf, contextOf, inputOf, lastHuman, modesOf, recursionLimitOf, resumeOf } from './wanted.ts'
+import { baseOf, modesOf } from './wanted.ts'
 
 export type Phase = 'pending' | 'open' | 'settling' | 'closed'
 
@@ -94,6 +75,7 @@ export class RunActor implements Source, Tickable {
   #phase: Phase = 'pending'
 
   readonly #steps: Steps
+  readonly #account: Account
   readonly #handover: Handover
   readonly #log: LiveLog
   readonly #grace: Grace
@@ -102,8 +84,6 @@ export class RunActor implements Source, Tickable {
   #settleTimer: NodeJS.Timeout | null = null
   /** Who waits for the end to be stored, but not for ever. */
   #waitingForEnd: ((isStored: boolean) => void)[] = []
-  /** The agent has asked its user something, and ends with that. */
-  #isAsking = false
   #runTimer: NodeJS.Timeout | null = null
   /** The run is another process's. */
   #isAbandoned = false
@@ -126,6 +106,7 @@ export class RunActor implements Source, Tickable {
     this.#journal = new Journal(deps.options)
     this.#steps = new Steps(run, this.#frames, extraKinds(modesOf(run)))
     const sources = { frames: this.#frames, journal: this.#journal, steps: this.#steps }
+    this.#account = new Account(run, sources, deps.options)
     this.#handover = new Handover(run, sources, deps.owner)
     this.#log = new LiveLog({ run, ...sources, store: deps.store, isClosed: () => this.#phase === 'closed' })
     this.#grace = new Grace(run, deps.options.disconnectGraceMs, () => {
@@ -185,7 +166,7 @@ export class RunActor implements Source, Tickable {
       if (base !== null && !stored) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
       // The ONLY await before the agent: whoever cancelled meanwhile has settled the run.
       if (this.#isOpen()) await this.#work(stored)
-      this.#settle(this.#isAsking ? ASKING : SUCCESS)
+      this.#settle(this.#account.isAsking ? ASKING : SUCCESS)
     } catch (error) {
       this.#failed(error)
     }
@@ -194,35 +175,11 @@ export class RunActor implements Source, Tickable {
 
   async #work(stored: StoredCheckpoint | null): Promise<void> {
     const { run } = this
-    const input = inputOf(run)
     this.#handover.add({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
-    this.#journal.begin(lastHuman(input.messages), run.follow_up_to_run_id)
-    this.#steps.open(stored)
-    this.#journal.owe(this.#steps.askedBefore.openCalls)
-    // What is said instead of an answer comes behind it.
-    const unanswered = resumeOf(run) ? [] : this.#journal.closeCalls()
-    this.#steps.begin({ ...input, messages: [...unanswered, ...input.messages] })
+    this.#account.begin(stored)
     this.#appended()
     this.#deps.committer.due(this, true)
-    await this.#deps.agent.start(this.#input(), this.#sink(), this.#abort.signal)
-  }
-
-  #input(): AgentInput {
-    const { run } = this
-    const { state } = this.#steps
-    return {
-      threadId: run.thread_id,
-      runId: run.run_id,
-      userId: run.user_id,
-      assistantId: run.assistant_id ?? 'lead_agent',
-      ...this.#steps.askedBefore,
-      resume: resumeOf(run),
-      messages: state.messages(),
-      channels: state.channels(),
-      context: contextOf(run),
-      modelName: run.model_name,
-      recursionLimit: recursionLimitOf(run, this.#deps.options.recursionLimit)
-    }
+    await this.#deps.agent.start(this.#account.input(), this.#sink(), this.#abort.signal)
   }
 
   #isOpen(): boolean {
@@ -253,55 +210,18 @@ export class RunActor implements Source, Tickable {
 
   #sink(): Sink {
     return {
-      emit: (piece) => (this.#isOpen() ? this.#emit(piece) : false),
-      record: (fact) => (this.#isOpen() ? this.#record(fact) : false),
+      emit: (piece) => {
+        if (!this.#isOpen()) return false
+        this.#account.emit(piece)
+        return this.#appended()
+      },
+      record: (fact) => {
+        if (!this.#isOpen()) return false
+        this.#account.record(fact)
+        return this.#appended()
+      },
       space: () => this.#space()
     }
-  }
-
-  #emit(piece: Piece): boolean {
-    if (piece.type === 'delta') {
-      this.#journal.fold(piece)
-      if (!isShown(piece)) return this.#appended()
-      this.#frames.append(Kind.messages, 'messages', deltaJson(piece), shortDelta(piece))
-    } else {
-      if (piece.name !== undefined) this.#journal.custom(piece.name, piece.data)
-      this.#frames.append(Kind.custom, 'custom', JSON.stringify(piece.data))
-    }
-    return this.#appended()
-  }
-
-  #record(fact: Fact): boolean {
-    this.#journal.record(fact)
-    if (fact.type === 'llm_response' && fact.caller === 'lead_agent') {
-      this.#frames.append(Kind.messages, 'messages', lastChunkJson(fact.message))
-      this.#steps.add([fact.message])
-    } else if (fact.type === 'tool_end') this.#addWhole(fact.message)
-    else if (fact.type === 'messages') this.#steps.add(fact.messages)
-    else if (fact.type === 'update') this.#steps.set(fact.channels)
-    else if (fact.type === 'interrupt') this.#ask(fact.interrupt)
-    else if (fact.type === 'step') this.#steps.close(fact.node, fact.next ?? this.#nextAfter(fact.node), 'loop')
-    return this.#appended()
-  }
-
-  #addWhole(message: Message): void {
-    // Made once: a tool's result may be large.
-    const json = JSON.stringify(message)
-    this.#frames.append(Kind.messages, 'messages', wholeJson(message, json), shortWhole(message))
-    this.#steps.add([message], [json])
-  }
-
-  #ask(interrupt: Interrupt): void {
-    this.#isAsking = true
-    this.#steps.ask(interrupt)
-  }
-
-  /** Nodes that would go on after a step of this one. */
-  #nextAfter(node: string): string[] {
-    // The step is not over before it has its answers.
-    if (this.#isAsking) return [node]
-    if (node === 'tools') return ['agent']
-    return this.#journal.hasOpenCalls ? ['tools'] : []
   }
 
   /** True: there is space for more. */
@@ -341,101 +261,16 @@ export class RunActor implements Source, Tickable {
   /** Decides the end. False: it is decided already. */
   #settle(ending: Ending): boolean {
     if (this.#phase === 'settling' || this.#phase === 'closed') return false
-    const hasStarted = this.#steps.hasBegun
     const wasOpen = this.#phase === 'open'
     this.#phase = 'settling'
     this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()
-    if (hasStarted) this.#closeState(ending)
-    else if (ending.failure) this.#failToBegin(ending.failure)
-    this.#tellFailure(ending)
-    this.#handover.settle(this.#settlementOf(ending, wasOpen))
+    this.#handover.settle(this.#account.close(ending, wasOpen))
     this.#deps.ticker.due(this)
     this.#deps.committer.due(this, true)
     this.#armSettleTimeout()
     return true
-  }
-
-  #tellFailure({ failure }: Ending): void {
-    if (failure) this.#frames.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
-  }
-
-  /**
-   * Its state could not be read: there is nothing to go on from, and nothing to add to. What the human said is kept as an event
-   * all the same, before the failure [contract 3.5, 4.3].
-   */
-  #failToBegin({ kind, message }: NonNullable<Ending['failure']>): void {
-    this.#journal.hear(lastHuman(inputOf(this.run).messages), this.run.follow_up_to_run_id)
-    this.#journal.fail(kind, message)
-  }
-
-  /** Leaves a state that the next run can go on from: whatever was broken off is made whole, or undone. */
-  #closeState(ending: Ending): void {
-    if (ending.rollback) this.#undo()
-    else if (ending !== ASKING) this.#keepBroken(ending)
-    if (ending.status === 'success' || ending.status === 'interrupted') this.#giveTitle()
-    if (ending.failure) this.#journal.fail(ending.failure.kind, ending.failure.message)
-    else this.#journal.end(ending.status)
-  }
-
-  #undo(): void {
-    this.#journal.breakOff('interrupted')
-    this.#steps.rollBack()
-  }
-
-  /**
-   * Keeps the part of an answer that came, valid for every model server: fragments of calls are marked as invalid, calls without
-   * a result are answered. Otherwise every later run of the thread would be refused.
-   */
-  #keepBroken(ending: Ending): void {
-    const reason = ending.status === 'success' ? 'stop' : ending.status
-    for (const message of this.#journal.breakOff(reason)) this.#addBroken(message)
-    this.#steps.unask()
-    if (this.#steps.state.hasFresh) this.#steps.close('agent', [], 'loop')
-  }
-
-  #addBroken(message: Message): void {
-    if (message.type !== 'ai') {
-      this.#addWhole(message)
-      return
-    }
-    // Its deltas went out before; what is missing is that no more will come.
-    this.#frames.append(Kind.messages, 'messages', lastChunkJson(message))
-    this.#steps.add([message])
-  }
-
-  #giveTitle(): void {
-    const { title } = this.#deps.options
-    const { state } = this.#steps
-    if (!title.enabled || displayName(state.channel('title')) !== null) return
-    const made = titleOf(state.messages(), title)
-    if (made === null) return
-    this.#steps.set({ title: made })
-    // A run that waits for its user goes on where it was.
-    this.#steps.close('title', this.#isAsking ? this.#steps.next : [], 'loop')
-  }
-
-  /** `wasOpen`: it was the thread's turn, so that the thread ends as the run does; a run that waited leaves the thread alone. */
-  #settlementOf(ending: Ending, wasOpen: boolean): Settlement {
-    const { run } = this
-    const head = this.#frames.head
-    return {
-      ...this.#journal.totals,
-      run_id: run.run_id,
-      thread_id: run.thread_id,
-      status: ending.status,
-      thread_status: wasOpen ? threadStatusAfter(ending) : null,
-      title: displayName(this.#steps.state.channel('title')),
-      error: ending.error,
-      stop_reason: ending.stopReason,
-      model_name: this.#journal.modelName,
-      last_cursor: cursorText(this.#frames.epoch, head - 1),
-      final_checkpoint_id: this.#steps.checkpointId,
-      first_human_message: this.#journal.firstHumanMessage,
-      last_ai_message: this.#journal.lastAiMessage,
-      now: timestamp()
-    }
   }
 
   /**
@@ -549,13 +384,9 @@ export class RunActor implements Source, Tickable {
     this.#tellSpace()
     if (!this.#settleTimer) this.#armSettleTimeout()
     this.#handover.drop()
-    this.#tellFailure(REFUSED)
+    const settlement = this.#account.refuse()
     this.#deps.ticker.due(this)
-    void this.#settleAlone(framesIn(ops), {
-      name: 'run.settle',
-      ...this.#settlementOf(REFUSED, true),
-      final_checkpoint_id: null
-    })
+    void this.#settleAlone(framesIn(ops), { name: 'run.settle', ...settlement })
   }
 
   /** Writes the end with the frames that were refused beside other records, or with its own, or by itself: the thread may be gone. */
@@ -583,13 +414,6 @@ export class RunActor implements Source, Tickable {
     return this.#steps.hasBegun ? null : this.#log.valuesStored(baseOf(this.run))
   }
 
-  #snapshot(before: string | null): Snapshot {
-    const { hasBegun, state } = this.#steps
-    const values = hasBegun ? state.json() : before
-    const { epoch, head } = this.#frames
-    return snapshotOf(this.run, { values, partial: this.#journal.partials(), epoch, n: head - 1 })
-  }
-
   /**
    * Attaches a reader. One that has seen nothing begins with the first frame, or with a snapshot when it comes with what
    * `valuesBefore` answered.
@@ -602,7 +426,7 @@ export class RunActor implements Source, Tickable {
       if (isCreator && why === 'left') this.creatorLeft()
     }
     const next = nextAfter(position, extent)
-    const start = next === 0 && valuesBefore !== undefined ? this.#snapshot(valuesBefore) : next
+    const start = next === 0 && valuesBefore !== undefined ? this.#account.snapshot(valuesBefore) : next
     const joiner = new Joiner(wire, this.#log, filter, start, reader, left)
     this.#joiners.add(joiner)
     joiner.pump()
@@ -625,11 +449,6 @@ export class RunActor implements Source, Tickable {
   deliver(): void {
     for (const joiner of this.#joiners) joiner.pump()
   }
-}
-
-/** What a message costs is told when it is whole. */
-function isShown({ text, reasoning, toolCall }: Delta): boolean {
-  return text !== undefined || reasoning !== undefined || toolCall !== undefined
 }
 
 function framesIn(ops: readonly Op[]): Op[] {
