@@ -7,7 +7,7 @@ import type { Group, Store } from '../lib/store/store.ts'
 import { frameOf } from './frame.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, quantile, type Row, report, short } from './report.ts'
-import { makeRun, withStore } from './stores.ts'
+import { makeRun, withStore } from './store.ts'
 
 const SIZE = 60
 

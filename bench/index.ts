@@ -22,6 +22,7 @@ import { commit as commitId, type Entry, entries, machine, reportTo, table } fro
 import { profileTo } from './rig.ts'
 import { state } from './state.ts'
 import { storage } from './storage.ts'
+import { stores } from './stores.ts'
 import { targetRows } from './targets.ts'
 import { threadGrowth } from './thread-growth.ts'
 
@@ -33,6 +34,7 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   idle,
   flush,
   commit,
+  stores,
   'loop-delay': loopDelay,
   pages,
   state,

@@ -5,7 +5,7 @@ import { newThread } from '../lib/thread/thread.ts'
 import { timestamp } from '../lib/types.ts'
 import { piece } from './agent.ts'
 import type { Server } from './rig.ts'
-import { newRunOps } from './stores.ts'
+import { newRunOps } from './store.ts'
 
 const BATCH = 500
 /** Events in one op. */

@@ -155,6 +155,20 @@ export const TARGETS = {
     excellent: { atMost: 10 },
     good: { atMost: 14 }
   },
+  'store-sqlite': {
+    scenario: '100 events in a transaction, SQLite',
+    unit: 'us/row',
+    floor: 'the same rows by better-sqlite3',
+    excellent: { ratio: 1.3 },
+    good: { ratio: 2 }
+  },
+  'store-postgres': {
+    scenario: '100 events in a transaction, PostgreSQL, its server included',
+    unit: 'us/row',
+    floor: 'the same rows by one INSERT of the driver',
+    excellent: { ratio: 1.3 },
+    good: { ratio: 2 }
+  },
   flush: {
     scenario: 'from a delta to its commit, 200 runs, 50/s each',
     unit: 'ms, p99',

@@ -7,7 +7,7 @@ import { type EventCategory, type Json, type JsonObject, isObject } from '../typ
  */
 export function markedMetadata({ content, metadata }: { content: Json; metadata: JsonObject }): JsonObject {
   if (typeof content === 'string') return metadata
-  return { ...metadata, [isObject(content) ? 'content_is_dict' : 'content_is_json']: true }
+  return isObject(content) ? { ...metadata, content_is_dict: true } : { ...metadata, content_is_json: true }
 }
 
 /** The id of the message that an event of category message holds, or null. */

@@ -53,8 +53,13 @@ export function toRow(
   place: Pick<EventRow, 'thread_id' | 'run_id' | 'user_id' | 'seq'>,
   how = stored(event)
 ): NewEventRow {
+  // Every field by its name: this is done for every event, and a spread costs more than all of them.
+  const { thread_id, run_id, user_id, seq } = place
   return {
-    ...place,
+    thread_id,
+    run_id,
+    user_id,
+    seq,
     event_type: event.event_type,
     category: event.category,
     content: how.content,

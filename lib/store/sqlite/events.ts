@@ -3,7 +3,7 @@ import type Database from 'better-sqlite3'
 import { ownerOf } from '../../scope.ts'
 import type { JsonObject } from '../../types.ts'
 import { Refused, resolved } from '../refused.ts'
-import { COLUMNS, type EventRow, stored, toEvent, toRow } from '../sql/events.ts'
+import { COLUMNS, type EventRow, type NewEventRow, stored, toEvent, toRow } from '../sql/events.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
 import { OWNED, type Writers } from './rows.ts'
 
@@ -127,7 +127,22 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
   const lastK = db.prepare<[string], { k: number | null }>('SELECT max(k) AS k FROM run_events WHERE run_id = ?')
   const insert = db.prepare(`
     INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, k, message_id, created_at)
-    VALUES (@thread_id, @run_id, @user_id, @event_type, @category, @content, @event_metadata, @seq, @k, @message_id, @created_at)`)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+  // By place: bound by name, a row costs a third more.
+  const add = (row: NewEventRow) =>
+    insert.run(
+      row.thread_id,
+      row.run_id,
+      row.user_id,
+      row.event_type,
+      row.category,
+      row.content,
+      row.event_metadata,
+      row.seq,
+      row.k,
+      row.message_id,
+      row.created_at
+    )
   const removeThread = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND ${OWNED}`)
   const removeRun = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND run_id = @run AND ${OWNED}`)
   const seqOf = db.prepare<[string, number], { seq: number }>('SELECT seq FROM run_events WHERE run_id = ? AND k = ?')
@@ -142,7 +157,7 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
       for (const event of events) {
         if (event.k <= seen) continue
         const place = { thread_id, run_id, user_id, seq: seq++ }
-        insert.run(toRow(event, place, storedAsUtf8(event)))
+        add(toRow(event, place, storedAsUtf8(event)))
       }
       if (seq !== row.next_seq) advance.run(seq, thread_id)
       const first = events[0]
