@@ -2,7 +2,7 @@
 // this API know it; secrets lie in it, so nobody else may read it.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Json, type JsonObject, isObject } from '../types.ts'
+import { type JsonObject, isObject } from '../types.ts'
 import { nullIfMissing } from './paths.ts'
 import { writeWhole } from './whole.ts'
 
@@ -43,8 +43,7 @@ export class Extensions {
 }
 
 function objectIn(value: unknown): JsonObject {
-  // It came out of JSON.parse, so what is an object is a JSON object.
-  return isObject(value) ? (value as Record<string, Json>) : {}
+  return isObject(value) ? value : {}
 }
 
 function ignore(): void {}

@@ -77,7 +77,7 @@ export class RunActor implements Source, Tickable {
   readonly #steps: Steps
   readonly #account: Account
   readonly #handover: Handover
-  readonly #log: LiveLog
+  readonly #live: LiveLog
   readonly #grace: Grace
   #waitingForSpace: (() => void)[] = []
 
@@ -108,7 +108,7 @@ export class RunActor implements Source, Tickable {
     const sources = { frames: this.#frames, journal: this.#journal, steps: this.#steps }
     this.#account = new Account(run, sources, deps.options)
     this.#handover = new Handover(run, sources, deps.owner)
-    this.#log = new LiveLog({ run, ...sources, store: deps.store, isClosed: () => this.#phase === 'closed' })
+    this.#live = new LiveLog({ run, ...sources, store: deps.store, isClosed: () => this.#phase === 'closed' })
     this.#grace = new Grace(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')
     })
@@ -128,7 +128,7 @@ export class RunActor implements Source, Tickable {
   }
   /** Its log as a reader sees it. */
   get log(): LogView {
-    return this.#log
+    return this.#live
   }
   /** Its readers: those that are still catching up outlive the run. */
   get joiners(): ReadonlySet<Joiner> {
@@ -335,7 +335,7 @@ export class RunActor implements Source, Tickable {
    */
   release(): void {
     if (this.#hasLost) return
-    this.#log.release()
+    this.#live.release()
     this.#steps.release()
     this.#journal.release()
   }
@@ -362,7 +362,7 @@ export class RunActor implements Source, Tickable {
     if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
     this.#steps.forgetValues(this.#frames.first)
     this.#tellSpace()
-    if (this.#log.isSync && this.#joiners.size) this.#deps.ticker.due(this)
+    if (this.#live.isSync && this.#joiners.size) this.#deps.ticker.due(this)
     if (flight.settles) this.#close()
     else this.#deps.onStored?.(this.run.run_id, false)
   }
@@ -411,7 +411,7 @@ export class RunActor implements Source, Tickable {
    * await of a snapshot, so that nothing can come between the state and its position.
    */
   async valuesBefore(): Promise<string | null> {
-    return this.#steps.hasBegun ? null : this.#log.valuesStored(baseOf(this.run))
+    return this.#steps.hasBegun ? null : this.#live.valuesStored(baseOf(this.run))
   }
 
   /**
@@ -419,7 +419,7 @@ export class RunActor implements Source, Tickable {
    * `valuesBefore` answered.
    */
   join({ wire, reader, position, isCreator }: Joining, filter: Filter, valuesBefore?: string | null): Joiner {
-    const extent = { epochs: this.#extent, head: this.#log.head }
+    const extent = { epochs: this.#extent, head: this.#live.head }
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
       this.#deps.onJoinerLeft(joiner)
@@ -427,7 +427,7 @@ export class RunActor implements Source, Tickable {
     }
     const next = nextAfter(position, extent)
     const start = next === 0 && valuesBefore !== undefined ? this.#account.snapshot(valuesBefore) : next
-    const joiner = new Joiner(wire, this.#log, filter, start, reader, left)
+    const joiner = new Joiner(wire, this.#live, filter, start, reader, left)
     this.#joiners.add(joiner)
     joiner.pump()
     return joiner

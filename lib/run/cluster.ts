@@ -6,8 +6,9 @@
 import { LeaseLost, type PeerListener, type PeerMessage, type Peers } from '../store/store.ts'
 import { type Run, isInFlight } from '../types.ts'
 import { recover, type RecoveryParts } from './recovery.ts'
+import { within } from './within.ts'
 
-/** How long another process's deletion of a thread is told to wait for an agent of ours, in ms. */
+/** How long others wait for an agent of ours when they delete its thread, and how long our stop waits for a turn, in ms. */
 const CLEAR_MS = 5000
 /** Renewals within one lease: two may fail. */
 const RENEWALS = 3
@@ -49,9 +50,7 @@ export class Cluster implements PeerListener {
   /** Keeps the lease, and takes what is to be had. Never rejects. */
   #turn(): Promise<void> {
     this.#again = true
-    this.#turning ??= this.#turns().finally(() => {
-      this.#turning = null
-    })
+    this.#turning ??= this.#turns()
     return this.#turning
   }
 
@@ -60,6 +59,8 @@ export class Cluster implements PeerListener {
       this.#again = false
       await this.#renewAndClaim()
     }
+    // In the same moment as the last look at `#again`: what comes behind it begins a turn of its own.
+    this.#turning = null
   }
 
   async #renewAndClaim(): Promise<void> {
@@ -199,7 +200,7 @@ export class Cluster implements PeerListener {
   async stop(): Promise<void> {
     this.#isStopped = true
     if (this.#timer) clearInterval(this.#timer)
-    await this.#turning
-    await this.#taking
+    // A database that hangs keeps a renewal for as long as it likes.
+    await within(Promise.all([this.#turning, this.#taking]), CLEAR_MS)
   }
 }

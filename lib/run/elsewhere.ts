@@ -9,6 +9,8 @@ import type { Filter } from './filter.ts'
 import type { Joiner } from './joiner.ts'
 import type { Joining } from './joining.ts'
 import { type RemoteDeps, RemoteRun } from './remote.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { Position } from './sse.ts'
 import { storedSnapshot, type TailStore } from './tail.ts'
 
 const LOOK_MS = 1000
@@ -42,11 +44,14 @@ export class Elsewhere {
   readonly #runs = new Map<string, RemoteRun>()
   /** Runs that are being opened: their first readers share it. */
   readonly #opening = new Map<string, Promise<RemoteRun>>()
+  /** Snapshots that are being made. */
+  readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
   readonly #wishes = new Map<string, Wish>()
   readonly #clearings = new Set<Clearing>()
   #looks = 0
   #timer: NodeJS.Timeout | null = null
   #isLooking = false
+  #isStopped = false
 
   constructor(deps: ElsewhereDeps) {
     this.#deps = deps
@@ -62,14 +67,32 @@ export class Elsewhere {
 
   // ------------------------------------------------------------------------------------- reading and waiting
 
-  /** Attaches a reader to a run in flight. */
-  async join(run: Run, joining: Joining, filter: Filter): Promise<void> {
+  /** Attaches a reader to a run in flight. False: nobody is attached any more. */
+  async join(run: Run, joining: Joining, filter: Filter): Promise<boolean> {
     const { wire, reader, position, isCreator, isSnapshot } = joining
-    const snapshot = isSnapshot && position === null ? await storedSnapshot(this.#deps.store, run) : null
+    const snapshot = isSnapshot ? await this.#snapshotFor(run, position) : null
     const remote = await this.#of(run)
+    if (this.#isStopped) return false
     remote.join(wire, filter, snapshot ?? position, reader, (why) => {
       if (isCreator && why === 'left') this.#creatorLeft(remote)
     })
+    return true
+  }
+
+  /** For who has seen nothing of it; null: who has seen something goes on there. Made once for all who come while it is made. */
+  async #snapshotFor(run: Run, position: Position): Promise<Snapshot | null> {
+    const { run_id } = run
+    try {
+      if ((await this.#of(run)).placeOf(position) !== 0) return null
+      const making = this.#snapshots.get(run_id) ?? storedSnapshot(this.#deps.store, run)
+      this.#snapshots.set(run_id, making)
+      return await making
+    } catch (error) {
+      this.#idle(run_id)
+      throw error
+    } finally {
+      this.#snapshots.delete(run_id)
+    }
   }
 
   /** Resolves with true when a run in flight has ended; with false when that will not be known here. */
@@ -178,6 +201,7 @@ export class Elsewhere {
   // ------------------------------------------------------------------------------------------ one look for all
 
   #wake(): void {
+    if (this.#isStopped) return
     this.#timer ??= setInterval(() => void this.look(), LOOK_MS).unref()
   }
 
@@ -242,6 +266,7 @@ export class Elsewhere {
 
   /** Nobody is waited for any more. */
   stop(): void {
+    this.#isStopped = true
     if (this.#timer) clearInterval(this.#timer)
     this.#wishes.clear()
     for (const remote of [...this.#runs.values()]) remote.drop()

@@ -1,6 +1,6 @@
 // The hand-over: what a run has for the committer, in the order in which it was made, and what that has taken and not answered yet.
 //
-// Nothing is encoded or copied for the disk before it is taken: until then events, checkpoints and frames stay where they were made.
+// Until it is taken, everything stays where it was made: frames in their slabs, events in the journal, checkpoints with the steps.
 import type { Group, Op, Settlement } from '../store/store.ts'
 import type { Run } from '../types.ts'
 import type { FrameLog } from './frames.ts'

@@ -4,8 +4,9 @@
 // same turn, from the store when it is behind memory. A full socket is left alone until it drains, and then goes on from the log
 // where it stands, whatever has happened meanwhile.
 //
-// Phases: (`waiting`: it is not known yet where it stands) -> `reading` -> `ending` (`end` was said, but its socket has not taken everything yet) -> `gone`. A joiner that ends is still
-// counted, found by a revocation and watched for a stall: a client that never reads must not keep its socket for ever.
+// Phases: (`waiting`: it is not known yet where it stands) -> `reading` -> `ending` (`end` was said, but its socket has not taken
+// everything yet) -> `gone`. A joiner that ends is still counted, found by a revocation and watched for a stall: a client that never
+// reads must not keep its socket for ever.
 import { Accumulator } from './accumulator.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { framesOf, type RawFrame, type Slice } from './frames.ts'

@@ -17,7 +17,8 @@ import {
   type ToolCall,
   type ToolMessage,
   type UsageMetadata,
-  cutTo
+  cutTo,
+  isObject
 } from '../types.ts'
 import { PartialMessage } from './partial.ts'
 import { weightOf } from './weight.ts'
@@ -315,7 +316,7 @@ function modelIn(content: Json): string | null {
     // What stands between two quotes of a JSON text is a JSON text.
     return quoted === undefined ? null : (JSON.parse(quoted) as string)
   }
-  return typeof content === 'object' && content !== null && !Array.isArray(content) ? String(content.model) : null
+  return isObject(content) ? String(content.model) : null
 }
 
 /** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */

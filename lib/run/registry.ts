@@ -19,6 +19,7 @@ import { Patrol } from './patrol.ts'
 import { Ticker } from './ticker.ts'
 import { FinishedView, finalSnapshot, headOf, lastEpochOf } from './view.ts'
 import { modesOf } from './wanted.ts'
+import { within } from './within.ts'
 
 export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number
@@ -323,7 +324,7 @@ export class Registry {
       return
     }
     if (isInFlight(run)) {
-      if (this.elsewhere) return this.elsewhere.join(run, joining, filter)
+      if (await this.elsewhere?.join(run, joining, filter)) return
       // Its end is not known here: an `end` now would be made up.
       this.#census.left(reader.userId)
       wire.reset()
@@ -476,13 +477,4 @@ export class Registry {
       if (step < steps) await new Promise((resolve) => setTimeout(resolve, jitterMs / steps))
     }
   }
-}
-
-async function within(work: Promise<unknown>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms)
-  })
-  await Promise.race([work, timeout])
-  clearTimeout(timer)
 }

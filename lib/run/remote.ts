@@ -85,10 +85,14 @@ export class RemoteRun implements LogView {
     this.#deliver()
   }
 
-  #placeOf(start: Position | Snapshot): number | Snapshot | null {
-    if (start !== null && 'bytes' in start) return start
+  #startOf(start: Position | Snapshot): number | Snapshot | null {
+    return start !== null && 'bytes' in start ? start : this.placeOf(start)
+  }
+
+  /** n of the first frame for who has come so far; null: that is not known yet. */
+  placeOf(position: Position): number | null {
     const extent = { epochs: this.#epochs, head: this.head }
-    return this.#isClosed ? nextAfter(start, extent) : nextStored(start, extent, this.#run.status === 'pending')
+    return this.#isClosed ? nextAfter(position, extent) : nextStored(position, extent, this.#run.status === 'pending')
   }
 
   /** Resolves with true when the run has ended and all of it is known here; with false when that will not be told here. */
@@ -210,7 +214,7 @@ export class RemoteRun implements LogView {
 
   #deliver(): void {
     for (const [joiner, start] of this.#unplaced) {
-      const place = this.#placeOf(start)
+      const place = this.#startOf(start)
       if (place === null) continue
       this.#unplaced.delete(joiner)
       joiner.begin(place)

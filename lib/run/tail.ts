@@ -12,6 +12,8 @@ import { dataOf } from './sse.ts'
 import { baseOf } from './wanted.ts'
 import { madeWhole } from './whole.ts'
 
+/** Events that say what was answered, and by which model: the others are traces. */
+const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
 const READ_BYTES = 1024 * 1024
 
 export interface TailStore extends Pick<Store, 'events' | 'checkpoints'> {
@@ -73,7 +75,8 @@ export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapsh
   const bounds = await store.frames.bounds(run.key)
   const epoch = bounds?.epochs.at(-1)?.epoch
   if (!bounds || epoch === undefined) return null
-  const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
+  const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
+  const events = await store.events.listEvents(thread_id, run_id, all, null)
   const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
   const { checkpointId, whole } = await foldTail(store, run, bounds.last + 1, journal, events)
   const stored = checkpointId === null ? before : await store.checkpoints.load(thread_id, checkpointId)

@@ -8,7 +8,7 @@ export interface Wanted {
   readonly channels: readonly string[] | null
 }
 
-/** What `load` wants for its list of channels, of which messages is one; without a list everything. */
+/** What is wanted by a list of channels, of which messages is one; without a list everything. */
 export function wantedOf(channels: readonly string[] | undefined): Wanted {
   return { messages: channels === undefined || channels.includes('messages'), channels: channels ?? null }
 }

@@ -1,7 +1,7 @@
 // Questions that a run has ended with: the thread waits for its user, and a later run with `command.resume` goes on from there.
 // They are a channel of the state that clients see as tasks and interrupts, and in streams under its own name.
 import type { StoredCheckpoint } from '../store/store.ts'
-import type { Interrupt, Json, Message, ToolCall } from '../types.ts'
+import { type Interrupt, type Json, type Message, type ToolCall, isObject } from '../types.ts'
 
 export const INTERRUPTS = '__interrupt__'
 
@@ -16,8 +16,7 @@ export function interruptsOf(stored: Pick<StoredCheckpoint, 'channelBodies'>): I
 }
 
 function readInterrupt(item: Json): Interrupt[] {
-  if (typeof item !== 'object' || item === null || Array.isArray(item)) return []
-  return typeof item.id === 'string' ? [{ id: item.id, value: item.value ?? null }] : []
+  return isObject(item) && typeof item.id === 'string' ? [{ id: item.id, value: item.value ?? null }] : []
 }
 
 /** Calls of the last answer that have no result: what asks its user has none before that has answered. */

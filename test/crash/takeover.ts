@@ -134,8 +134,11 @@ for (const outage of ['is down', 'hangs'])
       // The postmaster first: nobody gets a new line meanwhile.
       const all = [own!.pid, ...backends.map(({ pid }) => pid)]
       for (const pid of all) process.kill(pid, 'SIGSTOP')
+      // One that starts meanwhile knows nothing of the others, and must not judge them either.
+      const late = startChild(t, { home: pair.home, config: pair.config })
       await pause(2.5 * LEASE_MS)
       for (const pid of all) process.kill(pid, 'SIGCONT')
+      t.notMatch((await late).log, /left behind/)
     } else {
       await own!.stop('SIGQUIT')
       await pause(2.5 * LEASE_MS)

@@ -59,11 +59,10 @@ export class Lease {
     await db.changes(`UPDATE writers SET lease_until = ${UNTIL} WHERE writer_id = $1`, [id, this.ms])
   }
 
-  /** The same without a batch. A row that a batch of ours holds is left to that. @throws LeaseLost */
-  async renew(db: Db): Promise<void> {
+  /** The same without a batch. A row that a batch of ours holds is left to that. `begun`: when the database was first asked. @throws LeaseLost */
+  async renew(db: Db, begun: number): Promise<void> {
     if (!this.#isKnown) return
     const id = this.#id
-    const begun = performance.now()
     const sql = `WITH mine AS (
         SELECT writer_id FROM writers WHERE writer_id = $1 FOR UPDATE SKIP LOCKED
       ), renewed AS (

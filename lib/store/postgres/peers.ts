@@ -86,8 +86,9 @@ export class PostgresPeers implements Peers {
   }
 
   async renew(): Promise<void> {
+    const begun = performance.now()
     await this.#writer.introduce()
-    await this.#lease.renew(this.#pool)
+    await this.#lease.renew(this.#pool, begun)
     this.#ping()
   }
 
