@@ -4,13 +4,14 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type DatabaseOptions, openStore as openConfigured } from '../lib/store/open.ts'
+import type { ModuleRef } from '../lib/store/module.ts'
 import type { Op, Store } from '../lib/store/store.ts'
 import { newThread } from '../lib/thread/thread.ts'
 import { timestamp } from '../lib/types.ts'
 import { aRun } from '../test/contract/harness.ts'
 
 /** Where its events go. */
-export type EventBackend = 'db' | 'jsonl'
+export type EventBackend = 'db' | 'jsonl' | ModuleRef
 
 /**
  * Opens a store with all its files in `folder`. `given`: memory, a postgres:// address, or a module as the configuration takes them;

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { pathToFileURL } from 'node:url'
 import { Kind } from '../lib/run/filter.ts'
 import { FrameLog } from '../lib/run/frames.ts'
 import { prepareDatabase } from '../lib/store/postgres/connection.ts'
@@ -183,8 +184,17 @@ async function candidates(folder: string, theirs: string | null): Promise<Candid
     const given = await postgres.newUrl()
     all.splice(1, 0, { ...own, name: 'postgres', given, floor, serverPid: postgres.pid, target: 'store-postgres' })
   }
-  if (theirs !== null) all.push({ ...own, name: theirs, given: theirs })
+  if (theirs !== null) all.push({ ...own, name: theirs, ...(await placeOf(theirs)) })
   return all
+}
+
+/** A module is a database, or a place for events beside SQLite: whichever it exports. */
+async function placeOf(theirs: string): Promise<Pick<Candidate, 'given' | 'events'>> {
+  if (/^postgres/.test(theirs)) return { given: theirs, events: 'db' }
+  const file: object = await import(pathToFileURL(theirs).href)
+  return 'openStore' in file
+    ? { given: theirs, events: 'db' }
+    : { given: null, events: { module: theirs, options: {} } }
 }
 
 function rowsOf(batch: number, quick: boolean): number {

@@ -75,3 +75,14 @@ t.test('an installed copy can run one, and keep its figures as JSON lines', asyn
   t.match(table, /first frame of a new run, 50 at once/)
   t.match(readFileSync(join(folder, 'a.svg'), 'utf8'), /<\/svg>/)
 })
+
+t.test('a store of somebody else’s runs beside ours, in one table', async (t) => {
+  const store = fileURLToPath(new URL('fixtures/file-store.js', import.meta.url))
+  const options = { cwd: tmpdir(), maxBuffer: 16 * 1024 * 1024 }
+  const args = [COMMAND, 'bench', 'stores', '--quick', '--store', store]
+  const { stdout } = await promisify(execFile)(process.execPath, args, options)
+  for (const name of ['sqlite', 'postgres', 'memory', store]) {
+    const rows = stdout.split('\n').filter((line) => line.startsWith(`| ${name} |`))
+    t.equal(rows.length, 5, `${name}: four sizes of batches, and what it reads`)
+  }
+})
