@@ -16,6 +16,7 @@ import type { Options } from './options.ts'
 import { type Measure, median, quantile, type Row, report, short } from './report.ts'
 import { cpuOf } from './server-cpu.ts'
 import { type EventBackend, makeRun, openStore } from './store.ts'
+import type { Database } from '../test/fixtures/postgres.ts'
 import type { TargetName } from './targets.ts'
 
 const RESOLUTION_MS = 5
@@ -149,6 +150,8 @@ async function timed(count: number, call: (i: number) => Promise<unknown>): Prom
 /** A database of PostgreSQL with our schema; null: there is no server to be had. */
 interface Postgres {
   newUrl(): Promise<string>
+  /** Removes the databases that were made: the server may be somebody's. */
+  remove(): Promise<void>
   readonly pid: number | null
 }
 
@@ -157,16 +160,20 @@ async function postgresOf(): Promise<Postgres | null> {
   const fixture = await import('../test/fixtures/postgres.ts').catch(() => null)
   const server = await fixture?.postgresServer().catch(() => null)
   if (!fixture || !server) return null
+  const made: Database[] = []
   const newUrl = async () => {
-    const { url } = await fixture.createDatabase()
-    await prepareDatabase(url)
-    return url
+    const database = await fixture.createDatabase()
+    made.push(database)
+    await prepareDatabase(database.url)
+    return database.url
   }
-  return { newUrl, pid: server.own?.pid ?? null }
+  const remove = async () => {
+    for (const database of made) await database.remove()
+  }
+  return { newUrl, remove, pid: process.platform === 'linux' ? (server.own?.pid ?? null) : null }
 }
 
-async function candidates(folder: string, theirs: string | null): Promise<Candidate[]> {
-  const postgres = await postgresOf()
+async function candidates(folder: string, theirs: string | null, postgres: Postgres | null): Promise<Candidate[]> {
   const sqlite = async () => {
     const path = join(folder, 'floor')
     await (await openStore(null, path)).close()
@@ -264,8 +271,9 @@ async function readings({ name, given, events }: Candidate, folder: string, { qu
 export async function stores(options: Options): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
   const theirs = options.store === null || /^postgres/.test(options.store) ? options.store : resolve(options.store)
+  const postgres = await postgresOf()
   try {
-    const all = await candidates(folder, theirs)
+    const all = await candidates(folder, theirs, postgres)
     const [rows, measures]: [Row[], Measure[]] = [[], []]
     for (const candidate of all) {
       const [some, measured] = await appends(candidate, folder, options)
@@ -277,6 +285,7 @@ export async function stores(options: Options): Promise<void> {
     for (const candidate of all) reads.push(await readings(candidate, folder, options))
     report('How fast does a store give back what it keeps?', { repeats: options.repeats }, reads)
   } finally {
+    await postgres?.remove()
     rmSync(folder, { recursive: true, force: true })
   }
 }

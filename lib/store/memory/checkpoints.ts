@@ -1,7 +1,7 @@
 // Checkpoints in memory: which bodies a state consists of, and the bodies, each kept once a version.
-import type { Json, JsonObject } from '../../types.ts'
 import { pageWithBodies, wantedOf, withBodies } from '../bodies.ts'
 import { Refused } from '../refused.ts'
+import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate } from '../store.ts'
 import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
@@ -26,40 +26,6 @@ function find(states: ThreadStates | undefined, checkpointId: string | null): Ch
   if (checkpointId === null) return states.heads.at(-1) ?? null
   const head = states.heads[positionOf(states, checkpointId)]
   return head?.checkpoint_id === checkpointId ? head : null
-}
-
-/** The state that `update` makes of `base`: new bodies for what it names, the numbers of the base for the rest. */
-function updated(update: OpOf<'state.update'>, base: CheckpointHead, nextBody: number): CheckpointWrite {
-  const messages = (update.messages ?? []).map((json, at) => ({ no: nextBody + at, json }))
-  const firstChannel = nextBody + messages.length
-  const channels = Object.entries(update.channels).map(([name, json], at) => ({ name, no: firstChannel + at, json }))
-  return {
-    thread_id: update.thread_id,
-    checkpoint_id: update.checkpoint_id,
-    parent_checkpoint_id: base.checkpoint_id,
-    run_id: null,
-    created_at: update.now,
-    metadata: updateMetadata(update, base),
-    next: [],
-    messages: update.messages === null ? base.messages : messages.length ? [[nextBody, firstChannel - 1]] : [],
-    channels: { ...base.channels, ...Object.fromEntries(channels.map(({ name, no }) => [name, no])) },
-    bodies: [...messages, ...channels.map(({ no, json }) => ({ no, json }))]
-  }
-}
-
-function updateMetadata(update: OpOf<'state.update'>, base: CheckpointHead): JsonObject {
-  const step = typeof base.metadata.step === 'number' ? base.metadata.step + 1 : 0
-  const metadata: JsonObject = { source: 'update', step, parents: {}, updated_at: update.now }
-  if (update.as_node !== null) metadata.writes = { [update.as_node]: valuesOf(update) }
-  return metadata
-}
-
-/** What a node is said to have written [contract 2.2]. */
-function valuesOf({ messages, channels }: OpOf<'state.update'>): JsonObject {
-  // The texts are JSON by the promise of the op; one that is not refuses the group.
-  const parsed = Object.entries(channels).map(([name, json]): [string, Json] => [name, JSON.parse(json) as Json])
-  if (messages !== null) parsed.push(['messages', messages.map((json) => JSON.parse(json) as Json)])
-  return Object.fromEntries(parsed)
 }
 
 function checkpointReads(byThread: ReadonlyMap<string, ThreadStates>): CheckpointReads {
@@ -121,7 +87,7 @@ export function memoryCheckpoints(threads: ThreadRows, runs: RunRows): MemoryChe
     const states = byThread.get(op.thread_id)
     const base = find(states, op.base)
     if (!states || !base) return { outcome: 'checkpoint_missing' }
-    const checkpoint = updated(op, base, states.nextBody)
+    const checkpoint = updated(base, op, states.nextBody)
     put(checkpoint, undo)
     threads.set({ ...thread, display_name: op.title || thread.display_name, updated_at: op.now }, undo)
     const { bodies: _, ...head } = checkpoint

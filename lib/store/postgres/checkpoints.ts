@@ -1,9 +1,8 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
-import type { JsonObject } from '../../types.ts'
 import { channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { type CheckpointRow, COLUMNS, toHead } from '../sql/checkpoints.ts'
-import { parseJson } from '../sql/json.ts'
-import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
+import { updated } from '../state-update.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
 import { type Db, params, type Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
@@ -98,35 +97,6 @@ export async function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): 
     checkpoint.created_at
   ])
   await Promise.all([written, put])
-}
-
-/** The values of an update, for the metadata of its checkpoint [contract 2.2]. */
-function writesOf({ messages, channels }: OpOf<'state.update'>): JsonObject {
-  const values = Object.fromEntries(Object.entries(channels).map(([name, json]) => [name, parseJson(json)]))
-  return messages === null ? values : { messages: messages.map((json) => parseJson(json)), ...values }
-}
-
-/** The checkpoint that follows `parent` by an update; its bodies are numbered from `firstBody`. */
-function updated(parent: CheckpointHead, update: OpOf<'state.update'>, firstBody: number): CheckpointWrite {
-  const { thread_id, checkpoint_id, now, messages, channels, as_node } = update
-  let no = firstBody
-  const bodies = (messages ?? []).map((json) => ({ no: no++, json }))
-  const changed = Object.entries(channels).map(([channel, json]) => ({ channel, no: no++, json }))
-  const step = typeof parent.metadata.step === 'number' ? parent.metadata.step + 1 : 0
-  const metadata: JsonObject = { source: 'update', step, parents: {}, updated_at: now }
-  if (as_node !== null) metadata.writes = { [as_node]: writesOf(update) }
-  return {
-    thread_id,
-    checkpoint_id,
-    parent_checkpoint_id: parent.checkpoint_id,
-    run_id: null,
-    created_at: now,
-    metadata,
-    next: [],
-    messages: messages === null ? parent.messages : bodies.length ? [[firstBody, firstBody + bodies.length - 1]] : [],
-    channels: { ...parent.channels, ...Object.fromEntries(changed.map((one) => [one.channel, one.no])) },
-    bodies: [...bodies, ...changed.map((one) => ({ no: one.no, json: one.json }))]
-  }
 }
 
 type CheckpointOps = 'checkpoint.put' | 'state.update'

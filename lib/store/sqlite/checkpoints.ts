@@ -1,11 +1,10 @@
 // Checkpoints in SQLite: which bodies a state consists of, and the bodies, each kept once a version.
 import type Database from 'better-sqlite3'
-import type { JsonObject } from '../../types.ts'
 import { pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { Refused } from '../refused.ts'
 import { type CheckpointRow, COLUMN_NAMES, COLUMNS, toHead } from '../sql/checkpoints.ts'
-import { parseJson } from '../sql/json.ts'
-import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate, StoredCheckpoint } from '../store.ts'
+import { updated } from '../state-update.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Writers } from './rows.ts'
 
 /** Finds one checkpoint: by its id, or the newest of the thread. */
@@ -142,12 +141,6 @@ export function checkpointPut(db: Database.Database): (checkpoint: CheckpointWri
   }
 }
 
-/** The values of an update, for the metadata of its checkpoint [contract 2.2]. */
-function writesOf({ messages, channels }: OpOf<'state.update'>): JsonObject {
-  const values = Object.fromEntries(Object.entries(channels).map(([name, json]) => [name, parseJson(json)]))
-  return messages === null ? values : { messages: messages.map((json) => parseJson(json)), ...values }
-}
-
 type CheckpointOps = 'checkpoint.put' | 'state.update'
 
 export function checkpointWrites(db: Database.Database): Writers<CheckpointOps> {
@@ -167,31 +160,13 @@ export function checkpointWrites(db: Database.Database): Writers<CheckpointOps> 
       return null
     },
     'state.update': (update): StateUpdate => {
-      const { thread_id, base, checkpoint_id, now, messages, channels, as_node, title } = update
+      const { thread_id, base, now, title } = update
       if (!threadExists.get(thread_id)) throw new Refused(`thread ${thread_id} is gone`)
       if (inFlight.get(thread_id)) return { outcome: 'busy' }
       const parent = find(thread_id, base)
       if (!parent) return { outcome: 'checkpoint_missing' }
 
-      let no = nextBody(thread_id)
-      const first = no
-      const bodies = (messages ?? []).map((json) => ({ no: no++, json }))
-      const changed = Object.entries(channels).map(([channel, json]) => ({ channel, no: no++, json }))
-      const step = typeof parent.metadata.step === 'number' ? parent.metadata.step + 1 : 0
-      const metadata: JsonObject = { source: 'update', step, parents: {}, updated_at: now }
-      if (as_node !== null) metadata.writes = { [as_node]: writesOf(update) }
-      const checkpoint: CheckpointWrite = {
-        thread_id,
-        checkpoint_id,
-        parent_checkpoint_id: parent.checkpoint_id,
-        run_id: null,
-        created_at: now,
-        metadata,
-        next: [],
-        messages: messages === null ? parent.messages : bodies.length ? [[first, first + bodies.length - 1]] : [],
-        channels: { ...parent.channels, ...Object.fromEntries(changed.map((one) => [one.channel, one.no])) },
-        bodies: [...bodies, ...changed.map((one) => ({ no: one.no, json: one.json }))]
-      }
+      const checkpoint = updated(parent, update, nextBody(thread_id))
       put(checkpoint)
       rename.run(title, now, thread_id)
       const { bodies: _, ...head } = checkpoint
