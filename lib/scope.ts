@@ -49,3 +49,8 @@ export function ownerOf(arg: UserArg, method: string): Owner {
   if (userId === null) throw new Error(`${method} was called without user_id and no user is signed in`)
   return userId
 }
+
+/** The owner filter of [Auth 7]: own rows and rows without an owner, or everything for null [Store 1]. */
+export function isVisible({ user_id }: { readonly user_id: string | null }, owner: Owner): boolean {
+  return owner === null || user_id === null || user_id === owner
+}

@@ -1,4 +1,5 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
+import { isVisible } from '../scope.ts'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import * as v from 'valibot'
@@ -184,8 +185,8 @@ export function runRoutes(services: Services): Route[] {
   const watchedRunOf = async (call: Call): Promise<Run> => {
     const { params, user } = call
     const run = registry.find(params.run_id!)?.run
-    const isVisible = run?.thread_id === params.thread_id && (run?.user_id === null || run?.user_id === user?.id)
-    return run && isVisible ? run : runOf(call)
+    const isOfThread = run?.thread_id === params.thread_id
+    return run && user && isOfThread && isVisible(run, user.id) ? run : runOf(call)
   }
 
   const list = async ({ params, query }: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {

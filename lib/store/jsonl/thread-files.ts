@@ -1,4 +1,5 @@
 // The files of one thread, and which of their lines a query is about.
+import { isVisible } from '../../scope.ts'
 import { readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { EventQuery, EventRecord } from '../store.ts'
@@ -164,11 +165,6 @@ function matcherOf({ owner, category, types, messageIds }: EventQuery): (line: L
     (category === undefined || line.category === category) &&
     (!wantedTypes || wantedTypes.has(line.event_type)) &&
     (!wantedIds || (line.message_id !== null && wantedIds.has(line.message_id)))
-}
-
-/** Own records and those of nobody, or everybody's for null [Auth 7]. */
-export function isVisible({ user_id }: { readonly user_id: string | null }, owner: string | null): boolean {
-  return owner === null || user_id === null || user_id === owner
 }
 
 async function namesIn(folder: string): Promise<string[]> {

@@ -1,9 +1,9 @@
 // API tokens in memory.
-import { ownerOf } from '../../scope.ts'
+import { isVisible, ownerOf } from '../../scope.ts'
 import type { ApiToken, User } from '../../types.ts'
 import { Refused, resolved } from '../refused.ts'
 import type { ApiTokenReads } from '../store.ts'
-import { byText, copyOf, type Noun, visible } from './rows.ts'
+import { byText, copyOf, type Noun } from './rows.ts'
 
 type TokenOps = 'apiToken.create' | 'apiToken.remove' | 'apiToken.use'
 
@@ -21,7 +21,7 @@ export function memoryApiTokens(userOf: (id: string) => Promise<User | null>): N
       async list(user) {
         const owner = ownerOf(user, 'apiTokens.list')
         return [...byId.values()]
-          .filter((token) => visible(token, owner))
+          .filter((token) => isVisible(token, owner))
           .sort((one, other) => byText(other.created_at, one.created_at) || byText(one.token_id, other.token_id))
           .map(copyOf)
       }
@@ -37,7 +37,7 @@ export function memoryApiTokens(userOf: (id: string) => Promise<User | null>): N
       'apiToken.remove': (op, undo) => {
         const owner = resolved(op.user)
         const token = byId.get(op.token_id)
-        if (!token || !visible(token, owner)) return null
+        if (!token || !isVisible(token, owner)) return null
         undo.delete(byId, token.token_id)
         undo.delete(byDigest, token.digest)
         return token

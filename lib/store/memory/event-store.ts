@@ -1,7 +1,8 @@
 // Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the process.
+import { isVisible } from '../../scope.ts'
 import type { EventQuery, EventRecord, EventStore } from '../store.ts'
 import { messageIdOf } from '../event.ts'
-import { copyOf, firstNotBelow, sizeOf, visible } from './rows.ts'
+import { copyOf, firstNotBelow, sizeOf } from './rows.ts'
 
 /** Bytes of events kept in all, about; beyond it the thread that was not written for longest loses its events. */
 export const EVENT_BYTES_MAX = 256 * 1024 * 1024
@@ -84,7 +85,7 @@ export function openMemoryEvents({
     },
     async remove(threadId, runId, owner) {
       const all = threads.get(threadId)?.all ?? []
-      const kept = all.filter((record) => !visible(record, owner) || (runId !== null && record.run_id !== runId))
+      const kept = all.filter((record) => !isVisible(record, owner) || (runId !== null && record.run_id !== runId))
       if (kept.length < all.length) put(threadId, kept)
       return all.length - kept.length
     },
@@ -116,7 +117,7 @@ function* matching(
   const to = firstFrom(records, before)
   for (let step = 0; step < to - from; step++) {
     const record = records[which === 'first' ? from + step : to - 1 - step]!
-    if (!visible(record, owner)) continue
+    if (!isVisible(record, owner)) continue
     if (category !== undefined && record.category !== category) continue
     if (types && !types.includes(record.event_type)) continue
     if (messageIds && !messageIds.includes(messageIdOf(record) ?? '')) continue

@@ -1,10 +1,10 @@
 // Run events in memory: the durable log of a thread, as long as the process lives.
-import { type Owner, ownerOf } from '../../scope.ts'
+import { isVisible, type Owner, ownerOf } from '../../scope.ts'
 import type { RunEvent } from '../../types.ts'
 import { markedMetadata, messageIdOf } from '../event.ts'
 import { Refused, resolved } from '../refused.ts'
 import type { EventReads, OpOf, SeqPage } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun, visible } from './rows.ts'
+import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -84,7 +84,7 @@ function pageOf(rows: readonly Row[], { limit, before, after }: SeqPage, owner: 
   const page: RunEvent[] = []
   for (let step = 0; step < to - from && page.length < limit; step++) {
     const { event } = rows[backwards ? to - 1 - step : from + step]!
-    if (visible(event, owner)) page.push(event)
+    if (isVisible(event, owner)) page.push(event)
   }
   return copyOf(backwards ? page.reverse() : page)
 }
@@ -107,14 +107,14 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
       for (let at = firstNotBelow(rows, ({ event }) => event.seq <= (after ?? 0)); at < rows.length; at++) {
         if (page.length >= limit) break
         const { event } = rows[at]!
-        if (visible(event, owner) && (!wanted || wanted.has(event.event_type))) page.push(event)
+        if (isVisible(event, owner) && (!wanted || wanted.has(event.event_type))) page.push(event)
       }
       return copyOf(page)
     },
     async countMessages(threadId, user) {
       const owner = ownerOf(user, 'events.countMessages')
       const rows = logs.get(threadId)?.messages ?? []
-      return rows.reduce((total, { event }) => total + (visible(event, owner) ? 1 : 0), 0)
+      return rows.reduce((total, { event }) => total + (isVisible(event, owner) ? 1 : 0), 0)
     },
     async nextSeq(threadId) {
       return threads.get(threadId) ? (logs.get(threadId)?.nextSeq ?? 1) : null
@@ -128,7 +128,7 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
       for (const id of messageIds) {
         const rows = logs.get(threadId)?.byMessageId.get(id) ?? []
         // A message that several runs recorded belongs to the newest of them.
-        const row = rows.findLast(({ event }) => visible(event, owner))
+        const row = rows.findLast(({ event }) => isVisible(event, owner))
         if (row) found.set(id, { run_id: row.event.run_id, event_type: row.event.event_type })
       }
       return found
@@ -175,7 +175,7 @@ export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & 
     const owner = resolved(op.user)
     const log = logs.get(op.thread_id)
     if (!log) return 0
-    const goes = ({ event }: Row) => visible(event, owner) && (op.run_id === null || event.run_id === op.run_id)
+    const goes = ({ event }: Row) => isVisible(event, owner) && (op.run_id === null || event.run_id === op.run_id)
     const all = log.rows()
     const kept = all.filter((row) => !goes(row))
     // The counter starts again only when nothing is left whose number it could give a second time [Store 5].

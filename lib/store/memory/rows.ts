@@ -1,5 +1,4 @@
 // What every noun of this store needs between records and callers: copies at the border, the owner filter, order.
-import type { Owner } from '../../scope.ts'
 import type { Op, OpName, OpOf, Result } from '../store.ts'
 import type { Undo } from './undo.ts'
 
@@ -40,11 +39,6 @@ export function sizeOf(value: unknown): number {
   let bytes = 32
   for (const member of Object.values(value)) bytes += 16 + sizeOf(member)
   return bytes
-}
-
-/** The owner filter of [Auth 7]: own rows and rows without an owner, or everything for null [Store 1]. */
-export function visible(row: { readonly user_id: string | null }, owner: Owner): boolean {
-  return owner === null || row.user_id === null || row.user_id === owner
 }
 
 /** Index of the first item of an ascending list that is not below: where a page begins, or an item belongs. */

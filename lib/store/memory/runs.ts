@@ -1,9 +1,9 @@
 // Runs in memory.
-import { ownerOf } from '../../scope.ts'
+import { isVisible, ownerOf } from '../../scope.ts'
 import { type Run, type Timestamp, isInFlight } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import type { Admission, NewRun, OpOf, RunReads, TokenUsage } from '../store.ts'
-import { type Belonging, copyOf, type Noun, visible } from './rows.ts'
+import { type Belonging, copyOf, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -142,7 +142,7 @@ function runReads(rows: RunRows): RunReads {
     async get(runId, user) {
       const owner = ownerOf(user, 'runs.get')
       const run = rows.get(runId)
-      return run && visible(run, owner) ? copyOf(run) : null
+      return run && isVisible(run, owner) ? copyOf(run) : null
     },
     async list(threadId, { limit, offset, status }, user) {
       const owner = ownerOf(user, 'runs.list')
@@ -150,7 +150,7 @@ function runReads(rows: RunRows): RunReads {
       let skipped = 0
       for (const run of rows.newestFirst(threadId)) {
         if (page.length >= limit) break
-        if (!visible(run, owner) || (status !== undefined && run.status !== status)) continue
+        if (!isVisible(run, owner) || (status !== undefined && run.status !== status)) continue
         if (skipped++ < offset) continue
         page.push(run)
       }
@@ -164,7 +164,7 @@ function runReads(rows: RunRows): RunReads {
     },
     async tokens(threadId, user) {
       const owner = ownerOf(user, 'runs.tokens')
-      const finished = [...rows.newestFirst(threadId)].filter((run) => visible(run, owner) && !isInFlight(run))
+      const finished = [...rows.newestFirst(threadId)].filter((run) => isVisible(run, owner) && !isInFlight(run))
       return usageOf(finished)
     }
   }

@@ -1,10 +1,10 @@
 // Thread records in memory.
 import { isDeepStrictEqual } from 'node:util'
-import { type Owner, ownerOf } from '../../scope.ts'
+import { isVisible, type Owner, ownerOf } from '../../scope.ts'
 import type { Json, Thread } from '../../types.ts'
 import { Refused, resolved } from '../refused.ts'
 import type { CheckpointWrite, ThreadQuery, ThreadReads } from '../store.ts'
-import { type Belonging, byText, copyOf, type Noun, visible } from './rows.ts'
+import { type Belonging, byText, copyOf, type Noun } from './rows.ts'
 import type { Undo } from './undo.ts'
 
 /** The rows themselves, as the other nouns need them: does it exist, and may it be written for. */
@@ -77,7 +77,7 @@ function threadReads(rows: ThreadRows): ThreadReads {
     async get(threadId, user) {
       const owner = ownerOf(user, 'threads.get')
       const thread = rows.get(threadId)
-      return thread && visible(thread, owner) ? copyOf(thread) : null
+      return thread && isVisible(thread, owner) ? copyOf(thread) : null
     },
     async ownerOf(threadId) {
       return rows.get(threadId)?.user_id
@@ -108,7 +108,7 @@ export function memoryThreads(
 ): Noun<ThreadReads, 'thread.create' | 'thread.patch' | 'thread.remove'> {
   const owned = (threadId: string, owner: Owner): Thread | null => {
     const thread = rows.get(threadId)
-    return thread && visible(thread, owner) ? thread : null
+    return thread && isVisible(thread, owner) ? thread : null
   }
   return {
     reads: threadReads(rows),
