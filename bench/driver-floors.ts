@@ -1,5 +1,6 @@
 // Floors of stores: the same rows into the same tables, by the bare driver of the database and by nothing else. They are encoded,
 // because that has to be done by whoever writes them; nothing is checked, counted or given a place.
+import { randomUUID } from 'node:crypto'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
@@ -12,8 +13,9 @@ export interface Sink {
   close(): Promise<void>
 }
 
-const THREAD = 'bench-floor'
-const RUN = 'bench-floor-run'
+/** As long as the names of ours: a row lies in three indexes by them. */
+const THREAD = `bench-${randomUUID()}`
+const RUN = `${THREAD}-run`
 const COLUMNS = 'thread_id, run_id, event_type, category, content, event_metadata, seq, k, message_id, created_at'
 
 /** `path`: a database that has our schema already, and that nobody else has open. */

@@ -42,7 +42,7 @@ async function sample(withVisitors: boolean): Promise<Sample> {
   try {
     const paths = await server.runs(script, RUNS)
     const { done } = await readers.openAll(server, paths, { gaps: true })
-    server.go()
+    server.go(true)
     const visits = withVisitors ? await visit(server) : null
     const { gapP99, frames } = await done
     if (frames < RUNS * script.deltas) throw new Error(`${frames} frames arrived of ${RUNS * script.deltas}`)

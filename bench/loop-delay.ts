@@ -19,7 +19,7 @@ async function sample(isOurs: boolean, script: Script): Promise<Sample> {
   try {
     const paths = isOurs ? await server.runs(script, RUNS) : Array.from({ length: RUNS }, () => '/')
     const { done } = await readers.openAll(server, paths, { gaps: true })
-    server.go()
+    server.go(true)
     const { gapP99, frames } = await done
     if (frames < RUNS * script.deltas) throw new Error(`${frames} frames arrived of ${RUNS * script.deltas}`)
     return { gapP99, loopP99: (await server.usage()).loopP99 }

@@ -109,8 +109,9 @@ export class Server {
     return paths
   }
 
-  go(): void {
-    this.#child.send({ type: 'go' } satisfies Order)
+  /** The word to begin. Watched: `usage` tells the delay of the loop, which takes a timer of 200 a second. */
+  go(isWatched = false): void {
+    this.#child.send({ type: 'go', isWatched } satisfies Order)
   }
 
   async usage(): Promise<Usage> {

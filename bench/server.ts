@@ -22,7 +22,8 @@ export interface GatewayOrder {
 export type Order =
   | GatewayOrder
   | ({ readonly type: 'floor' } & FloorOptions)
-  | { readonly type: 'go' }
+  /** Watched: the delay of the loop is measured from now on. It costs a timer, so only who asks for the figure has it. */
+  | { readonly type: 'go'; readonly isWatched: boolean }
   | { readonly type: 'usage' }
   | { readonly type: 'stop' }
 
@@ -39,7 +40,7 @@ export interface Usage {
   readonly store: number
   /** Bytes. */
   readonly rss: number
-  /** Delay of the event loop since the word to begin, in ms. */
+  /** Delay of the event loop since the word to begin, in ms; 0 where it was not watched. */
   readonly loopP99: number
 }
 
@@ -122,7 +123,7 @@ process.on('message', async (order: Order) => {
     stop = floor.stop
     process.send?.({ url: floor.url, database: '' } satisfies Started)
   } else if (order.type === 'go') {
-    delay.enable()
+    if (order.isWatched) delay.enable()
     delay.reset()
     const told = open
     begun = nextWord()
