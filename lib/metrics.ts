@@ -9,7 +9,7 @@ import type { Group, Op, Outcome, Store } from './store/store.ts'
 
 type Apply = (groups: readonly Group[]) => Promise<Outcome[]>
 
-/** How often the loop's delay is measured, in ms: each costs a wake-up. */
+/** How often the loop's delay is measured, in ms. Each costs a wake-up, so nobody pays for it before metrics are asked for. */
 const LOOP_RESOLUTION_MS = 20
 const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
@@ -73,7 +73,6 @@ export class Metrics {
     })
     this.#tallied()
     this.#ofProcess()
-    this.#loop.enable()
   }
 
   /** The same writes, counted. */
@@ -158,6 +157,7 @@ export class Metrics {
       labelNames: ['quantile'],
       registers: [this.#names],
       collect() {
+        loop.enable()
         this.set({ quantile: '0.5' }, seconds(loop.percentile(50)))
         this.set({ quantile: '0.99' }, seconds(loop.percentile(99)))
         this.set({ quantile: '1' }, seconds(loop.max))

@@ -64,6 +64,9 @@ export interface ActorDeps {
   readonly isFollowed?: (runId: string) => boolean
 }
 
+/** What agents are told at the end. One for all runs: the stack of one of its own says nothing, and is dear. */
+const RUN_IS_OVER = new DOMException('The run is over', 'AbortError')
+
 export class RunActor implements Source, Tickable {
   readonly run: Run
   deliveredAt = 0
@@ -255,7 +258,7 @@ export class RunActor implements Source, Tickable {
 
   /** Who ends a run need not be who started it: the agent hears of it as nobody. */
   #stopAgent(): void {
-    withoutUser(() => this.#abort.abort())
+    withoutUser(() => this.#abort.abort(RUN_IS_OVER))
   }
 
   /** Decides the end. False: it is decided already. */

@@ -1,9 +1,10 @@
 // The one committer of the process: writes what all run actors and requests hand over, as one transaction at a time.
 //
-// A request's write is urgent: its batch starts in this turn of the loop, or when the batch under way is done. Frames and traces
-// wait for the window, which opens with the first that is due and is stretched when commits take long, so that the writer is busy
-// a quarter of the time at most. A batch that the store does not take stays in front and is tried again until it does. When that
-// takes too long the store is stuck: requests are refused, what runs have to say waits on.
+// A request's write is urgent: its batch starts in this turn of the loop, a few turns later when others come with it, or when the
+// batch under way is done. Frames and traces wait for the window, which opens with the first that is due and is stretched when
+// commits take long, so that the writer is busy a quarter of the time at most. A batch that the store does not take stays in front
+// and is tried again until it does. When that takes too long the store is stuck: requests are refused, what runs have to say waits
+// on.
 import { Failure } from '../errors.ts'
 import { ownerOf, type UserArg, withoutUser } from '../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../store/store.ts'
@@ -55,6 +56,8 @@ const WINDOW_TO_COMMIT = 3
 const RETRY_MS_FIRST = 50
 const RETRY_MS_MAX = 1000
 const RETRY_AFTER_S = 5
+/** For how long a crowd of requests is waited for that come at once, in ms. */
+const CROWD_MS = 5
 /** How often it is looked whether a batch under way has become one that does not come back. */
 const WATCH_MS = 250
 
@@ -102,6 +105,9 @@ export class Committer implements Writer {
   #windowMs: number
   #window: NodeJS.Timeout | null = null
   #soon: NodeJS.Immediate | null = null
+  /** When the urgent batch that comes next was first asked for, and how many waited for it a turn ago. */
+  #soonSince = 0
+  #waited = 0
   #retry: NodeJS.Timeout | null = null
 
   constructor(apply: (groups: readonly Group[]) => Promise<Outcome[]>, options: CommitterOptions) {
@@ -189,12 +195,22 @@ export class Committer implements Writer {
   #flushSoon(): void {
     if (this.#inFlight || this.#held) return
     // Not as the user of the request that woke it: what is written, and told afterwards, is everybody's.
-    this.#soon ??= withoutUser(() =>
-      setImmediate(() => {
-        this.#soon = null
-        this.#flush()
-      })
-    )
+    if (this.#soon) return
+    this.#soonSince = performance.now()
+    this.#waited = 0
+    this.#soon = withoutUser(() => setImmediate(() => this.#turnOver()))
+  }
+
+  /** As long as each turn brings more, they are waited for: a crowd that comes at once is one transaction, not one each. */
+  #turnOver(): void {
+    const waiting = this.#calls.length + this.#urgent.size
+    if (waiting > this.#waited && performance.now() - this.#soonSince < CROWD_MS) {
+      this.#waited = waiting
+      this.#soon = setImmediate(() => this.#turnOver())
+      return
+    }
+    this.#soon = null
+    this.#flush()
   }
 
   #flush(): void {

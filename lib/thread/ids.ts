@@ -1,5 +1,5 @@
 // Identifiers that sort by time.
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 
 let lastMs = 0
 let counter = 0
@@ -17,9 +17,7 @@ export function checkpointId(now = Date.now()): string {
     counter = 0
   }
   const time = lastMs.toString(16).padStart(12, '0')
-  const tail = randomBytes(8)
-  // The variant bits of RFC 9562.
-  tail[0] = (tail[0]! & 0x3f) | 0x80
-  const rest = tail.toString('hex')
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, '0')}-${rest.slice(0, 4)}-${rest.slice(4)}`
+  // The last two fields of a random UUID are what they are here: the variant of RFC 9562, and chance.
+  const tail = randomUUID().slice(19)
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, '0')}-${tail}`
 }

@@ -67,6 +67,31 @@ function statesStatement<More extends object>(
     .raw()
 }
 
+/**
+ * The same for one checkpoint, which every run begins with: it is found anew for each of the three, because a table made for the
+ * moment costs more than all of them.
+ */
+function stateStatement<More extends object>(
+  db: Database.Database,
+  which: string
+): Database.Statement<StateParams & More, StateRow> {
+  const head = (columns: string) => `(SELECT ${columns} FROM checkpoints WHERE thread_id = @thread AND ${which})`
+  return db
+    .prepare<StateParams & More, StateRow>(`
+    SELECT NULL, json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread))
+    FROM ${head(COLUMNS)}
+    UNION ALL
+    SELECT b.no, b.json FROM ${head('channels_json')} AS h, json_each(h.channels_json) AS c
+      CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no = c.value
+    WHERE @channels IS NULL OR c.key IN (SELECT value FROM json_each(@channels))
+    UNION ALL
+    SELECT b.no, b.json FROM ${head('messages_json')} AS h, json_each(h.messages_json) AS r
+      CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread
+        AND b.no BETWEEN CAST(r.value ->> 0 AS INTEGER) AND CAST(r.value ->> 1 AS INTEGER)
+    WHERE @messages`)
+    .raw()
+}
+
 /** Checkpoints out of the rows of such a statement, newest first; the first one has the messages, if they are wanted. */
 function statesOf(rows: readonly StateRow[], wanted: Wanted): StoredCheckpoint[] {
   const heads: CheckpointHead[] = []
@@ -97,7 +122,8 @@ function stateParams(threadId: string, { messages, channels }: Wanted): StatePar
 }
 
 export function checkpointReads(db: Database.Database): CheckpointReads {
-  const byId = statesStatement<{ id: string }>(db, 'checkpoint_id = @id')
+  const byId = stateStatement<{ id: string }>(db, 'checkpoint_id = @id')
+  const last = stateStatement(db, 'TRUE ORDER BY checkpoint_id DESC LIMIT 1')
   const newest = statesStatement<{ limit: number }>(db, 'TRUE ORDER BY checkpoint_id DESC LIMIT @limit')
   const older = statesStatement<{ limit: number; before: string }>(
     db,
@@ -107,8 +133,7 @@ export function checkpointReads(db: Database.Database): CheckpointReads {
     async load(threadId, checkpointId, channels) {
       const wanted = wantedOf(channels)
       const params = stateParams(threadId, wanted)
-      const rows =
-        checkpointId === null ? newest.all({ ...params, limit: 1 }) : byId.all({ ...params, id: checkpointId })
+      const rows = checkpointId === null ? last.all(params) : byId.all({ ...params, id: checkpointId })
       return statesOf(rows, wanted)[0] ?? null
     },
     async history(threadId, { limit, before, channels = [] }) {
