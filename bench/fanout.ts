@@ -22,10 +22,13 @@ interface Candidate {
   readonly gatherMs?: number
 }
 
-async function sample({ floor, tickMs, gatherMs }: Candidate, joiners: number, script: Script): Promise<Sample> {
-  const server = await (floor
-    ? Server.floor({ floor, script, tickMs })
-    : Server.gateway(gatherMs === undefined ? {} : { streams: { gather_ms: gatherMs } }))
+function start({ floor, tickMs, gatherMs }: Candidate, script: Script): Promise<Server> {
+  if (floor) return Server.floor({ floor, script, tickMs })
+  return Server.gateway(gatherMs === undefined ? {} : { streams: { gather_ms: gatherMs } })
+}
+
+/** One round: the readers come, the run streams and ends. */
+async function sample({ floor }: Candidate, server: Server, joiners: number, script: Script): Promise<Sample> {
   const readers = new Readers()
   try {
     const path = floor ? '/' : await server.run(script)
@@ -45,11 +48,13 @@ async function sample({ floor, tickMs, gatherMs }: Candidate, joiners: number, s
     }
   } finally {
     readers.stop()
-    await server.stop()
   }
 }
 
 type Samples = Readonly<Record<string, readonly Sample[]>>
+
+/** Rounds before the first that is measured: code is compiled, pools are filled. Those that are flat out are short. */
+const WARM_UP = { paced: 1, flat: 3 }
 
 /** All of them in turn, so that a slow minute of the machine is everybody's. */
 async function samplesOf(
@@ -59,10 +64,20 @@ async function samplesOf(
   repeats: number
 ): Promise<Samples> {
   const samples = Object.fromEntries(Object.keys(candidates).map((name): [string, Sample[]] => [name, []]))
-  for (let i = 0; i < repeats; i++)
+  const servers: (readonly [string, Candidate, Server])[] = []
+  try {
     for (const [name, candidate] of Object.entries(candidates))
-      samples[name]?.push(await sample(candidate, joiners, script))
-  return samples
+      servers.push([name, candidate, await start(candidate, script)])
+    for (const [, candidate, server] of servers)
+      for (let i = script.rate === 0 ? WARM_UP.flat : WARM_UP.paced; i > 0; i--)
+        await sample(candidate, server, joiners, script)
+    for (let i = 0; i < repeats; i++)
+      for (const [name, candidate, server] of servers)
+        samples[name]?.push(await sample(candidate, server, joiners, script))
+    return samples
+  } finally {
+    for (const [, , server] of servers) await server.stop()
+  }
 }
 
 const cpu = (samples: readonly Sample[] = []) => samples.map((one) => one.cpuPerFrame)

@@ -5,6 +5,7 @@ import { type Measure, median, quantile, type Row, report, short } from './repor
 import { asking, Readers, Server } from './rig.ts'
 
 const SCRIPT: Script = { deltas: 1, size: 20, rate: 0 }
+const WARM_UP = 10
 
 /** Milliseconds from connecting to the first frame, of every reader of a round. */
 async function round(server: Server, readers: Readers, paths: readonly string[]): Promise<readonly number[]> {
@@ -27,9 +28,9 @@ async function rounds(server: Server, atOnce: number, count: number): Promise<nu
     const paths = threads.map((thread) => `/api/threads/${thread}/runs/stream`)
     const times: number[] = []
     // The first rounds warm up.
-    for (let i = 0; i < count + 3; i++) {
+    for (let i = 0; i < count + WARM_UP; i++) {
       const came = await round(server, readers, paths)
-      if (i >= 3) times.push(...came)
+      if (i >= WARM_UP) times.push(...came)
     }
     return times
   } finally {

@@ -30,7 +30,7 @@ const END = Buffer.from('event: end\ndata: null\n\n')
 const HEARTBEAT = Buffer.from(': heartbeat\n')
 const SLAB_FRAMES = 256
 
-/** Listens; answers its address, and how to stop it. `begun` is the word to begin. */
+/** Listens; answers its address, and how to stop it. `begun` is the next word to begin: a broadcast goes to those who have come by then. */
 export async function startFloor(
   options: FloorOptions,
   begun: () => Promise<void>
@@ -40,7 +40,8 @@ export async function startFloor(
   const server = createServer({ keepAliveTimeout: 75_000 }, serve)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { floor, script, tickMs } = options
-  if (isBroadcast(floor)) void begun().then(() => broadcast(floor, script, responses, tickMs))
+  const isServing = () => server.listening
+  if (isBroadcast(floor)) void broadcasts(floor, script, responses, begun, isServing, tickMs)
   const beats = floor === 'silent' ? setInterval(() => beat(responses), tickMs) : null
   const stop = async () => {
     if (beats) clearInterval(beats)
@@ -79,6 +80,21 @@ function isBroadcast(floor: Floor): floor is Broadcast {
   return floor === 'write' || floor === 'sock' || floor === 'coalesce' || floor === 'ticker'
 }
 
+/** One a word, each to readers of its own. */
+async function broadcasts(
+  floor: Broadcast,
+  script: Script,
+  responses: ServerResponse[],
+  begun: () => Promise<void>,
+  isServing: () => boolean,
+  tickMs?: number
+): Promise<void> {
+  while (isServing()) {
+    await begun()
+    await broadcast(floor, script, responses.splice(0), tickMs)
+  }
+}
+
 async function broadcast(
   floor: Broadcast,
   script: Script,
@@ -105,6 +121,7 @@ async function flatOut(
   }
 }
 
+/** Woken by every frame, as whoever hears a model is, and sends what has come when a tick is over. */
 async function paced(
   floor: Broadcast,
   { deltas, rate }: Script,
@@ -113,11 +130,16 @@ async function paced(
   tickMs: number
 ): Promise<void> {
   const began = performance.now()
+  let sentAt = began
   for (let sent = 0; sent < deltas; ) {
-    const due = Math.min(deltas, Math.floor(((performance.now() - began) / 1000) * rate))
+    await new Promise((resolve) => setTimeout(resolve, 1000 / rate))
+    const now = performance.now()
+    const due = Math.min(deltas, Math.floor(((now - began) / 1000) * rate))
+    // Timers are of whole milliseconds.
+    if (now - sentAt < tickMs - 1 && due < deltas) continue
     send(floor, frame, due - sent, responses)
     sent = due
-    await new Promise((resolve) => setTimeout(resolve, tickMs))
+    sentAt = now
   }
 }
 

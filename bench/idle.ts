@@ -7,8 +7,8 @@ import { Readers, Server } from './rig.ts'
 const SCRIPT: Script = { deltas: 1, size: 20, rate: 0 }
 const HEARTBEAT_MS = 1000
 const WATCHED_MS = 5000
-/** Readers that come first and are not counted: code is compiled, pools are filled. */
-const WARM_UP = 200
+/** The part of the readers that come first as well, stay, and are not counted: code is compiled, pools are filled. */
+const WARM_UP = 0.4
 
 interface Sample {
   readonly kbPerReader: number
@@ -23,13 +23,13 @@ async function sample(isOurs: boolean, count: number): Promise<Sample> {
   const [first, readers] = [new Readers(), new Readers()]
   try {
     const path = isOurs ? await server.run(SCRIPT) : '/'
-    await first.open(server, path, WARM_UP)
+    await first.open(server, path, count * WARM_UP)
     const before = await server.usage()
     await readers.open(server, path, count)
     const joined = await server.usage()
     await new Promise((resolve) => setTimeout(resolve, WATCHED_MS))
     const after = await server.usage()
-    const beats = ((count + WARM_UP) * WATCHED_MS) / HEARTBEAT_MS
+    const beats = (count * (1 + WARM_UP) * WATCHED_MS) / HEARTBEAT_MS
     return {
       kbPerReader: (after.rss - before.rss) / 1024 / count,
       usPerJoin: (joined.cpu - before.cpu) / count,

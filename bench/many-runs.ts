@@ -38,9 +38,8 @@ function start(kind: Kind, script: Script, model: string): Promise<Server> {
     : Server.floor({ floor: 'ticker', script, tickMs: TICK_MS })
 }
 
-async function sample(kind: Kind, k: number, script: Script): Promise<Sample> {
-  const model = await Model.start()
-  const server = await start(kind, script, model.url)
+/** One round: the runs begin, stream and end. */
+async function sample(kind: Kind, server: Server, model: Model, k: number, script: Script): Promise<Sample> {
   const readers = new Readers()
   try {
     const isOurs = kind.startsWith('ours')
@@ -63,8 +62,25 @@ async function sample(kind: Kind, k: number, script: Script): Promise<Sample> {
     }
   } finally {
     readers.stop()
+  }
+}
+
+type Samples = Readonly<Record<Kind, Sample[]>>
+
+/** All kinds in turn, so that a slow minute of the machine is everybody's, and each once before it is measured. */
+async function samplesOf(k: number, script: Script, repeats: number): Promise<Samples> {
+  const samples: Samples = { ours: [], floor: [], 'ours with a model': [], relay: [] }
+  const model = await Model.start()
+  const servers: (readonly [Kind, Server])[] = []
+  try {
+    for (const kind of KINDS) servers.push([kind, await start(kind, script, model.url)])
+    for (const [kind, server] of servers) await sample(kind, server, model, k, script)
+    for (let i = 0; i < repeats; i++)
+      for (const [kind, server] of servers) samples[kind].push(await sample(kind, server, model, k, script))
+    return samples
+  } finally {
+    for (const [, server] of servers) await server.stop()
     model.stop()
-    await server.stop()
   }
 }
 
@@ -78,13 +94,12 @@ export async function manyRuns({ quick, repeats }: Options): Promise<void> {
   const measures: Measure[] = []
   for (const k of quick ? [1, 50] : [1, 50, 200]) {
     for (const rate of [RATE, 0]) {
-      const seconds = quick ? 1 : 10
+      const seconds = quick ? 1 : 5
       const script: Script =
         rate === 0
           ? { deltas: quick ? 200 : 500, size: SIZE, rate, turn: 1 }
           : { deltas: rate * seconds, size: SIZE, rate }
-      const samples: Record<Kind, Sample[]> = { ours: [], floor: [], 'ours with a model': [], relay: [] }
-      for (let i = 0; i < repeats; i++) for (const kind of KINDS) samples[kind].push(await sample(kind, k, script))
+      const samples = await samplesOf(k, script, repeats)
       const cpu = (kind: Kind) => samples[kind].map((one) => one.cpuPerFrame)
       const mid = (kind: Kind) => median(cpu(kind))
       rows.push({

@@ -1,5 +1,5 @@
 // A model server, as a process of its own: speaks chat-completions and says what the last message, a script as JSON, tells it to.
-// It takes requests at once and says its first word when the bench gives the word.
+// It takes requests at once and says its first word when the bench gives the word, to those who have asked by then.
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { piece, type Script } from './agent.ts'
@@ -11,9 +11,14 @@ const DONE = 'data: [DONE]\n\n'
 
 let asked = 0
 let open: () => void = () => {}
-const begun = new Promise<void>((resolve) => {
-  open = resolve
-})
+let begun = nextWord()
+
+/** Who waits now waits for the next word. */
+function nextWord(): Promise<void> {
+  return new Promise((resolve) => {
+    open = resolve
+  })
+}
 
 function event(content: string | null, finish: string | null): string {
   const delta = content === null ? {} : { content }
@@ -58,6 +63,9 @@ server.listen(0, '127.0.0.1', () => {
   process.send?.({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` })
 })
 process.on('message', (order: ModelOrder) => {
-  if (order === 'go') open()
-  else process.send?.({ asked })
+  if (order !== 'go') return void process.send?.({ asked })
+  const told = open
+  asked = 0
+  begun = nextWord()
+  told()
 })

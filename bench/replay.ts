@@ -7,6 +7,8 @@ import { Readers, Server } from './rig.ts'
 const SCRIPT: Script = { deltas: 10_000, size: 60, rate: 0 }
 const MEMORY = { streams: { window_bytes: 64 * 1024 * 1024 } }
 
+const WARM_UP = 20
+
 interface Sample {
   readonly cpuPerFrame: number
   readonly mbPerS: number
@@ -19,8 +21,8 @@ async function sample(server: Server, path: string, joiners: number): Promise<Sa
   // A run that is still open has no end yet: its readers count.
   const until = { until: SCRIPT.deltas }
   try {
-    // A turn that is not measured: both processes warm up.
-    for (let i = 0; i < 3; i++) await (await readers.open(server, path, 1, until)).done
+    // Turns that are not measured: both processes warm up.
+    for (let i = 0; i < WARM_UP; i++) await (await readers.open(server, path, 1, until)).done
     const before = await server.usage()
     const { bytes, frames, firstMs, wallMs } = await (await readers.open(server, path, joiners, until)).done
     const after = await server.usage()

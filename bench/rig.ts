@@ -148,7 +148,7 @@ export class Model {
     return new Model(child, url)
   }
 
-  /** Until so many requests wait for the word. */
+  /** Until so many requests wait for the next word. */
   async asked(count: number): Promise<void> {
     for (let asked = 0; asked < count; ) {
       const answer = once(this.#child, 'message')

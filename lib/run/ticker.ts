@@ -7,6 +7,8 @@ import { tally } from './tally.ts'
 
 const GATHER_MS_MIN = 10
 const GATHER_MS_MAX = 50
+/** What it is when a delivery takes more than half of that: thousands of readers, who would keep the loop busy with nothing else. */
+const GATHER_MS_CROWD = 100
 /** A gathering lasts at least this many times as long as the last delivery took: the loop stays mostly free. */
 const GATHER_TO_DELIVERY = 10
 
@@ -73,9 +75,13 @@ export class Ticker {
       tickable.deliver()
     }
     const ended = performance.now()
-    const wanted = (ended - started) * GATHER_TO_DELIVERY
-    this.#gatherMs = Math.min(GATHER_MS_MAX, Math.max(this.#gatherMsMin, wanted))
+    this.#gatherMs = this.#gatherMsFor(ended - started)
     tally.lag.add((ended - since) / 1000)
+  }
+
+  #gatherMsFor(deliveryMs: number): number {
+    const longest = deliveryMs > GATHER_MS_MAX / 2 ? GATHER_MS_CROWD : GATHER_MS_MAX
+    return Math.min(longest, Math.max(this.#gatherMsMin, deliveryMs * GATHER_TO_DELIVERY))
   }
 
   stop(): void {
