@@ -11,13 +11,15 @@ export interface Script {
   readonly rate: number
   /** Deltas in a turn of the loop, when they go as fast as they can. Default 16. */
   readonly turn?: number
+  /** Begins by itself and not at the word: where the beginning is measured, or nobody waits for it. */
+  readonly atOnce?: boolean
   /** The run stays open behind its last delta until the word to begin is given once more. */
   readonly hold?: boolean
 }
 
 export const TURN = 16
 
-/** `begin`: runs wait for it before their first delta. */
+/** `begin`: runs wait for it before their first delta, unless their script says otherwise. */
 export function benchAgent(begin: () => Promise<void>): Agent {
   return {
     models: () => [],
@@ -25,7 +27,7 @@ export function benchAgent(begin: () => Promise<void>): Agent {
       const last = input.messages.at(-1)
       // The bench wrote it.
       const script = JSON.parse(textOf(last?.content ?? '{}')) as Script
-      await begin()
+      if (!script.atOnce) await begin()
       await (script.rate === 0 ? flatOut : paced)(script, input.runId, sink, signal)
       if (script.hold) await begin()
       sink.record({

@@ -4,7 +4,7 @@ import type { Options } from './options.ts'
 import { type Measure, median, quantile, type Row, report, short } from './report.ts'
 import { asking, Readers, Server } from './rig.ts'
 
-const SCRIPT: Script = { deltas: 1, size: 20, rate: 0 }
+const SCRIPT: Script = { deltas: 1, size: 20, rate: 0, atOnce: true }
 const WARM_UP = 10
 
 /** Milliseconds from connecting to the first frame, of every reader of a round. */
@@ -21,8 +21,6 @@ async function round(server: Server, readers: Readers, paths: readonly string[])
 
 async function rounds(server: Server, atOnce: number, count: number): Promise<number[]> {
   const readers = new Readers()
-  // Runs need not wait for a word here: it is always given before they ask.
-  const beginning = setInterval(() => server.go(), 1)
   try {
     const threads = await Promise.all(Array.from({ length: atOnce }, () => server.thread().catch(() => '')))
     const paths = threads.map((thread) => `/api/threads/${thread}/runs/stream`)
@@ -34,7 +32,6 @@ async function rounds(server: Server, atOnce: number, count: number): Promise<nu
     }
     return times
   } finally {
-    clearInterval(beginning)
     readers.stop()
   }
 }

@@ -10,21 +10,15 @@ import { asking, Server } from './rig.ts'
 import type { TargetName } from './targets.ts'
 import { type Call, timesOf } from './timing.ts'
 
-const TURN: Script = { deltas: 10, size: 60, rate: 0 }
+const TURN: Script = { deltas: 10, size: 60, rate: 0, atOnce: true }
 
 /** A thread of so many turns, each a question and an answer. */
 export async function conversation(server: Server, turns: number): Promise<string> {
   const thread = await server.thread()
-  // Runs need not wait for a word.
-  const beginning = setInterval(() => server.go(), 1)
-  try {
-    for (let turn = 0; turn < turns; turn++) {
-      const answer = await server.post(`/api/threads/${thread}/runs/wait`, asking(TURN))
-      if (!answer.ok) throw new Error(`turn ${turn}: ${answer.status}`)
-      await answer.arrayBuffer()
-    }
-  } finally {
-    clearInterval(beginning)
+  for (let turn = 0; turn < turns; turn++) {
+    const answer = await server.post(`/api/threads/${thread}/runs/wait`, asking(TURN))
+    if (!answer.ok) throw new Error(`turn ${turn}: ${answer.status}`)
+    await answer.arrayBuffer()
   }
   return thread
 }

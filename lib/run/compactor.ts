@@ -3,7 +3,7 @@
 // end at once, others begin, and what they wait for comes first.
 import type { Writer } from '../store/store.ts'
 
-/** From the end of a run to its turn, at least, in ms. */
+/** From the end of a run to the work on it, when none is under way, in ms. */
 const REST_MS = 250
 /** Runs that are worked on at once: their steps make one transaction, which is to stay a matter of milliseconds. */
 const LANES = 4
