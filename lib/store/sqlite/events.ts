@@ -114,10 +114,10 @@ export function eventReads(db: Database.Database): EventReads {
 type EventOps = 'events.append' | 'events.remove' | 'seq.move'
 
 export function eventWrites(db: Database.Database): Writers<EventOps> {
-  const counter = db.prepare<[string], { next_seq: number }>('SELECT next_seq FROM threads_meta WHERE thread_id = ?')
+  const counter = db.prepare<[string], number>('SELECT next_seq FROM threads_meta WHERE thread_id = ?').pluck()
   const advance = db.prepare('UPDATE threads_meta SET next_seq = ? WHERE thread_id = ?')
   const move = db.prepare('UPDATE threads_meta SET next_seq = @to WHERE thread_id = @thread_id AND next_seq = @from')
-  const lastK = db.prepare<[string], { k: number | null }>('SELECT max(k) AS k FROM run_events WHERE run_id = ?')
+  const lastK = db.prepare<[string], number | null>('SELECT max(k) FROM run_events WHERE run_id = ?').pluck()
   // By place: bound by name, a row costs a third more. What comes last stands in the order of EventTexts.
   const insert = db.prepare(`
     INSERT INTO run_events (thread_id, run_id, user_id, seq, k, event_type, category, content, event_metadata, message_id, created_at)
@@ -129,10 +129,10 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
 
   return {
     'events.append': ({ thread_id, run_id, user_id, ks, texts }) => {
-      const row = counter.get(thread_id)
-      if (!row) throw new Refused(`thread ${thread_id} is gone`)
-      const seen = lastK.get(run_id)?.k ?? -1
-      let seq = row.next_seq
+      const nextSeq = counter.get(thread_id)
+      if (nextSeq === undefined) throw new Refused(`thread ${thread_id} is gone`)
+      const seen = lastK.get(run_id) ?? -1
+      let seq = nextSeq
       for (const [i, k] of ks.entries()) {
         if (k <= seen) continue
         const at = i * TEXTS_OF_EVENT
@@ -150,9 +150,9 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
           texts[at + 5]
         )
       }
-      if (seq !== row.next_seq) advance.run(seq, thread_id)
+      if (seq !== nextSeq) advance.run(seq, thread_id)
       const first = ks[0]
-      return first !== undefined && first <= seen ? seqOf.get(run_id, first)!.seq : row.next_seq
+      return first !== undefined && first <= seen ? seqOf.get(run_id, first)!.seq : nextSeq
     },
     'events.remove': ({ thread_id, run_id, user }) => {
       const owner = resolved(user)
