@@ -5,12 +5,19 @@ import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import postgres from 'postgres'
-import type { NewEvent } from '../lib/store/store.ts'
+import { Format } from '../lib/store/packing.ts'
+import type { NewEvent, Segment } from '../lib/store/store.ts'
 
 /** Takes events, whose seqs begin with `from`, as one transaction. */
 export interface Sink {
   append(events: readonly NewEvent[], from: number): Promise<void>
   close(): Promise<void>
+}
+
+/** Takes frames of as many runs as there are segments, as one transaction. */
+export interface FrameSink {
+  write(segments: readonly Segment[]): void
+  close(): void
 }
 
 /** As long as the names of ours: a row lies in three indexes by them. */
@@ -20,9 +27,7 @@ const COLUMNS = 'thread_id, run_id, event_type, category, content, event_metadat
 
 /** `path`: a database that has our schema already, and that nobody else has open. */
 export function sqliteFloor(path: string): Sink {
-  const db = new Database(path)
-  db.pragma('journal_mode = WAL')
-  db.pragma('synchronous = NORMAL')
+  const db = opened(path)
   const insert = db.prepare(`INSERT INTO run_events (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const write = db.transaction((events: readonly NewEvent[], from: number) => {
     for (const [i, event] of events.entries()) insert.run(...valuesOf(event, from + i))
@@ -31,6 +36,26 @@ export function sqliteFloor(path: string): Sink {
     append: async (events, from) => write(events, from),
     close: async () => void db.close()
   }
+}
+
+/** The same for frames. */
+export function frameFloor(path: string): FrameSink {
+  const db = opened(path)
+  const insert = db.prepare(
+    'INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data) VALUES (?, ?, ?, ?, ?, ?, ?)'
+  )
+  const write = db.transaction((segments: readonly Segment[]) => {
+    for (const [run, { first, last, epoch, index, data }] of segments.entries())
+      insert.run(run, first, last, epoch, Format.plain, index, data)
+  })
+  return { write, close: () => void db.close() }
+}
+
+function opened(path: string): Database.Database {
+  const db = new Database(path)
+  db.pragma('journal_mode = WAL')
+  db.pragma('synchronous = NORMAL')
+  return db
 }
 
 /** `url`: the same of a database of PostgreSQL. One statement for all rows, which is the fastest way that the driver has. */

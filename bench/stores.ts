@@ -11,6 +11,7 @@ import { prepareDatabase } from '../lib/store/postgres/connection.ts'
 import type { NewEvent, Store } from '../lib/store/store.ts'
 import { timestamp } from '../lib/types.ts'
 import { fileFloor, postgresFloor, type Sink, sqliteFloor } from './driver-floors.ts'
+import { sqliteThreadFloor } from './driver-thread.ts'
 import { frameOf } from './frame.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, quantile, type Row, report, short } from './report.ts'
@@ -32,6 +33,8 @@ interface Candidate {
   readonly events: EventBackend
   /** null: there is no driver below it. */
   readonly floor: (() => Promise<Sink>) | null
+  /** The same driver in a thread of its own, which is where ours has it; null: ours has none. */
+  readonly threadFloor: (() => Promise<Sink>) | null
   /** Of the database's server; null: it has none of its own. */
   readonly serverPid: number | null
   readonly target?: TargetName
@@ -174,15 +177,17 @@ async function postgresOf(): Promise<Postgres | null> {
 }
 
 async function candidates(folder: string, theirs: string | null, postgres: Postgres | null): Promise<Candidate[]> {
-  const sqlite = async () => {
-    const path = join(folder, 'floor')
+  const withSchema = async (name: string) => {
+    const path = join(folder, name)
     await (await openStore(null, path)).close()
-    return sqliteFloor(join(path, 'bench.db'))
+    return join(path, 'bench.db')
   }
+  const floor = async () => sqliteFloor(await withSchema('floor'))
+  const threadFloor = async () => sqliteThreadFloor(await withSchema('floor in a thread'))
   const file = async () => fileFloor(folder)
-  const own = { events: 'db', floor: null, serverPid: null } as const
+  const own = { events: 'db', floor: null, threadFloor: null, serverPid: null } as const
   const all: Candidate[] = [
-    { ...own, name: 'sqlite', given: null, floor: sqlite, target: 'store-sqlite' },
+    { ...own, name: 'sqlite', given: null, floor, threadFloor, target: 'store-sqlite' },
     { ...own, name: 'sqlite, events as JSON lines', given: null, events: 'jsonl', floor: file },
     { ...own, name: 'memory', given: 'memory' }
   ]
@@ -213,18 +218,22 @@ async function appends(candidate: Candidate, folder: string, { quick, repeats }:
   const { name, given, events, serverPid, target } = candidate
   const sink = await sinkOf(await openStore(given, join(folder, `ours ${name.replaceAll('/', ' ')}`), events))
   const floor = await candidate.floor?.()
+  const inThread = await candidate.threadFloor?.()
   const rows: Row[] = []
   const measures: Measure[] = []
   let next = 0
   try {
     for (const batch of [1, 10, 100, 1000]) {
       const count = rowsOf(batch, quick)
-      const [mine, bare]: [Written[], Written[]] = [[], []]
+      const [mine, bare, threaded]: [Written[], Written[], Written[]] = [[], [], []]
       for (let i = 0; i < repeats; i++, next += count) {
         mine.push(await written(sink, next, count, batch, serverPid))
         if (floor) bare.push(await written(floor, next, count, batch, serverPid))
+        if (inThread) threaded.push(await written(inThread, next, count, batch, serverPid))
       }
       const whole = (all: readonly Written[]) => all.map(({ cpu, serverCpu }) => cpu + serverCpu)
+      const ratio = (ours: readonly Written[], floors: readonly Written[]) =>
+        short(median(whole(ours)).mid / median(whole(floors)).mid)
       const mid = (all: readonly Written[], what: keyof Written) => short(median(all.map((one) => one[what])).mid)
       rows.push({
         store: name,
@@ -234,7 +243,9 @@ async function appends(candidate: Candidate, folder: string, { quick, repeats }:
         '+ server': serverPid === null ? '' : mid(mine, 'serverCpu'),
         'floor us/row': floor ? mid(bare, 'cpu') : '',
         '+ its server': floor && serverPid !== null ? mid(bare, 'serverCpu') : '',
-        ratio: floor ? short(median(whole(mine)).mid / median(whole(bare)).mid) : '',
+        ratio: floor ? ratio(mine, bare) : '',
+        'floor in a thread us/row': inThread ? mid(threaded, 'cpu') : '',
+        'ratio to that': inThread ? ratio(mine, threaded) : '',
         'kept after p50 ms': mid(mine, 'p50'),
         'p99 ms': mid(mine, 'p99'),
         'floor p50 ms': floor ? mid(bare, 'p50') : '',
@@ -245,6 +256,7 @@ async function appends(candidate: Candidate, folder: string, { quick, repeats }:
   } finally {
     await sink.close()
     await floor?.close()
+    await inThread?.close()
   }
   return [rows, measures]
 }

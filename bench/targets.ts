@@ -151,7 +151,7 @@ export const TARGETS = {
   commit: {
     scenario: 'storing 100 rows in a transaction',
     unit: 'us/row',
-    floor: 'the same inserts by themselves',
+    floor: 'the same rows by better-sqlite3',
     excellent: { atMost: 10 },
     good: { atMost: 14 }
   },

@@ -64,6 +64,16 @@ function recordsContract(t: Test, open: Open): void {
     t.strictSame(event?.metadata, { finish_reason: 'stop', content_is_dict: true })
   })
 
+  test('a mark that came with the metadata gives way to what is true', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const run = await addRun(store, thread_id)
+    const metadata = { content_is_dict: false, content_is_json: false, last: 1 }
+    await addEvents(store, run, [anEvent(0, { content: {}, metadata }), anEvent(1, { content: [], metadata })])
+    const [object, list] = await eventsOf(store, run)
+    t.strictSame(object?.metadata, { content_is_dict: true, content_is_json: false, last: 1 })
+    t.strictSame(list?.metadata, { content_is_dict: false, content_is_json: true, last: 1 })
+  })
+
   test('a text stays a text, also one that looks like JSON, and is not marked [contract 4.1]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)

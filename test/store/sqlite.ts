@@ -8,8 +8,9 @@ import { connect } from '../../lib/store/sqlite/connection.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { framesOf } from '../../lib/run/frames.ts'
-import type { Segment, Store } from '../../lib/store/store.ts'
-import { addEndedRun, addThread } from '../contract/harness.ts'
+import { type Segment, type Store, StoreUnavailable } from '../../lib/store/store.ts'
+import type { Json, Run } from '../../lib/types.ts'
+import { addEndedRun, addRun, addThread, anEvent, eventsOf } from '../contract/harness.ts'
 import { type Opened, storeContract, write } from '../contract/index.ts'
 
 /** What a foreign process does that holds the write lock. */
@@ -121,6 +122,45 @@ t.test('frames read the same before and after they are compressed, from any n', 
     'they are together'
   )
   t.same(await framesFrom(store, key, 301), before.slice(301))
+})
+
+t.test(
+  'an event that is no JSON is about its group: nothing of the batch is written, the rest can be [Store 3]',
+  async (t) => {
+    const { store, close } = await open()
+    t.teardown(close)
+    const runs = [
+      await addRun(store, (await addThread(store)).thread_id),
+      await addRun(store, (await addThread(store)).thread_id)
+    ]
+    const append = ({ thread_id, run_id }: Run, content: Json) =>
+      ({ name: 'events.append', thread_id, run_id, user_id: null, events: [anEvent(0, { content })] }) as const
+    // As a runtime might leave it there: no type would let it pass.
+    const itself: Record<string, Json> = {}
+    itself.member = itself
+    const good = append(runs[0]!, 'kept')
+    const error = await store.apply([{ ops: [good] }, { ops: [append(runs[1]!, itself)] }]).catch((reason) => reason)
+    t.match(error, { message: /circular/i })
+    t.notOk(error instanceof StoreUnavailable, 'so it is not handed over again as it is')
+    t.same(await eventsOf(store, runs[0]!), [])
+    t.equal(await write(store, good), 1)
+    t.match(await eventsOf(store, runs[0]!), [{ content: 'kept' }])
+  }
+)
+
+t.test('a frame is refused with its reason: its run is gone, or it is there already', async (t) => {
+  const { store, close } = await open()
+  t.teardown(close)
+  const { key, thread_id } = await addRun(store, (await addThread(store)).thread_id)
+  const append = { name: 'frames.append', run_key: key, thread_id, segment: segment(0) } as const
+  await write(store, append)
+  const ops = [append, { ...append, run_key: key + 1 }, { ...append, thread_id: 'another' }]
+  const outcomes = await store.apply(ops.map((op) => ({ ops: [op] })))
+  t.match(outcomes, [
+    { ok: false, message: /UNIQUE/ },
+    { ok: false, message: /is gone/ },
+    { ok: false, message: /is gone/ }
+  ])
 })
 
 /** Three frames of 100 bytes each. */

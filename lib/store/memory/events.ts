@@ -41,12 +41,6 @@ class ThreadLog {
     return rows
   }
 
-  giveSeq(undo: Undo): number {
-    const seq = this.nextSeq
-    this.moveTo(seq + 1, undo)
-    return seq
-  }
-
   moveTo(nextSeq: number, undo: Undo): void {
     const before = this.nextSeq
     this.nextSeq = nextSeq
@@ -55,18 +49,29 @@ class ThreadLog {
     })
   }
 
+  /** A row that is not there yet, newer than all that are. One step back for all of it: this is done for every event. */
   add(row: Row, undo: Undo): void {
-    const rows = this.ofRun(row.event.run_id, undo)
-    undo.push(rows.all, row)
-    undo.set(rows.byK, row.k, row)
-    if (row.event.category !== 'message') return
-    undo.push(rows.messages, row)
-    undo.push(this.messages, row)
-    const id = messageIdOf(row.event)
-    if (id === null) return
-    const same = this.byMessageId.get(id)
-    if (same) undo.push(same, row)
-    else undo.set(this.byMessageId, id, [row])
+    const { event, k } = row
+    const rows = this.ofRun(event.run_id, undo)
+    const lists = [rows.all]
+    if (event.category === 'message') lists.push(rows.messages, this.messages, ...this.#sayingTheSame(event, undo))
+    for (const list of lists) list.push(row)
+    rows.byK.set(k, row)
+    undo.add(() => {
+      for (const list of lists) list.pop()
+      rows.byK.delete(k)
+    })
+  }
+
+  /** The list of rows with the message of this one; none for a message without an id. */
+  #sayingTheSame(event: RunEvent, undo: Undo): Row[][] {
+    const id = messageIdOf(event)
+    if (id === null) return []
+    const found = this.byMessageId.get(id)
+    if (found) return [found]
+    const rows: Row[] = []
+    undo.set(this.byMessageId, id, rows)
+    return [rows]
   }
 
   /** Every row, ascending. */
@@ -153,22 +158,24 @@ export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & 
   const append = ({ thread_id, run_id, user_id, events }: OpOf<'events.append'>, undo: Undo): number => {
     const log = logOf(thread_id, undo)
     const { byK } = log.ofRun(run_id, undo)
+    let seq = log.nextSeq
     let first: number | null = null
     for (const given of events) {
-      const { k, ...fields } = given
+      const { k, event_type, category, content, created_at } = given
+      const before = byK.get(k)
       // The same record handed over again, after a crash or a refused batch: what is stored stays.
-      const event = byK.get(k)?.event ?? {
-        ...fields,
-        thread_id,
-        run_id,
-        user_id,
-        metadata: markedMetadata(given),
-        seq: log.giveSeq(undo)
+      if (before) {
+        first ??= before.event.seq
+        continue
       }
-      if (!byK.has(k)) log.add({ event, k }, undo)
-      first ??= event.seq
+      first ??= seq
+      const metadata = markedMetadata(given)
+      // Every field by its name: this is done for every event, and a rest of them costs more than all.
+      const event = { thread_id, run_id, user_id, event_type, category, content, metadata, created_at, seq: seq++ }
+      log.add({ event, k }, undo)
     }
-    return first ?? log.nextSeq
+    log.moveTo(seq, undo)
+    return first ?? seq
   }
 
   const remove = (op: OpOf<'events.remove'>, undo: Undo): number => {

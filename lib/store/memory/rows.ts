@@ -20,15 +20,24 @@ export interface Belonging {
 
 /**
  * A copy of plain data. Everything that enters or leaves the store goes through it: a caller that changes what it gave or
- * got would otherwise change what is stored. Bytes are copied by hand, because structuredClone of a view would copy the
- * whole slab that it is a view of.
+ * got would otherwise change what is stored. By hand: structuredClone takes longer, and of a view it would copy
+ * the whole slab that it is a view of.
  */
 export function copyOf<T>(value: T): T {
-  if (value === null || typeof value !== 'object') return value
-  if (value instanceof Uint8Array) return new Uint8Array(value) as T // a Buffer becomes what the interface promises
+  if (!isComposite(value)) return value
   if (Array.isArray(value)) return value.map(copyOf) as T // same elements, same type
-  // fromEntries defines members and does not assign them, so that a key named __proto__ stays a key.
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copyOf(member)])) as T
+  if (value instanceof Uint8Array) return new Uint8Array(value) as T // a Buffer becomes what the interface promises
+  // A spread makes members and does not assign them, so that a key named __proto__ stays a key; what is assigned below is there.
+  const copy = { ...value } as Record<string, unknown> // plain data
+  for (const key in copy) {
+    const member = copy[key]
+    if (isComposite(member)) copy[key] = copyOf(member)
+  }
+  return copy as T // same members, same type
+}
+
+function isComposite(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
 
 /** What plain data takes in memory, in bytes, about: texts by their characters, everything else by the piece. */

@@ -6,7 +6,7 @@
 import { Refused } from '../refused.ts'
 import type { NewEventRow } from '../sql/events.ts'
 import type { Op } from '../store.ts'
-import { insertEvents } from './events.ts'
+import { type Counter, insertEvents, moveCounters } from './events.ts'
 import { insertFrames, type RunSegment } from './frames.ts'
 import type { Line } from './line.ts'
 import type { Db, Param } from './rows.ts'
@@ -139,20 +139,24 @@ export class Batch implements Db {
   async flush(): Promise<void> {
     const frames = this.#frames.splice(0)
     const events = this.#events.splice(0)
-    const moved = [...this.#threads].filter(([, state]) => state.nextSeq !== state.storedSeq)
-    for (const [, state] of moved) state.storedSeq = state.nextSeq
+    const counters = this.#moved()
+    const [some, ...more] = chunks(events, ({ content }) => content.length)
     await Promise.all([
-      ...chunks(frames, ({ segment }) => segment.data.length).map((some) => insertFrames(this, some)),
-      ...chunks(events, ({ content }) => content.length).map((some) => insertEvents(this, some)),
-      this.#writeCounters(moved)
+      ...chunks(frames, ({ segment }) => segment.data.length).map((few) => insertFrames(this, few)),
+      some ? insertEvents(this, some, counters) : counters.length > 0 && moveCounters(this, counters),
+      ...more.map((few) => insertEvents(this, few, []))
     ])
   }
 
-  async #writeCounters(moved: readonly (readonly [string, ThreadState])[]): Promise<void> {
-    if (moved.length === 0) return
-    const sql = `UPDATE threads_meta AS t SET next_seq = counter.next_seq
-      FROM unnest($1::text[], $2::bigint[]) AS counter (thread_id, next_seq) WHERE t.thread_id = counter.thread_id`
-    await this.changes(sql, [texts(moved.map(([id]) => id)), numbers(moved.map(([, { nextSeq }]) => nextSeq))])
+  /** Counters that are not in their rows yet. Asked once: then they are. */
+  #moved(): Counter[] {
+    const counters: Counter[] = []
+    for (const [thread_id, state] of this.#threads) {
+      if (state.nextSeq === state.storedSeq) continue
+      state.storedSeq = state.nextSeq
+      counters.push({ thread_id, next_seq: state.nextSeq })
+    }
+    return counters
   }
 }
 

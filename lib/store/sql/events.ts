@@ -1,6 +1,6 @@
 // An event as a row.
-import type { EventCategory, Json, JsonObject, RunEvent } from '../../types.ts'
-import { markedMetadata, messageIdOf } from '../event.ts'
+import { type EventCategory, isObject, type Json, type JsonObject, type RunEvent } from '../../types.ts'
+import { messageIdOf } from '../event.ts'
 import type { NewEvent } from '../store.ts'
 import { parseJson, parseObject } from './json.ts'
 
@@ -34,11 +34,24 @@ function contentOf(text: string, metadata: JsonObject): Json {
   }
 }
 
-/** How a content is stored: its text, and the mark that readers see. */
-export function stored(event: NewEvent): { content: string; metadata: JsonObject } {
-  const { content, metadata } = event
-  if (typeof content === 'string') return { content, metadata }
-  return { content: JSON.stringify(content), metadata: markedMetadata(event) }
+/** Says beside a content that its text is JSON: of an object, or of anything else. */
+type Mark = 'content_is_dict' | 'content_is_json'
+
+/** Content and metadata of an event as texts; what readers need to tell them apart is in the metadata. */
+export function stored({ content, metadata }: NewEvent): { content: string; metadata: string } {
+  if (typeof content === 'string') return { content, metadata: JSON.stringify(metadata) }
+  return storedAsJson(content, metadata, isObject(content) ? 'content_is_dict' : 'content_is_json')
+}
+
+export function storedAsJson(content: Json, metadata: JsonObject, mark: Mark): { content: string; metadata: string } {
+  return { content: JSON.stringify(content), metadata: marked(metadata, mark) }
+}
+
+/** The mark is put into the text: this is done for every event, and a copy of the object costs more than its text. */
+function marked(metadata: JsonObject, mark: Mark): string {
+  if (mark in metadata) return JSON.stringify({ ...metadata, [mark]: true })
+  const members = JSON.stringify(metadata).slice(1, -1)
+  return members === '' ? `{"${mark}":true}` : `{${members},"${mark}":true}`
 }
 
 /** A row that is to be written. */
@@ -47,14 +60,11 @@ export interface NewEventRow extends EventRow {
   readonly message_id: string | null
 }
 
-/** The row of an event at its place. `how`: its content and metadata as this database stores them. */
-export function toRow(
-  event: NewEvent,
-  place: Pick<EventRow, 'thread_id' | 'run_id' | 'user_id' | 'seq'>,
-  how = stored(event)
-): NewEventRow {
+/** The row of an event at its place. */
+export function toRow(event: NewEvent, place: Pick<EventRow, 'thread_id' | 'run_id' | 'user_id' | 'seq'>): NewEventRow {
   // Every field by its name: this is done for every event, and a spread costs more than all of them.
   const { thread_id, run_id, user_id, seq } = place
+  const { content, metadata } = stored(event)
   return {
     thread_id,
     run_id,
@@ -62,8 +72,8 @@ export function toRow(
     seq,
     event_type: event.event_type,
     category: event.category,
-    content: how.content,
-    event_metadata: JSON.stringify(how.metadata),
+    content,
+    event_metadata: metadata,
     k: event.k,
     message_id: messageIdOf(event),
     created_at: event.created_at

@@ -1,12 +1,12 @@
 // Every write of the process, by name: what the writer thread can do.
 import type Database from 'better-sqlite3'
-import type { Op, OpName } from '../store.ts'
+import type { OpName } from '../store.ts'
 import { apiTokenWrites } from './api-tokens.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
-import type { AnyWriter, Writers } from './rows.ts'
+import type { AnyWriter, WriterOp, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { threadWrites } from './threads.ts'
 import { userWrites } from './users.ts'
@@ -29,7 +29,7 @@ export function opWriters(db: Database.Database): AnyWriter {
     ...checkpointWrites(db),
     ...feedbackWrites(db)
   }
-  return (op: Op) => {
+  return (op: WriterOp) => {
     // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
     const write = table[op.name] as AnyWriter
     return write(op)

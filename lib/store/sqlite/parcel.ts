@@ -1,53 +1,86 @@
 // A parcel: groups as they cross to the thread that writes. Nearly all that is written are frames, a few hundred small segments a
-// batch, and copying each as an object with two buffers costs more than storing it: they travel as one block of bytes, with their
-// numbers in one list. Everything else crosses as it is.
-import type { Group, Op, OpOf, Outcome } from '../store.ts'
+// batch, and copying each as an object with two buffers costs more than storing it: they travel as one block of bytes, numbers and
+// all. Events travel as the texts of their rows. Everything else crosses as it is.
+import type { Group, OpOf, Outcome } from '../store.ts'
+import { eventTexts } from './event-texts.ts'
+import type { WriterGroup, WriterOp } from './rows.ts'
 
 type Append = OpOf<'frames.append'>
 
 export interface Parcel {
   /** How many ops each group has. */
-  readonly counts: Uint32Array
+  readonly counts: readonly number[]
   /** Those of all groups, in order; null stands for the next segment of the block. */
-  readonly ops: readonly (Op | null)[]
-  /** By segment: run key, epoch, first, last, length of its index, length of its data. */
-  readonly numbers: Float64Array
+  readonly ops: readonly (WriterOp | null)[]
+  /** By segment. */
   readonly threads: readonly string[]
-  /** Index and data of one segment after the other. */
-  readonly block: Uint8Array<ArrayBuffer>
+  /**
+   * NUMBERS of each segment, as doubles: run key, epoch, first, last, length of its index, length of its data. Then index and data
+   * of one segment after the other. null: there are no segments.
+   */
+  readonly block: ArrayBuffer | null
 }
 
 const NUMBERS = 6
 
-/** What was given stays as it is: a batch that is not taken is handed over again. */
+/**
+ * What was given stays as it is: a batch that is not taken is handed over again.
+ * @throws Error when an event is not JSON, e.g. has a member that contains itself
+ */
 export function packed(groups: readonly Group[]): Parcel {
-  const all = groups.flatMap(({ ops }) => ops)
-  const appends = all.filter((op) => op.name === 'frames.append')
-  const bytes = appends.reduce((sum, { segment }) => sum + segment.index.length + segment.data.length, 0)
-  const numbers = new Float64Array(appends.length * NUMBERS)
-  const block = new Uint8Array(bytes)
-  let at = 0
+  const counts: number[] = []
+  const ops: (WriterOp | null)[] = []
+  const appends: Append[] = []
+  for (const group of groups) {
+    counts.push(group.ops.length)
+    for (const op of group.ops) {
+      if (op.name === 'frames.append') appends.push(op)
+      ops.push(op.name === 'frames.append' ? null : op.name === 'events.append' ? eventTexts(op) : op)
+    }
+  }
+  return { counts, ops, threads: appends.map(({ thread_id }) => thread_id), block: blockOf(appends) }
+}
+
+function blockOf(appends: readonly Append[]): ArrayBuffer | null {
+  if (appends.length === 0) return null
+  let at = appends.length * NUMBERS * Float64Array.BYTES_PER_ELEMENT
+  const bytes = appends.reduce((sum, { segment }) => sum + segment.index.length + segment.data.length, at)
+  const block = new ArrayBuffer(bytes)
+  const numbers = new Float64Array(block, 0, appends.length * NUMBERS)
+  const texts = new Uint8Array(block)
   let n = 0
   for (const { run_key, segment } of appends) {
     const { epoch, first, last, index, data } = segment
-    for (const number of [run_key, epoch, first, last, index.length, data.length]) numbers[n++] = number
-    block.set(index, at)
-    block.set(data, at + index.length)
+    numbers[n++] = run_key
+    numbers[n++] = epoch
+    numbers[n++] = first
+    numbers[n++] = last
+    numbers[n++] = index.length
+    numbers[n++] = data.length
+    texts.set(index, at)
+    texts.set(data, at + index.length)
     at += index.length + data.length
   }
-  return {
-    counts: Uint32Array.from(groups, ({ ops }) => ops.length),
-    ops: all.map((op) => (op.name === 'frames.append' ? null : op)),
-    numbers,
-    threads: appends.map(({ thread_id }) => thread_id),
-    block
-  }
+  return block
 }
 
-export function unpacked({ counts, ops, numbers, threads, block }: Parcel): Group[] {
-  const bytes = Buffer.from(block.buffer, block.byteOffset, block.byteLength)
-  let at = 0
-  const appends = threads.map((thread_id, i): Append => {
+export function unpacked({ counts, ops, threads, block }: Parcel): WriterGroup[] {
+  const appends = block ? appendsOf(block, threads) : []
+  let taken = 0
+  let from = 0
+  return counts.map((count) => {
+    const group: WriterOp[] = []
+    // As many ops as are counted, and as many nulls as segments.
+    for (const to = from + count; from < to; from++) group.push(ops[from] ?? appends[taken++]!)
+    return { ops: group }
+  })
+}
+
+function appendsOf(block: ArrayBuffer, threads: readonly string[]): Append[] {
+  const numbers = new Float64Array(block, 0, threads.length * NUMBERS)
+  const bytes = Buffer.from(block)
+  let at = numbers.byteLength
+  return threads.map((thread_id, i): Append => {
     // There are six for each thread.
     const number = (k: number) => numbers[i * NUMBERS + k]!
     const middle = at + number(4)
@@ -61,15 +94,6 @@ export function unpacked({ counts, ops, numbers, threads, block }: Parcel): Grou
     }
     at = end
     return { name: 'frames.append', run_key: number(0), thread_id, segment }
-  })
-  let taken = 0
-  // As many nulls as segments.
-  const all = ops.map((op) => op ?? appends[taken++]!)
-  let from = 0
-  return Array.from(counts, (count) => {
-    const start = from
-    from += count
-    return { ops: all.slice(start, from) }
   })
 }
 

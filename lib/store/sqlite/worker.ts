@@ -1,10 +1,11 @@
 // The one thread that writes the database. Each batch is one transaction, each group in it a savepoint.
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'better-sqlite3'
-import type { Group, Outcome } from '../store.ts'
+import type { Outcome } from '../store.ts'
 import { connect } from './connection.ts'
 import { opWriters } from './ops.ts'
 import { type Answers, packedOutcomes, type Parcel, unpacked } from './parcel.ts'
+import type { WriterGroup } from './rows.ts'
 
 export type WriterAnswer =
   | { readonly id: number; readonly answers: Answers }
@@ -34,7 +35,7 @@ function isLock(code: string): boolean {
  * Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite.
  * @returns a function that answers one outcome a group, or throws when nothing was written.
  */
-export function batchWriter(db: Database.Database): (groups: readonly Group[]) => Outcome[] {
+export function batchWriter(db: Database.Database): (groups: readonly WriterGroup[]) => Outcome[] {
   const writers = opWriters(db)
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
@@ -43,9 +44,9 @@ export function batchWriter(db: Database.Database): (groups: readonly Group[]) =
   const release = db.prepare('RELEASE one_group')
   const undo = db.prepare('ROLLBACK TO one_group')
 
-  const results = ({ ops }: Group): Outcome => ({ ok: true, results: ops.map((op) => writers(op)) })
+  const results = ({ ops }: WriterGroup): Outcome => ({ ok: true, results: ops.map((op) => writers(op)) })
 
-  const applyGroup = (group: Group): Outcome => {
+  const applyGroup = (group: WriterGroup): Outcome => {
     savepoint.run()
     try {
       const outcome = results(group)
@@ -59,7 +60,7 @@ export function batchWriter(db: Database.Database): (groups: readonly Group[]) =
     }
   }
 
-  const applyAll = (groups: readonly Group[], applyOne: (group: Group) => Outcome): Outcome[] => {
+  const applyAll = (groups: readonly WriterGroup[], applyOne: (group: WriterGroup) => Outcome): Outcome[] => {
     begin.run()
     try {
       const outcomes = groups.map(applyOne)

@@ -45,7 +45,7 @@ export class WriterThread {
     return new Promise((resolve, reject) => {
       const parcel = packed(groups)
       // Throws for what cannot be copied: then nobody will answer. The block was made for the journey and need not be copied.
-      worker.postMessage({ id, parcel }, [parcel.block.buffer])
+      worker.postMessage({ id, parcel }, parcel.block ? [parcel.block] : [])
       this.#waiting.set(id, { groups, resolve, reject })
     })
   }
