@@ -1,7 +1,8 @@
 // The search for threads by their metadata: among the entries of the rarest term that is asked for.
 import type Database from 'better-sqlite3'
-import { COLUMNS, type ThreadRow, orderOf, sortColumn, toThread } from '../sql/threads.ts'
-import type { ThreadPage, ThreadQuery } from '../store.ts'
+import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
+import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
+import { Counts } from './counts.ts'
 import type { TermOwner } from './terms.ts'
 
 /** One's own threads, or those that nobody owns: the names of what is bound for them, and which rows they are. */
@@ -26,16 +27,18 @@ interface Part extends SizeRow {
   readonly way: 'walk' | 'collect'
 }
 
-/** How many entries are collected in the time in which one thread is walked past, and a few: a walk that failed cost little. */
+/** To collect so many entries costs at least as much as to walk past one thread, twice: a walk in vain adds little. */
 const ENTRIES_A_STEP = 4
 
 const WANTED = 'wanted AS MATERIALIZED (SELECT value AS term FROM json_each(@terms))'
 
-/** Whether the thread with this key has all the terms, and the status. */
-const hasAll = (owner: string, key: string) => `
+const hasTerms = (owner: string, key: string) => `
   NOT EXISTS (SELECT 1 FROM wanted AS w WHERE NOT EXISTS (
-    SELECT 1 FROM thread_terms AS h WHERE h.owner = ${owner} AND h.term = w.term AND h.thread_key = ${key}))
-  AND (@status IS NULL OR (SELECT s.status FROM threads_meta AS s WHERE s.key = ${key}) = @status)`
+    SELECT 1 FROM thread_terms AS h WHERE h.owner = ${owner} AND h.term = w.term AND h.thread_key = ${key}))`
+
+/** Whether a thread that has the rarest term has what else is asked for. `t` is its row. */
+const hasRest = (owner: string) =>
+  `(@has_one_term OR ${hasTerms(owner, 'one.thread_key')}) AND (@status IS NULL OR t.status = @status)`
 
 const SIZES = `
   WITH ${WANTED},
@@ -45,25 +48,25 @@ const SIZES = `
       FROM owners AS o CROSS JOIN wanted AS w),
     -- Beside min() a column is that of the row that has it.
     rarest AS (SELECT owner, term, min(entries) AS entries FROM sizes GROUP BY owner)
-  SELECT owner, term, entries, CASE WHEN @is_plain THEN entries ELSE (
-    SELECT count(*) FROM thread_terms AS one
-    WHERE one.owner = rarest.owner AND one.term = rarest.term AND ${hasAll('one.owner', 'one.thread_key')}) END AS total
+  SELECT owner, term, entries, iif(@has_one_term AND @status IS NULL, entries, (
+    SELECT count(*) FROM thread_terms AS one CROSS JOIN threads_meta AS t ON t.key = one.thread_key
+    WHERE one.owner = rarest.owner AND one.term = rarest.term AND ${hasRest('one.owner')})) AS total
   FROM rarest`
 
-/** The first threads of one's own or of nobody's, from the newest on, down to where the walk ends. */
+/** The first threads of a scope from the newest on, down to where the walk ends. */
 const walk = ({ owner, rows, span }: Scope) => `
   SELECT key, updated_at AS place, thread_id FROM threads_meta AS t INDEXED BY ix_threads_user_updated
   WHERE ${rows} AND (updated_at, thread_id) >= (
       SELECT updated_at, thread_id FROM threads_meta INDEXED BY ix_threads_user_updated WHERE ${rows}
       ORDER BY updated_at DESC, thread_id DESC LIMIT 1 OFFSET ${span})
-    AND ${hasAll(owner, 't.key')}
+    AND ${hasTerms(owner, 't.key')} AND (@status IS NULL OR t.status = @status)
   ORDER BY updated_at DESC, thread_id DESC LIMIT @end`
 
 /** The first of all that have the term, in the order that is asked for. `limit`: as an expression. */
 const collect = ({ owner, term }: Scope, query: ThreadQuery, limit: string) => `
   SELECT key, ${sortColumn(query)} AS place, thread_id
   FROM thread_terms AS one CROSS JOIN threads_meta AS t ON t.key = one.thread_key
-  WHERE one.owner = ${owner} AND one.term = ${term} AND ${hasAll(owner, 'one.thread_key')}
+  WHERE one.owner = ${owner} AND one.term = ${term} AND ${hasRest(owner)}
   ORDER BY ${orderOf(query, 'place')} LIMIT ${limit}`
 
 function pageSql(query: ThreadQuery, parts: readonly Part[]): string {
@@ -77,10 +80,9 @@ function pageSql(query: ThreadQuery, parts: readonly Part[]): string {
     const walked = `walked_${index}`
     tables.push(`${walked} AS MATERIALIZED (${walk(scope)})`)
     const isFull = `(SELECT count(*) FROM ${walked}) = @end`
-    found.push(
-      `SELECT * FROM ${walked} WHERE ${isFull}`,
-      `SELECT * FROM (${collect(scope, query, `(SELECT iif(${isFull}, 0, @end))`)})`
-    )
+    // A condition would be asked for every entry; a limit of 0 reads none.
+    const collected = collect(scope, query, `(SELECT iif(${isFull}, 0, @end))`)
+    found.push(`SELECT * FROM ${walked} WHERE ${isFull}`, `SELECT * FROM (${collected})`)
   }
   return `
     WITH ${tables.join(', ')},
@@ -90,9 +92,9 @@ function pageSql(query: ThreadQuery, parts: readonly Part[]): string {
 }
 
 /**
- * The newest are found in two ways: by walking past all threads from the newest on until the page is full, which is soon when many
- * have the term, or by collecting all that have it, which are few then. Nobody knows how the term lies among the threads; the walk
- * ends when it has cost a part of collecting.
+ * How the newest are found: by walking past all threads of the scope from the newest on until the page is full, which is soon when
+ * many have the term; or by collecting all that have it, which are few then. Nobody knows how the term lies among the threads: a
+ * walk ends, and all are collected, when it has cost a part of that.
  */
 function wayOf({ sortBy = 'updated_at', sortOrder = 'desc', offset, limit }: ThreadQuery, { entries, total }: SizeRow) {
   const end = offset + limit
@@ -100,35 +102,49 @@ function wayOf({ sortBy = 'updated_at', sortOrder = 'desc', offset, limit }: Thr
   return isNewest && total >= end && entries / ENTRIES_A_STEP >= end ? 'walk' : 'collect'
 }
 
-/** Answers a search by terms, at least one, of an owner: in two statements, of which the second is left out when nothing matches. */
-export function termSearch(
-  db: Database.Database
-): (query: ThreadQuery, terms: readonly string[], owner: string) => ThreadPage {
-  const sizes = db.prepare<object, SizeRow>(SIZES)
-  // By their text, of which there are as many as ways, columns and directions.
-  const pages = new Map<string, Database.Statement<object, ThreadRow>>()
-  const prepared = (sql: string) => {
-    const statement = pages.get(sql) ?? db.prepare<object, ThreadRow>(sql)
-    pages.set(sql, statement)
-    return statement
+/** Answers searches of an owner by terms, at least one, in two statements at most. */
+export class TermSearch {
+  readonly #db: Database.Database
+  readonly #sizes: Database.Statement<object, SizeRow>
+  /** By their text, of which there are as many as ways, columns and directions. */
+  readonly #pages = new Map<string, Database.Statement<object, ThreadRow>>()
+  /** Of searches for one term and nothing else, by owner and term. */
+  readonly #known = new Counts<string, readonly SizeRow[]>(['thread.create', 'thread.patch', 'thread.remove'])
+
+  constructor(db: Database.Database) {
+    this.#db = db
+    this.#sizes = db.prepare(SIZES)
   }
 
-  return (query, terms, owner) => {
+  page(query: ThreadQuery, terms: readonly string[], owner: string): ThreadPage {
     const { status = null, limit, offset } = query
-    const wanted = { owner, terms: JSON.stringify(terms), status }
-    const parts = sizes
-      .all({ ...wanted, is_plain: terms.length === 1 && status === null ? 1 : 0 })
-      .filter(({ total }) => total > 0)
-      .map((row): Part => ({ ...row, scope: row.owner === 0 ? SCOPES.nobodys : SCOPES.own, way: wayOf(query, row) }))
-    const total = parts.reduce((sum, part) => sum + part.total, 0)
+    const hasOneTerm = terms.length === 1
+    const wanted = { owner, terms: JSON.stringify(terms), status, has_one_term: hasOneTerm ? 1 : 0 }
+    const count = () => this.#sizes.all(wanted)
+    const sizes = hasOneTerm && status === null ? this.#known.of(`${terms[0]} ${owner}`, count) : count()
+    const total = sizes.reduce((sum, one) => sum + one.total, 0)
     if (total <= offset) return { threads: [], total }
-    const bound = Object.fromEntries(
-      parts.flatMap(({ scope, term, entries }) => [
-        [scope.term.slice(1), term],
-        [scope.span.slice(1), Math.floor(entries / ENTRIES_A_STEP)]
-      ])
-    )
-    const rows = prepared(pageSql(query, parts)).all({ ...wanted, ...bound, end: offset + limit, limit, offset })
+
+    const parts = sizes
+      .filter((one) => one.total > 0)
+      .map((one): Part => ({ ...one, scope: one.owner === 0 ? SCOPES.nobodys : SCOPES.own, way: wayOf(query, one) }))
+    const bound = parts.flatMap(({ scope, term, entries }) => [
+      [scope.term.slice(1), term],
+      [scope.span.slice(1), Math.floor(entries / ENTRIES_A_STEP)]
+    ])
+    const page = this.#prepared(pageSql(query, parts))
+    const rows = page.all({ ...wanted, ...Object.fromEntries(bound), end: offset + limit, limit, offset })
     return { threads: rows.map(toThread), total }
+  }
+
+  /** These were written. To be told before anybody hears of it [Store 4]. */
+  written(groups: readonly Group[]): void {
+    this.#known.written(groups)
+  }
+
+  #prepared(sql: string): Database.Statement<object, ThreadRow> {
+    const statement = this.#pages.get(sql) ?? this.#db.prepare<object, ThreadRow>(sql)
+    this.#pages.set(sql, statement)
+    return statement
   }
 }

@@ -8,18 +8,16 @@ import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
 import { OWNED, type Writers } from './rows.ts'
-import { threadSearch } from './search.ts'
+import type { ThreadSearch } from './search.ts'
 import { termWrites } from './terms.ts'
-import type { ThreadCounts } from './thread-counts.ts'
 
-export function threadReads(db: Database.Database, counts: ThreadCounts): ThreadReads {
+export function threadReads(db: Database.Database, search: ThreadSearch): ThreadReads {
   const get = db.prepare<{ id: string; owner: string | null }, ThreadRow>(
     `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = @id AND ${OWNED}`
   )
   const ownerOfThread = db.prepare<[string], { user_id: string | null }>(
     'SELECT user_id FROM threads_meta WHERE thread_id = ?'
   )
-  const search = threadSearch(db, counts)
   return {
     async get(threadId, user) {
       const row = get.get({ id: threadId, owner: ownerOf(user, 'threads.get') })
@@ -29,7 +27,7 @@ export function threadReads(db: Database.Database, counts: ThreadCounts): Thread
       return ownerOfThread.get(threadId)?.user_id
     },
     async search(query, user) {
-      return search(query, ownerOf(user, 'threads.search'))
+      return search.page(query, ownerOf(user, 'threads.search'))
     }
   }
 }
