@@ -118,8 +118,10 @@ export function stateRoutes({ store, writer }: Services): Route[] {
       ...(before !== null && { before })
     })
     if (!newest) return { jsonText: '[]' }
-    const shown = [await withDecorations(newest), ...older]
-    return { jsonText: `[${shown.map(historyView).join(',')}]` }
+    // Added and not joined: it is long, and is copied once, when it is sent.
+    let text = `[${historyView(await withDecorations(newest))}`
+    for (const one of older) text += `,${historyView(one)}`
+    return { jsonText: `${text}]` }
   }
 
   const path = '/api/threads/{thread_id}'

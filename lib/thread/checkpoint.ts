@@ -75,19 +75,27 @@ export function decorated(
   origins: ReadonlyMap<string, MessageOrigin>,
   feedback: ReadonlyMap<string, Feedback> | null
 ): StoredCheckpoint {
-  const lastAnswers = new Map<string, string>()
-  for (const id of ids) {
-    const origin = origins.get(id)
-    if (origin?.event_type === 'ai_message') lastAnswers.set(origin.run_id, id)
-  }
-  const messageBodies = stored.messageBodies.map(({ no, json }, index) => {
+  const messageBodies = stored.messageBodies.slice()
+  const answered = new Set<string>()
+  // From the end: the first answer of a run that is met is its last. Messages of one run are neighbours, and share their text.
+  let run: string | null = null
+  let runText = ''
+  for (let index = messageBodies.length - 1; index >= 0; index--) {
     const origin = origins.get(ids[index]!)
-    if (!origin) return { no, json }
-    const { run_id } = origin
-    const isRated = feedback !== null && lastAnswers.get(run_id) === ids[index]
-    const rating = isRated ? `,"feedback":${JSON.stringify(feedbackView(feedback.get(run_id) ?? null))}` : ''
-    return { no, json: `${json.slice(0, -1)},"run_id":${JSON.stringify(run_id)}${rating}}` }
-  })
+    if (!origin) continue
+    const { run_id, event_type } = origin
+    if (run !== run_id) {
+      run = run_id
+      runText = `,"run_id":${JSON.stringify(run_id)}}`
+    }
+    let text = runText
+    if (feedback !== null && event_type === 'ai_message' && !answered.has(run_id)) {
+      answered.add(run_id)
+      text = `${runText.slice(0, -1)},"feedback":${JSON.stringify(feedbackView(feedback.get(run_id) ?? null))}}`
+    }
+    const { no, json } = messageBodies[index]!
+    messageBodies[index] = { no, json: json.slice(0, -1) + text }
+  }
   return { ...stored, messageBodies }
 }
 

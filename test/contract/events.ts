@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import type { SeqPage, Store } from '../../lib/store/store.ts'
 import type { Json } from '../../lib/types.ts'
+import { originsContract } from './event-origins.ts'
 import { concurrentPagesContract, pagesContract } from './event-pages.ts'
 import { seqContract } from './event-seqs.ts'
 import {
@@ -32,6 +33,7 @@ function remove(store: Store, threadId: string, runId: string | null, user: stri
 export function eventStoreContract(t: Test, open: Open): void {
   recordsContract(t, open)
   seqContract(t, open)
+  originsContract(t, open)
   pagesContract(t, open)
   concurrentPagesContract(t, open)
   ownersContract(t, open)
@@ -175,28 +177,6 @@ function recordsContract(t: Test, open: Open): void {
       (await eventsOf(store, run)).map(({ content }) => content),
       texts
     )
-  })
-
-  test('runsOfMessages tells which run said what, for the messages that are asked for', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const other = await addThread(store)
-    const one = await addRun(store, thread_id)
-    const two = await addRun(store, thread_id)
-    const elsewhere = await addRun(store, other.thread_id)
-    const said = (id: string, event_type: string) => ({ event_type, content: { type: 'ai', id, content: '' } })
-    await addEvents(store, one, [anEvent(0, said('a', 'human_message')), anEvent(1, said('b', 'ai_message'))])
-    await addEvents(store, one, [
-      anEvent(2, { ...TRACE, content: { id: 'trace' } }),
-      anEvent(3, { content: 'no object' })
-    ])
-    await addEvents(store, two, [anEvent(0, said('c', 'tool_result'))])
-    await addEvents(store, elsewhere, [anEvent(0, said('d', 'ai_message'))])
-    const found = await store.events.runsOfMessages(thread_id, ['a', 'c', 'd', 'trace', 'missing'], 'ann')
-    t.strictSame([...found].toSorted(), [
-      ['a', { run_id: one.run_id, event_type: 'human_message' }],
-      ['c', { run_id: two.run_id, event_type: 'tool_result' }]
-    ])
-    t.equal((await store.events.runsOfMessages(thread_id, [], 'ann')).size, 0)
   })
 
   test('listEvents gives all categories of one run, oldest first, by types and after a seq', async (t, store) => {

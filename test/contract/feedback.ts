@@ -142,6 +142,9 @@ function keptFeedbackContract(t: Test, open: Open): void {
     await addEvents(store, run, [anEvent(0, said('a')), anEvent(1, said('b')), anEvent(2, said('moved'))])
     await addEvents(store, second, [anEvent(0, said('c')), anEvent(1, said('moved'))])
     await upsert(store, aFeedback(second, { user_id: 'bob' }))
+    const unasked = await addRun(store, run.thread_id)
+    await addEvents(store, unasked, [anEvent(0, said('unasked'))])
+    await upsert(store, aFeedback(unasked))
     const ids = ['b', 'c', 'moved', 'missing']
     for (const comment of [null, ...Object.values(HOSTILE_TEXTS)]) {
       const mine = await upsert(store, aFeedback(run, { message_id: 'b', comment }))

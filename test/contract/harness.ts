@@ -15,7 +15,8 @@ import type {
   Outcome,
   Result,
   Settlement,
-  Store
+  Store,
+  ThreadQuery
 } from '../../lib/store/store.ts'
 import {
   type JsonObject,
@@ -94,6 +95,12 @@ export async function write<K extends OpName>(store: Store, op: OpOf<K>): Promis
   if (!outcome?.ok) throw new Error(`${op.name} was refused: ${outcome?.message}`)
   // The results of a group are those of its ops, in their order.
   return outcome.results[0] as Result<K>
+}
+
+/** Ids of a search that sees everything, unless told otherwise. */
+export async function idsOf(store: Store, query: Partial<ThreadQuery>, user: string | null = null): Promise<string[]> {
+  const { threads } = await store.threads.search({ limit: 1000, offset: 0, ...query }, user)
+  return threads.map(({ thread_id }) => thread_id)
 }
 
 /** Passes when the group of this one op is refused. */

@@ -25,6 +25,7 @@ import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
 import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
+import { threadMetadataContract } from './thread-metadata.ts'
 import { threadStoreContract } from './threads.ts'
 import { userStoreContract } from './users.ts'
 
@@ -40,6 +41,7 @@ export {
   frameStoreContract,
   runStoreContract,
   scopeContract,
+  threadMetadataContract,
   threadStoreContract,
   userStoreContract
 }
@@ -55,6 +57,7 @@ export function storeContract(t: Test, name: string, open: Open): void {
     users: userStoreContract,
     apiTokens: apiTokenStoreContract,
     threads: threadStoreContract,
+    threadMetadata: threadMetadataContract,
     runs: runStoreContract,
     events: eventStoreContract,
     frames: frameStoreContract,

@@ -1,8 +1,8 @@
 // Obligations of ThreadReads and the thread ops.
 import fc from 'fast-check'
 import type { Test } from 'tap'
-import type { Store, ThreadQuery } from '../../lib/store/store.ts'
-import type { Json, JsonObject, Thread } from '../../lib/types.ts'
+import type { Store } from '../../lib/store/store.ts'
+import type { JsonObject, Thread } from '../../lib/types.ts'
 import {
   aCheckpoint,
   addEndedRun,
@@ -14,21 +14,13 @@ import {
   aThread,
   checkpointId,
   durableRules,
-  HOSTILE_KEYS,
-  HOSTILE_TEXTS,
-  member,
+  idsOf,
   type Open,
   rules,
   time,
   userArgument,
   write
 } from './harness.ts'
-
-/** Ids of a search that sees everything, unless told otherwise. */
-async function idsOf(store: Store, query: Partial<ThreadQuery>, user: string | null = null): Promise<string[]> {
-  const { threads } = await store.threads.search({ limit: 1000, offset: 0, ...query }, user)
-  return threads.map(({ thread_id }) => thread_id)
-}
 
 function create(store: Store, set: Partial<Thread>) {
   const thread = aThread(set)
@@ -193,55 +185,6 @@ export function threadStoreContract(t: Test, open: Open): void {
     t.strictSame(await idsOf(store, { ids: [idle.thread_id, 'missing', idle.thread_id] }), [idle.thread_id])
     t.strictSame(await idsOf(store, { ids: [] }), [], 'no ids are none, not all')
     t.strictSame(await idsOf(store, { ids: [idle.thread_id], status: 'error' }), [])
-  })
-
-  test('a search by metadata compares type and value: true is not 1, null is not missing', async (t, store) => {
-    const values: readonly Json[] = [
-      true,
-      false,
-      null,
-      1,
-      0,
-      -1.5,
-      9007199254740991,
-      '1',
-      '',
-      'true',
-      'null',
-      'text',
-      '0'
-    ]
-    const idOf = (at: number) => `thread-${String(at).padStart(2, '0')}`
-    for (const [at, value] of values.entries())
-      await addThread(store, { thread_id: idOf(at), metadata: { key: value, same: 'x' } })
-    await addThread(store, { thread_id: 'without', metadata: { same: 'x' } })
-    for (const [at, value] of values.entries()) {
-      t.strictSame(await idsOf(store, { metadata: { key: value } }), [idOf(at)], JSON.stringify(value))
-    }
-    t.strictSame(await idsOf(store, { metadata: { key: 2 } }), [])
-    t.equal((await idsOf(store, { metadata: { same: 'x' } })).length, values.length + 1)
-    t.strictSame(await idsOf(store, { metadata: { same: 'x', key: 'text' } }), [idOf(11)], 'every key must match')
-    t.equal((await idsOf(store, { metadata: {} })).length, values.length + 1, 'no key is no condition')
-  })
-
-  test('a search by metadata takes any key to the letter', async (t, store) => {
-    const idOf = (at: number) => `thread-${String(at).padStart(2, '0')}`
-    await addThread(store, { thread_id: 'nested', metadata: { a: { b: 'x' }, $: { a: 'y' }, list: ['x'] } })
-    for (const [at, key] of HOSTILE_KEYS.entries())
-      await addThread(store, { thread_id: idOf(at), metadata: member(key, 'x') })
-    for (const [at, key] of HOSTILE_KEYS.entries()) {
-      t.strictSame(await idsOf(store, { metadata: member(key, 'x') }), [idOf(at)], `key ${JSON.stringify(key)}`)
-      t.strictSame(await idsOf(store, { metadata: member(key, null) }), [], `key ${JSON.stringify(key)} is not null`)
-    }
-    t.strictSame(await idsOf(store, { metadata: { toString: 'x' } }), [], 'what objects inherit is no metadata')
-  })
-
-  test('a search by metadata takes any text to the letter', async (t, store) => {
-    const texts = Object.entries(HOSTILE_TEXTS)
-    for (const [name, text] of texts)
-      await addThread(store, { thread_id: name.replace(/\W/g, '-'), metadata: { key: text } })
-    for (const [name, text] of texts)
-      t.strictSame(await idsOf(store, { metadata: { key: text } }), [name.replace(/\W/g, '-')], name)
   })
 
   test('pages of a search, one after the other, give each thread once, also when all are equally new', async (t, store) => {

@@ -9,6 +9,9 @@ import t, { type Test } from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import type { JsonObject } from '../../lib/types.ts'
+import { addTermsOf } from '../../lib/store/sqlite/terms.ts'
+import { idsOf } from '../contract/harness.ts'
 
 const FOLDER = new URL('../../lib/store/sqlite/migrations/', import.meta.url)
 const STEPS = readdirSync(FOLDER)
@@ -17,10 +20,21 @@ const STEPS = readdirSync(FOLDER)
 /** Rows enough that a migration takes some time. */
 const MANY = 60_000
 
+/** More threads: whose, and with which metadata. */
+const THREADS: readonly [id: string, user: string | null, metadata: JsonObject][] = [
+  ['same', 'u', { a: 1 }],
+  ['nobodys', null, { a: 1 }],
+  ['other', 'v', { a: true }],
+  ['nested', 'u', { a: { b: [1.5, null, 'x'] }, '$."': true }],
+  ['strange', 'u', { 'a\u0000': '\ud800\u0000\u2028' }],
+  ['long', 'u', { a: 'x'.repeat(1_000_000) }]
+]
+
 /** A file as the first `version` steps of the schema leave it, with a row or more in every table that they have. */
 function madeBy(t: Test, version: number, bodies = 3): string {
   const path = join(t.testdir(), 'old.db')
   const db = connect(path)
+  addTermsOf(db)
   db.exec('CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
   for (const [index, name] of STEPS.slice(0, version).entries()) {
     db.exec(readFileSync(new URL(name, FOLDER), 'utf8'))
@@ -32,6 +46,14 @@ function madeBy(t: Test, version: number, bodies = 3): string {
       VALUES ('t', 'u', '{"a":1}', '2026-01-01T00:00:00.000000+00:00', '2026-01-01T00:00:00.000000+00:00', 2, 1);
     INSERT INTO checkpoints (thread_id, checkpoint_id, metadata_json, next_json, messages_json, channels_json, created_at)
       VALUES ('t', 'c', '{}', '[]', '[[0,1]]', '{"title":2}', '2026-01-01T00:00:00.000000+00:00');`)
+  const thread = db.prepare(
+    `INSERT INTO threads_meta (thread_id, user_id, metadata_json, created_at, updated_at) VALUES (?, ?, ?, '', '')`
+  )
+  for (const [id, user, metadata] of THREADS) thread.run(id, user, JSON.stringify(metadata))
+  // From here on whoever writes a thread writes its terms.
+  if (version >= 5)
+    db.exec(`INSERT INTO thread_terms SELECT coalesce(user_id, 0), term.value, threads_meta.key
+      FROM threads_meta, json_each(terms_of(metadata_json)) AS term`)
   const body = db.prepare('INSERT INTO checkpoint_bodies (thread_id, no, json) VALUES (?, ?, ?)')
   db.transaction(() => {
     for (let no = 0; no < bodies; no++)
@@ -41,10 +63,14 @@ function madeBy(t: Test, version: number, bodies = 3): string {
   return path
 }
 
-/** All rows of all tables that both have. */
+/** All rows of tables, but for the numbers that rows have since a later schema. */
 function rowsOf(path: string, tables: readonly string[]): unknown {
   const db = new Database(path, { readonly: true })
-  const rows = tables.map((table) => [table, db.prepare(`SELECT * FROM ${table} ORDER BY 1, 2`).all()])
+  const columns = db.prepare<[string], string>("SELECT name FROM pragma_table_info(?) WHERE name <> 'key'").pluck()
+  const rows = tables.map((table) => {
+    const names = columns.all(table).join(', ')
+    return [table, db.prepare(`SELECT ${names} FROM ${table} ORDER BY 1, 2`).all()]
+  })
   db.close()
   return rows
 }
@@ -58,6 +84,8 @@ for (const version of STEPS.map((_, index) => index + 1)) {
     const store = await openSqliteStore(path)
     t.match(await store.users.byEmail('ann@example.com'), { id: 'u' })
     t.match(await store.threads.get('t', 'u'), { metadata: { a: 1 } })
+    t.strictSame(await idsOf(store, { metadata: { a: 1 } }, 'u'), ['t', 'same', 'nobodys'])
+    for (const [id, user, metadata] of THREADS.slice(2)) t.strictSame(await idsOf(store, { metadata }, user), [id], id)
     const state = await store.checkpoints.load('t', null)
     t.match(state, { messageBodies: [{ json: /"m0"/ }, { json: /"m1"/ }], channelBodies: [{ json: '"A title"' }] })
     await store.close()

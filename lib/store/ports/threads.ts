@@ -13,10 +13,16 @@ export interface ThreadQuery {
   readonly offset: number
 }
 
+export interface ThreadPage {
+  readonly threads: Thread[]
+  /** All matches. */
+  readonly total: number
+}
+
 export interface ThreadReads {
   get(threadId: string, user?: UserArg): Promise<Thread | null>
   /** Whose thread it is, whoever asks: undefined when there is no such row. For the owner check alone [Auth 6]. */
   ownerOf(threadId: string): Promise<string | null | undefined>
-  /** Default order: updated_at, newest first. `total` counts all matches. */
-  search(query: ThreadQuery, user?: UserArg): Promise<{ readonly threads: Thread[]; readonly total: number }>
+  /** Default order: updated_at, newest first. */
+  search(query: ThreadQuery, user?: UserArg): Promise<ThreadPage>
 }

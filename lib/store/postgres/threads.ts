@@ -1,34 +1,18 @@
 // Thread records in PostgreSQL.
-import { createHash } from 'node:crypto'
 import { ownerOf } from '../../scope.ts'
-import type { Json, JsonObject } from '../../types.ts'
+import type { JsonObject } from '../../types.ts'
 import { resolved } from '../refused.ts'
 import { parseObject } from '../sql/json.ts'
-import { COLUMNS, SORT_COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
+import { termsOf } from '../sql/terms.ts'
+import { COLUMNS, type ThreadRow, orderOf, toThread } from '../sql/threads.ts'
 import { StoreUnavailable, type ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
 import { type Db, owned, params, type Writers } from './rows.ts'
 import { texts } from './text.ts'
 
-/**
- * Metadata as a search sees it: a digest of each top-level entry, its value with its type and with the keys of objects in order.
- * Keys and values come from outside, of any length and with any characters; digests are neither.
- */
-function termsOf(metadata: JsonObject): string {
-  return texts(
-    Object.entries(metadata).map((entry) =>
-      createHash('sha256')
-        .update(JSON.stringify(entry.map(inOrder)))
-        .digest('base64')
-    )
-  )
-}
-
-function inOrder(value: Json): Json {
-  if (value === null || typeof value !== 'object') return value
-  if (Array.isArray(value)) return value.map(inOrder)
-  const entries = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
-  return Object.fromEntries(entries.map(([key, member]) => [key, inOrder(member)]))
+/** The terms of metadata, as the column has them. */
+function termTexts(metadata: JsonObject): string {
+  return texts(termsOf(metadata).map((digest) => digest.toString('base64')))
 }
 
 /** $1 user, $2 status, $3 ids, $4 terms; null where it is no condition. */
@@ -48,15 +32,15 @@ export function threadReads(db: Db): ThreadReads {
       const [row] = await db.rows<{ user_id: string | null }>(sql, [threadId])
       return row?.user_id
     },
-    async search({ status, ids, metadata = {}, sortBy = 'updated_at', sortOrder = 'desc', limit, offset }, user) {
+    async search(query, user) {
+      const { status, ids, metadata = {}, limit, offset } = query
       const match = [
         ownerOf(user, 'threads.search'),
         status ?? null,
         ids ? texts(ids) : null,
-        Object.keys(metadata).length ? termsOf(metadata) : null
+        Object.keys(metadata).length ? termTexts(metadata) : null
       ]
-      const order = `${SORT_COLUMNS[sortBy]} ${sortOrder === 'asc' ? 'ASC' : 'DESC'}`
-      const page = `SELECT ${COLUMNS} FROM threads_meta WHERE ${MATCHES} ORDER BY ${order}, thread_id DESC LIMIT $5 OFFSET $6`
+      const page = `SELECT ${COLUMNS} FROM threads_meta WHERE ${MATCHES} ORDER BY ${orderOf(query)} LIMIT $5 OFFSET $6`
       const count = `SELECT count(*) AS total FROM threads_meta WHERE ${MATCHES}`
       const [rows, [counted]] = await Promise.all([
         db.rows<ThreadRow>(page, [...match, limit, offset]),
@@ -86,7 +70,7 @@ export const threadWrites: Writers<ThreadOps> = {
         JSON.stringify(metadata),
         created_at,
         updated_at,
-        termsOf(metadata)
+        termTexts(metadata)
       ]
     )
     if (made === 0) {
@@ -113,7 +97,7 @@ export const threadWrites: Writers<ThreadOps> = {
     const merged: JsonObject = { ...parseObject(row.metadata_json), ...metadata }
     await batch.changes(
       'UPDATE threads_meta SET metadata_json = $2, metadata_terms = $3::text[], updated_at = $4 WHERE thread_id = $1',
-      [thread_id, JSON.stringify(merged), termsOf(merged), now]
+      [thread_id, JSON.stringify(merged), termTexts(merged), now]
     )
     return { ...toThread(row), metadata: merged, updated_at: now }
   },

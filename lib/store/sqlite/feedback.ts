@@ -3,17 +3,15 @@ import type Database from 'better-sqlite3'
 import { ownerOf } from '../../scope.ts'
 import type { Feedback, FeedbackStats } from '../../types.ts'
 import { Refused, resolved } from '../refused.ts'
-import type { FeedbackReads, MessageOrigin } from '../store.ts'
-import { OWNED, type Writers } from './rows.ts'
+import type { FeedbackReads } from '../store.ts'
+import { ORIGINS, originsIn, originsParams, type OriginsParams } from './events.ts'
+import type { Writers } from './rows.ts'
 
 const NAMES = ['feedback_id', 'run_id', 'thread_id', 'user_id', 'message_id', 'rating', 'comment', 'created_at']
 const COLUMNS = NAMES.join(', ')
 /** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
 const OWN = '(@owner IS NULL OR user_id = @owner)'
 const LIST_MAX = 100
-
-/** `at`: the place of the message among those that are asked for. */
-type BesideRow = [at: number, seq: number, run_id: string, event_type: string, feedback: string | null]
 
 export function feedbackReads(db: Database.Database): FeedbackReads {
   const list = db.prepare<{ thread: string; run: string; owner: string | null }, Feedback>(
@@ -26,19 +24,11 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
   const byRuns = db.prepare<{ thread: string; runs: string; owner: string | null }, Feedback>(
     `SELECT ${COLUMNS} FROM feedback WHERE thread_id = @thread AND run_id IN (SELECT value FROM json_each(@runs)) AND ${OWN}`
   )
-  // One's own feedback is read first: it is little, and looked up there costs the thousands of messages without any next to nothing.
-  // The answer is one text: handed over row by row it would cost half as much again.
-  const beside = db
-    .prepare<{ thread: string; ids: string; owner: string | null }, string>(
-      `WITH own AS MATERIALIZED (
-         SELECT run_id, json_object(${NAMES.map((name) => `'${name}', ${name}`)}) AS feedback
-         FROM feedback WHERE thread_id = @thread AND ${OWN})
-       SELECT json_group_array(json_array(asked.key, seq, said.run_id, event_type, own.feedback))
-       FROM json_each(@ids) AS asked
-         CROSS JOIN run_events AS said ON said.thread_id = @thread AND said.message_id = asked.value AND ${OWNED}
-         LEFT JOIN own ON own.run_id = said.run_id`
-    )
-    .pluck()
+  const beside = db.prepare<OriginsParams, { origins: string; feedback: string }>(
+    `SELECT ${ORIGINS} AS origins,
+       (SELECT json_group_array(json_object(${NAMES.map((name) => `'${name}', ${name}`)}))
+        FROM feedback WHERE thread_id = @thread AND ${OWN}) AS feedback`
+  )
   return {
     async list(threadId, runId, user) {
       return list.all({ thread: threadId, run: runId, owner: ownerOf(user, 'feedback.list') })
@@ -56,21 +46,13 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
     },
     async besideMessages(threadId, messageIds, user) {
       const owner = ownerOf(user, 'feedback.besideMessages')
-      const origins = new Map<string, MessageOrigin>()
-      const feedback = new Map<string, Feedback>()
-      // Made by the statement, of the columns of a BesideRow.
-      const rows = JSON.parse(
-        beside.get({ thread: threadId, ids: JSON.stringify(messageIds), owner }) ?? '[]'
-      ) as BesideRow[]
-      const seqs: number[] = []
-      for (const [at, seq, run_id, event_type, given] of rows) {
-        // A message that several runs recorded belongs to the newest of them.
-        if (seq < (seqs[at] ?? 0)) continue
-        seqs[at] = seq
-        origins.set(messageIds[at]!, { run_id, event_type })
-        // Made of the columns of a Feedback.
-        if (given !== null) feedback.set(run_id, JSON.parse(given) as Feedback)
-      }
+      // A statement of expressions alone has one row.
+      const found = beside.get(originsParams(threadId, messageIds, owner))!
+      const origins = originsIn(found.origins, messageIds)
+      // Made by the statement, of the columns of a Feedback.
+      const given = JSON.parse(found.feedback) as Feedback[]
+      const runs = new Set(given.length > 0 ? [...origins.values()].map(({ run_id }) => run_id) : [])
+      const feedback = new Map(given.filter(({ run_id }) => runs.has(run_id)).map((one) => [one.run_id, one]))
       return { origins, feedback }
     }
   }

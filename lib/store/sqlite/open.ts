@@ -13,7 +13,8 @@ import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
 import { runReads } from './runs.ts'
 import { migrate } from './schema.ts'
-import { ThreadCounts, threadReads } from './threads.ts'
+import { ThreadSearch } from './search.ts'
+import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
 import { WriterThread } from './writer.ts'
 
@@ -32,11 +33,11 @@ export async function openSqliteStore(path: string): Promise<Store> {
   const writer = await WriterThread.start(path)
   const db = connect(path)
   db.pragma('query_only = ON')
-  const counts = new ThreadCounts()
+  const search = new ThreadSearch(db)
   return {
     users: userReads(db),
     apiTokens: apiTokenReads(db),
-    threads: threadReads(db, counts),
+    threads: threadReads(db, search),
     runs: runReads(db),
     events: eventReads(db),
     frames: frameReads(db),
@@ -47,7 +48,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
         return await writer.apply(groups)
       } finally {
         // Also when nobody knows whether it was written.
-        counts.written(groups)
+        search.written(groups)
       }
     },
     async size() {

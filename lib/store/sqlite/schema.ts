@@ -1,6 +1,7 @@
 // The schema that a database file must have: brought there step by step, or refused.
 import type Database from 'better-sqlite3'
 import { migrationsIn } from '../sql/migrations.ts'
+import { addTermsOf } from './terms.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
@@ -11,6 +12,7 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url)
 export function migrate(db: Database.Database): void {
   refuseForeign(db)
   db.exec('CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
+  addTermsOf(db)
   const steps = migrationsIn(MIGRATIONS)
   const known = steps.at(-1)?.version ?? 0
   const step = db.transaction((version: number, sql: string) => {

@@ -1,0 +1,22 @@
+// Metadata as a search sees it: a term for each top-level entry.
+import { createHash } from 'node:crypto'
+import type { Json, JsonObject } from '../../types.ts'
+
+/**
+ * A digest of each entry, its value with its type and with the keys of objects in order. Keys and values come from outside, of any
+ * length and with any characters; digests are neither.
+ */
+export function termsOf(metadata: JsonObject): Buffer[] {
+  return Object.entries(metadata).map((entry) =>
+    createHash('sha256')
+      .update(JSON.stringify(entry.map(inOrder)))
+      .digest()
+  )
+}
+
+function inOrder(value: Json): Json {
+  if (value === null || typeof value !== 'object') return value
+  if (Array.isArray(value)) return value.map(inOrder)
+  const entries = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
+  return Object.fromEntries(entries.map(([key, member]) => [key, inOrder(member)]))
+}

@@ -1,0 +1,150 @@
+// The search for threads by their metadata: among the entries of the rarest term that is asked for.
+import type Database from 'better-sqlite3'
+import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
+import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
+import { Counts } from './counts.ts'
+import type { TermOwner } from './terms.ts'
+
+/** One's own threads, or those that nobody owns: the names of what is bound for them, and which rows they are. */
+const SCOPES = {
+  own: { owner: '@owner', rows: 'user_id = @owner', term: '@own_term', span: '@own_span' },
+  nobodys: { owner: '0', rows: 'user_id IS NULL', term: '@nobodys_term', span: '@nobodys_span' }
+} as const
+type Scope = (typeof SCOPES)[keyof typeof SCOPES]
+
+interface SizeRow {
+  readonly owner: TermOwner
+  /** The rarest of the terms, and how many threads have it. */
+  readonly term: string
+  readonly entries: number
+  /** How many have all that is asked for. */
+  readonly total: number
+}
+
+/** A scope in which there is something. */
+interface Part extends SizeRow {
+  readonly scope: Scope
+  readonly way: 'walk' | 'collect'
+}
+
+/** To collect so many entries costs at least as much as to walk past one thread, twice: a walk in vain adds little. */
+const ENTRIES_A_STEP = 4
+
+const WANTED = 'wanted AS MATERIALIZED (SELECT value AS term FROM json_each(@terms))'
+
+const hasTerms = (owner: string, key: string) => `
+  NOT EXISTS (SELECT 1 FROM wanted AS w WHERE NOT EXISTS (
+    SELECT 1 FROM thread_terms AS h WHERE h.owner = ${owner} AND h.term = w.term AND h.thread_key = ${key}))`
+
+/** Whether a thread that has the rarest term has what else is asked for. `t` is its row. */
+const hasRest = (owner: string) =>
+  `(@has_one_term OR ${hasTerms(owner, 'one.thread_key')}) AND (@status IS NULL OR t.status = @status)`
+
+const SIZES = `
+  WITH ${WANTED},
+    owners(owner) AS (VALUES (@owner), (0)),
+    sizes AS (
+      SELECT owner, term, (SELECT count(*) FROM thread_terms AS h WHERE h.owner = o.owner AND h.term = w.term) AS entries
+      FROM owners AS o CROSS JOIN wanted AS w),
+    -- Beside min() a column is that of the row that has it.
+    rarest AS (SELECT owner, term, min(entries) AS entries FROM sizes GROUP BY owner)
+  SELECT owner, term, entries, iif(@has_one_term AND @status IS NULL, entries, (
+    SELECT count(*) FROM thread_terms AS one CROSS JOIN threads_meta AS t ON t.key = one.thread_key
+    WHERE one.owner = rarest.owner AND one.term = rarest.term AND ${hasRest('one.owner')})) AS total
+  FROM rarest`
+
+/** The first threads of a scope from the newest on, down to where the walk ends. */
+const walk = ({ owner, rows, span }: Scope) => `
+  SELECT key, updated_at AS place, thread_id FROM threads_meta AS t INDEXED BY ix_threads_user_updated
+  WHERE ${rows} AND (updated_at, thread_id) >= (
+      SELECT updated_at, thread_id FROM threads_meta INDEXED BY ix_threads_user_updated WHERE ${rows}
+      ORDER BY updated_at DESC, thread_id DESC LIMIT 1 OFFSET ${span})
+    AND ${hasTerms(owner, 't.key')} AND (@status IS NULL OR t.status = @status)
+  ORDER BY updated_at DESC, thread_id DESC LIMIT @end`
+
+/** The first of all that have the term, in the order that is asked for. `limit`: as an expression. */
+const collect = ({ owner, term }: Scope, query: ThreadQuery, limit: string) => `
+  SELECT key, ${sortColumn(query)} AS place, thread_id
+  FROM thread_terms AS one CROSS JOIN threads_meta AS t ON t.key = one.thread_key
+  WHERE one.owner = ${owner} AND one.term = ${term} AND ${hasRest(owner)}
+  ORDER BY ${orderOf(query, 'place')} LIMIT ${limit}`
+
+function pageSql(query: ThreadQuery, parts: readonly Part[]): string {
+  const tables = [WANTED]
+  const found: string[] = []
+  for (const [index, { scope, way }] of parts.entries()) {
+    if (way === 'collect') {
+      found.push(`SELECT * FROM (${collect(scope, query, '@end')})`)
+      continue
+    }
+    const walked = `walked_${index}`
+    tables.push(`${walked} AS MATERIALIZED (${walk(scope)})`)
+    const isFull = `(SELECT count(*) FROM ${walked}) = @end`
+    // A condition would be asked for every entry; a limit of 0 reads none.
+    const collected = collect(scope, query, `(SELECT iif(${isFull}, 0, @end))`)
+    found.push(`SELECT * FROM ${walked} WHERE ${isFull}`, `SELECT * FROM (${collected})`)
+  }
+  return `
+    WITH ${tables.join(', ')},
+      found AS (${found.join(' UNION ALL ')} ORDER BY ${orderOf(query, 'place')} LIMIT @limit OFFSET @offset)
+    SELECT ${COLUMNS} FROM (SELECT key AS found_key FROM found) CROSS JOIN threads_meta ON key = found_key
+    ORDER BY ${orderOf(query)}`
+}
+
+/**
+ * How the newest are found: by walking past all threads of the scope from the newest on until the page is full, which is soon when
+ * many have the term; or by collecting all that have it, which are few then. Nobody knows how the term lies among the threads: a
+ * walk ends, and all are collected, when it has cost a part of that.
+ */
+function wayOf({ sortBy = 'updated_at', sortOrder = 'desc', offset, limit }: ThreadQuery, { entries, total }: SizeRow) {
+  const end = offset + limit
+  const isNewest = sortBy === 'updated_at' && sortOrder === 'desc'
+  return isNewest && total >= end && entries / ENTRIES_A_STEP >= end ? 'walk' : 'collect'
+}
+
+/** Answers searches of an owner by terms, at least one, in two statements at most. */
+export class TermSearch {
+  readonly #db: Database.Database
+  readonly #sizes: Database.Statement<object, SizeRow>
+  /** By their text, of which there are as many as ways, columns and directions. */
+  readonly #pages = new Map<string, Database.Statement<object, ThreadRow>>()
+  /** Of searches for one term and nothing else, by owner and term. */
+  readonly #known = new Counts<string, readonly SizeRow[]>(['thread.create', 'thread.patch', 'thread.remove'])
+
+  constructor(db: Database.Database) {
+    this.#db = db
+    this.#sizes = db.prepare(SIZES)
+  }
+
+  page(query: ThreadQuery, terms: readonly string[], owner: string): ThreadPage {
+    const { status = null, limit, offset } = query
+    const hasOneTerm = terms.length === 1
+    const wanted = { owner, terms: JSON.stringify(terms), status, has_one_term: hasOneTerm ? 1 : 0 }
+    const count = () => this.#sizes.all(wanted)
+    const sizes = hasOneTerm && status === null ? this.#known.of(`${terms[0]} ${owner}`, count) : count()
+    const total = sizes.reduce((sum, one) => sum + one.total, 0)
+    if (total <= offset) return { threads: [], total }
+
+    const parts = sizes
+      .filter((one) => one.total > 0)
+      .map((one): Part => ({ ...one, scope: one.owner === 0 ? SCOPES.nobodys : SCOPES.own, way: wayOf(query, one) }))
+    const bound = parts.flatMap(({ scope, term, entries }) => [
+      [scope.term.slice(1), term],
+      [scope.span.slice(1), Math.floor(entries / ENTRIES_A_STEP)]
+    ])
+    const page = this.#prepared(pageSql(query, parts))
+    const rows = page.all({ ...wanted, ...Object.fromEntries(bound), end: offset + limit, limit, offset })
+    return { threads: rows.map(toThread), total }
+  }
+
+  /** These were written. To be told before anybody hears of it [Store 4]. */
+  written(groups: readonly Group[]): void {
+    this.#known.written(groups)
+  }
+
+  #prepared(sql: string): Database.Statement<object, ThreadRow> {
+    const statement = this.#pages.get(sql) ?? this.#db.prepare<object, ThreadRow>(sql)
+    this.#pages.set(sql, statement)
+    return statement
+  }
+}
