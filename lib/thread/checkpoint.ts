@@ -86,15 +86,16 @@ export function decorated(
     const { run_id, event_type } = origin
     if (run !== run_id) {
       run = run_id
-      runText = `,"run_id":${JSON.stringify(run_id)}}`
+      runText = `,"run_id":${JSON.stringify(run_id)}`
     }
-    let text = runText
+    let end = '}'
     if (feedback !== null && event_type === 'ai_message' && !answered.has(run_id)) {
       answered.add(run_id)
-      text = `${runText.slice(0, -1)},"feedback":${JSON.stringify(feedbackView(feedback.get(run_id) ?? null))}}`
+      const given = feedback.get(run_id)
+      end = given ? `,"feedback":${JSON.stringify(feedbackView(given))}}` : ',"feedback":null}'
     }
     const { no, json } = messageBodies[index]!
-    messageBodies[index] = { no, json: json.slice(0, -1) + text }
+    messageBodies[index] = { no, json: json.slice(0, -1) + runText + end }
   }
   return { ...stored, messageBodies }
 }

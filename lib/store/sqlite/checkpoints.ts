@@ -28,8 +28,11 @@ function nextBodyFinder(db: Database.Database): (threadId: string) => number {
   return (threadId) => next.get(threadId)?.no ?? 0
 }
 
-/** Rows of a body: its number and its text; of a head: null, and its columns with the thread's next body as a JSON list. */
-type StateRow = [no: number, text: string] | [head: null, columns: string]
+/**
+ * Of a head: its columns and the thread's next body, as a JSON list. Of a body: its number, a blank, and its text. One text a row,
+ * because thousands of rows of two columns cost half as much again.
+ */
+type StateRow = string
 
 interface StateParams {
   readonly thread: string
@@ -58,13 +61,13 @@ function statesStatement<More extends object>(
       channels AS (
         SELECT DISTINCT c.value AS no FROM heads, json_each(channels_json) AS c
         WHERE @channels IS NULL OR c.key IN (SELECT value FROM json_each(@channels)))
-    SELECT NULL, json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread)) FROM heads
+    SELECT json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread)) FROM heads
     UNION ALL
-    SELECT b.no, b.json FROM channels AS c CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no = c.no
+    SELECT b.no || ' ' || b.json FROM channels AS c CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no = c.no
     UNION ALL
-    SELECT b.no, b.json FROM ranges AS r
+    SELECT b.no || ' ' || b.json FROM ranges AS r
       CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no BETWEEN r.first AND r.last`)
-    .raw()
+    .pluck()
 }
 
 /**
@@ -78,18 +81,18 @@ function stateStatement<More extends object>(
   const head = (columns: string) => `(SELECT ${columns} FROM checkpoints WHERE thread_id = @thread AND ${which})`
   return db
     .prepare<StateParams & More, StateRow>(`
-    SELECT NULL, json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread))
+    SELECT json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread))
     FROM ${head(COLUMNS)}
     UNION ALL
-    SELECT b.no, b.json FROM ${head('channels_json')} AS h, json_each(h.channels_json) AS c
+    SELECT b.no || ' ' || b.json FROM ${head('channels_json')} AS h, json_each(h.channels_json) AS c
       CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no = c.value
     WHERE @channels IS NULL OR c.key IN (SELECT value FROM json_each(@channels))
     UNION ALL
-    SELECT b.no, b.json FROM ${head('messages_json')} AS h, json_each(h.messages_json) AS r
+    SELECT b.no || ' ' || b.json FROM ${head('messages_json')} AS h, json_each(h.messages_json) AS r
       CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread
         AND b.no BETWEEN CAST(r.value ->> 0 AS INTEGER) AND CAST(r.value ->> 1 AS INTEGER)
     WHERE @messages`)
-    .raw()
+    .pluck()
 }
 
 /** Checkpoints out of the rows of such a statement, newest first; the first one has the messages, if they are wanted. */
@@ -97,12 +100,14 @@ function statesOf(rows: readonly StateRow[], wanted: Wanted): StoredCheckpoint[]
   const heads: CheckpointHead[] = []
   const texts = new Map<number, string>()
   let nextBody = 0
-  for (const [no, text] of rows) {
-    if (no !== null) texts.set(no, text)
-    else {
-      const [head, next] = headOf(text)
+  for (const row of rows) {
+    if (row.startsWith('[')) {
+      const [head, next] = headOf(row)
       heads.push(head)
       nextBody = next
+    } else {
+      // Reads up to the blank.
+      texts.set(Number.parseInt(row, 10), row.slice(row.indexOf(' ') + 1))
     }
   }
   heads.sort((one, other) => (one.checkpoint_id < other.checkpoint_id ? 1 : -1))

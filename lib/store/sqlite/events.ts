@@ -41,18 +41,22 @@ export function originsParams(thread: string, messageIds: readonly string[], own
 
 /** What it has answered, of these messages. */
 export function originsIn(answer: string, messageIds: readonly string[]): Map<string, MessageOrigin> {
-  const newest = new Map<string, OriginRow>()
   // Made by the expression.
-  for (const row of JSON.parse(answer) as OriginRow[]) {
-    const before = newest.get(row[0])
-    if (!before || before[1] < row[1]) newest.set(row[0], row)
-  }
+  const rows = JSON.parse(answer) as OriginRow[]
+  const newest = new Map<string, OriginRow>()
+  for (const row of rows) newest.set(row[0], row)
+  // Several runs have recorded a message: taken again in their order, the newest record is the one that stays.
+  if (newest.size < rows.length) for (const row of rows.sort(bySeq)) newest.set(row[0], row)
   const origins = new Map<string, MessageOrigin>()
   for (const id of messageIds) {
     const row = newest.get(id)
     if (row) origins.set(id, { run_id: row[2], event_type: row[3] })
   }
   return origins
+}
+
+function bySeq(one: OriginRow, other: OriginRow): number {
+  return one[1] - other[1]
 }
 
 interface PageParams {
