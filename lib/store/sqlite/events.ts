@@ -3,61 +3,10 @@ import type Database from 'better-sqlite3'
 import { ownerOf } from '../../scope.ts'
 import { Refused, resolved } from '../refused.ts'
 import { COLUMNS, type EventRow, toEvent } from '../sql/events.ts'
-import type { EventReads, MessageOrigin, SeqPage } from '../store.ts'
+import type { EventReads, SeqPage } from '../store.ts'
 import { TEXTS_OF_EVENT } from './event-texts.ts'
+import { ORIGINS, originsIn, originsParams, type OriginsParams } from './origins.ts'
 import { OWNED, type Writers } from './rows.ts'
-
-/** What `ORIGINS` asks: of which messages, as a JSON list, and from how many messages of the thread on each is looked up. */
-export interface OriginsParams {
-  thread: string
-  ids: string
-  most: number
-  owner: string | null
-}
-
-/** A record of a message. */
-type OriginRow = readonly [message_id: string, seq: number, run_id: string, event_type: string]
-
-/** Records of a source as one JSON list, which costs a third of handing them over row by row. */
-const recorded = (source: string) =>
-  `SELECT json_group_array(json_array(message_id, seq, run_id, event_type)) FROM ${source} AND ${OWNED}`
-
-/**
- * Who said what, as an expression. The index alone answers. Who asks for half of a thread's messages or more is given all: to read
- * the index through costs a fifth of looking each of them up.
- */
-export const ORIGINS = `
-  CASE WHEN (
-    SELECT count(*) FROM (SELECT 1 FROM run_events INDEXED BY ix_events_message_4
-      WHERE thread_id = @thread AND message_id IS NOT NULL LIMIT @most + 1)) <= @most
-  THEN (${recorded('run_events INDEXED BY ix_events_message_4 WHERE thread_id = @thread AND message_id IS NOT NULL')})
-  ELSE (${recorded(`(SELECT DISTINCT value FROM json_each(@ids)) AS asked CROSS JOIN run_events INDEXED BY ix_events_message_4
-    WHERE thread_id = @thread AND message_id = asked.value`)}) END`
-
-/** What `ORIGINS` asks for these messages. */
-export function originsParams(thread: string, messageIds: readonly string[], owner: string | null): OriginsParams {
-  return { thread, ids: JSON.stringify(messageIds), most: 2 * messageIds.length, owner }
-}
-
-/** What it has answered, of these messages. */
-export function originsIn(answer: string, messageIds: readonly string[]): Map<string, MessageOrigin> {
-  // Made by the expression.
-  const rows = JSON.parse(answer) as OriginRow[]
-  const newest = new Map<string, OriginRow>()
-  for (const row of rows) newest.set(row[0], row)
-  // Several runs have recorded a message: taken again in their order, the newest record is the one that stays.
-  if (newest.size < rows.length) for (const row of rows.sort(bySeq)) newest.set(row[0], row)
-  const origins = new Map<string, MessageOrigin>()
-  for (const id of messageIds) {
-    const row = newest.get(id)
-    if (row) origins.set(id, { run_id: row[2], event_type: row[3] })
-  }
-  return origins
-}
-
-function bySeq(one: OriginRow, other: OriginRow): number {
-  return one[1] - other[1]
-}
 
 interface PageParams {
   thread: string

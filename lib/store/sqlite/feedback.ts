@@ -4,7 +4,7 @@ import { ownerOf } from '../../scope.ts'
 import type { Feedback, FeedbackStats } from '../../types.ts'
 import { Refused, resolved } from '../refused.ts'
 import type { FeedbackReads } from '../store.ts'
-import { ORIGINS, originsIn, originsParams, type OriginsParams } from './events.ts'
+import { ORIGINS, originsIn, originsParams, type OriginsParams } from './origins.ts'
 import type { Writers } from './rows.ts'
 
 const NAMES = ['feedback_id', 'run_id', 'thread_id', 'user_id', 'message_id', 'rating', 'comment', 'created_at']
