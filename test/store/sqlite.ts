@@ -104,6 +104,22 @@ t.test('a row that may be large has a rowid, or every search that comes past it 
   db.close()
 })
 
+t.test('[Auth 6] a thread that was taken from its user by hand is found by its metadata, by everybody', async (t) => {
+  const path = join(t.testdir(), 'by-hand.db')
+  const first = await openSqliteStore(path)
+  const { thread_id } = await addThread(first, { user_id: 'ann', metadata: { word: 'one' } })
+  await first.close()
+  const db = connect(path)
+  db.prepare('UPDATE threads_meta SET user_id = NULL WHERE thread_id = ?').run(thread_id)
+  db.close()
+  const store = await openSqliteStore(path)
+  t.teardown(() => store.close())
+  for (const user of ['ann', 'bob']) {
+    const page = await store.threads.search({ metadata: { word: 'one' }, limit: 10, offset: 0 }, user)
+    t.match(page, { threads: [{ thread_id, user_id: null }], total: 1 }, user)
+  }
+})
+
 t.test('frames read the same before and after they are compressed, from any n', async (t) => {
   const { store, close } = await open()
   t.teardown(close)

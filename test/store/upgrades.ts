@@ -114,6 +114,8 @@ t.test('a migration that is killed in the middle is whole at the next start', as
     const child = spawn(process.execPath, ['--input-type=module', '-e', program, path], {
       stdio: ['ignore', 'pipe', 'inherit']
     })
+    // Listened for from the beginning: it may be done before it is killed.
+    const closed = once(child, 'close')
     let said = ''
     child.stdout.on('data', (bytes) => {
       said += String(bytes)
@@ -121,7 +123,7 @@ t.test('a migration that is killed in the middle is whole at the next start', as
     await once(child.stdout, 'data')
     await new Promise((resolve) => setTimeout(resolve, took * share))
     child.kill('SIGKILL')
-    await once(child, 'close')
+    await closed
     if (!said.includes('done')) cut++
     const again = connect(path)
     migrate(again)

@@ -2,8 +2,8 @@
 -- every thread of its user. updated_at is not among the terms, or every run would move them.
 
 CREATE TABLE threads_meta_5 (
-  -- Explicit, because VACUUM may change what is not.
-  key           INTEGER PRIMARY KEY,
+  -- Explicit, because VACUUM may change what is not; never given twice, so that terms that somebody left behind find no other thread.
+  key           INTEGER PRIMARY KEY AUTOINCREMENT,
   thread_id     TEXT NOT NULL UNIQUE CHECK (length(thread_id) <= 64),
   assistant_id  TEXT CHECK (length(assistant_id) <= 128),
   user_id       TEXT CHECK (length(user_id) <= 64),
@@ -35,3 +35,9 @@ CREATE TABLE thread_terms (
 INSERT INTO thread_terms
   SELECT coalesce(user_id, 0), term.value, threads_meta.key FROM threads_meta, json_each(terms_of(metadata_json)) AS term
   ORDER BY 1, 2, 3;
+
+-- Threads change hands by hand alone: whoever writes that need not know of the terms.
+CREATE TRIGGER tr_thread_terms_owner AFTER UPDATE OF user_id ON threads_meta BEGIN
+  UPDATE thread_terms SET owner = coalesce(NEW.user_id, 0)
+  WHERE owner = coalesce(OLD.user_id, 0) AND thread_key = NEW.key;
+END;
