@@ -7,7 +7,7 @@ import { tally } from './tally.ts'
 
 const GATHER_MS_MIN = 10
 const GATHER_MS_MAX = 50
-/** What it is when a delivery takes more than half of that: thousands of readers, who would keep the loop busy with nothing else. */
+/** What it is when a delivery takes longer than that: thousands of readers, who would keep the loop busy with nothing else. */
 const GATHER_MS_CROWD = 100
 /** A gathering lasts at least this many times as long as the last delivery took: the loop stays mostly free. */
 const GATHER_TO_DELIVERY = 10
@@ -80,7 +80,7 @@ export class Ticker {
   }
 
   #gatherMsFor(deliveryMs: number): number {
-    const longest = deliveryMs > GATHER_MS_MAX / 2 ? GATHER_MS_CROWD : GATHER_MS_MAX
+    const longest = deliveryMs > GATHER_MS_MAX ? GATHER_MS_CROWD : GATHER_MS_MAX
     return Math.min(longest, Math.max(this.#gatherMsMin, deliveryMs * GATHER_TO_DELIVERY))
   }
 

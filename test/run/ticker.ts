@@ -94,7 +94,7 @@ t.test(
     t.equal(await busy(), 50, 'and no longer')
     takesMs = 1000
     await busy()
-    t.equal(await busy(), 100, 'unless a delivery takes more than half of that')
+    t.equal(await busy(), 100, 'unless a delivery takes longer than that')
   }
 )
 
