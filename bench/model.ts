@@ -3,6 +3,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { piece, type Script } from './agent.ts'
+import { Word } from './word.ts'
 
 /** What the bench says. */
 export type ModelOrder = 'go' | 'count'
@@ -10,15 +11,7 @@ export type ModelOrder = 'go' | 'count'
 const DONE = 'data: [DONE]\n\n'
 
 let asked = 0
-let open: () => void = () => {}
-let begun = nextWord()
-
-/** Who waits now waits for the next word. */
-function nextWord(): Promise<void> {
-  return new Promise((resolve) => {
-    open = resolve
-  })
-}
+const word = new Word()
 
 function event(content: string | null, finish: string | null): string {
   const delta = content === null ? {} : { content }
@@ -37,7 +30,7 @@ async function say(res: ServerResponse, script: Script): Promise<void> {
   res.writeHead(200, { 'content-type': 'text/event-stream' })
   res.flushHeaders()
   asked++
-  await begun
+  await word.next
   const began = performance.now()
   for (let i = 0; i < script.deltas && !res.destroyed; i++) {
     const wait = script.rate === 0 ? 0 : began + (i * 1000) / script.rate - performance.now()
@@ -64,8 +57,6 @@ server.listen(0, '127.0.0.1', () => {
 })
 process.on('message', (order: ModelOrder) => {
   if (order !== 'go') return void process.send?.({ asked })
-  const told = open
   asked = 0
-  begun = nextWord()
-  told()
+  word.give()
 })

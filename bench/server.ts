@@ -9,6 +9,7 @@ import { loadConfig } from '../lib/config.ts'
 import { startGateway } from '../lib/gateway.ts'
 import { benchAgent } from './agent.ts'
 import { type FloorOptions, startFloor } from './floors.ts'
+import { Word } from './word.ts'
 
 export interface GatewayOrder {
   readonly type: 'gateway'
@@ -47,19 +48,11 @@ export interface Usage {
 /** Of the timer that measures the loop, in ms: its own time is no delay. */
 const RESOLUTION_MS = 5
 
-let open: () => void = () => {}
-let begun = nextWord()
+const word = new Word()
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
 let stop: () => Promise<void> = async () => {}
 /** Threads that came with the gateway: the store's. */
 let storeThreads: readonly string[] = []
-
-/** Who waits now waits for the next word. */
-function nextWord(): Promise<void> {
-  return new Promise((resolve) => {
-    open = resolve
-  })
-}
 
 function silent(): void {}
 const log = {
@@ -77,7 +70,11 @@ async function startOurs({ config, asksModel }: GatewayOrder): Promise<Started> 
   // The pool's threads start with its first work, and are not the store's.
   await Promise.all(Array.from({ length: 8 }, () => stat(home)))
   const before = new Set(threads())
-  const gateway = await startGateway({ config: options, log, ...(!asksModel && { agent: benchAgent(() => begun) }) })
+  const gateway = await startGateway({
+    config: options,
+    log,
+    ...(!asksModel && { agent: benchAgent(() => word.next) })
+  })
   storeThreads = threads().filter((id) => !before.has(id))
   stop = async () => {
     await gateway.stop()
@@ -119,15 +116,13 @@ function usage(): Usage {
 process.on('message', async (order: Order) => {
   if (order.type === 'gateway') process.send?.(await startOurs(order))
   else if (order.type === 'floor') {
-    const floor = await startFloor(order, () => begun)
+    const floor = await startFloor(order, () => word.next)
     stop = floor.stop
     process.send?.({ url: floor.url, database: '' } satisfies Started)
   } else if (order.type === 'go') {
     if (order.isWatched) delay.enable()
     delay.reset()
-    const told = open
-    begun = nextWord()
-    told()
+    word.give()
   } else if (order.type === 'usage') process.send?.(usage())
   else {
     await stop()

@@ -1,10 +1,10 @@
 // The one committer of the process: writes what all run actors and requests hand over, as one transaction at a time.
 //
-// A request's write is urgent: its batch starts in this turn of the loop, a few turns later when others come with it, or when the
-// batch under way is done. Frames and traces wait for the window, which opens with the first that is due and is stretched when
-// commits take long, so that the writer is busy a quarter of the time at most. A batch that the store does not take stays in front
-// and is tried again until it does. When that takes too long the store is stuck: requests are refused, what runs have to say waits
-// on.
+// A request's write is urgent: its batch starts as soon as a turn of the loop brings no more of them, a few milliseconds later at
+// most, or when the batch under way is done. Frames and traces wait for the window, which opens with the first that is due and is
+// stretched when commits take long, so that the writer is busy a quarter of the time at most. A batch that the store does not take
+// stays in front and is tried again until it does. When that takes too long the store is stuck: requests are refused, what runs have
+// to say waits on.
 import { Failure } from '../errors.ts'
 import { ownerOf, type UserArg, withoutUser } from '../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../store/store.ts'

@@ -9,9 +9,9 @@
 //
 // Files are written and not synced: like SQLite with synchronous NORMAL, a crash of the process loses nothing that was answered,
 // a power failure may take back the last moments.
-import { isVisible } from '../../scope.ts'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isVisible } from '../../scope.ts'
 import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable } from '../store.ts'
 import { Descriptors } from './descriptors.ts'
 import { type Line, Moved, type Warn } from './run-file.ts'

@@ -1,7 +1,7 @@
 // The files of one thread, and which of their lines a query is about.
-import { isVisible } from '../../scope.ts'
 import { readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { isVisible } from '../../scope.ts'
 import type { EventQuery, EventRecord } from '../store.ts'
 import type { Descriptors } from './descriptors.ts'
 import { type Line, RunFile, type Warn } from './run-file.ts'
