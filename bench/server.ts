@@ -37,7 +37,7 @@ export interface Started {
 export interface Usage {
   /** CPU of the process since it started, in microseconds; without that of the store's thread. */
   readonly cpu: number
-  /** CPU of the store's writing thread, in microseconds. */
+  /** CPU of the store's threads, in microseconds: the one that writes, and the one that carries its log over. */
   readonly store: number
   /** Bytes. */
   readonly rss: number
@@ -51,8 +51,8 @@ const RESOLUTION_MS = 5
 const word = new Word()
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
 let stop: () => Promise<void> = async () => {}
-/** Threads that came with the gateway: the store's. */
-let storeThreads: readonly string[] = []
+/** Threads that were there before the gateway: those that have come since are the store's. */
+let threadsBefore: ReadonlySet<string> | null = null
 
 function silent(): void {}
 const log = {
@@ -69,13 +69,12 @@ async function startOurs({ config, asksModel }: GatewayOrder): Promise<Started> 
   const options = loadConfig({ file, home, port: 0, env: {}, cwd: home })
   // The pool's threads start with its first work, and are not the store's.
   await Promise.all(Array.from({ length: 8 }, () => stat(home)))
-  const before = new Set(threads())
+  threadsBefore = new Set(threads())
   const gateway = await startGateway({
     config: options,
     log,
     ...(!asksModel && { agent: benchAgent(() => word.next) })
   })
-  storeThreads = threads().filter((id) => !before.has(id))
   stop = async () => {
     await gateway.stop()
     rmSync(home, { recursive: true, force: true })
@@ -104,6 +103,7 @@ function cpuOf(thread: string): number {
 
 function usage(): Usage {
   const { user, system } = process.cpuUsage()
+  const storeThreads = threads().filter((id) => threadsBefore?.has(id) === false)
   const store = storeThreads.reduce((sum, thread) => sum + cpuOf(thread), 0)
   return {
     cpu: user + system - store,

@@ -69,16 +69,16 @@ function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>, st
   // Frames are small and each is worth its packet: Nagle's algorithm would hold them back for the last one's acknowledgement.
   res.socket?.setNoDelay(true)
   gather(res.socket)
-  res.writeHead(status, { ...headers, Connection: res.shouldKeepAlive ? 'keep-alive' : 'close' })
+  res.writeHead(status, { Connection: res.shouldKeepAlive ? 'keep-alive' : 'close', ...headers })
   res.flushHeaders()
   if (call.method === 'HEAD') res.end()
 }
 
-/** What is written in this turn of the loop goes out together: a head, and what there is to say to who joins. */
+/** What is written before something else has its turn goes out together: a head, and what there is to say to who joins. */
 function gather(socket: Socket | null): void {
   if (socket === null) return
   socket.cork()
-  setImmediate(() => socket.uncork())
+  process.nextTick(() => socket.uncork())
 }
 
 function wireOf(call: Call): Wire {

@@ -61,13 +61,13 @@ export class Account {
       runId: run.run_id,
       userId: run.user_id,
       assistantId: run.assistant_id ?? 'lead_agent',
-      ...this.#steps.askedBefore,
       resume: resumeOf(run),
       messages: state.messages(),
       channels: state.channels(),
       context: contextOf(run),
       modelName: run.model_name,
-      recursionLimit: recursionLimitOf(run, this.#options.recursionLimit)
+      recursionLimit: recursionLimitOf(run, this.#options.recursionLimit),
+      ...this.#steps.askedBefore
     }
   }
 
@@ -198,7 +198,6 @@ export class Account {
     const run = this.#run
     const head = this.#frames.head
     return {
-      ...this.#journal.totals,
       run_id: run.run_id,
       thread_id: run.thread_id,
       status: ending.status,
@@ -211,7 +210,9 @@ export class Account {
       final_checkpoint_id: this.#steps.checkpointId,
       first_human_message: this.#journal.firstHumanMessage,
       last_ai_message: this.#journal.lastAiMessage,
-      now: timestamp()
+      now: timestamp(),
+      // Last: members behind a spread are added one by one, which costs more than all the rest of an end.
+      ...this.#journal.totals
     }
   }
 

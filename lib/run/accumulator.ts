@@ -4,7 +4,7 @@ import { type Json, type JsonObject, isObject } from '../types.ts'
 import { Kind } from './filter.ts'
 import type { RawFrame } from './frames.ts'
 import { parseArgs } from './partial.ts'
-import { dataOf, frameText } from './sse.ts'
+import { cursorText, dataOf, frameText } from './sse.ts'
 
 /** A message as it grows: the fields of its chunks so far. */
 type Accumulated = JsonObject
@@ -92,7 +92,7 @@ export class Accumulator {
   }
 
   #show({ n, epoch }: At, event: string, message: JsonObject): void {
-    if (n >= this.#from) this.#push(Buffer.from(frameText(event, JSON.stringify([message]), epoch, n)))
+    if (n >= this.#from) this.#push(Buffer.from(frameText(event, JSON.stringify([message]), cursorText(epoch, n))))
   }
 
   #push(bytes: Buffer): void {

@@ -70,6 +70,7 @@ const RUN_IS_OVER = new DOMException('The run is over', 'AbortError')
 export class RunActor implements Source, Tickable {
   readonly run: Run
   deliveredAt = 0
+  isDue = false
   readonly #deps: ActorDeps
   readonly #frames: FrameLog
   readonly #journal: Journal
@@ -111,7 +112,7 @@ export class RunActor implements Source, Tickable {
     const sources = { frames: this.#frames, journal: this.#journal, steps: this.#steps }
     this.#account = new Account(run, sources, deps.options)
     this.#handover = new Handover(run, sources, deps.owner)
-    this.#live = new LiveLog({ run, ...sources, store: deps.store, isClosed: () => this.#phase === 'closed' })
+    this.#live = new LiveLog({ run, store: deps.store, isClosed: () => this.#phase === 'closed', ...sources })
     this.#grace = new Grace(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')
     })
@@ -136,6 +137,11 @@ export class RunActor implements Source, Tickable {
   /** Its readers: those that are still catching up outlive the run. */
   get joiners(): ReadonlySet<Joiner> {
     return this.#joiners
+  }
+
+  /** Of its frames. */
+  get bytesInMemory(): number {
+    return this.#frames.bytesInMemory
   }
 
   /** Somebody reads it, here or on another process. */

@@ -57,7 +57,12 @@ const RETRY_MS_FIRST = 50
 const RETRY_MS_MAX = 1000
 const RETRY_AFTER_S = 5
 /** For how long a crowd of requests is waited for that come at once, in ms. */
-const CROWD_MS = 5
+const CROWD_MS = 2
+/**
+ * Requests that hear their outcome in one turn of the loop. What each does then, such as to begin a run, is done before the next ones
+ * hear theirs; told all at once, the first of a crowd would have its first frame with the last.
+ */
+const TOLD_A_TURN = 8
 /** How often it is looked whether a batch under way has become one that does not come back. */
 const WATCH_MS = 250
 
@@ -109,6 +114,8 @@ export class Committer implements Writer {
   #soonSince = 0
   #waited = 0
   #retry: NodeJS.Timeout | null = null
+  /** Requests that are written, and have not heard it yet. */
+  readonly #untold: (() => void)[] = []
 
   constructor(apply: (groups: readonly Group[]) => Promise<Outcome[]>, options: CommitterOptions) {
     this.#apply = apply
@@ -254,7 +261,7 @@ export class Committer implements Writer {
     const watch = setInterval(() => this.#refuseWaiting(), WATCH_MS)
     try {
       const outcomes = await this.#apply(batch.map(({ group }) => group))
-      for (const [index, entry] of batch.entries()) this.#tell(entry.done, outcomes[index]!)
+      this.#tellAll(batch, outcomes)
     } catch (error) {
       if (error instanceof StoreUnavailable) return this.#putBack(batch, error)
       this.#options.onTrouble(error, 1)
@@ -284,6 +291,22 @@ export class Committer implements Writer {
       }
     }
     return true
+  }
+
+  /** Runs hear their outcome at once, requests a few a turn and in their order. */
+  #tellAll(batch: readonly Entry[], outcomes: readonly Outcome[]): void {
+    const isTelling = this.#untold.length > 0
+    for (const [index, { no, done }] of batch.entries()) {
+      const tell = () => this.#tell(done, outcomes[index]!)
+      if (no === undefined) tell()
+      else this.#untold.push(tell)
+    }
+    if (!isTelling) this.#tellSome()
+  }
+
+  #tellSome(): void {
+    for (const tell of this.#untold.splice(0, TOLD_A_TURN)) tell()
+    if (this.#untold.length) setImmediate(() => this.#tellSome())
   }
 
   /** Who cannot hear its outcome must not keep the others from hearing theirs. */

@@ -6,7 +6,7 @@
 import type { Segment } from '../store/store.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { beginning, type Cutting, isGiant, PART_BYTES, type Shorten, shortened, wholeOf } from './giant.ts'
-import { frameText } from './sse.ts'
+import { cursorPrefix, frameText } from './sse.ts'
 
 const SLAB_BYTES_FIRST = 4 * 1024
 /** A part of a giant fills one, and is a segment of its own. */
@@ -41,6 +41,8 @@ export type RenderValues = (checkpointId: string) => string | null
 
 export class FrameLog {
   readonly epoch: number
+  /** Of every cursor, made once: an epoch is a number too large for its text to be at hand. */
+  readonly #prefix: string
   readonly #windowBytes: number
   readonly #cutting: Cutting | null
   readonly #slabs: Slab[] = []
@@ -55,6 +57,7 @@ export class FrameLog {
   /** `cutting` null: frames of any size go out as they are. */
   constructor(epoch: number, windowBytes: number, head = 0, cutting: Cutting | null = null) {
     this.epoch = epoch
+    this.#prefix = cursorPrefix(epoch)
     this.#windowBytes = windowBytes
     this.#cutting = cutting
     this.#head = head
@@ -85,14 +88,14 @@ export class FrameLog {
   append(kind: Kind, event: string, json: string, shorten?: Shorten): number {
     if (this.#cutting && isGiant(json, this.#cutting))
       return this.#appendGiant(kind, event, json, shorten ?? beginning(json), this.#cutting)
-    return this.#appendText(kind, frameText(event, json, this.epoch, this.#head))
+    return this.#appendText(kind, frameText(event, json, this.#cursor(this.#head)))
   }
 
   /** Joiners get it cut; all of it follows in parts that no filter takes. */
   #appendGiant(kind: Kind, event: string, json: string, shorten: Shorten, cutting: Cutting): number {
     const n = this.#head
     const bytes = Buffer.from(json)
-    this.#appendText(kind, frameText(event, shortened(shorten, n, bytes.length, cutting), this.epoch, n))
+    this.#appendText(kind, frameText(event, shortened(shorten, n, bytes.length, cutting), this.#cursor(n)))
     this.#appendText(Kind.whole, JSON.stringify(wholeOf(bytes.length)))
     for (let at = 0; at < bytes.length; at += PART_BYTES)
       this.#appendBytes(Kind.part, bytes.subarray(at, at + PART_BYTES))
@@ -126,6 +129,10 @@ export class FrameLog {
     this.#head = segment.last + 1
     this.#taken = this.#head
     this.commit(segment.last, 0)
+  }
+
+  #cursor(n: number): string {
+    return this.#prefix + n
   }
 
   #appendText(kind: Kind, text: string): number {
@@ -267,7 +274,7 @@ export class FrameLog {
     const json = render(slab.bytes.toString('latin1', startOf(slab, i), slab.ends[i]!))
     // Its state is kept as long as the frame is in memory.
     if (json === null) throw new Error('the state of a values frame has left memory before it')
-    return Buffer.from(frameText('values', json, this.epoch, slab.first + i))
+    return Buffer.from(frameText('values', json, this.#cursor(slab.first + i)))
   }
 
   /** The frames in memory from `from` up to, without, `to`, one by one: for readers that look inside. */

@@ -11,7 +11,7 @@ import { Accumulator } from './accumulator.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { framesOf, type RawFrame, type Slice } from './frames.ts'
 import type { Snapshot } from './snapshot.ts'
-import { END_FRAME, frameText, HEARTBEAT } from './sse.ts'
+import { cursorText, END_FRAME, frameText, HEARTBEAT } from './sse.ts'
 import { tally } from './tally.ts'
 import { readWhole } from './whole.ts'
 import type { Segment } from '../store/store.ts'
@@ -256,7 +256,7 @@ export class Joiner {
   /** A frame as it goes out, null if it does not; `values` is the state of one that is taken. */
   #shown(frame: RawFrame, values: string | null): Buffer | null {
     if (!this.#takes(frame)) return null
-    return values === null ? frame.bytes : Buffer.from(frameText('values', values, frame.epoch, frame.n))
+    return values === null ? frame.bytes : Buffer.from(frameText('values', values, cursorText(frame.epoch, frame.n)))
   }
 
   /** What is missing is not made up: the joiner is told, and goes on with what there is. */

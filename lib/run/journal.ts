@@ -305,7 +305,7 @@ export class Journal {
     const kept =
       category === 'trace' ? cutTrace(content, metadata, this.#options.maxTraceContent) : { content, metadata }
     this.#pendingBytes += weightOf(kept.content) + weightOf(kept.metadata)
-    this.#events.push({ event_type, category, ...kept, created_at: timestamp(), k: this.#k++ })
+    this.#events.push({ event_type, category, created_at: timestamp(), k: this.#k++, ...kept })
   }
 }
 

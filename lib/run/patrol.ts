@@ -17,6 +17,8 @@ export interface PatrolDeps {
 
 export class Patrol {
   readonly #deps: PatrolDeps
+  /** One of each credential that somebody has just come with. */
+  readonly #come = new Map<string, Reader>()
   #isWalking = false
   #isStopped = false
 
@@ -43,6 +45,22 @@ export class Patrol {
       if (from > 0) await new Promise((resolve) => setImmediate(resolve))
       await this.ask(all.slice(from, from + AT_ONCE))
     }
+  }
+
+  /**
+   * Asks for one that has just come, when the turn is over: what it came for goes first, and of a crowd that came with one
+   * credential one is asked for. Never rejects.
+   */
+  soon(reader: Reader): void {
+    if (reader.credential === null) return
+    if (this.#come.size === 0) setImmediate(() => void this.#askWhoCame())
+    this.#come.set(reader.credential, reader)
+  }
+
+  #askWhoCame(): Promise<void> {
+    const readers = [...this.#come.values()]
+    this.#come.clear()
+    return this.ask(readers)
   }
 
   /** Asks for these, and resets every stream of a credential that has lost its right. Never rejects. */

@@ -265,8 +265,9 @@ export class Registry {
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
     for (const joiner of actor.joiners) this.#replays.add(joiner)
+    const { bytesInMemory } = actor
     actor.release()
-    this.#compactor.add(key)
+    this.#compactor.add(key, bytesInMemory)
     this.#lanes.remove(actor)
   }
 
@@ -291,7 +292,7 @@ export class Registry {
       }
     }
     // It may have been revoked since its request was let in: asked again now that a revocation would find the stream.
-    void this.#patrol.ask([reader])
+    this.#patrol.soon(reader)
   }
 
   /**
@@ -301,7 +302,7 @@ export class Registry {
   attend(reader: Reader, reset: () => void): () => void {
     const waiter: Waiter = { reader, reset }
     this.#waiters.add(waiter)
-    void this.#patrol.ask([reader])
+    this.#patrol.soon(reader)
     return () => void this.#waiters.delete(waiter)
   }
 

@@ -1,7 +1,7 @@
 // A snapshot: where a run stands, as one frame. It holds the state and the messages being written as of its position, so that who
 // begins with it needs nothing of what came before, however long that was: only what follows [needs N22, N23].
 import type { JsonObject, Run } from '../types.ts'
-import { frameText } from './sse.ts'
+import { cursorText, frameText } from './sse.ts'
 
 export interface Snapshot {
   /** The frame. */
@@ -29,5 +29,5 @@ export interface Standing {
 export function snapshotOf({ run_id, thread_id }: Run, { values, partial, epoch, n }: Standing): Snapshot {
   const about = JSON.stringify({ run_id, thread_id }).slice(1, -1)
   const json = `{${about},"values":${values ?? 'null'},"partial":${JSON.stringify(partial)}}`
-  return { bytes: Buffer.from(frameText('snapshot', json, epoch, n)), next: n + 1, partial }
+  return { bytes: Buffer.from(frameText('snapshot', json, cursorText(epoch, n))), next: n + 1, partial }
 }

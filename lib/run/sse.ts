@@ -6,13 +6,18 @@ export interface Cursor {
   readonly n: number
 }
 
-export function cursorText(epoch: number, n: number): string {
-  return `${epoch}-${n}`
+/** What all cursors of an epoch begin with; their n follows. */
+export function cursorPrefix(epoch: number): string {
+  return `${epoch}-`
 }
 
-/** One frame. `json` is one line: JSON never holds a raw line end. */
-export function frameText(event: string, json: string, epoch: number, n: number): string {
-  return `event: ${event}\ndata: ${json}\nid: ${epoch}-${n}\n\n`
+export function cursorText(epoch: number, n: number): string {
+  return cursorPrefix(epoch) + n
+}
+
+/** One frame. `json` is one line: JSON never holds a raw line end. `cursor`: its position as text. */
+export function frameText(event: string, json: string, cursor: string): string {
+  return `event: ${event}\ndata: ${json}\nid: ${cursor}\n\n`
 }
 
 const BEFORE_DATA = Buffer.from('\ndata: ')

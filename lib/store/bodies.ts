@@ -24,7 +24,7 @@ export function withBodies(
   const messageBodies: { no: number; json: string }[] = []
   for (const [from, to] of wanted.messages ? head.messages : [])
     for (let no = from; no <= to; no++) messageBodies.push({ no, json: textOf(texts, no) })
-  return { ...head, messageBodies, channelBodies, nextBody }
+  return { messageBodies, channelBodies, nextBody, ...head }
 }
 
 /** Heads of one thread, newest first: the first has its messages, if they are wanted. */

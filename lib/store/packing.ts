@@ -32,18 +32,25 @@ export function toSegment(row: FrameRow): Segment {
   return { epoch: row.epoch, first: row.first_n, last: row.last_n, index, data }
 }
 
+/** Rows that are to become one. */
+export interface Block {
+  readonly rows: readonly FrameRow[]
+  /** No row follows it. */
+  readonly isLast: boolean
+}
+
 /** Of rows in their order those that make one block: plain neighbours of one epoch, about BLOCK_BYTES of them. */
-export function blockOf(rows: Iterable<FrameRow>): FrameRow[] {
-  const block: FrameRow[] = []
+export function blockOf(all: Iterable<FrameRow>): Block {
+  const rows: FrameRow[] = []
   let bytes = 0
-  for (const row of rows) {
-    const before = block.at(-1)
+  for (const row of all) {
+    const before = rows.at(-1)
     const isNext = !before || (row.epoch === before.epoch && row.first_n === before.last_n + 1)
-    if (row.format !== Format.plain || !isNext || bytes >= BLOCK_BYTES) break
-    block.push(row)
+    if (row.format !== Format.plain || !isNext || bytes >= BLOCK_BYTES) return { rows, isLast: false }
+    rows.push(row)
     bytes += row.data.length
   }
-  return block
+  return { rows, isLast: true }
 }
 
 /** The `data` of the one row that takes the place of the block. For a thread that serves nobody else. */

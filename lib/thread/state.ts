@@ -94,10 +94,10 @@ export class State {
   }): { checkpoint: CheckpointWrite; saved: State } {
     const { messages, channels, fresh } = this.#parts
     const checkpoint: CheckpointWrite = {
-      ...head,
       messages: ranges(messages.map((one) => one.no)),
       channels: Object.fromEntries([...channels].map(([name, body]) => [name, body.no])),
-      bodies: fresh.map(({ no, json }) => ({ no, json }))
+      bodies: fresh.map(({ no, json }) => ({ no, json })),
+      ...head
     }
     return { checkpoint, saved: new State({ ...this.#parts, fresh: [] }) }
   }

@@ -13,8 +13,8 @@ const AT_ONCE = 6
 const DELTA_BYTES = 1000
 const DELTAS = 2000
 const RUNS = Math.ceil((WRITTEN_MB * MB) / (DELTAS * DELTA_BYTES))
-/** A checkpoint is due after 4 MB; while somebody reads it may wait for a few batches, and batches are of some MB under this load. */
-const WAL_MB = 32
+/** It is carried over beside the commits, and by them from 8 MB on; a few batches, of some MB each under this load, come meanwhile. */
+const WAL_MB = 64
 /** What the file is cut back to when all of it is in the database [lib/store/sqlite/connection.ts]. */
 const KEPT_MB = 64
 const MODES = { stream_mode: ['messages-tuple'] }

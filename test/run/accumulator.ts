@@ -6,7 +6,7 @@ import { deltaJson, lastChunkJson, wholeJson } from '../../lib/run/chunk.ts'
 import { Kind } from '../../lib/run/filter.ts'
 import { FrameLog, type RawFrame } from '../../lib/run/frames.ts'
 import { PartialMessage } from '../../lib/run/partial.ts'
-import { frameText } from '../../lib/run/sse.ts'
+import { cursorText, frameText } from '../../lib/run/sse.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { type Told, toldIn } from '../fixtures/room.ts'
 
@@ -21,7 +21,7 @@ const complete = (log: FrameLog, id: string) =>
 /** What a reader of every mode is shown of a frame that holds no delta. */
 function shown({ kind, bytes, epoch, n }: RawFrame): Buffer | null {
   if (kind === Kind.messages) return null
-  return kind === Kind.values ? Buffer.from(frameText('values', '{"state":1}', epoch, n)) : bytes
+  return kind === Kind.values ? Buffer.from(frameText('values', '{"state":1}', cursorText(epoch, n))) : bytes
 }
 
 /** What a reader is told of the frames `from` up to the head, in one flush. */

@@ -1,6 +1,6 @@
 // Positions: where a reader goes on that comes back with an id.
 import t from 'tap'
-import { type Extent, frameText, nextAfter, nextStored, readPosition } from '../../lib/run/sse.ts'
+import { cursorText, type Extent, frameText, nextAfter, nextStored, readPosition } from '../../lib/run/sse.ts'
 
 /** A run that was begun twice: n 0 to 9 under epoch 100, from 10 on under epoch 200, ten frames so far. */
 const EXTENT: Extent = {
@@ -37,7 +37,7 @@ t.test('an id of another run, or one that never was, is the beginning', async (t
   t.equal(next('500'), 0)
 })
 t.test('a frame is event, data and id in this order, on lines of their own', async (t) => {
-  t.equal(frameText('custom', '{"a":1}', 5, 6), 'event: custom\ndata: {"a":1}\nid: 5-6\n\n')
+  t.equal(frameText('custom', '{"a":1}', cursorText(5, 6)), 'event: custom\ndata: {"a":1}\nid: 5-6\n\n')
 })
 
 t.test(

@@ -6,6 +6,7 @@ import { turns } from '../fixtures/until.ts'
 
 class Counting implements Tickable {
   deliveredAt = 0
+  isDue = false
   count = 0
   deliver(): void {
     this.count++

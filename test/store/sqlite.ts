@@ -1,5 +1,5 @@
 // The SQLite store under all suites, on real files.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
@@ -12,6 +12,7 @@ import { type Segment, type Store, StoreUnavailable } from '../../lib/store/stor
 import type { Json, Run } from '../../lib/types.ts'
 import { addEndedRun, addRun, addThread, anEvent, eventsOf } from '../contract/harness.ts'
 import { type Opened, storeContract, write } from '../contract/index.ts'
+import { until } from '../fixtures/until.ts'
 
 /** What a foreign process does that holds the write lock. */
 async function jam(path: string): Promise<() => Promise<void>> {
@@ -64,6 +65,27 @@ t.test('a database that is newer than this program is refused, with both version
   db.prepare('INSERT INTO migrations (version, applied_at) VALUES (999, ?)').run('later')
   db.close()
   await t.rejects(openSqliteStore(path), /schema version 999, this program knows versions up to 5\b/)
+})
+
+t.test('what is committed is carried over into the file, though nothing else is written', async (t) => {
+  const folder = t.testdir()
+  const path = join(folder, 'colloquy.db')
+  const store = await openSqliteStore(path)
+  t.teardown(() => store.close())
+  const { thread_id } = await addThread(store)
+  t.equal((await store.threads.get(thread_id, null))?.thread_id, thread_id)
+  let copies = 0
+  const isInFile = () => {
+    // Without the log that lies beside it.
+    const copy = join(folder, `copy-${copies++}.db`)
+    copyFileSync(path, copy)
+    const db = new Database(copy)
+    const found = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?').get(thread_id)
+    db.close()
+    return found !== undefined
+  }
+  t.notOk(isInFile(), 'a commit does not wait for it')
+  await until(isInFile, 'it is in the file')
 })
 
 t.test('migrating twice changes nothing', async (t) => {

@@ -76,19 +76,21 @@ export const frameWrites: Writers<FrameOps> = {
     // Who removes the run at the same time must see what is written here: it waits for this, or this finds nothing.
     const [run] = await batch.rows('SELECT 1 FROM runs WHERE key = $1 FOR KEY SHARE', [run_key])
     if (!run) return { next: null }
-    const block = blockOf(await batch.rows<FrameRow>(FROM_N, [run_key, from, BLOCK_BYTES]))
-    const [first, last] = [block[0], block.at(-1)]
+    const { rows, isLast } = blockOf(await batch.rows<FrameRow>(FROM_N, [run_key, from, BLOCK_BYTES]))
+    const [first, last] = [rows[0], rows.at(-1)]
     if (!first || !last) return { next: null }
-    const bytes = block.reduce((total, row) => total + row.data.length, 0)
-    const packed = await pack(block)
-    const ids = numbers(block.map(({ id }) => id))
+    const bytes = rows.reduce((total, row) => total + row.data.length, 0)
+    const packed = await pack(rows)
+    const ids = numbers(rows.map(({ id }) => id))
     const removed = await batch.changes('DELETE FROM frames WHERE id = ANY($1::bigint[])', [ids])
-    if (removed !== block.length) throw new Refused(`frames of run ${run_key} are removed by somebody else`)
+    if (removed !== rows.length) throw new Refused(`frames of run ${run_key} are removed by somebody else`)
     await batch.changes(
       `INSERT INTO frames (run_key, first_n, last_n, epoch, format, bytes, idx, data) VALUES ($1, $2, $3, $4, $5, $6, '', $7)`,
       [run_key, first.first_n, last.last_n, first.epoch, Format.brotli, bytes, packed]
     )
-    return { next: last.last_n + 1 }
+    // What was read ends with the block when that is full, or the answer is: more may follow then.
+    const isAll = isLast && bytes < BLOCK_BYTES && rows.length < ROWS_MAX
+    return { next: isAll ? null : last.last_n + 1 }
   },
 
   'frames.sweep': async ({ before, after, limit }, batch) => {

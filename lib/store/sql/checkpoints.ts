@@ -35,11 +35,11 @@ export function toHead({
   ...row
 }: CheckpointRow): CheckpointHead {
   return {
-    ...row,
     metadata: parseObject(metadata_json),
     // These columns are only ever written by `checkpointPut` of a database.
     next: JSON.parse(next_json) as string[],
     messages: JSON.parse(messages_json) as BodyRange[],
-    channels: JSON.parse(channels_json) as Record<string, number>
+    channels: JSON.parse(channels_json) as Record<string, number>,
+    ...row
   }
 }

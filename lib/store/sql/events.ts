@@ -18,9 +18,20 @@ export interface EventRow {
 
 export const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
 
-export function toEvent({ content, event_metadata, ...row }: EventRow): RunEvent {
-  const metadata = parseObject(event_metadata)
-  return { ...row, content: contentOf(content, metadata), metadata }
+export function toEvent(row: EventRow): RunEvent {
+  const metadata = parseObject(row.event_metadata)
+  // Member by member: what comes behind a spread is added one by one, and pages have many.
+  return {
+    thread_id: row.thread_id,
+    run_id: row.run_id,
+    user_id: row.user_id,
+    event_type: row.event_type,
+    category: row.category,
+    content: contentOf(row.content, metadata),
+    metadata,
+    seq: row.seq,
+    created_at: row.created_at
+  }
 }
 
 /** Objects and lists are stored as JSON text and marked; a text is a text, even one that looks like JSON [contract 4.1]. */

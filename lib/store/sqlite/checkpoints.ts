@@ -138,13 +138,13 @@ export function checkpointReads(db: Database.Database): CheckpointReads {
     async load(threadId, checkpointId, channels) {
       const wanted = wantedOf(channels)
       const params = stateParams(threadId, wanted)
-      const rows = checkpointId === null ? last.all(params) : byId.all({ ...params, id: checkpointId })
+      const rows = checkpointId === null ? last.all(params) : byId.all({ id: checkpointId, ...params })
       return statesOf(rows, wanted)[0] ?? null
     },
     async history(threadId, { limit, before, channels = [] }) {
       const wanted = wantedOf(channels)
-      const params = { ...stateParams(threadId, wanted), limit }
-      return statesOf(before === undefined ? newest.all(params) : older.all({ ...params, before }), wanted)
+      const params = { limit, ...stateParams(threadId, wanted) }
+      return statesOf(before === undefined ? newest.all(params) : older.all({ before, ...params }), wanted)
     }
   }
 }

@@ -3,6 +3,11 @@ import Database from 'better-sqlite3'
 
 /** How long a connection waits for a lock, in ms [Limits]. */
 const BUSY_TIMEOUT_MS = 5000
+/**
+ * Pages of the write-ahead log at which a commit carries it over by itself, 8 MB: beside the thread of wal.ts that is needed only
+ * where commits follow each other so closely that it never catches up.
+ */
+const WAL_PAGES_MAX = 2048
 /** The WAL file is cut back to this when a checkpoint has emptied it, in bytes. */
 const WAL_SIZE_MAX = 64 * 1024 * 1024
 
@@ -12,6 +17,7 @@ export function connect(path: string): Database.Database {
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = NORMAL')
   db.pragma('foreign_keys = ON')
+  db.pragma(`wal_autocheckpoint = ${WAL_PAGES_MAX}`)
   db.pragma(`journal_size_limit = ${WAL_SIZE_MAX}`)
   return db
 }

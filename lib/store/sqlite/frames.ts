@@ -55,12 +55,12 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
 
   return {
     'frames.compact': ({ run_key, from: n }) => {
-      const rows = blockOf(from.iterate(run_key, n))
+      const { rows, isLast } = blockOf(from.iterate(run_key, n))
       const [first, last] = [rows[0], rows.at(-1)]
       if (!first || !last) return { next: null }
       for (const { id } of rows) remove.run(id)
       insert.run(run_key, first.first_n, last.last_n, first.epoch, Format.brotli, Buffer.alloc(0), packSync(rows))
-      return { next: last.last_n + 1 }
+      return { next: isLast ? null : last.last_n + 1 }
     },
     'frames.sweep': ({ before, after, limit }) => {
       const rows = oldest.all({ before, after, limit })

@@ -1,6 +1,6 @@
 // One SQLite file for application data and checkpoints: opened as a store. Reads run on
 // a connection of the main thread that cannot write; every write runs in a worker thread, so that a lock held by somebody else
-// delays commits and not the event loop.
+// delays commits and not the event loop; a second one carries the log of the commits over into the file.
 import { mkdirSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -16,6 +16,7 @@ import { migrate } from './schema.ts'
 import { ThreadSearch } from './search.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
+import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
 /**
@@ -31,6 +32,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
     first.close()
   }
   const writer = await WriterThread.start(path)
+  const wal = new WriteAheadLog(path)
   const db = connect(path)
   db.pragma('query_only = ON')
   const search = new ThreadSearch(db)
@@ -47,6 +49,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
       try {
         return await writer.apply(groups)
       } finally {
+        wal.grew()
         // Also when nobody knows whether it was written.
         search.written(groups)
       }
@@ -55,6 +58,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
       return { database: await bytesOf(path), wal: await bytesOf(`${path}-wal`) }
     },
     async close() {
+      await wal.stop()
       await writer.stop()
       db.close()
     }

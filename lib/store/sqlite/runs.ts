@@ -109,13 +109,14 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
       if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
       const followUp = autoFollowUp ? (latestSuccess.get(run.thread_id)?.run_id ?? null) : run.follow_up_to_run_id
       const ordinal = nextOrdinal.get(run.thread_id)!.ordinal
-      const { metadata, kwargs, ...row } = { ...run, ordinal, follow_up_to_run_id: followUp }
+      const admitted = { ordinal, ...run, follow_up_to_run_id: followUp }
+      const { metadata, kwargs, ...row } = admitted
       const { lastInsertRowid } = insert.run({
-        ...row,
         metadata_json: JSON.stringify(metadata),
-        kwargs_json: JSON.stringify(kwargs)
+        kwargs_json: JSON.stringify(kwargs),
+        ...row
       })
-      return { outcome: 'created', run: { ...row, metadata, kwargs, key: Number(lastInsertRowid) }, inFlight: before }
+      return { outcome: 'created', run: { key: Number(lastInsertRowid), ...admitted }, inFlight: before }
     },
     'run.start': ({ run_id, thread_id, now }) => {
       requireThread(thread_id)
