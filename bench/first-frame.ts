@@ -5,7 +5,8 @@ import { type Measure, median, quantile, type Row, report, short } from './repor
 import { asking, Readers, Server } from './rig.ts'
 
 const SCRIPT: Script = { deltas: 1, size: 20, rate: 0, atOnce: true }
-const WARM_UP = 10
+/** Rounds before those that are measured. */
+const WARM_UP = 20
 
 /** Milliseconds from connecting to the first frame, of every reader of a round. */
 async function round(server: Server, readers: Readers, paths: readonly string[]): Promise<readonly number[]> {
@@ -25,7 +26,6 @@ async function rounds(server: Server, atOnce: number, count: number): Promise<nu
     const threads = await Promise.all(Array.from({ length: atOnce }, () => server.thread().catch(() => '')))
     const paths = threads.map((thread) => `/api/threads/${thread}/runs/stream`)
     const times: number[] = []
-    // The first rounds warm up.
     for (let i = 0; i < count + WARM_UP; i++) {
       const came = await round(server, readers, paths)
       if (i >= WARM_UP) times.push(...came)

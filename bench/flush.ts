@@ -31,6 +31,7 @@ class FrameSource implements Source {
   readonly #runKey: number
   readonly #threadId: string
   readonly latencies: number[] = []
+  isWaiting = false
   #appended: number[] = []
   #flight: { times: number[]; last: number; bytes: number } | null = null
   segments = 0

@@ -9,6 +9,9 @@ import type { TargetName } from './targets.ts'
 const SIZE = 20
 const RATE = 50
 const TICK_MS = 20
+/** Rounds before the first that is measured, until the code that runs for every frame is compiled as it stays; and of a measurement. */
+const PACED = { warmUp: 3, rounds: 1 }
+const FLAT_OUT = { warmUp: 6, rounds: 2 }
 
 interface Sample {
   readonly cpuPerFrame: number
@@ -65,18 +68,28 @@ async function sample(kind: Kind, server: Server, model: Model, k: number, scrip
   }
 }
 
+/** The mean of some rounds. */
+async function mean(rounds: number, one: () => Promise<Sample>): Promise<Sample> {
+  const all: Sample[] = []
+  for (let i = 0; i < rounds; i++) all.push(await one())
+  const of = (what: keyof Sample) => all.reduce((sum, sample) => sum + sample[what], 0) / rounds
+  return { cpuPerFrame: of('cpuPerFrame'), storePerFrame: of('storePerFrame'), framesPerS: of('framesPerS') }
+}
+
 type Samples = Readonly<Record<Kind, Sample[]>>
 
-/** All kinds in turn, so that a slow minute of the machine is everybody's, and each once before it is measured. */
-async function samplesOf(k: number, script: Script, repeats: number): Promise<Samples> {
+/** All kinds in turn, so that a slow minute of the machine is everybody's. */
+async function samplesOf(k: number, script: Script, { repeats, quick }: Options): Promise<Samples> {
+  const { warmUp, rounds } = script.rate === 0 ? FLAT_OUT : PACED
   const samples: Samples = { ours: [], floor: [], 'ours with a model': [], relay: [] }
   const model = await Model.start()
   const servers: (readonly [Kind, Server])[] = []
   try {
     for (const kind of KINDS) servers.push([kind, await start(kind, script, model.url)])
-    for (const [kind, server] of servers) await sample(kind, server, model, k, script)
+    for (const [kind, server] of servers) await mean(quick ? 1 : warmUp, () => sample(kind, server, model, k, script))
     for (let i = 0; i < repeats; i++)
-      for (const [kind, server] of servers) samples[kind].push(await sample(kind, server, model, k, script))
+      for (const [kind, server] of servers)
+        samples[kind].push(await mean(rounds, () => sample(kind, server, model, k, script)))
     return samples
   } finally {
     for (const [, server] of servers) await server.stop()
@@ -89,7 +102,8 @@ const TARGET_OF: Readonly<Record<string, readonly [TargetName, TargetName]>> = {
   '50 flat': ['runs-flat', 'relay-flat']
 }
 
-export async function manyRuns({ quick, repeats }: Options): Promise<void> {
+export async function manyRuns(options: Options): Promise<void> {
+  const { quick, repeats } = options
   const rows: Row[] = []
   const measures: Measure[] = []
   for (const k of quick ? [1, 50] : [1, 50, 200]) {
@@ -99,7 +113,7 @@ export async function manyRuns({ quick, repeats }: Options): Promise<void> {
         rate === 0
           ? { deltas: quick ? 200 : 500, size: SIZE, rate, turn: 1 }
           : { deltas: rate * seconds, size: SIZE, rate }
-      const samples = await samplesOf(k, script, repeats)
+      const samples = await samplesOf(k, script, options)
       const cpu = (kind: Kind) => samples[kind].map((one) => one.cpuPerFrame)
       const mid = (kind: Kind) => median(cpu(kind))
       rows.push({

@@ -1,6 +1,8 @@
 // One answer of a chat-completions server while it comes: folds what the provider sends, and tells it on in the same call.
 import { randomUUID } from 'node:crypto'
+import { StringDecoder } from 'node:string_decoder'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
+import { GrowingText } from '../growing-text.ts'
 import { type Json, type JsonObject, type UsageMetadata, isObject } from '../types.ts'
 import type { ModelFailures } from './failures.ts'
 import { parseJson } from './json.ts'
@@ -18,7 +20,7 @@ interface GrowingCall {
   readonly givenId: string
   readonly id: string
   name: string
-  args: string
+  readonly args: GrowingText
 }
 
 export class Answer {
@@ -31,11 +33,13 @@ export class Answer {
 
   readonly #tell: (piece: AnswerPiece) => boolean
   readonly #failures: ModelFailures
-  readonly #decoder = new TextDecoder()
+  /** Three times as fast as a TextDecoder that streams. */
+  readonly #decoder = new StringDecoder('utf8')
+  #hasText = false
   readonly #parser: EventSourceParser
   readonly #calls: GrowingCall[] = []
-  #text = ''
-  #reasoning = ''
+  readonly #text = new GrowingText()
+  readonly #reasoning = new GrowingText()
   #responseId = ''
   #finishReason: string | null = null
   #usage: UsageMetadata | null = null
@@ -65,19 +69,27 @@ export class Answer {
    * @returns Whether there is space for more.
    * @throws AgentError for what is no chat completion, and for a failure that the provider reports.
    */
-  feed(bytes: Uint8Array): boolean {
+  feed(bytes: Buffer): boolean {
     this.hasBegun = true
     this.#hasSpace = true
-    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    this.#parser.feed(this.#textOf(bytes))
     return this.#hasSpace
+  }
+
+  #textOf(bytes: Buffer): string {
+    const text = this.#decoder.write(bytes)
+    if (this.#hasText || text === '') return text
+    this.#hasText = true
+    // A byte order mark is none of it.
+    return text.startsWith('\ufeff') ? text.slice(1) : text
   }
 
   completion(): Completion {
     return {
       responseId: this.#responseId || randomUUID(),
-      text: this.#text,
-      reasoning: this.#reasoning,
-      calls: this.#calls.map(({ id, name, args }): RawCall => ({ id, name, args })),
+      text: String(this.#text),
+      reasoning: String(this.#reasoning),
+      calls: this.#calls.map(({ id, name, args }): RawCall => ({ id, name, args: String(args) })),
       finishReason: this.#finishReason,
       usage: this.#usage
     }
@@ -114,8 +126,8 @@ export class Answer {
     const reasoning = stringOf(delta.reasoning_content ?? delta.reasoning)
     // A refusal comes in place of content, and is as much meant for the user.
     const text = stringOf(delta.content ?? delta.refusal)
-    this.#reasoning += reasoning
-    this.#text += text
+    this.#reasoning.add(reasoning)
+    this.#text.add(text)
     if (reasoning !== '') this.#say({ reasoning })
     if (text !== '') this.#say({ text })
     if (!Array.isArray(delta.tool_calls)) return
@@ -128,7 +140,7 @@ export class Answer {
     const givenId = stringOf(id)
     const known = this.#callFor(index, givenId)
     if (known) this.#grow(known, name, args)
-    else this.#begin({ index, givenId, id: givenId || `call_${randomUUID()}`, name, args })
+    else this.#begin({ index, givenId, id: givenId || `call_${randomUUID()}`, name, args: new GrowingText() }, args)
   }
 
   /** The call that a fragment continues; undefined: it begins one. */
@@ -139,14 +151,15 @@ export class Answer {
     return givenId === '' ? same.at(-1) : same.find((call) => call.givenId === givenId)
   }
 
-  #begin(call: GrowingCall): void {
-    const { id, name, args } = call
+  #begin(call: GrowingCall, args: string): void {
+    const { id, name } = call
+    call.args.add(args)
     const index = this.#calls.push(call) - 1
     this.#say({ toolCall: { index, id, name, args } })
   }
 
   #grow(call: GrowingCall, name: string, args: string): void {
-    call.args += args
+    call.args.add(args)
     // Some providers repeat the name in every fragment.
     const isNews = call.name === '' && name !== ''
     if (isNews) call.name = name

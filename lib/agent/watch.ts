@@ -9,6 +9,7 @@ export class Watch {
   readonly #idleMs: number
   readonly #abort = () => this.#request.abort(this.#run.reason)
   #timer: NodeJS.Timeout | undefined
+  #heardAt = 0
 
   /** @param idleMs milliseconds without a byte after which the request is given up; 0 is never */
   constructor(run: AbortSignal, idleMs: number) {
@@ -23,9 +24,9 @@ export class Watch {
     return this.#request.signal
   }
 
-  /** Something came. */
+  /** Something came. Said of every chunk of every answer: the timer is not touched, and looks when it rings. */
   beat(): void {
-    this.#timer?.refresh()
+    this.#heardAt = performance.now()
   }
 
   /** Silence that we cause ourselves by not reading is not the provider's. */
@@ -54,9 +55,19 @@ export class Watch {
 
   #arm(): void {
     if (this.#idleMs <= 0) return
-    this.#timer = setTimeout(() => {
-      this.isSilent = true
-      this.#request.abort()
-    }, this.#idleMs)
+    this.beat()
+    this.#lookIn(this.#idleMs)
+  }
+
+  #lookIn(ms: number): void {
+    this.#timer = setTimeout(() => this.#look(), ms)
+  }
+
+  #look(): void {
+    const leftMs = this.#heardAt + this.#idleMs - performance.now()
+    // Timers are of whole milliseconds.
+    if (leftMs >= 1) return this.#lookIn(leftMs)
+    this.isSilent = true
+    this.#request.abort()
   }
 }

@@ -149,17 +149,28 @@ function writeChunk(socket: Socket, bytes: Uint8Array): boolean {
   return hasSpace
 }
 
-/** Bytes in the framing of a chunk, framed once for all wires that they go to. */
-const chunks = new WeakMap<Uint8Array, Buffer>()
+/**
+ * Bytes in the framing of a chunk, framed once for all wires that they go to: those come one after the other, so that the last few
+ * are enough to remember. (A WeakMap would remember all, and make work for whoever collects garbage.)
+ */
+const framed: { readonly bytes: Uint8Array; readonly chunk: Buffer }[] = []
+const FRAMED_MAX = 4
+let oldest = 0
 
 function chunkOf(bytes: Uint8Array): Buffer {
-  const known = chunks.get(bytes)
-  if (known) return known
+  const known = framed.find((one) => one.bytes === bytes)
+  if (known) return known.chunk
+  const chunk = newChunk(bytes)
+  framed[oldest] = { bytes, chunk }
+  oldest = (oldest + 1) % FRAMED_MAX
+  return chunk
+}
+
+function newChunk(bytes: Uint8Array): Buffer {
   const head = `${bytes.length.toString(16)}\r\n`
   const chunk = Buffer.allocUnsafe(head.length + bytes.length + 2)
   chunk.write(head, 0, 'latin1')
   chunk.set(bytes, head.length)
   chunk.write('\r\n', head.length + bytes.length, 'latin1')
-  chunks.set(bytes, chunk)
   return chunk
 }

@@ -71,6 +71,7 @@ export class RunActor implements Source, Tickable {
   readonly run: Run
   deliveredAt = 0
   isDue = false
+  isWaiting = false
   readonly #deps: ActorDeps
   readonly #frames: FrameLog
   readonly #journal: Journal

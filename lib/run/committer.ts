@@ -13,6 +13,8 @@ import { Drains } from './drains.ts'
 
 /** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
 export interface Source {
+  /** The committer's: it waits for the window. Set by every append, and a set of hundreds is dearer. */
+  isWaiting: boolean
   /** About the bytes of what `take` would answer. */
   readonly pendingBytes: number
   /** Everything buffered so far; null: nothing after all. */
@@ -98,7 +100,8 @@ export class Committer implements Writer {
   #calls: Entry[] = []
   #callsMade = 0
   readonly #urgent = new Set<Source>()
-  readonly #due = new Set<Source>()
+  /** Those that wait for the window, and some that were written meanwhile and do not any more. */
+  #due: Source[] = []
   readonly #drains = new Drains()
   /** The batch that the store has not taken yet; nothing overtakes it. */
   #held: Entry[] | null = null
@@ -156,7 +159,9 @@ export class Committer implements Writer {
       this.#flushSoon()
       return
     }
-    this.#due.add(source)
+    if (source.isWaiting) return
+    source.isWaiting = true
+    this.#due.push(source)
     this.#window ??= setTimeout(() => this.#windowOver(), this.#windowMs)
   }
 
@@ -167,7 +172,7 @@ export class Committer implements Writer {
 
   /** Writes and sources that wait for their turn. */
   get size(): number {
-    return this.#calls.length + this.#urgent.size + this.#due.size + (this.#held?.length ?? 0)
+    return this.#calls.length + this.#urgent.size + this.#due.filter(isWaiting).length + (this.#held?.length ?? 0)
   }
 
   /** Why the store has taken nothing for too long; null: it takes what comes, or is only slow. */
@@ -195,8 +200,8 @@ export class Committer implements Writer {
   }
 
   #hurry(): void {
-    for (const source of this.#due) this.#urgent.add(source)
-    this.#due.clear()
+    for (const source of this.#due) if (source.isWaiting) this.#urgent.add(source)
+    this.#due = []
   }
 
   #flushSoon(): void {
@@ -236,7 +241,7 @@ export class Committer implements Writer {
       if (batch.length >= GROUPS_MAX || bytes >= BATCH_BYTES) break
       bytes += source.pendingBytes
       this.#urgent.delete(source)
-      this.#due.delete(source)
+      source.isWaiting = false
       this.#drains.sourceTaken(source)
       const group = this.#takeFrom(source)
       if (group) batch.push({ group, done: (outcome) => source.committed(outcome) })
@@ -371,6 +376,10 @@ export class Committer implements Writer {
     if (this.#window) clearTimeout(this.#window)
     if (this.#soon) clearImmediate(this.#soon)
   }
+}
+
+function isWaiting(source: Source): boolean {
+  return source.isWaiting
 }
 
 function refusal(error: unknown): Outcome {

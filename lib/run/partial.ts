@@ -1,11 +1,12 @@
 // The assistant message that is being built from its deltas, and what of it can be kept when it is broken off.
 import type { Delta } from '../agent/runtime.ts'
+import { GrowingText } from '../growing-text.ts'
 import type { AiMessage, InvalidToolCall, JsonObject, ToolCall, UsageMetadata } from '../types.ts'
 
 interface CallFragments {
   id: string
   name: string
-  args: string
+  readonly args: GrowingText
 }
 
 /** The arguments as an object, or null: not complete, or no JSON object at all. */
@@ -22,8 +23,8 @@ export function parseArgs(text: string): JsonObject | null {
 export class PartialMessage {
   readonly id: string
   readonly model: string
-  #text = ''
-  #reasoning = ''
+  readonly #text = new GrowingText()
+  readonly #reasoning = new GrowingText()
   /** What it has cost so far, as far as its provider tells before the end. */
   usage: UsageMetadata | null = null
   readonly #calls = new Map<number, CallFragments>()
@@ -34,29 +35,28 @@ export class PartialMessage {
   }
 
   fold(delta: Delta): void {
-    if (delta.text) this.#text += delta.text
-    if (delta.reasoning) this.#reasoning += delta.reasoning
+    if (delta.text) this.#text.add(delta.text)
+    if (delta.reasoning) this.#reasoning.add(delta.reasoning)
     if (delta.toolCall) this.#foldCall(delta.toolCall)
     if (delta.usage) this.usage = delta.usage
   }
 
   #foldCall({ index, id, name, args }: NonNullable<Delta['toolCall']>): void {
-    const known = this.#calls.get(index)
-    if (!known) {
-      this.#calls.set(index, { id: id ?? '', name: name ?? '', args })
-      return
-    }
-    if (id) known.id = id
-    if (name && !known.name) known.name = name
-    known.args += args
+    const call = this.#calls.get(index) ?? { id: '', name: '', args: new GrowingText() }
+    this.#calls.set(index, call)
+    if (id) call.id = id
+    if (name && !call.name) call.name = name
+    call.args.add(args)
   }
 
   /** All that was said so far as one chunk: who gets it, and then the chunks that follow, has the message. */
   chunk(): JsonObject {
-    const pieces = [...this.#calls].map(([index, call]): JsonObject => ({ ...call, index, type: 'tool_call_chunk' }))
+    const pieces = [...this.#calls].map(
+      ([index, { id, name, args }]): JsonObject => ({ id, name, args: String(args), index, type: 'tool_call_chunk' })
+    )
     return {
-      content: this.#text,
-      ...(this.#reasoning && { additional_kwargs: { reasoning_content: this.#reasoning } }),
+      content: String(this.#text),
+      ...(!this.#reasoning.isEmpty && { additional_kwargs: { reasoning_content: String(this.#reasoning) } }),
       ...(pieces.length && { tool_call_chunks: pieces }),
       type: 'AIMessageChunk',
       id: this.id
@@ -68,11 +68,11 @@ export class PartialMessage {
    * invalid ones. Null when nothing was said.
    */
   broken(finishReason: string): AiMessage | null {
-    if (!this.#text && !this.#reasoning && this.#calls.size === 0) return null
+    if (this.#text.isEmpty && this.#reasoning.isEmpty && this.#calls.size === 0) return null
     const { calls, invalid } = this.#sortCalls()
     return {
-      content: this.#text,
-      additional_kwargs: this.#reasoning ? { reasoning_content: this.#reasoning } : {},
+      content: String(this.#text),
+      additional_kwargs: this.#reasoning.isEmpty ? {} : { reasoning_content: String(this.#reasoning) },
       response_metadata: { finish_reason: finishReason, model_name: this.model },
       type: 'ai',
       name: null,
@@ -86,7 +86,8 @@ export class PartialMessage {
   #sortCalls(): { calls: ToolCall[]; invalid: InvalidToolCall[] } {
     const calls: ToolCall[] = []
     const invalid: InvalidToolCall[] = []
-    for (const { id, name, args } of this.#calls.values()) {
+    for (const { id, name, args: text } of this.#calls.values()) {
+      const args = String(text)
       // Arguments that have not begun are a fragment, not an empty object.
       const parsed = args === '' ? null : parseArgs(args)
       if (parsed && id && name) calls.push({ name, args: parsed, id, type: 'tool_call' })

@@ -2,7 +2,9 @@
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
+import { Answer } from '../../lib/agent/answer.ts'
 import { ChatModel, type ModelConfig } from '../../lib/agent/chat-model.ts'
+import { ModelFailures } from '../../lib/agent/failures.ts'
 import type { Completion, ModelRequest } from '../../lib/agent/model.ts'
 import type { RetryPolicy } from '../../lib/agent/retry.ts'
 import { AgentError, type Delta } from '../../lib/agent/runtime.ts'
@@ -105,6 +107,21 @@ t.test('any text comes through as it is, also when the network cuts its characte
     deltas.map(({ text }) => text),
     [...pieces, 'x\ud800y']
   )
+})
+
+t.test('a byte order mark before the first event is none of it', async (t) => {
+  const events = [
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'so' }, finish_reason: 'stop' }] })}`,
+    'data: [DONE]'
+  ]
+  const answer = Buffer.from(`\ufeff${events.map((event) => `${event}\n\n`).join('')}`)
+  for (const size of [1, 2, 1000]) {
+    const pieces: unknown[] = []
+    const told = new Answer((piece) => pieces.push(piece) > 0, new ModelFailures('any', ''))
+    for (let at = 0; at < answer.length; at += size) told.feed(answer.subarray(at, at + size))
+    t.match(told.completion(), { text: 'so', finishReason: 'stop' }, `in pieces of ${size}`)
+    t.same(pieces, [{ text: 'so' }])
+  }
 })
 
 t.test('half a surrogate pair is not put to the model, which would refuse the whole conversation', async (t) => {

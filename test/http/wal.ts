@@ -13,7 +13,7 @@ const AT_ONCE = 6
 const DELTA_BYTES = 1000
 const DELTAS = 2000
 const RUNS = Math.ceil((WRITTEN_MB * MB) / (DELTAS * DELTA_BYTES))
-/** It is carried over beside the commits, and by them from 8 MB on; a few batches, of some MB each under this load, come meanwhile. */
+/** It is carried over beside the commits, and by them from 16 MB on; a few batches, of some MB each under this load, come meanwhile. */
 const WAL_MB = 64
 /** What the file is cut back to when all of it is in the database [lib/store/sqlite/connection.ts]. */
 const KEPT_MB = 64

@@ -40,6 +40,7 @@ class FakeSource implements Source {
   readonly outcomes: Outcome[] = []
   pending: Op[] = []
   pendingBytes = 0
+  isWaiting = false
   take(): Group | null {
     const ops = this.pending
     this.pending = []
@@ -70,6 +71,36 @@ t.test('writes that come while a batch is under way go together into the next on
   await Promise.all(rest)
   t.same(store.names, [['a'], ['b', 'c']])
 })
+
+t.test(
+  'a crowd hears its outcomes in order, a few a turn: what the first does then is done before the last hears',
+  async (t) => {
+    const { store, committer } = setUp()
+    const heard: number[] = []
+    const turns: number[] = []
+    let turn = 0
+    const all = Array.from({ length: 20 }, async (_, i) => {
+      await committer.writeAll([op(`${i}`)])
+      heard.push(i)
+      turns.push(turn)
+    })
+    const isDone = Promise.all(all).then(() => true)
+    const step = (): void => {
+      turn++
+      if (heard.length < 20) setImmediate(step)
+    }
+    setImmediate(step)
+    await store.answer()
+    await isDone
+    t.same(store.batches.length, 1, 'one transaction')
+    t.same(
+      heard,
+      [...heard].sort((a, b) => a - b)
+    )
+    t.equal(heard.length, 20)
+    t.ok(new Set(turns).size >= 3, 'not all in one turn')
+  }
+)
 
 t.test('what a request waits for does not wait for the window; frames do', async (t) => {
   const { store, committer } = setUp(60_000)

@@ -4,10 +4,10 @@ import Database from 'better-sqlite3'
 /** How long a connection waits for a lock, in ms [Limits]. */
 const BUSY_TIMEOUT_MS = 5000
 /**
- * Pages of the write-ahead log at which a commit carries it over by itself, 8 MB: beside the thread of wal.ts that is needed only
+ * Pages of the write-ahead log at which a commit carries it over by itself, 16 MB: beside the thread of wal.ts that is needed only
  * where commits follow each other so closely that it never catches up.
  */
-const WAL_PAGES_MAX = 2048
+const WAL_PAGES_MAX = 4096
 /** The WAL file is cut back to this when a checkpoint has emptied it, in bytes. */
 const WAL_SIZE_MAX = 64 * 1024 * 1024
 

@@ -49,7 +49,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
       try {
         return await writer.apply(groups)
       } finally {
-        wal.grew()
+        wal.grew(groups.reduce((sum, { ops }) => sum + ops.length, 0))
         // Also when nobody knows whether it was written.
         search.written(groups)
       }

@@ -22,12 +22,14 @@ export interface Parcel {
 }
 
 const NUMBERS = 6
+const BLOCK_BYTES_MIN = 64 * 1024
 
 /**
- * What was given stays as it is: a batch that is not taken is handed over again.
+ * What was given stays as it is: a batch that is not taken is handed over again. `spare`: a block that came back, used once more when
+ * it is large enough, because memory that is new is dearer than what is copied into it.
  * @throws Error when an event is not JSON, e.g. has a member that contains itself
  */
-export function packed(groups: readonly Group[]): Parcel {
+export function packed(groups: readonly Group[], spare: ArrayBuffer | null = null): Parcel {
   const counts: number[] = []
   const ops: (WriterOp | null)[] = []
   const appends: Append[] = []
@@ -38,14 +40,14 @@ export function packed(groups: readonly Group[]): Parcel {
       ops.push(op.name === 'frames.append' ? null : op.name === 'events.append' ? eventTexts(op) : op)
     }
   }
-  return { counts, ops, threads: appends.map(({ thread_id }) => thread_id), block: blockOf(appends) }
+  return { counts, ops, threads: appends.map(({ thread_id }) => thread_id), block: blockOf(appends, spare) }
 }
 
-function blockOf(appends: readonly Append[]): ArrayBuffer | null {
+function blockOf(appends: readonly Append[], spare: ArrayBuffer | null): ArrayBuffer | null {
   if (appends.length === 0) return null
   let at = appends.length * NUMBERS * Float64Array.BYTES_PER_ELEMENT
   const bytes = appends.reduce((sum, { segment }) => sum + segment.index.length + segment.data.length, at)
-  const block = new ArrayBuffer(bytes)
+  const block = spare && spare.byteLength >= bytes ? spare : new ArrayBuffer(sizeFor(bytes))
   const numbers = new Float64Array(block, 0, appends.length * NUMBERS)
   const texts = new Uint8Array(block)
   let n = 0
@@ -62,6 +64,11 @@ function blockOf(appends: readonly Append[]): ArrayBuffer | null {
     at += index.length + data.length
   }
   return block
+}
+
+/** The next batch is hardly ever of the same size: blocks grow by doubling. */
+function sizeFor(bytes: number): number {
+  return Math.max(BLOCK_BYTES_MIN, 2 ** Math.ceil(Math.log2(bytes)))
 }
 
 export function unpacked({ counts, ops, threads, block }: Parcel): WriterGroup[] {

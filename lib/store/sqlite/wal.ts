@@ -5,8 +5,10 @@
 // long all the same (see WAL_PAGES_MAX of connection.ts).
 import { Worker } from 'node:worker_threads'
 
-/** From a commit to the carrying over of what has come together since, in ms. */
-const REST_MS = 250
+/** Ops, about two pages of the log each, after which what has come together is carried over. */
+const OPS_MAX = 2000
+/** The same when they are fewer, in ms after the first: seldom, because it costs two syncs of the disk. */
+const REST_MS = 2000
 /** The thread holds a connection and nothing else. */
 const HEAP_MB = 32
 
@@ -14,6 +16,8 @@ export class WriteAheadLog {
   readonly #path: string
   /** null: it was not needed yet, or has died. */
   #worker: Worker | null = null
+  /** That were committed since it was told to carry over. */
+  #ops = 0
   #rest: NodeJS.Timeout | null = null
   #stopped: Promise<void> | null = null
 
@@ -21,18 +25,19 @@ export class WriteAheadLog {
     this.#path = path
   }
 
-  /** Something was committed. */
-  grew(): void {
-    if (this.#rest !== null || this.#stopped !== null) return
-    this.#rest = setTimeout(() => {
-      this.#rest = null
-      this.#carry()
-    }, REST_MS)
-    // What is left in the log is no less safe than in the file.
-    this.#rest.unref()
+  /** So many ops were committed. */
+  grew(ops: number): void {
+    if (this.#stopped !== null) return
+    this.#ops += ops
+    if (this.#ops >= OPS_MAX) return this.#carry()
+    // What is left in the log is no less safe than in the file: nobody has to live on for it.
+    this.#rest ??= setTimeout(() => this.#carry(), REST_MS).unref()
   }
 
   #carry(): void {
+    if (this.#rest) clearTimeout(this.#rest)
+    this.#rest = null
+    this.#ops = 0
     this.#worker ??= this.#start()
     this.#worker.postMessage('carry')
   }

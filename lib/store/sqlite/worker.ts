@@ -7,10 +7,15 @@ import { opWriters } from './ops.ts'
 import { type Answers, packedOutcomes, type Parcel, unpacked } from './parcel.ts'
 import type { WriterGroup } from './rows.ts'
 
-export type WriterAnswer =
-  | { readonly id: number; readonly answers: Answers }
+export type WriterAnswer = {
+  readonly id: number
+  /** Of the parcel: it comes back, for the next one. */
+  readonly block: ArrayBuffer | null
+} & BatchOutcome
+
+type BatchOutcome =
+  | { readonly answers: Answers }
   | {
-      readonly id: number
       /** null: not a failure of the moment. */
       readonly code: string | null
       readonly message: string
@@ -94,7 +99,10 @@ function serve(path: string): void {
       port.close()
       return
     }
-    port.postMessage(answer(message.id, message.parcel))
+    const { id, parcel } = message
+    const { block } = parcel
+    const answer: WriterAnswer = { id, block, ...outcomeOf(parcel) }
+    port.postMessage(answer, block ? [block] : [])
   })
   // A batch that cannot be read has no number to be answered by: the thread ends, which the other side hears.
   port.on('messageerror', (error) => {
@@ -102,13 +110,13 @@ function serve(path: string): void {
   })
   port.postMessage('ready')
 
-  function answer(id: number, parcel: Parcel): WriterAnswer {
+  function outcomeOf(parcel: Parcel): BatchOutcome {
     try {
-      return { id, answers: packedOutcomes(apply(unpacked(parcel))) }
+      return { answers: packedOutcomes(apply(unpacked(parcel))) }
     } catch (error) {
       const code = isOfTheMoment(error) ? error.code : null
       const message = error instanceof Error ? error.message : String(error)
-      return { id, code, message, passes: code !== null && isLock(code) }
+      return { code, message, passes: code !== null && isLock(code) }
     }
   }
 }

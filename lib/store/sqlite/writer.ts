@@ -6,6 +6,7 @@ import { packed, unpackedOutcomes } from './parcel.ts'
 import type { WriterAnswer } from './worker.ts'
 
 const STACK_MB = 16
+const SPARE_BYTES_MAX = 4 * 1024 * 1024
 
 interface Waiting {
   readonly groups: readonly Group[]
@@ -20,6 +21,8 @@ export class WriterThread {
   #starting: Promise<Worker> | null = null
   readonly #waiting = new Map<number, Waiting>()
   #nextId = 1
+  /** The block of the parcel before, which the worker has given back. */
+  #spare: ArrayBuffer | null = null
   #stopped: Promise<void> | null = null
 
   private constructor(path: string) {
@@ -43,7 +46,8 @@ export class WriterThread {
     const worker = this.#worker ?? (await this.#restart())
     const id = this.#nextId++
     return new Promise((resolve, reject) => {
-      const parcel = packed(groups)
+      const parcel = packed(groups, this.#spare)
+      this.#spare = null
       // Throws for what cannot be copied: then nobody will answer. The block was made for the journey and need not be copied.
       worker.postMessage({ id, parcel }, parcel.block ? [parcel.block] : [])
       this.#waiting.set(id, { groups, resolve, reject })
@@ -98,6 +102,9 @@ export class WriterThread {
   }
 
   #answered(answer: WriterAnswer): void {
+    const { block } = answer
+    // One of megabytes is not kept for batches that will be small again.
+    if (block && block.byteLength <= SPARE_BYTES_MAX) this.#spare = block
     const waiting = this.#waiting.get(answer.id)
     if (!waiting) return
     this.#waiting.delete(answer.id)
