@@ -154,7 +154,7 @@ function writeChunk(socket: Socket, bytes: Uint8Array): boolean {
  * are enough to remember. (A WeakMap would remember all, and make work for whoever collects garbage.)
  */
 const framed: { readonly bytes: Uint8Array; readonly chunk: Buffer }[] = []
-const FRAMED_MAX = 4
+const FRAMED_MAX = 8
 let oldest = 0
 
 function chunkOf(bytes: Uint8Array): Buffer {

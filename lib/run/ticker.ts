@@ -74,8 +74,9 @@ export class Ticker {
 
   #deliver(due: readonly Tickable[], since: number): void {
     const started = performance.now()
+    // All of them first: should one throw, the others are not taken for due for ever.
+    for (const tickable of due) tickable.isDue = false
     for (const tickable of due) {
-      tickable.isDue = false
       tickable.deliveredAt = started
       tickable.deliver()
     }
