@@ -244,9 +244,12 @@ export interface ToolMessage extends MessageFields {
 /** The serialized form of the agent runtime's base message: the same in checkpoints, events and frames. */
 export type Message = HumanMessage | SystemMessage | AiMessage | ToolMessage
 
-/** Now, in the service's one time format. */
+let told = { at: Number.NaN, text: '' }
+
+/** Now, in the service's one time format. Asked for a dozen times a run, and many runs begin in one millisecond. */
 export function timestamp(at = Date.now()): Timestamp {
-  return new Date(at).toISOString().replace('Z', '+00:00')
+  if (at !== told.at) told = { at, text: new Date(at).toISOString().replace('Z', '+00:00') }
+  return told.text
 }
 
 /** True for an object that came out of JSON; lists are none. */

@@ -10,7 +10,7 @@ const GATHER_MS_MAX = 50
 /** What it is when a delivery takes longer than that: thousands of readers, who would keep the loop busy with nothing else. */
 const GATHER_MS_CROWD = 100
 /** A gathering lasts at least this many times as long as the last delivery took: the loop stays mostly free. */
-const GATHER_TO_DELIVERY = 15
+const GATHER_TO_DELIVERY = 10
 
 /** Who has something to deliver: a run actor. Its two fields are the ticker's: a set of hundreds, made anew for every tick, is dearer. */
 export interface Tickable {
