@@ -35,7 +35,7 @@ export interface Started {
 }
 
 export interface Usage {
-  /** CPU of the process since it started, in microseconds; without that of the store's thread. */
+  /** CPU of the process since it started, in microseconds; without that of the store's threads. */
   readonly cpu: number
   /** CPU of the store's threads, in microseconds: the one that writes, and the one that carries its log over. */
   readonly store: number

@@ -5,7 +5,7 @@
 // long all the same (see WAL_PAGES_MAX of connection.ts).
 import { Worker } from 'node:worker_threads'
 
-/** Ops, about two pages of the log each, after which what has come together is carried over. */
+/** Ops after which what has come together is carried over. */
 const OPS_MAX = 2000
 /** The same when they are fewer, in ms after the first: seldom, because it costs two syncs of the disk. */
 const REST_MS = 2000
