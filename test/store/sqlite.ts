@@ -162,6 +162,19 @@ t.test('frames read the same before and after they are compressed, from any n', 
   t.same(await framesFrom(store, key, 301), before.slice(301))
 })
 
+t.test('the frames of a short run are compressed in one step, which says that it was the last', async (t) => {
+  const { store, close } = await open()
+  t.teardown(close)
+  const thread_id = (await addThread(store)).thread_id
+  const { key } = await addEndedRun(store, thread_id)
+  for (const first of [0, 3])
+    await write(store, { name: 'frames.append', run_key: key, thread_id, segment: segment(first) })
+  const before = await framesFrom(store, key, 0)
+  t.same(await write(store, { name: 'frames.compact', run_key: key, from: 0 }), { next: null })
+  t.same(await framesFrom(store, key, 0), before)
+  t.equal((await store.frames.read(key, 0, 1))[0]?.last, before.length - 1, 'they are one row')
+})
+
 t.test(
   'an event that is no JSON is about its group: nothing of the batch is written, the rest can be [Store 3]',
   async (t) => {
