@@ -432,6 +432,7 @@ export class RunActor implements Source, Tickable {
     const extent = { epochs: this.#extent, head: this.#live.head }
     const left = (joiner: Joiner, why: Leaving) => {
       this.#joiners.delete(joiner)
+      if (this.#joiners.size === 0) this.#live.unread()
       this.#deps.onJoinerLeft(joiner)
       if (isCreator && why === 'left') this.creatorLeft()
     }

@@ -316,16 +316,65 @@ export interface RawFrame {
 
 /** The frames of a stored segment. */
 export function* framesOf(segment: Segment): Generator<RawFrame> {
-  const index = Buffer.from(segment.index.buffer, segment.index.byteOffset, segment.index.byteLength)
-  const data = Buffer.from(segment.data.buffer, segment.data.byteOffset, segment.data.byteLength)
+  const { index, data } = viewsOf(segment)
   let at = 0
   for (let i = 0; i * INDEX_BYTES < index.length; i++) {
     const length = index.readUInt32LE(i * INDEX_BYTES + 1)
-    // The byte was written from a Kind.
-    const kind = index.readUInt8(i * INDEX_BYTES) as Kind
-    yield { n: segment.first + i, epoch: segment.epoch, kind, bytes: data.subarray(at, at + length) }
+    yield { n: segment.first + i, epoch: segment.epoch, kind: kindAt(index, i), bytes: data.subarray(at, at + length) }
     at += length
   }
+}
+
+/** Neighbours in a segment that a reader takes as they are, from `n` up to and with `last`; or one frame that it looks at. */
+export interface Stretch extends RawFrame {
+  readonly last: number
+}
+
+/**
+ * What `mask` takes of a stored segment from frame `from` on. Neighbours are one stretch, because an object a frame costs more than
+ * to send it; alone are values frames, which are rendered, and those that tell of the parts of a giant, which are passed over.
+ */
+export function* stretchesOf(segment: Segment, from: number, mask: number): Generator<Stretch> {
+  const { first, epoch } = segment
+  const { index, data } = viewsOf(segment)
+  const alone = (mask & bit(Kind.values)) | bit(Kind.whole)
+  let begun = -1
+  let start = 0
+  let at = 0
+  const stretch = (i: number, to: number): Stretch => ({
+    n: first + i,
+    last: first + to,
+    epoch,
+    kind: kindAt(index, i),
+    bytes: data.subarray(start, at)
+  })
+  const count = index.length / INDEX_BYTES
+  for (let i = 0; i < count; i++) {
+    const kind = bit(kindAt(index, i))
+    const isHere = first + i >= from
+    const isRaw = isHere && (mask & ~alone & kind) !== 0
+    if (begun >= 0 && !isRaw) {
+      yield stretch(begun, i - 1)
+      begun = -1
+    }
+    if (begun < 0) start = at
+    if (isRaw && begun < 0) begun = i
+    at += index.readUInt32LE(i * INDEX_BYTES + 1)
+    if (isHere && (alone & kind) !== 0) yield stretch(i, i)
+  }
+  if (begun >= 0) yield stretch(begun, count - 1)
+}
+
+function viewsOf({ index, data }: Segment): { index: Buffer; data: Buffer } {
+  return {
+    index: Buffer.from(index.buffer, index.byteOffset, index.byteLength),
+    data: Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+  }
+}
+
+function kindAt(index: Buffer, i: number): Kind {
+  // The byte was written from a Kind.
+  return index.readUInt8(i * INDEX_BYTES) as Kind
 }
 
 function startOf(slab: Slab, i: number): number {

@@ -9,7 +9,7 @@
 // reads must not keep its socket for ever.
 import { Accumulator } from './accumulator.ts'
 import { bit, type Filter, Kind } from './filter.ts'
-import { framesOf, type RawFrame, type Slice } from './frames.ts'
+import { framesOf, type RawFrame, type Slice, type Stretch, stretchesOf } from './frames.ts'
 import type { Snapshot } from './snapshot.ts'
 import { cursorText, END_FRAME, frameText, HEARTBEAT } from './sse.ts'
 import { tally } from './tally.ts'
@@ -219,24 +219,23 @@ export class Joiner {
     for (const segment of segments) {
       // A hole: the joiner is told about it in the next round.
       if (segment.first > this.#next) break
-      for (const frame of framesOf(segment)) {
-        if (frame.n < this.#next) continue
-        if (size > 0 && size + frame.bytes.length > WRITE_BYTES) {
+      for (const piece of this.#piecesOf(segment)) {
+        if (size > 0 && size + piece.bytes.length > WRITE_BYTES) {
           this.#sendParts(parts.splice(0))
           size = 0
           // What a full socket cannot take now is read again when it drains: kept for it, it would be a queue.
           if (this.#isFull || this.#phase !== 'reading') return
         }
-        const isValues = frame.kind === Kind.values && this.#takes(frame)
-        const values = isValues ? await this.#view.valuesStored(frame.bytes.toString('latin1')) : null
+        const isValues = piece.kind === Kind.values && this.#takes(piece)
+        const values = isValues ? await this.#view.valuesStored(piece.bytes.toString('latin1')) : null
         // Its state could not be stored, or is gone: that is told, and not passed over.
-        const bytes = isValues && values === null ? await this.#view.gapBytes(frame.n) : this.#shown(frame, values)
-        if (bytes) tally.frames++
-        if (this.#accumulator) this.#accumulator.take(frame, bytes)
+        const bytes = isValues && values === null ? await this.#view.gapBytes(piece.n) : this.#shown(piece, values)
+        if (bytes) tally.frames += piece.last - piece.n + 1
+        if (this.#accumulator) this.#accumulator.take(piece, bytes)
         else if (bytes) parts.push(bytes)
         // Of what is accumulated only the states are as large as they are read.
         size += (this.#accumulator ? values?.length : bytes?.length) ?? 0
-        this.#next = frame.n + 1 + (frame.kind === Kind.whole ? readWhole(frame).parts : 0)
+        this.#next = piece.last + 1 + (piece.kind === Kind.whole ? readWhole(piece).parts : 0)
       }
       // Whatever a segment holds, it is behind the joiner now.
       this.#next = Math.max(this.#next, segment.last + 1)
@@ -244,9 +243,15 @@ export class Joiner {
     this.#sendParts(parts)
   }
 
+  /** What is sent as it stands goes in pieces as large as they come; who accumulates looks at every frame. */
+  *#piecesOf(segment: Segment): Generator<Stretch> {
+    if (!this.#accumulator) yield* stretchesOf(segment, this.#next, this.#filter.mask)
+    else for (const frame of framesOf(segment)) if (frame.n >= this.#next) yield { ...frame, last: frame.n }
+  }
+
   #sendParts(parts: Buffer[]): void {
     if (this.#accumulator) parts.push(this.#accumulator.flush())
-    if (this.#phase === 'reading') this.#send(Buffer.concat(parts))
+    if (this.#phase === 'reading') this.#send(parts.length === 1 ? parts[0]! : Buffer.concat(parts))
   }
 
   #takes({ n, kind }: RawFrame): boolean {

@@ -4,6 +4,7 @@ import type { Run } from '../types.ts'
 import type { Filter } from './filter.ts'
 import type { FrameLog, RawFrame, Slice } from './frames.ts'
 import type { LogView } from './joiner.ts'
+import { Reads } from './reads.ts'
 import { SLICE_BYTES, Slices } from './slices.ts'
 import type { Steps } from './steps.ts'
 import { gapBytes, type LogStore, readStored, valuesStored } from './view.ts'
@@ -20,6 +21,7 @@ export class LiveLog implements LogView {
   readonly #parts: LiveLogParts
   readonly #frames: FrameLog
   readonly #slices = new Slices()
+  readonly #reads = new Reads()
   /** With durability sync nothing is shown that is not stored. */
   readonly isSync: boolean
 
@@ -55,7 +57,7 @@ export class LiveLog implements LogView {
   }
 
   readStored(from: number): Promise<readonly Segment[]> {
-    return readStored(this.#parts.store, this.#parts.run, from)
+    return this.#reads.get(from, () => readStored(this.#parts.store, this.#parts.run, from))
   }
 
   /** `id` null: the newest of the thread. */
@@ -72,5 +74,11 @@ export class LiveLog implements LogView {
   release(): void {
     this.#frames.release()
     this.#slices.clear()
+  }
+
+  /** Nobody reads any more: what joiners shared is let go. */
+  unread(): void {
+    this.#slices.clear()
+    this.#reads.clear()
   }
 }

@@ -8,6 +8,7 @@ import type { Wire } from '../wire.ts'
 import { type Filter, Kind } from './filter.ts'
 import { FrameLog, framesOf, type RawFrame, type Slice } from './frames.ts'
 import { Joiner, type Leaving, type LogView, type Reader } from './joiner.ts'
+import { Reads } from './reads.ts'
 import { SLICE_BYTES, Slices } from './slices.ts'
 import type { Snapshot } from './snapshot.ts'
 import { type Extent, nextAfter, nextStored, type Position } from './sse.ts'
@@ -30,6 +31,7 @@ export class RemoteRun implements LogView {
   #log: FrameLog
   #epochs: Extent['epochs']
   readonly #slices = new Slices()
+  readonly #reads = new Reads()
   readonly #joiners = new Set<Joiner>()
   /** Readers of which it is not known yet where they stand. */
   readonly #unplaced = new Map<Joiner, Position | Snapshot>()
@@ -247,7 +249,7 @@ export class RemoteRun implements LogView {
     return this.#values.get(id)?.json ?? null
   }
   readStored(from: number): Promise<readonly Segment[]> {
-    return readStored(this.#deps.store, this.#run, from)
+    return this.#reads.get(from, () => readStored(this.#deps.store, this.#run, from))
   }
   valuesStored(id: string): Promise<string | null> {
     return valuesStored(this.#deps.store, this.#run, id)

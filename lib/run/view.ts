@@ -8,7 +8,7 @@ import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { tally } from './tally.ts'
 
 /** Stored frames that a joiner reads in one go, in bytes: what a socket takes without keeping much. */
-const READ_BYTES = 256 * 1024
+export const READ_BYTES = 256 * 1024
 
 export type LogStore = Pick<Store, 'frames' | 'checkpoints'>
 

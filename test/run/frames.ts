@@ -1,7 +1,7 @@
 // The frame log: one encoding for all, nothing forgotten before its commit.
 import t from 'tap'
 import { filterOf, Kind } from '../../lib/run/filter.ts'
-import { FrameLog, framesOf, newEpoch } from '../../lib/run/frames.ts'
+import { FrameLog, framesOf, newEpoch, stretchesOf } from '../../lib/run/frames.ts'
 
 const ALL = filterOf(['messages-tuple', 'values', 'custom', 'updates'])
 const render = (id: string) => `{"state":"${id}"}`
@@ -89,6 +89,47 @@ t.test('a filter passes its kinds, always metadata and errors, and renders value
     log.slice(2, filterOf(['values']), render, everything).bytes.toString(),
     /^event: values\ndata: \{"state":"checkpoint-1"\}\nid: 7-2\n\n/
   )
+})
+
+t.test('stretches are what the filter takes, whole; alone are values and what tells of parts', async (t) => {
+  const log = new FrameLog(7, 1024)
+  log.append(Kind.metadata, 'metadata', '{}')
+  log.append(Kind.messages, 'messages', '1')
+  log.appendValues('checkpoint-1')
+  log.append(Kind.updates, 'updates', '2')
+  log.append(Kind.messages, 'messages', '3')
+  log.append(Kind.error, 'error', '{}')
+  log.append(Kind.whole, 'whole', '{}')
+  log.append(Kind.part, 'part', '4')
+  const [segment] = log.take()
+  const frames = [...framesOf(segment!)]
+  const told = (modes: string[], from = 0) =>
+    [...stretchesOf(segment!, from, filterOf(modes).mask)].map(({ n, last, kind, bytes }) => {
+      t.equal(kind, frames[n]!.kind)
+      t.same(bytes, Buffer.concat(frames.slice(n, last + 1).map((frame) => frame.bytes)))
+      return [n, last]
+    })
+  t.same(told(['messages-tuple']), [
+    [0, 1],
+    [4, 5],
+    [6, 6]
+  ])
+  t.same(told(['messages-tuple', 'values', 'updates']), [
+    [0, 1],
+    [2, 2],
+    [3, 5],
+    [6, 6]
+  ])
+  t.same(told(['messages-tuple'], 1), [
+    [1, 1],
+    [4, 5],
+    [6, 6]
+  ])
+  t.same(told(['messages-tuple'], 7), [], "a part is nobody's")
+  t.same(told(['values'], 5), [
+    [5, 5],
+    [6, 6]
+  ])
 })
 
 t.test('where one slab gives all of it, a slice is no copy', async (t) => {

@@ -135,6 +135,7 @@ t.test('a frame larger than what may wait for the store gets through, and the ag
   stage.finish()
   const row = await room.ended(run)
   t.equal(row.status, 'success')
+  await until(() => wire.ending === 'ended', 'it is told everything')
   const live = toldTo(wire)
   t.match(live[2]!.data, /content_truncated/)
   t.ok(live.at(-2)!.data.includes(text), 'a values frame is whole')

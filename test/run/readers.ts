@@ -52,6 +52,36 @@ t.test('a reader that catches up is given 128 KB at a time, and nothing more whi
   t.equal(wire.ns.length, 42)
 })
 
+t.test('a crowd that a fast run leaves behind asks the store as often as one reader would', async (t) => {
+  const room = await Room.open(t)
+  const { frames } = room.gate.inner
+  let reads = 0
+  const read: typeof frames.read = (...args) => {
+    reads++
+    return frames.read(...args)
+  }
+  Object.assign(room.gate.store, { frames: { ...frames, read } })
+  const run = await room.ask()
+  const stage = await room.agent.stage(run)
+  const wires: FakeWire[] = []
+  for (let i = 0; i < 50; i++) wires.push(await room.join(run, ['messages-tuple']))
+  for (const wire of wires) wire.isFull = true
+  for (let i = 0; i < 40; i++) stage.say('x'.repeat(32 * 1024), `answer to ${run.run_id}`)
+  await finish(room, run)
+  while (wires.some(({ ending }) => ending === 'open')) {
+    for (const wire of wires) {
+      wire.drain()
+      // One write, in a later turn.
+      wire.isFull = true
+    }
+    await turns()
+  }
+  const [first, ...others] = wires
+  t.ok(first!.ns.length >= 40)
+  for (const wire of others) t.same(wire.ns, first!.ns)
+  t.ok(reads >= 5 && reads <= 10, `${reads} reads`)
+})
+
 t.test('a reader that is behind when the run ends goes on, keeps its place, and gets the end', async (t) => {
   const room = await Room.open(t)
   const run = await room.ask()
