@@ -4,16 +4,11 @@ import type { Floor } from './floors.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, type Row, report, short } from './report.ts'
 import { Readers, Server } from './rig.ts'
+import { mean, roundsOf, type Sample } from './rounds.ts'
 import type { TargetName } from './targets.ts'
 
 const SIZE = 60
 const RATE = 100
-
-interface Sample {
-  readonly cpuPerFrame: number
-  readonly storePerFrame: number
-  readonly framesPerS: number
-}
 
 interface Candidate {
   readonly floor?: Floor
@@ -53,27 +48,24 @@ async function sample({ floor }: Candidate, server: Server, joiners: number, scr
 
 type Samples = Readonly<Record<string, readonly Sample[]>>
 
-/** Rounds before the first that is measured: code is compiled, pools are filled. Those that are flat out are short. */
-const WARM_UP = { paced: 1, flat: 3 }
-
 /** All of them in turn, so that a slow minute of the machine is everybody's. */
 async function samplesOf(
   candidates: Readonly<Record<string, Candidate>>,
   joiners: number,
   script: Script,
-  repeats: number
+  { repeats, quick }: Options
 ): Promise<Samples> {
   const samples = Object.fromEntries(Object.keys(candidates).map((name): [string, Sample[]] => [name, []]))
   const servers: (readonly [string, Candidate, Server])[] = []
   try {
     for (const [name, candidate] of Object.entries(candidates))
       servers.push([name, candidate, await start(candidate, script)])
+    const { warmUp, each } = roundsOf(script)
     for (const [, candidate, server] of servers)
-      for (let i = script.rate === 0 ? WARM_UP.flat : WARM_UP.paced; i > 0; i--)
-        await sample(candidate, server, joiners, script)
+      await mean(quick ? 1 : warmUp, () => sample(candidate, server, joiners, script))
     for (let i = 0; i < repeats; i++)
       for (const [name, candidate, server] of servers)
-        samples[name]?.push(await sample(candidate, server, joiners, script))
+        samples[name]?.push(await mean(each, () => sample(candidate, server, joiners, script)))
     return samples
   } finally {
     for (const [, , server] of servers) await server.stop()
@@ -113,7 +105,8 @@ const PACED = {
 } as const
 const FLAT = { ours: {}, write: { floor: 'write' }, sock: { floor: 'sock' }, joined: { floor: 'coalesce' } } as const
 
-export async function fanout({ quick, repeats, joiners: given }: Options): Promise<void> {
+export async function fanout(options: Options): Promise<void> {
+  const { quick, repeats, joiners: given } = options
   const counts = given === null ? (quick ? [10, 100] : [1, 10, 100, 1000, 5000]) : [given]
   const seconds = quick ? 1 : 3
   const rows: Row[] = []
@@ -122,7 +115,7 @@ export async function fanout({ quick, repeats, joiners: given }: Options): Promi
     const isCrowd = joiners >= 5000
     const paced: Script = { deltas: RATE * seconds, size: SIZE, rate: RATE }
     const crowd = { ours: {}, joined: { floor: 'coalesce', tickMs: 100 } } as const
-    const samples = await samplesOf(isCrowd ? crowd : PACED, joiners, paced, repeats)
+    const samples = await samplesOf(isCrowd ? crowd : PACED, joiners, paced, options)
     rows.push(row(joiners, RATE, samples))
     if (joiners === 100) measures.push(measure('fanout-100', samples.ours, samples.sock))
     if (joiners === 1000) measures.push(measure('fanout-1000', samples.ours, samples.joined))
@@ -131,11 +124,11 @@ export async function fanout({ quick, repeats, joiners: given }: Options): Promi
       continue
     }
     if (joiners === 100) {
-      const gathered = await samplesOf({ ours: { gatherMs: 50 }, joined: PACED.joined }, joiners, paced, repeats)
+      const gathered = await samplesOf({ ours: { gatherMs: 50 }, joined: PACED.joined }, joiners, paced, options)
       rows.push(row(joiners, `${RATE}, gathered`, gathered))
       measures.push(measure('fanout-100-gathered', gathered.ours, gathered.joined))
     }
-    const flat = await samplesOf(FLAT, joiners, { deltas: joiners >= 1000 ? 1600 : 8000, size: SIZE, rate: 0 }, repeats)
+    const flat = await samplesOf(FLAT, joiners, { deltas: joiners >= 1000 ? 1600 : 8000, size: SIZE, rate: 0 }, options)
     rows.push(row(joiners, 'flat out', flat))
     if (joiners === 100) {
       const rate = (list: readonly Sample[] = []) => list.map((one) => one.framesPerS)

@@ -4,21 +4,12 @@ import type { Script } from './agent.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, type Row, report, short } from './report.ts'
 import { type Config, Model, Readers, Server } from './rig.ts'
+import { mean, roundsOf, type Sample } from './rounds.ts'
 import type { TargetName } from './targets.ts'
 
 const SIZE = 20
 const RATE = 50
 const TICK_MS = 20
-/** Rounds before the first that is measured, until the code that runs for every frame is compiled as it stays; and of a measurement. */
-const PACED = { warmUp: 3, rounds: 1 }
-const FLAT_OUT = { warmUp: 6, rounds: 2 }
-
-interface Sample {
-  readonly cpuPerFrame: number
-  readonly storePerFrame: number
-  readonly framesPerS: number
-}
-
 type Kind = 'ours' | 'floor' | 'ours with a model' | 'relay'
 const KINDS: readonly Kind[] = ['ours', 'floor', 'ours with a model', 'relay']
 
@@ -68,19 +59,11 @@ async function sample(kind: Kind, server: Server, model: Model, k: number, scrip
   }
 }
 
-/** The mean of some rounds. */
-async function mean(rounds: number, one: () => Promise<Sample>): Promise<Sample> {
-  const all: Sample[] = []
-  for (let i = 0; i < rounds; i++) all.push(await one())
-  const of = (what: keyof Sample) => all.reduce((sum, sample) => sum + sample[what], 0) / rounds
-  return { cpuPerFrame: of('cpuPerFrame'), storePerFrame: of('storePerFrame'), framesPerS: of('framesPerS') }
-}
-
 type Samples = Readonly<Record<Kind, Sample[]>>
 
 /** All kinds in turn, so that a slow minute of the machine is everybody's. */
 async function samplesOf(k: number, script: Script, { repeats, quick }: Options): Promise<Samples> {
-  const { warmUp, rounds } = script.rate === 0 ? FLAT_OUT : PACED
+  const { warmUp, each } = roundsOf(script)
   const samples: Samples = { ours: [], floor: [], 'ours with a model': [], relay: [] }
   const model = await Model.start()
   const servers: (readonly [Kind, Server])[] = []
@@ -89,7 +72,7 @@ async function samplesOf(k: number, script: Script, { repeats, quick }: Options)
     for (const [kind, server] of servers) await mean(quick ? 1 : warmUp, () => sample(kind, server, model, k, script))
     for (let i = 0; i < repeats; i++)
       for (const [kind, server] of servers)
-        samples[kind].push(await mean(rounds, () => sample(kind, server, model, k, script)))
+        samples[kind].push(await mean(each, () => sample(kind, server, model, k, script)))
     return samples
   } finally {
     for (const [, server] of servers) await server.stop()
