@@ -1,7 +1,7 @@
 // The account of a run: what its agent tells, as frames for those who watch, events for those who ask later, and the state that the
 // next run goes on from; and how all three are closed, whatever ends the run.
 import type { AgentInput, Delta, Fact, Piece } from '../agent/runtime.ts'
-import type { Settlement, StoredCheckpoint } from '../store/store.ts'
+import type { Settlement } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type Interrupt, type Message, type Run, timestamp } from '../types.ts'
 import { deltaJson, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
@@ -12,6 +12,7 @@ import type { Sources } from './handover.ts'
 import type { Journal } from './journal.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { cursorText } from './sse.ts'
+import type { SavedState } from './states.ts'
 import type { Steps } from './steps.ts'
 import { contextOf, inputOf, lastHuman, recursionLimitOf, resumeOf } from './wanted.ts'
 
@@ -42,10 +43,10 @@ export class Account {
   }
 
   /** Goes on from a stored state, or from none, with what the run was given. */
-  begin(stored: StoredCheckpoint | null): void {
+  begin(saved: SavedState | null): void {
     const input = inputOf(this.#run)
     this.#journal.begin(lastHuman(input.messages), this.#run.follow_up_to_run_id)
-    this.#steps.open(stored)
+    this.#steps.open(saved)
     this.#journal.owe(this.#steps.askedBefore.openCalls)
     // What is said instead of an answer comes behind it.
     const unanswered = resumeOf(this.#run) ? [] : this.#journal.closeCalls()

@@ -7,7 +7,7 @@
 // From `emit` to the log there is no await, and nothing here waits for a joiner.
 import { type Agent, AgentError, type Sink } from '../agent/runtime.ts'
 import { withoutUser } from '../scope.ts'
-import type { Group, Op, Outcome, StoredCheckpoint } from '../store/store.ts'
+import type { Group, Op, Outcome } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import { type Run, timestamp } from '../types.ts'
 import { Account } from './account.ts'
@@ -22,6 +22,7 @@ import type { Joining } from './joining.ts'
 import { Journal } from './journal.ts'
 import { LiveLog } from './live-log.ts'
 import { type Extent, nextAfter } from './sse.ts'
+import type { SavedState, States } from './states.ts'
 import { Steps } from './steps.ts'
 import type { Tickable, Ticker } from './ticker.ts'
 import type { LogStore } from './view.ts'
@@ -50,6 +51,7 @@ export interface ActorOptions {
 
 export interface ActorDeps {
   readonly store: LogStore
+  readonly states: States
   readonly committer: Committer
   readonly ticker: Ticker
   readonly agent: Agent
@@ -172,10 +174,11 @@ export class RunActor implements Source, Tickable {
     this.#armTimeout()
     try {
       const base = baseOf(this.run)
-      const stored = await this.#deps.store.checkpoints.load(this.run.thread_id, base)
-      if (base !== null && !stored) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
+      const { states } = this.#deps
+      const saved = await (base === null ? states.newest(this.run.thread_id) : states.at(this.run.thread_id, base))
+      if (base !== null && !saved) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
       // The ONLY await before the agent: whoever cancelled meanwhile has settled the run.
-      if (this.#isOpen()) await this.#work(stored)
+      if (this.#isOpen()) await this.#work(saved)
       this.#settle(this.#account.isAsking ? ASKING : SUCCESS)
     } catch (error) {
       this.#failed(error)
@@ -183,10 +186,10 @@ export class RunActor implements Source, Tickable {
     return this.closed
   }
 
-  async #work(stored: StoredCheckpoint | null): Promise<void> {
+  async #work(saved: SavedState | null): Promise<void> {
     const { run } = this
     this.#handover.add({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
-    this.#account.begin(stored)
+    this.#account.begin(saved)
     this.#appended()
     this.#deps.committer.due(this, true)
     await this.#deps.agent.start(this.#account.input(), this.#sink(), this.#abort.signal)
@@ -345,6 +348,8 @@ export class RunActor implements Source, Tickable {
    */
   release(): void {
     if (this.#hasLost) return
+    const { saved } = this.#steps
+    if (saved) this.#deps.states.left(this.run.thread_id, saved)
     this.#live.release()
     this.#steps.release()
     this.#journal.release()

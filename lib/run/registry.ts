@@ -16,6 +16,7 @@ import type { Joining } from './joining.ts'
 import { Lanes } from './lanes.ts'
 import { type Extent, nextAfter } from './sse.ts'
 import { Patrol } from './patrol.ts'
+import { States } from './states.ts'
 import { Ticker } from './ticker.ts'
 import { FinishedView, finalSnapshot, headOf, lastEpochOf } from './view.ts'
 import { modesOf } from './wanted.ts'
@@ -69,6 +70,7 @@ export class Registry {
   readonly #patrol: Patrol
   readonly #census: Census
   readonly #compactor: Compactor
+  readonly #states: States
   readonly #ticker: Ticker
   readonly #heartbeat: NodeJS.Timeout
   #isStopping = false
@@ -77,6 +79,7 @@ export class Registry {
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
+    this.#states = new States(deps.store)
     this.#ticker = new Ticker(deps.options.gatherMs)
     this.#census = new Census(deps.options.streams)
     this.#compactor = new Compactor(deps.committer, (error) =>
@@ -243,6 +246,7 @@ export class Registry {
     const { store, committer, agent, options, log } = this.#deps
     const deps: ActorDeps = {
       store,
+      states: this.#states,
       committer,
       ticker: this.#ticker,
       agent,
@@ -406,6 +410,7 @@ export class Registry {
     const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
     for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
     if (actors.length) await within(Promise.all(actors.map((actor) => actor.gone)), timeoutMs)
+    this.#states.forget(threadId)
     return actors.length > 0
   }
 

@@ -1,6 +1,6 @@
 // The state of a thread as one run changes it, step by step. What joins the state is gathered until a step is closed: then it
 // becomes a checkpoint for the store, and a values frame that refers to it.
-import type { Op, StoredCheckpoint } from '../store/store.ts'
+import type { Op } from '../store/store.ts'
 import { checkpointId } from '../thread/ids.ts'
 import type { InputMessage } from '../thread/message.ts'
 import { INTERRUPTS, interruptsIn, openCallsIn } from '../thread/interrupts.ts'
@@ -8,6 +8,7 @@ import { State } from '../thread/state.ts'
 import { type Interrupt, type Json, type JsonObject, type Run, timestamp, type ToolCall } from '../types.ts'
 import { bit, Kind } from './filter.ts'
 import type { FrameLog } from './frames.ts'
+import type { SavedState } from './states.ts'
 
 export class Steps {
   readonly #run: Run
@@ -48,15 +49,22 @@ export class Steps {
     return this.#next
   }
 
-  /** Takes up the state of a stored checkpoint, or none. */
-  open(stored: StoredCheckpoint | null): void {
-    if (stored) {
-      this.#state = State.fromStored(stored)
-      this.#checkpointId = stored.checkpoint_id
-      if (typeof stored.metadata.step === 'number') this.#step = stored.metadata.step
+  /** Takes up a stored state, or none. */
+  open(saved: SavedState | null): void {
+    if (saved) {
+      this.#state = saved.state
+      this.#checkpointId = saved.checkpointId
+      this.#step = saved.step
     }
     this.#saved = this.#state
     this.#before = this.#state
+  }
+
+  /** The state of the newest checkpoint; null: there is none. */
+  get saved(): SavedState | null {
+    return this.#checkpointId === null
+      ? null
+      : { state: this.#saved, checkpointId: this.#checkpointId, step: this.#step }
   }
 
   /** Begins with the run's input as the first step. */

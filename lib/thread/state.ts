@@ -107,6 +107,20 @@ export class State {
     return this.#parts.fresh.length > 0
   }
 
+  /** Number of the next body of its thread. */
+  get nextBody(): number {
+    return this.#parts.nextBody
+  }
+
+  /** Of how many texts it consists, and their length. */
+  get size(): { texts: number; bytes: number } {
+    const { messages, channels } = this.#parts
+    let bytes = 0
+    for (const { json } of messages) bytes += json.length
+    for (const { json } of channels.values()) bytes += json.length
+    return { texts: messages.length + channels.size, bytes }
+  }
+
   /** This state once more, after `later`: numbers of bodies that were given meanwhile are not given again. */
   following(later: State): State {
     return new State({ ...this.#parts, nextBody: later.#parts.nextBody })
