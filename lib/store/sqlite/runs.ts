@@ -19,7 +19,7 @@ export function runReads(db: Database.Database): RunReads {
      ORDER BY ordinal DESC LIMIT @limit OFFSET @offset`
   )
   const inFlight = db.prepare<[string], RunRow>(
-    `SELECT ${COLUMNS} FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY ordinal`
+    `SELECT ${COLUMNS} FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
   )
   const unfinished = db.prepare<[], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)
   const tokens = db.prepare<{ thread: string; owner: string | null }, UsageRow>(`
@@ -57,7 +57,7 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
   )
   const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
   const inFlight = db.prepare<[string], { run_id: string }>(
-    `SELECT run_id FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY ordinal`
+    `SELECT run_id FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
   )
   const byKey = db.prepare<[string, string], RunRow>(
     `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = ? AND idempotency_key = ?`
