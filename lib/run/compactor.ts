@@ -6,6 +6,8 @@ import type { Writer } from '../store/store.ts'
 /** From the last end of a run to the work, in ms; it is put off by those that follow, but for no longer than the second figure. */
 const REST_MS = 500
 const REST_MS_MAX = 5000
+/** Bytes of frames below which a run stays as it is: what is saved of a page for a day is not worth the work. */
+const SMALL_BYTES = 4 * 1024
 /** A step takes about so many bytes of a run. */
 const STEP_BYTES = 64 * 1024
 /** Bytes of all that are worked on at once: their steps make one transaction, which is to stay a matter of milliseconds. */
@@ -37,7 +39,7 @@ export class Compactor {
 
   /** The run with this key has ended, with about so many bytes of frames; undefined: nobody knows. */
   add(key: number, bytes = STEP_BYTES): void {
-    if (this.#isStopped) return
+    if (this.#isStopped || bytes < SMALL_BYTES) return
     this.#waiting.push({ key, bytes: Math.min(bytes, STEP_BYTES) })
     if (this.#waiting.length > WAITING_MAX) this.#waiting.shift()
     if (this.#working === 0) this.#putOff()
