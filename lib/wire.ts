@@ -2,8 +2,8 @@
 export interface Wire {
   /** False: no space; `onDrain` tells when there is again. Bytes are shared with other wires and must not be changed. */
   write(bytes: Uint8Array): boolean
-  /** Everything was said: a clean end. */
-  end(): void
+  /** These bytes are the last, all was said with them: a clean end. */
+  end(last: Uint8Array): void
   /** Broken off by us: a reset, so that clients come back (a FIN would look like success). */
   reset(): void
   onDrain(listener: () => void): void

@@ -51,8 +51,7 @@ export function longReply(call: Call, options: OpenOptions = {}): LongReply {
     },
     end(jsonText) {
       boundReading(call.res)
-      wire.write(Buffer.from(jsonText))
-      wire.end()
+      wire.end(Buffer.from(jsonText))
     },
     reset: wire.reset,
     onClose: wire.onClose
@@ -92,8 +91,8 @@ function wireOf(call: Call): Wire {
 function plainWire(res: ServerResponse): Wire {
   return {
     write: (bytes) => !res.writableEnded && !res.destroyed && res.write(bytes),
-    end: () => {
-      res.end()
+    end: (last) => {
+      if (!res.writableEnded && !res.destroyed) res.end(last)
     },
     reset: () => reset(res),
     onDrain: (listener) => {
@@ -116,9 +115,13 @@ function directWire(res: ServerResponse, socket: Socket): Wire {
   res.once('close', letGo)
   return {
     write: (bytes) => !res.writableEnded && !socket.destroyed && writeChunk(socket, bytes),
-    end: () => {
+    end: (last) => {
       // The next request on this connection has its own reader.
       letGo()
+      if (res.writableEnded || socket.destroyed) return
+      // With the chunk that tells the end of them all, in one packet: node:http uncorks when it ends.
+      socket.cork()
+      writeChunk(socket, last)
       res.end()
     },
     reset: () => reset(res),

@@ -275,8 +275,7 @@ export class Joiner {
   #finish(): void {
     this.#phase = 'ending'
     this.#waitsSince = performance.now()
-    this.#wire.write(END_FRAME)
-    this.#wire.end()
+    this.#wire.end(END_FRAME)
   }
 
   #leave(why: Leaving): void {

@@ -12,6 +12,8 @@ import { route } from '../../lib/http/route.ts'
 import { openDoor } from '../fixtures/door.ts'
 import { until } from '../fixtures/until.ts'
 
+const LAST = Buffer.from('last\n\n')
+
 t.test('[Auth 14] a cookie says no more than it must', async (t) => {
   const cookie = { name: 'a', value: 'b', httpOnly: true, sameSite: 'Lax', secure: false } as const
   t.equal(cookieText(cookie), 'a=b; Path=/; HttpOnly; SameSite=Lax')
@@ -97,8 +99,7 @@ t.test('the head of a stream arrives before its first frame', async (t) => {
   const { it: wire } = await opened
   const text = textOf(response)
   t.equal(wire.write(Buffer.from('event: a\n\n')), true)
-  wire.write(Buffer.from('event: b\n\n'))
-  wire.end()
+  wire.end(Buffer.from('event: b\n\n'))
   t.equal(await text, 'event: a\n\nevent: b\n\n')
 })
 
@@ -106,8 +107,7 @@ t.test('a stream to an HTTP/1.0 client is not chunked and ends with the connecti
   const { door, next } = await opening(t, (call) => openStream(call))
   for (const extra of ['', 'Connection: keep-alive\r\n']) {
     void next().then(({ it: wire }) => {
-      wire.write(Buffer.from('data: 1\n\n'))
-      wire.end()
+      wire.end(Buffer.from('data: 1\n\n'))
     })
     const text = await door.raw(`GET /open HTTP/1.0\r\n${extra}\r\n`)
     const [head = '', body] = text.split('\r\n\r\n')
@@ -138,8 +138,8 @@ t.test('a client that does not read makes write answer false, and drain tells wh
   const drained = new Promise<void>((resolve) => wire.onDrain(resolve))
   const text = textOf(response)
   await drained
-  wire.end()
-  t.equal((await text).length, frames * frame.length, 'nothing is lost')
+  wire.end(frame)
+  t.equal((await text).length, (frames + 1) * frame.length, 'nothing is lost')
 })
 
 t.test('streams and answers follow each other on one connection, however their bytes are framed', async (t) => {
@@ -151,11 +151,11 @@ t.test('streams and answers follow each other on one connection, however their b
   const [{ it: first }, { it: second }] = await wires
   second.write(Buffer.from('data: second\n\n'))
   first.write(Buffer.from('data: first\n\n'))
-  first.end()
-  second.end()
+  first.end(LAST)
+  second.end(LAST)
   const answers = (await raw).split('HTTP/1.1 200 OK').slice(1)
-  t.match(answers[0], /\r\n\r\nd\r\ndata: first\n\n\r\n0\r\n\r\n$/)
-  t.match(answers[1], /\r\n\r\ne\r\ndata: second\n\n\r\n0\r\n\r\n$/)
+  t.match(answers[0], /\r\n\r\nd\r\ndata: first\n\n\r\n6\r\nlast\n\n\r\n0\r\n\r\n$/)
+  t.match(answers[1], /\r\n\r\ne\r\ndata: second\n\n\r\n6\r\nlast\n\n\r\n0\r\n\r\n$/)
 })
 
 t.test('a connection that has carried streams is left as it was found: nobody listens to it any more', async (t) => {
@@ -172,8 +172,8 @@ t.test('a connection that has carried streams is left as it was found: nobody li
     wire.onDrain(() => {})
     wire.write(Buffer.from(`data: ${n}\n\n`))
     listeners.push(call.res.socket?.listenerCount('drain') ?? 0)
-    wire.end()
-    t.equal(await textOf(response), `data: ${n}\n\n`)
+    wire.end(LAST)
+    t.equal(await textOf(response), `data: ${n}\n\nlast\n\n`)
   }
   t.equal(seen.size, 1, 'it was one connection')
   t.equal(new Set(listeners).size, 1, 'listeners do not add up')
@@ -195,7 +195,7 @@ t.test('a reset looks like a failure to the client and not like an end', async (
   wire.reset()
   await Promise.all([closed, failed])
   t.equal(wire.write(Buffer.from('x')), false, 'writing to a closed wire is no error')
-  wire.end()
+  wire.end(LAST)
   wire.reset()
   await new Promise<void>((resolve) => wire.onClose(resolve))
   t.equal(closings, 1)
@@ -213,7 +213,7 @@ t.test('onClose hears a client that leaves, and an end of our own', async (t) =>
   const rest = request(door.port).then(textOf)
   const { it: ended } = await second
   const closed = new Promise<void>((resolve) => ended.onClose(resolve))
-  ended.end()
+  ended.end(LAST)
   await Promise.all([closed, rest])
   t.strictSame(door.logged, [])
 })
@@ -229,8 +229,8 @@ t.test('bytes that several wires share stay as they are', async (t) => {
   }
   const shared = Buffer.from('data: same\n\n')
   for (const wire of opened) wire.write(shared)
-  for (const wire of opened) wire.end()
-  t.strictSame(await Promise.all(texts), Array(5).fill('data: same\n\n'))
+  for (const wire of opened) wire.end(LAST)
+  t.strictSame(await Promise.all(texts), Array(5).fill('data: same\n\nlast\n\n'))
   t.equal(shared.toString(), 'data: same\n\n')
 })
 
