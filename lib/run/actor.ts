@@ -142,9 +142,9 @@ export class RunActor implements Source, Tickable {
     return this.#joiners
   }
 
-  /** Of its frames. */
-  get bytesInMemory(): number {
-    return this.#frames.bytesInMemory
+  /** Of its frames; undefined: not all of them are in memory. */
+  get bytes(): number | undefined {
+    return this.#frames.first === 0 ? this.#frames.bytesInMemory : undefined
   }
 
   /** Somebody reads it, here or on another process. */

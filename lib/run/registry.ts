@@ -269,9 +269,9 @@ export class Registry {
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
     for (const joiner of actor.joiners) this.#replays.add(joiner)
-    const { bytesInMemory } = actor
+    const { bytes } = actor
     actor.release()
-    this.#compactor.add(key, bytesInMemory)
+    this.#compactor.add(key, bytes)
     this.#lanes.remove(actor)
   }
 

@@ -19,7 +19,11 @@ const four = (from: number) => [0, 1, 2, 3].map((i) => segment(Math.floor(from /
 /** A store that counts how often it is asked. */
 function store() {
   const asked: number[] = []
-  return { asked, read: (from: number) => async () => (asked.push(from), four(from)) }
+  const read = (from: number) => async () => {
+    asked.push(from)
+    return four(from)
+  }
+  return { asked, read }
 }
 
 const firsts = (segments: readonly Segment[]) => segments.map(({ first }) => first)
