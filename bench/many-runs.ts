@@ -10,6 +10,7 @@ import type { TargetName } from './targets.ts'
 const SIZE = 20
 const RATE = 50
 const TICK_MS = 20
+
 type Kind = 'ours' | 'floor' | 'ours with a model' | 'relay'
 const KINDS: readonly Kind[] = ['ours', 'floor', 'ours with a model', 'relay']
 

@@ -247,26 +247,16 @@ export class FrameLog {
     }
     let bytes = 0
     let count = 0
-    const pass = (piece: Buffer) => {
+    for (const range of rangesOf((i) => slab.kinds[i]!, from, end, filter.mask, bit(Kind.values))) {
+      const isValues = slab.kinds[range.begin] === Kind.values
+      const piece = isValues
+        ? this.#values(slab, range.begin, render)
+        : slab.bytes.subarray(startOf(slab, range.begin), startOf(slab, range.end))
       parts.push(piece)
       bytes += piece.length
+      count += range.end - range.begin
+      if (isValues && bytes >= maxBytes) return { bytes, count, end: range.end }
     }
-    // Neighbours that pass are one piece.
-    let start = -1
-    for (let i = from; i < end; i++) {
-      const kind = slab.kinds[i]!
-      const isRaw = kind !== Kind.values && (filter.mask & bit(kind)) !== 0
-      if (isRaw && start < 0) start = i
-      if (isRaw) count++
-      if (isRaw) continue
-      if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, i)))
-      start = -1
-      if ((filter.mask & bit(kind)) === 0) continue
-      pass(this.#values(slab, i, render))
-      count++
-      if (bytes >= maxBytes) return { bytes, count, end: i + 1 }
-    }
-    if (start >= 0) pass(slab.bytes.subarray(startOf(slab, start), startOf(slab, end)))
     return { bytes, count, end }
   }
 
@@ -319,7 +309,7 @@ export function* framesOf(segment: Segment): Generator<RawFrame> {
   const { index, data } = viewsOf(segment)
   let at = 0
   for (let i = 0; i * INDEX_BYTES < index.length; i++) {
-    const length = index.readUInt32LE(i * INDEX_BYTES + 1)
+    const length = lengthAt(index, i)
     yield { n: segment.first + i, epoch: segment.epoch, kind: kindAt(index, i), bytes: data.subarray(at, at + length) }
     at += length
   }
@@ -337,32 +327,43 @@ export interface Stretch extends RawFrame {
 export function* stretchesOf(segment: Segment, from: number, mask: number): Generator<Stretch> {
   const { first, epoch } = segment
   const { index, data } = viewsOf(segment)
-  const alone = (mask & bit(Kind.values)) | bit(Kind.whole)
-  let begun = -1
-  let start = 0
-  let at = 0
-  const stretch = (i: number, to: number): Stretch => ({
-    n: first + i,
-    last: first + to,
-    epoch,
-    kind: kindAt(index, i),
-    bytes: data.subarray(start, at)
-  })
+  const kindOf = (i: number) => kindAt(index, i)
   const count = index.length / INDEX_BYTES
-  for (let i = 0; i < count; i++) {
-    const kind = bit(kindAt(index, i))
-    const isHere = first + i >= from
-    const isRaw = isHere && (mask & ~alone & kind) !== 0
-    if (begun >= 0 && !isRaw) {
-      yield stretch(begun, i - 1)
-      begun = -1
-    }
-    if (begun < 0) start = at
-    if (isRaw && begun < 0) begun = i
-    at += index.readUInt32LE(i * INDEX_BYTES + 1)
-    if (isHere && (alone & kind) !== 0) yield stretch(i, i)
+  const [taken, alone] = [mask | bit(Kind.whole), bit(Kind.values) | bit(Kind.whole)]
+  let passed = 0
+  let at = 0
+  const startAt = (i: number): number => {
+    for (; passed < i; passed++) at += lengthAt(index, passed)
+    return at
   }
-  if (begun >= 0) yield stretch(begun, count - 1)
+  for (const { begin, end } of rangesOf(kindOf, Math.max(0, from - first), count, taken, alone)) {
+    const start = startAt(begin)
+    const bytes = data.subarray(start, startAt(end))
+    yield { n: first + begin, last: first + end - 1, epoch, kind: kindOf(begin), bytes }
+  }
+}
+
+/** Frames `begin` up to, without, `end`. */
+interface Range {
+  readonly begin: number
+  readonly end: number
+}
+
+/** The frames from `from` up to, without, `to` whose kinds are `taken`: neighbours together, those of the kinds `alone` by themselves. */
+function* rangesOf(
+  kindOf: (i: number) => Kind,
+  from: number,
+  to: number,
+  taken: number,
+  alone: number
+): Generator<Range> {
+  const isJoined = (i: number) => (taken & ~alone & bit(kindOf(i))) !== 0
+  for (let begin = from; begin < to; ) {
+    let end = begin + 1
+    if (isJoined(begin)) while (end < to && isJoined(end)) end++
+    if ((taken & bit(kindOf(begin))) !== 0) yield { begin, end }
+    begin = end
+  }
 }
 
 function viewsOf({ index, data }: Segment): { index: Buffer; data: Buffer } {
@@ -375,6 +376,10 @@ function viewsOf({ index, data }: Segment): { index: Buffer; data: Buffer } {
 function kindAt(index: Buffer, i: number): Kind {
   // The byte was written from a Kind.
   return index.readUInt8(i * INDEX_BYTES) as Kind
+}
+
+function lengthAt(index: Buffer, i: number): number {
+  return index.readUInt32LE(i * INDEX_BYTES + 1)
 }
 
 function startOf(slab: Slab, i: number): number {

@@ -12,8 +12,8 @@ interface Step {
   readonly from: number
 }
 
-/** A store that compacts a run in so many steps, and notes what it was asked for, transaction by transaction. */
-function scene(t: Test, steps = 1) {
+/** A store that compacts a run in so many steps, one of them not at all, and notes what it was asked for, transaction by transaction. */
+function scene(t: Test, { steps = 1, broken = -1 } = {}) {
   const clock = Clock.stopFor(t)
   const rounds: Step[][] = []
   let open: Step[] | null = null
@@ -27,6 +27,7 @@ function scene(t: Test, steps = 1) {
       })
     }
     open.push({ run_key: op.run_key, from: op.from })
+    if (op.run_key === broken) return Promise.reject(new Error('the disk is full'))
     const next = op.from + 1 < steps ? op.from + 1 : null
     return new Promise((resolve) => setImmediate(() => resolve({ next })))
   }
@@ -39,7 +40,7 @@ function scene(t: Test, steps = 1) {
 }
 
 t.test('a run is compacted half a second after it has ended, step by step', async (t) => {
-  const { clock, rounds, compactor } = scene(t, 3)
+  const { clock, rounds, compactor } = scene(t, { steps: 3 })
   compactor.add(7, LARGE)
   await clock.pass(490)
   t.same(rounds, [])
@@ -107,20 +108,13 @@ t.test('after the stop nothing is begun', async (t) => {
 })
 
 t.test('a run whose compaction fails is told, and the others go on', async (t) => {
-  const clock = Clock.stopFor(t)
-  const done: number[] = []
-  const writer: Writer = {
-    write: async <K extends OpName>(op: OpOf<K>): Promise<Result<K>> => {
-      const { run_key } = op as unknown as OpOf<'frames.compact'>
-      if (run_key === 1) throw new Error('the disk is full')
-      done.push(run_key)
-      return { next: null } as Result<K>
-    }
-  }
-  const troubles: unknown[] = []
-  const compactor = new Compactor(writer, (error) => troubles.push(error))
-  for (const key of [1, 2, 3]) compactor.add(key, LARGE)
+  const { clock, rounds, troubles, compactor } = scene(t, { broken: 1 })
+  for (const key of [1, 2, 3, 4, 5]) compactor.add(key, LARGE)
   await clock.pass(600)
-  t.same(done, [2, 3])
+  t.same(
+    rounds.flat().map(({ run_key }) => run_key),
+    [1, 2, 3, 4, 5]
+  )
   t.match(troubles, [{ message: 'the disk is full' }])
+  t.equal(compactor.size, 0)
 })

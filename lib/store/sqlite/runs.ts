@@ -7,6 +7,9 @@ import { COLUMNS, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '
 import type { Admission, NewRun, RunReads } from '../store.ts'
 import { OWNED, type Writers } from './rows.ts'
 
+/** By the index of the status, hence the +: in the order of the other index all runs of the thread would be read. */
+const IN_FLIGHT_OF_THREAD = `thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
+
 export function runReads(db: Database.Database): RunReads {
   const get = db.prepare<{ id: string; owner: string | null }, RunRow>(
     `SELECT ${COLUMNS} FROM runs WHERE run_id = @id AND ${OWNED}`
@@ -18,9 +21,7 @@ export function runReads(db: Database.Database): RunReads {
     `SELECT ${COLUMNS} FROM runs WHERE thread_id = @thread AND (@status IS NULL OR status = @status) AND ${OWNED}
      ORDER BY ordinal DESC LIMIT @limit OFFSET @offset`
   )
-  const inFlight = db.prepare<[string], RunRow>(
-    `SELECT ${COLUMNS} FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
-  )
+  const inFlight = db.prepare<[string], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`)
   const unfinished = db.prepare<[], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)
   const tokens = db.prepare<{ thread: string; owner: string | null }, UsageRow>(`
     SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs, sum(total_input_tokens) AS input, sum(total_output_tokens) AS output,
@@ -56,9 +57,7 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
     'UPDATE threads_meta SET next_ordinal = next_ordinal + 1 WHERE thread_id = ? RETURNING next_ordinal - 1 AS ordinal'
   )
   const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
-  const inFlight = db.prepare<[string], { run_id: string }>(
-    `SELECT run_id FROM runs WHERE thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
-  )
+  const inFlight = db.prepare<[string], { run_id: string }>(`SELECT run_id FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`)
   const byKey = db.prepare<[string, string], RunRow>(
     `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = ? AND idempotency_key = ?`
   )
