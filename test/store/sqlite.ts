@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import t from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
+import { IN_FLIGHT_OF_THREAD } from '../../lib/store/sqlite/runs.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { framesOf } from '../../lib/run/frames.ts'
@@ -160,6 +161,16 @@ t.test('frames read the same before and after they are compressed, from any n', 
     'they are together'
   )
   t.same(await framesFrom(store, key, 301), before.slice(301))
+})
+
+t.test('runs in flight are found by their status, not among all runs of their thread', async (t) => {
+  const db = connect(':memory:')
+  t.teardown(() => db.close())
+  migrate(db)
+  const plan = db.prepare<[string], { detail: string }>(
+    `EXPLAIN QUERY PLAN SELECT run_id FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`
+  )
+  t.match(plan.all('thread')[0]?.detail, /USING INDEX ix_runs_thread_status \(thread_id=\? AND status=\?\)/)
 })
 
 t.test('the frames of a short run are compressed in one step, which says that it was the last', async (t) => {

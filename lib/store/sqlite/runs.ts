@@ -8,7 +8,7 @@ import type { Admission, NewRun, RunReads } from '../store.ts'
 import { OWNED, type Writers } from './rows.ts'
 
 /** By the index of the status, hence the +: in the order of the other index all runs of the thread would be read. */
-const IN_FLIGHT_OF_THREAD = `thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
+export const IN_FLIGHT_OF_THREAD = `thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
 
 export function runReads(db: Database.Database): RunReads {
   const get = db.prepare<{ id: string; owner: string | null }, RunRow>(
