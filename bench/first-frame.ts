@@ -5,7 +5,9 @@ import { type Measure, median, quantile, type Row, report, short } from './repor
 import { asking, Readers, Server } from './rig.ts'
 
 const SCRIPT: Script = { deltas: 1, size: 20, rate: 0, atOnce: true }
-/** Rounds before those that are measured. */
+/** Rounds before any that is measured: until the server's code is compiled as it stays. */
+const WARM_UP_SERVER = 80
+/** Rounds before those of a repeat that are measured: its readers and threads are new. */
 const WARM_UP = 20
 
 /** Milliseconds from connecting to the first frame, of every reader of a round. */
@@ -20,15 +22,16 @@ async function round(server: Server, readers: Readers, paths: readonly string[])
   return firstMs
 }
 
-async function rounds(server: Server, atOnce: number, count: number): Promise<number[]> {
+/** Times of `count` rounds, in threads of their own. */
+async function rounds(server: Server, atOnce: number, count: number, warmUp = WARM_UP): Promise<number[]> {
   const readers = new Readers()
   try {
     const threads = await Promise.all(Array.from({ length: atOnce }, () => server.thread().catch(() => '')))
     const paths = threads.map((thread) => `/api/threads/${thread}/runs/stream`)
     const times: number[] = []
-    for (let i = 0; i < count + WARM_UP; i++) {
+    for (let i = 0; i < count + warmUp; i++) {
       const came = await round(server, readers, paths)
-      if (i >= WARM_UP) times.push(...came)
+      if (i >= warmUp) times.push(...came)
     }
     return times
   } finally {
@@ -45,6 +48,7 @@ export async function firstFrame({ quick, repeats }: Options): Promise<void> {
     for (const atOnce of [1, 50]) {
       const count = quick ? 5 : atOnce === 1 ? 40 : 10
       const [mine, bare]: [number[][], number[][]] = [[], []]
+      if (!quick) for (const server of [ours, floor]) await rounds(server, atOnce, 0, WARM_UP_SERVER)
       for (let i = 0; i < repeats; i++) {
         mine.push(await rounds(ours, atOnce, count))
         bare.push(await rounds(floor, atOnce, count))

@@ -1,16 +1,18 @@
 // The one ticker of the process: decides when what a run has appended goes out to its joiners.
 //
 // A run that was quiet is delivered at the end of the turn in which its frame came. Under load what is due is gathered, because a
-// write costs the same for one frame as for ten: the longer deliveries take, the longer. There is one timer for all runs, armed
-// only while one is due.
+// write costs the same for one frame as for ten: the more of the time deliveries take, of one run with many readers or of many
+// runs, the longer. There is one timer for all runs, armed only while one is due.
 import { tally } from './tally.ts'
 
 const GATHER_MS_MIN = 10
 const GATHER_MS_MAX = 50
 /** What it is when a delivery takes longer than that: thousands of readers, who would keep the loop busy with nothing else. */
 const GATHER_MS_CROWD = 100
-/** A gathering lasts at least this many times as long as the last delivery took: the loop stays mostly free. */
-const GATHER_TO_DELIVERY = 10
+/** Of the time, what deliveries may take before more is gathered: the loop stays mostly free, for models that speak and for requests. */
+const SHARE_MAX = 0.04
+/** For how long that share is measured, at least. */
+const MEASURED_MS = 50
 
 /** Who has something to deliver: a run actor. Its two fields are the ticker's: a set of hundreds, made anew for every tick, is dearer. */
 export interface Tickable {
@@ -28,6 +30,9 @@ export class Ticker {
   /** When the first of those came that are due now, and of those that are due later. */
   #nowSince = 0
   #laterSince = 0
+  /** What deliveries have taken since. */
+  #spentMs = 0
+  #measuredSince = performance.now()
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
 
@@ -81,13 +86,20 @@ export class Ticker {
       tickable.deliver()
     }
     const ended = performance.now()
-    this.#gatherMs = this.#gatherMsFor(ended - started)
     tally.lag.add((ended - since) / 1000)
+    this.#adapt(ended - started, ended)
   }
 
-  #gatherMsFor(deliveryMs: number): number {
+  /** Gathers as much longer as deliveries take more than their share, and as much shorter as they take less. */
+  #adapt(deliveryMs: number, now: number): void {
+    this.#spentMs += deliveryMs
+    const measuredMs = now - this.#measuredSince
+    if (measuredMs < MEASURED_MS) return
     const longest = deliveryMs > GATHER_MS_MAX ? GATHER_MS_CROWD : GATHER_MS_MAX
-    return Math.min(longest, Math.max(this.#gatherMsMin, deliveryMs * GATHER_TO_DELIVERY))
+    const toShare = this.#spentMs / measuredMs / SHARE_MAX
+    this.#gatherMs = Math.min(longest, Math.max(this.#gatherMsMin, Math.max(1, this.#gatherMs) * toShare))
+    this.#spentMs = 0
+    this.#measuredSince = now
   }
 
   stop(): void {

@@ -69,35 +69,85 @@ t.test('there is one timer for all runs, and none while nothing is due', async (
   t.equal(clock.pending, 0)
 })
 
+/** Runs that append something every 5 ms for a second. @returns how often a run was delivered in the second half of it */
+async function load(t: Test, runs: number, deliveryMs: number, gatherMs?: number): Promise<{ often: number }> {
+  const clock = Clock.stopFor(t)
+  const ticker = new Ticker(gatherMs)
+  t.teardown(() => ticker.stop())
+  const all = Array.from({ length: runs }, () => new Slow(clock, deliveryMs))
+  const [first] = all
+  let before = 0
+  const began = performance.now()
+  for (let half = false; performance.now() - began < 1000; await clock.pass(5)) {
+    if (!half && performance.now() - began >= 500) {
+      half = true
+      before = first!.count
+    }
+    for (const run of all) ticker.due(run)
+  }
+  return { often: first!.count - before }
+}
+
+class Slow extends Counting {
+  readonly #clock: Clock
+  readonly #takesMs: number
+  constructor(clock: Clock, takesMs: number) {
+    super()
+    this.#clock = clock
+    this.#takesMs = takesMs
+  }
+  override deliver(): void {
+    super.deliver()
+    this.#clock.burn(this.#takesMs)
+  }
+}
+
+t.test('as long as deliveries take little of the time a busy run is delivered every 10 ms', async (t) => {
+  const { often } = await load(t, 1, 0.1)
+  t.ok(often >= 40, `${often} in half a second`)
+})
+
 t.test(
-  'when deliveries take long more is gathered, up to 50 ms, and 100 for a crowd: the loop stays free for others',
+  'a run whose deliveries take much of the time is delivered less often, 20 times a second at least',
   async (t) => {
-    const { clock, ticker } = setUp(t)
-    const slow = new Counting()
-    let takesMs = 0
-    slow.deliver = () => {
-      slow.count++
-      clock.burn(takesMs)
-    }
-    const busy = async () => {
-      slow.deliveredAt = performance.now()
-      ticker.due(slow)
-      let waited = 0
-      for (const before = slow.count; slow.count === before; waited++) await clock.pass(1)
-      return waited
-    }
-    t.equal(await busy(), 10)
-    takesMs = 8
-    await busy()
-    t.ok((await busy()) >= 25, 'four times as long as a delivery took')
-    takesMs = 20
-    await busy()
-    t.equal(await busy(), 50, 'and no longer')
-    takesMs = 1000
-    await busy()
-    t.equal(await busy(), 100, 'unless a delivery takes longer than that')
+    const { often } = await load(t, 1, 8)
+    t.ok(often >= 8 && often <= 12, `${often} in half a second`)
   }
 )
+
+t.test('so are many runs of which none takes long', async (t) => {
+  const { often } = await load(t, 100, 0.08)
+  t.ok(often >= 8 && often <= 12, `${often} in half a second`)
+  const few = await load(t, 4, 0.08)
+  t.ok(few.often >= 40, `${few.often} of four runs`)
+})
+
+t.test('a server that was told to gather nothing does so under load', async (t) => {
+  const idle = await load(t, 1, 0.1, 0)
+  t.ok(idle.often >= 90, `${idle.often} in half a second`)
+  const { often } = await load(t, 1, 8, 0)
+  t.ok(often <= 30, `${often} in half a second`)
+})
+
+t.test('a crowd is delivered every 100 ms: one that takes longer than the 50 of a gathering', async (t) => {
+  const { often } = await load(t, 1, 60)
+  t.ok(often >= 2 && often <= 5, `${often} in half a second`)
+})
+
+t.test('when the load is over frames go out as before', async (t) => {
+  const { clock, ticker } = setUp(t)
+  const run = new Slow(clock, 20)
+  const step = async () => {
+    ticker.due(run)
+    await clock.pass(5)
+  }
+  for (let i = 0; i < 100; i++) await step()
+  run.deliver = () => void run.count++
+  for (let i = 0; i < 40; i++) await step()
+  const before = run.count
+  for (let i = 0; i < 40; i++) await step()
+  t.ok(run.count - before >= 15, `${run.count - before} in 200 ms`)
+})
 
 t.test('after a stop nothing is delivered', async (t) => {
   const { clock, ticker } = setUp(t)
