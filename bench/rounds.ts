@@ -16,9 +16,9 @@ export interface Rounds {
   readonly each: number
 }
 
-/** A round flat out lasts less than a second. */
+/** A round flat out lasts a fraction of a second, and no two are alike. */
 export function roundsOf({ rate }: { readonly rate: number }): Rounds {
-  return rate === 0 ? { warmUp: 6, each: 2 } : { warmUp: 3, each: 1 }
+  return rate === 0 ? { warmUp: 8, each: 8 } : { warmUp: 3, each: 1 }
 }
 
 /** The mean of some rounds. */

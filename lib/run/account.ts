@@ -4,7 +4,7 @@ import type { AgentInput, Delta, Fact, Piece } from '../agent/runtime.ts'
 import type { Settlement } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type Interrupt, type Message, type Run, timestamp } from '../types.ts'
-import { deltaJson, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
+import { DeltaTexts, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from './chunk.ts'
 import { ASKING, type Ending, REFUSED, threadStatusAfter } from './ending.ts'
 import { Kind } from './filter.ts'
 import type { FrameLog } from './frames.ts'
@@ -27,6 +27,7 @@ export class Account {
   readonly #journal: Journal
   readonly #steps: Steps
   readonly #options: AccountOptions
+  readonly #texts = new DeltaTexts()
   #asks = false
 
   constructor(run: Run, { frames, journal, steps }: Sources, options: AccountOptions) {
@@ -79,7 +80,7 @@ export class Account {
     if (piece.type === 'delta') {
       this.#journal.fold(piece)
       if (!isShown(piece)) return
-      this.#frames.append(Kind.messages, 'messages', deltaJson(piece), shortDelta(piece))
+      this.#frames.append(Kind.messages, 'messages', this.#texts.json(piece), shortDelta(piece))
     } else {
       if (piece.name !== undefined) this.#journal.custom(piece.name, piece.data)
       this.#frames.append(Kind.custom, 'custom', JSON.stringify(piece.data))

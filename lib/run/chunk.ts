@@ -7,17 +7,35 @@ import { cutText, type Marker, type Shorten, withShortTexts } from './giant.ts'
 const METADATA = '{"langgraph_node":"agent"}'
 const TOOLS_METADATA = '{"langgraph_node":"tools"}'
 
-/** `[chunk, metadata]` as JSON, for one delta. Concatenated by hand: this is done for every delta of every run. */
-export function deltaJson(delta: Delta): string {
-  return `[${chunkJson(delta)},${METADATA}]`
+/**
+ * `[chunk, metadata]` as JSON, for the deltas of one run. Concatenated by hand, and what stands behind the text is made once a
+ * message: this is done for every delta of every run.
+ */
+export class DeltaTexts {
+  #messageId: string | null = null
+  #end = ''
+
+  json(delta: Delta): string {
+    const { messageId } = delta
+    if (messageId !== this.#messageId) {
+      this.#messageId = messageId
+      this.#end = endJson(messageId, METADATA)
+    }
+    return saidJson(delta) + this.#end
+  }
 }
 
-/** A delta may hold more than one of text, reasoning and a fragment of a call: nothing of it is left out. */
-function chunkJson({ messageId, text, reasoning, toolCall }: Delta): string {
-  const said = `"content":${JSON.stringify(text ?? '')}`
+/** The beginning. A delta may hold more than one of text, reasoning and a fragment of a call: nothing of it is left out. */
+function saidJson({ text, reasoning, toolCall }: Delta): string {
+  const said = `[{"content":${JSON.stringify(text ?? '')}`
+  if (!reasoning && !toolCall) return said
   const thought = reasoning ? `,"additional_kwargs":{"reasoning_content":${JSON.stringify(reasoning)}}` : ''
   const called = toolCall ? `,"tool_call_chunks":[${callChunkJson(toolCall)}]` : ''
-  return `{${said}${thought}${called},"type":"AIMessageChunk","id":${JSON.stringify(messageId)}}`
+  return said + thought + called
+}
+
+function endJson(messageId: string, metadata: string): string {
+  return `,"type":"AIMessageChunk","id":${JSON.stringify(messageId)}},${metadata}]`
 }
 
 function callChunkJson({ index, id, name, args }: NonNullable<Delta['toolCall']>): string {
@@ -36,7 +54,7 @@ export function shortDelta(delta: Delta): Shorten {
       ...(reasoning !== undefined && { reasoning: cutText(reasoning, each) }),
       ...(toolCall && { toolCall: { ...toolCall, args: cutText(toolCall.args, each) } })
     }
-    return `[${chunkJson(short)},${markedMetadata('agent', marker)}]`
+    return saidJson(short) + endJson(delta.messageId, markedMetadata('agent', marker))
   }
 }
 

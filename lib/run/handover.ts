@@ -45,10 +45,11 @@ export class Handover {
 
   /** What is not stored yet, in bytes; of events and checkpoints about. */
   get pendingBytes(): number {
-    return this.#sources.frames.pendingBytes + this.#recordBytes + (this.#flight?.recordBytes ?? 0)
+    return this.#sources.frames.pendingBytes + this.#recordBytes() + (this.#flight?.recordBytes ?? 0)
   }
 
-  get #recordBytes(): number {
+  /** No getter: one that is private costs a call into the engine, and this is asked for every delta. */
+  #recordBytes(): number {
     const { journal, steps } = this.#sources
     return journal.pendingBytes + steps.pendingBytes
   }
@@ -67,7 +68,7 @@ export class Handover {
   take(): Group | null {
     const { thread_id, run_id, user_id } = this.#run
     const { frames, journal, steps } = this.#sources
-    const recordBytes = this.#recordBytes
+    const recordBytes = this.#recordBytes()
     const ops = [...this.#ops, ...steps.takeOps()]
     this.#ops = []
     const events = journal.takeEvents()

@@ -110,7 +110,7 @@ function messageOf(frame: RawFrame): JsonObject {
   return (JSON.parse(dataOf(frame.bytes)) as [JsonObject, JsonObject])[0]
 }
 
-/** What deltaJson of chunk.ts made, as the delta it was made of. */
+/** What chunk.ts made of a delta, as the delta it was made of. */
 function deltasOf(chunk: JsonObject, model: string): Delta[] {
   const base = { type: 'delta', messageId: String(chunk.id), model } as const
   if (chunk.chunk_position === 'last') return []
@@ -127,7 +127,7 @@ function deltasOf(chunk: JsonObject, model: string): Delta[] {
 }
 
 function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {
-  // As deltaJson wrote it.
+  // As chunk.ts wrote it.
   const { index, id, name, args } = call as { index: number; id: string | null; name: string | null; args: string }
   return { index, args, ...(id !== null && { id }), ...(name !== null && { name }) }
 }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
 import { Accumulator } from '../../lib/run/accumulator.ts'
-import { deltaJson, lastChunkJson, wholeJson } from '../../lib/run/chunk.ts'
+import { DeltaTexts, lastChunkJson, wholeJson } from '../../lib/run/chunk.ts'
 import { Kind } from '../../lib/run/filter.ts'
 import { FrameLog, type RawFrame } from '../../lib/run/frames.ts'
 import { PartialMessage } from '../../lib/run/partial.ts'
@@ -10,11 +10,13 @@ import { cursorText, frameText } from '../../lib/run/sse.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { type Told, toldIn } from '../fixtures/room.ts'
 
+const texts = new DeltaTexts()
+
 type Piece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 
 const newLog = () => new FrameLog(7, 1_000_000)
 const say = (log: FrameLog, id: string, piece: Piece) =>
-  log.append(Kind.messages, 'messages', deltaJson({ type: 'delta', messageId: id, model: 'scripted', ...piece }))
+  log.append(Kind.messages, 'messages', texts.json({ type: 'delta', messageId: id, model: 'scripted', ...piece }))
 const complete = (log: FrameLog, id: string) =>
   log.append(Kind.messages, 'messages', lastChunkJson(anAnswer('', { id })))
 

@@ -1,6 +1,6 @@
 // Frames that are too large for the wire: cut there, whole in the log.
 import t from 'tap'
-import { deltaJson, shortDelta, shortWhole, wholeJson } from '../../lib/run/chunk.ts'
+import { DeltaTexts, shortDelta, shortWhole, wholeJson } from '../../lib/run/chunk.ts'
 import { filterOf, Kind } from '../../lib/run/filter.ts'
 import { FrameLog, type RawFrame } from '../../lib/run/frames.ts'
 import { cutText } from '../../lib/run/giant.ts'
@@ -10,6 +10,8 @@ import type { JsonObject, Message } from '../../lib/types.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { Room, type Told, toldIn, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
+
+const texts = new DeltaTexts()
 
 const MAX = 4096
 const ALL = ['values', 'messages-tuple', 'custom']
@@ -45,10 +47,10 @@ t.test('a text is cut at a number of bytes of JSON, and inside no character', as
 t.test('a giant delta is cut on the wire, marked, and whole behind it', async (t) => {
   const log = newLog()
   const text = 'ä"😀'.repeat(50_000)
-  const json = deltaJson(delta(text))
-  log.append(Kind.messages, 'messages', deltaJson(delta('before ')))
+  const json = texts.json(delta(text))
+  log.append(Kind.messages, 'messages', texts.json(delta('before ')))
   log.append(Kind.messages, 'messages', json, shortDelta(delta(text)))
-  log.append(Kind.messages, 'messages', deltaJson(delta(' after')))
+  log.append(Kind.messages, 'messages', texts.json(delta(' after')))
   const all = told(log)
   t.equal(all.length, 3, 'its parts are not shown')
   const [, giant] = all
@@ -66,7 +68,7 @@ t.test('a giant delta is cut on the wire, marked, and whole behind it', async (t
   t.equal(all[2]!.n, log.head - 1)
   const whole: string[] = []
   for await (const frame of madeWhole(framesIn(log))) whole.push(dataOf(frame.bytes))
-  t.same(whole, [deltaJson(delta('before ')), json, deltaJson(delta(' after'))])
+  t.same(whole, [texts.json(delta('before ')), json, texts.json(delta(' after'))])
 })
 
 async function* framesIn(log: FrameLog): AsyncGenerator<RawFrame> {
@@ -150,7 +152,7 @@ t.test('the whole is read from memory and from the store, in any range', async (
   const stage = await room.agent.stage(run)
   const text = 'ä'.repeat(200_000)
   stage.say(text)
-  const json = Buffer.from(deltaJson({ ...delta(text), messageId: 'answer' }))
+  const json = Buffer.from(texts.json({ ...delta(text), messageId: 'answer' }))
   const read = async (start: number, end: number) => {
     const view = await room.registry.viewOf(await room.row(run))
     const whole = await findWhole(view, 2)
