@@ -83,9 +83,9 @@ export async function threadGrowth(options: Options): Promise<void> {
   }
 }
 
-/** Until the frames of the last run are compressed, as they stay. */
+/** Until the frames of the last run are compressed, as they stay: that waits for a moment in which no run ends. */
 async function settled(): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 300))
+  await new Promise((resolve) => setTimeout(resolve, 1500))
 }
 
 async function signedIn(url: string): Promise<(method: string, path: string, body?: object) => Promise<string>> {
