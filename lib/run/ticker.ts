@@ -97,7 +97,9 @@ export class Ticker {
     if (measuredMs < MEASURED_MS) return
     const longest = deliveryMs > GATHER_MS_MAX ? GATHER_MS_CROWD : GATHER_MS_MAX
     const toShare = this.#spentMs / measuredMs / SHARE_MAX
-    this.#gatherMs = Math.min(longest, Math.max(this.#gatherMsMin, Math.max(1, this.#gatherMs) * toShare))
+    // From a millisecond on: a server that gathers nothing would never begin to.
+    const wanted = Math.max(1, this.#gatherMs) * toShare
+    this.#gatherMs = Math.min(longest, Math.max(this.#gatherMsMin, wanted))
     this.#spentMs = 0
     this.#measuredSince = now
   }

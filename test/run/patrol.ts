@@ -66,7 +66,11 @@ t.test('a look-up that fails ends no stream, and keeps no other from being asked
 
 t.test('who came without a credential, or with one that nothing can end, is not asked for', async (t) => {
   const streams = new Streams()
-  streams.open.push({ userId: null, credential: null }, { userId: 'ann', credential: 'for ever' })
+  // Who asked for the first one all the same would reset it.
+  streams.open.push(
+    { userId: null, credential: null, holds: async () => false },
+    { userId: 'ann', credential: 'for ever' }
+  )
   for (const reader of streams.open) streams.patrol.soon(reader)
   await turns()
   await streams.patrol.walk()
