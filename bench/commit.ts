@@ -1,7 +1,7 @@
 // How many frames does the store take, in transactions of 1, 10, 100 and 1,000 rows, and what does a row cost?
 import { join } from 'node:path'
-import { Kind } from '../lib/run/filter.ts'
-import { FrameLog } from '../lib/run/frames.ts'
+import { Kind } from '../lib/run/log/filter.ts'
+import { FrameLog } from '../lib/run/log/frames.ts'
 import type { Group, Segment } from '../lib/store/store.ts'
 import { frameFloor } from './driver-floors.ts'
 import { frameOf } from './frame.ts'

@@ -2,9 +2,9 @@
 // as it happens is counted in plain numbers, or once a commit.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry as Names } from 'prom-client'
-import type { Committer } from './run/committer.ts'
-import type { Registry } from './run/registry.ts'
-import { type Spread, tally } from './run/tally.ts'
+import type { Committer } from './run/commit/committer.ts'
+import type { Registry } from './run/lifecycle/registry.ts'
+import { type Spread, tally } from './run/commit/tally.ts'
 import type { Group, Op, Outcome, Store } from './store/store.ts'
 
 type Apply = (groups: readonly Group[]) => Promise<Outcome[]>

@@ -6,7 +6,7 @@ import { type Call, type Reply, TAKEN } from '../http/call.ts'
 import { wantedRange } from '../http/range.ts'
 import { isGone } from '../http/reset.ts'
 import { type Route, route } from '../http/route.ts'
-import { findWhole, wholeBytes } from '../run/whole.ts'
+import { findWhole, wholeBytes } from '../run/log/whole.ts'
 import type { Services } from './services.ts'
 
 export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'registry'>): Route[] {

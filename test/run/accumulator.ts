@@ -1,12 +1,12 @@
 // Mode `messages`: whole messages as far as they have come, made of the deltas in the log while they are delivered.
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
-import { Accumulator } from '../../lib/run/accumulator.ts'
-import { DeltaTexts, lastChunkJson, wholeJson } from '../../lib/run/chunk.ts'
-import { Kind } from '../../lib/run/filter.ts'
-import { FrameLog, type RawFrame } from '../../lib/run/frames.ts'
-import { PartialMessage } from '../../lib/run/partial.ts'
-import { cursorText, frameText } from '../../lib/run/sse.ts'
+import { Accumulator } from '../../lib/run/log/accumulator.ts'
+import { DeltaTexts, lastChunkJson, wholeJson } from '../../lib/run/log/chunk.ts'
+import { Kind } from '../../lib/run/log/filter.ts'
+import { FrameLog, type RawFrame } from '../../lib/run/log/frames.ts'
+import { PartialMessage } from '../../lib/run/log/partial.ts'
+import { cursorText, frameText } from '../../lib/run/delivery/sse.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { type Told, toldIn } from '../fixtures/room.ts'
 

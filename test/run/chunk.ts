@@ -1,7 +1,7 @@
 // Deltas as the data of frames.
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
-import { DeltaTexts } from '../../lib/run/chunk.ts'
+import { DeltaTexts } from '../../lib/run/log/chunk.ts'
 
 const delta = (messageId: string, piece: Partial<Delta>): Delta => ({ type: 'delta', messageId, model: 'm', ...piece })
 const METADATA = { langgraph_node: 'agent' }

@@ -1,6 +1,6 @@
 // The committer: one batch at a time, nothing lost, nothing overtaken.
 import t from 'tap'
-import { Committer, type Source, WriteRefused } from '../../lib/run/committer.ts'
+import { Committer, type Source, WriteRefused } from '../../lib/run/commit/committer.ts'
 import { type Group, type Op, type Outcome, StoreUnavailable } from '../../lib/store/store.ts'
 import { until } from '../fixtures/until.ts'
 

@@ -1,6 +1,6 @@
 // The compactor: works when it is quiet, a few runs at a time, and leaves alone what is not worth it.
 import t, { type Test } from 'tap'
-import { Compactor } from '../../lib/run/compactor.ts'
+import { Compactor } from '../../lib/run/commit/compactor.ts'
 import type { OpName, OpOf, Result, Writer } from '../../lib/store/store.ts'
 import { Clock } from '../fixtures/clock.ts'
 

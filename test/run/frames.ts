@@ -1,7 +1,7 @@
 // The frame log: one encoding for all, nothing forgotten before its commit.
 import t from 'tap'
-import { filterOf, Kind } from '../../lib/run/filter.ts'
-import { FrameLog, framesOf, newEpoch, stretchesOf } from '../../lib/run/frames.ts'
+import { filterOf, Kind } from '../../lib/run/log/filter.ts'
+import { FrameLog, framesOf, newEpoch, stretchesOf } from '../../lib/run/log/frames.ts'
 
 const ALL = filterOf(['messages-tuple', 'values', 'custom', 'updates'])
 const render = (id: string) => `{"state":"${id}"}`

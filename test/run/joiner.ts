@@ -1,9 +1,9 @@
 // Joiners: cursors on one log. Whatever happens to log, store and sockets, each frame arrives once, in order, then the end.
 import fc from 'fast-check'
 import t from 'tap'
-import { type Filter, filterOf, Kind } from '../../lib/run/filter.ts'
-import { FrameLog, type RawFrame, type Slice } from '../../lib/run/frames.ts'
-import { Joiner, type LogView } from '../../lib/run/joiner.ts'
+import { type Filter, filterOf, Kind } from '../../lib/run/log/filter.ts'
+import { FrameLog, type RawFrame, type Slice } from '../../lib/run/log/frames.ts'
+import { Joiner, type LogView } from '../../lib/run/delivery/joiner.ts'
 import type { Segment } from '../../lib/store/store.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 

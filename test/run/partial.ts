@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
-import { parseArgs, PartialMessage } from '../../lib/run/partial.ts'
+import { parseArgs, PartialMessage } from '../../lib/run/log/partial.ts'
 
 type Piece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 

@@ -1,7 +1,7 @@
 // The patrol: once a credential, whoever has come with it; what has lost its right is reset, and nothing else.
 import t from 'tap'
-import type { Reader } from '../../lib/run/joiner.ts'
-import { Patrol } from '../../lib/run/patrol.ts'
+import type { Reader } from '../../lib/run/delivery/joiner.ts'
+import { Patrol } from '../../lib/run/delivery/patrol.ts'
 import { turns } from '../fixtures/until.ts'
 
 /** What stands behind credentials: whether they hold, and how often that was asked. */

@@ -1,6 +1,6 @@
 // Positions: where a reader goes on that comes back with an id.
 import t from 'tap'
-import { cursorText, type Extent, frameText, nextAfter, nextStored, readPosition } from '../../lib/run/sse.ts'
+import { cursorText, type Extent, frameText, nextAfter, nextStored, readPosition } from '../../lib/run/delivery/sse.ts'
 
 /** A run that was begun twice: n 0 to 9 under epoch 100, from 10 on under epoch 200, ten frames so far. */
 const EXTENT: Extent = {

@@ -1,6 +1,6 @@
 // The states that runs leave: the next one goes on from memory, and never from something that is not the newest any more.
 import t from 'tap'
-import { States, savedState } from '../../lib/run/states.ts'
+import { States, savedState } from '../../lib/run/log/states.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
 import { State } from '../../lib/thread/state.ts'

@@ -1,6 +1,6 @@
 // The ticker: at once for the quiet, together for the busy, one timer for all.
 import t, { type Test } from 'tap'
-import { type Tickable, Ticker } from '../../lib/run/ticker.ts'
+import { type Tickable, Ticker } from '../../lib/run/delivery/ticker.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { turns } from '../fixtures/until.ts'
 

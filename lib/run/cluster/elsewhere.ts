@@ -1,0 +1,275 @@
+// The runs of other processes that somebody here reads, waits for, or wants to end.
+//
+// Their owners tell what is stored of them; and because a message may get lost, all of them are looked at together once a second.
+// A wish that a run ends is told again with every look until it has, to whoever owns the run then.
+import type { PeerMessage, Peers, Standing } from '../../store/store.ts'
+import { type Run, isInFlight } from '../../types.ts'
+import type { CancelAction } from '../lifecycle/ending.ts'
+import type { Filter } from '../log/filter.ts'
+import type { Joiner } from '../delivery/joiner.ts'
+import type { Joining } from '../delivery/joining.ts'
+import { type RemoteDeps, RemoteRun } from './remote.ts'
+import type { Snapshot } from '../delivery/snapshot.ts'
+import type { Position } from '../delivery/sse.ts'
+import { storedSnapshot, type TailStore } from '../log/tail.ts'
+
+const LOOK_MS = 1000
+/** Looks after which an owner is told again that its run is followed: it may have missed it, or be forgetting us. */
+const FOLLOW_AGAIN = 5
+
+export interface ElsewhereDeps extends Pick<RemoteDeps, 'windowBytes' | 'onJoinerLeft'> {
+  readonly store: RemoteDeps['store'] & TailStore
+  readonly peers: Peers
+  /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
+  readonly disconnectGraceMs: number
+  /** The same wish for a run that turns out to be ours. */
+  readonly cancelHere: (runId: string, action: CancelAction, reason: string | null) => void
+  readonly onTrouble: (error: unknown) => void
+}
+
+interface Wish {
+  readonly action: CancelAction
+  readonly reason: string | null
+}
+
+interface Clearing {
+  readonly threadId: string
+  /** Owners that have not answered yet. */
+  readonly peers: Set<string>
+  resolve(): void
+}
+
+export class Elsewhere {
+  readonly #deps: ElsewhereDeps
+  readonly #runs = new Map<string, RemoteRun>()
+  /** Runs that are being opened: their first readers share it. */
+  readonly #opening = new Map<string, Promise<RemoteRun>>()
+  /** Snapshots that are being made. */
+  readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
+  readonly #wishes = new Map<string, Wish>()
+  readonly #clearings = new Set<Clearing>()
+  #looks = 0
+  #timer: NodeJS.Timeout | null = null
+  #isLooking = false
+  #isStopped = false
+
+  constructor(deps: ElsewhereDeps) {
+    this.#deps = deps
+  }
+
+  get size(): number {
+    return this.#runs.size + this.#wishes.size + this.#clearings.size
+  }
+
+  *joiners(): Generator<Joiner> {
+    for (const run of this.#runs.values()) yield* run.joiners
+  }
+
+  // ------------------------------------------------------------------------------------- reading and waiting
+
+  /** Attaches a reader to a run in flight. False: nobody is attached any more. */
+  async join(run: Run, joining: Joining, filter: Filter): Promise<boolean> {
+    const { wire, reader, position, isCreator, isSnapshot } = joining
+    const snapshot = isSnapshot ? await this.#snapshotFor(run, position) : null
+    const remote = await this.#of(run)
+    if (this.#isStopped) return false
+    remote.join(wire, filter, snapshot ?? position, reader, (why) => {
+      if (isCreator && why === 'left') this.#creatorLeft(remote)
+    })
+    return true
+  }
+
+  /** For who has seen nothing of it; null: who has seen something goes on there. Made once for all who come while it is made. */
+  async #snapshotFor(run: Run, position: Position): Promise<Snapshot | null> {
+    const { run_id } = run
+    try {
+      if ((await this.#of(run)).placeOf(position) !== 0) return null
+      const making = this.#snapshots.get(run_id) ?? storedSnapshot(this.#deps.store, run)
+      this.#snapshots.set(run_id, making)
+      return await making
+    } catch (error) {
+      this.#idle(run_id)
+      throw error
+    } finally {
+      this.#snapshots.delete(run_id)
+    }
+  }
+
+  /** Resolves with true when a run in flight has ended; with false when that will not be known here. */
+  async ended(run: Run): Promise<boolean> {
+    return (await this.#of(run)).ended()
+  }
+
+  /** The creating request is gone that waited for the run's end. */
+  creatorLeft(runId: string): void {
+    const remote = this.#runs.get(runId)
+    if (remote) this.#creatorLeft(remote)
+  }
+
+  /** With on_disconnect cancel the run ends after a grace, unless somebody watches it then, here or where it is. */
+  #creatorLeft({ run }: RemoteRun): void {
+    if (run.kwargs.on_disconnect !== 'cancel') return
+    const timer = setTimeout(() => {
+      if (this.#runs.get(run.run_id)?.joiners.size) return
+      void this.#tellOwner(run.run_id, { kind: 'cancel', run: run.run_id, action: 'interrupt', reason: 'disconnected' })
+    }, this.#deps.disconnectGraceMs)
+    timer.unref()
+  }
+
+  async #of(run: Run): Promise<RemoteRun> {
+    const known = this.#runs.get(run.run_id)
+    if (known) return known
+    const opening = this.#opening.get(run.run_id) ?? this.#open(run)
+    this.#opening.set(run.run_id, opening)
+    try {
+      return await opening
+    } finally {
+      this.#opening.delete(run.run_id)
+    }
+  }
+
+  async #open(run: Run): Promise<RemoteRun> {
+    const { run_id } = run
+    const remote: RemoteRun = await RemoteRun.open(run, { ...this.#deps, onIdle: () => this.#idle(run_id) })
+    this.#runs.set(run_id, remote)
+    this.#wake()
+    // In this order: what is stored before the owner knows of us is found by the look.
+    void this.#look([run_id])
+    return remote
+  }
+
+  #idle(runId: string): void {
+    const remote = this.#runs.get(runId)
+    if (!remote || remote.isWanted) return
+    this.#runs.delete(runId)
+    if (remote.owner !== null && !remote.isClosed)
+      this.#deps.peers.tell(remote.owner, { kind: 'unfollow', runs: [runId] })
+    this.#sleep()
+  }
+
+  /** An owner says that something of these runs was stored. */
+  stored(runs: readonly string[], over: readonly string[]): void {
+    for (const id of runs) void this.#runs.get(id)?.refresh(over.includes(id))
+  }
+
+  /** The run is ours: its readers come back and find it here. */
+  drop(runId: string): void {
+    this.#runs.get(runId)?.drop()
+  }
+
+  // ----------------------------------------------------------------------------------------------- ending them
+
+  /** Wants a run in flight to end, until it does. False: it has ended already. */
+  async cancel(runId: string, action: CancelAction, reason: string | null): Promise<boolean> {
+    const [standing] = await this.#deps.peers.look([runId])
+    if (!standing || !isInFlight(standing)) return false
+    this.#wishes.set(runId, { action, reason })
+    this.#insist(standing)
+    this.#wake()
+    return true
+  }
+
+  /** Ends the runs of a thread and waits, `timeoutMs` at most, until their agents have let go. `runs`: those in flight. */
+  async clear(threadId: string, runs: readonly string[], timeoutMs: number): Promise<void> {
+    const standings = await this.#deps.peers.look(runs)
+    const owners = standings.flatMap(({ owner }) => (owner === null || owner === this.#deps.peers.id ? [] : [owner]))
+    if (owners.length === 0) return
+    const tell = () => {
+      for (const owner of owners) this.#deps.peers.tell(owner, { kind: 'clear', thread: threadId })
+    }
+    const again = setInterval(tell, LOOK_MS)
+    await new Promise<void>((resolve) => {
+      const late = setTimeout(() => done(), timeoutMs)
+      const clearing: Clearing = { threadId, peers: new Set(owners), resolve: () => done() }
+      const done = () => {
+        clearTimeout(late)
+        this.#clearings.delete(clearing)
+        resolve()
+      }
+      this.#clearings.add(clearing)
+      tell()
+    })
+    clearInterval(again)
+  }
+
+  cleared(threadId: string, peer: string): void {
+    for (const { threadId: id, peers, resolve } of this.#clearings) {
+      if (id === threadId && peers.delete(peer) && peers.size === 0) resolve()
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ one look for all
+
+  #wake(): void {
+    if (this.#isStopped) return
+    this.#timer ??= setInterval(() => void this.look(), LOOK_MS).unref()
+  }
+
+  #sleep(): void {
+    if (this.#runs.size > 0 || this.#wishes.size > 0 || !this.#timer) return
+    clearInterval(this.#timer)
+    this.#timer = null
+  }
+
+  /** Looks at all of them. Never rejects. */
+  async look(): Promise<void> {
+    // One that takes long is not overtaken by the next.
+    if (this.#isLooking) return
+    this.#isLooking = true
+    this.#looks++
+    const ids = new Set([...this.#runs.keys(), ...this.#wishes.keys()])
+    await this.#look([...ids])
+    this.#isLooking = false
+    this.#sleep()
+  }
+
+  async #look(runIds: readonly string[]): Promise<void> {
+    try {
+      const standings = new Map((await this.#deps.peers.look(runIds)).map((one) => [one.run_id, one]))
+      const owners = new Map<string, string[]>()
+      for (const id of runIds) {
+        const standing = standings.get(id)
+        this.#learn(id, standing, owners)
+        if (!standing || !isInFlight(standing)) this.#wishes.delete(id)
+        else this.#insist(standing)
+      }
+      for (const [owner, runs] of owners) this.#deps.peers.tell(owner, { kind: 'follow', runs })
+    } catch (error) {
+      this.#deps.onTrouble(error)
+    }
+  }
+
+  /** `owners`: who is to be told which runs we follow. */
+  #learn(runId: string, standing: Standing | undefined, owners: Map<string, string[]>): void {
+    const remote = this.#runs.get(runId)
+    if (!remote) return
+    if (!standing || !isInFlight(standing)) return void remote.refresh(true)
+    const { owner, last, status } = standing
+    const isNew = owner !== remote.owner || this.#looks % FOLLOW_AGAIN === 0
+    remote.owner = owner
+    if (owner !== null && isNew) owners.set(owner, [...(owners.get(owner) ?? []), runId])
+    if ((last ?? -1) >= remote.head || status !== remote.run.status) void remote.refresh(status !== remote.run.status)
+  }
+
+  #insist({ run_id, owner }: Standing): void {
+    const wish = this.#wishes.get(run_id)
+    if (!wish || owner === null) return
+    const { peers, cancelHere } = this.#deps
+    if (owner === peers.id) cancelHere(run_id, wish.action, wish.reason)
+    else peers.tell(owner, { kind: 'cancel', run: run_id, ...wish })
+  }
+
+  async #tellOwner(runId: string, message: PeerMessage): Promise<void> {
+    const [standing] = await this.#deps.peers.look([runId]).catch(() => [])
+    if (standing && isInFlight(standing) && standing.owner !== null) this.#deps.peers.tell(standing.owner, message)
+  }
+
+  /** Nobody is waited for any more. */
+  stop(): void {
+    this.#isStopped = true
+    if (this.#timer) clearInterval(this.#timer)
+    this.#wishes.clear()
+    for (const remote of [...this.#runs.values()]) remote.drop()
+    for (const { resolve } of this.#clearings) resolve()
+  }
+}

@@ -1,0 +1,83 @@
+// Followers: which other processes have readers of which of our runs, and telling each of them what was stored. Once a commit and
+// process, however many runs; a run that nobody follows costs one look into a map.
+import type { Peers } from '../../store/store.ts'
+
+/** A process that does not say again that it follows is forgotten after this time, in ms. */
+const FORGOTTEN_AFTER_MS = 20_000
+
+interface News {
+  readonly runs: Set<string>
+  readonly over: Set<string>
+}
+
+export class Followers {
+  readonly #peers: Peers
+  /** Run -> process -> until when, by `performance.now()`. */
+  readonly #byRun = new Map<string, Map<string, number>>()
+  /** What each process is told at the end of this turn. */
+  #news = new Map<string, News>()
+
+  constructor(peers: Peers) {
+    this.#peers = peers
+  }
+
+  get size(): number {
+    return this.#byRun.size
+  }
+
+  follow(peer: string, runId: string): void {
+    const peers = this.#byRun.get(runId) ?? new Map<string, number>()
+    this.#byRun.set(runId, peers)
+    peers.set(peer, performance.now() + FORGOTTEN_AFTER_MS)
+  }
+
+  unfollow(peer: string, runId: string): void {
+    const peers = this.#byRun.get(runId)
+    if (peers?.delete(peer) && peers.size === 0) this.#byRun.delete(runId)
+  }
+
+  /** Those who have not said so again for too long: also of runs that we never had, or have not heard of yet. */
+  forgetLate(): void {
+    const now = performance.now()
+    for (const [runId, peers] of this.#byRun)
+      for (const [peer, until] of peers) if (until <= now) this.unfollow(peer, runId)
+  }
+
+  /** Whether another process has readers of this run. */
+  has(runId: string): boolean {
+    const now = performance.now()
+    return [...(this.#byRun.get(runId)?.values() ?? [])].some((until) => until > now)
+  }
+
+  /** Something of a run was committed; the run has ended with it, or not. */
+  stored(runId: string, isOver: boolean): void {
+    const peers = this.#byRun.get(runId)
+    if (!peers) return
+    const now = performance.now()
+    for (const [peer, until] of peers) {
+      if (until > now) this.#add(peer, runId, isOver)
+      else this.unfollow(peer, runId)
+    }
+    if (isOver) this.#byRun.delete(runId)
+  }
+
+  /** These runs are somebody else's. */
+  clear(): void {
+    this.#byRun.clear()
+  }
+
+  #add(peer: string, runId: string, isOver: boolean): void {
+    if (this.#news.size === 0) setImmediate(() => this.#tell())
+    const news = this.#news.get(peer) ?? { runs: new Set(), over: new Set() }
+    this.#news.set(peer, news)
+    news.runs.add(runId)
+    if (isOver) news.over.add(runId)
+  }
+
+  #tell(): void {
+    const all = this.#news
+    this.#news = new Map()
+    for (const [peer, { runs, over }] of all)
+      this.#peers.tell(peer, { kind: 'stored', runs: [...runs], over: [...over] })
+  }
+}

@@ -1,0 +1,71 @@
+// Whether the store takes writes, found out when somebody asks: what was written lately says enough, else something that means
+// nothing is written.
+import { type Group, type Outcome, StoreUnavailable } from '../../store/store.ts'
+
+type Apply = (groups: readonly Group[]) => Promise<Outcome[]>
+
+/** A write that is not older than this says that the store takes writes, in ms. */
+const FRESH_MS = 1000
+/** For how long an answer is waited for: longer, and who asked has given up, in ms. */
+const PATIENCE_MS = 1500
+
+export class Probe {
+  #wroteAt = Number.NEGATIVE_INFINITY
+  #trouble: string | null = null
+  #isAsking = false
+  #waiting: (() => void)[] = []
+
+  /** The same writes, watched. */
+  around(apply: Apply): Apply {
+    return async (groups) => {
+      try {
+        const outcomes = await apply(groups)
+        this.#heard(null)
+        return outcomes
+      } catch (error) {
+        // A lock goes by itself; and what cannot be written for what it is says nothing about the store.
+        if (error instanceof StoreUnavailable && !error.passes) this.#heard(error.message)
+        throw error
+      }
+    }
+  }
+
+  /** Null: it takes writes. Else why not, within two seconds. `touch` hands over a write that means nothing. */
+  async failure(touch: () => Promise<unknown>): Promise<string | null> {
+    if (this.#isFresh()) return null
+    this.#ask(touch)
+    if (this.#trouble === null) await this.#answer()
+    if (this.#isFresh()) return null
+    return this.#trouble ?? 'it does not answer'
+  }
+
+  #isFresh(): boolean {
+    return performance.now() - this.#wroteAt < FRESH_MS
+  }
+
+  /** One at a time, however many ask: the last one is still being tried. */
+  #ask(touch: () => Promise<unknown>): void {
+    if (this.#isAsking) return
+    this.#isAsking = true
+    const over = () => {
+      this.#isAsking = false
+    }
+    touch().then(over, over)
+  }
+
+  #answer(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, PATIENCE_MS)
+      this.#waiting.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+  }
+
+  #heard(trouble: string | null): void {
+    this.#trouble = trouble
+    if (trouble === null) this.#wroteAt = performance.now()
+    for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+}

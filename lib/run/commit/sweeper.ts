@@ -1,0 +1,61 @@
+// Forgets frames: a run can be watched again, frame by frame, for `streams.retention_hours` after its end. Its messages, events and
+// state stay. Swept in small steps, so that no commit waits long behind one.
+import { timestamp } from '../../types.ts'
+import type { Writer } from '../../store/store.ts'
+
+const HOUR_MS = 3_600_000
+const EVERY_MS = 600_000
+const STEP_SEGMENTS = 200
+const PAUSE_MS = 20
+
+export class Sweeper {
+  readonly #writer: Writer
+  readonly #retentionMs: number
+  readonly #onTrouble: (error: unknown) => void
+  #timer: NodeJS.Timeout | null = null
+  #isStopped = false
+
+  /** `retentionHours` 0: nothing is forgotten. */
+  constructor(writer: Writer, retentionHours: number, onTrouble: (error: unknown) => void) {
+    this.#writer = writer
+    this.#retentionMs = retentionHours * HOUR_MS
+    this.#onTrouble = onTrouble
+  }
+
+  start(): void {
+    if (this.#retentionMs > 0) this.#sweepIn(0)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    if (this.#timer) clearTimeout(this.#timer)
+  }
+
+  /** Removes what is too old now. Resolves with the number of segments removed. */
+  async sweep(now = Date.now()): Promise<number> {
+    const before = timestamp(now - this.#retentionMs)
+    let removed = 0
+    for (let after: number | null = 0; after !== null && !this.#isStopped; ) {
+      const step: { removed: number; next: number | null } = await this.#writer.write({
+        name: 'frames.sweep',
+        before,
+        after,
+        limit: STEP_SEGMENTS
+      })
+      removed += step.removed
+      after = step.next
+      if (after !== null) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+    }
+    return removed
+  }
+
+  #sweepIn(ms: number): void {
+    if (this.#isStopped) return
+    this.#timer = setTimeout(() => {
+      this.sweep()
+        .catch(this.#onTrouble)
+        .finally(() => this.#sweepIn(EVERY_MS))
+    }, ms)
+    this.#timer.unref()
+  }
+}

@@ -1,0 +1,33 @@
+// A snapshot: where a run stands, as one frame. It holds the state and the messages being written as of its position, so that who
+// begins with it needs nothing of what came before, however long that was: only what follows [needs N22, N23].
+import type { JsonObject, Run } from '../../types.ts'
+import { cursorText, frameText } from './sse.ts'
+
+export interface Snapshot {
+  /** The frame. */
+  readonly bytes: Buffer
+  /** n of the first frame that it does not contain. */
+  readonly next: number
+  /** The messages being written, each as one chunk with all that was said of it. */
+  readonly partial: readonly JsonObject[]
+}
+
+/** What is known at a position of a run's log. */
+export interface Standing {
+  /** JSON of the state; null: the run has left none (it was cancelled before its turn came). */
+  readonly values: string | null
+  readonly partial: readonly JsonObject[]
+  /** Of the frame that came last. */
+  readonly epoch: number
+  readonly n: number
+}
+
+/**
+ * `event: snapshot`, data `{run_id, thread_id, values, partial}`. `partial` lists chunks as `messages` frames carry them: what such
+ * frames add later continues them. The state is never cut.
+ */
+export function snapshotOf({ run_id, thread_id }: Run, { values, partial, epoch, n }: Standing): Snapshot {
+  const about = JSON.stringify({ run_id, thread_id }).slice(1, -1)
+  const json = `{${about},"values":${values ?? 'null'},"partial":${JSON.stringify(partial)}}`
+  return { bytes: Buffer.from(frameText('snapshot', json, cursorText(epoch, n))), next: n + 1, partial }
+}

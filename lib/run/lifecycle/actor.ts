@@ -1,0 +1,479 @@
+// The live half of a run: owns its frame log, its joiners and its journal, and takes it from pending to its end.
+//
+// Phases: `pending` (stored, waits for its turn in the thread) -> `open` (the agent works) -> `settling` (the end is decided, and
+// being written) -> `closed` (the end is stored; joiners are told). Whatever ends a run, success, failure, cancel or shutdown,
+// goes through `#settle`, which leaves `pending` or `open` exactly once: that is why there is one terminal status, ever.
+//
+// From `emit` to the log there is no await, and nothing here waits for a joiner.
+import { type Agent, AgentError, type Sink } from '../../agent/runtime.ts'
+import { withoutUser } from '../../scope.ts'
+import type { Group, Op, Outcome } from '../../store/store.ts'
+import type { TitleOptions } from '../../thread/title.ts'
+import { type Run, timestamp } from '../../types.ts'
+import { Account } from './account.ts'
+import type { Committer, Source } from '../commit/committer.ts'
+import { ASKING, type CancelAction, cancelled, type Ending, failed, SUCCESS, timedOut } from './ending.ts'
+import { extraKinds, type Filter, Kind } from '../log/filter.ts'
+import { FrameLog, newEpoch } from '../log/frames.ts'
+import { Grace } from './grace.ts'
+import { Handover } from '../commit/handover.ts'
+import { Joiner, type Leaving, type LogView } from '../delivery/joiner.ts'
+import type { Joining } from '../delivery/joining.ts'
+import { Journal } from '../log/journal.ts'
+import { LiveLog } from '../log/live-log.ts'
+import { type Extent, nextAfter } from '../delivery/sse.ts'
+import type { SavedState, States } from '../log/states.ts'
+import { Steps } from '../log/steps.ts'
+import type { Tickable, Ticker } from '../delivery/ticker.ts'
+import type { LogStore } from '../log/view.ts'
+import { baseOf, modesOf } from './wanted.ts'
+
+export type Phase = 'pending' | 'open' | 'settling' | 'closed'
+
+export interface ActorOptions {
+  /** Stored frames that stay in memory, in bytes. */
+  readonly windowBytes: number
+  /** Frames, events and checkpoints that are not stored yet, in bytes, above which the agent pauses. */
+  readonly pendingBytes: number
+  /** Bytes of one frame on the wire; a larger one is cut there and kept whole; 0: no limit. */
+  readonly eventBytes: number
+  /** How long the end of a run may wait for the store before its joiners are reset, in ms. */
+  readonly settleTimeoutMs: number
+  /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
+  readonly disconnectGraceMs: number
+  /** How long a run may take, in ms; 0: for ever. */
+  readonly timeoutMs: number
+  readonly recursionLimit: number
+  readonly maxTraceContent: number
+  readonly trackTokens: boolean
+  readonly title: TitleOptions
+}
+
+export interface ActorDeps {
+  readonly store: LogStore
+  readonly states: States
+  readonly committer: Committer
+  readonly ticker: Ticker
+  readonly agent: Agent
+  readonly options: ActorOptions
+  readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
+  readonly onJoinerLeft: (joiner: Joiner) => void
+  /** In whose name the run is written, where there is more than one process [Store 10]. */
+  readonly owner?: string | undefined
+  /** Something of the run was committed; it has ended with it, or not. */
+  readonly onStored?: (runId: string, isOver: boolean) => void
+  /** Whether it has readers on another process. */
+  readonly isFollowed?: (runId: string) => boolean
+}
+
+/** What agents are told at the end. One for all runs: the stack of one of its own says nothing, and is dear. */
+const RUN_IS_OVER = new DOMException('The run is over', 'AbortError')
+
+export class RunActor implements Source, Tickable {
+  readonly run: Run
+  deliveredAt = 0
+  isDue = false
+  isWaiting = false
+  readonly #deps: ActorDeps
+  readonly #frames: FrameLog
+  readonly #journal: Journal
+  readonly #joiners = new Set<Joiner>()
+  readonly #abort = new AbortController()
+  #phase: Phase = 'pending'
+
+  readonly #steps: Steps
+  readonly #account: Account
+  readonly #handover: Handover
+  readonly #live: LiveLog
+  readonly #grace: Grace
+  #waitingForSpace: (() => void)[] = []
+
+  #settleTimer: NodeJS.Timeout | null = null
+  /** Who waits for the end to be stored, but not for ever. */
+  #waitingForEnd: ((isStored: boolean) => void)[] = []
+  #runTimer: NodeJS.Timeout | null = null
+  /** The run is another process's. */
+  #isAbandoned = false
+  /** The store has refused some of its records. */
+  #hasLost = false
+  #course: Promise<void> | null = null
+  /** Resolves when the end is stored. */
+  readonly closed: Promise<void>
+  #resolveClosed: () => void = () => {}
+  readonly #extent: Extent['epochs']
+
+  /** `past`: what is stored of the run's log already, when an earlier process had admitted it. */
+  constructor(run: Run, deps: ActorDeps, past: Extent = { epochs: [], head: 0 }) {
+    this.run = run
+    this.#deps = deps
+    const { windowBytes, eventBytes } = deps.options
+    const url = (n: number) => `/api/threads/${run.thread_id}/runs/${run.run_id}/frames/${n}`
+    this.#frames = new FrameLog(newEpoch(past.epochs), windowBytes, past.head, { eventBytes, url })
+    this.#extent = [...past.epochs, { epoch: this.#frames.epoch, first: past.head }]
+    this.#journal = new Journal(deps.options)
+    this.#steps = new Steps(run, this.#frames, extraKinds(modesOf(run)))
+    const sources = { frames: this.#frames, journal: this.#journal, steps: this.#steps }
+    this.#account = new Account(run, sources, deps.options)
+    this.#handover = new Handover(run, sources, deps.owner)
+    this.#live = new LiveLog({ run, store: deps.store, isClosed: () => this.#phase === 'closed', ...sources })
+    this.#grace = new Grace(run, deps.options.disconnectGraceMs, () => {
+      if (!this.isWatched) this.cancel('interrupt', 'disconnected')
+    })
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve
+    })
+    this.#frames.append(
+      Kind.metadata,
+      'metadata',
+      JSON.stringify({ run_id: run.run_id, thread_id: run.thread_id, attempt: this.#extent.length })
+    )
+    deps.committer.due(this, false)
+  }
+
+  get phase(): Phase {
+    return this.#phase
+  }
+  /** Its log as a reader sees it. */
+  get log(): LogView {
+    return this.#live
+  }
+  /** Its readers: those that are still catching up outlive the run. */
+  get joiners(): ReadonlySet<Joiner> {
+    return this.#joiners
+  }
+
+  /** Of its frames; undefined: not all of them are in memory. */
+  get bytes(): number | undefined {
+    return this.#frames.first === 0 ? this.#frames.bytesInMemory : undefined
+  }
+
+  /** Somebody reads it, here or on another process. */
+  get isWatched(): boolean {
+    return this.#joiners.size > 0 || this.#deps.isFollowed?.(this.run.run_id) === true
+  }
+
+  // ---------------------------------------------------------------------------------------- the run's course
+
+  /** Takes the run from pending to its end. Resolves when that is stored and the agent has let go; never rejects. */
+  start(): Promise<void> {
+    if (this.#phase !== 'pending') return this.gone
+    this.#course = this.#go()
+    return this.#course
+  }
+
+  /**
+   * Resolves when the run's end is stored and its agent has let go: later than `closed` when that does not listen to its signal.
+   * Nothing is done in the run's name any more.
+   */
+  get gone(): Promise<void> {
+    return this.#course ?? this.closed
+  }
+
+  async #go(): Promise<void> {
+    this.#phase = 'open'
+    this.#armTimeout()
+    try {
+      const base = baseOf(this.run)
+      const { states } = this.#deps
+      const saved = await (base === null ? states.newest(this.run.thread_id) : states.at(this.run.thread_id, base))
+      if (base !== null && !saved) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
+      // The ONLY await before the agent: whoever cancelled meanwhile has settled the run.
+      if (this.#isOpen()) await this.#work(saved)
+      this.#settle(this.#account.isAsking ? ASKING : SUCCESS)
+    } catch (error) {
+      this.#failed(error)
+    }
+    return this.closed
+  }
+
+  async #work(saved: SavedState | null): Promise<void> {
+    const { run } = this
+    this.#handover.add({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
+    this.#account.begin(saved)
+    this.#appended()
+    this.#deps.committer.due(this, true)
+    await this.#deps.agent.start(this.#account.input(), this.#sink(), this.#abort.signal)
+  }
+
+  #isOpen(): boolean {
+    return this.#phase === 'open'
+  }
+
+  #armTimeout(): void {
+    const { timeoutMs } = this.#deps.options
+    if (timeoutMs === 0) return
+    this.#runTimer = setTimeout(() => this.#settle(timedOut(timeoutMs)), timeoutMs)
+  }
+
+  #failed(error: unknown): void {
+    if (!(error instanceof AgentError) && this.#isOpen())
+      this.#deps.log.error({ run_id: this.run.run_id, err: error }, 'a run has failed')
+    this.#settle(failed(error))
+  }
+
+  /**
+   * Cancels the run, wherever it is before its end. False: it has ended already, or is just being written.
+   * `stopReason` tells who did it when it was not a user.
+   */
+  cancel(action: CancelAction, stopReason: string | null = null): boolean {
+    return this.#settle(cancelled(action, stopReason))
+  }
+
+  // ------------------------------------------------------------------------------------------- what the agent tells
+
+  #sink(): Sink {
+    return {
+      emit: (piece) => {
+        if (!this.#isOpen()) return false
+        this.#account.emit(piece)
+        return this.#appended()
+      },
+      record: (fact) => {
+        if (!this.#isOpen()) return false
+        this.#account.record(fact)
+        return this.#appended()
+      },
+      space: () => this.#space()
+    }
+  }
+
+  /** True: there is space for more. */
+  #appended(): boolean {
+    if (this.#joiners.size) this.#deps.ticker.due(this)
+    this.#deps.committer.due(this, false)
+    return this.#hasSpace()
+  }
+
+  #hasSpace(): boolean {
+    const { pendingBytes } = this.#deps.options
+    return pendingBytes === 0 || this.pendingBytes < pendingBytes
+  }
+
+  /** What is not stored yet, in bytes; of events and checkpoints about. */
+  get pendingBytes(): number {
+    return this.#handover.pendingBytes
+  }
+
+  #space(): Promise<void> {
+    if (!this.#isOpen() || this.#hasSpace()) return Promise.resolve()
+    return new Promise((resolve) => this.#waitingForSpace.push(resolve))
+  }
+
+  #tellSpace(): void {
+    if (this.#isOpen() && !this.#hasSpace()) return
+    for (const resolve of this.#waitingForSpace.splice(0)) resolve()
+  }
+
+  // ------------------------------------------------------------------------------------------------ the end
+
+  /** Who ends a run need not be who started it: the agent hears of it as nobody. */
+  #stopAgent(): void {
+    withoutUser(() => this.#abort.abort(RUN_IS_OVER))
+  }
+
+  /** Decides the end. False: it is decided already. */
+  #settle(ending: Ending): boolean {
+    if (this.#phase === 'settling' || this.#phase === 'closed') return false
+    const wasOpen = this.#phase === 'open'
+    this.#phase = 'settling'
+    this.#stopAgent()
+    this.#clearTimers()
+    this.#tellSpace()
+    this.#handover.settle(this.#account.close(ending, wasOpen))
+    this.#deps.ticker.due(this)
+    this.#deps.committer.due(this, true)
+    this.#armSettleTimeout()
+    return true
+  }
+
+  /**
+   * The store does not take the end: nobody is told an end that may still get lost. The committer keeps trying, and who comes
+   * back meanwhile waits no longer than the others did.
+   */
+  #giveUpWaiting(): void {
+    if (this.#joiners.size)
+      this.#deps.log.error(
+        { run_id: this.run.run_id },
+        'the end of a run could not be stored in time: its streams are reset'
+      )
+    for (const joiner of [...this.#joiners]) joiner.reset()
+    this.#tellEnd(false)
+    this.#armSettleTimeout()
+  }
+
+  /** Resolves when the end is stored, with true; with false when it could not be stored in time. */
+  settled(): Promise<boolean> {
+    if (this.#phase === 'closed') return Promise.resolve(!this.#isAbandoned)
+    return new Promise((resolve) => this.#waitingForEnd.push(resolve))
+  }
+
+  #tellEnd(isStored: boolean): void {
+    for (const resolve of this.#waitingForEnd.splice(0)) resolve(isStored)
+  }
+
+  #armSettleTimeout(): void {
+    this.#settleTimer = setTimeout(() => this.#giveUpWaiting(), this.#deps.options.settleTimeoutMs)
+  }
+
+  /**
+   * The lease of this process was lost: the run is another process's, which ends it. Its agent stops, its readers come back to
+   * where it is, and nothing of it is written any more.
+   */
+  abandon(): void {
+    if (this.#phase === 'closed') return
+    this.#phase = 'closed'
+    this.#isAbandoned = true
+    this.#stopAgent()
+    this.#clearTimers()
+    if (this.#settleTimer) clearTimeout(this.#settleTimer)
+    this.#tellSpace()
+    for (const joiner of [...this.#joiners]) joiner.reset()
+    this.#resolveClosed()
+    this.#tellEnd(false)
+  }
+
+  #close(): void {
+    if (this.#isAbandoned) return
+    this.#phase = 'closed'
+    this.#deps.onStored?.(this.run.run_id, true)
+    if (this.#settleTimer) clearTimeout(this.#settleTimer)
+    for (const joiner of [...this.#joiners]) joiner.pump()
+    this.#resolveClosed()
+    this.#tellEnd(true)
+  }
+
+  /**
+   * Nobody finds it any more. What its readers have not taken yet is in the store, and read from there: with one that stalls a run
+   * that is over would else stay whole in memory, its state included. What could not be stored does stay.
+   */
+  release(): void {
+    if (this.#hasLost) return
+    const { saved } = this.#steps
+    if (saved) this.#deps.states.left(this.run.thread_id, saved)
+    this.#live.release()
+    this.#steps.release()
+    this.#journal.release()
+  }
+
+  #clearTimers(): void {
+    if (this.#runTimer) clearTimeout(this.#runTimer)
+    this.#grace.end()
+  }
+
+  // ------------------------------------------------------------------------------------------------ to the disk
+
+  take(): Group | null {
+    return this.#isAbandoned ? null : this.#handover.take()
+  }
+
+  committed(outcome: Outcome): void {
+    const flight = this.#handover.landed()
+    if (!outcome.ok) {
+      // Without a flight: the records could not even be taken.
+      if (this.#phase !== 'closed') this.#refused(outcome.message, flight?.ops ?? [])
+      return
+    }
+    if (!flight) return
+    if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
+    this.#steps.forgetValues(this.#frames.first)
+    this.#tellSpace()
+    if (this.#live.isSync && this.#joiners.size) this.#deps.ticker.due(this)
+    if (flight.settles) this.#close()
+    else this.#deps.onStored?.(this.run.run_id, false)
+  }
+
+  /**
+   * The store has refused this run's records, not for a moment but for what they are. The run fails alone: what was refused is
+   * named in the log file, its end is written by itself, and the other runs of the batch have not noticed.
+   */
+  #refused(message: string, ops: readonly Op[]): void {
+    const { run_id, thread_id } = this.run
+    this.#deps.log.error(
+      { run_id, thread_id, refused: message, records: ops.map(loggable) },
+      'the store refuses the records of a run'
+    )
+    this.#phase = 'settling'
+    this.#hasLost = true
+    this.#stopAgent()
+    this.#clearTimers()
+    this.#tellSpace()
+    if (!this.#settleTimer) this.#armSettleTimeout()
+    this.#handover.drop()
+    const settlement = this.#account.refuse()
+    this.#deps.ticker.due(this)
+    void this.#settleAlone(framesIn(ops), { name: 'run.settle', ...settlement })
+  }
+
+  /** Writes the end with the frames that were refused beside other records, or with its own, or by itself: the thread may be gone. */
+  async #settleAlone(refused: readonly Op[], settle: Op): Promise<void> {
+    const own = this.#handover.takeFrames()
+    for (const ops of [[...refused, ...own, settle], [...own, settle], [settle]]) {
+      const isWritten = await this.#deps.committer.writeAll(ops, 'endless', this.#deps.owner).then(
+        () => true,
+        () => false
+      )
+      if (isWritten) break
+    }
+    // What could not be stored stays in memory for those who watch now; nobody waits for it any more.
+    this.#frames.commit(this.#frames.head - 1, this.#frames.pendingBytes)
+    this.#close()
+  }
+
+  // ---------------------------------------------------------------------------------------------------- joiners
+
+  /**
+   * What the run goes on from when it has not begun: the state of its thread. Null: it has begun, and knows by itself; the only
+   * await of a snapshot, so that nothing can come between the state and its position.
+   */
+  async valuesBefore(): Promise<string | null> {
+    return this.#steps.hasBegun ? null : this.#live.valuesStored(baseOf(this.run))
+  }
+
+  /**
+   * Attaches a reader. One that has seen nothing begins with the first frame, or with a snapshot when it comes with what
+   * `valuesBefore` answered.
+   */
+  join({ wire, reader, position, isCreator }: Joining, filter: Filter, valuesBefore?: string | null): Joiner {
+    const extent = { epochs: this.#extent, head: this.#live.head }
+    const left = (joiner: Joiner, why: Leaving) => {
+      this.#joiners.delete(joiner)
+      if (this.#joiners.size === 0) this.#live.unread()
+      this.#deps.onJoinerLeft(joiner)
+      if (isCreator && why === 'left') this.creatorLeft()
+    }
+    const next = nextAfter(position, extent)
+    const start = next === 0 && valuesBefore !== undefined ? this.#account.snapshot(valuesBefore) : next
+    const joiner = new Joiner(wire, this.#live, filter, start, reader, left)
+    this.#joiners.add(joiner)
+    joiner.pump()
+    return joiner
+  }
+
+  /**
+   * A creating request is gone. With on_disconnect cancel the run ends after a grace, unless somebody watches it then.
+   */
+  creatorLeft(): void {
+    if (this.#phase === 'pending' || this.#phase === 'open') this.#grace.begin()
+  }
+
+  /** The process ends: whose creator goes away now goes on in the next one. */
+  forgetCreator(): void {
+    this.#grace.forget()
+  }
+
+  /** Sends what is new to every joiner at the tail. Joiners with one filter at one place share the bytes. */
+  deliver(): void {
+    for (const joiner of this.#joiners) joiner.pump()
+  }
+}
+
+function framesIn(ops: readonly Op[]): Op[] {
+  return ops.filter((op) => op.name === 'frames.append')
+}
+
+/** A refused op for the log file: frames as the text they are. */
+function loggable(op: Op): object {
+  if (op.name !== 'frames.append') return op
+  const { first, last, data } = op.segment
+  return { ...op, segment: { first, last, data: Buffer.from(data).toString('utf8') } }
+}

@@ -1,0 +1,56 @@
+// What a run was asked for, read from its record. It was checked when the run was created, which may be a process ago.
+import { type InputMessage, readMessages } from '../../thread/message.ts'
+import { isInternal } from '../../thread/state.ts'
+import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../../types.ts'
+
+const RECURSION_MAX = 1000
+
+/** The stream modes of the run: what a joiner gets that names none. */
+export function modesOf(run: Run): string[] {
+  const modes = run.kwargs.stream_mode
+  return Array.isArray(modes) ? modes.filter((mode) => typeof mode === 'string') : ['values']
+}
+
+/** The input as messages and channel values. Ids were given to the messages at creation. */
+export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<string, Json> } {
+  const { input } = run.kwargs
+  if (!isObject(input)) return { messages: [], channels: {} }
+  const { messages, ...rest } = input
+  const channels = Object.fromEntries(Object.entries(rest).filter(([name]) => !isInternal(name)))
+  return { messages: readMessages(messages), channels }
+}
+
+export function lastHuman(messages: readonly InputMessage[]): HumanMessage | null {
+  return messages.findLast((message): message is HumanMessage => message.type === 'human') ?? null
+}
+
+/** The user's answer to what the run before this one asked. */
+export function resumeOf(run: Run): { readonly value: Json } | null {
+  const { command } = run.kwargs
+  return isObject(command) && command.resume !== undefined ? { value: command.resume } : null
+}
+
+/** The checkpoint the run goes on from, when it is not the newest. */
+export function baseOf(run: Run): string | null {
+  return typeof run.kwargs.checkpoint_id === 'string' ? run.kwargs.checkpoint_id : null
+}
+
+/** What the caller passed along, without what speaks for a user: that is the run's own. */
+export function contextOf(run: Run): JsonObject {
+  const { config, context } = run.kwargs
+  const part = (value: Json | undefined) => (isObject(value) ? value : {})
+  const { configurable, context: configured } = part(config)
+  const {
+    user_id: _,
+    is_internal: __,
+    langgraph_auth_user_id: ___,
+    ...passed
+  } = { ...part(context), ...part(configurable), ...part(configured) }
+  return passed
+}
+
+/** Model calls at most; `fallback` where the caller names no sensible number. */
+export function recursionLimitOf(run: Run, fallback: number): number {
+  const limit = isObject(run.kwargs.config) ? run.kwargs.config.recursion_limit : undefined
+  return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, RECURSION_MAX) : fallback
+}

@@ -1,0 +1,213 @@
+// Mode `messages`: whole messages, as far as they have come, made of the deltas in the log while they are delivered. Nothing
+// of it is stored. One a joiner, because what it has to say depends on where the joiner came in.
+import { type Json, type JsonObject, isObject } from '../../types.ts'
+import { Kind } from './filter.ts'
+import type { RawFrame } from './frames.ts'
+import { parseArgs } from './partial.ts'
+import { cursorText, dataOf, frameText } from '../delivery/sse.ts'
+
+/** A message as it grows: the fields of its chunks so far. */
+type Accumulated = JsonObject
+
+type At = Pick<RawFrame, 'n' | 'epoch'>
+
+interface Growing {
+  readonly message: Accumulated
+  /** Position of the frame that brought the newest of it. */
+  readonly at: At
+  /** The reader has not been shown that yet. */
+  readonly isNew: boolean
+}
+
+export class Accumulator {
+  /** Frames below were seen by the joiner before: they are folded, not shown. */
+  readonly #from: number
+  /** Messages that are not complete, by id. An agent may write more than one at a time. */
+  readonly #growing = new Map<string, Growing>()
+  readonly #introduced = new Set<string>()
+  #out: Buffer[] = []
+  #bytes = 0
+
+  /** `begun`: chunks with all that was said of their messages before the first frame that it is given. */
+  constructor(from: number, begun: readonly Accumulated[] = []) {
+    this.#from = from
+    const at = { n: from - 1, epoch: 0 }
+    for (const message of begun) this.#growing.set(String(message.id), { message, at, isNew: false })
+  }
+
+  /** Bytes that wait for the flush. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Takes the next frame of the log. `shown`: what the reader gets of it where it stands, null if nothing; deltas are never. */
+  take(frame: RawFrame, shown: Buffer | null): void {
+    if (frame.kind === Kind.messages) this.#fold(frame)
+    else if (shown) {
+      this.#showGrown()
+      this.#push(shown)
+    }
+  }
+
+  /** What is to be sent for the frames taken since the last flush. */
+  flush(): Buffer {
+    this.#showGrown()
+    const bytes = Buffer.concat(this.#out)
+    this.#out = []
+    this.#bytes = 0
+    return bytes
+  }
+
+  #fold(frame: RawFrame): void {
+    // A messages frame holds [message or chunk, metadata]: this process wrote it.
+    const [piece, metadata] = JSON.parse(dataOf(frame.bytes)) as [Accumulated, JsonObject]
+    const id = String(piece.id)
+    this.#introduce(frame, id, metadata)
+    const message = withMark(add(this.#growing.get(id)?.message, piece), metadata)
+    if (piece.type === 'AIMessageChunk' && piece.chunk_position !== 'last') {
+      this.#growing.set(id, { message, at: frame, isNew: frame.n >= this.#from })
+      return
+    }
+    this.#growing.delete(id)
+    // What the others have grown by came before.
+    this.#showGrown()
+    this.#show(frame, 'messages/complete', asMessage(message, true))
+  }
+
+  #introduce(frame: RawFrame, id: string, metadata: JsonObject): void {
+    if (this.#introduced.has(id)) return
+    this.#introduced.add(id)
+    // Without an id: who is cut after it comes back by the frame before, and misses nothing of this one.
+    if (frame.n >= this.#from)
+      this.#push(Buffer.from(`event: messages/metadata\ndata: ${JSON.stringify({ [id]: { metadata } })}\n\n`))
+  }
+
+  /** Shows every message that has grown, in the order of their newest frames: positions never go back. */
+  #showGrown(): void {
+    const grown = [...this.#growing].filter(([, { isNew }]) => isNew)
+    for (const [id, { message, at }] of grown.sort(([, one], [, other]) => one.at.n - other.at.n)) {
+      this.#growing.set(id, { message, at, isNew: false })
+      this.#show(at, 'messages/partial', asMessage(message, false))
+    }
+  }
+
+  #show({ n, epoch }: At, event: string, message: JsonObject): void {
+    if (n >= this.#from) this.#push(Buffer.from(frameText(event, JSON.stringify([message]), cursorText(epoch, n))))
+  }
+
+  #push(bytes: Buffer): void {
+    this.#out.push(bytes)
+    this.#bytes += bytes.length
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- growing
+
+function add(before: Accumulated | undefined, piece: Accumulated): Accumulated {
+  if (!before) return piece
+  return {
+    ...before,
+    ...piece,
+    content: addContent(before.content, piece.content),
+    ...(piece.additional_kwargs !== undefined && {
+      additional_kwargs: addKwargs(before.additional_kwargs, piece.additional_kwargs)
+    }),
+    ...(piece.response_metadata !== undefined && {
+      response_metadata: { ...objectOr(before.response_metadata), ...objectOr(piece.response_metadata) }
+    }),
+    tool_call_chunks: addToolCallChunks(before.tool_call_chunks, piece.tool_call_chunks)
+  }
+}
+
+/** Text grows by what is added; lists of blocks grow by blocks. */
+function addContent(before: Json | undefined, piece: Json | undefined): Json {
+  if (piece === undefined) return before ?? ''
+  if (typeof before === 'string' && typeof piece === 'string') return before + piece
+  if (Array.isArray(before) && Array.isArray(piece)) return [...before, ...piece]
+  return before === undefined || before === '' ? piece : before
+}
+
+function addToolCallChunks(before: Json | undefined, pieces: Json | undefined): Json {
+  const chunks = callChunksIn(before)
+  for (const piece of callChunksIn(pieces)) {
+    const at = chunks.findIndex((chunk) => chunk.index === piece.index)
+    const known = chunks[at]
+    if (known) chunks[at] = grownCall(known, piece)
+    else chunks.push(piece)
+  }
+  return chunks
+}
+
+/** As the journal folds fragments (partial.ts): the first name and the last id that came count. */
+function grownCall(known: JsonObject, piece: JsonObject): JsonObject {
+  return {
+    ...known,
+    name: known.name || (piece.name ?? null),
+    id: piece.id || (known.id ?? null),
+    args: `${known.args ?? ''}${piece.args ?? ''}`
+  }
+}
+
+/** Reasoning comes in pieces as the text does. */
+function addKwargs(before: Json | undefined, piece: Json): Json {
+  if (!isObject(before) || !isObject(piece)) return piece
+  const [was, more] = [before.reasoning_content, piece.reasoning_content]
+  return {
+    ...before,
+    ...piece,
+    ...(typeof was === 'string' && typeof more === 'string' && { reasoning_content: was + more })
+  }
+}
+
+/** A message of which a giant piece was cut says so for good. */
+function withMark(
+  message: Accumulated,
+  { content_truncated, original_byte_length, content_url }: JsonObject
+): Accumulated {
+  if (content_truncated === undefined) return message
+  const mark = { content_truncated, original_byte_length: original_byte_length!, content_url: content_url! }
+  return { ...message, response_metadata: { ...objectOr(message.response_metadata), ...mark } }
+}
+
+function objectOr(value: Json | undefined): JsonObject {
+  return isObject(value) ? value : {}
+}
+
+/** Chunks in the log are objects: this process wrote them. */
+function callChunksIn(value: Json | undefined): JsonObject[] {
+  return Array.isArray(value) ? [...(value as JsonObject[])] : []
+}
+
+// ------------------------------------------------------------------------------------------------- showing
+
+/** Clients of this mode know messages and not chunks. A complete one has the fields that it has in the state, and no others. */
+function asMessage(given: Accumulated, isComplete: boolean): JsonObject {
+  if (given.type !== 'AIMessageChunk') return given
+  const { chunk_position: _, tool_call_chunks, ...message } = given
+  return {
+    additional_kwargs: {},
+    response_metadata: {},
+    name: null,
+    usage_metadata: null,
+    ...message,
+    type: 'ai',
+    ...callsOf(given, isComplete),
+    ...(!isComplete && tool_call_chunks !== undefined && { tool_call_chunks })
+  }
+}
+
+/**
+ * The calls whose arguments are there, and, when no more will come, the fragments that never became one. Arguments that have not
+ * begun are those of a call without any, if the model says that it has called; else the fragment of one that was broken off.
+ */
+function callsOf({ tool_call_chunks, response_metadata }: Accumulated, isComplete: boolean): JsonObject {
+  const hasCalled = isComplete && objectOr(response_metadata).finish_reason === 'tool_calls'
+  const calls: JsonObject[] = []
+  const invalid: JsonObject[] = []
+  for (const { name, args: text, id } of callChunksIn(tool_call_chunks)) {
+    const args = text === '' && !hasCalled ? null : parseArgs(String(text))
+    if (args && name) calls.push({ name, args, id: id ?? '', type: 'tool_call' })
+    else invalid.push({ name: name ?? '', args: String(text), id: id ?? '', error: null, type: 'invalid_tool_call' })
+  }
+  return { tool_calls: calls, invalid_tool_calls: isComplete ? invalid : [] }
+}

@@ -1,0 +1,367 @@
+// The journal of one run: folds deltas into the message being built, and turns facts into the events, totals and texts that are
+// kept of the run [contract 4.2, 4.3].
+import { randomUUID } from 'node:crypto'
+import type { Caller, Delta, Fact } from '../../agent/runtime.ts'
+import type { NewEvent } from '../../store/store.ts'
+import {
+  type AiMessage,
+  type EventCategory,
+  type HumanMessage,
+  type Json,
+  type JsonObject,
+  NO_TOTALS,
+  type RunEvent,
+  type RunTotals,
+  textOf,
+  timestamp,
+  type ToolCall,
+  type ToolMessage,
+  type UsageMetadata,
+  cutTo,
+  isObject
+} from '../../types.ts'
+import { PartialMessage } from './partial.ts'
+import { weightOf } from '../commit/weight.ts'
+
+export interface JournalOptions {
+  /** Bytes of a trace's content at most [Events 4]; 0: no limit. */
+  readonly maxTraceContent: number
+  readonly trackTokens: boolean
+}
+
+/** Length of the column. */
+const TYPE_MAX = 32
+const PREVIEW_MAX = 500
+const ARGS_MAX = 2000
+const MESSAGE_TEXT_MAX = 2000
+
+type Totals = { -readonly [K in keyof RunTotals]: RunTotals[K] }
+
+export class Journal {
+  readonly #options: JournalOptions
+  #events: NewEvent[] = []
+  #pendingBytes = 0
+  #k = 0
+  #llmCalls = 0
+  /** Messages being built, by id: an agent may write more than one at a time. */
+  readonly #partials = new Map<string, PartialMessage>()
+  /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
+  readonly #openCalls = new Map<string, ToolCall>()
+  readonly #totals: Totals = { ...NO_TOTALS }
+  #modelName: string | null = null
+  #firstHuman: string | null = null
+  #lastAi: string | null = null
+
+  constructor(options: JournalOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Takes up the journal of a run whose process has died, from what is stored of it: all its events, in order, and the k of the
+   * last one, which the next must not have again.
+   */
+  static resumed(options: JournalOptions, events: readonly RunEvent[], lastK = events.length - 1): Journal {
+    const journal = new Journal(options)
+    journal.#k = lastK + 1
+    for (const event of events) journal.#recall(event)
+    return journal
+  }
+
+  #recall({ event_type, content, metadata }: RunEvent): void {
+    // Contents and metadata of these types were written by `#add` below.
+    if (event_type === 'human_message')
+      this.#firstHuman = cutTo(textOf((content as unknown as HumanMessage).content), MESSAGE_TEXT_MAX)
+    else if (event_type === 'llm_request') this.#recallRequest(content, metadata)
+    else if (event_type === 'llm_response' && metadata.usage)
+      this.#count(metadata.caller as Caller, metadata.usage as unknown as UsageMetadata)
+    else if (event_type === 'ai_tool_call')
+      for (const call of (content as unknown as AiMessage).tool_calls) this.#openCalls.set(call.id, call)
+    else if (event_type === 'tool_result') this.#openCalls.delete((content as unknown as ToolMessage).tool_call_id)
+    else if (event_type === 'ai_message') this.#totals.message_count++
+    if (event_type === 'ai_message' || event_type === 'ai_tool_call') this.#modelName = metadata.model_name as string
+  }
+
+  #recallRequest(content: Json, { caller }: JsonObject): void {
+    this.#llmCalls++
+    if (caller === 'lead_agent') this.#modelName = modelIn(content) ?? this.#modelName
+  }
+
+  get totals(): RunTotals {
+    return this.#totals
+  }
+  get modelName(): string | null {
+    return this.#modelName
+  }
+  get firstHumanMessage(): string | null {
+    return this.#firstHuman
+  }
+  get lastAiMessage(): string | null {
+    return this.#lastAi
+  }
+  /** There are tool calls without a result. */
+  get hasOpenCalls(): boolean {
+    return this.#openCalls.size > 0
+  }
+
+  /** About the bytes of the events that were not handed over yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+
+  /** Its run is over and stored: texts that are pieces of others keep all of those. */
+  release(): void {
+    this.#partials.clear()
+    this.#openCalls.clear()
+    this.#firstHuman = null
+    this.#lastAi = null
+  }
+
+  /** Events that were not handed over yet. */
+  takeEvents(): NewEvent[] {
+    const events = this.#events
+    this.#events = []
+    this.#pendingBytes = 0
+    return events
+  }
+
+  /** Adds a delta to the message being built. Called for every delta, right before it is shown. */
+  fold(delta: Delta): void {
+    let partial = this.#partials.get(delta.messageId)
+    if (!partial) {
+      partial = new PartialMessage(delta.messageId, delta.model)
+      this.#partials.set(delta.messageId, partial)
+    }
+    partial.fold(delta)
+  }
+
+  /** The messages being built, each as one chunk. */
+  partials(): JsonObject[] {
+    return [...this.#partials.values()].map((partial) => partial.chunk())
+  }
+
+  /** What the human said. Before all else, also of a run that cannot begin. */
+  hear(human: HumanMessage | null, followUp: string | null): void {
+    if (!human) return
+    this.#firstHuman = cutTo(textOf(human.content), MESSAGE_TEXT_MAX)
+    this.#add('human_message', 'message', asJson(human), followUp === null ? {} : { follow_up_to_run_id: followUp })
+  }
+
+  /** The beginning: what the human said, then the run's start. */
+  begin(human: HumanMessage | null, followUp: string | null): void {
+    this.hear(human, followUp)
+    const preview = [...(this.#firstHuman ?? '').slice(0, PREVIEW_MAX * 2)].slice(0, PREVIEW_MAX).join('')
+    this.#add('run_start', 'lifecycle', '', { input_preview: preview })
+  }
+
+  record(fact: Fact): void {
+    switch (fact.type) {
+      case 'llm_request':
+        return this.#request(fact)
+      case 'llm_response':
+        return this.#response(fact)
+      case 'llm_error':
+        return this.#add('llm_error', 'trace', fact.error, { caller: fact.caller, llm_call_index: this.#llmCalls })
+      case 'tool_start':
+        return this.#toolStart(fact.call)
+      case 'tool_end':
+        return this.#toolResult(fact.call, fact.message)
+      case 'middleware':
+        return this.#add(cutTo(`middleware:${fact.tag}`, TYPE_MAX), 'middleware', fact.content, fact.metadata)
+      case 'summarization':
+        return this.#summarized(fact.text, fact.replacedIds)
+      case 'messages':
+      case 'update':
+      case 'interrupt':
+      case 'step':
+        return
+    }
+  }
+
+  /** A custom event of the agent [contract 4.2, last row]. */
+  custom(name: string, data: Json): void {
+    const metadata = typeof data === 'object' && data !== null && !Array.isArray(data) ? data : { data }
+    this.#add(cutTo(name, TYPE_MAX), 'trace', '', metadata)
+  }
+
+  /**
+   * Ends what is under way where it stands, so that the conversation can go on: the message being built as far as it came, then a
+   * result for every call that has none. Without them every later run of the thread would be refused by the model's server.
+   */
+  breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
+    const partials = [...this.#partials.values()]
+    const messages = partials.flatMap((partial) => partial.broken(finishReason) ?? [])
+    // It was asked for and has to be paid, whoever broke it off.
+    for (const { usage } of partials) if (usage) this.#count('lead_agent', usage)
+    this.#partials.clear()
+    for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
+    return [...messages, ...this.closeCalls()]
+  }
+
+  /** The run before this one has left calls open, for its user to answer: now they are this one's to close. */
+  owe(calls: readonly ToolCall[]): void {
+    for (const call of calls) this.#openCalls.set(call.id, call)
+  }
+
+  /** Results for the calls that will have no other: servers refuse a conversation in which one has none. */
+  closeCalls(): ToolMessage[] {
+    return [...this.#openCalls.values()].map((call) => {
+      const result = interruptedResult(call)
+      this.#toolResult(call, result)
+      return result
+    })
+  }
+
+  #toolResult(call: ToolCall, message: ToolMessage): void {
+    this.#openCalls.delete(call.id)
+    const text = textOf(message.content)
+    const about = { tool_name: call.name, tool_call_id: call.id }
+    if (message.status === 'error') this.#add('tool_error', 'trace', text, about)
+    else this.#add('tool_end', 'trace', text, { ...about, status: message.status })
+    this.#add('tool_result', 'message', asJson(message), { tool_name: call.name, status: message.status })
+  }
+
+  end(status: string): void {
+    this.#add('run_end', 'lifecycle', '', { status })
+  }
+
+  fail(kind: string, text: string): void {
+    this.#add('run_error', 'lifecycle', text, { error_type: kind })
+  }
+
+  #request({ caller, model, messages }: Fact & { type: 'llm_request' }): void {
+    this.#llmCalls++
+    this.#add('llm_request', 'trace', { model, messages: [...messages] }, { caller, llm_call_index: this.#llmCalls })
+  }
+
+  #response(fact: Fact & { type: 'llm_response' }): void {
+    const { caller, model, message, usage, finishReason } = fact
+    this.#partials.delete(message.id)
+    const content: JsonObject = {
+      id: fact.responseId,
+      model,
+      choices: [{ index: 0, message: asChatCompletion(message), finish_reason: finishReason }],
+      usage: usage && {
+        prompt_tokens: usage.input_tokens,
+        completion_tokens: usage.output_tokens,
+        total_tokens: usage.total_tokens
+      }
+    }
+    const about: JsonObject = {
+      caller,
+      usage: usage && { ...usage },
+      latency_ms: Math.round(fact.latencyMs),
+      llm_call_index: this.#llmCalls
+    }
+    this.#add('llm_response', 'trace', content, about)
+    if (usage) this.#count(caller, usage)
+    if (caller !== 'lead_agent') return
+    this.#modelName = model
+    if (message.tool_calls.length === 0 && typeof message.content === 'string' && message.content)
+      this.#totals.message_count++
+    this.#reply(message, model, finishReason)
+  }
+
+  /** The reply of the lead agent as an event: with calls, or with text; a reply of neither leaves none [contract 4.3]. */
+  #reply(message: AiMessage, model: string, finishReason: string): void {
+    if (message.tool_calls.length) {
+      for (const call of message.tool_calls) this.#openCalls.set(call.id, call)
+      this.#add('ai_tool_call', 'message', asJson(message), { model_name: model, finish_reason: 'tool_calls' })
+      return
+    }
+    if (typeof message.content !== 'string' || !message.content) return
+    this.#lastAi = cutTo(message.content, MESSAGE_TEXT_MAX)
+    this.#add('ai_message', 'message', asJson(message), { model_name: model, finish_reason: finishReason })
+  }
+
+  /** Three rows of one thing: for who reads messages, for who traces, for who watches middlewares [Events]. */
+  #summarized(text: string, replacedIds: readonly string[]): void {
+    const message = { role: 'system', content: text }
+    const count = { replaced_count: replacedIds.length }
+    this.#add('summary', 'message', message, count)
+    this.#add('summarization', 'trace', text, { replaced_message_ids: [...replacedIds], ...count })
+    this.#add('middleware:summarize', 'middleware', message, count)
+  }
+
+  #toolStart(call: ToolCall): void {
+    const args = cutTo(JSON.stringify(call.args), ARGS_MAX)
+    this.#openCalls.set(call.id, call)
+    this.#add('tool_start', 'trace', '', { tool_name: call.name, tool_call_id: call.id, args })
+  }
+
+  #count(caller: Caller, usage: UsageMetadata): void {
+    const total = usage.total_tokens || usage.input_tokens + usage.output_tokens
+    if (!this.#options.trackTokens || total === 0) return
+    const totals = this.#totals
+    totals.total_input_tokens += usage.input_tokens
+    totals.total_output_tokens += usage.output_tokens
+    totals.total_tokens += total
+    totals.llm_call_count++
+    if (caller === 'lead_agent') totals.lead_agent_tokens += total
+    else if (caller.startsWith('subagent:')) totals.subagent_tokens += total
+    else totals.middleware_tokens += total
+  }
+
+  #add(event_type: string, category: EventCategory, content: Json, metadata: JsonObject): void {
+    const kept =
+      category === 'trace' ? cutTrace(content, metadata, this.#options.maxTraceContent) : { content, metadata }
+    this.#pendingBytes += weightOf(kept.content) + weightOf(kept.metadata)
+    this.#events.push({ event_type, category, created_at: timestamp(), k: this.#k++, ...kept })
+  }
+}
+
+/** The model that a request names. The content is the beginning of its JSON text where it was cut, and the name stands first. */
+function modelIn(content: Json): string | null {
+  if (typeof content === 'string') {
+    const [, quoted] = /^\{"model":("(?:[^"\\]|\\.)*")/.exec(content) ?? []
+    // What stands between two quotes of a JSON text is a JSON text.
+    return quoted === undefined ? null : (JSON.parse(quoted) as string)
+  }
+  return isObject(content) ? String(content.model) : null
+}
+
+/** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */
+function asJson(message: HumanMessage | AiMessage | ToolMessage): JsonObject {
+  return message as unknown as JsonObject
+}
+
+function interruptedResult(call: ToolCall): ToolMessage {
+  return {
+    content: 'Interrupted',
+    additional_kwargs: {},
+    response_metadata: {},
+    type: 'tool',
+    name: call.name,
+    // Not made of the call's id: models give the same ones again in a later run.
+    id: randomUUID(),
+    tool_call_id: call.id,
+    artifact: null,
+    status: 'error'
+  }
+}
+
+function asChatCompletion(message: AiMessage): JsonObject {
+  if (message.tool_calls.length === 0) return { role: 'assistant', content: message.content }
+  const tool_calls = message.tool_calls.map(({ id, name, args }) => ({
+    id,
+    type: 'function',
+    function: { name, arguments: JSON.stringify(args) }
+  }))
+  return { role: 'assistant', content: message.content === '' ? null : message.content, tool_calls }
+}
+
+/** Cuts the text of a trace at `max` bytes, inside no character, and says so [Events 4]. */
+export function cutTrace(content: Json, metadata: JsonObject, max: number): { content: Json; metadata: JsonObject } {
+  const text = typeof content === 'string' ? content : JSON.stringify(content)
+  // A character takes three bytes at most for each of its UTF-16 units: short ones need no counting.
+  if (max === 0 || text.length * 3 <= max) return { content, metadata }
+  const length = Buffer.byteLength(text)
+  if (length <= max) return { content, metadata }
+  // So many units hold the cut: a giant is not encoded for the little that is kept of it.
+  const bytes = Buffer.from(text.slice(0, max + 1))
+  let end = max
+  while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end--
+  return {
+    content: bytes.toString('utf8', 0, end),
+    metadata: { ...metadata, content_truncated: true, original_byte_length: length }
+  }
+}

@@ -1,0 +1,85 @@
+// The states in which runs have left their threads: a conversation mostly goes on in the process that has just had all of it in
+// memory, and to read it again is the dearest part of a run's beginning. The store is asked each time which checkpoint is the newest:
+// what a user or another process has written meanwhile is never missed.
+import { State } from '../../thread/state.ts'
+import type { StoredCheckpoint } from '../../store/store.ts'
+import type { LogStore } from './view.ts'
+
+/** Bytes that are kept of all threads together, about. */
+const KEPT_BYTES = 8 * 1024 * 1024
+/** Bytes a thread takes beside its texts, about, and each of these. */
+const THREAD_BYTES = 512
+const BODY_BYTES = 128
+
+/** A state that is stored: what a run goes on from. */
+export interface SavedState {
+  readonly state: State
+  readonly checkpointId: string
+  /** Of its checkpoint; -1 when that tells none. */
+  readonly step: number
+}
+
+export function savedState(stored: StoredCheckpoint): SavedState {
+  const { step } = stored.metadata
+  return {
+    state: State.fromStored(stored),
+    checkpointId: stored.checkpoint_id,
+    step: typeof step === 'number' ? step : -1
+  }
+}
+
+export class States {
+  readonly #store: Pick<LogStore, 'checkpoints'>
+  readonly #maxBytes: number
+  /** By thread; who was left longest ago comes first. */
+  readonly #kept = new Map<string, SavedState & { readonly bytes: number }>()
+  #bytes = 0
+
+  constructor(store: Pick<LogStore, 'checkpoints'>, maxBytes = KEPT_BYTES) {
+    this.#store = store
+    this.#maxBytes = maxBytes
+  }
+
+  /** Bytes that are kept, about. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** A run has ended, and its last state is stored. */
+  left(threadId: string, saved: SavedState): void {
+    this.forget(threadId)
+    const { texts, bytes: textBytes } = saved.state.size
+    const bytes = textBytes + texts * BODY_BYTES + THREAD_BYTES
+    if (bytes > this.#maxBytes) return
+    this.#kept.set(threadId, { ...saved, bytes })
+    this.#bytes += bytes
+    for (const oldest of this.#kept.keys()) {
+      if (this.#bytes <= this.#maxBytes) return
+      this.forget(oldest)
+    }
+  }
+
+  /** The newest state of a thread; null: it has none. */
+  async newest(threadId: string): Promise<SavedState | null> {
+    const kept = this.#kept.get(threadId)
+    return kept && (await this.#isNewest(threadId, kept)) ? kept : this.at(threadId, null)
+  }
+
+  /** The state of one checkpoint, null: the newest. Answers null when there is none. */
+  async at(threadId: string, checkpointId: string | null): Promise<SavedState | null> {
+    const stored = await this.#store.checkpoints.load(threadId, checkpointId)
+    return stored && savedState(stored)
+  }
+
+  /** Nothing of the thread is kept: it was deleted, or something else is to be. */
+  forget(threadId: string): void {
+    this.#bytes -= this.#kept.get(threadId)?.bytes ?? 0
+    this.#kept.delete(threadId)
+  }
+
+  /** Numbers of bodies are compared too: a process whose clock is behind may have written a checkpoint that is not the newest. */
+  async #isNewest(threadId: string, { checkpointId, state }: SavedState): Promise<boolean> {
+    const head = await this.#store.checkpoints.load(threadId, null, [])
+    return head !== null && head.checkpoint_id === checkpointId && head.nextBody === state.nextBody
+  }
+}

@@ -1,0 +1,196 @@
+// The state of a thread as one run changes it, step by step. What joins the state is gathered until a step is closed: then it
+// becomes a checkpoint for the store, and a values frame that refers to it.
+import type { Op } from '../../store/store.ts'
+import { checkpointId } from '../../thread/ids.ts'
+import type { InputMessage } from '../../thread/message.ts'
+import { INTERRUPTS, interruptsIn, openCallsIn } from '../../thread/interrupts.ts'
+import { State } from '../../thread/state.ts'
+import { type Interrupt, type Json, type JsonObject, type Run, timestamp, type ToolCall } from '../../types.ts'
+import { bit, Kind } from './filter.ts'
+import type { FrameLog } from './frames.ts'
+import type { SavedState } from './states.ts'
+
+export class Steps {
+  readonly #run: Run
+  readonly #frames: FrameLog
+  /** Kinds of frames that the creator asked for beside values. */
+  readonly #extras: number
+  #state: State = State.empty
+  /** The state of the newest checkpoint. */
+  #saved: State = State.empty
+  /** The state from which the run began: what a rollback goes back to. Null: it has not begun. */
+  #before: State | null = null
+  #checkpointId: string | null = null
+  #step = -1
+  #next: readonly string[] = []
+  /** States of the values frames in memory, in the order of their frames. */
+  readonly #values = new Map<string, { readonly n: number; readonly state: State }>()
+  #ops: Op[] = []
+  #pendingBytes = 0
+
+  constructor(run: Run, frames: FrameLog, extras: number) {
+    this.#run = run
+    this.#frames = frames
+    this.#extras = extras
+  }
+
+  /** The state, with what no checkpoint holds yet. */
+  get state(): State {
+    return this.#state
+  }
+  get hasBegun(): boolean {
+    return this.#before !== null
+  }
+  get checkpointId(): string | null {
+    return this.#checkpointId
+  }
+  /** Nodes that would go on from the newest checkpoint. */
+  get next(): readonly string[] {
+    return this.#next
+  }
+
+  /** Takes up a stored state, or none. */
+  open(saved: SavedState | null): void {
+    if (saved) {
+      this.#state = saved.state
+      this.#checkpointId = saved.checkpointId
+      this.#step = saved.step
+    }
+    this.#saved = this.#state
+    this.#before = this.#state
+  }
+
+  /** The state of the newest checkpoint; null: there is none. */
+  get saved(): SavedState | null {
+    return this.#checkpointId === null
+      ? null
+      : { state: this.#saved, checkpointId: this.#checkpointId, step: this.#step }
+  }
+
+  /** Begins with the run's input as the first step. */
+  begin(input: { messages: readonly InputMessage[]; channels: Readonly<Record<string, Json>> }): void {
+    this.add(input.messages)
+    this.set(input.channels)
+    // A question is answered by this run, or not at all.
+    this.unask()
+    this.close('__start__', ['agent'], 'input')
+  }
+
+  /** `texts`: the messages as JSON, as far as the caller has it. */
+  add(messages: readonly InputMessage[], texts: readonly string[] = []): void {
+    this.#state = this.#state.withMessages(messages, texts)
+  }
+
+  set(channels: Readonly<Record<string, Json>>): void {
+    this.#state = this.#state.withChannels(channels)
+  }
+
+  /** The questions with which the run before this one has ended, and its calls that wait for the answers. */
+  get askedBefore(): { interrupts: Interrupt[]; openCalls: ToolCall[] } {
+    const interrupts = interruptsIn(this.#before?.channel(INTERRUPTS))
+    return { interrupts, openCalls: interrupts.length ? openCallsIn(this.#before!.messages()) : [] }
+  }
+
+  /** The run waits for its user. */
+  ask({ id, value }: Interrupt): void {
+    const asked = [...interruptsIn(this.#state.channel(INTERRUPTS)), { id, value }].map((one) => ({ ...one }))
+    this.set({ [INTERRUPTS]: asked })
+    if ((this.#extras & bit(Kind.updates)) !== 0)
+      this.#frames.append(Kind.updates, 'updates', JSON.stringify({ [INTERRUPTS]: [{ id, value }] }))
+  }
+
+  /** Nobody waits for the user any more. */
+  unask(): void {
+    if (interruptsIn(this.#state.channel(INTERRUPTS)).length) this.set({ [INTERRUPTS]: [] })
+  }
+
+  /** The state is once more what it was before the run. */
+  rollBack(): void {
+    this.#state = this.#before!.following(this.#state)
+    this.close('rollback', [], 'update')
+  }
+
+  /** Closes a step of `node`; `next` names the nodes that would go on from here. */
+  close(node: string, next: readonly string[], source: string): void {
+    const { thread_id, run_id } = this.#run
+    const id = checkpointId()
+    const before = this.#saved
+    const metadata: JsonObject = { source, step: ++this.#step, parents: {}, run_id }
+    const { checkpoint, saved } = this.#state.toCheckpoint({
+      thread_id,
+      checkpoint_id: id,
+      parent_checkpoint_id: this.#checkpointId,
+      run_id,
+      created_at: timestamp(),
+      metadata,
+      next
+    })
+    this.#state = saved
+    this.#saved = saved
+    this.#checkpointId = id
+    this.#next = next
+    this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
+    for (const { json } of checkpoint.bodies) this.#pendingBytes += json.length
+    if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
+    this.#values.set(id, { n: this.#frames.head, state: saved })
+    this.#frames.appendValues(id)
+  }
+
+  /** Frames of the modes that are logged only when the creator asked for them. */
+  #appendExtras(node: string, next: readonly string[], metadata: JsonObject, before: State): void {
+    const wants = (kind: Kind) => (this.#extras & bit(kind)) !== 0
+    const writes = `{"messages":[${this.#state.messagesSince(before).join(',')}]}`
+    const isInput = node === '__start__'
+    if (wants(Kind.updates) && !isInput)
+      this.#frames.append(Kind.updates, 'updates', `{${JSON.stringify(node)}:${writes}}`)
+    if (wants(Kind.tasks) && !isInput) {
+      const task = { id: this.#checkpointId, name: node, interrupts: [] }
+      this.#frames.append(Kind.tasks, 'tasks', withMember(task, 'result', writes))
+    }
+    const payload = withMember({ metadata, next }, 'values', this.#state.json())
+    if (wants(Kind.checkpoints)) this.#frames.append(Kind.checkpoints, 'checkpoints', payload)
+    if (wants(Kind.debug)) {
+      const about = { step: this.#step, type: 'checkpoint', timestamp: timestamp() }
+      this.#frames.append(Kind.debug, 'debug', withMember(about, 'payload', payload))
+    }
+  }
+
+  /** About the bytes of the checkpoints that were not handed over yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+
+  /** Checkpoints that were not handed over yet. */
+  takeOps(): Op[] {
+    const ops = this.#ops
+    this.#ops = []
+    this.#pendingBytes = 0
+    return ops
+  }
+
+  /** The JSON of the state of a values frame, while that is in memory. */
+  valuesInMemory(id: string): string | null {
+    return this.#values.get(id)?.state.json() ?? null
+  }
+
+  /** Forgets the states of values frames below `first`: they are read from the store from now on. */
+  forgetValues(first: number): void {
+    for (const [id, { n }] of this.#values) {
+      if (n >= first) return
+      this.#values.delete(id)
+    }
+  }
+
+  /** The run is over and stored: keeps no state. */
+  release(): void {
+    this.#state = State.empty
+    this.#saved = State.empty
+    this.#before = State.empty
+    this.#values.clear()
+  }
+}
+
+/** The JSON of an object with one more member, whose value is JSON text already. */
+function withMember(fields: object, name: string, json: string): string {
+  return `${JSON.stringify(fields).slice(0, -1)},${JSON.stringify(name)}:${json}}`
+}

@@ -1,0 +1,133 @@
+// The tail of a run's stored log: what was said since its last checkpoint, folded into messages again. For who has to go on with a
+// run, or to tell how it stands, and was not there when it was said.
+import type { Delta } from '../../agent/runtime.ts'
+import type { Store } from '../../store/store.ts'
+import { State } from '../../thread/state.ts'
+import { type Json, type JsonObject, type Message, type Run, type RunEvent, isObject } from '../../types.ts'
+import { Kind } from './filter.ts'
+import { framesOf, type RawFrame } from './frames.ts'
+import { Journal } from './journal.ts'
+import { type Snapshot, snapshotOf } from '../delivery/snapshot.ts'
+import { dataOf } from '../delivery/sse.ts'
+import { baseOf } from '../lifecycle/wanted.ts'
+import { madeWhole } from './whole.ts'
+
+/** Events that say what was answered, and by which model: the others are traces. */
+const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
+const READ_BYTES = 1024 * 1024
+
+export interface TailStore extends Pick<Store, 'events' | 'checkpoints'> {
+  readonly frames: Pick<Store['frames'], 'bounds' | 'read'>
+}
+
+/** What a run has said that no checkpoint holds. */
+export interface Tail {
+  /** Its last checkpoint in the log; null: it has made none. */
+  readonly checkpointId: string | null
+  /** Messages that are whole. */
+  readonly whole: readonly Message[]
+}
+
+/**
+ * Folds the stored deltas below `head` that no checkpoint holds yet into `journal`. A reply whose event is stored was complete: it is
+ * taken from there, and its deltas count no more.
+ */
+export async function foldTail(
+  store: Pick<TailStore, 'frames'>,
+  run: Run,
+  head: number,
+  journal: Journal,
+  events: readonly RunEvent[]
+): Promise<Tail> {
+  const replies = repliesIn(events)
+  let checkpointId: string | null = null
+  let tail: RawFrame[] = []
+  for await (const frame of madeWhole(framesFrom(store, run, head))) {
+    if (frame.kind === Kind.values) {
+      checkpointId = frame.bytes.toString('latin1')
+      tail = []
+    } else if (frame.kind === Kind.messages) tail.push(frame)
+  }
+  let deltas: Delta[] = []
+  const whole: Message[] = []
+  for (const frame of tail) {
+    const message = messageOf(frame)
+    const reply = message.chunk_position === 'last' ? replies.get(String(message.id)) : undefined
+    if (reply) {
+      deltas = deltas.filter((delta) => delta.messageId !== reply.id)
+      whole.push(reply)
+    } else if (message.type === 'AIMessageChunk')
+      deltas.push(...deltasOf(message, journal.modelName ?? run.model_name ?? 'unknown'))
+    // It was written by this service, as a message.
+    else whole.push(message as unknown as Message)
+  }
+  for (const delta of deltas) journal.fold(delta)
+  return { checkpointId, whole }
+}
+
+/**
+ * How a run of another process stands, as far as that is stored. null: nothing is, and there is no position to stand at.
+ */
+export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapshot | null> {
+  const { thread_id, run_id } = run
+  // Before the log: it must not hold more than that.
+  const before = await store.checkpoints.load(thread_id, baseOf(run))
+  const bounds = await store.frames.bounds(run.key)
+  const epoch = bounds?.epochs.at(-1)?.epoch
+  if (!bounds || epoch === undefined) return null
+  const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
+  const events = await store.events.listEvents(thread_id, run_id, all, null)
+  const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
+  const { checkpointId, whole } = await foldTail(store, run, bounds.last + 1, journal, events)
+  const stored = checkpointId === null ? before : await store.checkpoints.load(thread_id, checkpointId)
+  const state = (stored ? State.fromStored(stored) : State.empty).withMessages(whole)
+  return snapshotOf(run, { values: state.json(), partial: journal.partials(), epoch, n: bounds.last })
+}
+
+/** The assistant's replies among the events of a run, by id. */
+function repliesIn(events: readonly RunEvent[]): Map<string, Message> {
+  const found = events.filter(({ event_type }) => event_type === 'ai_message' || event_type === 'ai_tool_call')
+  // Contents of these types are messages: the journal wrote them.
+  return new Map(found.map(({ content }) => content as unknown as Message).map((message) => [message.id, message]))
+}
+
+/** Those below `head`: a run that goes on may have more by now, and its reader gets that as what follows. */
+async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: number): AsyncGenerator<RawFrame> {
+  let next = 0
+  while (next < head) {
+    const segments = await store.frames.read(run.key, next, READ_BYTES)
+    if (segments.length === 0) return
+    for (const segment of segments) {
+      for (const frame of framesOf(segment)) if (frame.n < head) yield frame
+      next = segment.last + 1
+    }
+  }
+}
+
+/** The first part of a messages frame: the chunk or message. */
+function messageOf(frame: RawFrame): JsonObject {
+  // Every messages frame is `[message, metadata]`, written by chunk.ts.
+  return (JSON.parse(dataOf(frame.bytes)) as [JsonObject, JsonObject])[0]
+}
+
+/** What chunk.ts made of a delta, as the delta it was made of. */
+function deltasOf(chunk: JsonObject, model: string): Delta[] {
+  const base = { type: 'delta', messageId: String(chunk.id), model } as const
+  if (chunk.chunk_position === 'last') return []
+  const text = typeof chunk.content === 'string' ? chunk.content : ''
+  const reasoning = isObject(chunk.additional_kwargs) ? chunk.additional_kwargs.reasoning_content : undefined
+  const [call, ...more] = Array.isArray(chunk.tool_call_chunks) ? chunk.tool_call_chunks : []
+  const delta: Delta = {
+    ...base,
+    ...(text !== '' && { text }),
+    ...(typeof reasoning === 'string' && { reasoning }),
+    ...(call !== undefined && { toolCall: toolCallOf(call) })
+  }
+  return [delta, ...more.map((one) => ({ ...base, toolCall: toolCallOf(one) }))]
+}
+
+function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {
+  // As chunk.ts wrote it.
+  const { index, id, name, args } = call as { index: number; id: string | null; name: string | null; args: string }
+  return { index, args, ...(id !== null && { id }), ...(name !== null && { name }) }
+}

@@ -1,0 +1,79 @@
+// The whole of a giant: found by the frame that was cut, and read part by part, so that a range of 50 MB costs what it holds.
+import { Kind } from './filter.ts'
+import { framesOf, type RawFrame } from './frames.ts'
+import type { Whole } from './giant.ts'
+import type { LogView } from '../delivery/joiner.ts'
+
+/** The frame behind a cut one, read. */
+export function readWhole(frame: RawFrame): Whole {
+  // Frames of this kind hold what `wholeOf` made.
+  return JSON.parse(frame.bytes.toString('latin1')) as Whole
+}
+
+/** What is known of the whole data of frame `n`; null: it is no giant, or is gone. */
+export async function findWhole(view: LogView, n: number): Promise<Whole | null> {
+  for await (const frame of framesFrom(view, n + 1))
+    return frame.n === n + 1 && frame.kind === Kind.whole ? readWhole(frame) : null
+  return null
+}
+
+/**
+ * The bytes `start` up to and with `end` of the whole data of frame `n`, as they are read.
+ * @throws Error when they are gone meanwhile: what was sent so far must not be taken for all
+ */
+export async function* wholeBytes(
+  view: LogView,
+  n: number,
+  whole: Whole,
+  start: number,
+  end: number
+): AsyncGenerator<Buffer> {
+  const first = Math.floor(start / whole.part_bytes)
+  let at = first * whole.part_bytes
+  for await (const { kind, bytes } of framesFrom(view, n + 2 + first)) {
+    if (kind !== Kind.part) break
+    yield bytes.subarray(Math.max(0, start - at), end + 1 - at)
+    at += bytes.length
+    if (at > end) return
+  }
+  throw new Error('a part of a giant frame is gone')
+}
+
+async function* framesFrom(view: LogView, from: number): AsyncGenerator<RawFrame> {
+  for (let next = from; next < view.head; ) {
+    // What is not in memory is stored, and what is stored stays: each step asks anew where its frames are.
+    const before = next
+    const frames =
+      next >= view.first ? view.frames(next) : (await view.readStored(next)).flatMap((one) => [...framesOf(one)])
+    for (const frame of frames) {
+      if (frame.n < next) continue
+      next = frame.n + 1
+      yield frame
+    }
+    if (next === before) return
+  }
+}
+
+/** The frames with every cut one made whole again: for who has to understand all that was said. */
+export async function* madeWhole(frames: AsyncIterable<RawFrame>): AsyncGenerator<RawFrame> {
+  let last: RawFrame | null = null
+  let parts: Buffer[] = []
+  for await (const frame of frames) {
+    if (frame.kind === Kind.whole) continue
+    if (frame.kind === Kind.part) {
+      parts.push(frame.bytes)
+      continue
+    }
+    if (last) yield joined(last, parts)
+    last = frame
+    parts = []
+  }
+  if (last) yield joined(last, parts)
+}
+
+const BEFORE_DATA = Buffer.from('\ndata: ')
+const AFTER_DATA = Buffer.from('\n\n')
+
+function joined(frame: RawFrame, parts: readonly Buffer[]): RawFrame {
+  return parts.length === 0 ? frame : { ...frame, bytes: Buffer.concat([BEFORE_DATA, ...parts, AFTER_DATA]) }
+}
