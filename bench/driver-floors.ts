@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import type Database from 'better-sqlite3'
+import { Sqlite } from '../lib/sqlite-driver.ts'
 import postgres from 'postgres'
 import { Format } from '../lib/store/packing.ts'
 import type { NewEvent, Segment } from '../lib/store/store.ts'
@@ -52,7 +53,7 @@ export function frameFloor(path: string): FrameSink {
 }
 
 function opened(path: string): Database.Database {
-  const db = new Database(path)
+  const db = new Sqlite(path)
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = NORMAL')
   return db

@@ -1,7 +1,7 @@
 // Floors: bare node:http servers that do the least one can do for the same bytes. None knows users, routes, runs or a store.
 import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../lib/sqlite-driver.ts'
 import { createParser } from 'eventsource-parser'
 import { TURN, type Script } from './agent.ts'
 import { frameOf } from './frame.ts'
@@ -217,7 +217,7 @@ function relay(res: ServerResponse, script: Script, model: string): void {
 // -------------------------------------------------------------------------------------------------------- JSON
 
 function jsonHandler(file: string): Handler {
-  const db = new Database(file, { readonly: true })
+  const db = new Sqlite(file, { readonly: true })
   const row = db.prepare<[], { text: string }>('SELECT text FROM answer')
   return (req, res) => {
     req.resume()

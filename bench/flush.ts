@@ -1,7 +1,7 @@
 // How long does a frame wait until it is stored, and what does storing cost, with many runs at a human pace?
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../lib/sqlite-driver.ts'
 import { Committer, type Source } from '../lib/run/commit/committer.ts'
 import { Kind } from '../lib/run/log/filter.ts'
 import { FrameLog, newEpoch } from '../lib/run/log/frames.ts'
@@ -132,7 +132,7 @@ async function ours(runs: number, flushMs: number, seconds: number, module: stri
 /** The least: a list, a timer, one transaction of plain inserts, in the thread that has the frames. */
 async function floor(runs: number, flushMs: number, seconds: number): Promise<Sample> {
   return withStore(null, async (_store, folder) => {
-    const db = new Database(join(folder, 'floor.db'))
+    const db = new Sqlite(join(folder, 'floor.db'))
     db.pragma('journal_mode = WAL')
     db.pragma('synchronous = NORMAL')
     db.exec('CREATE TABLE frames (id INTEGER PRIMARY KEY, run INTEGER, data BLOB)')

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../lib/sqlite-driver.ts'
 import type { Script } from './agent.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, type Row, report, short } from './report.ts'
@@ -26,7 +26,7 @@ export async function conversation(server: Server, turns: number): Promise<strin
 /** A floor that answers with this text. */
 async function floorOf(text: string, folder: string): Promise<Server> {
   const file = join(folder, `${text.length}.db`)
-  const db = new Database(file)
+  const db = new Sqlite(file)
   db.exec('CREATE TABLE IF NOT EXISTS answer (text TEXT)')
   db.prepare('DELETE FROM answer').run()
   db.prepare('INSERT INTO answer VALUES (?)').run(text)

@@ -1,5 +1,6 @@
 // How much disk does a megabyte of answers take, with every frame of every run kept?
-import Database from 'better-sqlite3'
+import type Database from 'better-sqlite3'
+import { Sqlite } from '../lib/sqlite-driver.ts'
 import type { Script } from './agent.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, type Row, report, short } from './report.ts'
@@ -13,7 +14,7 @@ interface Sample {
 
 async function sample(script: Script, runs: number): Promise<Sample> {
   const server = await Server.gateway()
-  const db = new Database(server.database, { readonly: true })
+  const db = new Sqlite(server.database, { readonly: true })
   const sizeOf = () => pagesOf(db) / 1e6
   try {
     const text = (runs * script.deltas * script.size) / 1e6

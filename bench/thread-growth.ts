@@ -3,7 +3,8 @@ import { statSync } from 'node:fs'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import type Database from 'better-sqlite3'
+import { Sqlite } from '../lib/sqlite-driver.ts'
 import { loadConfig } from '../lib/config.ts'
 import { startGateway } from '../lib/gateway.ts'
 import { benchAgent } from './agent.ts'
@@ -30,7 +31,7 @@ export async function threadGrowth(options: Options): Promise<void> {
   const config = loadConfig({ home, port: 0, env: {}, cwd: home })
   const log = { info() {}, warn() {}, error() {} }
   const gateway = await startGateway({ config, log, agent: benchAgent(async () => {}) })
-  const db = new Database(config.database.sqlite_path, { readonly: true })
+  const db = new Sqlite(config.database.sqlite_path, { readonly: true })
   const rows: Row[] = []
   try {
     const call = await signedIn(gateway.url)

@@ -3,7 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../sqlite-driver.ts'
 
 const LOCK_FILE = 'serve.lock'
 /** Who had the lock last: on which machine, and under which name among the processes of its database. */
@@ -15,12 +15,12 @@ const HOLDER_FILE = 'serve.id'
  */
 export function lockHome(home: string, canShare = false): (() => void) | null {
   mkdirSync(home, { recursive: true })
-  const db = new Database(join(home, LOCK_FILE), { timeout: 0 })
+  const db = new Sqlite(join(home, LOCK_FILE), { timeout: 0 })
   try {
     db.exec('BEGIN EXCLUSIVE')
   } catch (error) {
     db.close()
-    if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')) {
+    if (error instanceof Sqlite.SqliteError && error.code.startsWith('SQLITE_BUSY')) {
       if (canShare) return null
       throw new Error(`Another server is running on ${home}: stop it, or choose another --home`)
     }

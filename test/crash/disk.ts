@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import { startChild } from '../fixtures/child.ts'
 import { canSeal, fill, makeRoom, seal, smallDisk, unseal } from '../fixtures/disk.ts'
 import {
@@ -82,7 +82,7 @@ async function answerOf(person: Person, threadId: string): Promise<string> {
 }
 
 function checkFile(t: Test, home: string): void {
-  const db = new Database(join(home, 'data', 'colloquy.db'), { readonly: true })
+  const db = new Sqlite(join(home, 'data', 'colloquy.db'), { readonly: true })
   t.equal(db.pragma('integrity_check', { simple: true }), 'ok', 'the file is whole')
   const twice = db.prepare('SELECT run_id FROM run_events GROUP BY run_id, k HAVING count(*) > 1').all()
   t.same(twice, [], 'no event is there twice')

@@ -4,7 +4,7 @@
 //   NEIGHBOUR=200x50x30 node dist/test/crash/neighbour.js     200 runs at 50 deltas a second for 30 s; default 30x20x10
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t from 'tap'
 import { command, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Person, signIn } from '../fixtures/gateway.ts'
@@ -18,7 +18,7 @@ const DELTAS = RATE * SECONDS
 
 /** Holds the write lock for four seconds of every eight, until told to stop. */
 async function lockNowAndThen(path: string, isOver: () => boolean): Promise<number> {
-  const db = new Database(path, { timeout: 5000 })
+  const db = new Sqlite(path, { timeout: 5000 })
   let times = 0
   while (!isOver()) {
     db.exec('BEGIN IMMEDIATE')

@@ -2,7 +2,7 @@
 // answered, whatever is logged, shown to a model or written to the disk: nothing of anybody else is in it.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { startEcho } from '../fixtures/echo.ts'
@@ -192,7 +192,7 @@ function checkDisk(t: Test, { members, owners }: Crowd, home: string): void {
 
 /** Every row is of the owner of its thread, and holds words of that one alone. */
 function checkRows(t: Test, { owners }: Crowd, file: string): void {
-  const db = new Database(file, { readonly: true })
+  const db = new Sqlite(file, { readonly: true })
   const wrong: string[] = []
   for (const table of ['threads_meta', 'runs', 'run_events', 'feedback', 'checkpoints', 'checkpoint_bodies']) {
     let count = 0

@@ -1,7 +1,8 @@
 // What the database does to one must not be felt by the others: a lock that somebody else holds delays commits and nothing else,
 // and a run whose records are refused fails alone.
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import type Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
@@ -23,7 +24,7 @@ const TEXT = Array.from({ length: DELTAS }, (_, n) => demoWord(n)).join('')
 
 /** A connection of somebody else to the child's database. */
 function foreignConnection(t: Test, { home }: Child): Database.Database {
-  const db = new Database(join(home, 'data', 'colloquy.db'), { timeout: 5000 })
+  const db = new Sqlite(join(home, 'data', 'colloquy.db'), { timeout: 5000 })
   t.teardown(() => db.close())
   return db
 }

@@ -1,5 +1,5 @@
 // What the process says of itself: figures for Prometheus, and whether it is ready [needs N30].
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { StoreUnavailable } from '../../lib/store/store.ts'
@@ -132,7 +132,7 @@ t.test(
 t.test('a database that somebody else keeps locked makes it unready as well', async (t) => {
   const site = await openSite(t, { config: { run_events: { backend: 'db' } } })
   const person = await signIn(site)
-  const other = new Database(join(site.home, 'data', 'colloquy.db'))
+  const other = new Sqlite(join(site.home, 'data', 'colloquy.db'))
   other.exec('BEGIN IMMEDIATE')
   // What was written last has to be older than what says enough.
   await new Promise((resolve) => setTimeout(resolve, 1100))

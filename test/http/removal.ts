@@ -1,7 +1,7 @@
 // Removal: of a thread that was deleted nothing remains, in no table and no folder, and of others everything.
 import { join } from 'node:path'
 import t from 'tap'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import { asked, homeOf, type Options, openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
 import { digests, filesOf } from '../fixtures/remains.ts'
 
@@ -36,7 +36,7 @@ async function lived(person: Person): Promise<string> {
 
 /** The tables that have a column for a thread, a run or its key, and how many rows of this thread each has. */
 function rowsOf(home: string, threadId: string): Record<string, number> {
-  const db = new Database(join(home, 'data', 'colloquy.db'), { readonly: true })
+  const db = new Sqlite(join(home, 'data', 'colloquy.db'), { readonly: true })
   const counts: Record<string, number> = {}
   const tables = db.prepare<[], string>("SELECT name FROM sqlite_master WHERE type = 'table'").pluck().all()
   for (const table of tables) {

@@ -1,7 +1,7 @@
 // The API table itself, walked: every route with everybody who could knock, against what is expected of it in expected.ts.
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { openTokens } from '../../lib/auth/token.ts'
 import { loadConfig } from '../../lib/config.ts'
@@ -156,7 +156,7 @@ const UNKNOWN = { status: 401, body: { detail: { code: 'not_authenticated' } } }
 async function forget(site: Site, person: Person, { backend, postgres_url }: DatabaseSection): Promise<void> {
   const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
   if (backend === 'sqlite') {
-    const db = new Database(join(site.home, 'data', 'colloquy.db'))
+    const db = new Sqlite(join(site.home, 'data', 'colloquy.db'))
     db.prepare('DELETE FROM users WHERE id = ?').run(id)
     return void db.close()
   }

@@ -2,7 +2,7 @@
 // does not grow without limit.
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t from 'tap'
 import { openSite, type Person, type Site, signIn } from '../fixtures/gateway.ts'
 
@@ -81,7 +81,7 @@ t.test('somebody outside who reads for long makes the log grow, and it is used a
   const site = await openSite(t)
   const person = await signIn(site)
   await load(site, person, AT_ONCE)
-  const outside = new Database(join(site.home, 'data', 'colloquy.db'), { readonly: true })
+  const outside = new Sqlite(join(site.home, 'data', 'colloquy.db'), { readonly: true })
   outside.exec('BEGIN')
   outside.prepare('SELECT count(*) FROM runs').get()
   const held = await load(site, person, RUNS)

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t from 'tap'
 import { Committer } from '../../lib/run/commit/committer.ts'
 import { Sweeper } from '../../lib/run/commit/sweeper.ts'
@@ -27,7 +27,7 @@ t.test('ten thousand deltas of five bytes cost three times their text at most, o
   const person = await signIn(site)
   const thread = await person.thread()
   await person.post(`/api/threads/${thread}/runs/wait`, asked(`/demo deltas=${DELTAS} size=${SIZE} rate=0`))
-  const db = new Database(join(site.home, 'data', 'colloquy.db'), { readonly: true })
+  const db = new Sqlite(join(site.home, 'data', 'colloquy.db'), { readonly: true })
   const bytes = db.prepare<[], number>('SELECT sum(length(idx) + length(data)) FROM frames').pluck()
   const plain = db.prepare<[], number>('SELECT count(*) FROM frames WHERE format = 1').pluck()
   await until(() => plain.get() === 0, 'all of it is compacted')

@@ -14,7 +14,7 @@ import {
 import { type FileHandle, open as openFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { type JsonlOptions, openJsonlEvents } from '../../lib/store/jsonl/events.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
@@ -45,7 +45,7 @@ async function open(): Promise<Opened> {
       return store
     },
     async jam() {
-      const db = new Database(path)
+      const db = new Sqlite(path)
       db.exec('BEGIN IMMEDIATE')
       return async () => {
         db.exec('ROLLBACK')

@@ -2,7 +2,7 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { IN_FLIGHT_OF_THREAD } from '../../lib/store/sqlite/runs.ts'
@@ -17,7 +17,7 @@ import { until } from '../fixtures/until.ts'
 
 /** What a foreign process does that holds the write lock. */
 async function jam(path: string): Promise<() => Promise<void>> {
-  const db = new Database(path)
+  const db = new Sqlite(path)
   db.exec('BEGIN IMMEDIATE')
   return async () => {
     db.exec('ROLLBACK')
@@ -80,7 +80,7 @@ t.test('what is committed is carried over into the file, though nothing else is 
     // Without the log that lies beside it.
     const copy = join(folder, `copy-${copies++}.db`)
     copyFileSync(path, copy)
-    const db = new Database(copy)
+    const db = new Sqlite(copy)
     const found = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?').get(thread_id)
     db.close()
     return found !== undefined

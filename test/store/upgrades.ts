@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
@@ -65,7 +65,7 @@ function madeBy(t: Test, version: number, bodies = 3): string {
 
 /** All rows of tables, but for the numbers that rows have since a later schema. */
 function rowsOf(path: string, tables: readonly string[]): unknown {
-  const db = new Database(path, { readonly: true })
+  const db = new Sqlite(path, { readonly: true })
   const columns = db.prepare<[string], string>("SELECT name FROM pragma_table_info(?) WHERE name <> 'key'").pluck()
   const rows = tables.map((table) => {
     const names = columns.all(table).join(', ')
@@ -136,7 +136,7 @@ t.test('a migration that is killed in the middle is whole at the next start', as
 
 t.test('a database that was created before user isolation is refused, with what can be done', async (t) => {
   const path = join(t.testdir(), 'early.db')
-  const db = new Database(path)
+  const db = new Sqlite(path)
   db.exec(`
     CREATE TABLE threads_meta (thread_id VARCHAR(64) PRIMARY KEY, assistant_id VARCHAR(128), display_name VARCHAR(256));
     CREATE TABLE runs (run_id VARCHAR(64) PRIMARY KEY, thread_id VARCHAR(64), status VARCHAR(20))`)
@@ -145,14 +145,14 @@ t.test('a database that was created before user isolation is refused, with what 
     message:
       /before user isolation: threads_meta, runs without user_id\. No migration exists for it: use a fresh database, or alter it by hand/
   })
-  const after = new Database(path, { readonly: true })
+  const after = new Sqlite(path, { readonly: true })
   t.strictSame(after.prepare('SELECT name FROM sqlite_master').pluck().all().length, 4, 'and is left as it was')
   after.close()
 })
 
 t.test('a database of another program with tables of our names is refused, and left alone', async (t) => {
   const path = join(t.testdir(), 'foreign.db')
-  const db = new Database(path)
+  const db = new Sqlite(path)
   db.exec('CREATE TABLE runs (run_id TEXT, user_id TEXT)')
   db.close()
   await t.rejects(openSqliteStore(path), { message: /has runs, and was created by another program/ })

@@ -1,5 +1,6 @@
 // A connection to the database file.
-import Database from 'better-sqlite3'
+import type Database from 'better-sqlite3'
+import { Sqlite } from '../../sqlite-driver.ts'
 
 /** How long a connection waits for a lock, in ms [Limits]. */
 const BUSY_TIMEOUT_MS = 5000
@@ -13,7 +14,7 @@ const WAL_SIZE_MAX = 64 * 1024 * 1024
 
 /** A connection with the settings that the specification asks of every one. */
 export function connect(path: string): Database.Database {
-  const db = new Database(path, { timeout: BUSY_TIMEOUT_MS })
+  const db = new Sqlite(path, { timeout: BUSY_TIMEOUT_MS })
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = NORMAL')
   db.pragma('foreign_keys = ON')

@@ -1,5 +1,6 @@
 // Frames in SQLite: what joiners saw, as the bytes they got.
-import Database from 'better-sqlite3'
+import type Database from 'better-sqlite3'
+import { Sqlite } from '../../sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
 import { Refused } from '../refused.ts'
 import type { FrameReads, Segment } from '../store.ts'
@@ -83,5 +84,5 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
 
 /** NULL stands where a key was looked for. */
 function isMissing(error: unknown): boolean {
-  return error instanceof Database.SqliteError && error.code === 'SQLITE_CONSTRAINT_NOTNULL'
+  return error instanceof Sqlite.SqliteError && error.code === 'SQLITE_CONSTRAINT_NOTNULL'
 }

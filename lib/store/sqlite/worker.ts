@@ -1,6 +1,7 @@
 // The one thread that writes the database. Each batch is one transaction, each group in it a savepoint.
 import { parentPort, workerData } from 'node:worker_threads'
-import Database from 'better-sqlite3'
+import type Database from 'better-sqlite3'
+import { Sqlite } from '../../sqlite-driver.ts'
 import type { Outcome } from '../store.ts'
 import { connect } from './connection.ts'
 import { opWriters } from './ops.ts'
@@ -26,7 +27,7 @@ type BatchOutcome =
 /** Errors that say nothing about a group, only about the moment: a lock, a full or failing disk. The batch may be tried again. */
 function isOfTheMoment(error: unknown): error is InstanceType<typeof Database.SqliteError> {
   return (
-    error instanceof Database.SqliteError &&
+    error instanceof Sqlite.SqliteError &&
     /^SQLITE_(BUSY|LOCKED|IOERR|FULL|READONLY|NOMEM|CANTOPEN|PROTOCOL|INTERRUPT)/.test(error.code)
   )
 }
