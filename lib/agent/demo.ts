@@ -14,7 +14,7 @@ import { createAgent } from './lead.ts'
 import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
 import { Models } from './models.ts'
 import { Pace } from './pace.ts'
-import { type Agent, AgentError, type ModelInfo } from './runtime.ts'
+import { AgentError, type ListedAgent, type ModelInfo } from './runtime.ts'
 import type { Tool } from './tool.ts'
 
 /** Deltas a second that a person reads along with. */
@@ -42,7 +42,7 @@ export function demoModels(): Models {
   return new Models([new DemoModel()])
 }
 
-export function createDemoAgent({ tools }: { readonly tools: readonly Tool[] }): Agent {
+export function createDemoAgent({ tools }: { readonly tools: readonly Tool[] }): ListedAgent {
   return createAgent({ tools, models: demoModels() })
 }
 

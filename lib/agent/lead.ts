@@ -6,8 +6,9 @@ import { toChat } from './chat.ts'
 import type { Middleware, RunAccess } from './middleware/middleware.ts'
 import type { Model } from './model.ts'
 import type { Models } from './models.ts'
-import { type Agent, AgentError, type AgentInput, type Fact, type Sink } from './runtime.ts'
+import { AgentError, type AgentInput, type Fact, type ListedAgent, type Sink } from './runtime.ts'
 import { Question, type Tool, type ToolAnswer, type ToolSource } from './tool.ts'
+import { unlessAborted } from './unless-aborted.ts'
 
 export interface AgentParts {
   readonly models: Models
@@ -21,7 +22,7 @@ export interface AgentParts {
 }
 
 /** The agent over any models: the demo agent is this one with a model that needs no provider. */
-export function createAgent(parts: AgentParts): Agent {
+export function createAgent(parts: AgentParts): ListedAgent {
   return {
     async start(input, sink, signal) {
       try {
@@ -314,14 +315,4 @@ function byName(tools: readonly Tool[]): readonly Tool[] {
 function unknownTool(name: string, tools: readonly Tool[]): string {
   const known = tools.map((tool) => tool.name).join(', ')
   return `There is no tool "${name}". ${known === '' ? 'There are no tools.' : `The tools are: ${known}`}`
-}
-
-/** The work's result, or a rejection as soon as the signal aborts: a tool that does not listen must not hold up a cancel. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason)
-    signal.addEventListener('abort', stop, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
-    if (signal.aborted) stop()
-  })
 }

@@ -1,44 +1,125 @@
 // An agent out of a file of the operator's own [agent.runtime module]: it stands behind the same port as the built-in one. The file
-// holds an agent, or a compiled LangGraph.js graph.
+// holds an agent, a function that yields one's answers, or a compiled LangGraph.js graph.
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { extname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
+import { checkedModels } from './check.ts'
+import { type AgentWork, defineAgent } from './define.ts'
 import { InProcessGraph, isCompiledGraph } from './langgraph/compiled.ts'
 import { createGraphAgent } from './langgraph/graph-agent.ts'
 import { saverBeside } from './langgraph/luggage.ts'
-import type { Agent, ModelInfo } from './runtime.ts'
+import type { Agent, ListedAgent } from './runtime.ts'
+
+/** A file that holds no agent that could be started. Its text is one sentence that names the file, and the line where there is one. */
+export class AgentFileError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'AgentFileError'
+  }
+}
+
+/** For a file to be loaded, what it awaits at its top included, in ms. */
+const LOAD_MS = 60_000
 
 /**
  * Loads the file. It exports `start(input, sink, signal)` and may export `models()` and `forget(threadId)`, by name or on its default
- * export; or it exports a compiled graph: as default, as `graph`, or under any name when it is the only one.
+ * export; or a generator function as default; or a compiled graph: as default, as `graph`, or under any name when it is the only one.
  * @param path absolute
- * @throws Error that says what the file lacks; what the file throws while it is loaded
+ * @throws AgentFileError
  */
-export async function loadAgent(path: string): Promise<Agent> {
-  const file: unknown = await import(pathToFileURL(path).href)
-  const agent = [file, memberOf(file, 'default')].find((one) => typeof memberOf(one, 'start') === 'function')
+export async function loadAgent(path: string, loadMs = LOAD_MS): Promise<ListedAgent> {
+  const file = await imported(path, loadMs)
+  const main = memberOf(file, 'default')
+  const agent = [file, main].find((one) => typeof memberOf(one, 'start') === 'function')
   // Only now that it has a start; what start does with its arguments is the file's own affair.
-  if (agent !== undefined) return agentOf(agent as Partial<Agent> & Pick<Agent, 'start'>)
-  const named = [memberOf(file, 'default'), memberOf(file, 'graph')]
+  if (agent !== undefined) return agentOf(agent as Agent, path)
+  // What it yields is checked when it does.
+  if (typeof main === 'function') return defineAgent(main as AgentWork, { name: 'module' })
   // A module is an object.
-  const graph = [...named, ...Object.values(file as object)].find(isCompiledGraph)
+  const graph = [main, memberOf(file, 'graph'), ...Object.values(file as object)].find(isCompiledGraph)
   if (graph !== undefined) return createGraphAgent(new InProcessGraph(graph, saverBeside(path)))
-  throw new Error(`${path} exports no function start(input, sink, signal), and no compiled graph`)
+  throw new AgentFileError(
+    `${path} exports no function start(input, sink, signal), no generator function as default, and no compiled graph`
+  )
 }
 
-function agentOf(agent: Partial<Agent> & Pick<Agent, 'start'>): Agent {
+function agentOf(agent: Agent, path: string): ListedAgent {
+  const models = () => (typeof agent.models === 'function' ? checkedModels(agent.models()) : UNNAMED)
+  try {
+    models()
+  } catch (error) {
+    throw new AgentFileError(`The agent in ${path} cannot be used: ${sentenceOf(error)}`)
+  }
   return {
-    start: (input, sink, signal) => agent.start(input, sink, signal),
-    models: () => agent.models?.() ?? [unnamed],
+    // async: one that throws before its first await has failed its run, and nobody else's.
+    start: async (input, sink, signal) => agent.start(input, sink, signal),
+    models,
     forget: async (threadId) => agent.forget?.(threadId)
   }
 }
 
-const unnamed: ModelInfo = {
-  name: 'module',
-  model: 'module',
-  display_name: null,
-  description: null,
-  supports_thinking: false,
-  supports_reasoning_effort: false
+const UNNAMED = checkedModels([{ name: 'module' }])
+
+// -------------------------------------------------------------------------------------------------- what fails
+
+async function imported(path: string, loadMs: number): Promise<unknown> {
+  if (!existsSync(path)) throw new AgentFileError(`There is no agent file ${path}`)
+  const isOver = new AbortController()
+  const late = sleep(loadMs, undefined, { signal: isOver.signal }).then(() => {
+    throw new AgentFileError(
+      `The agent in ${path} was not loaded within ${loadMs / 1000} seconds: what it awaits does not come`
+    )
+  })
+  late.catch(() => {})
+  try {
+    return await Promise.race([import(pathToFileURL(path).href), late])
+  } catch (error) {
+    throw error instanceof AgentFileError ? error : await fileError(path, error)
+  } finally {
+    isOver.abort()
+  }
+}
+
+async function fileError(path: string, error: unknown): Promise<AgentFileError> {
+  if (codeOf(error) === 'ERR_UNKNOWN_FILE_EXTENSION' && ['.ts', '.mts'].includes(extname(path))) {
+    const text = `${path} is TypeScript, which Node ${process.version} does not run`
+    return new AgentFileError(`${text}: use Node 22.18 or later, or compile it to JavaScript`)
+  }
+  const line = lineIn(error, path) ?? (error instanceof SyntaxError ? await syntaxLine(path) : null)
+  const place = line === null ? path : `${path}:${line}`
+  return new AgentFileError(`The agent in ${place} cannot be loaded: ${sentenceOf(error)}`)
+}
+
+/** The line of the file that an error comes from; null: its stack does not say. */
+function lineIn(error: unknown, path: string): string | null {
+  const stack = error instanceof Error ? (error.stack ?? '') : ''
+  for (const name of [pathToFileURL(path).href, path]) {
+    const at = stack.indexOf(`${name}:`)
+    const line = at < 0 ? undefined : /^\d+/.exec(stack.slice(at + name.length + 1))?.[0]
+    if (line !== undefined) return line
+  }
+  return null
+}
+
+/** Node says nowhere in the error itself where a module's syntax is wrong; its own check of the file does. */
+function syntaxLine(path: string): Promise<string | null> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['--check', path], { timeout: 10_000 }, (_error, _out, said) =>
+      resolve(said.startsWith(`${path}:`) ? (/^\d+/.exec(said.slice(path.length + 1))?.[0] ?? null) : null)
+    )
+  })
+}
+
+function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return `it throws ${JSON.stringify(error) ?? String(error)}`
+  const [line = ''] = error.message.split('\n')
+  return error.name === 'Error' || error.name === 'AgentFileError' ? line : `${error.name}: ${line}`
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : null
 }
 
 function memberOf(value: unknown, name: string): unknown {

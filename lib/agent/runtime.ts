@@ -48,10 +48,13 @@ export interface Custom {
   readonly name?: string
   readonly data: Json
 }
-export type Piece = Delta | Custom
+/** What is shown while the agent works. */
+export type StreamPart = Delta | Custom
+/** Until nobody says so any more. */
+export type Piece = StreamPart
 
-/** What is worth keeping. The run turns facts into events, state and frames. */
-export type Fact =
+/** What is worth keeping. The run turns records into events, state and frames. */
+export type AgentRecord =
   /** A model call begins. `messages` in chat-completions form. Calls are numbered by the run, in order. */
   | {
       readonly type: 'llm_request'
@@ -96,12 +99,15 @@ export type Fact =
   /** Old messages have been replaced, for the model, by a summary. */
   | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }
   | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }
+/** Until nobody says so any more. */
+export type Fact = AgentRecord
 
+/** What an agent hands over is checked once, here (check.ts): what is not right fails the run, with a sentence that names the field. */
 export interface Sink {
-  /** Shows a piece at once. Synchronous; false: the log has too much that is not stored yet, so await `space` before the next. */
-  emit(piece: Piece): boolean
-  /** Keeps a fact. The same answer. */
-  record(fact: Fact): boolean
+  /** Shows a part at once. Synchronous; false: the log has too much that is not stored yet, so await `space` before the next. */
+  emit(part: StreamPart): boolean
+  /** Keeps a record. The same answer. */
+  record(record: AgentRecord): boolean
   /** Resolves when there is space again, or the run is over. */
   space(): Promise<void>
 }
@@ -126,11 +132,13 @@ export interface Agent {
    * rejection is a programmer's error and fails its run all the same. After `signal` aborts nothing it tells is heard.
    */
   start(input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void>
-  /** What GET /api/models shows. */
-  models(): readonly ModelInfo[]
+  /** What GET /api/models shows; none by default. */
+  models?(): readonly ModelInfo[]
   /** Its thread is deleted: drops what it keeps of that outside of the run's state. @throws Error when it cannot */
   forget?(threadId: string): Promise<void>
 }
+
+export type ListedAgent = Agent & Required<Pick<Agent, 'models'>>
 
 export interface ModelInfo {
   readonly name: string

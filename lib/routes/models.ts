@@ -9,7 +9,9 @@ export function modelRoutes({ agent, config }: Services): Route[] {
       method: 'GET',
       path: '/api/models',
       access: 'user',
-      handler: () => ({ json: { models: agent.models(), token_usage: { enabled: config.token_usage.enabled } } })
+      handler: () => ({
+        json: { models: agent.models?.() ?? [], token_usage: { enabled: config.token_usage.enabled } }
+      })
     }),
     route({
       method: 'GET',
@@ -17,7 +19,7 @@ export function modelRoutes({ agent, config }: Services): Route[] {
       access: 'user',
       handler: ({ params }) => {
         const name = params.model_name!
-        const model = agent.models().find((one) => one.name === name)
+        const model = agent.models?.().find((one) => one.name === name)
         if (!model) throw fail('model_not_found', { name })
         return { json: model }
       }

@@ -53,7 +53,7 @@ export function runRoutes(services: Services): Route[] {
   }
 
   const requested = (call: Call<RunBody>, threadId: string): ReturnType<typeof newRun> => {
-    const models = agent.models().map((model) => model.name)
+    const models = agent.models?.().map((model) => model.name) ?? []
     const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
     return newRun(request, { onDisconnect: config.runs.on_disconnect, models })
   }

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { ModelConfig } from '../../lib/agent/chat-model.ts'
 import { createAgent } from '../../lib/agent/lead.ts'
 import { chatModels } from '../../lib/agent/models.ts'
-import { type Agent, AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
+import { type Agent, type ListedAgent, AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
 import type { Tool } from '../../lib/agent/tool.ts'
 import type { JsonObject } from '../../lib/types.ts'
 import { aHuman, inputOf as agentInput } from '../fixtures/agent-input.ts'
@@ -35,7 +35,7 @@ const broken: Tool = {
 const agentOf = (
   tools: readonly Tool[] = [echo, broken],
   more: { systemPrompt?: string; config?: Partial<ModelConfig> } = {}
-): Agent => {
+): ListedAgent => {
   const main = {
     name: 'main',
     model: 'their-model',

@@ -44,10 +44,52 @@ t.test('start may be on the default export, and models are its own affair', asyn
   t.match(agent.models(), [{ name: 'own' }])
 })
 
-t.test('a file that is no agent is refused with its path', async (t) => {
-  const path = fileOf('none.mjs', 'export const stop = 1')
-  await t.rejects(loadAgent(path), {
-    message: `${path} exports no function start(input, sink, signal), and no compiled graph`
-  })
-  await t.rejects(loadAgent(join(folder, 'missing.mjs')))
+t.test('a file may export a generator function and nothing else: what it yields is the answer', async (t) => {
+  const path = fileOf('short.mjs', 'export default async function* (input) { yield "hi "; yield input.threadId }')
+  const person = await signIn(await openSite(t, { config: { agent: { runtime: 'module', path } } }))
+  const thread = textIn((await person.post('/api/threads', {})).body, 'thread_id')
+  const { body } = await person.post(`/api/threads/${thread}/runs/wait`, asked('hello'))
+  t.match(at(body, 'messages', 1), { type: 'ai', content: `hi ${thread}` })
+})
+
+t.test(
+  'a file that is no agent is refused in one sentence with its path, and the line where there is one',
+  async (t) => {
+    const refused = async (name: string, text: string, sentence: string | RegExp) =>
+      t.rejects(loadAgent(fileOf(name, text)), { name: 'AgentFileError', message: sentence })
+    await refused('none.mjs', 'export const stop = 1', /none.mjs exports no function start/)
+    await refused(
+      'syntax.mjs',
+      'const a = 1\n\nlet b = c d\n',
+      /syntax.mjs:3 cannot be loaded: SyntaxError: Unexpected/
+    )
+    await refused(
+      'throws.mjs',
+      '\nthrow new TypeError("no key\\nset one")',
+      /throws.mjs:2 cannot be loaded: TypeError: no key$/
+    )
+    await refused('null.mjs', 'throw null', /null.mjs cannot be loaded: it throws null/)
+    await refused('lost.mjs', 'import "./nowhere.mjs"', /lost.mjs cannot be loaded: Cannot find module .*nowhere.mjs/)
+    await refused(
+      'models.mjs',
+      'export const start = () => {}, models = () => 5',
+      /models\(\) must be a list of models/
+    )
+    await t.rejects(loadAgent(join(folder, 'missing.mjs')), {
+      message: `There is no agent file ${join(folder, 'missing.mjs')}`
+    })
+  }
+)
+
+t.test('a file that waits for ever at its top does not hold the start for ever', async (t) => {
+  const path = fileOf('waits.mjs', 'await new Promise(() => {})')
+  await t.rejects(loadAgent(path, 50), { message: /waits.mjs was not loaded within 0.05 seconds/ })
+})
+
+t.test('TypeScript runs where Node runs it, and is refused in one sentence where it does not', async (t) => {
+  const path = fileOf('typed.ts', 'const start: unknown = async () => {}\nexport { start }')
+  const canStrip = 'typescript' in process.features && process.features.typescript !== false
+  if (canStrip) t.type((await loadAgent(path)).start, 'function')
+  else
+    await t.rejects(loadAgent(path), { message: /typed.ts is TypeScript, which Node v[\d.]+ does not run: use Node/ })
 })

@@ -1,11 +1,11 @@
 // A graph behind the agent's port: it is given what it lacks of our state, works, and what it tells becomes the run.
-import type { Agent, AgentInput, Sink } from '../runtime.ts'
+import type { AgentInput, ListedAgent, Sink } from '../runtime.ts'
 import type { Graph } from './graph.ts'
 import { MARK, readMark } from './mark.ts'
 import { orderFor } from './order.ts'
 import { Translation } from './translation.ts'
 
-export function createGraphAgent(graph: Graph): Agent {
+export function createGraphAgent(graph: Graph): ListedAgent {
   return {
     async start(input, sink, signal) {
       try {

@@ -1,0 +1,244 @@
+// The check of what an agent hands over: once, where it enters its run, before anything is numbered, encoded or kept. Its author
+// gets one sentence that names the field.
+import * as v from 'valibot'
+import { cutTo } from '../types.ts'
+import { AgentError, type AgentRecord, type ModelInfo, type StreamPart } from './runtime.ts'
+
+/** Deeper than any JSON that means something, and far from the depth at which encoding it would overflow the stack. */
+const DEPTH_MAX = 500
+/** Characters of a wrong value that its author is shown. */
+const SHOWN_MAX = 40
+
+/** @throws AgentError that names what is wrong with it */
+export function checkPart(part: unknown): asserts part is StreamPart {
+  // Every delta of every model comes by here, and nearly all of them are sound: they pay for a few comparisons and no library.
+  if (!isSoundDelta(part)) check(Part, part, 'emitted')
+}
+
+/** @throws AgentError that names what is wrong with it */
+export function checkRecord(record: unknown): asserts record is AgentRecord {
+  check(AgentRecordSchema, record, 'recorded')
+}
+
+/** The models that an agent lists, with null for what it does not say of them. @throws AgentError */
+export function checkedModels(models: unknown): ModelInfo[] {
+  const parsed = v.safeParse(v.array(Model, 'must be a list of models'), models, { abortEarly: true })
+  if (parsed.success) return parsed.output
+  throw new AgentError('InvalidAgentOutput', `The agent's models() ${problemIn(parsed.issues[0], models)}`)
+}
+
+export function isSoundDelta(part: unknown): boolean {
+  if (typeof part !== 'object' || part === null) return false
+  // Any object can be asked for any member.
+  const { type, messageId, model, text, reasoning, toolCall, usage } = part as Record<string, unknown>
+  if (type !== 'delta' || typeof messageId !== 'string' || messageId === '' || typeof model !== 'string') return false
+  if (!isTextOrNone(text) || !isTextOrNone(reasoning) || usage !== undefined) return false
+  return toolCall === undefined || isSoundFragment(toolCall)
+}
+
+function isSoundFragment(call: unknown): boolean {
+  if (typeof call !== 'object' || call === null) return false
+  const { index, id, name, args } = call as Record<string, unknown>
+  return isCount(index) && isTextOrNone(id) && isTextOrNone(name) && typeof args === 'string'
+}
+
+function isTextOrNone(value: unknown): boolean {
+  return value === undefined || typeof value === 'string'
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+// ------------------------------------------------------------------------------------------------- the schemas
+
+const text = v.string('must be a text')
+const name = v.pipe(text, v.minLength(1, 'must not be empty'))
+const count = v.custom<number>(isCount, 'must be a whole number from 0')
+const texts = v.array(text, 'must be a list of texts')
+
+/** Members that are undefined are left out when it is encoded. */
+const isJson = v.rawCheck<unknown>(({ dataset, addIssue }) => {
+  const problem = dataset.typed ? notJson(dataset.value, DEPTH_MAX) : null
+  if (problem !== null) addIssue({ message: `must be JSON, and ${problem}` })
+})
+const isRecord = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
+const json = v.pipe(v.unknown(), isJson)
+const jsonObject = v.pipe(v.unknown(), v.check(isRecord, 'must be an object'), isJson)
+const jsonList = v.pipe(v.unknown(), v.check(Array.isArray, 'must be a list'), isJson)
+
+const usage = v.object(
+  {
+    input_tokens: count,
+    output_tokens: count,
+    total_tokens: count,
+    input_token_details: v.optional(v.object({ cache_read: count }, 'must be an object')),
+    output_token_details: v.optional(v.object({ reasoning: count }, 'must be an object'))
+  },
+  'must be an object'
+)
+const toolCall = v.object({
+  name: text,
+  args: jsonObject,
+  id: text,
+  type: v.literal('tool_call', 'must be "tool_call"')
+})
+const invalidToolCall = v.object({ name: text, args: text, id: text, error: v.nullable(text) })
+
+const isContent = (value: unknown) => typeof value === 'string' || Array.isArray(value)
+const messageFields = {
+  id: name,
+  content: v.pipe(v.unknown(), v.check(isContent, 'must be a text or a list of blocks'), isJson),
+  additional_kwargs: jsonObject,
+  response_metadata: jsonObject,
+  name: v.nullable(text)
+}
+const ai = v.object(
+  {
+    type: v.literal('ai', 'must be "ai"'),
+    ...messageFields,
+    tool_calls: v.array(toolCall, 'must be a list'),
+    invalid_tool_calls: v.array(invalidToolCall, 'must be a list'),
+    usage_metadata: v.nullable(usage)
+  },
+  'must be a message'
+)
+const tool = v.object(
+  {
+    type: v.literal('tool', 'must be "tool"'),
+    ...messageFields,
+    tool_call_id: text,
+    artifact: json,
+    status: v.picklist(['success', 'error'], 'must be "success" or "error"')
+  },
+  'must be a message'
+)
+const anyMessage = v.variant(
+  'type',
+  [
+    ai,
+    tool,
+    v.object({ type: v.picklist(['human', 'system']), ...messageFields }),
+    v.object({ type: v.literal('remove'), id: name })
+  ],
+  'must be a message: human, ai, system, tool, or remove with an id'
+)
+const caller = v.custom(
+  (value) => typeof value === 'string' && /^(lead_agent|(subagent|middleware):.+)$/s.test(value),
+  'must be lead_agent, subagent:<name> or middleware:<tag>'
+)
+
+const Part = v.variant(
+  'type',
+  [
+    v.object({
+      type: v.literal('delta'),
+      messageId: name,
+      model: text,
+      text: v.optional(text),
+      reasoning: v.optional(text),
+      toolCall: v.optional(
+        v.object({ index: count, id: v.optional(text), name: v.optional(text), args: text }, 'must be an object')
+      ),
+      usage: v.optional(usage)
+    }),
+    v.object({ type: v.literal('custom'), name: v.optional(text), data: json })
+  ],
+  'must be an object whose type is delta or custom'
+)
+
+const AgentRecordSchema = v.variant(
+  'type',
+  [
+    v.object({ type: v.literal('llm_request'), caller, model: text, messages: jsonList }),
+    v.object({
+      type: v.literal('llm_response'),
+      caller,
+      model: text,
+      responseId: text,
+      message: ai,
+      finishReason: text,
+      usage: v.nullable(usage),
+      latencyMs: v.pipe(v.number('must be a number'), v.finite('must be finite'))
+    }),
+    v.object({ type: v.literal('llm_error'), caller, error: text }),
+    v.object({ type: v.literal('tool_start'), call: toolCall }),
+    v.object({ type: v.literal('tool_end'), call: toolCall, message: tool }),
+    v.object({ type: v.literal('messages'), messages: v.array(anyMessage, 'must be a list of messages') }),
+    v.object({ type: v.literal('update'), channels: jsonObject }),
+    v.object({ type: v.literal('step'), node: name, next: v.optional(texts) }),
+    v.object({ type: v.literal('interrupt'), interrupt: v.object({ id: name, value: json }, 'must be an object') }),
+    v.object({ type: v.literal('summarization'), text, replacedIds: texts }),
+    v.object({ type: v.literal('middleware'), tag: name, content: jsonObject, metadata: jsonObject })
+  ],
+  'must be an object whose type names a record: llm_request, llm_response, tool_start, tool_end, messages, update, step...'
+)
+
+const Model = v.object({
+  name,
+  model: v.optional(text, 'module'),
+  display_name: v.nullish(text, null),
+  description: v.nullish(text, null),
+  supports_thinking: v.optional(v.boolean(), false),
+  supports_reasoning_effort: v.optional(v.boolean(), false)
+})
+
+// ------------------------------------------------------------------------------------------------ the sentences
+
+function check(schema: v.GenericSchema, given: unknown, verb: string): void {
+  const parsed = v.safeParse(schema, given, { abortEarly: true })
+  if (parsed.success) return
+  const isNamed = isRecord(given) && 'type' in (given as object)
+  const what = isNamed ? ` a ${described((given as { type: unknown }).type)}` : ''
+  throw new AgentError(
+    'InvalidAgentOutput',
+    `The agent ${verb}${what || ' something'} that ${problemIn(parsed.issues[0], given)}`
+  )
+}
+
+function problemIn(issue: v.BaseIssue<unknown>, given: unknown): string {
+  const path = v.getDotPath(issue) ?? ''
+  // The type stands in the sentence already, and what it must be in the message.
+  if (path === '' || path === 'type') return `${issue.message}, and is ${described(path === '' ? given : issue.input)}`
+  if (issue.input === undefined) return `is not right: \`${path}\` is missing`
+  // What JSON cannot hold is named by the message itself.
+  const said = issue.message.startsWith('must be JSON') ? '' : `, and is ${described(issue.input)}`
+  return `is not right: \`${path}\` ${issue.message}${said}`
+}
+
+/** A value for a sentence. */
+export function described(value: unknown): string {
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (typeof value === 'string') return JSON.stringify(cutTo(value, SHOWN_MAX))
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value !== 'object') return value === undefined ? 'undefined' : `a ${typeof value}`
+  const maker: unknown = value.constructor
+  return typeof maker !== 'function' || maker === Object ? 'an object' : `a ${maker.name}`
+}
+
+/** What keeps a value from being JSON, as the rest of a sentence; null: it is JSON. */
+function notJson(value: unknown, depth: number, path = 'it'): string | null {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return null
+  if (typeof value === 'number') return Number.isFinite(value) ? null : `${path} is ${value}`
+  if (typeof value !== 'object') return `${path} is ${described(value)}`
+  if (depth === 0) return `${cutTo(path, SHOWN_MAX)}... is nested too deep, or in a circle`
+  if (Array.isArray(value)) return firstProblem(value.entries(), (at) => `${path}[${at}]`, depth)
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== null && prototype !== Object.prototype) return `${path} is ${described(value)}`
+  const members = Object.entries(value).filter(([, one]) => one !== undefined)
+  return firstProblem(members, (key) => `${path}.${key}`, depth)
+}
+
+function firstProblem<Key>(
+  members: Iterable<readonly [Key, unknown]>,
+  pathOf: (key: Key) => string,
+  depth: number
+): string | null {
+  for (const [key, one] of members) {
+    // A leaf needs no path unless it is wrong.
+    if (one === null || typeof one === 'string' || typeof one === 'boolean') continue
+    const problem = notJson(one, depth - 1, pathOf(key))
+    if (problem !== null) return problem
+  }
+  return null
+}

@@ -1,0 +1,156 @@
+// The short way to an agent: a function that yields its answer piece by piece.
+import { randomUUID } from 'node:crypto'
+import { checkedModels, described } from './check.ts'
+import type { AiMessage, JsonObject } from '../types.ts'
+import {
+  type Agent,
+  AgentError,
+  type AgentInput,
+  type AgentRecord,
+  type ListedAgent,
+  type Sink,
+  type StreamPart
+} from './runtime.ts'
+import { unlessAborted } from './unless-aborted.ts'
+
+/** A text is a piece of the answer, `reasoning` what was thought before it; anything else goes to the run as it is. */
+export type Yielded = string | { readonly reasoning: string } | StreamPart | AgentRecord
+
+/** Yields its answer, and stops when the signal aborts. What it throws ends the run as failed. */
+export type AgentWork = (input: AgentInput, signal: AbortSignal) => AsyncIterable<Yielded> | Iterable<Yielded>
+
+export interface AgentDefinition {
+  /** What GET /api/models and the messages call its model. */
+  readonly name?: string
+  readonly forget?: Agent['forget']
+}
+
+/** `defineAgent(async function* (input, signal) { yield 'hi' })` */
+export function defineAgent(work: AgentWork, { name = 'agent', forget }: AgentDefinition = {}): ListedAgent {
+  const models = checkedModels([{ name, model: name }])
+  return {
+    start: (input, sink, signal) => tell(work(input, signal), new Answer(sink, name), signal),
+    models: () => models,
+    ...(forget && { forget })
+  }
+}
+
+async function tell(yielded: ReturnType<AgentWork>, answer: Answer, signal: AbortSignal): Promise<void> {
+  const pieces = iteratorOf(yielded)
+  try {
+    for (;;) {
+      // A work that does not listen to its signal must not hold up a cancel.
+      const next = await unlessAborted(Promise.resolve(pieces.next()), signal)
+      if (next.done) break
+      await answer.add(next.value)
+    }
+    await answer.end()
+  } catch (error) {
+    // What fails because it was told to stop is no failure.
+    if (!signal.aborted) throw error
+    // It may never hear of that, and what it throws on its way out is nobody's affair.
+    void Promise.resolve(pieces.return?.()).catch(ignore)
+  }
+}
+
+function iteratorOf(yielded: unknown): AsyncIterator<Yielded> | Iterator<Yielded> {
+  if (typeof yielded === 'object' && yielded !== null) {
+    if (Symbol.asyncIterator in yielded) return (yielded as AsyncIterable<Yielded>)[Symbol.asyncIterator]()
+    if (Symbol.iterator in yielded) return (yielded as Iterable<Yielded>)[Symbol.iterator]()
+  }
+  throw new AgentError(
+    'InvalidAgentOutput',
+    'The agent yields nothing: it must be a generator, `async function* (input, signal)`'
+  )
+}
+
+/** The message that the yielded texts make. */
+class Answer {
+  readonly #sink: Sink
+  readonly #model: string
+  #id = randomUUID()
+  #text = ''
+  #reasoning = ''
+  #begunAt = performance.now()
+
+  constructor(sink: Sink, model: string) {
+    this.#sink = sink
+    this.#model = model
+  }
+
+  async add(piece: Yielded): Promise<void> {
+    if (typeof piece === 'string') return this.#say({ text: piece })
+    if (typeof piece !== 'object' || piece === null) throw notYielded(piece)
+    if (isReasoning(piece)) return this.#say({ reasoning: piece.reasoning })
+    if (isPart(piece)) return this.#wait(this.#sink.emit(piece))
+    // What was said before belongs before it in the conversation.
+    await this.#close()
+    await this.#wait(this.#sink.record(piece))
+  }
+
+  async end(): Promise<void> {
+    await this.#close()
+  }
+
+  async #say(piece: { readonly text?: string; readonly reasoning?: string }): Promise<void> {
+    this.#text += piece.text ?? ''
+    this.#reasoning += piece.reasoning ?? ''
+    await this.#wait(this.#sink.emit({ type: 'delta', messageId: this.#id, model: this.#model, ...piece }))
+  }
+
+  async #close(): Promise<void> {
+    if (this.#text === '' && this.#reasoning === '') return
+    const message = this.#message()
+    await this.#wait(
+      this.#sink.record({
+        type: 'llm_response',
+        caller: 'lead_agent',
+        model: this.#model,
+        responseId: message.id,
+        message,
+        finishReason: 'stop',
+        usage: null,
+        latencyMs: performance.now() - this.#begunAt
+      })
+    )
+    await this.#wait(this.#sink.record({ type: 'step', node: 'agent' }))
+    this.#id = randomUUID()
+    this.#text = ''
+    this.#reasoning = ''
+    this.#begunAt = performance.now()
+  }
+
+  #message(): AiMessage {
+    const additional_kwargs: JsonObject = this.#reasoning === '' ? {} : { reasoning_content: this.#reasoning }
+    return {
+      type: 'ai',
+      id: this.#id,
+      content: this.#text,
+      additional_kwargs,
+      response_metadata: { finish_reason: 'stop', model_name: this.#model },
+      name: null,
+      tool_calls: [],
+      invalid_tool_calls: [],
+      usage_metadata: null
+    }
+  }
+
+  async #wait(hasSpace: boolean): Promise<void> {
+    if (!hasSpace) await this.#sink.space()
+  }
+}
+
+function notYielded(given: unknown): AgentError {
+  const text = `The agent yielded ${described(given)}: it may yield texts, { reasoning }, stream parts and records`
+  return new AgentError('InvalidAgentOutput', text)
+}
+
+function isReasoning(piece: object): piece is { readonly reasoning: string } {
+  return !('type' in piece) && 'reasoning' in piece && typeof piece.reasoning === 'string'
+}
+
+function isPart(piece: object): piece is StreamPart {
+  return 'type' in piece && (piece.type === 'delta' || piece.type === 'custom')
+}
+
+function ignore(): void {}
