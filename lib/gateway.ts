@@ -28,6 +28,7 @@ import type { JournalOptions } from './run/log/journal.ts'
 import { Probe } from './run/commit/probe.ts'
 import { recover } from './run/lifecycle/recovery.ts'
 import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
+import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { openStore } from './store/open.ts'
 import { type Store, StoreUnavailable, type Writer } from './store/store.ts'
@@ -154,6 +155,7 @@ export async function startGateway({
     store,
     writer,
     registry,
+    runs: new Runs({ store, writer, registry, notReady }),
     agent,
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { integer, jsonObject, objectOf } from '../http/schema.ts'
-import type { NewRun } from '../store/store.ts'
+import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
 import { readInput } from './input.ts'
 
@@ -92,7 +92,6 @@ export function threadIdIn({ config }: RunBody): string | null {
 }
 
 export interface RunRequest {
-  readonly threadId: string
   readonly userId: string | null
   readonly body: RunBody
   /** Value of the Idempotency-Key header. */
@@ -111,15 +110,14 @@ export interface RunRequestDefaults {
  * The run that is asked for.
  * @throws Failure for messages that are none and for a model that is not configured: before anything is stored.
  */
-export function newRun(request: RunRequest, defaults: RunRequestDefaults): { run: NewRun; autoFollowUp: boolean } {
-  const { body, threadId, userId } = request
+export function newRun(request: RunRequest, defaults: RunRequestDefaults): RunOrder {
+  const { body, userId } = request
   const modelName = modelNameIn(body)
   if (modelName !== null && defaults.models.length && !defaults.models.includes(modelName))
     throw fail('model_unknown', { name: modelName })
   const now = timestamp()
-  const run: NewRun = {
+  const run: RunOrder['run'] = {
     run_id: randomUUID(),
-    thread_id: threadId,
     user_id: userId,
     assistant_id: body.assistant_id ?? null,
     status: 'pending',

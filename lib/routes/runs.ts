@@ -1,6 +1,4 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
-import { randomUUID } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, TAKEN } from '../http/call.ts'
@@ -8,22 +6,17 @@ import { requirePermission } from '../http/guards.ts'
 import { longReply, openStream } from '../http/open-answer.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
-import { ROLLED_BACK } from '../run/lifecycle/ending.ts'
+import type { RunOrder } from '../run/lifecycle/runs.ts'
 import type { Reader } from '../run/delivery/joiner.ts'
 import type { Joining } from '../run/delivery/joining.ts'
 import { readPosition } from '../run/delivery/sse.ts'
 import { isVisible } from '../scope.ts'
-import type { Admission } from '../store/store.ts'
-import { newThread } from '../thread/thread.ts'
 import { streamedJson } from '../thread/state.ts'
-import { isInFlight, type Run, timestamp } from '../types.ts'
-import { keyOf, threadIdFor } from './idempotency-key.ts'
+import type { Run } from '../types.ts'
+import { keyOf } from './idempotency-key.ts'
 import { modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
 import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
-
-/** How long a cancel waits to hear from the run's own process whether it came in time, in ms. */
-const CANCEL_WAIT_MS = 5000
 
 const action = v.optional(v.picklist(['interrupt', 'rollback']))
 const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
@@ -35,7 +28,7 @@ const listQuery = objectOf({
 const streamQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
 
 export function runRoutes(services: Services): Route[] {
-  const { config, store, writer, registry, agent, notReady } = services
+  const { config, store, registry, runs, agent } = services
 
   // ------------------------------------------------------------------------------------------------ create
 
@@ -45,69 +38,23 @@ export function runRoutes(services: Services): Route[] {
     if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
   }
 
-  /** Asked before anything is made: a refusal leaves nothing behind. */
-  const admitRun = (call: Call): void => {
-    const reason = notReady()
-    if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '5' })
-    if (!registry.hasSpaceForRun(call.user!.id, keyOf(call))) throw fail('too_many_runs', null, { 'Retry-After': '5' })
-  }
-
-  const requested = (call: Call<RunBody>, threadId: string): ReturnType<typeof newRun> => {
+  const orderOf = (call: Call<RunBody>): RunOrder => {
+    checkStrategy(call)
     const models = agent.models?.().map((model) => model.name) ?? []
-    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
+    const request = { userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
     return newRun(request, { onDisconnect: config.runs.on_disconnect, models })
   }
 
-  const create = async (call: Call<RunBody>, threadId: string): Promise<Run> => {
-    checkStrategy(call)
-    admitRun(call)
-    const { run, autoFollowUp } = requested(call, threadId)
-    const base = run.kwargs.checkpoint_id
-    if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, [])))
-      throw fail('checkpoint_not_found', { id: base })
-    // Once more: others may have come while we waited, and from here on none can.
-    admitRun(call)
-    return admitted(await registry.create(run, autoFollowUp), threadId)
-  }
-
-  const admitted = (admission: Admission, threadId: string): Run => {
-    switch (admission.outcome) {
-      case 'created':
-      case 'repeated':
-        return admission.run
-      case 'busy':
-        throw fail('thread_busy', { id: threadId })
-      case 'key_reused':
-        throw fail('idempotency_conflict')
-      case 'thread_missing':
-        throw fail('thread_not_found', { id: threadId })
-    }
-  }
+  const create = async (call: Call<RunBody>): Promise<Run> => runs.start(call.params.thread_id!, orderOf(call))
 
   /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
   const createStateless = async (call: Call<RunBody>): Promise<Run> => {
-    checkStrategy(call)
-    admitRun(call)
-    const named = threadIdIn(call.body)
-    if (named !== null && !isId(named))
+    const threadId = threadIdIn(call.body)
+    if (threadId !== null && !isId(threadId))
       throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
-    const key = keyOf(call)
-    // Read, and asked whether its key came before, ahead of the thread: a request that is refused leaves nothing behind. With an
-    // id that no thread has: a run is found by its key or not made, and whose thread the real one is is not known yet.
-    const probe = requested(call, randomUUID())
-    const known = key === null ? null : await writer.write({ name: 'run.create', ...probe })
-    if (known && known.outcome !== 'thread_missing') return admitted(known, probe.run.thread_id)
-    const threadId = named ?? (key === null ? randomUUID() : threadIdFor(call.user!.id, key))
     const { assistant_id, metadata } = call.body
-    const given = {
-      thread_id: threadId,
-      user_id: call.user!.id,
-      assistant_id: assistant_id ?? null,
-      metadata: metadata ?? {}
-    }
-    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
-    if (!made) throw fail('thread_not_found', { id: threadId })
-    return create(call, threadId)
+    const order = orderOf(call)
+    return runs.startStateless({ ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} })
   }
 
   /** Asked before a run is created: a refusal afterwards would make its client try again, and start a second one. */
@@ -144,16 +91,9 @@ export function runRoutes(services: Services): Route[] {
       leave()
       if (isCreator && !isReset) registry.creatorLeft(run.run_id)
     })
-    // Nothing is said that may still get lost: the client comes back and waits again.
-    if (!(await registry.settled(run.run_id))) {
-      reply.reset()
-      return TAKEN
-    }
-    // One that had ended when it was looked for has not changed since.
-    const ended = isInFlight(run) ? await store.runs.get(run.run_id, null) : run
-    // What a stop of ours has cut is not what the run would have led to: the client asks again.
-    if (ended?.stop_reason === 'shutdown') reply.reset()
-    else reply.end(await finalJson(ended ?? run))
+    const ended = await runs.waitFor(run)
+    if (ended) reply.end(await finalJson(ended))
+    else reply.reset()
     return TAKEN
   }
 
@@ -190,38 +130,13 @@ export function runRoutes(services: Services): Route[] {
 
   const list = async ({ params, query }: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
     const { limit, offset, status } = query
-    const runs = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
-    return { json: runs.map(runView) }
-  }
-
-  /** Cancels a run; refused when it has ended, unless a cancel has ended it. */
-  const cancelled = async (run: Run, how: 'interrupt' | 'rollback', untilEnded: boolean): Promise<void> => {
-    const { run_id: id } = run
-    await registry.arrived(id)
-    const isDone = registry.cancel(id, how)
-    // Its process is told until it has ended.
-    const isTold = !isDone && (await registry.cancelElsewhere(id, how))
-    if (isTold && !untilEnded && !(await endsSoon(id))) return
-    if ((!isDone || untilEnded) && !(await registry.settled(id)))
-      throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, { 'Retry-After': '5' })
-    if (isDone) return
-    const { status, error } = (await store.runs.get(id, null)) ?? run
-    const isRolledBack = isTold && how === 'rollback' && error === ROLLED_BACK
-    if (status !== 'interrupted' && !isRolledBack) throw fail('run_not_cancellable', { id, status })
-  }
-
-  /** Whether the run of another process ends while a request can be kept waiting for it. */
-  const endsSoon = async (id: string): Promise<boolean> => {
-    const late = new AbortController()
-    const timeout = pause(CANCEL_WAIT_MS, false, { signal: late.signal }).catch(() => false)
-    const isOver = await Promise.race([registry.settled(id), timeout])
-    late.abort()
-    return isOver
+    const page = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
+    return { json: page.map(runView) }
   }
 
   const cancel = async (call: Call<unknown, v.InferOutput<typeof cancelQuery>>): Promise<Reply> => {
     const run = await runOf(call)
-    await cancelled(run, call.query.action ?? 'interrupt', call.query.wait)
+    await runs.cancel(run, call.query.action ?? 'interrupt', call.query.wait)
     return { status: call.query.wait ? 204 : 202 }
   }
 
@@ -244,7 +159,7 @@ export function runRoutes(services: Services): Route[] {
     const run = await runOf(call)
     const { action: how, wait: untilEnded } = call.query
     if (how) requirePermission(call, 'runs:cancel')
-    if (how) await cancelled(run, how, untilEnded)
+    if (how) await runs.cancel(run, how, untilEnded)
     if (how && untilEnded) return { status: 204 }
     return joined(call, run)
   }
@@ -263,7 +178,6 @@ export function runRoutes(services: Services): Route[] {
 
   const thread = '/api/threads/{thread_id}/runs'
   const run = `${thread}/{run_id}`
-  const threadOf = (call: Call): string => call.params.thread_id!
   const creating = {
     method: 'POST',
     access: 'user',
@@ -277,20 +191,20 @@ export function runRoutes(services: Services): Route[] {
       ...creating,
       path: thread,
       thread: 'write',
-      handler: async (call) => background(await create(call, threadOf(call)))
+      handler: async (call) => background(await create(call))
     }),
     route({
       ...creating,
       path: `${thread}/stream`,
       thread: 'write',
-      handler: (call) => stream(call, () => create(call, threadOf(call)))
+      handler: (call) => stream(call, () => create(call))
     }),
     route({
       ...creating,
       path: `${thread}/wait`,
       thread: 'write',
       handler: async (call) => {
-        const made = await create(call, threadOf(call))
+        const made = await create(call)
         return wait(call, made, locationOf(made), true)
       }
     }),

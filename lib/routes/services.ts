@@ -9,6 +9,7 @@ import type { Uploads } from '../files/uploads.ts'
 import type { Log } from '../http/server.ts'
 import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/lifecycle/registry.ts'
+import type { Runs } from '../run/lifecycle/runs.ts'
 import type { Skills } from '../skills/skills.ts'
 import type { Store, Writer } from '../store/store.ts'
 import type { JsonObject, Right } from '../types.ts'
@@ -18,6 +19,7 @@ export interface Services {
   readonly store: Store
   readonly writer: Writer
   readonly registry: Registry
+  readonly runs: Runs
   readonly agent: Agent
   readonly uploads: Uploads
   readonly artifacts: Artifacts

@@ -41,7 +41,7 @@ const EVENT_STORE: Methods<Omit<EventStore, 'announce' | 'announced'>> = {
 const USERS: Methods<UserReads> = { byId: true, ofSession: true, byEmail: true, admin: true }
 const API_TOKENS: Methods<ApiTokenReads> = { byDigest: true, list: true }
 const THREADS: Methods<ThreadReads> = { get: true, ownerOf: true, search: true }
-const RUNS: Methods<RunReads> = { get: true, list: true, inFlight: true, unfinished: true, tokens: true }
+const RUNS: Methods<RunReads> = { get: true, byKey: true, list: true, inFlight: true, unfinished: true, tokens: true }
 const EVENTS: Methods<EventReads> = {
   listMessages: true,
   listMessagesByRun: true,

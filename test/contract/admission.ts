@@ -98,6 +98,8 @@ export function admissionContract(t: Test, open: Open): void {
     const first = await addRun(store, thread_id, key)
     const again = aRun(thread_id, { ...key, multitask_strategy: 'reject' })
     t.strictSame(await createRun(store, again), { outcome: 'repeated', run: first }, 'also while it is in flight')
+    t.strictSame(await store.runs.byKey('key', first.user_id), first)
+    t.equal(await store.runs.byKey('another', first.user_id), null)
     await write(store, aSettlement(first))
     t.strictSame(await createRun(store, again), { outcome: 'repeated', run: await store.runs.get(first.run_id, null) })
     t.equal((await store.runs.list(thread_id, { limit: 10, offset: 0 }, null)).length, 1)

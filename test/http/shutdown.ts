@@ -113,6 +113,33 @@ t.test('a run that waits for its turn starts with the next process', async (t) =
   t.equal(textIn((await person.get(running.runPath)).body, 'status'), 'interrupted')
 })
 
+t.test(
+  'who was waiting when a stop came is reset; who asks later for a run that a stop has ended is answered',
+  async (t) => {
+    const { child, person } = await open(t, 0)
+    const threadId = await person.thread()
+    const key = { 'idempotency-key': 'one' }
+    const asking = { body: asked(LONG), headers: key }
+    const waiting = person.ask('POST', `/api/threads/${threadId}/runs/wait`, asking)
+    const isReset = waiting.then(
+      () => false,
+      () => true
+    )
+    const runs = async () => listIn((await person.get(`/api/threads/${threadId}/runs`)).body)
+    await until(async () => textIn((await runs())[0] ?? { status: '' }, 'status') === 'running', 'the run')
+    const path = `/api/threads/${threadId}/runs/${textIn((await runs())[0], 'run_id')}`
+    t.same(await child.stop(), { code: 0, signal: null })
+    t.equal(await isReset, true)
+
+    await restart(t, child, person)
+    const joined = await person.get(`${path}/join`, { headers: { accept: 'application/json' } })
+    t.match(joined.body, { messages: [{ type: 'human' }] })
+    const again = await person.ask('POST', `/api/threads/${threadId}/runs/wait`, asking)
+    t.same(again.body, joined.body)
+    t.match(again.headers.get('content-location'), path)
+  }
+)
+
 t.test('a stop without anything to wait for is quick', async (t) => {
   const { child, person } = await open(t, 20_000)
   const stream = await person.stream(await person.thread(), '/demo deltas=2 rate=0')

@@ -47,11 +47,6 @@ interface Waiter {
   reset(): void
 }
 
-interface Arrival {
-  readonly run: NewRun
-  readonly admitted: Promise<Admission>
-}
-
 /** Why no new run is taken at the moment. */
 export type Refusal = 'stopping' | 'store_stuck'
 
@@ -60,7 +55,9 @@ export class Registry {
   readonly #actors = new Map<string, RunActor>()
   readonly #lanes = new Lanes()
   /** Runs whose admission is being written. Others see the row a moment before we are told that it is there. */
-  readonly #arriving = new Map<string, Arrival>()
+  readonly #arriving = new Map<string, Promise<Admission>>()
+  /** Places of runs that are being started [design 5]. */
+  readonly #reserved = new Set<{ readonly userId: string | null; readonly key: string | null }>()
   /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats, revocation and the stall check as well. */
   readonly #replays = new Set<Joiner>()
   readonly #waiters = new Set<Waiter>()
@@ -136,6 +133,7 @@ export class Registry {
       runs: this.#actors.size,
       lanes: this.#lanes.size,
       arriving: this.#arriving.size,
+      reserved: this.#reserved.size,
       replays: this.#replays.size,
       streams: this.#census.total,
       readers: this.#census.users,
@@ -152,15 +150,19 @@ export class Registry {
   }
 
   /**
-   * Whether one more run of this user is welcome, those counted whose admission is under way. One that repeats the key of a live
-   * run makes no new one.
+   * Takes one of the places of a user's runs, until the answer is called: by then the run is counted, or was refused. Null: there
+   * is none left. A run that repeats the key of one that is counted already makes no new one, and needs none.
    */
-  hasSpaceForRun(userId: string, key: string | null = null): boolean {
+  reserveRun(userId: string | null, key: string | null = null): (() => void) | null {
     const { activePerUser } = this.#deps.options
-    if (activePerUser === 0) return true
-    const all = [...this.#actors.values(), ...this.#arriving.values()]
-    const own = all.filter(({ run }) => run.user_id === userId)
-    return own.length < activePerUser || (key !== null && own.some(({ run }) => run.idempotency_key === key))
+    if (activePerUser === 0) return () => {}
+    const live = [...this.#actors.values()].map(({ run }) => ({ userId: run.user_id, key: run.idempotency_key }))
+    const own = [...live, ...this.#reserved].filter((one) => one.userId === userId)
+    if (key !== null && own.some((one) => one.key === key)) return () => {}
+    if (own.length >= activePerUser) return null
+    const reservation = { userId, key }
+    this.#reserved.add(reservation)
+    return () => void this.#reserved.delete(reservation)
   }
 
   /** null: new runs are welcome. */
@@ -179,7 +181,7 @@ export class Registry {
    */
   async create(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const admitted = this.#admit(run, autoFollowUp)
-    this.#arriving.set(run.run_id, { run, admitted })
+    this.#arriving.set(run.run_id, admitted)
     try {
       return await admitted
     } finally {
@@ -351,7 +353,7 @@ export class Registry {
 
   /** A run that is just being admitted can be found, or is refused, when this resolves. */
   async arrived(runId: string): Promise<void> {
-    await this.#arriving.get(runId)?.admitted.catch(() => {})
+    await this.#arriving.get(runId)?.catch(() => {})
   }
 
   /** Cancels a run of this process. False: it has ended, or is just being written, or is another process's. */

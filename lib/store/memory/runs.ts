@@ -16,8 +16,8 @@ interface ThreadRuns {
 }
 
 /** One namespace of keys a user; the runs of nobody share one. */
-function keyOf(run: NewRun): string | null {
-  return run.idempotency_key === null ? null : JSON.stringify([run.user_id, run.idempotency_key])
+function keyOf({ user_id, idempotency_key }: Pick<NewRun, 'user_id' | 'idempotency_key'>): string | null {
+  return idempotency_key === null ? null : JSON.stringify([user_id, idempotency_key])
 }
 
 /** The rows of runs with the indexes that reads and admission need. */
@@ -66,7 +66,7 @@ export class RunRows implements Belonging {
   }
 
   /** The run that an idempotency key has made. */
-  byIdempotency(run: NewRun): Run | undefined {
+  byIdempotency(run: Pick<NewRun, 'user_id' | 'idempotency_key'>): Run | undefined {
     const key = keyOf(run)
     const runId = key === null ? undefined : this.#idByIdempotency.get(key)
     return runId === undefined ? undefined : this.#byId.get(runId)
@@ -143,6 +143,9 @@ function runReads(rows: RunRows): RunReads {
       const owner = ownerOf(user, 'runs.get')
       const run = rows.get(runId)
       return run && isVisible(run, owner) ? copyOf(run) : null
+    },
+    async byKey(key, userId) {
+      return copyOf(rows.byIdempotency({ user_id: userId, idempotency_key: key }) ?? null)
     },
     async list(threadId, { limit, offset, status }, user) {
       const owner = ownerOf(user, 'runs.list')

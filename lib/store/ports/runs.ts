@@ -46,6 +46,8 @@ export interface TokenUsage {
 
 export interface RunReads {
   get(runId: string, user?: UserArg): Promise<Run | null>
+  /** The run that an idempotency key has made. Each user has a namespace of keys, and so has nobody (null) [design 5]. */
+  byKey(key: string, userId: string | null): Promise<Run | null>
   /** Newest first. */
   list(threadId: string, page: { limit: number; offset: number; status?: RunStatus }, user?: UserArg): Promise<Run[]>
   /** Pending and running runs of a thread, oldest first. */

@@ -41,11 +41,17 @@ function valuesOf(run: Omit<Run, 'key'>) {
   ]
 }
 
+const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
+
 export function runReads(db: Db): RunReads {
   return {
     async get(runId, user) {
       const sql = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${owned(1)}`
       const [row] = await db.rows<RunRow>(sql, [ownerOf(user, 'runs.get'), runId])
+      return row ? toRun(row) : null
+    },
+    async byKey(key, userId) {
+      const [row] = await db.rows<RunRow>(BY_KEY, [userId ?? '', key])
       return row ? toRun(row) : null
     },
     async list(threadId, { limit, offset, status }, user) {
@@ -77,8 +83,7 @@ type RunOps = 'run.create' | 'run.start' | 'run.settle'
 /** The run that the same key made before, and whether it was asked for with the same body; null: the key is new, or there is none. */
 async function repeated(run: NewRun, batch: Batch): Promise<Admission | null> {
   if (run.idempotency_key === null) return null
-  const sql = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
-  const [before] = await batch.rows<RunRow>(sql, [run.user_id ?? '', run.idempotency_key])
+  const [before] = await batch.rows<RunRow>(BY_KEY, [run.user_id ?? '', run.idempotency_key])
   if (!before) return null
   return before.idempotency_hash === run.idempotency_hash
     ? { outcome: 'repeated', run: toRun(before) }

@@ -10,6 +10,8 @@ import { OWNED, type Writers } from './rows.ts'
 /** By the index of the status, hence the +: in the order of the other index all runs of the thread would be read. */
 export const IN_FLIGHT_OF_THREAD = `thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
 
+const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = ? AND idempotency_key = ?`
+
 export function runReads(db: Database.Database): RunReads {
   const get = db.prepare<{ id: string; owner: string | null }, RunRow>(
     `SELECT ${COLUMNS} FROM runs WHERE run_id = @id AND ${OWNED}`
@@ -21,6 +23,7 @@ export function runReads(db: Database.Database): RunReads {
     `SELECT ${COLUMNS} FROM runs WHERE thread_id = @thread AND (@status IS NULL OR status = @status) AND ${OWNED}
      ORDER BY ordinal DESC LIMIT @limit OFFSET @offset`
   )
+  const byKey = db.prepare<[string, string], RunRow>(BY_KEY)
   const inFlight = db.prepare<[string], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`)
   const unfinished = db.prepare<[], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)
   const tokens = db.prepare<{ thread: string; owner: string | null }, UsageRow>(`
@@ -30,6 +33,10 @@ export function runReads(db: Database.Database): RunReads {
   return {
     async get(runId, user) {
       const row = get.get({ id: runId, owner: ownerOf(user, 'runs.get') })
+      return row ? toRun(row) : null
+    },
+    async byKey(key, userId) {
+      const row = byKey.get(userId ?? '', key)
       return row ? toRun(row) : null
     },
     async list(threadId, page, user) {
@@ -58,9 +65,7 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
   )
   const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
   const inFlight = db.prepare<[string], { run_id: string }>(`SELECT run_id FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`)
-  const byKey = db.prepare<[string, string], RunRow>(
-    `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = ? AND idempotency_key = ?`
-  )
+  const byKey = db.prepare<[string, string], RunRow>(BY_KEY)
   const latestSuccess = db.prepare<[string], { run_id: string }>(
     "SELECT run_id FROM runs WHERE thread_id = ? AND status = 'success' ORDER BY ordinal DESC LIMIT 1"
   )

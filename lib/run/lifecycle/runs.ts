@@ -1,0 +1,156 @@
+// Runs as every protocol asks for them: started in a thread or without one, cancelled, waited for. What a request says is read by
+// who calls; what is refused here is refused before anything is written.
+import { createHash, randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fail } from '../../errors.ts'
+import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
+import { newThread } from '../../thread/thread.ts'
+import { isInFlight, type JsonObject, type Run, timestamp } from '../../types.ts'
+import { type CancelAction, ROLLED_BACK } from './ending.ts'
+import type { Registry } from './registry.ts'
+
+/** How long a cancel waits to hear from the run's own process whether it came in time, in ms. */
+const CANCEL_WAIT_MS = 5000
+const RETRY_AFTER = { 'Retry-After': '5' }
+
+export interface RunsDeps {
+  readonly store: Pick<Store, 'runs' | 'checkpoints'>
+  readonly writer: Writer
+  readonly registry: Registry
+  /** null: ready; else the reason why no run is taken. */
+  readonly notReady: () => string | null
+}
+
+/** A run as it is asked for, before it is known in which thread. */
+export interface RunOrder {
+  readonly run: Omit<NewRun, 'thread_id'>
+  /** The thread's newest successful run becomes the one that this one follows. */
+  readonly autoFollowUp: boolean
+}
+
+/** Where a run without a thread goes on: in the thread that it names, or in a new one, which stays. */
+export interface StatelessOrder extends RunOrder {
+  readonly threadId: string | null
+  readonly assistantId: string | null
+  readonly metadata: JsonObject
+}
+
+export class Runs {
+  readonly #deps: RunsDeps
+
+  constructor(deps: RunsDeps) {
+    this.#deps = deps
+  }
+
+  /** @throws Failure when it is refused; then nothing was written. */
+  start(threadId: string, order: RunOrder): Promise<Run> {
+    return this.#admitted(order, () => this.#create(threadId, order))
+  }
+
+  startStateless(order: StatelessOrder): Promise<Run> {
+    return this.#admitted(order, () => this.#createStateless(order))
+  }
+
+  /** Reserves the run's place in its user's quota before the first await, or others would pass the same check meanwhile. */
+  async #admitted({ run }: RunOrder, create: () => Promise<Run>): Promise<Run> {
+    const { registry, notReady } = this.#deps
+    const reason = notReady()
+    if (reason !== null) throw fail('not_ready', { reason }, RETRY_AFTER)
+    const release = registry.reserveRun(run.user_id, run.idempotency_key)
+    if (!release) throw fail('too_many_runs', null, RETRY_AFTER)
+    try {
+      return await create()
+    } finally {
+      release()
+    }
+  }
+
+  async #create(threadId: string, { run, autoFollowUp }: RunOrder): Promise<Run> {
+    const { registry, store } = this.#deps
+    const base = run.kwargs.checkpoint_id
+    if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, [])))
+      throw fail('checkpoint_not_found', { id: base })
+    return runIn(await registry.create({ ...run, thread_id: threadId }, autoFollowUp), threadId)
+  }
+
+  async #createStateless(order: StatelessOrder): Promise<Run> {
+    const { store, writer } = this.#deps
+    const { user_id, idempotency_key: key, idempotency_hash } = order.run
+    // Asked ahead of the thread: a request that is refused leaves no thread behind.
+    const earlier = key === null ? null : await store.runs.byKey(key, user_id)
+    if (earlier && earlier.idempotency_hash !== idempotency_hash) throw fail('idempotency_conflict')
+    if (earlier) return earlier
+    const threadId = order.threadId ?? (key === null ? randomUUID() : threadIdFor(user_id ?? '', key))
+    const { assistantId: assistant_id, metadata } = order
+    const thread = newThread({ thread_id: threadId, user_id, assistant_id, metadata }, timestamp())
+    if (!(await writer.write({ name: 'thread.create', ...thread }))) throw fail('thread_not_found', { id: threadId })
+    return this.#create(threadId, order)
+  }
+
+  /**
+   * Cancels a run.
+   * @throws Failure when it has ended, unless a cancel has ended it.
+   */
+  async cancel(run: Run, how: CancelAction, untilEnded: boolean): Promise<void> {
+    const { registry, store } = this.#deps
+    const { run_id: id } = run
+    await registry.arrived(id)
+    const isDone = registry.cancel(id, how)
+    // Its process is told until it has ended.
+    const isTold = !isDone && (await registry.cancelElsewhere(id, how))
+    if (isTold && !untilEnded && !(await this.#endsSoon(id))) return
+    if ((!isDone || untilEnded) && !(await registry.settled(id)))
+      throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, RETRY_AFTER)
+    if (isDone) return
+    const { status, error } = (await store.runs.get(id, null)) ?? run
+    const isRolledBack = isTold && how === 'rollback' && error === ROLLED_BACK
+    if (status !== 'interrupted' && !isRolledBack) throw fail('run_not_cancellable', { id, status })
+  }
+
+  /** Whether the run of another process ends while a request can be kept waiting for it. */
+  async #endsSoon(id: string): Promise<boolean> {
+    const late = new AbortController()
+    const timeout = pause(CANCEL_WAIT_MS, false, { signal: late.signal }).catch(() => false)
+    const isOver = await Promise.race([this.#deps.registry.settled(id), timeout])
+    late.abort()
+    return isOver
+  }
+
+  /**
+   * The run when it has ended. Null: who waits is to come back and ask again, because the end could not be stored in time, or a
+   * stop has cut the run meanwhile, which is not what it would have led to. A run that had ended before is answered as it is.
+   */
+  async waitFor(run: Run): Promise<Run | null> {
+    if (!isInFlight(run)) return run
+    const { registry, store } = this.#deps
+    if (!(await registry.settled(run.run_id))) return null
+    const ended = (await store.runs.get(run.run_id, null)) ?? run
+    return ended.stop_reason === 'shutdown' ? null : ended
+  }
+}
+
+function runIn(admission: Admission, threadId: string): Run {
+  switch (admission.outcome) {
+    case 'created':
+    case 'repeated':
+      return admission.run
+    case 'busy':
+      throw fail('thread_busy', { id: threadId })
+    case 'key_reused':
+      throw fail('idempotency_conflict')
+    case 'thread_missing':
+      throw fail('thread_not_found', { id: threadId })
+  }
+}
+
+/**
+ * The id of the new thread of a run that names none. It follows from the idempotency key, so that a repeated request finds the
+ * thread of the first one and leaves no empty thread of its own.
+ */
+function threadIdFor(userId: string, key: string): string {
+  const digest = createHash('sha256').update(userId).update('\n').update(key).digest()
+  // The marks of a UUID of version 8: made by rules of our own.
+  digest[6] = (digest[6]! & 0x0f) | 0x80
+  digest[8] = (digest[8]! & 0x3f) | 0x80
+  return digest.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
