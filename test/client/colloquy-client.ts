@@ -1,0 +1,265 @@
+// colloquy/client in Node: it goes on to the exact frame after cuts, restarts, refusals and silence, and starts no run twice.
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect, createServer as createLine } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { demoWord } from '../../lib/agent/demo.ts'
+import { ApiError, Colloquy, type Connection, type Frame, FrameParser, Transcript } from '../../lib/client/colloquy.ts'
+import { startChild } from '../fixtures/child.ts'
+import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { openProxy } from '../fixtures/proxy.ts'
+
+const FAST = { backoffMs: 5, backoffMaxMs: 200 }
+const MODES = ['messages-tuple']
+
+/** A client with an API token of the person, over `url`. */
+async function clientOf(person: Person, url = person.url): Promise<Colloquy> {
+  const scopes = ['threads:read', 'threads:write', 'runs:create', 'runs:read', 'runs:cancel']
+  const { body } = await person.post('/api/v1/auth/tokens', { scopes })
+  return new Colloquy({ url, token: textIn(body, 'token') })
+}
+
+async function open(t: Test): Promise<{ person: Person; client: Colloquy; threadId: string }> {
+  const person = await signIn(await openSite(t))
+  return { person, client: await clientOf(person), threadId: await person.thread() }
+}
+
+async function all(frames: AsyncIterable<Frame>): Promise<Frame[]> {
+  const list: Frame[] = []
+  for await (const frame of frames) list.push(frame)
+  return list
+}
+
+function demoText(deltas: number): string {
+  return Array.from({ length: deltas }, (_, n) => demoWord(n)).join('')
+}
+
+/** What the frames come to: the text of the last message. */
+function told(frames: readonly Frame[]): unknown {
+  const transcript = new Transcript()
+  for (const frame of frames) transcript.apply(frame)
+  return transcript.messages.at(-1)?.content
+}
+
+t.test('start streams the run it starts, and says which it is', async (t) => {
+  const { client, threadId } = await open(t)
+  const run = client.start(threadId, asked('/demo deltas=20 rate=0', { stream_mode: MODES }))
+  const frames = await all(run)
+  const { thread_id, run_id } = await run.started
+  t.equal(thread_id, threadId)
+  t.equal(frames[0]?.data.run_id, run_id)
+  t.equal(frames.at(-1)?.event, 'end')
+  t.equal(told(frames), demoText(20))
+})
+
+t.test('text() yields the words of the answer, and a run on no thread gets one', async (t) => {
+  const { client } = await open(t)
+  const run = client.start(null, asked('/demo deltas=8 rate=0', { stream_mode: MODES }))
+  let text = ''
+  for await (const words of run.text()) text += words
+  t.equal(text, demoText(8))
+  t.match((await run.started).thread_id, /^[0-9a-f-]{36}$/)
+})
+
+t.test('a failed run fails text() with what the run says', async (t) => {
+  const { client, threadId } = await open(t)
+  const run = client.start(threadId, asked('/demo deltas=3 rate=0 error', { stream_mode: MODES }))
+  await t.rejects(async () => {
+    for await (const _ of run.text());
+  }, /asked to fail/)
+})
+
+t.test('over fifty cuts each frame comes once and in order, and the text is exact', async (t) => {
+  const { person, threadId } = await open(t)
+  const proxy = await openProxy(t, person.url)
+  const client = await clientOf(person, proxy.url)
+  const cuts = Array.from({ length: 50 }, (_, i) => 700 + ((i * 37) % 400))
+  const wanted = 1500
+  proxy.cutAfter(...cuts)
+  const run = client.start(threadId, asked(`/demo deltas=${wanted} rate=500`, { stream_mode: MODES }), FAST)
+  const frames = await all(run)
+  t.equal(proxy.cutsLeft, 0, 'every cut has happened')
+  t.equal(told(frames), demoText(wanted))
+  const ids = frames.map(({ id }) => id).filter((id) => id !== null)
+  t.equal(new Set(ids).size, ids.length, 'no frame twice')
+  t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 1, 'no run twice')
+})
+
+t.test('a start whose answer is lost is repeated by its key: one run, watched from its first frame', async (t) => {
+  const { person, threadId } = await open(t)
+  const proxy = await openProxy(t, person.url)
+  const client = await clientOf(person, proxy.url)
+  proxy.cutAfter(10)
+  const frames = await all(client.start(threadId, asked('/demo deltas=5 rate=0', { stream_mode: MODES }), FAST))
+  t.equal(told(frames), demoText(5))
+  t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 1)
+})
+
+t.test(
+  'a server that is killed and started in mid-answer: the stream comes back and tells what has survived',
+  async (t) => {
+    const first = await startChild(t)
+    const person = await signIn(first)
+    const threadId = await person.thread()
+    const proxy = await openProxy(t, first.url)
+    const client = await clientOf(person, proxy.url)
+    const run = client.start(threadId, asked('/demo deltas=100000 rate=200', { stream_mode: MODES }), FAST)
+    const transcript = new Transcript()
+    const events: string[] = []
+    let isKilled = false
+    let restarted: Promise<unknown> = Promise.resolve()
+    for await (const frame of run) {
+      transcript.apply(frame)
+      events.push(frame.event)
+      if (events.length < 60 || isKilled) continue
+      isKilled = true
+      await first.kill()
+      restarted = startChild(t, { home: first.home, port: first.port })
+    }
+    await restarted
+    t.same(events.slice(-2), ['error', 'end'])
+    const state = (await person.get(`/api/threads/${threadId}/state`)).body
+    const messages = listIn(state, 'values', 'messages')
+    t.equal(transcript.messages.at(-1)?.content, textIn(messages.at(-1), 'content'), 'the text is that of the state')
+  }
+)
+
+t.test('a watcher begins with a snapshot and goes on live, and a cursor goes on behind its frame', async (t) => {
+  const { client, threadId, person } = await open(t)
+  await client.start(threadId, asked('/demo deltas=5 rate=0', { stream_mode: MODES })).started
+  await until(async () => at((await person.get(`/api/threads/${threadId}`)).body, 'status') === 'idle', 'the first run')
+  const run = client.start(threadId, asked('/demo deltas=60 rate=60', { stream_mode: MODES }))
+  const seen: Frame[] = []
+  for await (const frame of run) if (seen.push(frame) === 20) break
+  const cursor = run.cursor
+  const ref = await run.started
+  const later = await all(client.watch(ref, { modes: MODES, snapshot: true }))
+  t.equal(later[0]?.event, 'snapshot')
+  t.equal(told(later), demoText(60))
+  t.ok(later.length < 60, 'what is in the snapshot is not told again')
+  const rest = await all(client.watch(ref, { modes: MODES, ...(cursor && { after: cursor }) }))
+  t.equal(told([...seen, ...rest]), demoText(60))
+})
+
+t.test('breaking off the iteration stops watching and not the run; cancel stops the run', async (t) => {
+  const { client, threadId, person } = await open(t)
+  const run = client.start(threadId, asked('/demo deltas=100000 rate=100', { stream_mode: MODES }))
+  for await (const { event } of run) if (event === 'messages') break
+  const ref = await run.started
+  const status = async () => textIn((await person.get(`/api/threads/${threadId}/runs/${ref.run_id}`)).body, 'status')
+  t.equal(await status(), 'running')
+  await run.cancel()
+  await until(async () => (await status()) === 'interrupted', 'the cancel')
+})
+
+t.test('a refusal that waiting does not mend is thrown, with its status, code and words', async (t) => {
+  const { client } = await open(t)
+  const run = client.start('no-such-thread', asked('hello'))
+  await t.rejects(all(run), { name: 'ApiError', status: 404, message: 'Thread no-such-thread not found' })
+  await t.rejects(run.started, ApiError)
+  const nobody = new Colloquy({ url: (await openSite(t)).url })
+  await t.rejects(nobody.call('GET', '/api/v1/auth/me'), { status: 401, code: 'not_authenticated' })
+  await t.rejects(nobody.call('POST', '/api/v1/auth/register', { email: 'a@example.com', password: 'short' }), {
+    status: 422,
+    message: 'String should have at least 8 characters'
+  })
+})
+
+t.test('a gateway that says when to come back is asked again no earlier, and the wait is told', async (t) => {
+  let asked = 0
+  const server = createServer((_req, res) => {
+    if (asked++ === 0) return res.writeHead(503, { 'Retry-After': '1' }).end('{"detail":"busy"}')
+    return res.end('event: end\ndata: null\n\n')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const connections: Connection[] = []
+  const onConnection = (connection: Connection) => void connections.push(connection)
+  const watched = new Colloquy({ url }).watch({ thread_id: 't', run_id: 'r' }, { onConnection, backoffMs: 1 })
+  const begun = Date.now()
+  await all(watched)
+  t.ok(Date.now() - begun >= 990)
+  t.same(
+    connections.map(({ state }) => state),
+    ['connecting', 'waiting', 'connecting', 'open', 'closed']
+  )
+  t.ok((connections[1]?.retryAt ?? 0) - begun >= 990)
+})
+
+t.test('a connection without any sign of life counts as dead, and is opened anew', async (t) => {
+  const { person, threadId } = await open(t)
+  const site = new URL(person.url)
+  let isStill = true
+  // The first connection delivers its head and then nothing more, without being closed.
+  const line = createLine((socket) => {
+    const upstream = connect(Number(site.port), site.hostname)
+    const first = isStill
+    isStill = false
+    socket.pipe(upstream)
+    upstream.on('data', (bytes) => {
+      const end = bytes.indexOf('\r\n\r\n') + 4
+      if (!first) socket.write(bytes)
+      else if (end > 3) socket.write(bytes.subarray(0, end))
+    })
+    for (const one of [socket, upstream]) one.on('error', () => {})
+    socket.on('close', () => upstream.destroy())
+    upstream.on('close', () => socket.destroy())
+  })
+  await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => line.close())
+  const path = await person.run(threadId, '/demo deltas=30 rate=0')
+  const client = await clientOf(person, `http://127.0.0.1:${(line.address() as AddressInfo).port}`)
+  const ref = { thread_id: threadId, run_id: path.split('/').at(-1)! }
+  // The token was asked for over the person's own line, so the first connection is the stream's.
+  const frames = await all(client.watch(ref, { modes: MODES, silenceMs: 300, ...FAST }))
+  t.equal(told(frames), demoText(30))
+})
+
+t.test('events are read whatever pieces they come in', async (t) => {
+  const text = ': heartbeat\nevent: messages\r\ndata: {"a":\ndata: "ü"}\nid: 1-2\n\nevent: end\ndata: null\n\n'
+  const bytes = Buffer.from(text)
+  for (const size of [1, 2, 7, bytes.length]) {
+    const parser = new FrameParser()
+    const frames: Frame[] = []
+    for (let i = 0; i < bytes.length; i += size) frames.push(...parser.feed(bytes.subarray(i, i + size)))
+    t.same(frames, [
+      { event: 'messages', data: { a: 'ü' }, id: '1-2' },
+      { event: 'end', data: null, id: null }
+    ])
+    t.ok(parser.hasEnded)
+  }
+})
+
+t.test('a transcript keeps the objects of messages that a frame does not touch', async (t) => {
+  const transcript = new Transcript()
+  const human = { type: 'human', id: 'h', content: 'hi' }
+  const chunk = (content: string, more = {}) => ({
+    event: 'messages',
+    id: null,
+    data: [{ type: 'AIMessageChunk', id: 'a', content, ...more }, {}]
+  })
+  transcript.apply({ event: 'values', id: null, data: { messages: [human], title: 'T' } })
+  const [before] = transcript.messages
+  transcript.apply(chunk('', { additional_kwargs: { reasoning_content: 'hm' } }))
+  transcript.apply(chunk('wo'))
+  transcript.apply(chunk('rd', { tool_call_chunks: [{ index: 0, id: 'c', name: 'look', args: '{"x"' }] }))
+  transcript.apply(
+    chunk('', { tool_call_chunks: [{ index: 0, name: null, id: null, args: ':1}' }], chunk_position: 'last' })
+  )
+  t.equal(transcript.messages[0], before)
+  t.match(transcript.messages[1], {
+    content: 'word',
+    reasoning: 'hm',
+    isPartial: false,
+    calls: [{ id: 'c', name: 'look', args: '{"x":1}' }]
+  })
+  t.equal(transcript.values.title, 'T')
+})
+
+t.test('the client imports nothing, and is at most 6 KB compressed', async (t) => {
+  const text = readFileSync(new URL('../../lib/client/colloquy.js', import.meta.url), 'utf8')
+  t.notMatch(text, /^\s*import /m)
+  t.ok(gzipSync(text).length <= 6 * 1024, `${gzipSync(text).length} bytes`)
+})
