@@ -31,7 +31,8 @@ import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { openStore } from './store/open.ts'
-import { type Store, StoreUnavailable, type Writer } from './store/store.ts'
+import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
+import { type Store, StoreUnavailable } from './store/store.ts'
 
 export interface Gateway {
   /** `http://host:port` under which it answers. */
@@ -132,7 +133,8 @@ export async function startGateway({
     cluster?.revoked(revocation)
   }
   const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
-  const apiTokens = new ApiTokens({ reads: store.apiTokens, writer, log, onRevoked })
+  const scoped = scopedStore(store)
+  const apiTokens = new ApiTokens({ reads: scoped.apiTokens, writer, log, onRevoked })
   const credentials = new Credentials(sessions, apiTokens)
 
   const notReady = () => {
@@ -152,7 +154,7 @@ export async function startGateway({
   })
   const services: Services = {
     config,
-    store,
+    store: scoped,
     writer,
     registry,
     runs: new Runs({ store, writer, registry, notReady }),
@@ -285,8 +287,8 @@ function unreachable(error: unknown): Failure | null {
 }
 
 /** A request's write that the store refuses has met somebody else's: its thread is gone. That is a conflict, not a failure. */
-function failingClearly(committer: Committer): Writer {
-  return {
+function failingClearly(committer: Committer): ScopedWriter {
+  return scopedWriter({
     async write(op) {
       try {
         return await committer.write(op, 'limited')
@@ -295,5 +297,5 @@ function failingClearly(committer: Committer): Writer {
         throw error
       }
     }
-  }
+  })
 }

@@ -6,6 +6,7 @@ import { emailKey } from './auth/email.ts'
 import type { Config } from './config.ts'
 import { Committer } from './run/commit/committer.ts'
 import { openDatabase } from './store/open.ts'
+import { scopedStore, scopedWriter } from './store/scoped.ts'
 import type { Store, Writer } from './store/store.ts'
 import type { ApiToken, User } from './types.ts'
 
@@ -73,6 +74,7 @@ async function accountOf({ users }: Store, email: string): Promise<User> {
 }
 
 /** There are no streams and no uses of tokens here. */
-function tokensOf({ apiTokens }: Store, writer: Writer): ApiTokens {
-  return new ApiTokens({ reads: apiTokens, writer, log: { warn: () => {} }, onRevoked: () => {} })
+function tokensOf(store: Store, writer: Writer): ApiTokens {
+  const { apiTokens } = scopedStore(store)
+  return new ApiTokens({ reads: apiTokens, writer: scopedWriter(writer), log: { warn: () => {} }, onRevoked: () => {} })
 }

@@ -28,7 +28,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   files: ['types', 'sqlite-driver'],
   store: ['types', 'scope', 'sqlite-driver'],
   thread: ['types', 'errors', 'scope', 'store/store', 'files'],
-  auth: ['types', 'errors', 'scope', 'store/store', 'files'],
+  auth: ['types', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
   memory: ['types', 'scope', 'store/store', 'files'],
   skills: ['types', 'scope', 'store/store', 'files'],
   run: ['types', 'errors', 'scope', 'wire', 'growing-text', 'agent/runtime', 'thread', 'store/store'],
@@ -46,6 +46,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'memory',
     'skills',
     'store/store',
+    'store/scoped',
     'agent/runtime',
     'agent/mcp'
   ]

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Failure, fail } from '../errors.ts'
 import type { UserArg } from '../scope.ts'
-import type { ApiTokenReads, Writer } from '../store/store.ts'
+import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import { API_TOKEN_PREFIX, type ApiToken, type Permission, type Principal, type Right, timestamp } from '../types.ts'
 import type { Revocation } from './session.ts'
 import { digestOf } from './token.ts'
@@ -15,8 +15,8 @@ export const API_TOKENS_MAX = 100
 const USE_MS = 60_000
 
 export interface ApiTokenParts {
-  readonly reads: ApiTokenReads
-  readonly writer: Writer
+  readonly reads: ScopedStore['apiTokens']
+  readonly writer: ScopedWriter
   readonly log: { warn(fields: object, text: string): void }
   /** As in SessionParts. */
   readonly onRevoked: (revocation: Revocation) => void
@@ -31,8 +31,8 @@ export interface NewApiToken {
 }
 
 export class ApiTokens {
-  readonly #reads: ApiTokenReads
-  readonly #writer: Writer
+  readonly #reads: ScopedStore['apiTokens']
+  readonly #writer: ScopedWriter
   readonly #log: ApiTokenParts['log']
   readonly #onRevoked: (revocation: Revocation) => void
   /** Tokens whose use is being written. */

@@ -5,7 +5,7 @@ import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
-import type { FeedbackReads } from '../store/store.ts'
+import type { ScopedStore } from '../store/scoped.ts'
 import { type Run, timestamp } from '../types.ts'
 import type { Services } from './services.ts'
 
@@ -18,7 +18,7 @@ type FeedbackBody = v.InferOutput<typeof feedbackBody>
 
 export function feedbackRoutes({ store, writer }: Services): Route[] {
   /** There is feedback only beside a SQL database [Errors]. */
-  const feedback = (): FeedbackReads => {
+  const feedback = (): NonNullable<ScopedStore['feedback']> => {
     if (!store.feedback) throw fail('feedback_unavailable')
     return store.feedback
   }

@@ -11,13 +11,13 @@ import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/lifecycle/registry.ts'
 import type { Runs } from '../run/lifecycle/runs.ts'
 import type { Skills } from '../skills/skills.ts'
-import type { Store, Writer } from '../store/store.ts'
+import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { JsonObject, Right } from '../types.ts'
 
 export interface Services {
   readonly config: Config
-  readonly store: Store
-  readonly writer: Writer
+  readonly store: ScopedStore
+  readonly writer: ScopedWriter
   readonly registry: Registry
   readonly runs: Runs
   readonly agent: Agent

@@ -3,8 +3,8 @@
 // file, and are had from here.
 //
 //  1. Every read that takes a `user` is filtered by it: rows of others do not exist for it, rows without an owner are everybody's.
-//     Omitted means the current user, and an error when there is none; null means no filter [Auth 7]. Methods without the
-//     argument are for the engine, after the owner check of a route.
+//     null means no filter. The argument is always there: the case in which it is left out, and means the current user [Auth 7],
+//     is resolved in front of the store (scoped.ts). Methods without it are for the engine, after the owner check of a route.
 //  2. `apply` writes all its groups in one transaction. A group is applied whole or not at all; a group that is refused (a
 //     constraint, a missing thread) fails alone and the others are kept.
 //  3. `apply` rejects only when nothing was written. With StoreUnavailable the same groups may be handed over again; anything

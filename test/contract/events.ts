@@ -1,5 +1,6 @@
 // Obligations of EventReads and the event ops: what is stored of an event, whose it is, and its removal.
 import type { Test } from 'tap'
+import type { Owner } from '../../lib/scope.ts'
 import type { SeqPage, Store } from '../../lib/store/store.ts'
 import type { Json } from '../../lib/types.ts'
 import { originsContract } from './event-origins.ts'
@@ -210,12 +211,12 @@ function recordsContract(t: Test, open: Open): void {
 
 function ownersContract(t: Test, open: Open): void {
   const test = rules(t, open)
-  test('reads of events take the three cases of the user argument [Store 1] [Auth 7]', async (t, store) => {
+  test('reads of events are of one user, or of everybody for null [Store 1]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await addEvents(store, run, [anEvent(0)])
     const { events } = store
-    const reads: Record<string, (user?: string | null) => Promise<number>> = {
+    const reads: Record<string, (user: Owner) => Promise<number>> = {
       listMessages: async (user) => (await events.listMessages(thread_id, { limit: 9 }, user)).length,
       listMessagesByRun: async (user) =>
         (await events.listMessagesByRun(thread_id, run.run_id, { limit: 9 }, user)).length,

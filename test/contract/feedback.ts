@@ -1,6 +1,7 @@
 // Obligations of FeedbackReads and the feedback ops, or of a store that has none.
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
+import type { Owner } from '../../lib/scope.ts'
 import type { FeedbackReads, Store } from '../../lib/store/store.ts'
 import type { Feedback, Run } from '../../lib/types.ts'
 import {
@@ -160,17 +161,16 @@ function keptFeedbackContract(t: Test, open: Open): void {
     t.strictSame([none.origins.size, none.feedback.size], [0, 0])
   })
 
-  test('reads of feedback take the three cases of the user argument [Store 1] [Auth 7]', async (t, store, feedback, run) => {
+  test('reads of feedback are of one user, or of everybody for null [Store 1]', async (t, store, feedback, run) => {
     await upsert(store, aFeedback(run))
     const { thread_id, run_id } = run
     const users = { mine: 'ann', other: 'bob' }
-    const list = async (user?: string | null) => (await feedback.list(thread_id, run_id, user)).length
+    const list = async (user: Owner) => (await feedback.list(thread_id, run_id, user)).length
     await userArgument(t, 'feedback.list', { ...users, read: list })
-    const byRuns = async (user?: string | null) => (await feedback.byRuns(thread_id, [run_id], user)).size
+    const byRuns = async (user: Owner) => (await feedback.byRuns(thread_id, [run_id], user)).size
     await userArgument(t, 'feedback.byRuns', { ...users, read: byRuns })
     await addEvents(store, run, [anEvent(0)])
-    const beside = async (user?: string | null) =>
-      (await feedback.besideMessages(thread_id, ['message-0'], user)).feedback.size
+    const beside = async (user: Owner) => (await feedback.besideMessages(thread_id, ['message-0'], user)).feedback.size
     await userArgument(t, 'feedback.besideMessages', { ...users, read: beside })
   })
 

@@ -152,7 +152,7 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await store.runs.tokens('missing', 'ann'), nothing)
   })
 
-  test('reads of runs take the three cases of the user argument [Store 1] [Auth 7]', async (t, store) => {
+  test('reads of runs are of one user, or of everybody for null [Store 1]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const { run_id } = await addEndedRun(store, thread_id)
     const users = { mine: 'ann', other: 'bob' }

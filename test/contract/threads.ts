@@ -1,6 +1,7 @@
 // Obligations of ThreadReads and the thread ops.
 import fc from 'fast-check'
 import type { Test } from 'tap'
+import type { Owner } from '../../lib/scope.ts'
 import type { Store } from '../../lib/store/store.ts'
 import type { JsonObject, Thread } from '../../lib/types.ts'
 import {
@@ -99,10 +100,10 @@ export function threadStoreContract(t: Test, open: Open): void {
     t.equal(await store.threads.ownerOf('missing'), undefined)
   })
 
-  test('reads of threads take the three cases of the user argument [Store 1] [Auth 7]', async (t, store) => {
+  test('reads of threads are of one user, or of everybody for null [Store 1]', async (t, store) => {
     const { thread_id } = await addThread(store, { user_id: 'ann' })
-    const get = async (user?: string | null) => ((await store.threads.get(thread_id, user)) ? 1 : 0)
-    const search = async (user?: string | null) => {
+    const get = async (user: Owner) => ((await store.threads.get(thread_id, user)) ? 1 : 0)
+    const search = async (user: Owner) => {
       const { threads, total } = await store.threads.search({ limit: 10, offset: 0 }, user)
       t.equal(threads.length, total)
       return total

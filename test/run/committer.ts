@@ -173,11 +173,6 @@ t.test('drained resolves when everything handed over is written, windows include
   committer.stop()
 })
 
-t.test('an op whose user was left out is the current user’s, and an error when there is none [Auth 7]', async (t) => {
-  const { committer } = setUp()
-  await t.rejects(committer.write({ name: 'thread.remove', thread_id: 'x' }), /no user is signed in/)
-})
-
 // ----------------------------------------------------------------------------------------- sources and fairness
 
 t.test('a source that throws is refused alone: the others of its batch are written and told', async (t) => {

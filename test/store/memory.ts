@@ -111,7 +111,7 @@ t.test('frames of a group that is refused, or of a thread that was removed, take
   const { thread_id } = await addThread(store)
   const run = await addRun(store, thread_id)
   const remove = { name: 'thread.remove', thread_id, user: null } as const
-  const refused = { name: 'thread.patch', thread_id, metadata: {}, now: time(1) } as const
+  const refused = { name: 'seq.move', thread_id, from: 99, to: 100 } as const
   await apply(store, [append(run, 0, 900), refused])
   t.not(await store.frames.bounds(ended.key), null, 'refused')
   await write(store, append(run, 0, 50))

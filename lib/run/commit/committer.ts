@@ -6,9 +6,9 @@
 // stays in front and is tried again until it does. When that takes too long the store is stuck: requests are refused, what runs have
 // to say waits on.
 import { Failure } from '../../errors.ts'
-import { ownerOf, type UserArg, withoutUser } from '../../scope.ts'
+import { withoutUser } from '../../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
-import { OWNED_OPS, StoreUnavailable } from '../../store/store.ts'
+import { StoreUnavailable } from '../../store/store.ts'
 import { Drains } from '../lifecycle/drains.ts'
 
 /** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
@@ -133,7 +133,7 @@ export class Committer implements Writer {
    */
   async write<K extends OpName>(op: OpOf<K>, patience: Patience = 'endless'): Promise<Result<K>> {
     // OpOf<K> is a member of Op for every K; the compiler does not see it while K is open, hence the detour.
-    const [result] = await this.writeAll([resolveUser(op as unknown as Op)], patience)
+    const [result] = await this.writeAll([op as unknown as Op], patience)
     // The store answers one result an op, of that op's type.
     return result as Result<K>
   }
@@ -388,12 +388,4 @@ function refusal(error: unknown): Outcome {
 
 function unavailable(reason: string): Failure {
   return new Failure('store_unavailable', { reason }, { 'Retry-After': String(RETRY_AFTER_S) })
-}
-
-/** The user argument is resolved where the request's user is known: the writer thread has none [Auth 7]. */
-function resolveUser(op: Op): Op {
-  if (!OWNED_OPS.has(op.name)) return op
-  // All of OWNED_OPS have the member `user`, which others use for something else.
-  const { user } = op as { readonly user?: UserArg }
-  return { ...op, user: ownerOf(user, op.name) } as Op
 }

@@ -1,7 +1,7 @@
 // API tokens in memory.
-import { isVisible, ownerOf } from '../../scope.ts'
+import { isVisible } from '../../scope.ts'
 import type { ApiToken, User } from '../../types.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import type { ApiTokenReads } from '../store.ts'
 import { byText, copyOf, type Noun } from './rows.ts'
 
@@ -18,8 +18,7 @@ export function memoryApiTokens(userOf: (id: string) => Promise<User | null>): N
         const token = byDigest.get(digest)
         return token ? { token: copyOf(token), user: await userOf(token.user_id) } : null
       },
-      async list(user) {
-        const owner = ownerOf(user, 'apiTokens.list')
+      async list(owner) {
         return [...byId.values()]
           .filter((token) => isVisible(token, owner))
           .sort((one, other) => byText(other.created_at, one.created_at) || byText(one.token_id, other.token_id))
@@ -35,7 +34,7 @@ export function memoryApiTokens(userOf: (id: string) => Promise<User | null>): N
         return 'created'
       },
       'apiToken.remove': (op, undo) => {
-        const owner = resolved(op.user)
+        const owner = op.user
         const token = byId.get(op.token_id)
         if (!token || !isVisible(token, owner)) return null
         undo.delete(byId, token.token_id)

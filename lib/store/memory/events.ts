@@ -1,8 +1,8 @@
 // Run events in memory: the durable log of a thread, as long as the process lives.
-import { isVisible, type Owner, ownerOf } from '../../scope.ts'
+import { isVisible, type Owner } from '../../scope.ts'
 import type { RunEvent } from '../../types.ts'
 import { markedMetadata, messageIdOf } from '../event.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import type { EventReads, OpOf, SeqPage } from '../store.ts'
 import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
@@ -96,16 +96,13 @@ function pageOf(rows: readonly Row[], { limit, before, after }: SeqPage, owner: 
 
 function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): EventReads {
   return {
-    async listMessages(threadId, page, user) {
-      const owner = ownerOf(user, 'events.listMessages')
+    async listMessages(threadId, page, owner) {
       return pageOf(logs.get(threadId)?.messages ?? [], page, owner)
     },
-    async listMessagesByRun(threadId, runId, page, user) {
-      const owner = ownerOf(user, 'events.listMessagesByRun')
+    async listMessagesByRun(threadId, runId, page, owner) {
       return pageOf(logs.get(threadId)?.byRun.get(runId)?.messages ?? [], page, owner)
     },
-    async listEvents(threadId, runId, { types, after, limit }, user) {
-      const owner = ownerOf(user, 'events.listEvents')
+    async listEvents(threadId, runId, { types, after, limit }, owner) {
       const rows = logs.get(threadId)?.byRun.get(runId)?.all ?? []
       const wanted = types && new Set(types)
       const page: RunEvent[] = []
@@ -116,8 +113,7 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
       }
       return copyOf(page)
     },
-    async countMessages(threadId, user) {
-      const owner = ownerOf(user, 'events.countMessages')
+    async countMessages(threadId, owner) {
       const rows = logs.get(threadId)?.messages ?? []
       return rows.reduce((total, { event }) => total + (isVisible(event, owner) ? 1 : 0), 0)
     },
@@ -127,8 +123,7 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
     async lastK(threadId, runId) {
       return logs.get(threadId)?.byRun.get(runId)?.all.at(-1)?.k ?? -1
     },
-    async runsOfMessages(threadId, messageIds, user) {
-      const owner = ownerOf(user, 'events.runsOfMessages')
+    async runsOfMessages(threadId, messageIds, owner) {
       const found = new Map<string, { run_id: string; event_type: string }>()
       for (const id of messageIds) {
         const rows = logs.get(threadId)?.byMessageId.get(id) ?? []
@@ -179,7 +174,7 @@ export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & 
   }
 
   const remove = (op: OpOf<'events.remove'>, undo: Undo): number => {
-    const owner = resolved(op.user)
+    const owner = op.user
     const log = logs.get(op.thread_id)
     if (!log) return 0
     const goes = ({ event }: Row) => isVisible(event, owner) && (op.run_id === null || event.run_id === op.run_id)

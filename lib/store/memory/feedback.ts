@@ -1,8 +1,8 @@
 // Feedback in memory: one record a user and run. The service itself has feedback only with a SQL database [Errors]; an
 // embedder may ask for it.
-import { type Owner, ownerOf } from '../../scope.ts'
+import type { Owner } from '../../scope.ts'
 import type { Feedback } from '../../types.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import type { FeedbackReads, OpOf } from '../store.ts'
 import { type Belonging, byText, copyOf, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
@@ -55,8 +55,7 @@ export function memoryFeedback(
 
   return {
     reads: {
-      async list(threadId, runId, user) {
-        const owner = ownerOf(user, 'feedback.list')
+      async list(threadId, runId, owner) {
         return copyOf(of(threadId, runId).filter(isBy(owner)).sort(oldestFirst))
       },
       async stats(threadId, runId) {
@@ -64,17 +63,16 @@ export function memoryFeedback(
         const positive = list.filter(({ rating }) => rating === 1).length
         return { total: list.length, positive, negative: list.length - positive }
       },
-      async byRuns(threadId, runIds, user) {
-        const owner = ownerOf(user, 'feedback.byRuns')
+      async byRuns(threadId, runIds, owner) {
         const found = runIds.flatMap((runId) => of(threadId, runId).filter(isBy(owner)))
         return new Map(copyOf(found).map((feedback) => [feedback.run_id, feedback]))
       }
     },
     writes: {
       'feedback.upsert': upsert,
-      'feedback.remove': (op, undo) => removeWhere(op.thread_id, op.run_id, isBy(resolved(op.user)), undo),
+      'feedback.remove': (op, undo) => removeWhere(op.thread_id, op.run_id, isBy(op.user), undo),
       'feedback.removeById': (op, undo) => {
-        const isMine = isBy(resolved(op.user))
+        const isMine = isBy(op.user)
         const goes = (one: Feedback) => one.feedback_id === op.feedback_id && isMine(one)
         return removeWhere(op.thread_id, op.run_id, goes, undo)
       }

@@ -1,5 +1,5 @@
 // Runs in memory.
-import { isVisible, ownerOf } from '../../scope.ts'
+import { isVisible } from '../../scope.ts'
 import { type Run, type Timestamp, isInFlight } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import type { Admission, NewRun, OpOf, RunReads, TokenUsage } from '../store.ts'
@@ -139,16 +139,14 @@ function usageOf(runs: readonly Run[]): TokenUsage {
 
 function runReads(rows: RunRows): RunReads {
   return {
-    async get(runId, user) {
-      const owner = ownerOf(user, 'runs.get')
+    async get(runId, owner) {
       const run = rows.get(runId)
       return run && isVisible(run, owner) ? copyOf(run) : null
     },
     async byKey(key, userId) {
       return copyOf(rows.byIdempotency({ user_id: userId, idempotency_key: key }) ?? null)
     },
-    async list(threadId, { limit, offset, status }, user) {
-      const owner = ownerOf(user, 'runs.list')
+    async list(threadId, { limit, offset, status }, owner) {
       const page: Run[] = []
       let skipped = 0
       for (const run of rows.newestFirst(threadId)) {
@@ -165,8 +163,7 @@ function runReads(rows: RunRows): RunReads {
     async unfinished() {
       return copyOf(rows.unfinished())
     },
-    async tokens(threadId, user) {
-      const owner = ownerOf(user, 'runs.tokens')
+    async tokens(threadId, owner) {
       const finished = [...rows.newestFirst(threadId)].filter((run) => isVisible(run, owner) && !isInFlight(run))
       return usageOf(finished)
     }

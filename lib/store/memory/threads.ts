@@ -1,8 +1,8 @@
 // Thread records in memory.
 import { isDeepStrictEqual } from 'node:util'
-import { isVisible, type Owner, ownerOf } from '../../scope.ts'
+import { isVisible, type Owner } from '../../scope.ts'
 import type { Json, Thread } from '../../types.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import type { CheckpointWrite, ThreadQuery, ThreadReads } from '../store.ts'
 import { type Belonging, byText, copyOf, type Noun } from './rows.ts'
 import type { Undo } from './undo.ts'
@@ -74,16 +74,14 @@ function inOrder({ sortBy = 'updated_at', sortOrder = 'desc' }: ThreadQuery): (l
 
 function threadReads(rows: ThreadRows): ThreadReads {
   return {
-    async get(threadId, user) {
-      const owner = ownerOf(user, 'threads.get')
+    async get(threadId, owner) {
       const thread = rows.get(threadId)
       return thread && isVisible(thread, owner) ? copyOf(thread) : null
     },
     async ownerOf(threadId) {
       return rows.get(threadId)?.user_id
     },
-    async search(query, user) {
-      const owner = ownerOf(user, 'threads.search')
+    async search(query, owner) {
       const ids = query.ids && new Set(query.ids)
       const wanted = Object.entries(query.metadata ?? {})
       const found = [...rows.of(owner)].filter(
@@ -125,14 +123,14 @@ export function memoryThreads(
         return { thread, created: true }
       },
       'thread.patch': (op, undo) => {
-        const before = owned(op.thread_id, resolved(op.user))
+        const before = owned(op.thread_id, op.user)
         if (!before) return null
         const after = { ...before, metadata: { ...before.metadata, ...op.metadata }, updated_at: op.now }
         rows.set(after, undo)
         return after
       },
       'thread.remove': (op, undo) => {
-        const thread = owned(op.thread_id, resolved(op.user))
+        const thread = owned(op.thread_id, op.user)
         if (!thread) return false
         for (const belonging of parts.belongings) belonging.forget(op.thread_id, undo)
         rows.delete(thread, undo)

@@ -1,10 +1,10 @@
 // API tokens, as the service reads them.
 import type { ApiToken, User } from '../../types.ts'
-import type { UserArg } from '../../scope.ts'
+import type { Owner } from '../../scope.ts'
 
 export interface ApiTokenReads {
   /** The token with this digest and its user (null: the account is gone), in one look-up; null: there is no such token. */
   byDigest(digest: string): Promise<{ readonly token: ApiToken; readonly user: User | null } | null>
   /** Newest first. */
-  list(user?: UserArg): Promise<ApiToken[]>
+  list(user: Owner): Promise<ApiToken[]>
 }

@@ -1,6 +1,6 @@
 // Events of runs, as they are appended and read.
 import type { EventCategory, Json, JsonObject, RunEvent, Timestamp } from '../../types.ts'
-import type { UserArg } from '../../scope.ts'
+import type { Owner } from '../../scope.ts'
 
 export interface NewEvent {
   readonly event_type: string
@@ -21,17 +21,17 @@ export interface SeqPage {
 
 export interface EventReads {
   /** Records of category `message` of all runs of the thread; ascending, whatever the cursor. */
-  listMessages(threadId: string, page: SeqPage, user?: UserArg): Promise<RunEvent[]>
+  listMessages(threadId: string, page: SeqPage, user: Owner): Promise<RunEvent[]>
   /** The same for one run. */
-  listMessagesByRun(threadId: string, runId: string, page: SeqPage, user?: UserArg): Promise<RunEvent[]>
+  listMessagesByRun(threadId: string, runId: string, page: SeqPage, user: Owner): Promise<RunEvent[]>
   /** All categories of one run, oldest first. */
   listEvents(
     threadId: string,
     runId: string,
     query: { types?: readonly string[]; after?: number; limit: number },
-    user?: UserArg
+    user: Owner
   ): Promise<RunEvent[]>
-  countMessages(threadId: string, user?: UserArg): Promise<number>
+  countMessages(threadId: string, user: Owner): Promise<number>
   /** The seq that the thread's next event gets; null: there is no such thread. For events that lie elsewhere, see EventStore. */
   nextSeq(threadId: string): Promise<number | null>
   /** The last k of a run's events, -1 when there are none: where a start goes on after a crash. */
@@ -40,7 +40,7 @@ export interface EventReads {
   runsOfMessages(
     threadId: string,
     messageIds: readonly string[],
-    user?: UserArg
+    user: Owner
   ): Promise<ReadonlyMap<string, MessageOrigin>>
 }
 

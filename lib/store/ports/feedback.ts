@@ -1,20 +1,20 @@
 // Feedback, as the service reads it.
 import type { Feedback, FeedbackStats } from '../../types.ts'
-import type { UserArg } from '../../scope.ts'
+import type { Owner } from '../../scope.ts'
 import type { MessageOrigin } from './events.ts'
 
 export interface FeedbackReads {
   /** The caller's own feedback on a run, oldest first. */
-  list(threadId: string, runId: string, user?: UserArg): Promise<Feedback[]>
+  list(threadId: string, runId: string, user: Owner): Promise<Feedback[]>
   /** Counts over all users of the run, in one aggregation. */
   stats(threadId: string, runId: string): Promise<FeedbackStats>
   /** The caller's own feedback by run, for the given runs of a thread, in one query. */
-  byRuns(threadId: string, runIds: readonly string[], user?: UserArg): Promise<ReadonlyMap<string, Feedback>>
+  byRuns(threadId: string, runIds: readonly string[], user: Owner): Promise<ReadonlyMap<string, Feedback>>
   /**
    * What `EventReads.runsOfMessages` says of these messages, and the caller's own feedback on their runs. One query where both lie
    * in one database; lib/store/beside.ts makes it of two.
    */
-  besideMessages(threadId: string, messageIds: readonly string[], user?: UserArg): Promise<BesideMessages>
+  besideMessages(threadId: string, messageIds: readonly string[], user: Owner): Promise<BesideMessages>
 }
 
 /** What is known beside messages. */

@@ -1,6 +1,6 @@
 // The writes: every one that a store takes, and what it answers.
 import type { ApiToken, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
-import type { UserArg } from '../../scope.ts'
+import type { Owner } from '../../scope.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
@@ -22,7 +22,7 @@ export interface Ops {
   /** Answers too_many when the user has `max` tokens already. */
   'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
   /** Answers what was removed, so that its streams can be ended; null: no such token of this user. */
-  'apiToken.remove': { in: { token_id: string; user?: UserArg }; out: ApiToken | null }
+  'apiToken.remove': { in: { token_id: string; user: Owner }; out: ApiToken | null }
   /** Notes a use. Nothing happens when the token is gone, or a later use is noted. */
   'apiToken.use': { in: { token_id: string; at: Timestamp }; out: null }
   /** Writes something that means nothing, for who wants to know whether the store takes writes (again). */
@@ -34,11 +34,11 @@ export interface Ops {
   }
   /** Merges top-level keys; null: no such thread for this owner. */
   'thread.patch': {
-    in: { thread_id: string; metadata: JsonObject; user?: UserArg; now: Timestamp }
+    in: { thread_id: string; metadata: JsonObject; user: Owner; now: Timestamp }
     out: Thread | null
   }
   /** Removes the thread and everything that belongs to it, in every table. */
-  'thread.remove': { in: { thread_id: string; user?: UserArg }; out: boolean }
+  'thread.remove': { in: { thread_id: string; user: Owner }; out: boolean }
   /**
    * Admits a run [Store 6]. `strategy` reject answers busy while one is in flight; the others are stored pending behind it, and
    * `inFlight` names what stood before. `autoFollowUp`: the newest successful run of the thread becomes follow_up_to_run_id.
@@ -68,7 +68,7 @@ export interface Ops {
     out: number
   }
   /** Answers how many were removed; 0 when there are none. Without run_id: of the whole thread, and its counter starts again. */
-  'events.remove': { in: { thread_id: string; run_id: string | null; user?: UserArg }; out: number }
+  'events.remove': { in: { thread_id: string; run_id: string | null; user: Owner }; out: number }
   /**
    * Moves the thread's counter of events from where it stands to `to`: the commit of records that lie elsewhere. Refused when it
    * does not stand at `from`, or the thread is gone.
@@ -93,9 +93,9 @@ export interface Ops {
   }
   /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
-  'feedback.remove': { in: { thread_id: string; run_id: string; user?: UserArg }; out: boolean }
+  'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }
   'feedback.removeById': {
-    in: { feedback_id: string; thread_id: string; run_id: string; user?: UserArg }
+    in: { feedback_id: string; thread_id: string; run_id: string; user: Owner }
     out: boolean
   }
 }
@@ -115,8 +115,8 @@ export type Outcome =
   | { readonly ok: true; readonly results: readonly unknown[] }
   | { readonly ok: false; readonly message: string }
 
-/** The ops whose rows are filtered by their user: the writer resolves the argument before it crosses anywhere [Auth 7]. */
-export const OWNED_OPS: ReadonlySet<OpName> = new Set<OpName>([
+/** The ops whose rows are filtered by their user, which who asked for them has resolved [Auth 7]. */
+export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'apiToken.remove',
   'thread.patch',
   'thread.remove',
@@ -124,6 +124,7 @@ export const OWNED_OPS: ReadonlySet<OpName> = new Set<OpName>([
   'feedback.remove',
   'feedback.removeById'
 ])
+export type OwnedOp = { [K in OpName]: Ops[K]['in'] extends { readonly user: Owner } ? K : never }[OpName]
 
 /** Takes one write and answers its result, once it is committed. What routes and rules write through; the committer is one. */
 export interface Writer {

@@ -1,6 +1,6 @@
 // Runs: what admits one, how one ends, and how they are read.
 import type { Run, RunStatus, RunTotals, ThreadStatus, Timestamp } from '../../types.ts'
-import type { UserArg } from '../../scope.ts'
+import type { Owner } from '../../scope.ts'
 
 /** A run as it is asked for: the store gives `key` and `ordinal`, and the follow-up when it is left to it. */
 export type NewRun = Omit<Run, 'key' | 'ordinal'>
@@ -45,15 +45,15 @@ export interface TokenUsage {
 }
 
 export interface RunReads {
-  get(runId: string, user?: UserArg): Promise<Run | null>
+  get(runId: string, user: Owner): Promise<Run | null>
   /** The run that an idempotency key has made. Each user has a namespace of keys, and so has nobody (null) [design 5]. */
-  byKey(key: string, userId: string | null): Promise<Run | null>
+  byKey(key: string, user: Owner): Promise<Run | null>
   /** Newest first. */
-  list(threadId: string, page: { limit: number; offset: number; status?: RunStatus }, user?: UserArg): Promise<Run[]>
+  list(threadId: string, page: { limit: number; offset: number; status?: RunStatus }, user: Owner): Promise<Run[]>
   /** Pending and running runs of a thread, oldest first. */
   inFlight(threadId: string): Promise<Run[]>
   /** Every run that is not terminal, oldest first: what a start finds after a crash. */
   unfinished(): Promise<Run[]>
   /** Sums over the thread's finished runs, however they ended, in one aggregation. */
-  tokens(threadId: string, user?: UserArg): Promise<TokenUsage>
+  tokens(threadId: string, user: Owner): Promise<TokenUsage>
 }

@@ -1,6 +1,6 @@
 // Threads, as the service reads them.
 import type { JsonObject, Thread, ThreadStatus } from '../../types.ts'
-import type { UserArg } from '../../scope.ts'
+import type { Owner } from '../../scope.ts'
 
 export interface ThreadQuery {
   /** Exact, typed equality on every key: true is not 1, null is not missing. */
@@ -20,9 +20,9 @@ export interface ThreadPage {
 }
 
 export interface ThreadReads {
-  get(threadId: string, user?: UserArg): Promise<Thread | null>
+  get(threadId: string, user: Owner): Promise<Thread | null>
   /** Whose thread it is, whoever asks: undefined when there is no such row. For the owner check alone [Auth 6]. */
   ownerOf(threadId: string): Promise<string | null | undefined>
   /** Default order: updated_at, newest first. */
-  search(query: ThreadQuery, user?: UserArg): Promise<ThreadPage>
+  search(query: ThreadQuery, user: Owner): Promise<ThreadPage>
 }

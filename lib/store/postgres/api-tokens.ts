@@ -1,6 +1,4 @@
 // API tokens in PostgreSQL.
-import { ownerOf } from '../../scope.ts'
-import { resolved } from '../refused.ts'
 import { COLUMNS, type TokenRow, toToken } from '../sql/api-tokens.ts'
 import type { ApiTokenReads } from '../store.ts'
 import { type Db, owned, params, type Writers } from './rows.ts'
@@ -14,7 +12,7 @@ export function apiTokenReads(db: Db): ApiTokenReads {
     },
     async list(user) {
       const sql = `SELECT ${COLUMNS} FROM api_tokens WHERE ${owned(1)} ORDER BY created_at DESC, token_id`
-      return (await db.rows<TokenRow>(sql, [ownerOf(user, 'apiTokens.list')])).map(toToken)
+      return (await db.rows<TokenRow>(sql, [user])).map(toToken)
     }
   }
 }
@@ -36,7 +34,7 @@ export const apiTokenWrites: Writers<TokenOps> = {
 
   'apiToken.remove': async ({ token_id, user }, batch) => {
     const sql = `DELETE FROM api_tokens WHERE token_id = $2 AND ${owned(1)} RETURNING ${COLUMNS}`
-    const [row] = await batch.rows<TokenRow>(sql, [resolved(user), token_id])
+    const [row] = await batch.rows<TokenRow>(sql, [user, token_id])
     return row ? toToken(row) : null
   },
 

@@ -1,7 +1,6 @@
 // Run events in PostgreSQL: the durable log of a thread.
-import { ownerOf } from '../../scope.ts'
 import type { RunEvent } from '../../types.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import { COLUMNS, type EventRow, type NewEventRow, toEvent, toRow } from '../sql/events.ts'
 import type { EventReads, SeqPage } from '../store.ts'
 import { type Db, owned, type Writers } from './rows.ts'
@@ -29,17 +28,15 @@ export function eventReads(db: Db): EventReads {
 
   return {
     async listMessages(threadId, seqPage, user) {
-      return list('thread_id = $2', seqPage, ownerOf(user, 'events.listMessages'), threadId, [])
+      return list('thread_id = $2', seqPage, user, threadId, [])
     },
-    async listMessagesByRun(threadId, runId, seqPage, user) {
-      const owner = ownerOf(user, 'events.listMessagesByRun')
+    async listMessagesByRun(threadId, runId, seqPage, owner) {
       return list('thread_id = $2 AND run_id = $6', seqPage, owner, threadId, [runId])
     },
-    async listEvents(threadId, runId, { types, after, limit }, user) {
+    async listEvents(threadId, runId, { types, after, limit }, owner) {
       const sql = `SELECT ${COLUMNS} FROM run_events
         WHERE run_id = $3 AND thread_id = $2 AND seq > $4 AND ($5::text[] IS NULL OR event_type = ANY($5)) AND ${owned(1)}
         ORDER BY seq LIMIT $6`
-      const owner = ownerOf(user, 'events.listEvents')
       const rows = await db.rows<EventRow>(sql, [
         owner,
         threadId,
@@ -52,7 +49,7 @@ export function eventReads(db: Db): EventReads {
     },
     async countMessages(threadId, user) {
       const sql = `SELECT count(*) AS total FROM run_events WHERE thread_id = $2 AND category = 'message' AND ${owned(1)}`
-      const [row] = await db.rows<{ total: number }>(sql, [ownerOf(user, 'events.countMessages'), threadId])
+      const [row] = await db.rows<{ total: number }>(sql, [user, threadId])
       return row?.total ?? 0
     },
     async nextSeq(threadId) {
@@ -63,9 +60,8 @@ export function eventReads(db: Db): EventReads {
       const sql = 'SELECT k FROM run_events WHERE run_id = $2 AND thread_id = $1 ORDER BY seq DESC LIMIT 1'
       return (await db.rows<{ k: number }>(sql, [threadId, runId]))[0]?.k ?? -1
     },
-    async runsOfMessages(threadId, messageIds, user) {
+    async runsOfMessages(threadId, messageIds, owner) {
       const sql = `${ORIGINS} ORDER BY seq`
-      const owner = ownerOf(user, 'events.runsOfMessages')
       const rows = await db.rows<{ message_id: string; run_id: string; event_type: string }>(sql, [
         owner,
         threadId,
@@ -143,8 +139,7 @@ export const eventWrites: Writers<EventOps> = {
     return row?.seq ?? first
   },
 
-  'events.remove': async ({ thread_id, run_id, user }, batch) => {
-    const owner = resolved(user)
+  'events.remove': async ({ thread_id, run_id, user: owner }, batch) => {
     await batch.flush()
     const sql = `DELETE FROM run_events WHERE thread_id = $2 AND ($3::text IS NULL OR run_id = $3) AND ${owned(1)}`
     const removed = await batch.changes(sql, [owner, thread_id, run_id])

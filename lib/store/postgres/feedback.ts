@@ -1,7 +1,5 @@
 // Feedback in PostgreSQL: one record a user and run.
-import { ownerOf } from '../../scope.ts'
 import type { Feedback, FeedbackStats } from '../../types.ts'
-import { resolved } from '../refused.ts'
 import type { FeedbackReads, MessageOrigin } from '../store.ts'
 import { ORIGINS } from './events.ts'
 import { type Db, params, type Writers } from './rows.ts'
@@ -29,7 +27,7 @@ export function feedbackReads(db: Db): FeedbackReads {
     async list(threadId, runId, user) {
       const sql = `SELECT ${COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN}
         ORDER BY created_at, feedback_id COLLATE "C" LIMIT ${LIST_MAX}`
-      return db.rows<Feedback>(sql, [ownerOf(user, 'feedback.list'), threadId, runId])
+      return db.rows<Feedback>(sql, [user, threadId, runId])
     },
     async stats(threadId, runId) {
       const sql = `SELECT count(*) AS total, count(*) FILTER (WHERE rating = 1) AS positive,
@@ -39,11 +37,10 @@ export function feedbackReads(db: Db): FeedbackReads {
     },
     async byRuns(threadId, runIds, user) {
       const sql = `SELECT ${COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = ANY($3::text[]) AND ${OWN}`
-      const rows = await db.rows<Feedback>(sql, [ownerOf(user, 'feedback.byRuns'), threadId, texts(runIds)])
+      const rows = await db.rows<Feedback>(sql, [user, threadId, texts(runIds)])
       return new Map(rows.map((row) => [row.run_id, row]))
     },
-    async besideMessages(threadId, messageIds, user) {
-      const owner = ownerOf(user, 'feedback.besideMessages')
+    async besideMessages(threadId, messageIds, owner) {
       const rows = await db.rows<BesideRow>(BESIDE, [owner, threadId, texts(messageIds)])
       const origins = new Map<string, MessageOrigin>()
       const feedback = new Map<string, Feedback>()
@@ -72,10 +69,10 @@ export const feedbackWrites: Writers<FeedbackOps> = {
   },
   'feedback.remove': async ({ thread_id, run_id, user }, batch) => {
     const sql = `DELETE FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN}`
-    return (await batch.changes(sql, [resolved(user), thread_id, run_id])) > 0
+    return (await batch.changes(sql, [user, thread_id, run_id])) > 0
   },
   'feedback.removeById': async ({ feedback_id, thread_id, run_id, user }, batch) => {
     const sql = `DELETE FROM feedback WHERE feedback_id = $4 AND thread_id = $2 AND run_id = $3 AND ${OWN}`
-    return (await batch.changes(sql, [resolved(user), thread_id, run_id, feedback_id])) > 0
+    return (await batch.changes(sql, [user, thread_id, run_id, feedback_id])) > 0
   }
 }

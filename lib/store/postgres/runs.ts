@@ -1,5 +1,4 @@
 // Runs in PostgreSQL.
-import { ownerOf } from '../../scope.ts'
 import type { Run } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import { COLUMNS, GIVEN, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
@@ -47,7 +46,7 @@ export function runReads(db: Db): RunReads {
   return {
     async get(runId, user) {
       const sql = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${owned(1)}`
-      const [row] = await db.rows<RunRow>(sql, [ownerOf(user, 'runs.get'), runId])
+      const [row] = await db.rows<RunRow>(sql, [user, runId])
       return row ? toRun(row) : null
     },
     async byKey(key, userId) {
@@ -57,7 +56,7 @@ export function runReads(db: Db): RunReads {
     async list(threadId, { limit, offset, status }, user) {
       const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ($3::text IS NULL OR status = $3) AND ${owned(1)}
         ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
-      const rows = await db.rows<RunRow>(sql, [ownerOf(user, 'runs.list'), threadId, status ?? null, limit, offset])
+      const rows = await db.rows<RunRow>(sql, [user, threadId, status ?? null, limit, offset])
       return rows.map(toRun)
     },
     async inFlight(threadId) {
@@ -73,7 +72,7 @@ export function runReads(db: Db): RunReads {
           sum(total_output_tokens)::bigint AS output, sum(total_tokens)::bigint AS total, sum(lead_agent_tokens)::bigint AS lead_agent,
           sum(subagent_tokens)::bigint AS subagent, sum(middleware_tokens)::bigint AS middleware
         FROM runs WHERE thread_id = $2 AND status NOT IN ('pending', 'running') AND ${owned(1)} GROUP BY 1`
-      return toUsage(await db.rows<UsageRow>(sql, [ownerOf(user, 'runs.tokens'), threadId]))
+      return toUsage(await db.rows<UsageRow>(sql, [user, threadId]))
     }
   }
 }

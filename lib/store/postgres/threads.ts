@@ -1,7 +1,5 @@
 // Thread records in PostgreSQL.
-import { ownerOf } from '../../scope.ts'
 import type { JsonObject } from '../../types.ts'
-import { resolved } from '../refused.ts'
 import { parseObject } from '../sql/json.ts'
 import { termsOf } from '../sql/terms.ts'
 import { COLUMNS, type ThreadRow, orderOf, toThread } from '../sql/threads.ts'
@@ -21,8 +19,7 @@ const MATCHES = `${owned(1)} AND ($2::text IS NULL OR status = $2) AND ($3::text
 
 export function threadReads(db: Db): ThreadReads {
   return {
-    async get(threadId, user) {
-      const owner = ownerOf(user, 'threads.get')
+    async get(threadId, owner) {
       const sql = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
       const [row] = await db.rows<ThreadRow>(sql, [owner, threadId])
       return row ? toThread(row) : null
@@ -35,7 +32,7 @@ export function threadReads(db: Db): ThreadReads {
     async search(query, user) {
       const { status, ids, metadata = {}, limit, offset } = query
       const match = [
-        ownerOf(user, 'threads.search'),
+        user,
         status ?? null,
         ids ? texts(ids) : null,
         Object.keys(metadata).length ? termTexts(metadata) : null
@@ -92,7 +89,7 @@ export const threadWrites: Writers<ThreadOps> = {
 
   'thread.patch': async ({ thread_id, metadata, user, now }, batch) => {
     const sql = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
-    const [row] = await batch.rows<ThreadRow>(sql, [resolved(user), thread_id])
+    const [row] = await batch.rows<ThreadRow>(sql, [user, thread_id])
     if (!row) return null
     const merged: JsonObject = { ...parseObject(row.metadata_json), ...metadata }
     await batch.changes(
@@ -104,7 +101,7 @@ export const threadWrites: Writers<ThreadOps> = {
 
   'thread.remove': async ({ thread_id, user }, batch) => {
     const sql = `SELECT 1 FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
-    if ((await batch.rows(sql, [resolved(user), thread_id])).length === 0) return false
+    if ((await batch.rows(sql, [user, thread_id])).length === 0) return false
     await batch.flush()
     await Promise.all([
       // First: another process may be rewriting the frames of one of them.

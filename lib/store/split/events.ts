@@ -1,5 +1,4 @@
 // Reads of events that lie beside the database: every one asks the database first how far the thread is committed.
-import { ownerOf } from '../../scope.ts'
 import type { RunEvent } from '../../types.ts'
 import type { EventQuery, EventReads, EventRecord, EventStore, SeqPage, Store } from '../store.ts'
 
@@ -23,19 +22,19 @@ export function eventReads(database: Store, events: EventStore): EventReads {
   return {
     nextSeq,
     async listMessages(threadId, page, user) {
-      return messages(threadId, page, ownerOf(user, 'events.listMessages'), {})
+      return messages(threadId, page, user, {})
     },
     async listMessagesByRun(threadId, runId, page, user) {
-      return messages(threadId, page, ownerOf(user, 'events.listMessagesByRun'), { runId })
+      return messages(threadId, page, user, { runId })
     },
     async listEvents(threadId, runId, { types, after, limit }, user) {
-      const all = await committed(threadId, ownerOf(user, 'events.listEvents'))
+      const all = await committed(threadId, user)
       if (!all) return []
       const query: EventQuery = { ...all, runId, after: after ?? 0, ...(types && { types }) }
       return (await events.select(query, limit, 'first')).map(withoutK)
     },
     async countMessages(threadId, user) {
-      const all = await committed(threadId, ownerOf(user, 'events.countMessages'))
+      const all = await committed(threadId, user)
       return all ? events.count({ ...all, category: 'message' }) : 0
     },
     async lastK(threadId, runId) {
@@ -44,7 +43,7 @@ export function eventReads(database: Store, events: EventStore): EventReads {
       return record?.k ?? -1
     },
     async runsOfMessages(threadId, messageIds, user) {
-      const all = await committed(threadId, ownerOf(user, 'events.runsOfMessages'))
+      const all = await committed(threadId, user)
       if (!all || messageIds.length === 0) return new Map()
       const query: EventQuery = { ...all, category: 'message', messageIds }
       const records = await events.select(query, Number.MAX_SAFE_INTEGER, 'last')

@@ -1,6 +1,6 @@
 // The plan of a batch: what the database is given of each group, which records go beside it, and where the results will be found.
 import { markedMetadata } from '../event.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import type { EventRecord, Group, Op, OpOf, Outcome } from '../store.ts'
 import type { Counters } from './counters.ts'
 
@@ -72,7 +72,6 @@ function planGroup({ ops: given }: Group, counters: Counters): Pick<Planned, 'op
       return { kind: 'value', value: first }
     }
     if (op.name === 'events.remove') {
-      resolved(op.user)
       removed.add(op.thread_id)
       return { kind: 'remove', op }
     }

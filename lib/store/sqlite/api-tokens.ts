@@ -1,7 +1,5 @@
 // API tokens in SQLite.
 import type Database from 'better-sqlite3'
-import { ownerOf } from '../../scope.ts'
-import { resolved } from '../refused.ts'
 import { COLUMNS, type TokenRow, toToken } from '../sql/api-tokens.ts'
 import type { ApiTokenReads } from '../store.ts'
 import { OWNED, type Writers } from './rows.ts'
@@ -19,7 +17,7 @@ export function apiTokenReads(db: Database.Database): ApiTokenReads {
       return row ? { token: toToken(row), user: toUser(userOf.get(row.user_id)) } : null
     },
     async list(user) {
-      return list.all({ owner: ownerOf(user, 'apiTokens.list') }).map(toToken)
+      return list.all({ owner: user }).map(toToken)
     }
   }
 }
@@ -43,7 +41,7 @@ export function apiTokenWrites(db: Database.Database): Writers<TokenOps> {
       return 'created'
     },
     'apiToken.remove': ({ token_id, user }) => {
-      const row = remove.get({ token_id, owner: resolved(user) })
+      const row = remove.get({ token_id, owner: user })
       return row ? toToken(row) : null
     },
     'apiToken.use': ({ token_id, at }) => {

@@ -1,7 +1,6 @@
 // Run events in SQLite: the durable log of a thread.
 import type Database from 'better-sqlite3'
-import { ownerOf } from '../../scope.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import { COLUMNS, type EventRow, toEvent } from '../sql/events.ts'
 import type { EventReads, SeqPage } from '../store.ts'
 import { TEXTS_OF_EVENT } from './event-texts.ts'
@@ -71,13 +70,12 @@ export function eventReads(db: Database.Database): EventReads {
 
   return {
     async listMessages(threadId, seqPage, user) {
-      return list('thread', threadId, null, seqPage, ownerOf(user, 'events.listMessages'))
+      return list('thread', threadId, null, seqPage, user)
     },
     async listMessagesByRun(threadId, runId, seqPage, user) {
-      return list('run', threadId, runId, seqPage, ownerOf(user, 'events.listMessagesByRun'))
+      return list('run', threadId, runId, seqPage, user)
     },
-    async listEvents(threadId, runId, { types, after, limit }, user) {
-      const owner = ownerOf(user, 'events.listEvents')
+    async listEvents(threadId, runId, { types, after, limit }, owner) {
       const params = {
         thread: threadId,
         run: runId,
@@ -89,7 +87,7 @@ export function eventReads(db: Database.Database): EventReads {
       return events.all(params).map(toEvent)
     },
     async countMessages(threadId, user) {
-      return count.get({ thread: threadId, owner: ownerOf(user, 'events.countMessages') })?.total ?? 0
+      return count.get({ thread: threadId, owner: user })?.total ?? 0
     },
     async nextSeq(threadId) {
       return nextSeq.get(threadId)?.next_seq ?? null
@@ -97,8 +95,7 @@ export function eventReads(db: Database.Database): EventReads {
     async lastK(threadId, runId) {
       return lastK.get({ thread: threadId, run: runId })?.k ?? -1
     },
-    async runsOfMessages(threadId, messageIds, user) {
-      const owner = ownerOf(user, 'events.runsOfMessages')
+    async runsOfMessages(threadId, messageIds, owner) {
       return originsIn(origins.get(originsParams(threadId, messageIds, owner))!, messageIds)
     }
   }
@@ -147,8 +144,7 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
       const first = ks[0]
       return first !== undefined && first <= seen ? seqOf.get(run_id, first)!.seq : nextSeq
     },
-    'events.remove': ({ thread_id, run_id, user }) => {
-      const owner = resolved(user)
+    'events.remove': ({ thread_id, run_id, user: owner }) => {
       if (run_id !== null) return removeRun.run({ thread: thread_id, run: run_id, owner }).changes
       const { changes } = removeThread.run({ thread: thread_id, owner })
       if (!anyLeft.get(thread_id)) advance.run(1, thread_id)

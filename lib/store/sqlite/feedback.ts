@@ -1,8 +1,7 @@
 // Feedback in SQLite: one record a user and run.
 import type Database from 'better-sqlite3'
-import { ownerOf } from '../../scope.ts'
 import type { Feedback, FeedbackStats } from '../../types.ts'
-import { Refused, resolved } from '../refused.ts'
+import { Refused } from '../refused.ts'
 import type { FeedbackReads } from '../store.ts'
 import { ORIGINS, originsIn, originsParams, type OriginsParams } from './origins.ts'
 import type { Writers } from './rows.ts'
@@ -31,7 +30,7 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
   )
   return {
     async list(threadId, runId, user) {
-      return list.all({ thread: threadId, run: runId, owner: ownerOf(user, 'feedback.list') })
+      return list.all({ thread: threadId, run: runId, owner: user })
     },
     async stats(threadId, runId) {
       return stats.get(threadId, runId) ?? { total: 0, positive: 0, negative: 0 }
@@ -40,12 +39,11 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
       const rows = byRuns.all({
         thread: threadId,
         runs: JSON.stringify(runIds),
-        owner: ownerOf(user, 'feedback.byRuns')
+        owner: user
       })
       return new Map(rows.map((row) => [row.run_id, row]))
     },
-    async besideMessages(threadId, messageIds, user) {
-      const owner = ownerOf(user, 'feedback.besideMessages')
+    async besideMessages(threadId, messageIds, owner) {
       // A statement of expressions alone has one row.
       const found = beside.get(originsParams(threadId, messageIds, owner))!
       const origins = originsIn(found.origins, messageIds)
@@ -78,8 +76,8 @@ export function feedbackWrites(db: Database.Database): Writers<FeedbackOps> {
       return upsert.get(feedback)!
     },
     'feedback.remove': ({ thread_id, run_id, user }) =>
-      remove.run({ thread: thread_id, run: run_id, owner: resolved(user) }).changes > 0,
+      remove.run({ thread: thread_id, run: run_id, owner: user }).changes > 0,
     'feedback.removeById': ({ feedback_id, thread_id, run_id, user }) =>
-      removeById.run({ id: feedback_id, thread: thread_id, run: run_id, owner: resolved(user) }).changes > 0
+      removeById.run({ id: feedback_id, thread: thread_id, run: run_id, owner: user }).changes > 0
   }
 }

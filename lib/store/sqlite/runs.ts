@@ -1,6 +1,5 @@
 // Runs in SQLite.
 import type Database from 'better-sqlite3'
-import { ownerOf } from '../../scope.ts'
 import type { RunStatus } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
@@ -32,7 +31,7 @@ export function runReads(db: Database.Database): RunReads {
     FROM runs WHERE thread_id = @thread AND status NOT IN ('pending', 'running') AND ${OWNED} GROUP BY 1`)
   return {
     async get(runId, user) {
-      const row = get.get({ id: runId, owner: ownerOf(user, 'runs.get') })
+      const row = get.get({ id: runId, owner: user })
       return row ? toRun(row) : null
     },
     async byKey(key, userId) {
@@ -41,9 +40,7 @@ export function runReads(db: Database.Database): RunReads {
     },
     async list(threadId, page, user) {
       const { limit, offset, status } = page
-      return list
-        .all({ thread: threadId, status: status ?? null, limit, offset, owner: ownerOf(user, 'runs.list') })
-        .map(toRun)
+      return list.all({ thread: threadId, status: status ?? null, limit, offset, owner: user }).map(toRun)
     },
     async inFlight(threadId) {
       return inFlight.all(threadId).map(toRun)
@@ -52,7 +49,7 @@ export function runReads(db: Database.Database): RunReads {
       return unfinished.all().map(toRun)
     },
     async tokens(threadId, user) {
-      return toUsage(tokens.all({ thread: threadId, owner: ownerOf(user, 'runs.tokens') }))
+      return toUsage(tokens.all({ thread: threadId, owner: user }))
     }
   }
 }

@@ -1,8 +1,6 @@
 // Thread records in SQLite.
 import type Database from 'better-sqlite3'
-import { ownerOf } from '../../scope.ts'
 import type { JsonObject } from '../../types.ts'
-import { resolved } from '../refused.ts'
 import { parseObject } from '../sql/json.ts'
 import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { ThreadReads } from '../store.ts'
@@ -20,14 +18,14 @@ export function threadReads(db: Database.Database, search: ThreadSearch): Thread
   )
   return {
     async get(threadId, user) {
-      const row = get.get({ id: threadId, owner: ownerOf(user, 'threads.get') })
+      const row = get.get({ id: threadId, owner: user })
       return row ? toThread(row) : null
     },
     async ownerOf(threadId) {
       return ownerOfThread.get(threadId)?.user_id
     },
     async search(query, user) {
-      return search.page(query, ownerOf(user, 'threads.search'))
+      return search.page(query, user)
     }
   }
 }
@@ -67,7 +65,7 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
       return { thread, created: true }
     },
     'thread.patch': ({ thread_id, metadata, user, now }) => {
-      const row = owned.get({ id: thread_id, owner: resolved(user) })
+      const row = owned.get({ id: thread_id, owner: user })
       if (!row) return null
       const { key, ...thread } = row
       const before = parseObject(row.metadata_json)
@@ -79,7 +77,7 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
       return { ...toThread(thread), metadata: merged, updated_at: now }
     },
     'thread.remove': ({ thread_id, user }) => {
-      const row = owned.get({ id: thread_id, owner: resolved(user) })
+      const row = owned.get({ id: thread_id, owner: user })
       if (!row) return false
       terms.remove(row.user_id, row.key, parseObject(row.metadata_json))
       removeFrames.run(thread_id)

@@ -1,0 +1,106 @@
+// The user of a call, resolved once, in front of what a store implements: a store always gets a user or null [Auth 4, Auth 7].
+import { type Owner, ownerOf, type UserArg } from '../scope.ts'
+import type { Op, OpName, OwnedOp, Result, Store, Writer } from './store.ts'
+import { OWNED_OPS } from './store.ts'
+
+/** A read whose last argument is the user, with the three cases of [Auth 7]; any other read as it is. */
+type Asked<F> = F extends (...args: infer P) => infer R
+  ? P extends [...infer Before, infer Last]
+    ? null extends Last
+      ? (...args: [...Before, user?: UserArg]) => R
+      : F
+    : F
+  : never
+
+type Scoped<Reads> = { readonly [Name in keyof Reads]: Asked<Reads[Name]> }
+
+/** What handlers read from: the user may be left out, and is the current one then. */
+export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints'> {
+  readonly apiTokens: Scoped<Store['apiTokens']>
+  readonly threads: Scoped<Store['threads']>
+  readonly runs: Scoped<Store['runs']>
+  readonly events: Scoped<Store['events']>
+  readonly feedback: Scoped<NonNullable<Store['feedback']>> | null
+}
+
+/** An op as handlers write it. Its `name` stands apart: the compiler infers K from it. */
+type AskedOp<K extends OpName> = {
+  readonly name: K
+} & (K extends OwnedOp
+  ? Omit<Extract<Op, { name: K }>, 'name' | 'user'> & { readonly user?: UserArg }
+  : Extract<Op, { name: K }>)
+
+/** What handlers write through. */
+export interface ScopedWriter {
+  write<K extends OpName>(op: AskedOp<K>): Promise<Result<K>>
+}
+
+/** Method by method: a store may be an object of any kind, whose methods want to be called as its own. */
+export function scopedStore({
+  users,
+  apiTokens,
+  threads,
+  runs,
+  events,
+  frames,
+  checkpoints,
+  feedback
+}: Store): ScopedStore {
+  return {
+    users,
+    frames,
+    checkpoints,
+    apiTokens: {
+      byDigest: (digest) => apiTokens.byDigest(digest),
+      list: async (user) => apiTokens.list(ownerOf(user, 'apiTokens.list'))
+    },
+    threads: {
+      get: async (threadId, user) => threads.get(threadId, ownerOf(user, 'threads.get')),
+      ownerOf: (threadId) => threads.ownerOf(threadId),
+      search: async (query, user) => threads.search(query, ownerOf(user, 'threads.search'))
+    },
+    runs: {
+      get: async (runId, user) => runs.get(runId, ownerOf(user, 'runs.get')),
+      byKey: async (key, user) => runs.byKey(key, ownerOf(user, 'runs.byKey')),
+      list: async (threadId, page, user) => runs.list(threadId, page, ownerOf(user, 'runs.list')),
+      inFlight: (threadId) => runs.inFlight(threadId),
+      unfinished: () => runs.unfinished(),
+      tokens: async (threadId, user) => runs.tokens(threadId, ownerOf(user, 'runs.tokens'))
+    },
+    events: {
+      listMessages: async (threadId, page, user) =>
+        events.listMessages(threadId, page, ownerOf(user, 'events.listMessages')),
+      listMessagesByRun: async (threadId, runId, page, user) =>
+        events.listMessagesByRun(threadId, runId, page, ownerOf(user, 'events.listMessagesByRun')),
+      listEvents: async (threadId, runId, query, user) =>
+        events.listEvents(threadId, runId, query, ownerOf(user, 'events.listEvents')),
+      countMessages: async (threadId, user) => events.countMessages(threadId, ownerOf(user, 'events.countMessages')),
+      nextSeq: (threadId) => events.nextSeq(threadId),
+      lastK: (threadId, runId) => events.lastK(threadId, runId),
+      runsOfMessages: async (threadId, messageIds, user) =>
+        events.runsOfMessages(threadId, messageIds, ownerOf(user, 'events.runsOfMessages'))
+    },
+    feedback: feedback && {
+      list: async (threadId, runId, user) => feedback.list(threadId, runId, ownerOf(user, 'feedback.list')),
+      stats: (threadId, runId) => feedback.stats(threadId, runId),
+      byRuns: async (threadId, runIds, user) => feedback.byRuns(threadId, runIds, ownerOf(user, 'feedback.byRuns')),
+      besideMessages: async (threadId, messageIds, user) =>
+        feedback.besideMessages(threadId, messageIds, ownerOf(user, 'feedback.besideMessages'))
+    }
+  }
+}
+
+/** The user is resolved where it is known: who commits has none, or whoever happened to wake it. */
+export function scopedWriter(writer: Writer): ScopedWriter {
+  return {
+    // An op with a resolved user is the op of that name; the compiler does not see it while K is open.
+    write: async <K extends OpName>(op: AskedOp<K>) => writer.write<K>(resolved(op) as never)
+  }
+}
+
+function resolved(op: { readonly name: OpName }): object {
+  if (!OWNED_OPS.has(op.name)) return op
+  const { user } = op as { readonly user?: UserArg }
+  const owner: Owner = ownerOf(user, op.name)
+  return { ...op, user: owner }
+}
