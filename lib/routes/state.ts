@@ -80,11 +80,12 @@ export function stateRoutes({ store, writer }: Services): Route[] {
   const update = async ({ params, body }: Call<v.InferOutput<typeof updateBody>>) => {
     const threadId = params.thread_id!
     const base = body.checkpoint_id ?? checkpointIdIn(body.checkpoint)
+    const newest = await store.checkpoints.load(threadId, null, [])
     const written = await writer.write({
       name: 'state.update',
       thread_id: threadId,
       base,
-      checkpoint_id: checkpointId(),
+      checkpoint_id: checkpointId(newest?.checkpoint_id),
       now: timestamp(),
       as_node: body.as_node ?? null,
       ...changesOf(body.values ?? {})

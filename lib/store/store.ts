@@ -18,6 +18,8 @@
 //  9. Texts come back as they were given, whatever their characters; JSON comes back as equal JSON.
 // 10. A store with `peers`: every run in flight has one owner, a process; all runs in flight of a thread have the same one. A group
 //     that names an owner is written only as long as that one has its lease, and nobody is given its runs before it has lost it.
+// 11. Checkpoints of a thread are in the order in which they were written, and the newest is the last one: a store counts them, and
+//     compares neither their ids nor their times, which come from clocks that are set back and are apart.
 import type { ApiTokenReads } from './ports/api-tokens.ts'
 import type { CheckpointReads } from './ports/checkpoints.ts'
 import type { EventReads } from './ports/events.ts'

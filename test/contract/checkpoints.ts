@@ -162,6 +162,49 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await store.checkpoints.history('missing', { limit: 3 }), [])
   })
 
+  test('what is newest is what was written last, however its clock stood: ids that go backwards lose no turn [Store 11]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const other = await addThread(store)
+    // Made by processes whose clocks are apart, or by one whose clock was set back: each goes on from the one before.
+    const order = [50, 9, 70, 8, 7, 60]
+    for (const [at, n] of order.entries())
+      await put(
+        store,
+        aCheckpoint(thread_id, {
+          checkpoint_id: checkpointId(n),
+          parent_checkpoint_id: checkpointId(order[at - 1] ?? 0),
+          messages: [[0, at]],
+          bodies: [{ no: at, json: messageText(at) }]
+        })
+      )
+    await put(store, aCheckpoint(other.thread_id, { checkpoint_id: checkpointId(99) }))
+    const newest = await store.checkpoints.load(thread_id, null)
+    t.strictSame([newest?.checkpoint_id, texts(newest)], [checkpointId(60), order.map((_, at) => messageText(at))])
+    const list = async (page: HistoryPage) =>
+      (await store.checkpoints.history(thread_id, page)).map(({ checkpoint_id }) => checkpoint_id)
+    const all = [...order.toReversed(), 0].map(checkpointId)
+    t.strictSame(await list({ limit: 100 }), all)
+    const [first] = await store.checkpoints.history(thread_id, { limit: 3, channels: ['messages'] })
+    t.equal(first?.messageBodies.length, order.length, 'the newest of a page has its messages')
+    for (const [at, before] of all.entries())
+      t.strictSame(await list({ limit: 3, before }), all.slice(at + 1, at + 4), 'older is what was written before')
+    t.strictSame(await list({ limit: 3, before: 'missing' }), [], 'nothing is older than what is not there')
+    for (const id of all) t.equal((await store.checkpoints.load(thread_id, id))?.checkpoint_id, id)
+  })
+
+  durableRules(t, open)('the order of checkpoints survives a restart [Store 11]', async (t, store, reopen) => {
+    const { thread_id } = await addThread(store)
+    for (const n of [5, 3, 4]) await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(n) }))
+    const again = await reopen()
+    await put(again, aCheckpoint(thread_id, { checkpoint_id: checkpointId(1) }))
+    const heads = await again.checkpoints.history(thread_id, { limit: 9 })
+    t.strictSame(
+      heads.map(({ checkpoint_id }) => checkpoint_id),
+      [1, 4, 3, 5, 0].map(checkpointId)
+    )
+    t.equal((await again.checkpoints.load(thread_id, null))?.checkpoint_id, checkpointId(1))
+  })
+
   test('history gives each checkpoint the channels that are asked for, and the first one its messages', async (t, store) => {
     const thread_id = await addConversation(store)
     const history = async (page: Partial<HistoryPage>) =>

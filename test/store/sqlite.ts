@@ -65,7 +65,7 @@ t.test('a database that is newer than this program is refused, with both version
   migrate(db)
   db.prepare('INSERT INTO migrations (version, applied_at) VALUES (999, ?)').run('later')
   db.close()
-  await t.rejects(openSqliteStore(path), /schema version 999, this program knows versions up to 5\b/)
+  await t.rejects(openSqliteStore(path), /schema version 999, this program knows versions up to 6\b/)
 })
 
 t.test('what is committed is carried over into the file, though nothing else is written', async (t) => {

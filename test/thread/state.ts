@@ -106,13 +106,22 @@ t.test('channels of the runtime are never shown', async (t) => {
 
 t.test('checkpoint ids sort by time as texts, also within a millisecond and when the clock goes back', async (t) => {
   const ids = [
-    ...Array.from({ length: 5000 }, () => checkpointId(1_800_000_000_000)),
-    checkpointId(1_700_000_000_000),
-    checkpointId(1_900_000_000_000)
+    ...Array.from({ length: 5000 }, () => checkpointId(null, 1_800_000_000_000)),
+    checkpointId(null, 1_700_000_000_000),
+    checkpointId(null, 1_900_000_000_000)
   ]
   t.same([...ids].sort(), ids)
   t.equal(new Set(ids).size, ids.length)
   t.match(ids[0], /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+})
+
+t.test('a checkpoint id is greater than its parent, whatever clock that was made by', async (t) => {
+  const ahead = checkpointId(null, Date.now() + 86_400_000)
+  const parent = `${ahead.slice(0, 15)}fff-8000-000000000000`
+  const child = checkpointId(parent)
+  t.ok(child > parent, `${child} follows ${parent}`)
+  t.ok(checkpointId(child) > child)
+  t.ok(checkpointId('1f0-strange') > child, 'what is none of ours is not looked at')
 })
 
 t.test('roles become types, bare texts are human, missing ids are given', async (t) => {

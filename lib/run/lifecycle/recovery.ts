@@ -94,7 +94,7 @@ async function end(run: Run, past: Extent, { store, writer, journal: options, ow
   let finalId = stored?.checkpoint_id ?? null
   if (state.hasFresh) {
     const parent = finalId
-    finalId = checkpointId()
+    finalId = checkpointId(parent)
     const step = typeof stored?.metadata.step === 'number' ? stored.metadata.step + 1 : 0
     const metadata: JsonObject = { source: 'loop', step, parents: {}, run_id }
     const head = {

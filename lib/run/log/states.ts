@@ -77,9 +77,8 @@ export class States {
     this.#kept.delete(threadId)
   }
 
-  /** Numbers of bodies are compared too: a process whose clock is behind may have written a checkpoint that is not the newest. */
-  async #isNewest(threadId: string, { checkpointId, state }: SavedState): Promise<boolean> {
+  async #isNewest(threadId: string, { checkpointId }: SavedState): Promise<boolean> {
     const head = await this.#store.checkpoints.load(threadId, null, [])
-    return head !== null && head.checkpoint_id === checkpointId && head.nextBody === state.nextBody
+    return head?.checkpoint_id === checkpointId
   }
 }

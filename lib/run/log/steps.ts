@@ -113,7 +113,7 @@ export class Steps {
   /** Closes a step of `node`; `next` names the nodes that would go on from here. */
   close(node: string, next: readonly string[], source: string): void {
     const { thread_id, run_id } = this.#run
-    const id = checkpointId()
+    const id = checkpointId(this.#checkpointId)
     const before = this.#saved
     const metadata: JsonObject = { source, step: ++this.#step, parents: {}, run_id }
     const { checkpoint, saved } = this.#state.toCheckpoint({

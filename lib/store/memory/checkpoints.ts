@@ -3,29 +3,26 @@ import { pageWithBodies, wantedOf, withBodies } from '../bodies.ts'
 import { Refused } from '../refused.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
+import { type Belonging, copyOf, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
 /** Checkpoints of one thread. */
 interface ThreadStates {
-  /** Ascending by id: ids sort by time. */
+  /** In the order in which they were written [Store 11]. */
   readonly heads: CheckpointHead[]
+  /** Where each stands among them, by id. */
+  readonly places: Map<string, number>
   /** JSON texts by number. */
   readonly bodies: Map<number, string>
   nextBody: number
 }
 
-function positionOf({ heads }: ThreadStates, checkpointId: string): number {
-  return firstNotBelow(heads, (head) => head.checkpoint_id < checkpointId)
-}
-
 function find(states: ThreadStates | undefined, checkpointId: string | null): CheckpointHead | null {
   if (!states) return null
   if (checkpointId === null) return states.heads.at(-1) ?? null
-  const head = states.heads[positionOf(states, checkpointId)]
-  return head?.checkpoint_id === checkpointId ? head : null
+  return states.heads[states.places.get(checkpointId) ?? -1] ?? null
 }
 
 function checkpointReads(byThread: ReadonlyMap<string, ThreadStates>): CheckpointReads {
@@ -38,7 +35,7 @@ function checkpointReads(byThread: ReadonlyMap<string, ThreadStates>): Checkpoin
     async history(threadId, { limit, before, channels = [] }) {
       const states = byThread.get(threadId)
       if (!states) return []
-      const end = before === undefined ? states.heads.length : positionOf(states, before)
+      const end = before === undefined ? states.heads.length : (states.places.get(before) ?? 0)
       const heads = states.heads.slice(Math.max(0, end - limit), end).reverse()
       return pageWithBodies(copyOf(heads), wantedOf(channels), states.bodies, states.nextBody)
     }
@@ -56,7 +53,7 @@ export function memoryCheckpoints(threads: ThreadRows, runs: RunRows): MemoryChe
   const statesOf = (threadId: string, undo: Undo): ThreadStates => {
     const found = byThread.get(threadId)
     if (found) return found
-    const states: ThreadStates = { heads: [], bodies: new Map(), nextBody: 0 }
+    const states: ThreadStates = { heads: [], places: new Map(), bodies: new Map(), nextBody: 0 }
     undo.set(byThread, threadId, states)
     return states
   }
@@ -74,11 +71,10 @@ export function memoryCheckpoints(threads: ThreadRows, runs: RunRows): MemoryChe
   const put = ({ bodies, ...head }: CheckpointWrite, undo: Undo): void => {
     const states = statesOf(head.thread_id, undo)
     for (const { no, json } of bodies) putBody(states, no, json, undo)
-    const at = positionOf(states, head.checkpoint_id)
-    if (states.heads[at]?.checkpoint_id === head.checkpoint_id) {
-      throw new Refused(`checkpoint ${head.checkpoint_id} exists already`)
-    }
-    undo.insert(states.heads, at, head)
+    if (states.places.has(head.checkpoint_id)) throw new Refused(`checkpoint ${head.checkpoint_id} exists already`)
+    const place = states.heads.length
+    undo.set(states.places, head.checkpoint_id, place)
+    undo.insert(states.heads, place, head)
   }
 
   const update = (op: OpOf<'state.update'>, undo: Undo): StateUpdate => {

@@ -39,10 +39,10 @@ export interface HistoryPage {
 }
 
 export interface CheckpointReads {
-  /** `checkpointId` null: the newest. With `channels`, only those are read (messages is one of them). */
+  /** `checkpointId` null: the newest, which is the one that was written last [Store 11]. With `channels`, only those are read (messages is one of them). */
   load(threadId: string, checkpointId: string | null, channels?: readonly string[]): Promise<StoredCheckpoint | null>
   /**
-   * Newest first; `before` gives the strictly older ones. Each has the bodies of `channels` (default: none), the first one its
+   * Newest first; `before` gives those that were written before it, none when there is no such checkpoint. Each has the bodies of `channels` (default: none), the first one its
    * messages too, if they are among them.
    */
   history(threadId: string, page: HistoryPage): Promise<StoredCheckpoint[]>

@@ -10,7 +10,7 @@ import { numbers, texts } from './text.ts'
 /** One checkpoint: by its id, or the newest of the thread. */
 async function find(db: Db, threadId: string, checkpointId: string | null): Promise<CheckpointHead | null> {
   const byId = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $2`
-  const newest = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 ORDER BY checkpoint_id DESC LIMIT 1`
+  const newest = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 ORDER BY key DESC LIMIT 1`
   const [row] =
     checkpointId === null
       ? await db.rows<CheckpointRow>(newest, [threadId])
@@ -58,6 +58,9 @@ async function filled(db: Db, heads: readonly CheckpointHead[], wanted: Wanted):
   return pageWithBodies(heads, wanted, texts, any.next ?? 0)
 }
 
+/** Than $3. A checkpoint that is not there has no older ones. */
+const OLDER = 'AND key < (SELECT key FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $3)'
+
 export function checkpointReads(db: Db): CheckpointReads {
   return {
     async load(threadId, checkpointId, channels) {
@@ -65,9 +68,10 @@ export function checkpointReads(db: Db): CheckpointReads {
       return head && ((await filled(db, [head], wantedOf(channels)))[0] ?? null)
     },
     async history(threadId, { limit, before, channels = [] }) {
-      const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ($2::text IS NULL OR checkpoint_id < $2)
-        ORDER BY checkpoint_id DESC LIMIT $3`
-      const heads = (await db.rows<CheckpointRow>(sql, [threadId, before ?? null, limit])).map(toHead)
+      const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 ${before === undefined ? '' : OLDER}
+        ORDER BY key DESC LIMIT $2`
+      const params = [threadId, limit, ...(before === undefined ? [] : [before])]
+      const heads = (await db.rows<CheckpointRow>(sql, params)).map(toHead)
       return filled(db, heads, wantedOf(channels))
     }
   }

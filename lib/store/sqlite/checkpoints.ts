@@ -13,7 +13,7 @@ function finder(db: Database.Database): (threadId: string, checkpointId: string 
     `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = ? AND checkpoint_id = ?`
   )
   const newest = db.prepare<[string], CheckpointRow>(
-    `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = ? ORDER BY checkpoint_id DESC LIMIT 1`
+    `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = ? ORDER BY key DESC LIMIT 1`
   )
   return (threadId, checkpointId) => {
     const row = checkpointId === null ? newest.get(threadId) : byId.get(threadId, checkpointId)
@@ -29,7 +29,7 @@ function nextBodyFinder(db: Database.Database): (threadId: string) => number {
 }
 
 /**
- * Of a head: its columns and the thread's next body, as a JSON list. Of a body: its number, a blank, and its text. One text a row,
+ * Of a head: its columns, its key and the thread's next body, as a JSON list. Of a body: its number, a blank, and its text. One text a row,
  * because thousands of rows of two columns cost half as much again.
  */
 type StateRow = string
@@ -52,16 +52,16 @@ function statesStatement<More extends object>(
 ): Database.Statement<StateParams & More, StateRow> {
   return db
     .prepare<StateParams & More, StateRow>(`
-    WITH heads AS MATERIALIZED (SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = @thread AND ${heads}),
+    WITH heads AS MATERIALIZED (SELECT key, ${COLUMNS} FROM checkpoints WHERE thread_id = @thread AND ${heads}),
       -- Read once, or their JSON would be parsed for every body that is compared with them.
       ranges AS MATERIALIZED (
         SELECT CAST(r.value ->> 0 AS INTEGER) AS first, CAST(r.value ->> 1 AS INTEGER) AS last
-        FROM (SELECT messages_json FROM heads ORDER BY checkpoint_id DESC LIMIT 1), json_each(messages_json) AS r
+        FROM (SELECT messages_json FROM heads ORDER BY key DESC LIMIT 1), json_each(messages_json) AS r
         WHERE @messages),
       channels AS (
         SELECT DISTINCT c.value AS no FROM heads, json_each(channels_json) AS c
         WHERE @channels IS NULL OR c.key IN (SELECT value FROM json_each(@channels)))
-    SELECT json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread)) FROM heads
+    SELECT json_array(${COLUMNS}, key, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread)) FROM heads
     UNION ALL
     SELECT b.no || ' ' || b.json FROM channels AS c CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no = c.no
     UNION ALL
@@ -81,8 +81,8 @@ function stateStatement<More extends object>(
   const head = (columns: string) => `(SELECT ${columns} FROM checkpoints WHERE thread_id = @thread AND ${which})`
   return db
     .prepare<StateParams & More, StateRow>(`
-    SELECT json_array(${COLUMNS}, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread))
-    FROM ${head(COLUMNS)}
+    SELECT json_array(${COLUMNS}, key, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread))
+    FROM ${head(`key, ${COLUMNS}`)}
     UNION ALL
     SELECT b.no || ' ' || b.json FROM ${head('channels_json')} AS h, json_each(h.channels_json) AS c
       CROSS JOIN checkpoint_bodies AS b ON b.thread_id = @thread AND b.no = c.value
@@ -97,29 +97,31 @@ function stateStatement<More extends object>(
 
 /** Checkpoints out of the rows of such a statement, newest first; the first one has the messages, if they are wanted. */
 function statesOf(rows: readonly StateRow[], wanted: Wanted): StoredCheckpoint[] {
-  const heads: CheckpointHead[] = []
+  const heads: { readonly head: CheckpointHead; readonly key: number }[] = []
   const texts = new Map<number, string>()
   let nextBody = 0
   for (const row of rows) {
     if (row.startsWith('[')) {
-      const [head, next] = headOf(row)
-      heads.push(head)
-      nextBody = next
+      const one = headOf(row)
+      heads.push(one)
+      nextBody = one.nextBody
     } else {
       // Reads up to the blank.
       texts.set(Number.parseInt(row, 10), row.slice(row.indexOf(' ') + 1))
     }
   }
-  heads.sort((one, other) => (one.checkpoint_id < other.checkpoint_id ? 1 : -1))
-  return pageWithBodies(heads, wanted, texts, nextBody)
+  heads.sort((one, other) => other.key - one.key)
+  const newestFirst = heads.map(({ head }) => head)
+  return pageWithBodies(newestFirst, wanted, texts, nextBody)
 }
 
-function headOf(columns: string): [head: CheckpointHead, nextBody: number] {
-  // The list of `statesStatement`: COLUMNS in their order, then the next body.
+function headOf(columns: string): { head: CheckpointHead; key: number; nextBody: number } {
+  // The list of `statesStatement`: COLUMNS in their order, then the key and the next body.
   const values = JSON.parse(columns) as (string | number | null)[]
   const nextBody = Number(values.pop() ?? 0)
+  const key = Number(values.pop())
   const row = Object.fromEntries(COLUMN_NAMES.map((name, at) => [name, values[at]]))
-  return [toHead(row as unknown as CheckpointRow), nextBody]
+  return { head: toHead(row as unknown as CheckpointRow), key, nextBody }
 }
 
 function stateParams(threadId: string, { messages, channels }: Wanted): StateParams {
@@ -128,11 +130,12 @@ function stateParams(threadId: string, { messages, channels }: Wanted): StatePar
 
 export function checkpointReads(db: Database.Database): CheckpointReads {
   const byId = stateStatement<{ id: string }>(db, 'checkpoint_id = @id')
-  const last = stateStatement(db, 'TRUE ORDER BY checkpoint_id DESC LIMIT 1')
-  const newest = statesStatement<{ limit: number }>(db, 'TRUE ORDER BY checkpoint_id DESC LIMIT @limit')
+  const last = stateStatement(db, 'TRUE ORDER BY key DESC LIMIT 1')
+  const newest = statesStatement<{ limit: number }>(db, 'TRUE ORDER BY key DESC LIMIT @limit')
   const older = statesStatement<{ limit: number; before: string }>(
     db,
-    'checkpoint_id < @before ORDER BY checkpoint_id DESC LIMIT @limit'
+    `key < (SELECT key FROM checkpoints WHERE thread_id = @thread AND checkpoint_id = @before)
+     ORDER BY key DESC LIMIT @limit`
   )
   return {
     async load(threadId, checkpointId, channels) {
