@@ -1,6 +1,7 @@
 // The configuration: read once at start; what is wrong with it is refused then, in sentences, and not at the first request that
 // needs it. Every option, with its default and what goes wrong without it, stands in config/options.ts.
-import { dirname, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
 import { type Env, type Flags, override, withVariables } from './config/environment.ts'
 import { readFile } from './config/file.ts'
@@ -57,7 +58,20 @@ export function loadConfig(source: ConfigSource = {}): Config {
   // Not successful was refused one line above; valibot's types do not see it.
   const config = complete(parsed.output as Parsed, file, cwd)
   refuse(contradictions(config))
+  const isNamed = Boolean(source.file || env.COLLOQUY_CONFIG)
+  if (isNamed && !names.has('home')) refuse(strayHome(config, (parsed.output as Parsed).home, cwd))
   return config
+}
+
+/**
+ * A configuration was named from another folder than its own, and its relative home is not there: a new and empty home in the
+ * wrong folder would look like an installation that has lost everything.
+ */
+function strayHome({ file, home }: Config, asWritten: string, cwd: string): string[] {
+  if (file === null || isAbsolute(asWritten) || resolve(cwd) === dirname(file) || existsSync(home)) return []
+  return [
+    `home is ${asWritten}, relative to the working directory ${cwd}, and there is none: start in the right folder, name it with --home, or make home absolute in ${file}.`
+  ]
 }
 
 /** Fills in what one option leaves to another, and makes every path absolute. */

@@ -1,5 +1,6 @@
 // What an operator does on the command line, also beside a running server: SQLite lets two processes write, one after the other,
 // and the server asks the database at every request and for open streams at every heartbeat, so it finds what was changed here.
+import { existsSync } from 'node:fs'
 import { type Reset, resetAdmin } from './auth/admin.ts'
 import { ApiTokens, type NewApiToken } from './auth/api-tokens.ts'
 import { emailKey } from './auth/email.ts'
@@ -56,6 +57,9 @@ export function revokeApiToken(config: Config, token_id: string): Promise<void> 
 async function beside<T>(config: Config, work: (store: Store, writer: Writer) => Promise<T>): Promise<T> {
   if (config.database.backend === 'memory')
     throw new Error('database.backend is memory: only the server itself can reach its accounts')
+  const { backend, sqlite_path } = config.database
+  if (backend === 'sqlite' && !existsSync(sqlite_path))
+    throw new Error(`There is no database ${sqlite_path}: name the server's --config or --home`)
   // Without its events, which belong to the server that may be running.
   const store = await openDatabase(config, () => {})
   const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })

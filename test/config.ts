@@ -253,7 +253,7 @@ t.test(
           'run_events: { backend: { module: ./e.js, options: { url: u, n: 1 } } }\ndatabase: { backend: { module: d.js } }'
       }
     })
-    const { database, run_events } = loadConfig({ env: {}, cwd, file: 'conf/c.yaml' })
+    const { database, run_events } = loadConfig({ home: 'home', env: {}, cwd, file: 'conf/c.yaml' })
     t.strictSame(run_events.backend, { module: join(cwd, 'conf', 'e.js'), options: { url: 'u', n: 1 } })
     t.strictSame(database.backend, { module: join(cwd, 'conf', 'd.js'), options: {} })
     t.strictSame(load(t, { yaml: 'database: { backend: { module: d.js } }' }).run_events.backend, 'db')

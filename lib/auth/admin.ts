@@ -1,6 +1,6 @@
 // The administrator's way back in: a new password, in a file that only the operator of the machine can read [Auth 11].
 import { randomBytes } from 'node:crypto'
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type Timestamp, timestamp, type User } from '../types.ts'
@@ -40,6 +40,7 @@ export interface Reset {
 export async function resetAdmin({ users, writer, home, email }: ResetParts): Promise<Reset> {
   const user = email === null ? await users.admin() : await users.byEmail(emailKey(email))
   if (user === null) throw new NobodyToReset(missing(email))
+  if (user.system_role !== 'admin') throw new NobodyToReset(`${user.email} is no administrator`)
   const password = randomBytes(PASSWORD_BYTES).toString('base64url')
   const file = join(home, CREDENTIALS_FILE)
   const draft = `${file}.${randomBytes(6).toString('hex')}`
@@ -49,11 +50,19 @@ export async function resetAdmin({ users, writer, home, email }: ResetParts): Pr
   try {
     await renew(writer, user, await hashPassword(password), email)
     // A new file in place of the old one, whose mode and links would otherwise be those of the password.
+    await keepOfOther(file, user.email)
     await rename(draft, file)
   } finally {
     await rm(draft, { force: true })
   }
   return { email: user.email, file }
+}
+
+/** The file of another administrator, who may not have read it yet, is kept beside the new one. */
+async function keepOfOther(file: string, email: string): Promise<void> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  const other = /^email: (.+)$/m.exec(text)?.[1]
+  if (other !== undefined && other !== email) await rename(file, `${file}.${randomBytes(4).toString('hex')}`)
 }
 
 async function renew(writer: Writer, user: User, password_hash: string, email: string | null): Promise<void> {

@@ -79,6 +79,18 @@ export function texts() {
   return v.nullish(listed, [])
 }
 
+/** Origins: scheme, host and port, as browsers send them; and `*`, which is skipped with a warning. */
+export function origins() {
+  const origin = v.pipe(
+    v.string('must be a text'),
+    v.regex(
+      /^(\*|[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+\/?)$/i,
+      'must be an origin without a path, as https://chat.example.com or http://localhost:3000'
+    )
+  )
+  return v.nullish(v.pipe(v.unknown(), v.transform(listOf), v.array(origin, 'must be a list')), [])
+}
+
 function listOf(value: unknown): unknown {
   const items: unknown = typeof value === 'string' ? value.split(',') : value
   if (!Array.isArray(items)) return items

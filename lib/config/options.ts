@@ -7,6 +7,7 @@ import {
   nullable,
   number,
   oneOfOrModule,
+  origins,
   requestOptions,
   section,
   text,
@@ -29,7 +30,7 @@ const server = section({
   // Address under which browsers reach us, when proxies rewrite Host: without it their sign-ins look like another site's.
   public_url: url(),
   // Origins of pages on other hosts that may call with the user's cookies. None: such pages cannot read an answer.
-  cors_origins: texts(),
+  cors_origins: origins(),
   // IPs and CIDR ranges whose X-Real-IP and X-Forwarded-Proto are believed [Auth 9]. Without the proxy in it all users share one
   // lockout, and behind TLS cookies are not Secure and end with the browser.
   trusted_proxies: texts(),

@@ -1,9 +1,10 @@
 // The lock on a data home: one server at a time. It is a lock of the operating system, taken through SQLite, which knows how to on
 // every platform: a process that is killed lets go of it, and no stale file has to be cleaned up by hand.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Sqlite } from '../sqlite-driver.ts'
+import { prepareHome } from './home.ts'
 
 const LOCK_FILE = 'serve.lock'
 /** Who had the lock last: on which machine, and under which name among the processes of its database. */
@@ -14,8 +15,8 @@ const HOLDER_FILE = 'serve.id'
  * @throws Error when another server lives on it.
  */
 export function lockHome(home: string, canShare = false): (() => void) | null {
-  mkdirSync(home, { recursive: true })
-  const db = new Sqlite(join(home, LOCK_FILE), { timeout: 0 })
+  prepareHome(home)
+  const db = lockFile(home)
   try {
     db.exec('BEGIN EXCLUSIVE')
   } catch (error) {
@@ -27,6 +28,15 @@ export function lockHome(home: string, canShare = false): (() => void) | null {
     throw error
   }
   return () => db.close()
+}
+
+function lockFile(home: string): InstanceType<typeof Sqlite> {
+  try {
+    return new Sqlite(join(home, LOCK_FILE), { timeout: 0 })
+  } catch (error) {
+    const code = error instanceof Sqlite.SqliteError ? error.code : String(error)
+    throw new Error(`The home ${home} cannot be written (${code}): name another folder with --home`)
+  }
 }
 
 /** The id of who had the lock before us, and is therefore no more; null: not known. For the holder of the lock alone. */

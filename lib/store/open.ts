@@ -52,7 +52,10 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
   if (typeof backend === 'object') return openDatabaseModule(backend, { home, warn })
   switch (backend) {
     case 'sqlite':
-      return openSqliteStore(sqlite_path)
+      return openSqliteStore(sqlite_path).catch((error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error)
+        throw new Error(`The database ${sqlite_path} cannot be opened: ${reason}`, { cause: error })
+      })
     case 'memory':
       warn({}, 'database.backend is memory: nothing is kept over a restart')
       return openMemoryStore({ onForget: (threadId) => warn({ thread_id: threadId }, FULL) })

@@ -1,0 +1,56 @@
+// What every command has: its options, its help text, and the configuration that they name.
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { type Config, loadConfig } from '../lib/config.ts'
+
+/** Bad usage: the message is a sentence, shown above the command's help, and the process ends with 2. */
+export class UsageError extends Error {}
+
+export interface Command {
+  /** As it is typed: `token create`. */
+  readonly name: string
+  /** Its options, one line. */
+  readonly usage: string
+  /** What it does, one sentence. */
+  readonly summary: string
+  /** A line for each option. */
+  readonly options: readonly (readonly [option: string, meaning: string])[]
+  /** @throws UsageError for arguments that it does not take. */
+  run(args: string[]): Promise<void>
+}
+
+type Options = NonNullable<ParseArgsConfig['options']>
+
+/** Options of every command that looks at an installation. */
+export const INSTALLATION = { config: { type: 'string' }, home: { type: 'string' } } as const
+export const INSTALLATION_HELP = [
+  ['--config FILE', 'configuration file; default COLLOQUY_CONFIG, else ./colloquy.yaml if it is there'],
+  ['--home FOLDER', 'data home; default COLLOQUY_HOME, else what the configuration says, else ./.colloquy']
+] as const
+
+/**
+ * Arguments by name.
+ * @throws UsageError naming the first one that is unknown or incomplete
+ */
+export function parse<const Taken extends Options>(
+  args: string[],
+  options: Taken,
+  allowPositionals = false
+): ReturnType<typeof parseArgs<{ args: string[]; options: Taken; allowPositionals: boolean }>> {
+  try {
+    return parseArgs({ args, options, allowPositionals })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message.split('. ')[0]! : String(error))
+  }
+}
+
+/** @throws ConfigError when it cannot be used */
+export function configOf({ config, home }: { config?: string | undefined; home?: string | undefined }): Config {
+  return loadConfig({ file: config, home })
+}
+
+/** The text of `--help`. */
+export function helpOf({ name, usage, summary, options }: Command): string {
+  const width = Math.max(0, ...options.map(([option]) => option.length))
+  const lines = options.map(([option, meaning]) => `  ${option.padEnd(width)}  ${meaning}\n`)
+  return `colloquy ${name} ${usage}\n\n${summary}\n\n${lines.join('')}`
+}

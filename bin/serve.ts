@@ -1,0 +1,42 @@
+// colloquy serve: the gateway, until a signal ends it.
+import { pino } from 'pino'
+import { loadConfig } from '../lib/config.ts'
+import { startGateway } from '../lib/gateway.ts'
+import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
+
+/** A second signal ends the process at once: the first has had its chance. */
+function onSignals(stop: (signal: string) => Promise<void>): void {
+  let isStopping = false
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (isStopping) process.exit(1)
+      isStopping = true
+      stop(signal).then(
+        () => process.exit(0),
+        () => process.exit(1)
+      )
+    })
+  }
+}
+
+export const serve: Command = {
+  name: 'serve',
+  usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER]',
+  summary: 'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM drains.',
+  options: [
+    ...INSTALLATION_HELP,
+    ['--host HOST', 'interface to listen on; default 127.0.0.1'],
+    ['--port NUMBER', 'port; 0 takes a free one; default 8001']
+  ],
+  async run(args) {
+    const { values } = parse(args, { ...INSTALLATION, host: { type: 'string' }, port: { type: 'string' } })
+    const config = loadConfig({ file: values.config, home: values.home, host: values.host, port: values.port })
+    const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))
+    const gateway = await startGateway({ config, log })
+    onSignals(async (signal) => {
+      log.info({ signal }, 'stopping: new runs are refused, the running ones have their grace')
+      await gateway.stop()
+    })
+    process.stdout.write(`Colloquy is listening on ${gateway.url}\n`)
+  }
+}

@@ -1,0 +1,91 @@
+// colloquy token create, list, revoke: API tokens of an account, also beside a running server, which asks the database about a token
+// each time that it comes.
+import { createApiToken, listApiTokens, revokeApiToken } from '../lib/operator.ts'
+import { PERMISSIONS, type Permission } from '../lib/types.ts'
+import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, UsageError } from './command.ts'
+
+const DAY_MS = 86_400_000
+const OF_ACCOUNT = { ...INSTALLATION, email: { type: 'string' } } as const
+const EMAIL_HELP = ['--email ADDRESS', 'whose token'] as const
+
+export const createToken: Command = {
+  name: 'token create',
+  usage: '--email ADDRESS [--scope SCOPE]... [--name TEXT] [--expires-in-days NUMBER] [--config FILE] [--home FOLDER]',
+  summary: 'Makes an API token and prints it, once.',
+  options: [
+    EMAIL_HELP,
+    ['--scope SCOPE', `what it may do, again for more, or with commas: ${PERMISSIONS.join(' ')}`],
+    ['--name TEXT', 'how it is listed; default "command line"'],
+    ['--expires-in-days NUMBER', 'default: it does not expire'],
+    ...INSTALLATION_HELP
+  ],
+  async run(args) {
+    const { values } = parse(args, {
+      ...OF_ACCOUNT,
+      name: { type: 'string', default: 'command line' },
+      scope: { type: 'string', multiple: true },
+      'expires-in-days': { type: 'string' }
+    })
+    const scopes = (values.scope ?? []).flatMap(scopesIn)
+    const lifetimeMs = lifetimeOf(values['expires-in-days'])
+    const wanted = { name: values.name, scopes, lifetimeMs }
+    const { text } = await createApiToken(configOf(values), required(values.email), wanted)
+    // Alone on stdout, so that a script can take it.
+    process.stdout.write(`${text}\n`)
+    process.stderr.write(
+      scopes.length === 0
+        ? 'It has no scopes and may do nothing: name them with --scope.\n'
+        : 'Keep it: it is not shown again.\n'
+    )
+  }
+}
+
+export const listTokens: Command = {
+  name: 'token list',
+  usage: '--email ADDRESS [--config FILE] [--home FOLDER]',
+  summary: 'The API tokens of an account, newest first, a line each: id, name, scopes, end, last use.',
+  options: [EMAIL_HELP, ...INSTALLATION_HELP],
+  async run(args) {
+    const { values } = parse(args, OF_ACCOUNT)
+    for (const one of await listApiTokens(configOf(values), required(values.email))) {
+      const ends = one.expires_at === null ? 'does not expire' : `expires ${one.expires_at}`
+      const used = one.last_used_at === null ? 'never used' : `used ${one.last_used_at}`
+      const scopes = one.scopes.join(',') || 'no scopes'
+      process.stdout.write(`${[one.token_id, one.name, scopes, ends, used].join('\t')}\n`)
+    }
+  }
+}
+
+export const revokeToken: Command = {
+  name: 'token revoke',
+  usage: 'TOKEN_ID [--config FILE] [--home FOLDER]',
+  summary: 'Ends an API token, and within a heartbeat its streams.',
+  options: INSTALLATION_HELP,
+  async run(args) {
+    const { values, positionals } = parse(args, INSTALLATION, true)
+    const [id, ...more] = positionals
+    if (id === undefined || more.length > 0) throw new UsageError('One TOKEN_ID is needed')
+    await revokeApiToken(configOf(values), id)
+    process.stdout.write(`${id} is revoked\n`)
+  }
+}
+
+function required(email: string | undefined): string {
+  if (email === undefined) throw new UsageError('--email is missing')
+  return email
+}
+
+/** `threads:read`, or several with commas between them. */
+function scopesIn(text: string): Permission[] {
+  return text.split(',').map((name) => {
+    const scope = PERMISSIONS.find((one) => one === name.trim())
+    if (scope === undefined) throw new Error(`"${name}" is no scope. There are: ${PERMISSIONS.join(', ')}`)
+    return scope
+  })
+}
+
+function lifetimeOf(days: string | undefined): number | null {
+  if (days === undefined) return null
+  if (!/^[1-9]\d{0,3}$/.test(days)) throw new Error('--expires-in-days must be a whole number from 1 to 9999')
+  return Number(days) * DAY_MS
+}

@@ -1,0 +1,140 @@
+// The command line: help and version of every command, what is refused before it does anything, and what a failed start says.
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { type Said, startChild } from '../fixtures/child.ts'
+import { homeOf } from '../fixtures/gateway.ts'
+
+const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
+const COMMANDS = ['serve', 'reset-admin', 'token create', 'token list', 'token revoke', 'bench']
+/** A start that hangs is ended: the assertion then shows a signal where an exit code was due. */
+const HANGS_MS = 60_000
+
+async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
+  const child = spawn(process.execPath, [PROGRAM, ...args], {
+    cwd,
+    env: { PATH: process.env.PATH },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: HANGS_MS
+  })
+  let [out, errors] = ['', '']
+  child.stdout.on('data', (bytes) => {
+    out += String(bytes)
+  })
+  child.stderr.on('data', (bytes) => {
+    errors += String(bytes)
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, out, errors }
+}
+
+t.test('every command tells its help on stdout and ends with 0, and the version is that of the package', async (t) => {
+  const home = homeOf(t)
+  for (const asked of COMMANDS.flatMap((name) => [`${name} --help`, `${name} -h`])) {
+    const { code, out, errors } = await run(home, ...asked.split(' '))
+    t.equal(code, 0, asked)
+    t.match(out, asked.replace(/ -.*/, ''))
+    t.equal(errors, '')
+  }
+  for (const asked of ['--help', '-h', 'help']) {
+    const { code, out } = await run(home, asked)
+    t.equal(code, 0, asked)
+    for (const name of COMMANDS) t.match(out, name)
+  }
+  t.match(await run(home, '--version'), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.strictSame(readdirSync(home), [], 'nothing was made')
+})
+
+t.test('bad usage is one sentence and the help, and ends with 2', async (t) => {
+  const home = homeOf(t)
+  for (const words of [[], ['sirve'], ['serve', '--prot', '1'], ['token', 'revoke'], ['token', 'list']]) {
+    const { code, errors } = await run(home, ...words)
+    t.equal(code, 2, words.join(' '))
+    t.match(errors, /^colloquy: [^\n]+\n/)
+  }
+  t.strictSame(readdirSync(home), [], 'nothing was made')
+})
+
+t.test('a start that fails ends with 1 and one sentence that names the file, the key or the address', async (t) => {
+  const home = homeOf(t)
+  const write = (name: string, text: string) => {
+    writeFileSync(join(home, name), text)
+    return join(home, name)
+  }
+  const other = createServer()
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => other.close())
+  const { port } = other.address() as { port: number }
+  mkdirSync(join(home, 'broken', 'data'), { recursive: true })
+  write('broken/data/colloquy.db', 'this has never been a database, whatever its name says')
+  write('bad.mjs', 'this is no JavaScript')
+  write('empty.mjs', 'export const nothing = 1')
+  const cases: readonly [string, readonly string[], RegExp][] = [
+    ['a file that is no database', ['--home', join(home, 'broken')], /broken\/data\/colloquy\.db/],
+    ['a home that cannot be written', ['--home', '/proc'], /\/proc/],
+    ['a port that is taken', ['--home', join(home, 'a'), '--port', String(port)], new RegExp(String(port))],
+    ['a configuration that is not there', ['--config', join(home, 'none.yaml')], /none\.yaml/],
+    [
+      'an agent that is no JavaScript',
+      ['--home', join(home, 'b'), '--config', write('b.yaml', 'agent: { runtime: module, path: ./bad.mjs }')],
+      /bad\.mjs/
+    ],
+    [
+      'an agent file without an agent',
+      ['--home', join(home, 'c'), '--config', write('c.yaml', 'agent: { runtime: module, path: ./empty.mjs }')],
+      /empty\.mjs/
+    ],
+    [
+      'a store that is not there',
+      ['--home', join(home, 'd'), '--config', write('d.yaml', 'database: { backend: { module: ./no-store.mjs } }')],
+      /no-store\.mjs/
+    ],
+    [
+      'an origin with a path',
+      ['--home', join(home, 'e'), '--config', write('e.yaml', 'server: { cors_origins: ["https://a.example/app"] }')],
+      /server\.cors_origins/
+    ]
+  ]
+  for (const [what, args, named] of cases) {
+    const { code, out, errors } = await run(home, 'serve', '--port', '0', ...args)
+    t.equal(code, 1, what)
+    t.equal(out, '', what)
+    const sentences = errors.split('\n').filter((line) => line.startsWith('colloquy: '))
+    t.equal(sentences.length, 1, `${what}: ${errors}`)
+    t.match(sentences[0], named, what)
+  }
+})
+
+t.test(
+  'a wrong folder does not become a new home: not of a server whose configuration was named, nor of a command',
+  async (t) => {
+    const [home, elsewhere] = [homeOf(t), homeOf(t)]
+    const file = join(home, 'colloquy.yaml')
+    writeFileSync(file, 'server: { port: 0 }\n')
+    t.match(await run(elsewhere, 'serve', '--config', file), { code: 1, errors: /home is \.colloquy/ })
+    t.match(await run(elsewhere, 'token', 'list', '--email', 'a@example.com'), { code: 1, errors: /no database/ })
+    t.match(await run(elsewhere, 'reset-admin'), { code: 1, errors: /no database/ })
+    t.notOk(existsSync(join(elsewhere, '.colloquy')))
+  }
+)
+
+t.test("the home and all in it are their owner's alone, whatever the umask", async (t) => {
+  const umask = process.umask(0)
+  t.teardown(() => process.umask(umask))
+  const home = join(homeOf(t), 'new')
+  mkdirSync(home, { mode: 0o777 })
+  const child = await startChild(t, { home })
+  await child.stop()
+  const names = readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((name) => name !== 'colloquy.yaml')
+  t.ok(names.length > 2)
+  const open = ['.', ...names].filter((name) => (statSync(join(home, name)).mode & 0o077) !== 0)
+  // The configuration was there, so the folder was not empty: it is what the server made that counts.
+  t.strictSame(
+    open.filter((name) => name !== '.'),
+    []
+  )
+})
