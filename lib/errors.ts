@@ -39,6 +39,8 @@ const TABLE = {
   not_found: [404, 'Not Found'],
   method_not_allowed: [405, 'Method Not Allowed'],
   body_too_large: [413, 'The request body is larger than {limit} bytes'],
+  body_too_slow: [408, 'The request body did not arrive in time'],
+  bodies_in_flight: [429, 'Too many request bodies are on their way. Try again.'],
   body_cut: [400, 'The request body ended before its length'],
   invalid: [422, 'Invalid request'],
 

@@ -163,7 +163,7 @@ function friendlyText({ said, result }: Turn): string {
 
 /** The text in pieces of one word with the space after it. */
 function wordsOf(text: string): string[] {
-  return text.match(/\s*\S+\s?/g) ?? []
+  return text.match(/\S+\s?|\s+/g) ?? []
 }
 
 /** Tells pieces and remembers them, for the completion. */

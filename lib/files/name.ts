@@ -5,12 +5,17 @@ import { kindOf } from './paths.ts'
 /** What the longest name may take, in UTF-8: the limit of all common file systems. */
 export const NAME_BYTES_MAX = 255
 
+/** A longer text has no normal form that fits; to look for one costs the square of its length, where accents are heaped up. */
+const UNITS_MAX = 4 * NAME_BYTES_MAX
+
 /**
  * The name under which a file may be kept, or null. Clients send paths (`a/b.txt`), of which the last part counts. In one
  * normal form, because two spellings of `é` look the same and are one file on some systems and two on others.
  */
 export function nameOf(given: string): string | null {
-  const name = given.slice(given.lastIndexOf('/') + 1).normalize('NFC')
+  const last = given.slice(given.lastIndexOf('/') + 1)
+  if (last.length > UNITS_MAX) return null
+  const name = last.normalize('NFC')
   // Control characters: no name needs them, and they forge lines of logs and listings.
   return isName(name) && !/\p{Cc}/u.test(name) && Buffer.byteLength(name) <= NAME_BYTES_MAX ? name : null
 }

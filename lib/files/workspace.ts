@@ -196,5 +196,8 @@ async function withFile<T>(real: string, use: (file: File) => Promise<T | null>)
 
 function trimmed(virtualPath: string): string {
   const path = virtualPath.startsWith('/') ? virtualPath : `/${virtualPath}`
-  return path.replace(/\/+$/, '')
+  // Not by a pattern, which would begin anew at each of a million slashes.
+  let end = path.length
+  while (end > 0 && path[end - 1] === '/') end--
+  return path.slice(0, end)
 }

@@ -2,10 +2,13 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { Failure, Invalid } from '../errors.ts'
+import type { BodyShare } from './body-budget.ts'
 import { isJsonObject, issue } from './schema.ts'
 
 /** Levels of arrays and objects in a body. SQLite's JSON functions end at 1000, our own recursion later. */
 const DEPTH_MAX = 500
+/** Values in a body, of whatever kind: each of them costs more memory and time than the bytes it is sent in. */
+export const VALUES_MAX = 100_000
 
 export interface Target {
   /** Still encoded, beginning with / (or `*` of an OPTIONS request). */
@@ -64,17 +67,28 @@ export function hasBody(req: IncomingMessage): boolean {
 }
 
 const NOTHING = Buffer.alloc(0)
+const SOON = { 'Retry-After': '1' }
+
+/** The bounds of one body on its way in. */
+export interface BodyBounds {
+  /** Bytes. */
+  readonly limit: number
+  /** Its part of what all bodies together may hold. */
+  readonly share: BodyShare
+  /** Milliseconds from its first read to its last byte; null: as long as the whole request may take. */
+  readonly arrivesWithin: number | null
+}
 
 /**
- * The whole body.
- * @param limit bytes; 0 is no limit
- * @throws Failure body_too_large as soon as it is known; the rest stays unread (reply.ts gets rid of it)
+ * The whole body. What is too long by its own head is refused before a byte is read, anything else as soon as it is known; the
+ * rest stays unread (reply.ts gets rid of it).
+ * @throws Failure body_too_large, bodies_in_flight, body_too_slow
  * @throws Failure body_cut when the client went away in the middle
  */
-export function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
+export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: BodyBounds): Promise<Buffer> {
   if (!hasBody(req)) return Promise.resolve(NOTHING)
-  const most = limit === 0 ? Number.POSITIVE_INFINITY : limit
-  if (Number(req.headers['content-length'] ?? 0) > most) return Promise.reject(new Failure('body_too_large', { limit }))
+  if (Number(req.headers['content-length'] ?? 0) > limit)
+    return Promise.reject(new Failure('body_too_large', { limit }))
   // Gone while an earlier guard was waiting for the store: its events have passed already.
   if (req.destroyed && !req.readableEnded) return Promise.reject(new Failure('body_cut'))
   return new Promise((resolve, reject) => {
@@ -83,12 +97,16 @@ export function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
     const onData = (chunk: Buffer) => {
       chunks.push(chunk)
       size += chunk.length
-      if (size > most) stop(() => reject(new Failure('body_too_large', { limit })))
+      if (size > limit) stop(() => reject(new Failure('body_too_large', { limit })))
+      else if (!share.take(chunk.length)) stop(() => reject(new Failure('bodies_in_flight', null, SOON)))
     }
     const onEnd = () =>
       stop(() => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
     const onGone = () => stop(() => reject(new Failure('body_cut')))
+    const onLate = () => stop(() => reject(new Failure('body_too_slow')))
+    const late = arrivesWithin === null ? undefined : setTimeout(onLate, arrivesWithin)
     const stop = (then: () => void) => {
+      clearTimeout(late)
       req.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone)
       req.pause()
       then()
@@ -127,7 +145,7 @@ function isForm(req: IncomingMessage): boolean {
  */
 export function parseJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw notJson(0, 'not valid UTF-8')
-  if (bytes.length > 2 * DEPTH_MAX && isDeeper(bytes, DEPTH_MAX)) throw notJson(0, 'nested too deeply')
+  if (bytes.length > 2 * DEPTH_MAX) checkShape(bytes)
   const text = bytes.toString('utf8', hasMark(bytes) ? 3 : 0)
   const value = parseText(text)
   // A copy by assignment somewhere later would take such a key for the object's prototype.
@@ -155,18 +173,26 @@ function notJson(position: number, error: string): Invalid {
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
+const COMMA = 0x2c
 
-/** True when arrays and objects lie in each other more than `max` levels deep. A scan, because recursion is what it prevents. */
-function isDeeper(bytes: Buffer, max: number): boolean {
+/**
+ * Counts levels and values before anything is made of them. A scan, because recursion and memory are what it saves.
+ * @throws Invalid
+ */
+function checkShape(bytes: Buffer): void {
   let depth = 0
+  let values = 1
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]
     if (byte === QUOTE) i = endOfText(bytes, i + 1)
-    else if (byte === 0x5b || byte === 0x7b) depth++
-    else if (byte === 0x5d || byte === 0x7d) depth--
-    if (depth > max) return true
+    else if (byte === COMMA) values++
+    else if (byte === 0x5b || byte === 0x7b) {
+      depth++
+      values++
+    } else if (byte === 0x5d || byte === 0x7d) depth--
+    if (depth > DEPTH_MAX) throw notJson(0, 'nested too deeply')
+    if (values > VALUES_MAX) throw notJson(0, `more than ${VALUES_MAX} values`)
   }
-  return false
 }
 
 // Long texts are most of a large body: let indexOf go over them.

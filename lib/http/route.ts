@@ -24,19 +24,23 @@ export interface Route {
   readonly thread: ThreadAccess | null
   /** What an API token must be allowed for it; null: it is for sessions alone, so a route that nobody thought about is closed. */
   readonly permission: Permission | null
-  /** Without it the body is left unread for the handler (uploads) or thrown away. */
+  /** Without it the body is thrown away, or left to the handler where it is `streamed`. */
   readonly body: v.GenericSchema | null
   readonly query: v.GenericSchema | null
   /** An empty body counts as `{}`. */
   readonly bodyOptional: boolean
-  /** Bytes; null is the server's limit. */
-  readonly bodyLimit: number | null
+  /** Bytes; `streamed`: the handler reads the body as it comes, within limits of its own. */
+  readonly bodyLimit: number | 'streamed'
   /** Takes application/x-www-form-urlencoded besides JSON. */
   readonly form: boolean
   /** The last `{name}` takes the rest of the path, slashes included. */
   readonly tail: boolean
   readonly handler: Handler
 }
+
+/** Bytes of a body that anybody may send, and of one whose sender is known, where a route does not say otherwise. */
+export const PUBLIC_BODY_BYTES = 8 * 1024
+export const BODY_BYTES = 64 * 1024
 
 type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : unknown
 
@@ -48,7 +52,7 @@ export interface RouteSpec<Body, Query>
   readonly access: Access
   readonly body?: Body
   readonly query?: Query
-  readonly bodyLimit?: number
+  readonly bodyLimit?: Route['bodyLimit']
   readonly handler: (call: Call<Output<Body>, Output<Query>>) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
 }
 
@@ -68,6 +72,9 @@ export function route<
   if (spec.thread && !path.includes('{thread_id}')) complain('an owner check needs {thread_id} in the path')
   if (spec.thread && access === 'public') complain('an owner check needs a user')
   if (spec.permission && access === 'public') complain('a permission needs a user')
+  if (access === 'public' && spec.bodyLimit !== undefined && !(Number(spec.bodyLimit) <= PUBLIC_BODY_BYTES))
+    complain(`who is not signed in may not send more than ${PUBLIC_BODY_BYTES} bytes`)
+  if (spec.bodyLimit === 'streamed' && spec.body) complain('a body that is streamed has no schema')
   if (spec.tail && !/\{\w+\}$/.test(path)) complain('a tail needs a {name} at the end of the path')
   return {
     method,
@@ -79,7 +86,7 @@ export function route<
     body: spec.body ?? null,
     query: spec.query ?? null,
     bodyOptional: spec.bodyOptional ?? false,
-    bodyLimit: spec.bodyLimit ?? null,
+    bodyLimit: spec.bodyLimit ?? (access === 'public' ? PUBLIC_BODY_BYTES : BODY_BYTES),
     form: spec.form ?? false,
     tail: spec.tail ?? false,
     // The server calls the handler with what the route's own schemas made, which is what the handler is typed by.

@@ -105,6 +105,33 @@ export function objectOf<const Entries extends v.ObjectEntries>(entries: Entries
   return v.pipe(v.unknown(), isObject, v.object(entries))
 }
 
+/** A list of at most `max` items: how many there are is known before the first of them is looked at. */
+export function listOf<const Item extends v.GenericSchema>(item: Item, max: number) {
+  return v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, v.InferInput<Item>[]>(({ dataset, addIssue, NEVER }) => {
+      // Whether its items are right is for v.array to say, behind the count.
+      if (Array.isArray(dataset.value)) return dataset.value as v.InferInput<Item>[]
+      return refuse(addIssue, NEVER, 'list_type')
+    }),
+    v.maxLength(max),
+    v.array(item)
+  )
+}
+
+/** Keys of metadata: each is a term of the index. */
+const METADATA_KEYS_MAX = 256
+
+/** A JSON object of at most so many keys, passed on as it is. */
+export function fewKeys(max: number) {
+  return v.pipe(
+    jsonObject,
+    v.check((object) => Object.keys(object).length <= max, `Value error, at most ${max} keys`)
+  )
+}
+
+export const metadata = fewKeys(METADATA_KEYS_MAX)
+
 /** A thread's or a run's id in a body. */
 export const id = v.pipe(v.string(), v.regex(ID))
 
@@ -161,7 +188,8 @@ export function check<Schema extends v.GenericSchema>(
   value: unknown,
   where: Where
 ): v.InferOutput<Schema> {
-  const result = v.safeParse(schema, value)
+  // The first thing that is wrong with a value ends what is done with it: its length goes before its pattern.
+  const result = v.safeParse(schema, value, { abortPipeEarly: true })
   if (result.success) return result.output
   const entries = result.issues.flatMap(flatten).slice(0, ISSUES_MAX)
   throw new Invalid(entries.map((found) => entryOf(found, where)))

@@ -7,6 +7,7 @@ import { diskFailure, Failure, fail } from '../errors.ts'
 import { asUser } from '../scope.ts'
 import type { Principal } from '../types.ts'
 import type { Proxies } from './address.ts'
+import { BodyBudget } from './body-budget.ts'
 import { type Call, type Cookie, type Reply, TAKEN } from './call.ts'
 import {
   type Authenticate,
@@ -46,8 +47,8 @@ export interface HttpOptions {
   /** Under which browsers reach us, when it is known: its origin is our own. */
   readonly publicUrl?: string | null
   readonly limits?: {
-    /** Bytes of a body where the route does not say otherwise; 0 is no limit. */
-    readonly bodyBytes?: number
+    /** Milliseconds for the body of somebody who is not signed in to arrive. */
+    readonly publicBodyMs?: number
   }
   readonly log: Log
   /** What an error from below means for a client, where waiting may help; null: it is something else. */
@@ -66,7 +67,12 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>
 }
 
-const BODY_BYTES = 16 * 1024 * 1024
+/** Bodies that nobody has to account for, by address: a sign-in is 100 bytes, so these are some hundred at a time. */
+const PUBLIC_BODIES = { each: 64 * 1024, all: 4 * 1024 * 1024 }
+/** Bodies of who is signed in, by user. */
+const BODIES = { each: 16 * 1024 * 1024, all: 96 * 1024 * 1024 }
+/** A body of 8 KiB that has not arrived by then is held back on purpose. */
+const PUBLIC_BODY_MS = 10_000
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
 const KEEP_ALIVE_MS = 75_000
 /** A head that has not arrived by then is an attack or a dead line. Above the keep-alive time, which it would cut short. */
@@ -87,6 +93,8 @@ class NodeServer implements HttpServer {
   readonly #router: Router
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  readonly #publicBodies = new BodyBudget(PUBLIC_BODIES)
+  readonly #bodies = new BodyBudget(BODIES)
   #closed: Promise<void> | null = null
 
   constructor(options: HttpOptions) {
@@ -213,12 +221,11 @@ class NodeServer implements HttpServer {
     checkIds(params)
     if (user !== null) await checkOwner(route, params.thread_id ?? '', user.id, this.#options.threadOwner)
     const fields = fieldsOf(target.search)
-    return {
+    const call = {
       method: req.method ?? 'GET',
       path,
       params,
       query: route.query === null ? fields : check(route.query, fields, 'query'),
-      body: route.body === null ? undefined : await this.#bodyOf(req, route, route.body, principal !== null),
       user,
       right: principal?.right ?? null,
       address: this.#options.proxies.addressOf(req),
@@ -227,19 +234,28 @@ class NodeServer implements HttpServer {
       req,
       res
     }
+    return { ...call, body: await this.#bodyOf(call, route) }
   }
 
-  async #bodyOf(
-    req: IncomingMessage,
-    route: Route,
-    schema: NonNullable<Route['body']>,
-    isSignedIn: boolean
-  ): Promise<unknown> {
+  /** After the guards: nobody who has no business here makes us hold a body. */
+  async #bodyOf(call: Omit<Call, 'body'>, { body, bodyLimit, form, bodyOptional }: Route): Promise<unknown> {
+    if (body === null || bodyLimit === 'streamed') return undefined
+    const { req, res, user } = call
     const begun = performance.now()
-    const bytes = await readBody(req, route.bodyLimit ?? this.#options.limits?.bodyBytes ?? BODY_BYTES)
-    // Who was let in when the body began may have been signed out since.
-    if (isSignedIn && performance.now() - begun > SLOW_BODY_MS) await principalOf(req, this.#options.authenticate)
-    return check(schema, parseBody(req, bytes, route.form, route.bodyOptional), 'body')
+    const share = user === null ? this.#publicBodies.share(call.address) : this.#bodies.share(user.id)
+    const arrivesWithin = user === null ? (this.#options.limits?.publicBodyMs ?? PUBLIC_BODY_MS) : null
+    try {
+      const bytes = await readBody(req, { limit: bodyLimit, share, arrivesWithin })
+      // Who was let in when the body began may have been signed out since.
+      if (user !== null && performance.now() - begun > SLOW_BODY_MS) await principalOf(req, this.#options.authenticate)
+      return check(body, parseBody(req, bytes, form, bodyOptional), 'body')
+    } catch (error) {
+      // What is left of the body would be taken for the next request, or waited for.
+      if (!req.complete) res.shouldKeepAlive = false
+      throw error
+    } finally {
+      share.release()
+    }
   }
 
   /** True when the request was a preflight and is answered. Else the headers wait on the response, for whoever writes its head. */

@@ -5,17 +5,18 @@ import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, objectOf } from '../http/schema.ts'
+import { integer, listOf, objectOf } from '../http/schema.ts'
 import { type ApiToken, type JsonObject, PERMISSIONS } from '../types.ts'
 
 const NAME_MAX = 100
+const SCOPES_MAX = 32
 const DAYS_MAX = 3_650
 const DAY_MS = 86_400_000
 
 const createBody = objectOf({
-  name: v.optional(v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(NAME_MAX)), 'unnamed'),
+  name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(NAME_MAX), v.minLength(1)), 'unnamed'),
   // None unless named: a token may do nothing that nobody said.
-  scopes: v.optional(v.array(v.picklist(PERMISSIONS)), []),
+  scopes: v.optional(listOf(v.picklist(PERMISSIONS), SCOPES_MAX), []),
   // null: it ends when it is revoked.
   expires_in_days: v.nullish(integer({ min: 1, max: DAYS_MAX }), null)
 })

@@ -8,11 +8,12 @@ import type { ExtensionsFile } from '../files/extensions.ts'
 import type { Call, Reply } from '../http/call.ts'
 import { requireAdmin } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, jsonObject, objectOf } from '../http/schema.ts'
+import { fewKeys, integer, listOf, objectOf } from '../http/schema.ts'
 import type { Services } from './services.ts'
 
 const text = v.nullish(v.string(), null)
-const texts = v.nullish(v.record(v.string(), v.string()), {})
+const ARGS_MAX = 256
+const texts = v.nullish(v.pipe(fewKeys(ARGS_MAX), v.record(v.string(), v.string())), {})
 
 const OAuth = objectOf({
   enabled: v.nullish(v.boolean(), true),
@@ -35,7 +36,7 @@ const Server = objectOf({
   enabled: v.nullish(v.boolean(), true),
   type: v.nullish(v.picklist(['stdio', 'sse', 'http']), 'stdio'),
   command: text,
-  args: v.nullish(v.array(v.string()), []),
+  args: v.nullish(listOf(v.string(), ARGS_MAX), []),
   env: texts,
   url: text,
   headers: texts,
@@ -44,14 +45,15 @@ const Server = objectOf({
 })
 
 const SERVERS_MAX = 100
+/** A hundred servers with their headers and environments. */
+const BODY_BYTES = 512 * 1024
 const NAME = /^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$/
 
 const Body = objectOf({
   mcp_servers: v.pipe(
-    jsonObject,
+    fewKeys(SERVERS_MAX),
     v.transform((servers): Record<string, unknown> => servers),
-    v.record(v.pipe(v.string(), v.regex(NAME)), Server),
-    v.check((servers) => Object.keys(servers).length <= SERVERS_MAX, `at most ${SERVERS_MAX} servers`)
+    v.record(v.pipe(v.string(), v.regex(NAME)), Server)
   )
 })
 const Switch = objectOf({ server_name: v.string(), enabled: v.boolean() })
@@ -109,7 +111,7 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
         return view(await extensions.read())
       }
     }),
-    route({ method: 'PUT', path, access: 'user', body: Body, handler: replace }),
+    route({ method: 'PUT', path, access: 'user', body: Body, bodyLimit: BODY_BYTES, handler: replace }),
     route({ method: 'PATCH', path, access: 'user', body: Switch, handler: toggle }),
     route({
       method: 'POST',

@@ -5,7 +5,7 @@ import { fail } from '../errors.ts'
 import type { Call, Reply } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
-import { objectOf } from '../http/schema.ts'
+import { isJsonObject, objectOf } from '../http/schema.ts'
 import {
   capped,
   emptyMemory,
@@ -34,6 +34,18 @@ const ChangedFact = objectOf({
   category: v.nullish(category),
   confidence: v.nullish(confidence)
 })
+
+/** Facts of an import; of these `max_facts` are kept. */
+const FACTS_MAX = 5_000
+// Counted before they are looked at, one by one.
+const imported = v.pipe(
+  v.unknown(),
+  v.check(
+    (body) => !isJsonObject(body) || !Array.isArray(body.facts) || body.facts.length <= FACTS_MAX,
+    `Value error, at most ${FACTS_MAX} facts`
+  ),
+  MemorySchema
+)
 
 export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'memories'>): Route[] {
   const { max_facts } = config.memory
@@ -68,7 +80,8 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
       method: 'POST',
       path: '/api/memory/import',
       access: 'user',
-      body: MemorySchema,
+      body: imported,
+      bodyLimit: config.server.body_bytes,
       handler: (call) =>
         changed(call, (_memory, now) => ({
           ...call.body,

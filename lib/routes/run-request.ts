@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
-import { integer, jsonObject, objectOf } from '../http/schema.ts'
+import { integer, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
 import { readInput } from './input.ts'
@@ -18,12 +18,15 @@ const assistantName = v.pipe(
   v.transform(({ name }) => (name.trim() === '' ? null : name))
 )
 
+/** Stream modes, or nodes, that a run may name. */
+const MODES_MAX = 64
+
 const modes = v.union([
   v.pipe(
     v.string(),
     v.transform((mode) => [mode])
   ),
-  v.array(v.string())
+  listOf(v.string(), MODES_MAX)
 ])
 
 const isNothing = (value: unknown): boolean =>
@@ -38,7 +41,7 @@ const command = v.pipe(
 /** A run that goes on where its caller expects it to stop might do harm. */
 const breakpoints = v.nullish(
   v.pipe(
-    v.union([v.string(), v.array(v.string())]),
+    v.union([v.string(), listOf(v.string(), MODES_MAX)]),
     v.check((names) => isNothing(names), 'Value error, breakpoints are not supported')
   )
 )
@@ -50,7 +53,7 @@ const runFields = objectOf({
   command: v.nullish(command),
   interrupt_before: breakpoints,
   interrupt_after: breakpoints,
-  metadata: v.nullish(jsonObject),
+  metadata: v.nullish(metadata),
   config: v.nullish(jsonObject),
   context: v.nullish(jsonObject),
   checkpoint_id: v.nullish(v.string()),

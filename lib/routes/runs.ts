@@ -183,6 +183,7 @@ export function runRoutes(services: Services): Route[] {
     access: 'user',
     permission: 'runs:create',
     body: runBody,
+    bodyLimit: config.server.body_bytes,
     bodyOptional: true
   } as const
   const watching = { access: 'user', permission: 'runs:read', thread: 'read' } as const

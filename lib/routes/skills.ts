@@ -10,6 +10,9 @@ import { integer, objectOf } from '../http/schema.ts'
 import { type Skill, SkillError } from '../skills/skill.ts'
 import type { Services } from './services.ts'
 
+/** Of a skill's text, in the form of JSON. */
+const CONTENT_BYTES = 1024 * 1024
+
 const Enabled = objectOf({ enabled: v.boolean() })
 const Install = objectOf({ thread_id: v.string(), path: v.string() })
 const Content = objectOf({ content: v.string() })
@@ -96,7 +99,14 @@ export function skillRoutes({ skills, paths }: Pick<Services, 'skills' | 'paths'
       access: 'user',
       handler: async ({ params }) => ({ json: customView(await custom(params.skill_name!)) })
     }),
-    route({ method: 'PUT', path: one, access: 'user', body: Content, handler: byAdmin(edit) }),
+    route({
+      method: 'PUT',
+      path: one,
+      access: 'user',
+      body: Content,
+      bodyLimit: CONTENT_BYTES,
+      handler: byAdmin(edit)
+    }),
     route({ method: 'DELETE', path: one, access: 'user', handler: byAdmin(remove) }),
     route({ method: 'GET', path: `${one}/history`, access: 'user', handler: history }),
     route({

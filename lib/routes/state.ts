@@ -62,7 +62,7 @@ function changesOf(values: JsonObject): {
   }
 }
 
-export function stateRoutes({ store, writer }: Services): Route[] {
+export function stateRoutes({ config, store, writer }: Services): Route[] {
   const load = async (threadId: string, id: string | null): Promise<StoredCheckpoint> => {
     const stored = await store.checkpoints.load(threadId, id)
     if (stored) return stored
@@ -142,6 +142,7 @@ export function stateRoutes({ store, writer }: Services): Route[] {
       permission: 'threads:write',
       thread: 'write',
       body: updateBody,
+      bodyLimit: config.server.body_bytes,
       handler: update
     }),
     route({

@@ -2,17 +2,21 @@
 import * as v from 'valibot'
 import type { Call, Reply } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, objectOf } from '../http/schema.ts'
+import { integer, listOf, objectOf } from '../http/schema.ts'
 import type { Services } from './services.ts'
 
 const TEXT_MAX = 200
 /** Characters of one message, and messages, that the model reads. */
 const MESSAGE_CHARS = 2_000
 const MESSAGES = 20
+/** Messages that a client may send. */
+const MESSAGES_MAX = 1_000
 const TIMEOUT_MS = 20_000
+/** Clients send the end of a conversation, whole answers in it. */
+const BODY_BYTES = 1024 * 1024
 
 const Body = objectOf({
-  messages: v.array(objectOf({ role: v.string(), content: v.string() })),
+  messages: listOf(objectOf({ role: v.string(), content: v.string() }), MESSAGES_MAX),
   n: v.optional(integer({ min: 1, max: 5 }), 3),
   model_name: v.nullish(v.string(), null)
 })
@@ -42,6 +46,7 @@ export function suggestionRoutes({ config, aside, log }: Pick<Services, 'config'
       permission: 'threads:read',
       thread: 'read',
       body: Body,
+      bodyLimit: BODY_BYTES,
       handler: suggest
     }),
     route({

@@ -1,10 +1,10 @@
 // Threads: create, search, get, patch, delete.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { fail, Invalid } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { id, integer, jsonObject, objectOf } from '../http/schema.ts'
+import { fewKeys, id, integer, issue, listOf, metadata, objectOf } from '../http/schema.ts'
 import type { ThreadQuery } from '../store/store.ts'
 import { legacyThread, threadView } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
@@ -16,34 +16,31 @@ import type { Services } from './services.ts'
 const DELETE_WAIT_MS = 5000
 
 const FILTER_KEYS_MAX = 64
+const IDS_MAX = 1000
+/** Keys that a thread may gather by being patched. */
+const KEPT_KEYS_MAX = 1024
 
 const createBody = objectOf({
   thread_id: v.nullish(id),
   assistant_id: v.nullish(v.pipe(v.string(), v.maxLength(128))),
-  metadata: v.nullish(jsonObject, {}),
+  metadata: v.nullish(metadata, {}),
   if_exists: v.nullish(v.picklist(['raise', 'do_nothing']))
 })
 
 const searchBody = objectOf({
   // Each key is a condition of its own; no honest filter has more.
-  metadata: v.nullish(
-    v.pipe(
-      jsonObject,
-      v.check((filter) => Object.keys(filter).length <= FILTER_KEYS_MAX, 'Value error, too many keys')
-    ),
-    {}
-  ),
+  metadata: v.nullish(fewKeys(FILTER_KEYS_MAX), {}),
   // busy is LangGraph's word for a thread with a run in flight.
   status: v.nullish(v.picklist(['idle', 'running', 'busy', 'interrupted', 'error'])),
-  ids: v.nullish(v.array(v.string())),
+  ids: v.nullish(listOf(v.string(), IDS_MAX)),
   sort_by: v.nullish(v.picklist(['thread_id', 'created_at', 'updated_at', 'status'])),
   sort_order: v.nullish(v.picklist(['asc', 'desc'])),
-  select: v.nullish(v.array(v.string())),
+  select: v.nullish(listOf(v.string(), FILTER_KEYS_MAX)),
   limit: v.nullish(integer({ min: 1, max: 1000 }), 100),
   offset: v.nullish(integer({ min: 0 }), 0)
 })
 
-const patchBody = objectOf({ metadata: v.nullish(jsonObject, {}) })
+const patchBody = objectOf({ metadata: v.nullish(metadata, {}) })
 
 /** A list shows the title and nothing else of the state. */
 function titleValues(thread: Thread): string {
@@ -107,6 +104,9 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
   const patch = async ({ params, body }: Call<v.InferOutput<typeof patchBody>>) => {
     const threadId = params.thread_id!
     const metadata = withoutReserved(body.metadata ?? {})
+    const before = (await store.threads.get(threadId))?.metadata
+    if (Object.keys({ ...before, ...metadata }).length > KEPT_KEYS_MAX)
+      throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: KEPT_KEYS_MAX })])
     const thread = await writer.write({ name: 'thread.patch', thread_id: threadId, metadata, now: timestamp() })
     if (!thread) throw fail('thread_not_found', { id: threadId })
     return { jsonText: threadView(thread, '{}') }

@@ -44,8 +44,15 @@ export function uploadRoutes({ uploads }: Pick<Services, 'uploads'>): Route[] {
 
   const path = '/api/threads/{thread_id}/uploads'
   return [
-    // Without a body schema: the handler reads the body itself, as a stream.
-    route({ method: 'POST', path, access: 'user', permission: 'threads:write', thread: 'read', handler: upload }),
+    route({
+      method: 'POST',
+      path,
+      access: 'user',
+      permission: 'threads:write',
+      thread: 'read',
+      bodyLimit: 'streamed',
+      handler: upload
+    }),
     route({
       method: 'GET',
       path: `${path}/list`,

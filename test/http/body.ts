@@ -1,8 +1,10 @@
 // A body on its way in over the wire: its form, its limit, and clients that stop in the middle.
 import t from 'tap'
 import * as v from 'valibot'
+import { parseJson } from '../../lib/http/request.ts'
 import { route } from '../../lib/http/route.ts'
-import { openDoor } from '../fixtures/door.ts'
+import { aRoute, openDoor } from '../fixtures/door.ts'
+import { until } from '../fixtures/until.ts'
 
 const echo = route({
   method: 'POST',
@@ -113,7 +115,7 @@ t.test('a body over the limit is 413, by its announced length and by what comes'
 })
 
 t.test('a body without end is not read for ever, and its sender sees why', async (t) => {
-  const door = await openDoor(t, routes, { limits: { bodyBytes: 1_048_576 } })
+  const door = await openDoor(t, routes)
   const socket = await door.connect()
   const chunk = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(1_048_576, 0x61), Buffer.from('\r\n')])
   const most = 400
@@ -155,7 +157,7 @@ t.test('a client that hangs up in the middle of its body does no harm', async (t
 
 t.test('bodies of pipelined requests do not run into each other', async (t) => {
   const door = await openDoor(t, routes)
-  const bodies = Array.from({ length: 20 }, (_, i) => JSON.stringify({ n: i, pad: 'x'.repeat(i * 5_000) }))
+  const bodies = Array.from({ length: 20 }, (_, i) => JSON.stringify({ n: i, pad: 'x'.repeat(i * 400) }))
   const requests = bodies.map(
     (body) => `POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   )
@@ -163,6 +165,79 @@ t.test('bodies of pipelined requests do not run into each other', async (t) => {
   const echoed = [...text.matchAll(/\{"n":(\d+),"pad":"(x*)"\}/g)].map((match) => [Number(match[1]), match[2]?.length])
   t.strictSame(
     echoed,
-    bodies.map((_, i) => [i, i * 5_000])
+    bodies.map((_, i) => [i, i * 400])
   )
+})
+
+t.test(
+  'a route that says nothing takes 8 KiB from anybody, 64 KiB from who is signed in, and none is without a limit',
+  async (t) => {
+    const signedIn = route({
+      method: 'POST',
+      path: '/api/echo',
+      access: 'user',
+      body: v.looseObject({}),
+      handler: () => ({})
+    })
+    t.strictSame([echo.bodyLimit, signedIn.bodyLimit], [8192, 65_536])
+    t.throws(() => aRoute({ access: 'public', bodyLimit: 8193 }), /not signed in/)
+    t.throws(() => aRoute({ access: 'public', bodyLimit: 'streamed' }), /not signed in/)
+    const door = await openDoor(t, [...routes, signedIn])
+    const text = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`
+    for (const [path, limit, as] of [
+      ['/echo', 8192, undefined],
+      ['/api/echo', 65_536, 'u']
+    ] as const) {
+      t.equal((await door.knock('POST', path, { body: text(limit), ...(as && { as }) })).status, 200)
+      t.match(await door.knock('POST', path, { body: text(limit + 1), ...(as && { as }) }), {
+        status: 413,
+        body: { detail: `The request body is larger than ${limit} bytes` }
+      })
+    }
+  }
+)
+
+t.test('who is not signed in is refused before a byte of the body is read', async (t) => {
+  const door = await openDoor(t, [aRoute({ method: 'POST', path: '/api/echo', bodyLimit: 1 << 20 })])
+  // No body follows: whoever waited for it would wait for ever.
+  const head =
+    'POST /api/echo HTTP/1.1\r\nHost: x\r\nCookie: csrf_token=c\r\nX-CSRF-Token: c\r\nContent-Length: 1000000\r\n\r\n'
+  t.match(await door.raw(head, 'not_authenticated'), /^HTTP\/1\.1 401 /)
+})
+
+t.test('a length that is too large is refused before a byte of the body has come', async (t) => {
+  const door = await openDoor(t, routes)
+  t.match(
+    await door.raw('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\n', 'larger'),
+    /^HTTP\/1\.1 413 /
+  )
+})
+
+t.test('a body of somebody unknown that does not arrive in time is 408, and its connection ends', async (t) => {
+  const door = await openDoor(t, routes, { limits: { publicBodyMs: 50 } })
+  for (const head of ['Content-Length: 100', 'Transfer-Encoding: chunked'])
+    t.match(await door.raw(`POST /echo HTTP/1.1\r\nHost: x\r\n${head}\r\n\r\n`), /^HTTP\/1\.1 408 /, head)
+})
+
+t.test('half-sent bodies of one address have a budget: the next is 429, another address is served', async (t) => {
+  const door = await openDoor(t, routes)
+  const half = `POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 8000\r\n\r\n{"a":"${'x'.repeat(7000)}`
+  const held = await Promise.all(Array.from({ length: 9 }, () => door.connect()))
+  for (const socket of held) {
+    socket.on('error', () => {})
+    socket.write(half)
+  }
+  await until(async () => (await door.knock('POST', '/echo', { body: { a: 'x'.repeat(5000) } })).status === 429, 'full')
+  const refused = await door.knock('POST', '/echo', { body: { a: 'x'.repeat(5000) } })
+  t.match(refused, { status: 429, headers: { 'retry-after': '1' } })
+  t.equal((await door.knock('POST', '/echo', { body: { a: 'x'.repeat(5000) }, from: '127.0.0.9' })).status, 200)
+  for (const socket of held) socket.destroy()
+  await until(async () => (await door.knock('POST', '/echo', { body: { a: 'x'.repeat(5000) } })).status === 200, 'free')
+})
+
+t.test('a body has at most 100,000 values and 500 levels, which is known before any of it is made', async (t) => {
+  t.doesNotThrow(() => parseJson(Buffer.from(`[${'1,'.repeat(99_997)}1]`)))
+  for (const text of [`[${'1,'.repeat(100_000)}1]`, `{"a":[${'{},'.repeat(60_000)}{}]}`, '['.repeat(501)])
+    t.throws(() => parseJson(Buffer.from(text)), { code: 'invalid' })
+  t.doesNotThrow(() => parseJson(Buffer.from(JSON.stringify(`${','.repeat(200_000)}${'['.repeat(1000)}`))))
 })

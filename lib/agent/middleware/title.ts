@@ -56,7 +56,8 @@ function excerpt(message: Message): string {
 
 /** One line, without quotes around it, as long as allowed. */
 function cleaned(answer: string, { max_words, max_chars }: TitleOptions): string {
-  const line = answer.trim().split('\n')[0] ?? ''
+  // A title is short; the patterns below begin anew at each blank of a long one.
+  const line = answer.trim().slice(0, EXCERPT_CHARS).split('\n')[0] ?? ''
   const bare = line.replace(/^["'“”„«»*#\s]+|["'“”„«».*\s]+$/gu, '')
   const words = bare.split(/\s+/u).slice(0, max_words).join(' ')
   return [...words].slice(0, max_chars).join('').trim()

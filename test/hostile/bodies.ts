@@ -1,0 +1,46 @@
+// Bodies that are announced, begun and never finished: what they hold is bounded, whoever sends them, and honest people get in.
+import t from 'tap'
+import { Person, signIn } from '../fixtures/gateway.ts'
+import { answerOn, besieged, dial, WHOLE, withstands } from '../fixtures/siege.ts'
+
+const LOGIN = '/api/v1/auth/login/local'
+const MANY = WHOLE ? 300 : 60
+
+t.test('[18.A.1] half-sent sign-ins cost neither memory nor the sign-ins of others', async (t) => {
+  const child = await besieged(t)
+  const head = (length: string) => `POST ${LOGIN} HTTP/1.1\r\nHost: x\r\n${length}\r\n\r\n`
+  const piece = Buffer.alloc(256 * 1024, 0x61)
+  const attack = async () => {
+    const sockets = await Promise.all(Array.from({ length: MANY }, (_, i) => dial(child, `127.0.1.${1 + (i % 200)}`)))
+    for (const [i, socket] of sockets.entries()) {
+      socket.write(head(i % 2 ? 'Content-Length: 16777216' : 'Transfer-Encoding: chunked'))
+      // As much as a client can send before anybody answers.
+      for (let n = 0; n < 16; n++) socket.write(i % 2 ? piece : Buffer.concat([Buffer.from('40000\r\n'), piece, CRLF]))
+    }
+    const person = new Person(child.url)
+    t.equal((await person.post(LOGIN, { email: 'nobody@example.com', password: 'x' })).status, 401)
+    const said = await Promise.all(sockets.map((socket) => answerOn(socket)))
+    for (const text of said) t.match(text, /^(HTTP\/1\.1 413 |$)/)
+  }
+  await withstands(t, child, `${MANY} sign-ins of 16 MB`, attack, { growthMb: 128 })
+})
+const CRLF = Buffer.from('\r\n')
+
+t.test('[18.A.1] half-sent runs of one user cost what one user may hold, and other users start theirs', async (t) => {
+  const child = await besieged(t)
+  const [evil, good] = [await signIn(child, 'evil'), await signIn(child, 'good')]
+  const thread = await good.thread()
+  const cookie = Object.entries(evil.headers()).map(([name, value]) => `${name}: ${value}\r\n`)
+  const head = `POST /api/runs HTTP/1.1\r\nHost: x\r\n${cookie.join('')}Content-Length: 4000000\r\n\r\n`
+  const attack = async () => {
+    const sockets = await Promise.all(Array.from({ length: MANY }, () => dial(child)))
+    for (const socket of sockets) socket.write(head + 'x'.repeat(3_900_000))
+    const said = Promise.all(sockets.map((socket) => answerOn(socket, 2_000)))
+    t.equal((await good.post(`/api/threads/${thread}/runs`, { input: {}, multitask_strategy: 'enqueue' })).status, 200)
+    t.ok(
+      (await said).some((text) => text.startsWith('HTTP/1.1 429 ')),
+      'what is too much is refused'
+    )
+  }
+  await withstands(t, child, `${MANY} runs of 4 MB`, attack, { growthMb: 160 })
+})
