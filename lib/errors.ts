@@ -48,6 +48,7 @@ const TABLE = {
   thread_not_found: [404, 'Thread {id} not found'],
   thread_in_flight: [409, 'Thread {id} has work in flight. Try again after the work finishes.'],
   checkpoint_not_found: [404, 'Checkpoint {id} not found'],
+  checkpoint_elsewhere: [400, 'The checkpoint belongs to thread {id}'],
 
   // Runs.
   run_not_found: [404, 'Run {id} not found'],

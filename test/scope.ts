@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Agent, AgentInput } from '../lib/agent/runtime.ts'
 import { asUser, currentUserId, DEFAULT_USER_ID, effectiveUserId, ownerOf, withoutUser } from '../lib/scope.ts'
 import { databaseSection, onEachBackend } from './fixtures/backends.ts'
-import { asked, openSite, signIn, textIn, until } from './fixtures/gateway.ts'
+import { asked, listIn, openSite, signIn, textIn, until } from './fixtures/gateway.ts'
 
 t.test(
   '[Auth 7] a user argument: omitted is the current user, a text that user, null nobody in particular',
@@ -105,22 +105,48 @@ onEachBackend(
     const site = await openSite(t, { agent, config: { database: await databaseSection(t, backend) } })
     const person = await signIn(site)
     const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
-    const claim = { user_id: 'somebody', langgraph_auth_user_id: 'somebody', is_internal: true }
+    const claim = {
+      user_id: 'somebody',
+      owner_id: 'somebody',
+      is_internal: true,
+      langgraph_auth_user_id: 'somebody',
+      langgraph_auth_user: { identity: 'somebody', permissions: ['all'] },
+      langgraph_auth_permissions: ['all'],
+      langgraph_request_id: 'r',
+      thread_ts: '1',
+      checkpoint_ns: 'other',
+      __pregel_task_id: 'task',
+      __anything: 1
+    }
     const given = {
       context: { ...claim, tone: 'dry' },
-      config: { configurable: claim, context: claim },
-      metadata: claim
+      config: { configurable: claim, context: claim, metadata: claim },
+      metadata: { ...claim, mood: 'calm' }
     }
     const thread = textIn(
-      (await person.post('/api/threads', { metadata: { ...claim, owner_id: 'x' } })).body,
+      (await person.post('/api/threads', { metadata: { ...claim, mood: 'calm' } })).body,
       'thread_id'
     )
-    await person.post(`/api/threads/${thread}/runs/wait`, asked('hello', given))
-    t.equal(inputs.length, 1)
-    t.equal(inputs[0]?.userId, id)
-    t.strictSame(inputs[0]?.context, { tone: 'dry' })
+    await person.ask('PATCH', `/api/threads/${thread}`, { body: { metadata: claim } })
+    const entrances = ['wait', 'stream', ''].flatMap((how) => [
+      [`/api/threads/${thread}/runs/${how}`, given] as const,
+      [
+        `/api/runs/${how}`,
+        { ...given, config: { ...given.config, configurable: { ...claim, thread_id: thread } } }
+      ] as const
+    ])
+    for (const [entrance, body] of entrances) {
+      const path = entrance.replace(/\/$/, '')
+      const started = inputs.length
+      await person.post(path, asked('hello', { ...body, multitask_strategy: 'enqueue' }))
+      await until(() => inputs.length > started, `the run of ${path}`)
+      const { thread_id: _, ...context } = inputs.at(-1)!.context
+      t.strictSame([inputs.at(-1)?.userId, context], [id, { tone: 'dry' }], path)
+    }
+    const [run] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+    t.notMatch(JSON.stringify(run), /somebody|langgraph_|__|checkpoint_ns/, 'nor is it kept with the run')
     const { metadata } = (await person.get(`/api/threads/${thread}`)).body as { metadata: object } // a thread record
-    t.notOk('user_id' in metadata || 'owner_id' in metadata, 'nor is it kept with the thread')
+    t.strictSame(metadata, { mood: 'calm' }, 'nor with the thread')
     t.same((await person.post('/api/threads/search', { metadata: { user_id: 'somebody' } })).body, [])
   }
 )

@@ -3,9 +3,10 @@ import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { integer, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
+import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
-import { readInput } from './input.ts'
+import { checkpointIdIn, readInput } from './input.ts'
 
 const assistantName = v.pipe(
   v.string(),
@@ -82,11 +83,6 @@ function modelNameIn({ context, config }: RunBody): string | null {
   return typeof name === 'string' && name !== '' ? name : null
 }
 
-function checkpointIn(body: RunBody): string | null {
-  const named = body.checkpoint?.checkpoint_id
-  return body.checkpoint_id || (typeof named === 'string' && named !== '' ? named : null)
-}
-
 /** The thread a stateless run goes on in, if the caller names one. */
 export function threadIdIn({ config }: RunBody): string | null {
   const configurable = isObject(config?.configurable) ? config.configurable : {}
@@ -95,6 +91,8 @@ export function threadIdIn({ config }: RunBody): string | null {
 }
 
 export interface RunRequest {
+  /** Null: a new one. */
+  readonly threadId: string | null
   readonly userId: string | null
   readonly body: RunBody
   /** Value of the Idempotency-Key header. */
@@ -126,8 +124,8 @@ export function newRun(request: RunRequest, defaults: RunRequestDefaults): RunOr
     status: 'pending',
     model_name: modelName,
     multitask_strategy: body.multitask_strategy ?? 'reject',
-    metadata: body.metadata ?? {},
-    kwargs: kwargsOf(body, defaults),
+    metadata: withoutReserved(body.metadata ?? {}),
+    kwargs: kwargsOf(request, defaults),
     error: null,
     stop_reason: null,
     follow_up_to_run_id: body.follow_up_to_run_id ?? null,
@@ -145,18 +143,19 @@ export function newRun(request: RunRequest, defaults: RunRequestDefaults): RunOr
 }
 
 /** All that a run needs when it starts, which may be after a restart. */
-function kwargsOf(body: RunBody, { onDisconnect }: RunRequestDefaults): JsonObject {
+function kwargsOf({ body, threadId }: RunRequest, { onDisconnect }: RunRequestDefaults): JsonObject {
   const messages = readInput(body.input?.messages, 'input.messages')
+  const checkpoint = checkpointIdIn(body.checkpoint, threadId)
   // Messages are JSON by construction.
   const input = body.input
     ? { ...body.input, ...(body.input.messages !== undefined && { messages: messages as unknown as Json }) }
     : null
   return {
     input,
-    config: body.config ?? null,
-    context: body.context ?? null,
+    config: body.config ? configWithoutReserved(body.config) : null,
+    context: body.context ? withoutReserved(body.context) : null,
     command: body.command ?? null,
-    checkpoint_id: checkpointIn(body),
+    checkpoint_id: body.checkpoint_id || checkpoint,
     stream_mode: body.stream_mode ?? ['values'],
     on_disconnect: body.on_disconnect ?? onDisconnect,
     durability: body.durability ?? 'async'

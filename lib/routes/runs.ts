@@ -41,7 +41,8 @@ export function runRoutes(services: Services): Route[] {
   const orderOf = (call: Call<RunBody>): RunOrder => {
     checkStrategy(call)
     const models = agent.models?.().map((model) => model.name) ?? []
-    const request = { userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
+    const threadId = call.params.thread_id ?? threadIdIn(call.body)
+    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
     return newRun(request, { onDisconnect: config.runs.on_disconnect, models })
   }
 

@@ -11,7 +11,7 @@ import { INTERRUPTS } from '../thread/interrupts.ts'
 import { isInternal } from '../thread/state.ts'
 import { displayName } from '../thread/title.ts'
 import { type Json, type JsonObject, timestamp } from '../types.ts'
-import { readInput } from './input.ts'
+import { checkpointIdIn, readInput } from './input.ts'
 import type { Services } from './services.ts'
 
 const updateBody = objectOf({
@@ -31,13 +31,6 @@ const historyBody = objectOf({
 
 /** Channels that a history shows: of its entries but the first all except the messages. */
 const HISTORY_CHANNELS = ['messages', 'title', 'thread_data', INTERRUPTS]
-
-function checkpointIdIn(config: JsonObject | null | undefined): string | null {
-  const configurable = config?.configurable
-  const holder =
-    typeof configurable === 'object' && configurable !== null && !Array.isArray(configurable) ? configurable : config
-  return typeof holder?.checkpoint_id === 'string' ? holder.checkpoint_id : null
-}
 
 /** An update as texts by channel. An empty title is no title: it neither renames nor takes the name away. */
 function changesOf(values: JsonObject): {
@@ -74,12 +67,13 @@ export function stateRoutes({ config, store, writer }: Services): Route[] {
   })
 
   const getAt = async ({ params, body }: Call<v.InferOutput<typeof checkpointBody>>) => ({
-    jsonText: stateView(await load(params.thread_id!, checkpointIdIn(body.checkpoint)))
+    jsonText: stateView(await load(params.thread_id!, checkpointIdIn(body.checkpoint, params.thread_id!)))
   })
 
   const update = async ({ params, body }: Call<v.InferOutput<typeof updateBody>>) => {
     const threadId = params.thread_id!
-    const base = body.checkpoint_id ?? checkpointIdIn(body.checkpoint)
+    const named = checkpointIdIn(body.checkpoint, threadId)
+    const base = body.checkpoint_id ?? named
     const newest = await store.checkpoints.load(threadId, null, [])
     const written = await writer.write({
       name: 'state.update',
@@ -112,7 +106,7 @@ export function stateRoutes({ config, store, writer }: Services): Route[] {
   /** The newest entry has its messages, the others only what a list shows. */
   const history = async ({ params, body }: Call<v.InferOutput<typeof historyBody>>) => {
     const threadId = params.thread_id!
-    const before = typeof body.before === 'string' ? body.before : checkpointIdIn(body.before)
+    const before = typeof body.before === 'string' ? body.before : checkpointIdIn(body.before, threadId)
     const [newest, ...older] = await store.checkpoints.history(threadId, {
       limit: body.limit ?? 10,
       channels: HISTORY_CHANNELS,

@@ -1,14 +1,8 @@
 // What a thread is made with.
+import { withoutReserved } from '../reserved.ts'
 import type { JsonObject, Thread, Timestamp } from '../types.ts'
 import type { CheckpointWrite } from '../store/store.ts'
 import { checkpointId } from './ids.ts'
-
-/** Metadata keys that only the service may set: a client's are dropped. */
-const RESERVED = ['owner_id', 'user_id']
-
-export function withoutReserved(metadata: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(metadata).filter(([key]) => !RESERVED.includes(key)))
-}
 
 /** A new thread, and the empty checkpoint with which its state and history answer at once. */
 export function newThread(
@@ -23,7 +17,8 @@ export function newThread(
     parent_checkpoint_id: null,
     run_id: null,
     created_at: now,
-    metadata: { step: -1, source: 'input', writes: null, parents: {}, ...metadata, created_at: now },
+    // Ours last: the runs of the thread count on from `step`.
+    metadata: { ...metadata, step: -1, source: 'input', writes: null, parents: {}, created_at: now },
     next: [],
     messages: [],
     channels: {},

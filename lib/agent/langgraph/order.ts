@@ -1,6 +1,7 @@
 // What a graph is asked to do so that its state becomes ours and it goes on from there. Our state is the truth: what was edited,
 // rolled back, cancelled or said to another process is not in the graph's, and what the graph has beyond ours is taken out.
 import { isDeepStrictEqual } from 'node:util'
+import { withoutReserved } from '../../reserved.ts'
 import type { Json, JsonObject, Message, ToolCall } from '../../types.ts'
 import { AgentError, type AgentInput } from '../runtime.ts'
 import type { GraphState, GraphThread, Order } from './graph.ts'
@@ -100,15 +101,19 @@ function hasMembers(object: JsonObject): boolean {
   return Object.keys(object).length > 0
 }
 
-/** Names under which a runtime keeps what is its own: a caller's would lead it to other threads and checkpoints. */
-const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id', 'checkpoint_id', 'checkpoint_ns', 'checkpoint_map']
+/** Names under which a runtime keeps what is its own: a caller's would lead it to other threads. */
+const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id']
 
-/** What a graph is told beside its input: what the caller passes along, and whose run it is [Auth 13]. */
+/** What a graph is told beside its input: what the caller passes along, and last whose run it is [Auth 13]. */
 export function passedOf({ context, modelName, userId }: AgentInput): JsonObject {
-  const passed = Object.entries(context).filter(([name]) => !name.startsWith('__') && !OWN.includes(name))
+  const passed = Object.entries(withoutReserved(context)).filter(([name]) => !OWN.includes(name))
   return {
     ...Object.fromEntries(passed),
     ...(modelName !== null && { model_name: modelName }),
-    ...(userId !== null && { user_id: userId })
+    ...(userId !== null && {
+      user_id: userId,
+      langgraph_auth_user_id: userId,
+      langgraph_auth_user: { identity: userId }
+    })
   }
 }

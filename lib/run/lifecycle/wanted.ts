@@ -1,4 +1,5 @@
 // What a run was asked for, read from its record. It was checked when the run was created, which may be a process ago.
+import { withoutReserved } from '../../reserved.ts'
 import { type InputMessage, readMessages } from '../../thread/message.ts'
 import { isInternal } from '../../thread/state.ts'
 import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../../types.ts'
@@ -40,13 +41,7 @@ export function contextOf(run: Run): JsonObject {
   const { config, context } = run.kwargs
   const part = (value: Json | undefined) => (isObject(value) ? value : {})
   const { configurable, context: configured } = part(config)
-  const {
-    user_id: _,
-    is_internal: __,
-    langgraph_auth_user_id: ___,
-    ...passed
-  } = { ...part(context), ...part(configurable), ...part(configured) }
-  return passed
+  return withoutReserved({ ...part(context), ...part(configurable), ...part(configured) })
 }
 
 /** Model calls at most; `fallback` where the caller names no sensible number. */

@@ -1,0 +1,21 @@
+// Keys that only the service and its runtime may set: what speaks for a user, and what leads a graph to other threads and checkpoints.
+import { isObject, type Json, type JsonObject } from './types.ts'
+
+const NAMES: ReadonlySet<string> = new Set(['owner_id', 'user_id', 'is_internal', 'thread_ts'])
+/** Graphs authorise by `langgraph_auth_*`; with `__*` and `checkpoint_*` their runtime finds its own way. */
+const PREFIXES = ['langgraph_', 'checkpoint_', '__']
+
+function isReserved(key: string): boolean {
+  return NAMES.has(key) || PREFIXES.some((prefix) => key.startsWith(prefix))
+}
+
+/** What a caller gives as metadata, context or `configurable`, without what it may not say [Auth 13]. */
+export function withoutReserved(given: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(given).filter(([key]) => !isReserved(key)))
+}
+
+/** The same for each part of a run's configuration. */
+export function configWithoutReserved(config: JsonObject): JsonObject {
+  const clean = (value: Json): Json => (isObject(value) ? withoutReserved(value) : value)
+  return Object.fromEntries(Object.entries(config).map(([part, value]) => [part, clean(value)]))
+}
