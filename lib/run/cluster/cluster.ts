@@ -81,26 +81,34 @@ export class Cluster implements PeerListener {
   }
 
   async #takeUnknown(found: readonly Run[]): Promise<void> {
-    const { store, registry, peers, log } = this.#deps
+    const { registry, peers, log } = this.#deps
     const owner = peers.id
     const runs: Run[] = []
-    for (const { run_id } of found) {
-      if (registry.knows(run_id)) continue
-      // It may have come and ended since it was found.
-      const run = await store.runs.get(run_id, null)
-      if (run && isInFlight(run) && !registry.knows(run_id)) runs.push(run)
-    }
-    if (runs.length === 0 || owner !== peers.id) return
     try {
-      const done = await recover(runs, { ...this.#deps, owner })
+      runs.push(...(await this.#stillInFlight(found)))
+      if (runs.length === 0 || owner !== peers.id) return
+      const done = await recover(runs, { ...this.#deps, owner, isOver: () => this.#isStopped || owner !== peers.id })
       if (done.ended > 0) log.warn(done, 'runs that a process has left behind were ended and resumed')
     } catch (error) {
+      // They are found again at the next renewal.
       log.error({ err: error }, 'runs that a process has left behind could not be taken over')
     }
     registry.elsewhere?.stored(
       runs.map(({ run_id }) => run_id),
       runs.map(({ run_id }) => run_id)
     )
+  }
+
+  /** Those that are unknown here and did not end since they were found. */
+  async #stillInFlight(found: readonly Run[]): Promise<Run[]> {
+    const { store, registry } = this.#deps
+    const runs: Run[] = []
+    for (const { run_id } of found) {
+      if (registry.knows(run_id)) continue
+      const run = await store.runs.get(run_id, null)
+      if (run && isInFlight(run) && !registry.knows(run_id)) runs.push(run)
+    }
+    return runs
   }
 
   // ------------------------------------------------------------------------------------------- what others tell

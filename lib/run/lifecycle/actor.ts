@@ -26,6 +26,7 @@ import type { SavedState, States } from '../log/states.ts'
 import { Steps } from '../log/steps.ts'
 import type { Tickable, Ticker } from '../delivery/ticker.ts'
 import type { LogStore } from '../log/view.ts'
+import { untilRead } from './retry.ts'
 import { baseOf, modesOf } from './wanted.ts'
 
 export type Phase = 'pending' | 'open' | 'settling' | 'closed'
@@ -174,8 +175,10 @@ export class RunActor implements Source, Tickable {
     this.#armTimeout()
     try {
       const base = baseOf(this.run)
-      const { states } = this.#deps
-      const saved = await (base === null ? states.newest(this.run.thread_id) : states.at(this.run.thread_id, base))
+      const saved = await untilRead(
+        () => this.#savedState(base),
+        () => !this.#isOpen()
+      )
       if (base !== null && !saved) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
       // The ONLY await before the agent: whoever cancelled meanwhile has settled the run.
       if (this.#isOpen()) await this.#work(saved)
@@ -184,6 +187,11 @@ export class RunActor implements Source, Tickable {
       this.#failed(error)
     }
     return this.closed
+  }
+
+  #savedState(base: string | null): Promise<SavedState | null> {
+    const { states } = this.#deps
+    return base === null ? states.newest(this.run.thread_id) : states.at(this.run.thread_id, base)
   }
 
   async #work(saved: SavedState | null): Promise<void> {

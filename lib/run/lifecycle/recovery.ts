@@ -11,6 +11,7 @@ import { Kind } from '../log/filter.ts'
 import { FrameLog, newEpoch } from '../log/frames.ts'
 import { Journal, type JournalOptions } from '../log/journal.ts'
 import type { Registry } from './registry.ts'
+import { untilRead } from './retry.ts'
 import { cursorText, type Extent } from '../delivery/sse.ts'
 import { foldTail } from '../log/tail.ts'
 
@@ -28,6 +29,8 @@ export interface RecoveryParts {
   readonly log: { error(fields: object, text: string): void }
   /** In whose name the runs are ended, where there is more than one process [Store 10]. */
   readonly owner?: string
+  /** This process ends, or the runs are not its own any more: what was not taken care of is left to the next one. */
+  readonly isOver?: () => boolean
 }
 
 /**
@@ -38,26 +41,34 @@ export async function recover(
   unfinished: readonly Run[],
   parts: RecoveryParts
 ): Promise<{ ended: number; resumed: number }> {
-  const { store, registry } = parts
+  const { registry } = parts
   const started = unfinished.filter(({ status }) => status === 'running')
   const waiting = unfinished.filter(({ status }) => status === 'pending')
   for (let at = 0; at < started.length; at += AT_ONCE)
-    await Promise.all(started.slice(at, at + AT_ONCE).map((run) => endSomehow(run, parts)))
-  for (const run of waiting) registry.resume(run, await pastOf(store, run))
+    await Promise.all(started.slice(at, at + AT_ONCE).map((run) => recoverOrFail(run, parts, end)))
+  const resume = async (run: Run, past: Extent) => registry.resume(run, past)
+  for (const run of waiting) await recoverOrFail(run, parts, resume)
   // Behind what somebody waits for.
   for (const { key } of started) registry.archive(key)
   return { ended: started.length, resumed: waiting.length }
 }
 
 /**
- * One run whose records cannot be read, or not be written, keeps neither the others nor the server from starting; and it is not
- * left as running either, or its readers would wait for an end that never comes.
+ * A store that is unavailable is waited for: the answer of a run is not given up for a read that failed. A run whose records are
+ * damaged keeps neither the others nor the server from starting; and it is not left in flight either, or its readers would wait
+ * for an end that never comes.
  */
-async function endSomehow(run: Run, parts: RecoveryParts): Promise<void> {
-  const { store, log } = parts
+async function recoverOrFail(
+  run: Run,
+  parts: RecoveryParts,
+  recoverRun: (run: Run, past: Extent, parts: RecoveryParts) => Promise<void>
+): Promise<void> {
+  const { store, log, isOver = () => false } = parts
+  if (isOver()) return
   try {
-    await end(run, await pastOf(store, run), parts)
+    await untilRead(async () => recoverRun(run, await pastOf(store, run), parts), isOver)
   } catch (error) {
+    if (isOver()) return
     log.error({ err: error, run_id: run.run_id }, 'the answer of a run could not be recovered')
     await endBare(run, parts).catch((again: unknown) =>
       log.error({ err: again, run_id: run.run_id }, 'a run could not be ended')
@@ -131,7 +142,8 @@ function settlement(run: Run, journal: Journal, lastCursor: string | null, final
     run_id: run.run_id,
     thread_id: run.thread_id,
     status: 'error',
-    thread_status: 'error',
+    // Of one that only waited, another run may be running.
+    thread_status: run.status === 'pending' ? null : 'error',
     title: null,
     error: RESTARTED,
     stop_reason: 'server_restart',
