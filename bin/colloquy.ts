@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The command line: one table of commands, their help, and how a failure ends.
-import { readFileSync } from 'node:fs'
+import { VERSION } from '../lib/version.ts'
 import { bench } from './bench.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { resetAdmin } from './reset-admin.ts'
@@ -26,23 +26,12 @@ function usage(): string {
   return `colloquy COMMAND [OPTION]...\n\n${lines.join('')}\ncolloquy COMMAND --help tells its options; colloquy --version the version.\n`
 }
 
-function version(): string {
-  // dist/bin/ in the package, bin/ where Node runs the source.
-  for (const place of ['../../package.json', '../package.json']) {
-    try {
-      const { version } = JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8')) as { version: string }
-      return version
-    } catch {}
-  }
-  return 'unknown'
-}
-
 async function main(words: string[]): Promise<void> {
   const asksHelp = words[0] === 'help' || words.some((word) => HELP.includes(word))
   const found = commandOf(words)
   if (found && asksHelp) return void process.stdout.write(helpOf(found.command))
   if (asksHelp) return void process.stdout.write(usage())
-  if (words.includes('--version')) return void process.stdout.write(`${version()}\n`)
+  if (words.includes('--version')) return void process.stdout.write(`${VERSION}\n`)
   if (!found) throw new UsageError(words.length === 0 ? 'A command is needed' : `There is no command ${words[0]}`)
   try {
     await found.command.run(found.args)

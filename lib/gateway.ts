@@ -184,6 +184,7 @@ export async function startGateway({
   }
   const server = createHttpServer({
     ...common,
+    onAnswered: (...answer) => metrics.request(...answer),
     routes: routes(services, {
       config,
       users: store.users,

@@ -1,23 +1,43 @@
 // Metrics: what the process is doing, in the words of Prometheus. Figures are read when somebody asks for them; what has to be counted
 // as it happens is counted in plain numbers, or once a commit.
-import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Counter, Gauge, Histogram, Registry as Names } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry as Names } from 'prom-client'
+import type { AgentObserver, ModelCallStats } from './agent/observer.ts'
 import type { Committer } from './run/commit/committer.ts'
 import type { Registry } from './run/lifecycle/registry.ts'
 import { type Spread, tally } from './run/commit/tally.ts'
 import type { Group, Op, Outcome, Store } from './store/store.ts'
+import { VERSION } from './version.ts'
 
 type Apply = (groups: readonly Group[]) => Promise<Outcome[]>
 
-/** How often the loop's delay is measured, in ms. Each costs a wake-up, so nobody pays for it before metrics are asked for. */
+/** How often the loop's delay is looked at, in ms. Each costs a wake-up, so nobody pays for it before metrics are asked for. */
 const LOOP_RESOLUTION_MS = 20
 const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const LOOP_SECONDS = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
+const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5, 10]
+const MODEL_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+const RUN_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
+/** Runs whose beginning is remembered; beyond it the oldest ones, which are other processes' by then, are forgotten. */
+const BEGUN_MAX = 100_000
 
 /** What is looked at when metrics are asked for. */
 export interface Watched {
   readonly registry: Registry
   readonly committer: Committer
   readonly store: Store
+}
+
+let ofProcess: Names | null = null
+
+/** Heap, garbage collection, descriptors: one set for all gateways of the process, and from the first scrape on. */
+function processMetrics(): Names {
+  if (ofProcess) return ofProcess
+  ofProcess = new Names()
+  collectDefaultMetrics({ register: ofProcess })
+  // Its quantiles begin anew with every scrape, so two scrapers spoil each other's; colloquy_event_loop_delay_seconds is for any number.
+  for (const { name } of ofProcess.getMetricsAsArray())
+    if (name.startsWith('nodejs_eventloop_lag')) ofProcess.removeSingleMetric(name)
+  return ofProcess
 }
 
 /** A histogram that is not prom-client's, in the same text form. */
@@ -31,48 +51,65 @@ function spreadText(name: string, help: string, { bounds, counts, sum }: Spread)
   return `${head}${buckets.join('')}${name}_sum ${sum}\n${name}_count ${below}\n`
 }
 
-export class Metrics {
+export class Metrics implements AgentObserver {
   readonly #names = new Names()
-  readonly #loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS })
-  readonly #commits: Histogram
-  readonly #failures: Counter
-  readonly #ended: Counter<'status'>
-  readonly #stored: Counter<'what'>
-  readonly #refused: Counter<'reason'>
+  readonly #commits = this.#histogram(
+    'colloquy_commit_duration_seconds',
+    'Time of one transaction of the store, from handing it over to its answer',
+    COMMIT_SECONDS
+  )
+  readonly #failures = this.#count(
+    'colloquy_commit_failures_total',
+    'Transactions that the store refused; they are tried again'
+  )
+  readonly #frames = this.#count('colloquy_frames_stored_total', 'Frames that were stored')
+  readonly #events = this.#count('colloquy_events_stored_total', 'Events that were stored')
+  readonly #refused = this.#count('colloquy_logins_refused_total', 'Sign-ins that were refused', ['reason'])
+  readonly #requests = this.#histogram(
+    'colloquy_http_request_duration_seconds',
+    'Time from a request to its answer; of a stream to its head',
+    REQUEST_SECONDS,
+    ['method', 'route', 'status']
+  )
+  readonly #runs = this.#histogram(
+    'colloquy_run_duration_seconds',
+    'Time of a run from its start to its stored end',
+    RUN_SECONDS,
+    ['status']
+  )
+  readonly #queued = this.#histogram(
+    'colloquy_run_queue_seconds',
+    'Time that a run waited for its turn in the thread',
+    RUN_SECONDS
+  )
+  readonly #modelCalls = this.#histogram(
+    'colloquy_model_call_duration_seconds',
+    'Time of a model call, its retries included',
+    MODEL_SECONDS,
+    ['model', 'status']
+  )
+  readonly #firstTokens = this.#histogram(
+    'colloquy_model_first_token_seconds',
+    'Time from a model call to its first delta',
+    MODEL_SECONDS,
+    ['model']
+  )
+  readonly #tokens = this.#count('colloquy_model_tokens_total', 'Tokens of model calls, as providers tell them', [
+    'model',
+    'direction'
+  ])
+  readonly #loop = this.#histogram(
+    'colloquy_event_loop_delay_seconds',
+    'How much later than due a timer of 20 ms fires, from the first scrape on',
+    LOOP_SECONDS
+  )
+  /** When runs of this process were admitted, or started, on the monotonic clock in ms. */
+  readonly #begun = new Map<string, number>()
+  #loopTimer: NodeJS.Timeout | null = null
 
   constructor() {
-    const registers = [this.#names]
-    this.#commits = new Histogram({
-      name: 'colloquy_commit_seconds',
-      help: 'Time of one transaction of the store, from handing it over to its answer',
-      buckets: COMMIT_SECONDS,
-      registers
-    })
-    this.#failures = new Counter({
-      name: 'colloquy_commit_failures_total',
-      help: 'Transactions that the store did not take; they are tried again',
-      registers
-    })
-    this.#ended = new Counter({
-      name: 'colloquy_runs_ended_total',
-      help: 'Runs whose end was stored',
-      labelNames: ['status'],
-      registers
-    })
-    this.#stored = new Counter({
-      name: 'colloquy_stored_total',
-      help: 'Frames and events that were stored',
-      labelNames: ['what'],
-      registers
-    })
-    this.#refused = new Counter({
-      name: 'colloquy_logins_refused_total',
-      help: 'Sign-ins that were refused',
-      labelNames: ['reason'],
-      registers
-    })
-    this.#tallied()
-    this.#ofProcess()
+    this.#ofDelivery()
+    this.#ofBuild()
   }
 
   /** The same writes, counted. */
@@ -82,7 +119,7 @@ export class Metrics {
       try {
         const outcomes = await apply(groups)
         this.#commits.observe((performance.now() - began) / 1000)
-        for (const [i, { ops }] of groups.entries()) if (outcomes[i]?.ok) for (const op of ops) this.#count(op)
+        for (const [i, { ops }] of groups.entries()) if (outcomes[i]?.ok) for (const op of ops) this.#observe(op)
         return outcomes
       } catch (error) {
         this.#failures.inc()
@@ -91,10 +128,43 @@ export class Metrics {
     }
   }
 
-  #count(op: Op): void {
-    if (op.name === 'frames.append') this.#stored.inc({ what: 'frames' }, op.segment.last - op.segment.first + 1)
-    else if (op.name === 'events.append') this.#stored.inc({ what: 'events' }, op.events.length)
-    else if (op.name === 'run.settle') this.#ended.inc({ status: op.status })
+  #observe(op: Op): void {
+    if (op.name === 'frames.append') this.#frames.inc(op.segment.last - op.segment.first + 1)
+    else if (op.name === 'events.append') this.#events.inc(op.events.length)
+    else if (op.name === 'run.create') this.#begin(op.run.run_id)
+    else if (op.name === 'run.start') {
+      const queued = this.#sinceBegun(op.run_id)
+      if (queued !== null) this.#queued.observe(queued)
+      this.#begin(op.run_id)
+    } else if (op.name === 'run.settle') {
+      const took = this.#sinceBegun(op.run_id)
+      this.#begun.delete(op.run_id)
+      this.#runs.observe({ status: op.status }, took ?? 0)
+    }
+  }
+
+  #begin(runId: string): void {
+    this.#begun.delete(runId)
+    this.#begun.set(runId, performance.now())
+    if (this.#begun.size > BEGUN_MAX) this.#begun.delete(this.#begun.keys().next().value!)
+  }
+
+  #sinceBegun(runId: string): number | null {
+    const begun = this.#begun.get(runId)
+    return begun === undefined ? null : (performance.now() - begun) / 1000
+  }
+
+  /** A request was answered. `route` is the path of the table, so that ids do not become labels. */
+  request(route: string, method: string, status: number, ms: number): void {
+    this.#requests.observe({ method, route, status }, ms / 1000)
+  }
+
+  modelCall(call: ModelCallStats): void {
+    const { model } = call
+    this.#modelCalls.observe({ model, status: call.status }, call.durationMs / 1000)
+    if (call.firstTokenMs !== null) this.#firstTokens.observe({ model }, call.firstTokenMs / 1000)
+    this.#tokens.inc({ model, direction: 'input' }, call.inputTokens)
+    this.#tokens.inc({ model, direction: 'output' }, call.outputTokens)
   }
 
   /** A sign-in was refused; `reason` is a code of the table of errors. */
@@ -136,7 +206,7 @@ export class Metrics {
     })
   }
 
-  #tallied(): void {
+  #ofDelivery(): void {
     this.#counter('colloquy_frames_delivered_total', 'Frames handed to sockets, once a reader', () => tally.frames)
     this.#counter('colloquy_delivered_bytes_total', 'Bytes handed to sockets of streams', () => tally.bytes)
     this.#counter('colloquy_gaps_total', 'Readers that were told that frames are gone', () => tally.gaps)
@@ -147,29 +217,30 @@ export class Metrics {
     )
   }
 
-  #ofProcess(): void {
-    const loop = this.#loop
-    // The timer's own time is no delay.
-    const seconds = (nanoseconds: number) => Math.max(0, nanoseconds / 1e9 - LOOP_RESOLUTION_MS / 1000)
+  #ofBuild(): void {
     new Gauge({
-      name: 'colloquy_event_loop_delay_seconds',
-      help: 'Delay of the event loop since metrics were asked for last',
-      labelNames: ['quantile'],
-      registers: [this.#names],
-      collect() {
-        loop.enable()
-        this.set({ quantile: '0.5' }, seconds(loop.percentile(50)))
-        this.set({ quantile: '0.99' }, seconds(loop.percentile(99)))
-        this.set({ quantile: '1' }, seconds(loop.max))
-        loop.reset()
-      }
-    })
-    this.#counter('process_cpu_seconds_total', 'CPU time, all threads', () => {
-      const { user, system } = process.cpuUsage()
-      return (user + system) / 1e6
-    })
-    this.#gauge('process_resident_memory_bytes', 'Memory in RAM', () => process.memoryUsage.rss())
-    this.#gauge('process_start_time_seconds', 'When the process began', () => Date.now() / 1000 - process.uptime())
+      name: 'colloquy_build_info',
+      help: 'Always 1; the labels tell what runs',
+      labelNames: ['version', 'node'],
+      registers: [this.#names]
+    }).set({ version: VERSION, node: process.versions.node }, 1)
+  }
+
+  #watchLoop(): void {
+    let due = performance.now() + LOOP_RESOLUTION_MS
+    this.#loopTimer ??= setInterval(() => {
+      const now = performance.now()
+      this.#loop.observe(Math.max(0, now - due) / 1000)
+      due = now + LOOP_RESOLUTION_MS
+    }, LOOP_RESOLUTION_MS).unref()
+  }
+
+  #histogram<Label extends string>(name: string, help: string, buckets: number[], labelNames: Label[] = []) {
+    return new Histogram<Label>({ name, help, buckets, labelNames, registers: [this.#names] })
+  }
+
+  #count<Label extends string>(name: string, help: string, labelNames: Label[] = []) {
+    return new Counter<Label>({ name, help, labelNames, registers: [this.#names] })
   }
 
   #gauge(name: string, help: string, read: () => number): void {
@@ -197,15 +268,19 @@ export class Metrics {
 
   /** All of it, as Prometheus reads it. */
   async text(): Promise<{ readonly type: string; readonly body: string }> {
+    this.#watchLoop()
     const lag = spreadText(
       'colloquy_fan_out_lag_seconds',
       'Time from the first frame that is due to the last socket that has it',
       tally.lag
     )
-    return { type: this.#names.contentType, body: `${await this.#names.metrics()}\n${lag}` }
+    return {
+      type: this.#names.contentType,
+      body: `${await this.#names.metrics()}\n${await processMetrics().metrics()}\n${lag}`
+    }
   }
 
   stop(): void {
-    this.#loop.disable()
+    if (this.#loopTimer) clearInterval(this.#loopTimer)
   }
 }

@@ -53,6 +53,8 @@ export interface HttpOptions {
   readonly log: Log
   /** What an error from below means for a client, where waiting may help; null: it is something else. */
   readonly failureOf?: (error: unknown) => Failure | null
+  /** A request was answered, or its stream was begun: the path of its route (`none`: no route), method, status, ms. Must not throw. */
+  readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
   /** Takes over upgraded connections. Without it an Upgrade header is passed over, as HTTP allows, and the request answered. */
   readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void
 }
@@ -156,21 +158,30 @@ class NodeServer implements HttpServer {
     res.on('error', ignore)
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
+    const began = performance.now()
+    const seen = { route: 'none' }
     try {
-      const reply = await this.#answer(req, res, cookies)
+      const reply = await this.#answer(req, res, cookies, seen)
       if (!('taken' in reply)) sendReply(req, res, reply, cookies)
     } catch (error) {
       this.#refuse(req, res, error, cookies)
     }
+    this.#options.onAnswered?.(seen.route, req.method ?? 'GET', res.statusCode, performance.now() - began)
   }
 
   /** The guards in the spec's order, then the handler. `cookies` are set whatever the answer will be. */
-  async #answer(req: IncomingMessage, res: ServerResponse, cookies: Cookie[]): Promise<Reply | typeof TAKEN> {
+  async #answer(
+    req: IncomingMessage,
+    res: ServerResponse,
+    cookies: Cookie[],
+    seen: { route: string }
+  ): Promise<Reply | typeof TAKEN> {
     const { origins, authenticate, proxies, publicUrl = null } = this.#options
     const method = req.method ?? 'GET'
     if (this.#answerCors(req, res)) return TAKEN
     const target = targetOf(req)
     const match = this.#router.match(method, target.path)
+    if (match.kind === 'found') seen.route = match.route.path
     const secure = proxies.isSecure(req)
     if (isChanging(method)) {
       if (isExempt(match)) {
