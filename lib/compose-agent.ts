@@ -1,6 +1,6 @@
 // Composition of what stands behind the agent's port: models, tools, tool servers, middlewares, memory and skills. The part of
 // gateway.ts that knows what an agent is made of.
-import { askAside } from './agent/ask.ts'
+import { completeOnce } from './agent/model-call.ts'
 import { demoModels } from './agent/demo.ts'
 import { createAgent } from './agent/lead.ts'
 import { Egress } from './agent/mcp/egress.ts'
@@ -16,6 +16,7 @@ import { chatModels, type Models } from './agent/models.ts'
 import { createGraphAgent } from './agent/langgraph/graph-agent.ts'
 import { ServerGraph } from './agent/langgraph/server.ts'
 import { loadAgent } from './agent/module.ts'
+import type { AgentObserver, Reporting } from './agent/observer.ts'
 import type { Agent } from './agent/runtime.ts'
 import { builtInTools } from './agent/tools.ts'
 import type { Config } from './config.ts'
@@ -47,16 +48,19 @@ export interface WorldParts {
   readonly config: Config
   readonly paths: Paths
   readonly log: Log
+  /** Hears the figures of model calls. */
+  readonly observer?: AgentObserver
 }
 
 /** For conversations that wait to be read for memory when the process ends, in ms. */
 const MEMORY_FLUSH_MS = 5000
 
 /** @throws Error when the configured agent cannot be loaded */
-export async function composeAgent({ config, paths, log }: WorldParts): Promise<AgentWorld> {
+export async function composeAgent({ config, paths, log, observer }: WorldParts): Promise<AgentWorld> {
+  const reporting: Reporting = { log, observer }
   const workspace = new Workspace(paths)
   const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
-  const aside = asideOf(models)
+  const aside = completeOnceOf(models, reporting)
   const memories = new Memories(paths, {
     storagePath: config.memory.storage_path,
     onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
@@ -77,6 +81,7 @@ export async function composeAgent({ config, paths, log }: WorldParts): Promise<
   })
   const lead = () =>
     createAgent({
+      ...reporting,
       models,
       tools: builtInTools({ files: workspace }),
       toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
@@ -109,11 +114,11 @@ async function agentOf({ agent }: Config, lead: () => Agent): Promise<Agent> {
   return createGraphAgent(new ServerGraph({ url: url ?? '', ...options }))
 }
 
-function asideOf(models: Models): Services['aside'] {
+function completeOnceOf(models: Models, reporting: Reporting): Services['aside'] {
   return async (messages, modelName, signal) => {
     const model = models.named(modelName)
     if (!model) throw new Error(`There is no model "${modelName}"`)
-    return askAside(model, messages, signal)
+    return completeOnce(model, messages, signal, reporting)
   }
 }
 

@@ -2,17 +2,16 @@
 //
 // From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and told in the turn it came.
 import type { IncomingMessage } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { JsonObject } from '../types.ts'
-import { Answer } from './answer.ts'
-import { type Broken, ResponseBody } from './body.ts'
 import { toolToChat } from './chat.ts'
-import { ModelFailures } from './failures.ts'
-import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta } from './model.ts'
-import { post } from './post.ts'
-import { pauseMs, RETRY, type RetryPolicy, readRetryAfter, Setback } from './retry.ts'
+import { ChatCompletion } from './chat-completion.ts'
+import { PeerError, PeerFailures } from './http/failures.ts'
+import { IdleTimeout } from './http/idle-timeout.ts'
+import { type ConnectionLost, isOk, ResponseBody, send } from './http/post.ts'
+import { RETRY, RetryableError, type RetryPolicy, retrying } from './http/retry.ts'
+import type { Completion, Model, ModelRequest, OnDelta } from './model.ts'
+import type { AgentLog } from './observer.ts'
 import type { ModelInfo } from './runtime.ts'
-import { Watch } from './watch.ts'
 
 /** A model as the configuration names it. */
 export interface ModelConfig {
@@ -41,11 +40,6 @@ export interface ModelConfig {
   readonly supports_vision?: boolean
 }
 
-/** What a log must be able to do; pino's is one. */
-export interface AgentLog {
-  warn(fields: object, text: string): void
-}
-
 const IDLE_TIMEOUT_MS = 120_000
 
 export class ChatModel implements Model {
@@ -54,7 +48,7 @@ export class ChatModel implements Model {
   readonly #config: ModelConfig
   readonly #idleMs: number
   readonly #retry: RetryPolicy
-  readonly #failures: ModelFailures
+  readonly #failures: PeerFailures
   readonly #log: AgentLog | undefined
 
   /** @param options.retry for tests, which do not wait as long */
@@ -64,49 +58,56 @@ export class ChatModel implements Model {
     this.#config = config
     this.#idleMs = config.idle_timeout_ms ?? IDLE_TIMEOUT_MS
     this.#retry = { ...RETRY, retries: config.max_retries ?? RETRY.retries, ...options.retry }
-    this.#failures = new ModelFailures(config.name, config.api_key)
+    this.#failures = new PeerFailures({
+      kind: 'Model',
+      name: `The model "${config.name}"`,
+      work: 'its answer',
+      protocol: 'no chat completion',
+      secrets: [config.api_key]
+    })
     this.#log = options.log
   }
 
   /**
    * One answer, asked for again as long as nothing of it has come.
-   * @throws AgentError ModelUnavailable, ModelRefused, ModelInterrupted, ModelTimeout or ModelProtocolError
+   * @throws PeerError ModelUnavailable, ModelRefused, ModelInterrupted, ModelTimeout or ModelProtocolError
    */
   async complete(request: ModelRequest, onDelta: OnDelta): Promise<Completion> {
-    for (let failed = 0; ; failed++) {
-      request.signal.throwIfAborted()
-      const result = await this.#try(request, onDelta)
-      if (!(result instanceof Setback)) return result
-      const waitMs = pauseMs(this.#retry, failed, result)
-      if (waitMs === null) throw result.error
-      const fields = { model: this.info.name, error: result.error.message, waitMs }
-      this.#log?.warn(fields, 'model call failed and is tried again')
-      // An abort ends the wait early and is thrown at the top of the loop.
-      await sleep(waitMs, undefined, { signal: request.signal }).catch(ignore)
+    let failed = 0
+    const onRetry = (error: Error, attempts: number, waitMs: number) => {
+      failed = attempts
+      const fields = { ...request.about, model: this.info.name, attempt: attempts, wait_ms: Math.round(waitMs) }
+      this.#log?.warn({ ...fields, error: error.message }, 'a model call failed and is tried again')
+    }
+    try {
+      return await retrying(() => this.#try(request, onDelta), this.#retry, request.signal, onRetry)
+    } catch (error) {
+      if (error instanceof PeerError) error.attempts = failed + 1
+      throw error
     }
   }
 
-  /** One request and its answer. Setbacks are answered, not thrown: only they may be repeated. */
-  async #try(request: ModelRequest, onDelta: OnDelta): Promise<Completion | Setback> {
-    const watch = new Watch(request.signal, this.#idleMs)
+  /** One request and its answer. */
+  async #try(request: ModelRequest, onDelta: OnDelta): Promise<Completion | RetryableError> {
+    const timeout = new IdleTimeout(request.signal, this.#idleMs)
     try {
-      const response = await this.#send(request, watch)
-      if (response instanceof Setback) return response
-      watch.beat()
-      const body = new ResponseBody(response, watch)
-      if (!isOk(response)) return await this.#refusal(response, body)
+      const response = await this.#send(request, timeout)
+      if (response instanceof RetryableError) return response
+      timeout.beat()
+      const body = new ResponseBody(response, timeout)
+      if (!isOk(response)) return this.#failures.refusal(response, await body.text())
       if (!mayBeEvents(response)) throw this.#failures.notAStream(await body.text())
-      return await this.#read(body, request, onDelta, watch)
+      return await this.#read(body, request, onDelta, timeout)
     } catch (error) {
       // Also after garbage: a provider that is not read any more must not go on writing, and counting.
-      watch.abandon()
+      timeout.abandon()
       throw error
     } finally {
-      watch.end()
+      timeout.end()
     }
   }
 
-  async #send(request: ModelRequest, watch: Watch): Promise<IncomingMessage | Setback> {
+  async #send(request: ModelRequest, timeout: IdleTimeout): Promise<IncomingMessage | RetryableError> {
     const { base_url, api_key } = this.#config
     const headers = {
       'content-type': 'application/json',
@@ -115,11 +116,11 @@ export class ChatModel implements Model {
     }
     const url = `${base_url.replace(/\/+$/, '')}/chat/completions`
     try {
-      return await post(url, headers, this.#question(request), watch.signal)
+      return await send({ method: 'POST', url, headers, body: this.#question(request), signal: timeout.signal })
     } catch (error) {
       request.signal.throwIfAborted()
-      if (watch.isSilent) throw this.#failures.silent(this.#idleMs)
-      return new Setback(this.#failures.unreachable(error))
+      if (timeout.isSilent) throw this.#failures.silent(this.#idleMs)
+      return new RetryableError(this.#failures.unreachable(error))
     }
   }
 
@@ -137,43 +138,38 @@ export class ChatModel implements Model {
     return json.includes('\\ud') ? JSON.stringify(body, wellFormed) : json
   }
 
-  /** A status that says no: for now, or for good. */
-  async #refusal({ statusCode: status = 0, headers }: IncomingMessage, body: ResponseBody): Promise<Setback> {
-    const text = await body.text()
-    const isForNow = status === 408 || status === 429 || status >= 500
-    if (!isForNow) throw this.#failures.refused(status, text)
-    const retryAfterMs = readRetryAfter(headers['retry-after'] ?? null)
-    return new Setback(this.#failures.unavailable(status, text, retryAfterMs), retryAfterMs)
-  }
-
   async #read(
     body: ResponseBody,
     request: ModelRequest,
     onDelta: OnDelta,
-    watch: Watch
-  ): Promise<Completion | Setback> {
-    const { messageId } = request
-    const model = this.info.name
-    // One spread into a literal: with two, making the delta costs ten times as much.
-    const tell = (piece: AnswerPiece) => onDelta({ type: 'delta', messageId, model, ...piece })
-    const answer = new Answer(tell, this.#failures)
-    const broken = await listen(answer, body, watch, request)
+    timeout: IdleTimeout
+  ): Promise<Completion | RetryableError> {
+    const { messageId, onFirst } = request
+    const receiver = { messageId, model: this.info.name, onDelta, ...(onFirst && { onFirst }) }
+    const answer = new ChatCompletion(receiver, this.#failures)
+    const lost = await listen(answer, body, timeout, request)
     if (answer.isOver) body.drain()
     if (answer.isWhole) return answer.completion()
-    if (watch.isSilent) throw this.#failures.silent(this.#idleMs)
-    if (broken && !answer.hasBegun) return new Setback(this.#failures.unreachable(broken.cause))
-    if (broken) throw this.#failures.brokeOff(broken.cause)
-    throw answer.hasEvents ? this.#failures.endedEarly() : this.#failures.notAStream()
+    if (timeout.isSilent) throw this.#failures.silent(this.#idleMs)
+    if (lost && !answer.hasBegun) return new RetryableError(this.#failures.unreachable(lost.cause))
+    if (lost) throw this.#failures.brokeOff(lost.cause)
+    if (!answer.hasEvents) throw this.#failures.notAStream()
+    throw this.#failures.interrupted('ended its answer before it was complete')
   }
 }
 
 /** Feeds an answer until it is over or its bytes end. @returns What broke them off; null: nothing did. */
-function listen(answer: Answer, body: ResponseBody, watch: Watch, request: ModelRequest): Promise<Broken | null> {
+function listen(
+  answer: ChatCompletion,
+  body: ResponseBody,
+  timeout: IdleTimeout,
+  request: ModelRequest
+): Promise<ConnectionLost | null> {
   return body.each((chunk) => {
     const hasSpace = answer.feed(chunk)
     if (answer.isOver) return 'enough'
     // The log has no space: the provider is made to wait by not being read.
-    return hasSpace ? 'more' : watch.pausedWhile(async () => request.space?.())
+    return hasSpace ? 'more' : timeout.pausedWhile(async () => request.space?.())
   })
 }
 
@@ -188,10 +184,6 @@ function infoOf(config: ModelConfig): ModelInfo {
   }
 }
 
-function isOk({ statusCode = 0 }: IncomingMessage): boolean {
-  return statusCode >= 200 && statusCode < 300
-}
-
 /** Some servers give no type, or a wrong one like text/plain; these two are certain. */
 function mayBeEvents({ headers }: IncomingMessage): boolean {
   return !/^(application\/json|text\/html)\b/i.test(headers['content-type'] ?? '')
@@ -200,5 +192,3 @@ function mayBeEvents({ headers }: IncomingMessage): boolean {
 function wellFormed(_key: string, value: unknown): unknown {
   return typeof value === 'string' ? value.toWellFormed() : value
 }
-
-function ignore(): void {}

@@ -1,16 +1,26 @@
 // The lead agent: asks the model, does what the model asks for, and asks again, until the answer calls no tool any more.
 import { randomUUID } from 'node:crypto'
-import type { AiMessage, Interrupt, Json, JsonObject, Message, ToolCall, ToolMessage } from '../types.ts'
-import { askInRun } from './ask.ts'
+import {
+  type AiMessage,
+  cutTo,
+  type Interrupt,
+  type Json,
+  type JsonObject,
+  type Message,
+  type ToolCall,
+  type ToolMessage
+} from '../types.ts'
 import { toChat } from './chat.ts'
-import type { Middleware, RunAccess } from './middleware/middleware.ts'
-import type { Model } from './model.ts'
+import type { Middleware, MiddlewareContext } from './middleware/middleware.ts'
+import type { CallIds, Model } from './model.ts'
+import { callModel } from './model-call.ts'
 import type { Models } from './models.ts'
-import { AgentError, type AgentInput, type Fact, type ListedAgent, type Sink } from './runtime.ts'
-import { Question, type Tool, type ToolAnswer, type ToolSource } from './tool.ts'
+import type { Reporting } from './observer.ts'
+import { AgentError, type AgentInput, type AgentRecord, type ListedAgent, type Sink } from './runtime.ts'
+import { type Tool, type ToolAnswer, type ToolSource, UserInterrupt } from './tool.ts'
 import { unlessAborted } from './unless-aborted.ts'
 
-export interface AgentParts {
+export interface AgentParts extends Reporting {
   readonly models: Models
   readonly tools: readonly Tool[]
   /** More tools; one whose name is taken is left out. */
@@ -36,10 +46,13 @@ export function createAgent(parts: AgentParts): ListedAgent {
   }
 }
 
+/** Characters of a tool's error in the log. */
+const LOGGED_MAX = 500
+
 type Outcome = ToolAnswer & { readonly status: 'success' | 'error' }
 
 /** One run of the lead agent. */
-class LeadRun implements RunAccess {
+class LeadRun implements MiddlewareContext {
   readonly input: AgentInput
   readonly signal: AbortSignal
   readonly #parts: AgentParts
@@ -53,6 +66,8 @@ class LeadRun implements RunAccess {
   /** Channels have changed since the last step. */
   #isChanged = false
   #channels: Readonly<Record<string, Json>>
+  /** For lines of the log. */
+  readonly #about: CallIds
 
   constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal) {
     this.#parts = parts
@@ -63,18 +78,19 @@ class LeadRun implements RunAccess {
     this.#messages = [...input.messages]
     this.#tools = parts.tools
     this.#channels = input.channels
+    this.#about = { run_id: input.runId, thread_id: input.threadId, user_id: input.userId }
     if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)
   }
 
   async work(): Promise<void> {
     const { tools, toolSources = [] } = this.#parts
-    const boxes = await Promise.all(toolSources.map((source) => source.open()))
-    const offered = [...tools, ...boxes.flatMap((box) => box.tools)]
+    const toolSets = await Promise.all(toolSources.map((source) => source.open()))
+    const offered = [...tools, ...toolSets.flatMap((set) => set.tools)]
     this.#tools = byName(offered).filter((tool) => this.takesImages || !tool.needsImages)
     try {
       await this.#converse()
     } finally {
-      for (const box of boxes) box.close()
+      for (const set of toolSets) set.close()
     }
   }
 
@@ -154,7 +170,8 @@ class LeadRun implements RunAccess {
     const late = AbortSignal.timeout(timeoutMs)
     const signal = AbortSignal.any([this.signal, late])
     try {
-      const { content } = await askInRun({ model, caller, messages, signal }, (fact) => this.#record(fact))
+      const call = { model, caller, messages, signal, about: this.#about }
+      const { content } = await callModel(call, (record) => this.#record(record), this.#parts)
       return typeof content === 'string' ? content : null
     } catch (error) {
       this.signal.throwIfAborted()
@@ -168,17 +185,19 @@ class LeadRun implements RunAccess {
 
   /** One model call of the conversation. */
   async #ask(): Promise<AiMessage> {
-    const message = await askInRun(
+    const message = await callModel(
       {
         model: this.#model,
         caller: 'lead_agent',
         messages: this.#conversation(),
         tools: this.#tools,
         signal: this.signal,
+        about: this.#about,
         onDelta: (delta) => this.#sink.emit(delta),
         space: () => this.#sink.space()
       },
-      (fact) => this.#record(fact)
+      (record) => this.#record(record),
+      this.#parts
     )
     this.#messages.push(message)
     return message
@@ -222,7 +241,7 @@ class LeadRun implements RunAccess {
   async #use(call: ToolCall): Promise<boolean> {
     await this.#record({ type: 'tool_start', call })
     const outcome = await this.#outcome(call)
-    if (!(outcome instanceof Question)) {
+    if (!(outcome instanceof UserInterrupt)) {
       await this.#answered(call, outcome)
       return false
     }
@@ -247,17 +266,25 @@ class LeadRun implements RunAccess {
     if (channels) await this.update(channels)
   }
 
-  async #outcome(call: ToolCall): Promise<Outcome | Question> {
+  async #outcome(call: ToolCall): Promise<Outcome | UserInterrupt> {
     const tool = this.#tools.find(({ name }) => name === call.name)
-    if (!tool) return { status: 'error', content: unknownTool(call.name, this.#tools) }
+    const begun = performance.now()
     try {
+      if (!tool) throw new Error(unknownTool(call.name, this.#tools))
       const answer = await unlessAborted(this.#run(tool, call), this.signal)
+      this.#parts.log?.debug?.(this.#aboutTool(call, begun), 'a tool has answered')
       return { status: 'success', ...(typeof answer === 'string' ? { content: answer } : answer) }
     } catch (error) {
       this.signal.throwIfAborted()
-      if (error instanceof Question) return error
-      return { status: 'error', content: error instanceof Error ? error.message : String(error) }
+      if (error instanceof UserInterrupt) return error
+      const content = error instanceof Error ? error.message : String(error)
+      this.#parts.log?.warn({ ...this.#aboutTool(call, begun), error: cutTo(content, LOGGED_MAX) }, 'a tool failed')
+      return { status: 'error', content }
     }
+  }
+
+  #aboutTool({ name, id }: ToolCall, begun: number): object {
+    return { ...this.#about, tool: name, tool_call_id: id, ms: Math.round(performance.now() - begun) }
   }
 
   // async: a tool that throws before its first await is a failed tool as well.
@@ -266,10 +293,10 @@ class LeadRun implements RunAccess {
     return tool.run(call.args, { signal: this.signal, userId, threadId, runId, channels: this.#channels })
   }
 
-  /** Tells a fact, and waits when the log has no space. Nothing is told after an abort. */
-  async #record(fact: Fact): Promise<void> {
+  /** Keeps a record, and waits when the log has no space. Nothing is kept after an abort. */
+  async #record(record: AgentRecord): Promise<void> {
     this.signal.throwIfAborted()
-    if (!this.#sink.record(fact)) await this.#sink.space()
+    if (!this.#sink.record(record)) await this.#sink.space()
     this.signal.throwIfAborted()
   }
 

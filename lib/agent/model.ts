@@ -21,8 +21,19 @@ export interface ModelRequest {
   readonly signal: AbortSignal
   /** Goes into every delta: the id that the message will have. */
   readonly messageId: string
+  /** The first delta is about to come. */
+  onFirst?(): void
+  /** In whose name it is asked, for lines of the log. */
+  readonly about?: CallIds
   /** Awaited before more is read, after `onDelta` answered false. Without it nobody is waited for. */
   space?(): Promise<void>
+}
+
+/** The run that a call belongs to, in the words of the log. */
+export interface CallIds {
+  readonly run_id: string
+  readonly thread_id: string
+  readonly user_id: string | null
 }
 
 /** What a model needs to know of a tool. */

@@ -1,6 +1,7 @@
 // The configured models, by the name that runs and options choose them by.
-import { type AgentLog, ChatModel, type ModelConfig } from './chat-model.ts'
+import { ChatModel, type ModelConfig } from './chat-model.ts'
 import type { Model } from './model.ts'
+import type { AgentLog } from './observer.ts'
 
 export class Models {
   /** At least one; the first serves who names none. */

@@ -9,7 +9,7 @@ import { checkedModels } from './check.ts'
 import { type AgentWork, defineAgent } from './define.ts'
 import { InProcessGraph, isCompiledGraph } from './langgraph/compiled.ts'
 import { createGraphAgent } from './langgraph/graph-agent.ts'
-import { saverBeside } from './langgraph/luggage.ts'
+import { saverBeside } from './langgraph/pending-checkpoint.ts'
 import type { Agent, ListedAgent } from './runtime.ts'
 
 /** A file that holds no agent that could be started. Its text is one sentence that names the file, and the line where there is one. */

@@ -21,11 +21,11 @@ export interface ToolAnswer {
 }
 
 /** Thrown by a tool that cannot answer before the user has: the run ends, and the user's answer becomes the tool's. */
-export class Question extends Error {
+export class UserInterrupt extends Error {
   readonly value: Json
   constructor(value: Json) {
     super('The tool waits for the user')
-    this.name = 'Question'
+    this.name = 'UserInterrupt'
     this.value = value
   }
 }

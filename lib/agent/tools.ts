@@ -1,7 +1,7 @@
 // The tools that are built in: the time, the files of the thread, and a question to the user.
 import { DEFAULT_USER_ID } from '../scope.ts'
 import { type Json, type JsonObject, isObject } from '../types.ts'
-import { Question, type Tool, type ToolContext } from './tool.ts'
+import { type Tool, type ToolContext, UserInterrupt } from './tool.ts'
 
 /** Folders as the agent sees them: the same places that files/paths.ts calls so. */
 const VIRTUAL_ROOT = '/mnt/user-data'
@@ -194,7 +194,7 @@ function askUser(): Tool {
     async run(args) {
       const { options } = args
       const choices = Array.isArray(options) ? options.filter((one) => typeof one === 'string') : []
-      throw new Question({ question: textArgument(args, 'question'), options: choices })
+      throw new UserInterrupt({ question: textArgument(args, 'question'), options: choices })
     }
   }
 }

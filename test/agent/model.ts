@@ -2,11 +2,11 @@
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
-import { Answer } from '../../lib/agent/answer.ts'
+import { ChatCompletion } from '../../lib/agent/chat-completion.ts'
 import { ChatModel, type ModelConfig } from '../../lib/agent/chat-model.ts'
-import { ModelFailures } from '../../lib/agent/failures.ts'
+import { PeerFailures } from '../../lib/agent/http/failures.ts'
 import type { Completion, ModelRequest } from '../../lib/agent/model.ts'
-import type { RetryPolicy } from '../../lib/agent/retry.ts'
+import type { RetryPolicy } from '../../lib/agent/http/retry.ts'
 import { AgentError, type Delta } from '../../lib/agent/runtime.ts'
 import type { JsonObject } from '../../lib/types.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
@@ -117,10 +117,12 @@ t.test('a byte order mark before the first event is none of it', async (t) => {
   const answer = Buffer.from(`\ufeff${events.map((event) => `${event}\n\n`).join('')}`)
   for (const size of [1, 2, 1000]) {
     const pieces: unknown[] = []
-    const told = new Answer((piece) => pieces.push(piece) > 0, new ModelFailures('any', ''))
+    const failures = new PeerFailures({ kind: 'Model', name: 'any', work: '', protocol: '', secrets: [] })
+    const onDelta = ({ text }: Delta) => pieces.push(text) > 0
+    const told = new ChatCompletion({ messageId: 'm', model: 'any', onDelta }, failures)
     for (let at = 0; at < answer.length; at += size) told.feed(answer.subarray(at, at + size))
     t.match(told.completion(), { text: 'so', finishReason: 'stop' }, `in pieces of ${size}`)
-    t.same(pieces, [{ text: 'so' }])
+    t.same(pieces, ['so'])
   }
 })
 

@@ -2,16 +2,16 @@
 // comes with the graph's file.
 //
 // A graph with a checkpointer of its own keeps its own state. To one without we are that: it is given the whole conversation each time,
-// and what it needs to take up an interrupted node again is packed and kept beside our state.
+// and what it needs to take up an interrupted node again is kept beside our state.
 import { randomUUID } from 'node:crypto'
 import type { Interrupt, Json } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
 import { AgentError, type AgentInput } from '../runtime.ts'
-import type { Graph, GraphState, GraphThread, Order, Part } from './graph.ts'
-import type { Mark } from './mark.ts'
-import { packed, type Saver, unpack } from './luggage.ts'
-import { passedOf } from './order.ts'
-import { interruptsIn, namesIn } from './translation.ts'
+import type { Graph, GraphState, GraphThread, GraphInput, Part } from './graph.ts'
+import type { GraphCheckpointRef } from './checkpoint-ref.ts'
+import { pendingGraphCheckpoint, restorePending, type Saver } from './pending-checkpoint.ts'
+import { passedOn } from './graph-input.ts'
+import { interruptsIn, namesIn } from './event-mapper.ts'
 
 /** As much of LangGraph's Pregel as is used. */
 export interface CompiledGraph {
@@ -44,14 +44,14 @@ export class InProcessGraph implements Graph {
     this.#newSaver = newSaver
   }
 
-  async open(input: AgentInput, mark: Mark, signal: AbortSignal): Promise<GraphThread> {
+  async open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread> {
     const { threadId } = input
     if (this.#own) {
-      const id = mark.threadId ?? (await this.#newName(threadId))
+      const id = ref.threadId ?? (await this.#newName(threadId))
       return new GraphCall(this.#graph, { id, input, lent: null, hasOwn: true, signal })
     }
     const lent = this.#newSaver()
-    if (lent) await unpack(lent, threadId, mark.luggage)
+    if (lent) await restorePending(lent, threadId, ref.pendingGraphCheckpoint)
     return new GraphCall(this.#graph, { id: threadId, input, lent, hasOwn: false, signal })
   }
 
@@ -103,13 +103,13 @@ class GraphCall implements GraphThread {
   }
 
   async work(
-    { input, resume, checkpointId }: Order,
+    { input, resume, checkpointId }: GraphInput,
     hear: (part: Part) => boolean,
     space: () => Promise<void>
   ): Promise<void> {
     const { lent, hasOwn, signal } = this.#call
     const { userId, recursionLimit } = this.#call.input
-    const passed = passedOf(this.#call.input)
+    const passed = passedOn(this.#call.input)
     const options = {
       // A checkpoint tells the state and where it is kept; without a keeper there are values alone.
       streamMode: [...MODES, hasOwn ? 'checkpoints' : 'values'],
@@ -134,11 +134,13 @@ class GraphCall implements GraphThread {
     }
   }
 
-  async pack(): Promise<Json> {
+  async pending(): Promise<Json> {
     const { lent } = this.#call
     if (!lent) return null
     const state = await this.state(null)
-    return state && (state.interrupts.length > 0 || state.next.length > 0) ? packed(lent, this.id) : null
+    return state && (state.interrupts.length > 0 || state.next.length > 0)
+      ? pendingGraphCheckpoint(lent, this.id)
+      : null
   }
 
   #place(): object {

@@ -1,9 +1,9 @@
 // A graph behind the agent's port: it is given what it lacks of our state, works, and what it tells becomes the run.
 import type { AgentInput, ListedAgent, Sink } from '../runtime.ts'
 import type { Graph } from './graph.ts'
-import { MARK, readMark } from './mark.ts'
-import { orderFor } from './order.ts'
-import { Translation } from './translation.ts'
+import { REF_CHANNEL, readRef } from './checkpoint-ref.ts'
+import { graphInputFor } from './graph-input.ts'
+import { GraphEventMapper } from './event-mapper.ts'
 
 export function createGraphAgent(graph: Graph): ListedAgent {
   return {
@@ -22,14 +22,14 @@ export function createGraphAgent(graph: Graph): ListedAgent {
 }
 
 async function work(graph: Graph, input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void> {
-  const mark = readMark(input.channels[MARK])
-  const thread = await graph.open(input, mark, signal)
-  const order = await orderFor(input, mark, thread)
-  const translation = new Translation(input, mark, thread.id, sink)
+  const ref = readRef(input.channels[REF_CHANNEL])
+  const thread = await graph.open(input, ref, signal)
+  const graphInput = await graphInputFor(input, ref, thread)
+  const mapper = new GraphEventMapper(input, ref, thread.id, sink)
   await thread.work(
-    order,
-    (part) => translation.hear(part),
+    graphInput,
+    (part) => mapper.hear(part),
     () => sink.space()
   )
-  translation.finish(await thread.state(null), await thread.pack())
+  mapper.finish(await thread.state(null), await thread.pending())
 }

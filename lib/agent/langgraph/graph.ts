@@ -2,14 +2,14 @@
 // What it tells comes in parts, the same from both: LangGraph's stream modes.
 import type { Interrupt, Json, JsonObject } from '../../types.ts'
 import type { AgentInput } from '../runtime.ts'
-import type { Mark } from './mark.ts'
+import type { GraphCheckpointRef } from './checkpoint-ref.ts'
 
 export interface Graph {
   /**
-   * Enters the thread of a run, where the mark says; without a mark, one that nobody has been in.
+   * Enters the thread of a run, where the reference says; without one, one that nobody has been in.
    * @throws AgentError for what a person should read; the signal's reason after an abort
    */
-  open(input: AgentInput, mark: Mark, signal: AbortSignal): Promise<GraphThread>
+  open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread>
   /** Drops what it keeps of a thread. @throws Error when it cannot */
   forget(threadId: string): Promise<void>
 }
@@ -24,13 +24,13 @@ export interface GraphThread {
    * Resolves when the graph has said everything. When the signal aborts the graph is stopped, wherever it works, before this rejects.
    * @throws AgentError, what `hear` throws, the signal's reason
    */
-  work(order: Order, hear: (part: Part) => boolean, space: () => Promise<void>): Promise<void>
+  work(input: GraphInput, hear: (part: Part) => boolean, space: () => Promise<void>): Promise<void>
   /** What must be kept beside our state until somebody answers the graph's questions; null: nothing. */
-  pack(): Promise<Json>
+  pending(): Promise<Json>
 }
 
 /** What a graph is asked to do. */
-export interface Order {
+export interface GraphInput {
   /** Written into its state before it works; null: it goes on from where it stands. */
   readonly input: JsonObject | null
   /** The answer to its questions. */

@@ -1,10 +1,11 @@
 // Requests to a graph's server that are answered at once: what is asked again, what is given up, and what a refusal says.
-import { setTimeout as sleep } from 'node:timers/promises'
+import type { IncomingMessage } from 'node:http'
 import type { Json } from '../../types.ts'
-import { codeOf } from '../failures.ts'
+import { PeerFailures } from '../http/failures.ts'
+import { IdleTimeout } from '../http/idle-timeout.ts'
+import { type HttpRequest, isOk, ResponseBody, send } from '../http/post.ts'
+import { RETRY, RetryableError, type RetryPolicy, retrying } from '../http/retry.ts'
 import { parseJson } from '../json.ts'
-import { pauseMs, RETRY, type RetryPolicy, readRetryAfter, Setback } from '../retry.ts'
-import { ServerFailures } from './failures.ts'
 
 export interface ServerOptions {
   /** Up to and without `/threads`. */
@@ -21,19 +22,21 @@ export interface ServerOptions {
   readonly retry?: Partial<RetryPolicy>
 }
 
-export type Method = 'GET' | 'POST' | 'DELETE'
+type Method = HttpRequest['method']
 
-export interface Asking {
+export interface RequestOptions {
   readonly body?: Json
   readonly headers?: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
 
-/** For an answer, in ms: these requests do no work. */
+/** Milliseconds without a byte of an answer: these requests do no work. */
 const ANSWER_MS = 10_000
+/** Bytes of an answer: a whole state is one. */
+const ANSWER_BYTES = 128 * 1024 * 1024
 
 export class Requests {
-  readonly failures: ServerFailures
+  readonly failures: PeerFailures
   readonly retry: RetryPolicy
   readonly #url: string
   readonly #headers: Readonly<Record<string, string>>
@@ -41,7 +44,13 @@ export class Requests {
   constructor({ url, apiKey, headers, retry }: ServerOptions) {
     this.#url = url.replace(/\/+$/, '')
     this.#headers = { ...headers, ...(apiKey !== null && { 'x-api-key': apiKey }) }
-    this.failures = new ServerFailures(Object.values(this.#headers))
+    this.failures = new PeerFailures({
+      kind: 'Agent',
+      name: "The agent's server",
+      work: 'the run',
+      protocol: "none of LangGraph's protocol",
+      secrets: Object.values(this.#headers)
+    })
     this.retry = { ...RETRY, ...retry }
   }
 
@@ -49,80 +58,73 @@ export class Requests {
    * An answer's JSON; null: 404. Asked again while the server is not there for the moment: only for what may be done twice.
    * @throws AgentError; the signal's reason
    */
-  async ask(method: Method, path: string, asking: Asking): Promise<Json> {
-    for (let failed = 0; ; failed++) {
-      asking.signal.throwIfAborted()
-      const answer = await this.askOnce(method, path, asking)
-      if (!(answer instanceof Setback)) return answer
-      const waitMs = pauseMs(this.retry, failed, answer)
-      if (waitMs === null) throw answer.error
-      // An abort ends the wait early and is thrown at the top of the loop.
-      await sleep(waitMs, undefined, { signal: asking.signal }).catch(ignore)
-    }
+  ask(method: Method, path: string, options: RequestOptions): Promise<Json> {
+    return retrying(() => this.askOnce(method, path, options), this.retry, options.signal)
   }
 
   /** The same, once. @throws AgentError for what will not be otherwise the next time; the signal's reason */
-  async askOnce(method: Method, path: string, asking: Asking): Promise<Json | Setback> {
-    const late = AbortSignal.timeout(ANSWER_MS)
+  async askOnce(method: Method, path: string, options: RequestOptions): Promise<Json | RetryableError> {
+    const timeout = new IdleTimeout(options.signal, ANSWER_MS)
     try {
-      const response = await this.send(method, path, { ...asking, signal: AbortSignal.any([asking.signal, late]) })
-      const text = await response.text()
-      if (response.ok) return this.#read(text)
-      return response.status === 404 ? null : this.refusal(response, text)
-    } catch (error) {
-      asking.signal.throwIfAborted()
-      if (late.aborted) return new Setback(this.failures.silent())
-      if (!isOfNetwork(error)) throw error
-      return new Setback(this.failures.unreachable(error))
+      const response = await this.#head(method, path, { ...options, signal: timeout.signal })
+      timeout.throwIfAborted()
+      if (response instanceof RetryableError)
+        return timeout.isSilent ? new RetryableError(this.failures.silent(ANSWER_MS)) : response
+      const { text, lost } = await new ResponseBody(response, timeout).read(ANSWER_BYTES)
+      if (timeout.isSilent) return new RetryableError(this.failures.silent(ANSWER_MS))
+      if (lost) return new RetryableError(this.failures.unreachable(lost.cause))
+      if (isOk(response)) return this.#parsed(text)
+      return response.statusCode === 404 ? null : this.failures.refusal(response, text)
+    } finally {
+      timeout.end()
     }
   }
 
-  /** A request whose answer is a stream: only for its head there is a limit, in ms. */
-  async open(method: Method, path: string, asking: Asking, headMs: number): Promise<Response> {
+  /** A request whose answer is a stream, for the caller to read: only for its head there is a limit, in ms. @throws AgentError */
+  async open(method: Method, path: string, options: RequestOptions, headMs: number): Promise<IncomingMessage> {
     const patience = new AbortController()
     const timer = setTimeout(() => patience.abort(), headMs)
     try {
-      return await this.send(method, path, { ...asking, signal: AbortSignal.any([asking.signal, patience.signal]) })
-    } catch (error) {
-      if (patience.signal.aborted) throw this.failures.silent()
-      throw isOfNetwork(error) ? this.failures.unreachable(error) : error
+      const signal = AbortSignal.any([options.signal, patience.signal])
+      const response = await this.#head(method, path, { ...options, signal })
+      if (patience.signal.aborted) throw this.failures.silent(headMs)
+      if (response instanceof RetryableError) throw response.error
+      return response
     } finally {
       clearTimeout(timer)
     }
   }
 
-  /** A request whose answer is the caller's to read. A redirect is none of the server's we were told of, and not followed. */
-  send(method: Method, path: string, { body, headers, signal }: Asking): Promise<Response> {
-    return fetch(this.#url + path, {
-      method,
-      headers: {
-        ...this.#headers,
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...headers
-      },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      redirect: 'manual',
-      signal
-    })
+  /** What an answer that says no comes to. @throws AgentError when it is for good */
+  async refusal(response: IncomingMessage, signal: AbortSignal): Promise<RetryableError> {
+    const timeout = new IdleTimeout(signal, ANSWER_MS)
+    try {
+      return this.failures.refusal(response, await new ResponseBody(response, timeout).text())
+    } finally {
+      timeout.end()
+    }
   }
 
-  /** @throws AgentError when it says no for good */
-  refusal({ status, headers }: Response, text: string): Setback {
-    const isForNow = status === 408 || status === 429 || status >= 500
-    if (!isForNow) throw this.failures.refused(status, text)
-    return new Setback(this.failures.unavailable(status, text), readRetryAfter(headers.get('retry-after')))
+  async #head(method: Method, path: string, options: RequestOptions): Promise<IncomingMessage | RetryableError> {
+    const { body, headers, signal } = options
+    const json = body !== undefined && { body: JSON.stringify(body) }
+    const type = json && { 'content-type': 'application/json' }
+    try {
+      return await send({
+        method,
+        url: this.#url + path,
+        headers: { ...this.#headers, ...type, ...headers },
+        signal,
+        ...json
+      })
+    } catch (error) {
+      return new RetryableError(this.failures.unreachable(error))
+    }
   }
 
-  #read(text: string): Json {
+  #parsed(text: string): Json {
     const value = text === '' ? null : parseJson(text)
     if (value === undefined) throw this.failures.garbage('an answer that is no JSON')
     return value
   }
 }
-
-/** fetch says TypeError for all that a network does. */
-function isOfNetwork(error: unknown): boolean {
-  return error instanceof TypeError && (error.cause !== undefined || codeOf(error) !== '')
-}
-
-function ignore(): void {}

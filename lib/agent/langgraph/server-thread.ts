@@ -1,16 +1,16 @@
 // A thread on a LangGraph server while one run of ours works in it: the run is made there, followed over cut connections, and cancelled
 // when ours is.
+import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Json, type JsonObject, isObject } from '../../types.ts'
-import { Broken } from '../body.ts'
-import { FetchedBody } from './body.ts'
+import { cutTo, type Json, type JsonObject, isObject } from '../../types.ts'
+import { IdleTimeout } from '../http/idle-timeout.ts'
+import { type ConnectionLost, isOk, ResponseBody } from '../http/post.ts'
+import { pauseMs, RetryableError } from '../http/retry.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
-import { pauseMs, Setback } from '../retry.ts'
-import { Feed } from './feed.ts'
-import type { GraphState, GraphThread, Order, Part } from './graph.ts'
-import { Pulse } from './pulse.ts'
+import { interruptsIn, namesIn } from './event-mapper.ts'
+import { EventStreamParser } from './event-stream-parser.ts'
+import type { GraphInput, GraphState, GraphThread, Part } from './graph.ts'
 import type { Requests } from './requests.ts'
-import { interruptsIn, namesIn } from './translation.ts'
 
 /** Milliseconds for the server to hear of an abort: nobody waits for it any longer. */
 const CANCEL_MS = 5000
@@ -53,9 +53,9 @@ export class ServerThread implements GraphThread {
     return stateIn(await this.#requests.ask('GET', `${this.#path}/state${at}`, { signal: this.#signal }))
   }
 
-  async work(order: Order, hear: Hear, space: Space): Promise<void> {
-    const response = await this.#create(order)
-    const runId = /\/runs\/([^/?]+)/.exec(response.headers.get('content-location') ?? '')?.[1]
+  async work(input: GraphInput, hear: Hear, space: Space): Promise<void> {
+    const response = await this.#create(input)
+    const runId = /\/runs\/([^/?]+)/.exec(response.headers['content-location'] ?? '')?.[1]
     if (runId === undefined) throw this.#requests.failures.garbage('a run without its address')
     const run = `${this.#path}/runs/${runId}`
     const course = { isOver: false, isWaiting: false }
@@ -64,13 +64,13 @@ export class ServerThread implements GraphThread {
       const status = await this.#follow(
         run,
         response,
-        new Feed((part) => hear(noted(part, course)), this.#requests.failures),
+        new EventStreamParser((part) => hear(noted(part, course)), this.#requests.failures),
         space
       )
       course.isOver = true
       // A run that waits for its user is an interrupted one to some servers; otherwise somebody has stopped it there.
       if (status !== 'success' && !(status === 'interrupted' && course.isWaiting))
-        throw this.#requests.failures.ended(status)
+        throw this.#requests.failures.interrupted(`has ended the run with status ${cutTo(status, 32)}`)
     } finally {
       // Also of a server that seems to be gone: its run must not go on unseen. Only who was cancelled waits for it.
       const stopped = course.isOver ? Promise.resolve() : this.#cancel(run)
@@ -78,7 +78,7 @@ export class ServerThread implements GraphThread {
     }
   }
 
-  async pack(): Promise<Json> {
+  async pending(): Promise<Json> {
     return null
   }
 
@@ -86,7 +86,7 @@ export class ServerThread implements GraphThread {
    * Makes the run. An abort does not break this off at once: a run that was made must be known, to be cancelled.
    * @throws AgentError; the signal's reason
    */
-  async #create({ input, resume, checkpointId }: Order): Promise<Response> {
+  async #create({ input, resume, checkpointId }: GraphInput): Promise<IncomingMessage> {
     const body: JsonObject = {
       ...this.#call.creation,
       ...this.#call.parameters(checkpointId),
@@ -97,10 +97,10 @@ export class ServerThread implements GraphThread {
     const soon = () => void setTimeout(() => gone.abort(), CANCEL_MS).unref()
     this.#signal.addEventListener('abort', soon, { once: true })
     try {
-      const asking = { body, signal: gone.signal }
-      const response = await this.#requests.open('POST', `${this.#path}/runs/stream`, asking, CREATE_MS)
-      if (response.ok) return response
-      throw this.#requests.refusal(response, await response.text()).error
+      const options = { body, signal: gone.signal }
+      const response = await this.#requests.open('POST', `${this.#path}/runs/stream`, options, CREATE_MS)
+      if (isOk(response)) return response
+      throw (await this.#requests.refusal(response, gone.signal)).error
     } catch (error) {
       this.#signal.throwIfAborted()
       throw error
@@ -113,69 +113,67 @@ export class ServerThread implements GraphThread {
    * Hears all of a run: a stream that ends before the run does is taken up again where it ended.
    * @returns the status with which the run has ended
    */
-  async #follow(run: string, first: Response, feed: Feed, space: Space): Promise<string> {
+  async #follow(run: string, first: IncomingMessage, parser: EventStreamParser, space: Space): Promise<string> {
     const { failures, retry } = this.#requests
-    let response: Response | null = first
-    let broken: Broken | null = null
+    let response: IncomingMessage | null = first
+    let lost: ConnectionLost | null = null
     for (let [failed, heard] = [0, 0]; ; ) {
-      if (response) broken = await this.#listen(run, response, feed, space)
-      if (feed.count > heard) [failed, heard] = [0, feed.count]
+      if (response) lost = await this.#listen(run, response, parser, space)
+      if (parser.count > heard) [failed, heard] = [0, parser.count]
       const status = await this.#status(run)
-      if (typeof status === 'string' && !broken && !isActive(status)) return status
-      const setback = status instanceof Setback ? status : new Setback(failures.brokeOff(broken?.cause))
+      if (typeof status === 'string' && !lost && !isActive(status)) return status
+      const failure = status instanceof RetryableError ? status : new RetryableError(failures.brokeOff(lost?.cause))
       // A stream without ids cannot be taken up again.
-      const waitMs = broken && feed.resumeAfter === null ? null : pauseMs(retry, failed++, setback)
-      if (waitMs === null) throw setback.error
+      const waitMs = lost && parser.resumeAfter === null ? null : pauseMs(retry, failed++, failure)
+      if (waitMs === null) throw failure.error
       await sleep(waitMs, undefined, { signal: this.#signal })
-      response = typeof status === 'string' ? await this.#rejoin(run, feed) : null
+      response = typeof status === 'string' ? await this.#rejoin(run, parser) : null
     }
   }
 
   /** @returns what broke it off; null: it ended. @throws what is thrown on hearing, the signal's reason, AgentError of a dead server */
-  async #listen(run: string, response: Response, feed: Feed, space: Space): Promise<Broken | null> {
-    this.#signal.throwIfAborted()
-    const pulse = new Pulse(this.#signal, {
-      silenceMs: this.#call.idleMs,
-      isThere: () =>
-        this.#status(run).then(
-          (status) => typeof status === 'string',
-          () => false
-        ),
-      stop: () => body.close()
-    })
-    const body = new FetchedBody(response, pulse)
-    feed.begin()
+  async #listen(
+    run: string,
+    response: IncomingMessage,
+    parser: EventStreamParser,
+    space: Space
+  ): Promise<ConnectionLost | null> {
+    // A graph may be silent for as long as its work takes: its server is asked whether it is still there.
+    const isAlive = () =>
+      this.#status(run).then(
+        (status) => typeof status === 'string',
+        () => false
+      )
+    const timeout = new IdleTimeout(this.#signal, this.#call.idleMs, isAlive)
+    const body = new ResponseBody(response, timeout)
+    parser.begin()
     try {
-      for (;;) {
-        const chunk = await body.next()
-        pulse.throwIfAborted()
-        if (pulse.isDead) throw this.#requests.failures.silent()
-        if (chunk === null || chunk instanceof Broken) return chunk
-        // The ONLY await between bytes and deltas: the log has no space, so the server is made to wait by not being read.
-        if (!feed.feed(chunk)) await space()
-      }
+      // The log has no space: the server is made to wait by not being read.
+      const lost = await body.each((chunk) => (parser.feed(chunk) ? 'more' : timeout.pausedWhile(space)))
+      if (timeout.isSilent) throw this.#requests.failures.silent(this.#call.idleMs)
+      return lost
     } finally {
-      pulse.end()
+      timeout.end()
       body.close()
     }
   }
 
   /** The rest of a run's stream; null: not now. @throws AgentError when the server is gone meanwhile, or says no for good */
-  async #rejoin(run: string, { resumeAfter }: Feed): Promise<Response | null> {
+  async #rejoin(run: string, { resumeAfter }: EventStreamParser): Promise<IncomingMessage | null> {
     if (resumeAfter === null) return null
-    const asking = { headers: { 'last-event-id': resumeAfter }, signal: this.#signal }
-    const response = await this.#requests.open('GET', `${run}/stream`, asking, HEAD_MS)
-    if (response.ok) return response
-    this.#requests.refusal(response, await response.text())
+    const options = { headers: { 'last-event-id': resumeAfter }, signal: this.#signal }
+    const response = await this.#requests.open('GET', `${run}/stream`, options, HEAD_MS)
+    if (isOk(response)) return response
+    await this.#requests.refusal(response, this.#signal)
     return null
   }
 
   /** @throws AgentError when the server has lost the run */
-  async #status(run: string): Promise<string | Setback> {
+  async #status(run: string): Promise<string | RetryableError> {
     const answer = await this.#requests.askOnce('GET', run, { signal: this.#signal })
-    if (answer instanceof Setback) return answer
+    if (answer instanceof RetryableError) return answer
     const status = textOr(objectOr(answer).status)
-    if (status === null) throw this.#requests.failures.lost()
+    if (status === null) throw this.#requests.failures.interrupted('knows nothing of the run any more')
     return status
   }
 

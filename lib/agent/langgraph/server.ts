@@ -5,8 +5,8 @@ import type { JsonObject } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
 import type { AgentInput } from '../runtime.ts'
 import type { Graph, GraphThread } from './graph.ts'
-import type { Mark } from './mark.ts'
-import { passedOf } from './order.ts'
+import type { GraphCheckpointRef } from './checkpoint-ref.ts'
+import { passedOn } from './graph-input.ts'
 import { Requests, type ServerOptions } from './requests.ts'
 import { ServerThread } from './server-thread.ts'
 
@@ -28,11 +28,11 @@ export class ServerGraph implements Graph {
     this.#idleMs = options.idleTimeoutMs
   }
 
-  async open(input: AgentInput, mark: Mark, signal: AbortSignal): Promise<GraphThread> {
+  async open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread> {
     const { userId, assistantId } = input
     const owner: JsonObject = userId === null ? {} : { user_id: userId }
-    const id = mark.threadId
-      ? await this.#enter(mark.threadId, input, owner, signal)
+    const id = ref.threadId
+      ? await this.#enter(ref.threadId, input, owner, signal)
       : await this.#enterNew(input, owner, signal)
     const isJs = await this.#isJs(signal)
     const creation: JsonObject = {
@@ -94,7 +94,7 @@ export class ServerGraph implements Graph {
  * a thread was ever configured with: also the checkpoint of a run that had one, for those that have none.
  */
 function parametersOf(input: AgentInput, isJs: boolean, checkpointId: string | null): JsonObject {
-  const passed = passedOf(input)
+  const passed = passedOn(input)
   const configurable = isJs ? { ...passed, checkpoint_id: checkpointId } : passed
   return {
     config: { configurable, recursion_limit: input.recursionLimit },

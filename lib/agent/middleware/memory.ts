@@ -1,6 +1,6 @@
 // What is remembered of the user: said to the model at the start of a run, and learned from the conversation after it.
 import type { Message } from '../../types.ts'
-import type { Middleware, RunAccess } from './middleware.ts'
+import type { Middleware, MiddlewareContext } from './middleware.ts'
 
 /** Whose memory; of no user there is none. */
 export interface Remembered {
@@ -51,6 +51,6 @@ export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object,
   }
 }
 
-function whoseMemory({ input: { userId, assistantId } }: RunAccess): Remembered | null {
+function whoseMemory({ input: { userId, assistantId } }: MiddlewareContext): Remembered | null {
   return userId === null ? null : { userId, agentName: assistantId === LEAD_AGENT ? null : assistantId }
 }

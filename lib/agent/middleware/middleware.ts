@@ -1,5 +1,5 @@
 // A middleware of the lead agent: work beside the conversation, before a model call or after the last answer. It sees the run
-// through RunAccess and nothing else; its own model calls count as `middleware:<tag>` and make no message [Events 3].
+// through MiddlewareContext and nothing else; its own model calls count as `middleware:<tag>` and make no message [Events 3].
 import type { Json, JsonObject, Message } from '../../types.ts'
 import type { AgentInput } from '../runtime.ts'
 
@@ -7,12 +7,12 @@ export interface Middleware {
   /** What its events are called after: `middleware:<tag>`, at most 21 characters in all. */
   readonly tag: string
   /** Before every model call of the run. */
-  beforeModel?(run: RunAccess): Promise<void>
+  beforeModel?(run: MiddlewareContext): Promise<void>
   /** After the answer that ends the run's work; not after a failure or an abort. */
-  afterAnswer?(run: RunAccess): Promise<void>
+  afterAnswer?(run: MiddlewareContext): Promise<void>
 }
 
-export interface RunAccess {
+export interface MiddlewareContext {
   readonly input: AgentInput
   readonly signal: AbortSignal
   /** The run's model takes images. */

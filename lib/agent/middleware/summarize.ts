@@ -1,7 +1,7 @@
 // The summary that takes the place of old messages when a conversation grows too long for a model. Nothing leaves the state:
 // the summary and how far it reaches are channels, and the model hears it instead of what it covers.
 import { type Message, textOf } from '../../types.ts'
-import type { Middleware, RunAccess } from './middleware.ts'
+import type { Middleware, MiddlewareContext } from './middleware.ts'
 
 export interface SummarizeOptions {
   /** The newest messages that stay as they are. */
@@ -48,18 +48,18 @@ export function summarizeMiddleware(options: SummarizeOptions): Middleware {
   }
 }
 
-function tell(run: RunAccess, covered: number): void {
+function tell(run: MiddlewareContext, covered: number): void {
   run.hide(covered)
   run.instruct(TAG, covered === 0 ? null : `Summary of the conversation so far:\n${summaryOf(run)}`)
 }
 
-function summaryOf(run: RunAccess): string {
+function summaryOf(run: MiddlewareContext): string {
   const text = run.channel(TEXT_CHANNEL)
   return typeof text === 'string' ? text : ''
 }
 
 /** How many messages the summary covers; none when the message where it ends is gone (another branch, an edited state). */
-function coveredBy(run: RunAccess, messages: readonly Message[]): number {
+function coveredBy(run: MiddlewareContext, messages: readonly Message[]): number {
   const until = run.channel(UNTIL_CHANNEL)
   return typeof until === 'string' ? messages.findIndex(({ id }) => id === until) + 1 : 0
 }
@@ -86,7 +86,7 @@ function cutOf(messages: readonly Message[], keep: number): number {
 
 const isHuman = ({ type }: Message): boolean => type === 'human'
 
-function question(run: RunAccess, replaced: readonly Message[]) {
+function question(run: MiddlewareContext, replaced: readonly Message[]) {
   const before = summaryOf(run)
   const lines = replaced.map((message) => `${message.type}: ${textOf(message.content).slice(0, MESSAGE_CHARS)}`)
   const said = [...(before === '' ? [] : [`Summary of what came before:\n${before}`]), ...lines].join('\n\n')

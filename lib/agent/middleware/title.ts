@@ -1,6 +1,6 @@
 // The title of a thread, asked of a model after its first exchange. Where it gives none, the run takes the first words instead.
 import { type Message, textOf } from '../../types.ts'
-import type { Middleware, RunAccess } from './middleware.ts'
+import type { Middleware, MiddlewareContext } from './middleware.ts'
 
 export interface TitleOptions {
   readonly max_words: number
@@ -35,7 +35,7 @@ export function titleMiddleware(options: TitleOptions): Middleware {
 }
 
 /** null: the thread has a title, or has had its first exchange before. */
-function question(run: RunAccess, { max_words }: TitleOptions): string | null {
+function question(run: MiddlewareContext, { max_words }: TitleOptions): string | null {
   const title = run.channel('title')
   if (typeof title === 'string' && title !== '') return null
   const messages = run.messages()

@@ -1,7 +1,7 @@
 // The event stream of a graph's run: its bytes are parsed and told in the turn they came.
 import { createParser, type EventSourceParser } from 'eventsource-parser'
+import type { PeerFailures } from '../http/failures.ts'
 import { parseJson } from '../json.ts'
-import type { ServerFailures } from './failures.ts'
 import type { Part } from './graph.ts'
 
 /** Characters of one event at most: a stream without line ends must not fill the memory. A whole state is one event. */
@@ -10,19 +10,19 @@ const EVENT_MAX = 128 * 1024 * 1024
 /** LangGraph's modes by the names of their events, where these differ. */
 const MODES: Readonly<Record<string, string>> = { 'messages-tuple': 'messages' }
 
-export class Feed {
+export class EventStreamParser {
   /** Events so far. */
   count = 0
   /** Id of the last event; null: none had one. */
   #lastId: string | null = null
   readonly #hear: (part: Part) => boolean
-  readonly #failures: ServerFailures
+  readonly #failures: PeerFailures
   #decoder = new TextDecoder()
   #parser: EventSourceParser
   #hasSpace = true
 
   /** @param hear hears every part; false: there is no more space for now */
-  constructor(hear: (part: Part) => boolean, failures: ServerFailures) {
+  constructor(hear: (part: Part) => boolean, failures: PeerFailures) {
     this.#hear = hear
     this.#failures = failures
     this.#parser = this.#newParser()

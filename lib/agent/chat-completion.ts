@@ -1,12 +1,13 @@
-// One answer of a chat-completions server while it comes: folds what the provider sends, and tells it on in the same call.
+// One answer of a chat-completions server while it comes: parses what the provider sends, and hands its deltas on in the same call.
 import { randomUUID } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 import { GrowingText } from '../growing-text.ts'
 import { type Json, type JsonObject, type UsageMetadata, isObject } from '../types.ts'
-import type { ModelFailures } from './failures.ts'
+import type { PeerFailures } from './http/failures.ts'
 import { parseJson } from './json.ts'
-import type { AnswerPiece, Completion, RawCall } from './model.ts'
+import type { Completion, OnDelta, RawCall } from './model.ts'
+import type { Delta } from './runtime.ts'
 
 /** Characters of one event at most: an answer without line ends must not fill the memory. */
 const EVENT_MAX = 32 * 1024 * 1024
@@ -23,7 +24,17 @@ interface GrowingCall {
   readonly args: GrowingText
 }
 
-export class Answer {
+export interface Receiver {
+  /** Goes into every delta. */
+  readonly messageId: string
+  readonly model: string
+  /** Hears every delta; false: there is no more space for now. */
+  readonly onDelta: OnDelta
+  /** The first of them is about to come. */
+  onFirst?(): void
+}
+
+export class ChatCompletion {
   /** Bytes have come. */
   hasBegun = false
   /** Some of them were events. */
@@ -31,11 +42,12 @@ export class Answer {
   /** `[DONE]` came: nothing follows. */
   isOver = false
 
-  readonly #tell: (piece: AnswerPiece) => boolean
-  readonly #failures: ModelFailures
+  readonly #receiver: Receiver
+  readonly #failures: PeerFailures
   /** Three times as fast as a TextDecoder that streams. */
   readonly #decoder = new StringDecoder('utf8')
   #hasText = false
+  #hasTold = false
   readonly #parser: EventSourceParser
   readonly #calls: GrowingCall[] = []
   readonly #text = new GrowingText()
@@ -45,9 +57,8 @@ export class Answer {
   #usage: UsageMetadata | null = null
   #hasSpace = true
 
-  /** @param tell hears every piece; false: there is no more space for now */
-  constructor(tell: (piece: AnswerPiece) => boolean, failures: ModelFailures) {
-    this.#tell = tell
+  constructor(receiver: Receiver, failures: PeerFailures) {
+    this.#receiver = receiver
     this.#failures = failures
     this.#parser = createParser({
       maxBufferSize: EVENT_MAX,
@@ -128,8 +139,10 @@ export class Answer {
     const text = stringOf(delta.content ?? delta.refusal)
     this.#reasoning.add(reasoning)
     this.#text.add(text)
-    if (reasoning !== '') this.#say({ reasoning })
-    if (text !== '') this.#say({ text })
+    const { messageId, model } = this.#receiver
+    // Literals without a spread, which would cost ten times as much.
+    if (reasoning !== '') this.#tell({ type: 'delta', messageId, model, reasoning })
+    if (text !== '') this.#tell({ type: 'delta', messageId, model, text })
     if (!Array.isArray(delta.tool_calls)) return
     for (const fragment of delta.tool_calls) if (isObject(fragment)) this.#hearCall(fragment)
   }
@@ -155,7 +168,7 @@ export class Answer {
     const { id, name } = call
     call.args.add(args)
     const index = this.#calls.push(call) - 1
-    this.#say({ toolCall: { index, id, name, args } })
+    this.#tellCall({ index, id, name, args })
   }
 
   #grow(call: GrowingCall, name: string, args: string): void {
@@ -163,12 +176,18 @@ export class Answer {
     // Some providers repeat the name in every fragment.
     const isNews = call.name === '' && name !== ''
     if (isNews) call.name = name
-    if (isNews || args !== '')
-      this.#say({ toolCall: { index: this.#calls.indexOf(call), ...(isNews && { name }), args } })
+    if (isNews || args !== '') this.#tellCall({ index: this.#calls.indexOf(call), ...(isNews && { name }), args })
   }
 
-  #say(piece: AnswerPiece): void {
-    if (!this.#tell(piece)) this.#hasSpace = false
+  #tellCall(toolCall: NonNullable<Delta['toolCall']>): void {
+    const { messageId, model } = this.#receiver
+    this.#tell({ type: 'delta', messageId, model, toolCall })
+  }
+
+  #tell(delta: Delta): void {
+    if (!this.#hasTold) this.#receiver.onFirst?.()
+    this.#hasTold = true
+    if (!this.#receiver.onDelta(delta)) this.#hasSpace = false
   }
 
   /** Providers repeat their counts while these grow, in one chunk or in all: the largest is the truth, never the sum. */
@@ -189,7 +208,8 @@ export class Answer {
       ...(cache_read && { input_token_details: { cache_read } }),
       ...(reasoning && { output_token_details: { reasoning } })
     }
-    this.#say({ usage: this.#usage })
+    const { messageId, model } = this.#receiver
+    this.#tell({ type: 'delta', messageId, model, usage: this.#usage })
   }
 }
 

@@ -4,8 +4,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { withoutReserved } from '../../reserved.ts'
 import type { Json, JsonObject, Message, ToolCall } from '../../types.ts'
 import { AgentError, type AgentInput } from '../runtime.ts'
-import type { GraphState, GraphThread, Order } from './graph.ts'
-import { MARK, type Mark } from './mark.ts'
+import type { GraphState, GraphThread, GraphInput } from './graph.ts'
+import { REF_CHANNEL, type GraphCheckpointRef } from './checkpoint-ref.ts'
 import { readMessage, sayTheSame } from './message.ts'
 
 /** Where a graph is to go on. */
@@ -17,8 +17,12 @@ interface Place {
 }
 
 /** @throws AgentError NothingToResume */
-export async function orderFor(input: AgentInput, mark: Mark, thread: GraphThread): Promise<Order> {
-  const { state, checkpointId } = await placeOf(mark, thread)
+export async function graphInputFor(
+  input: AgentInput,
+  ref: GraphCheckpointRef,
+  thread: GraphThread
+): Promise<GraphInput> {
+  const { state, checkpointId } = await placeOf(ref, thread)
   if (!input.resume) return { input: differences(input, state), resume: null, checkpointId }
   if (input.interrupts.length === 0 || !state)
     throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
@@ -26,14 +30,14 @@ export async function orderFor(input: AgentInput, mark: Mark, thread: GraphThrea
   return { input: null, resume: state.interrupts.length === 0 ? null : input.resume, checkpointId }
 }
 
-async function placeOf(mark: Mark, thread: GraphThread): Promise<Place> {
+async function placeOf(ref: GraphCheckpointRef, thread: GraphThread): Promise<Place> {
   const newest = await thread.state(null)
   // Of a run that was broken off, and did not tell how far it had come, the newest is what it has come to.
-  const isOurs = mark.checkpointId === newest?.checkpointId || (mark.runId !== null && mark.runId === newest?.runId)
-  if (isOurs || mark.checkpointId === null) return { state: newest, checkpointId: null }
-  const old = await thread.state(mark.checkpointId)
+  const isOurs = ref.checkpointId === newest?.checkpointId || (ref.runId !== null && ref.runId === newest?.runId)
+  if (isOurs || ref.checkpointId === null) return { state: newest, checkpointId: null }
+  const old = await thread.state(ref.checkpointId)
   // A graph that has forgotten it is told all that is missing.
-  return old ? { state: old, checkpointId: mark.checkpointId } : { state: newest, checkpointId: null }
+  return old ? { state: old, checkpointId: ref.checkpointId } : { state: newest, checkpointId: null }
 }
 
 /** What has to be written into the graph's state; null: nothing. */
@@ -48,9 +52,9 @@ function differences({ messages, channels }: AgentInput, state: GraphState | nul
   return { ...Object.fromEntries(changed), ...((corrections.length > 0 || !state) && { messages: corrections }) }
 }
 
-/** The mark is ours, and so is the title of a thread whose graph gives none. */
+/** The reference is ours, and so is the title of a thread whose graph gives none. */
 function isGraphs(channel: string, values: JsonObject): boolean {
-  return channel !== MARK && (channel !== 'title' || Object.hasOwn(values, channel))
+  return channel !== REF_CHANNEL && (channel !== 'title' || Object.hasOwn(values, channel))
 }
 
 /** Messages to add, to replace and to remove: what a graph's reducer makes ours of theirs with. */
@@ -105,7 +109,7 @@ function hasMembers(object: JsonObject): boolean {
 const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id']
 
 /** What a graph is told beside its input: what the caller passes along, and last whose run it is [Auth 13]. */
-export function passedOf({ context, modelName, userId }: AgentInput): JsonObject {
+export function passedOn({ context, modelName, userId }: AgentInput): JsonObject {
   const passed = Object.entries(withoutReserved(context)).filter(([name]) => !OWN.includes(name))
   return {
     ...Object.fromEntries(passed),

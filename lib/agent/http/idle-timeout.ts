@@ -1,21 +1,28 @@
-// A watch over one request: it ends the request when its run is aborted, or when nothing has come for too long.
+// The end of a request that is silent for too long, or whose run is aborted.
 
-export class Watch {
+export class IdleTimeout {
   /** The request was ended because nothing came. */
   isSilent = false
 
   readonly #run: AbortSignal
   readonly #request = new AbortController()
   readonly #idleMs: number
+  readonly #isAlive: (() => Promise<boolean>) | undefined
   readonly #abort = () => this.#request.abort(this.#run.reason)
+  #isOver = false
   #timer: NodeJS.Timeout | undefined
   #heardAt = 0
 
-  /** @param idleMs milliseconds without a byte after which the request is given up; 0 is never */
-  constructor(run: AbortSignal, idleMs: number) {
+  /**
+   * @param idleMs milliseconds without a byte after which the request is given up; 0 is never
+   * @param isAlive asked then, where silence is no proof: work may take as long as it takes. True: the wait begins anew. Never rejects
+   */
+  constructor(run: AbortSignal, idleMs: number, isAlive?: () => Promise<boolean>) {
     this.#run = run
     this.#idleMs = idleMs
+    this.#isAlive = isAlive
     run.addEventListener('abort', this.#abort, { once: true })
+    if (run.aborted) this.#abort()
     this.#arm()
   }
 
@@ -29,7 +36,7 @@ export class Watch {
     this.#heardAt = performance.now()
   }
 
-  /** Silence that we cause ourselves by not reading is not the provider's. */
+  /** Silence that we cause ourselves by not reading is not the server's. */
   async pausedWhile(work: () => Promise<void>): Promise<void> {
     clearTimeout(this.#timer)
     await work()
@@ -49,24 +56,27 @@ export class Watch {
 
   /** Lets go of the timer and of the run's signal. A response that is read to its end goes on. */
   end(): void {
+    this.#isOver = true
     clearTimeout(this.#timer)
     this.#run.removeEventListener('abort', this.#abort)
   }
 
   #arm(): void {
-    if (this.#idleMs <= 0) return
+    if (this.#idleMs <= 0 || this.#isOver) return
     this.beat()
-    this.#lookIn(this.#idleMs)
+    this.#checkIn(this.#idleMs)
   }
 
-  #lookIn(ms: number): void {
-    this.#timer = setTimeout(() => this.#look(), ms)
+  #checkIn(ms: number): void {
+    this.#timer = setTimeout(() => void this.#check(), ms)
   }
 
-  #look(): void {
+  async #check(): Promise<void> {
     const leftMs = this.#heardAt + this.#idleMs - performance.now()
     // Timers are of whole milliseconds.
-    if (leftMs >= 1) return this.#lookIn(leftMs)
+    if (leftMs >= 1) return this.#checkIn(leftMs)
+    if (await this.#isAlive?.()) return this.#arm()
+    if (this.#isOver) return
     this.isSilent = true
     this.#request.abort()
   }

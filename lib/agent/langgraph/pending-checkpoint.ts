@@ -44,7 +44,7 @@ function memorySaverFrom(path: string): (new () => Saver) | null {
 }
 
 /** The newest checkpoint of the graph and of each graph inside of it. */
-export async function packed(saver: Saver, threadId: string): Promise<Json> {
+export async function pendingGraphCheckpoint(saver: Saver, threadId: string): Promise<Json> {
   const newest = new Map<string, SavedCheckpoint>()
   // Newest first.
   for await (const saved of saver.list({ configurable: { thread_id: threadId } })) {
@@ -66,9 +66,9 @@ async function packOne(saver: Saver, namespace: string, saved: SavedCheckpoint):
   }
 }
 
-/** Gives a new saver what was packed. */
-export async function unpack(saver: Saver, threadId: string, luggage: Json): Promise<void> {
-  for (const { namespace, checkpoint, metadata, writes } of objectsIn(luggage)) {
+/** Gives a new saver what was kept. */
+export async function restorePending(saver: Saver, threadId: string, pending: Json): Promise<void> {
+  for (const { namespace, checkpoint, metadata, writes } of objectsIn(pending)) {
     const place = { configurable: { thread_id: threadId, checkpoint_ns: textOr(namespace) ?? '' } }
     const at = await saver.put(place, await load(saver, checkpoint), await load(saver, metadata), {})
     for (const [task, values] of byTask(objectsIn(writes))) {

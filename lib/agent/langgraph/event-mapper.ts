@@ -14,20 +14,20 @@ import {
   isObject
 } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
-import { AgentError, type AgentInput, type Fact, type Piece, type Sink } from '../runtime.ts'
+import { AgentError, type AgentInput, type AgentRecord, type StreamPart, type Sink } from '../runtime.ts'
 import type { GraphState, Part } from './graph.ts'
-import { MARK, type Mark, markJson } from './mark.ts'
+import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
 import { readMessage, sayTheSame } from './message.ts'
-import { type Listener, Speech } from './speech.ts'
+import { type Listener, MessageStreams } from './message-streams.ts'
 
 const INTERRUPT = '__interrupt__'
 /** Characters of a failure's text, and of its name. */
 const ERROR_MAX = 2000
 const KIND_MAX = 64
 
-export class Translation implements Listener {
+export class GraphEventMapper implements Listener {
   readonly #sink: Sink
-  readonly #speech: Speech
+  readonly #streams: MessageStreams
   #messages: Message[]
   #channels: Readonly<Record<string, Json>>
   readonly #calls = new Map<string, ToolCall>()
@@ -39,19 +39,19 @@ export class Translation implements Listener {
   #lastNode = 'graph'
   /** Nodes that go on after this step, as far as the graph tells. */
   #next: readonly string[] = []
-  #mark: Mark
-  #savedMark: Mark
+  #ref: GraphCheckpointRef
+  #savedRef: GraphCheckpointRef
   #hasSpace = true
 
   /** @param threadId the graph's name for the thread */
-  constructor(input: AgentInput, mark: Mark, threadId: string, sink: Sink) {
+  constructor(input: AgentInput, ref: GraphCheckpointRef, threadId: string, sink: Sink) {
     this.#sink = sink
-    this.#speech = new Speech(this)
+    this.#streams = new MessageStreams(this, (id) => this.#before(id))
     this.#messages = [...input.messages]
     this.#channels = input.channels
-    this.#savedMark = mark
-    // What was packed for this run has been unpacked.
-    this.#mark = { ...mark, threadId, luggage: null }
+    this.#savedRef = ref
+    // What was kept for this run has been given back.
+    this.#ref = { ...ref, threadId, pendingGraphCheckpoint: null }
     for (const message of input.messages) if (message.type === 'ai') this.#remember(message.tool_calls)
   }
 
@@ -62,40 +62,39 @@ export class Translation implements Listener {
    */
   hear({ mode, namespace, data }: Part): boolean {
     this.#hasSpace = true
-    if (mode === 'messages') this.#speech.hear(data, namespace, (id) => this.#messages.some((one) => one.id === id))
+    if (mode === 'messages') this.#streams.hear(data, namespace, (id) => this.#messages.some((one) => one.id === id))
     else if (mode === 'custom') this.emit({ type: 'custom', data })
     else if (mode === 'error') throw failureIn(data)
     else if (namespace.length === 0) this.#hearOwn(mode, data)
     return this.#hasSpace
   }
 
-  /** The graph has said everything; `state`: where it stands now, `luggage`: what it wants back. */
-  finish(state: GraphState | null, luggage: Json): void {
+  /** The graph has said everything; `state`: where it stands now, `pending`: what it wants back. */
+  finish(state: GraphState | null, pending: Json): void {
     if (state) {
       this.#hearValues(state.values)
       this.#at(state.checkpointId)
       this.#next = state.next
       for (const interrupt of state.interrupts) this.#interrupts.set(interrupt.id, interrupt)
     }
-    this.#speech.step()
+    this.#streams.step()
     this.#ask(state)
-    this.#mark = { ...this.#mark, luggage }
-    if (this.#nodes.size > 0 || this.#interrupts.size > 0 || !isDeepStrictEqual(this.#mark, this.#savedMark))
-      this.#step()
+    this.#ref = { ...this.#ref, pendingGraphCheckpoint: pending }
+    if (this.#nodes.size > 0 || this.#interrupts.size > 0 || !isDeepStrictEqual(this.#ref, this.#savedRef)) this.#step()
   }
 
-  emit(piece: Piece): void {
+  emit(piece: StreamPart): void {
     if (!this.#sink.emit(piece)) this.#hasSpace = false
   }
 
-  record(fact: Fact): void {
+  record(fact: AgentRecord): void {
     if (!this.#sink.record(fact)) this.#hasSpace = false
   }
 
   // -------------------------------------------------------------------------------------- what the graph itself tells
 
   #hearOwn(mode: string, data: Json): void {
-    if (mode === 'metadata') this.#mark = { ...this.#mark, runId: textOr(objectOr(data).run_id) }
+    if (mode === 'metadata') this.#ref = { ...this.#ref, runId: textOr(objectOr(data).run_id) }
     else if (mode === 'checkpoints') this.#hearCheckpoint(objectOr(data))
     else if (mode === 'updates') this.#hearUpdates(objectOr(data))
     else if (mode === 'values') this.#hearState(objectOr(data))
@@ -106,9 +105,9 @@ export class Translation implements Listener {
     this.#next = namesIn(next)
   }
 
-  /** It stands at this checkpoint: the mark needs nothing else to find it again. */
+  /** It stands at this checkpoint: the reference needs nothing else to find it again. */
   #at(checkpointId: string | null): void {
-    if (checkpointId !== null) this.#mark = { ...this.#mark, checkpointId, runId: null }
+    if (checkpointId !== null) this.#ref = { ...this.#ref, checkpointId, runId: null }
   }
 
   #hearUpdates(updates: JsonObject): void {
@@ -130,7 +129,7 @@ export class Translation implements Listener {
     this.#hearValues(values)
     // The first one is the state as we have given it to the graph.
     if (this.#nodes.size === 0) return
-    this.#speech.step()
+    this.#streams.step()
     this.#step()
   }
 
@@ -169,7 +168,7 @@ export class Translation implements Listener {
   /** A message is new in the conversation. */
   #join(message: Message): void {
     if (message.type === 'ai') {
-      this.#speech.join(message)
+      this.#streams.join(message)
       this.#call(message.tool_calls)
     } else if (message.type === 'tool') this.#used(message)
     else this.record({ type: 'messages', messages: [message] })
@@ -191,6 +190,11 @@ export class Translation implements Listener {
     for (const call of calls) this.#calls.set(call.id, call)
   }
 
+  #before(id: string): readonly Message[] {
+    const at = this.#messages.findIndex((message) => message.id === id)
+    return at < 0 ? this.#messages : this.#messages.slice(0, at)
+  }
+
   // --------------------------------------------------------------------------------------------------- steps
 
   #ask(state: GraphState | null): void {
@@ -207,9 +211,9 @@ export class Translation implements Listener {
   #step(): void {
     if (this.#nodes.size > 0) this.#lastNode = [...this.#nodes].join(',')
     this.#nodes = new Set()
-    if (!isDeepStrictEqual(this.#mark, this.#savedMark)) {
-      this.#savedMark = this.#mark
-      this.record({ type: 'update', channels: { [MARK]: markJson(this.#mark) } })
+    if (!isDeepStrictEqual(this.#ref, this.#savedRef)) {
+      this.#savedRef = this.#ref
+      this.record({ type: 'update', channels: { [REF_CHANNEL]: refJson(this.#ref) } })
     }
     this.record({ type: 'step', node: this.#lastNode, next: this.#next })
   }

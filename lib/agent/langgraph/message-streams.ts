@@ -1,8 +1,9 @@
 // What models say while a graph works: their messages piece by piece, until each joins the conversation or turns out to be said aside.
-import type { AiMessage, Json, JsonObject, UsageMetadata } from '../../types.ts'
+import type { AiMessage, Json, JsonObject, Message, UsageMetadata } from '../../types.ts'
+import { toChat, toTrace } from '../chat.ts'
 import { objectOr, textOr } from '../json.ts'
 import type { AnswerPiece } from '../model.ts'
-import type { Caller, Fact, Piece } from '../runtime.ts'
+import type { Caller, AgentRecord, StreamPart } from '../runtime.ts'
 import { isAi, isPiece, piecesIn, sumOf, usageIn } from './message.ts'
 
 /** Stands for the model where nobody says which one it was. */
@@ -22,17 +23,23 @@ interface Stream {
 }
 
 export interface Listener {
-  emit(piece: Piece): void
-  record(fact: Fact): void
+  emit(piece: StreamPart): void
+  record(fact: AgentRecord): void
 }
 
-export class Speech {
+/** The conversation as a model was asked with it, before the message with this id. */
+export type Conversation = (beforeId: string) => readonly Message[]
+
+export class MessageStreams {
   readonly #listener: Listener
   readonly #streams = new Map<string, Stream>()
   #lastStepAt = performance.now()
 
-  constructor(listener: Listener) {
+  readonly #conversation: Conversation
+
+  constructor(listener: Listener, conversation: Conversation) {
     this.#listener = listener
+    this.#conversation = conversation
   }
 
   /**
@@ -72,8 +79,9 @@ export class Speech {
     const stream: Stream = { id, model, node, isHidden, hasBegun: false, text: '', usage: null }
     this.#streams.set(id, stream)
     const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
-    // What it was asked is the graph's own affair.
-    this.#listener.record({ type: 'llm_request', caller, model, messages: [] })
+    // Beside the conversation a graph may tell its models more, which it tells nobody else; of a tool's work nothing is known.
+    const messages = isHidden ? [] : toTrace(toChat(this.#conversation(id)))
+    this.#listener.record({ type: 'llm_request', caller, model, messages })
     return stream
   }
 

@@ -4,9 +4,9 @@ import { type Json, isObject } from '../../types.ts'
 import { textOr } from '../json.ts'
 
 /** The channel it is kept in: one that clients are not shown. */
-export const MARK = '__pregel_graph'
+export const REF_CHANNEL = '__pregel_graph'
 
-export interface Mark {
+export interface GraphCheckpointRef {
   /**
    * Its name for the thread; null: it has not been told of it. Who has our state has the name, and nobody else: a thread that is
    * deleted and made again, by whomever, is another one to the graph [Auth 13].
@@ -17,22 +17,23 @@ export interface Mark {
   /** The graph's run that has come here from that checkpoint, when it does not tell which checkpoints it makes. */
   readonly runId: string | null
   /** What the graph wants to be given back; see GraphThread.pack. */
-  readonly luggage: Json
+  readonly pendingGraphCheckpoint: Json
 }
 
-const NO_MARK: Mark = { threadId: null, checkpointId: null, runId: null, luggage: null }
+const NO_REF: GraphCheckpointRef = { threadId: null, checkpointId: null, runId: null, pendingGraphCheckpoint: null }
 
-export function readMark(channel: Json | undefined): Mark {
-  if (!isObject(channel)) return NO_MARK
-  const { thread_id, checkpoint_id, run_id, luggage } = channel
+export function readRef(channel: Json | undefined): GraphCheckpointRef {
+  if (!isObject(channel)) return NO_REF
+  // Until 0.1.0 it was kept under the second name.
+  const { thread_id, checkpoint_id, run_id, pending_checkpoint, luggage } = channel
   return {
     threadId: textOr(thread_id),
     checkpointId: textOr(checkpoint_id),
     runId: textOr(run_id),
-    luggage: luggage ?? null
+    pendingGraphCheckpoint: pending_checkpoint ?? luggage ?? null
   }
 }
 
-export function markJson({ threadId, checkpointId, runId, luggage }: Mark): Json {
-  return { thread_id: threadId, checkpoint_id: checkpointId, run_id: runId, luggage }
+export function refJson({ threadId, checkpointId, runId, pendingGraphCheckpoint }: GraphCheckpointRef): Json {
+  return { thread_id: threadId, checkpoint_id: checkpointId, run_id: runId, pending_checkpoint: pendingGraphCheckpoint }
 }

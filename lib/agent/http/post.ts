@@ -1,0 +1,167 @@
+// Requests to model servers and graph servers, by node:http and not by fetch: an answer comes as `data` events, in which everything up
+// to the log is done in the turn the bytes came, while fetch hands each chunk through a web stream and half a dozen promises.
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { addAbortSignal } from 'node:stream'
+import type { IdleTimeout } from './idle-timeout.ts'
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+  readonly signal: AbortSignal
+}
+
+/**
+ * Sends it; answers when the head of the answer is there. No redirect is followed: the key would go along.
+ * @throws Error of the connection, or after an abort
+ */
+export async function send(request: HttpRequest): Promise<IncomingMessage> {
+  try {
+    return await sendOnce(request)
+  } catch (error) {
+    // A kept connection that the server was just closing: it has not seen the request.
+    if (!(error instanceof StaleConnection)) throw error
+    return sendOnce(request)
+  }
+}
+
+/** The connection had been used before and broke before anything came. */
+class StaleConnection extends Error {}
+
+function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<IncomingMessage> {
+  const request = url.startsWith('https:') ? httpsRequest : httpRequest
+  const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
+  return new Promise((resolve, reject) => {
+    const asked: ClientRequest = request(
+      url,
+      { method, headers: { ...headers, 'user-agent': 'colloquy', ...length }, signal },
+      resolve
+    )
+    asked.setNoDelay(true)
+    // After the head is there this is heard by nobody; the answer tells it as well.
+    asked.on('error', (error) => {
+      const wasClosed = 'code' in error && error.code === 'ECONNRESET'
+      reject(asked.reusedSocket && wasClosed && !signal.aborted ? new StaleConnection() : error)
+    })
+    asked.end(body)
+  })
+}
+
+/** The connection failed. A value, so that a failure of ours is never taken for one of the network. */
+export class ConnectionLost {
+  readonly cause: unknown
+  constructor(cause: unknown) {
+    this.cause = cause
+  }
+}
+
+/** What a listener wants after a chunk: more, nothing any more, or more when it has space again. */
+export type ReadControl = 'more' | 'enough' | Promise<void>
+
+/** Bytes of a body that are read as a text: an explanation is short. */
+const EXPLANATION_BYTES = 64 * 1024
+/** Milliseconds that a body may take to end by itself; then its connection is closed instead of kept. */
+const DRAIN_MS = 1000
+
+/** The body of an answer: its bytes as they come, as long as the timeout lets them. */
+export class ResponseBody {
+  readonly #message: IncomingMessage
+  readonly #timeout: IdleTimeout
+  #error: unknown
+
+  constructor(message: IncomingMessage, timeout: IdleTimeout) {
+    this.#message = message
+    this.#timeout = timeout
+    message.on('error', (error) => {
+      this.#error = error
+    })
+    // The request may have been sent under another signal, which let it be made in spite of an abort.
+    addAbortSignal(timeout.signal, message)
+  }
+
+  /**
+   * Tells the bytes in the turn they come, until they end or the listener has enough. @returns What broke them off; null: nothing
+   * did. @throws What the listener throws; the reason of the run's abort.
+   */
+  each(hear: (bytes: Buffer) => ReadControl): Promise<ConnectionLost | null> {
+    const message = this.#message
+    return new Promise((resolve, reject) => {
+      const over = () => message.pause().off('data', onData).off('end', onEnd).off('close', onClose)
+      const fail = (error: unknown) => {
+        over()
+        reject(error)
+      }
+      const onEnd = () => {
+        over()
+        resolve(null)
+      }
+      const onClose = () => {
+        over()
+        this.#lost().then(resolve, reject)
+      }
+      const onData = (bytes: Buffer) => {
+        this.#timeout.beat()
+        try {
+          const control = hear(bytes)
+          if (control === 'more') return
+          if (control === 'enough') return onEnd()
+          message.pause()
+          control.then(() => message.resume(), fail)
+        } catch (error) {
+          fail(error)
+        }
+      }
+      // It may have broken between its head and now; then nobody tells any more.
+      if (message.destroyed && !message.readableEnded) onClose()
+      else message.on('data', onData).on('end', onEnd).on('close', onClose)
+    })
+  }
+
+  async #lost(): Promise<ConnectionLost> {
+    this.#timeout.throwIfAborted()
+    return new ConnectionLost(this.#error)
+  }
+
+  /** The first `max` bytes as a text; the rest is not read. @throws The reason of the run's abort */
+  async text(max = EXPLANATION_BYTES): Promise<string> {
+    const { text } = await this.read(max)
+    return text
+  }
+
+  /** The same, with what broke it off. */
+  async read(max: number): Promise<{ readonly text: string; readonly lost: ConnectionLost | null }> {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    const lost = await this.each((chunk) => {
+      chunks.push(chunk)
+      bytes += chunk.length
+      return bytes < max ? 'more' : 'enough'
+    })
+    this.close()
+    return { text: Buffer.concat(chunks).toString('utf8'), lost }
+  }
+
+  /** Nobody wants the rest. */
+  close(): void {
+    this.#message.destroy()
+  }
+
+  /** Reads to the end what nobody needs, so that the connection can be used again. Nobody waits for it. */
+  drain(): void {
+    const message = this.#message
+    const timer = setTimeout(() => message.destroy(), DRAIN_MS)
+    timer.unref()
+    message.once('close', () => clearTimeout(timer)).resume()
+  }
+}
+
+export function isOk({ statusCode = 0 }: IncomingMessage): boolean {
+  return statusCode >= 200 && statusCode < 300
+}
+
+/** A status that says no for now, and not for good. */
+export function isForNow(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500
+}

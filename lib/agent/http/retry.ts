@@ -1,0 +1,80 @@
+// How a server is asked again: after what, and after which pause.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { AgentError } from '../runtime.ts'
+
+/** An attempt that failed before its first byte, and may therefore be repeated. Answered and not thrown: what is thrown is not. */
+export class RetryableError {
+  readonly error: AgentError
+  /** As the server asks, in milliseconds; null: it did not say. */
+  readonly retryAfterMs: number | null
+  constructor(error: AgentError, retryAfterMs: number | null = null) {
+    this.error = error
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+export interface RetryPolicy {
+  /** Attempts after the first one. */
+  readonly retries: number
+  /** First pause, in milliseconds; every further one is twice as long. */
+  readonly backoffMs: number
+  /** The longest pause that backing off comes to. */
+  readonly backoffMaxMs: number
+  /** The longest `Retry-After` that is waited for: a person sits in front of the run. Longer: given up at once. */
+  readonly retryAfterMaxMs: number
+  /** 0 <= x < 1, so that those who failed together do not come back together. */
+  random(): number
+}
+
+export const RETRY: RetryPolicy = {
+  retries: 3,
+  backoffMs: 500,
+  backoffMaxMs: 8000,
+  retryAfterMaxMs: 30_000,
+  random: Math.random
+}
+
+/**
+ * What the first attempt that succeeds answers.
+ * @param onRetry hears of every attempt but the last, with its number from 1
+ * @throws AgentError of the last attempt; what an attempt throws; the signal's reason
+ */
+export async function retrying<T>(
+  attempt: () => Promise<T | RetryableError>,
+  policy: RetryPolicy,
+  signal: AbortSignal,
+  onRetry: (error: AgentError, attempts: number, waitMs: number) => void = ignore
+): Promise<T> {
+  for (let attempts = 1; ; attempts++) {
+    signal.throwIfAborted()
+    const result = await attempt()
+    if (!(result instanceof RetryableError)) return result
+    const waitMs = pauseMs(policy, attempts - 1, result)
+    if (waitMs === null) throw result.error
+    onRetry(result.error, attempts, waitMs)
+    // An abort ends the wait early and is thrown at the top of the loop.
+    await sleep(waitMs, undefined, { signal }).catch(ignore)
+  }
+}
+
+/**
+ * Milliseconds to wait before the next attempt; null: there is none.
+ * @param failed attempts that failed before this one
+ */
+export function pauseMs(policy: RetryPolicy, failed: number, { retryAfterMs }: RetryableError): number | null {
+  const { retries, backoffMs, backoffMaxMs, retryAfterMaxMs, random } = policy
+  const asked = retryAfterMs ?? 0
+  if (failed >= retries || asked > retryAfterMaxMs) return null
+  const backoff = Math.min(backoffMs * 2 ** failed, backoffMaxMs)
+  return Math.max(backoff / 2 + (random() * backoff) / 2, asked)
+}
+
+/** Milliseconds, of a header that is a number of seconds or a date; null: it is neither. */
+export function readRetryAfter(header: string | undefined): number | null {
+  if (header === undefined) return null
+  const seconds = Number(header)
+  const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000
+  return Number.isNaN(ms) ? null : Math.max(0, ms)
+}
+
+function ignore(): void {}

@@ -1,0 +1,120 @@
+// One call of a model, from its request to its answer: of a run (recorded, counted), or of no run (a suggestion, the memory), which
+// leaves nothing but its figures and, when it fails, a line in the log.
+import { randomUUID } from 'node:crypto'
+import type { AiMessage, JsonObject } from '../types.ts'
+import { finishReason, toMessage, toTrace } from './chat.ts'
+import { PeerError } from './http/failures.ts'
+import type { CallIds, Completion, Model, ModelRequest, OnDelta, ToolSpec } from './model.ts'
+import type { ModelCallStats, Reporting } from './observer.ts'
+import { AgentError, type AgentRecord, type Caller } from './runtime.ts'
+
+export interface ModelCall {
+  readonly model: Model
+  readonly caller: Caller
+  /** In chat-completions form. */
+  readonly messages: readonly JsonObject[]
+  readonly tools?: readonly ToolSpec[]
+  readonly signal: AbortSignal
+  readonly onDelta?: OnDelta
+  readonly about: CallIds
+  space?(): Promise<void>
+}
+
+/**
+ * Calls within a run.
+ * @param record keeps a record, waiting where the log has no space
+ * @throws AgentError of the model, after it was recorded; the signal's reason after an abort
+ */
+export async function callModel(
+  call: ModelCall,
+  record: (record: AgentRecord) => Promise<void>,
+  reporting: Reporting
+): Promise<AiMessage> {
+  const { model, caller, messages, tools, signal, onDelta = hearNothing, about, space } = call
+  const names = { caller, model: model.info.name }
+  await record({ type: 'llm_request', ...names, messages: toTrace(messages) })
+  const id = randomUUID()
+  const begun = performance.now()
+  const request = { messages, messageId: id, signal, about, ...(tools && { tools }), ...(space && { space }) }
+  const completion = await completed(model, request, onDelta, { caller, ...reporting }).catch(
+    async (error: unknown) => {
+      if (error instanceof AgentError) await record({ type: 'llm_error', caller, error: error.message })
+      throw error
+    }
+  )
+  const latencyMs = performance.now() - begun
+  const message = toMessage(completion, id, names.model)
+  const { responseId, usage } = completion
+  const reason = finishReason(completion, message.tool_calls.length > 0)
+  await record({ type: 'llm_response', ...names, responseId, message, finishReason: reason, usage, latencyMs })
+  return message
+}
+
+/** Asks for a text that belongs to no run. @throws what the model throws */
+export async function completeOnce(
+  model: Model,
+  messages: readonly JsonObject[],
+  signal: AbortSignal,
+  reporting: Reporting = {}
+): Promise<string> {
+  const request = { messages, messageId: randomUUID(), signal }
+  const { text } = await completed(model, request, hearNothing, { caller: 'none', ...reporting })
+  return text
+}
+
+/** The answer, and what there is to say of it: figures for who counts, one line for a call that failed. */
+async function completed(
+  model: Model,
+  request: ModelRequest,
+  onDelta: OnDelta,
+  { caller, log, observer }: Reporting & Pick<ModelCallStats, 'caller'>
+): Promise<Completion> {
+  const names = { model: model.info.name, caller }
+  const begun = performance.now()
+  let firstTokenMs: number | null = null
+  const onFirst = () => {
+    firstTokenMs = performance.now() - begun
+  }
+  const report = (status: ModelCallStats['status'], usage: Completion['usage'] = null): number => {
+    const durationMs = performance.now() - begun
+    const [inputTokens, outputTokens] = [usage?.input_tokens ?? 0, usage?.output_tokens ?? 0]
+    observer?.modelCall({ ...names, status, durationMs, firstTokenMs, inputTokens, outputTokens })
+    return Math.round(durationMs)
+  }
+  try {
+    const completion = await model.complete({ ...request, onFirst }, onDelta)
+    const ms = report('success', completion.usage)
+    const { finishReason: finish_reason, usage } = completion
+    log?.debug?.(
+      { ...request.about, ...names, ms, first_token_ms: rounded(firstTokenMs), finish_reason, usage },
+      'a model has answered'
+    )
+    return completion
+  } catch (error) {
+    const status = statusOf(error, request.signal)
+    const ms = report(status)
+    const fields = { ...request.about, ...names, ms, ...detailsOf(error) }
+    if (status === 'aborted') log?.debug?.(fields, 'a model call was aborted')
+    else log?.error(fields, 'a model call failed')
+    throw error
+  }
+}
+
+function statusOf(error: unknown, { aborted, reason }: AbortSignal): ModelCallStats['status'] {
+  if (!aborted) return error instanceof PeerError && error.kind === 'ModelTimeout' ? 'timeout' : 'error'
+  return reason instanceof DOMException && reason.name === 'TimeoutError' ? 'timeout' : 'aborted'
+}
+
+function detailsOf(error: unknown): object {
+  if (!(error instanceof AgentError)) return { err: error }
+  const about = { error_type: error.kind, error: error.message }
+  return error instanceof PeerError ? { ...about, status: error.status, attempt: error.attempts } : about
+}
+
+function rounded(ms: number | null): number | null {
+  return ms === null ? null : Math.round(ms)
+}
+
+function hearNothing(): boolean {
+  return true
+}

@@ -1,0 +1,131 @@
+// What an operator hears of model calls and tools: a line a failure, with all ids, and figures for whoever counts.
+import t from 'tap'
+import { createAgent } from '../../lib/agent/lead.ts'
+import { completeOnce } from '../../lib/agent/model-call.ts'
+import { Models } from '../../lib/agent/models.ts'
+import { ChatModel } from '../../lib/agent/chat-model.ts'
+import type { ModelCallStats } from '../../lib/agent/observer.ts'
+import type { Tool } from '../../lib/agent/tool.ts'
+import { aHuman, inputOf } from '../fixtures/agent-input.ts'
+import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
+import { RecordingSink } from '../fixtures/sink.ts'
+
+const IDS = { run_id: 'run-1', thread_id: 'thread-1', user_id: 'user-1' }
+
+type Line = readonly [level: string, text: string, fields: object]
+
+let server: FakeModel
+t.beforeEach(async () => {
+  server = await startModel()
+})
+t.afterEach(() => server.stop())
+
+function listening() {
+  const lines: Line[] = []
+  const calls: ModelCallStats[] = []
+  const line = (level: string) => (fields: object, text: string) => void lines.push([level, text, fields])
+  return {
+    calls,
+    lines,
+    of: (wanted: string) => lines.filter(([level]) => level === wanted),
+    log: { debug: line('debug'), warn: line('warn'), error: line('error') },
+    observer: { modelCall: (stats: ModelCallStats) => void calls.push(stats) }
+  }
+}
+
+async function run(script: Script, tools: readonly Tool[] = [], abort = new AbortController()) {
+  const heard = listening()
+  const config = { name: 'main', model: 'theirs', base_url: server.baseUrl, api_key: 'sk-secret', max_retries: 2 }
+  const model = new ChatModel(config, { log: heard.log, retry: { backoffMs: 1, backoffMaxMs: 2 } })
+  const agent = createAgent({ models: new Models([model]), tools, ...heard })
+  const sink = new RecordingSink()
+  const work = agent.start(inputOf([aHuman(scripted(script))]), sink, abort.signal).catch((error: unknown) => error)
+  return { ...heard, work, sink }
+}
+
+t.test('a model call that fails is one line with run, thread, user, model, status and attempt', async (t) => {
+  const refused = await run({ status: 401, body: 'bad key sk-secret' })
+  await refused.work
+  t.match(refused.of('error'), [
+    [
+      'error',
+      'a model call failed',
+      { ...IDS, model: 'main', caller: 'lead_agent', status: 401, attempt: 1, error_type: 'ModelRefused' }
+    ]
+  ])
+  t.equal(refused.of('warn').length, 0)
+  t.notMatch(JSON.stringify(refused.lines), /sk-secret/)
+  t.match(refused.calls, [{ model: 'main', caller: 'lead_agent', status: 'error', firstTokenMs: null, inputTokens: 0 }])
+})
+
+t.test(
+  'an attempt that is made again is a warning with the same ids, and the failure after the last counts them',
+  async (t) => {
+    const { of, calls, work } = await run({ status: 503 })
+    await work
+    t.match(of('warn'), [
+      ['warn', 'a model call failed and is tried again', { ...IDS, model: 'main', attempt: 1 }],
+      ['warn', 'a model call failed and is tried again', { ...IDS, model: 'main', attempt: 2 }]
+    ])
+    t.match(of('error'), [['error', 'a model call failed', { ...IDS, status: 503, attempt: 3 }]])
+    t.equal(calls.length, 1, 'and it is one call to whoever counts')
+  }
+)
+
+t.test('a model that answers is a line for who debugs, and its figures are counted', async (t) => {
+  const usage = [{ prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }]
+  const { lines, calls, work } = await run({ text: 'hello world', usage })
+  await work
+  t.match(lines, [['debug', 'a model has answered', { ...IDS, model: 'main', usage: { total_tokens: 7 } }]])
+  const [call] = calls
+  t.match(call, { model: 'main', caller: 'lead_agent', status: 'success', inputTokens: 3, outputTokens: 4 })
+  t.ok(call!.firstTokenMs !== null && call!.firstTokenMs > 0 && call!.firstTokenMs <= call!.durationMs)
+})
+
+t.test('a tool that fails is one warning with its ids, one that answers a line for who debugs', async (t) => {
+  const tool = (name: string, work: Tool['run']): Tool => ({
+    name,
+    description: name,
+    parameters: { type: 'object' },
+    run: work
+  })
+  const tools = [tool('good', async () => 'fine'), tool('bad', () => Promise.reject(new Error('no luck')))]
+  const calls = [
+    [
+      { name: 'good', args: '{}' },
+      { name: 'bad', args: '{}' },
+      { name: 'absent', args: '{}' }
+    ]
+  ]
+  const { of, work } = await run({ calls }, tools)
+  await work
+  t.match(of('warn'), [
+    ['warn', 'a tool failed', { ...IDS, tool: 'bad', error: 'no luck' }],
+    ['warn', 'a tool failed', { ...IDS, tool: 'absent', error: /There is no tool "absent"/ }]
+  ])
+  t.match(of('debug').find(([, text]) => text === 'a tool has answered')?.[2], { ...IDS, tool: 'good' })
+})
+
+t.test('a call that its run does not want any more is no failure', async (t) => {
+  const abort = new AbortController()
+  const { lines, calls, work } = await run({ gate: 'never' }, [], abort)
+  await server.request()
+  abort.abort()
+  await work
+  t.match(lines, [['debug', 'a model call was aborted', IDS]])
+  t.match(calls, [{ status: 'aborted' }])
+})
+
+t.test('a call that belongs to no run is counted, and logged when it fails', async (t) => {
+  const { log, observer, lines, calls } = listening()
+  const model = new ChatModel({ name: 'main', model: 'm', base_url: server.baseUrl, api_key: '' }, { log })
+  const ask = (script: Script) =>
+    completeOnce(model, [{ role: 'user', content: scripted(script) }], new AbortController().signal, { log, observer })
+  t.equal(await ask({ text: 'yes' }), 'yes')
+  await t.rejects(ask({ status: 400, body: 'no' }))
+  t.match(calls, [
+    { caller: 'none', status: 'success' },
+    { caller: 'none', status: 'error' }
+  ])
+  t.match(lines.at(-1), ['error', 'a model call failed', { model: 'main', status: 400 }])
+})
