@@ -10,6 +10,7 @@ import { type MemoryPort, memoryMiddleware } from './agent/middleware/memory.ts'
 import type { Middleware } from './agent/middleware/middleware.ts'
 import { skillsMiddleware, skillTools } from './agent/middleware/skills.ts'
 import { summarizeMiddleware } from './agent/middleware/summarize.ts'
+import { threadDataMiddleware } from './agent/middleware/thread-data.ts'
 import { titleMiddleware } from './agent/middleware/title.ts'
 import { uploadsMiddleware } from './agent/middleware/uploads.ts'
 import { chatModels, type Models } from './agent/models.ts'
@@ -86,7 +87,10 @@ export async function composeAgent({ config, paths, log, observer }: WorldParts)
       tools: builtInTools({ files: workspace }),
       toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
       // The demo model has nothing to say about titles and memories.
-      middlewares: config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log })
+      middlewares: [
+        threadDataMiddleware,
+        ...(config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log }))
+      ]
     })
   const agent = await agentOf(config, lead)
   return {

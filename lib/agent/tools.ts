@@ -4,7 +4,7 @@ import { type Json, type JsonObject, isObject } from '../types.ts'
 import { type Tool, type ToolContext, UserInterrupt } from './tool.ts'
 
 /** Folders as the agent sees them: the same places that files/paths.ts calls so. */
-const VIRTUAL_ROOT = '/mnt/user-data'
+export const VIRTUAL_ROOT = '/mnt/user-data'
 export const VIRTUAL_OUTPUTS = `${VIRTUAL_ROOT}/outputs`
 export const VIEW_IMAGE = 'view_image'
 

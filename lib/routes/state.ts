@@ -6,8 +6,8 @@ import { type Route, route } from '../http/route.ts'
 import { integer, jsonObject, objectOf } from '../http/schema.ts'
 import type { StoredCheckpoint } from '../store/store.ts'
 import { decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
+import { historyPage } from '../thread/history.ts'
 import { checkpointId } from '../thread/ids.ts'
-import { INTERRUPTS } from '../thread/interrupts.ts'
 import { isInternal } from '../thread/state.ts'
 import { displayName } from '../thread/title.ts'
 import { type Json, type JsonObject, timestamp } from '../types.ts'
@@ -29,8 +29,8 @@ const historyBody = objectOf({
   before: v.nullish(v.union([v.string(), jsonObject]))
 })
 
-/** Channels that a history shows: of its entries but the first all except the messages. */
-const HISTORY_CHANNELS = ['messages', 'title', 'thread_data', INTERRUPTS]
+/** Characters of a history's page: it ends before the entry with which it would be longer. */
+const HISTORY_LENGTH = 16 * 1024 * 1024
 
 /** An update as texts by channel. An empty title is no title: it neither renames nor takes the name away. */
 function changesOf(values: JsonObject): {
@@ -93,29 +93,26 @@ export function stateRoutes({ config, store, writer }: Services): Route[] {
     return stored ? { jsonText: stateView(stored) } : { json: headView(written.checkpoint) }
   }
 
-  /** With what is known beside its messages. */
-  const withDecorations = async (stored: StoredCheckpoint): Promise<StoredCheckpoint> => {
-    const ids = messageIds(stored)
-    if (ids.length === 0) return stored
-    const { thread_id: threadId } = stored
-    if (!store.feedback) return decorated(stored, ids, await store.events.runsOfMessages(threadId, ids), null)
-    const { origins, feedback } = await store.feedback.besideMessages(threadId, ids)
-    return decorated(stored, ids, origins, feedback)
+  /** With what is known beside the messages: asked once for the whole page, whose entries share them. */
+  const withDecorations = async (threadId: string, page: StoredCheckpoint[]): Promise<StoredCheckpoint[]> => {
+    const idsByNo = messageIds(page)
+    const ids = [...new Set(idsByNo.values())]
+    if (ids.length === 0) return page
+    const { feedback: reads } = store
+    const { origins, feedback } = reads
+      ? await reads.besideMessages(threadId, ids)
+      : { origins: await store.events.runsOfMessages(threadId, ids), feedback: null }
+    return decorated(page, idsByNo, origins, feedback)
   }
 
-  /** The newest entry has its messages, the others only what a list shows. */
   const history = async ({ params, body }: Call<v.InferOutput<typeof historyBody>>) => {
     const threadId = params.thread_id!
     const before = typeof body.before === 'string' ? body.before : checkpointIdIn(body.before, threadId)
-    const [newest, ...older] = await store.checkpoints.history(threadId, {
-      limit: body.limit ?? 10,
-      channels: HISTORY_CHANNELS,
-      ...(before !== null && { before })
-    })
-    if (!newest) return { jsonText: '[]' }
+    const page = { limit: body.limit ?? 10, channels: null, ...(before !== null && { before }) }
+    const entries = await historyPage(store.checkpoints, threadId, page, HISTORY_LENGTH)
     // Added and not joined: it is long, and is copied once, when it is sent.
-    let text = `[${historyView(await withDecorations(newest))}`
-    for (const one of older) text += `,${historyView(one)}`
+    let text = '['
+    for (const one of await withDecorations(threadId, entries)) text += `${text === '[' ? '' : ','}${historyView(one)}`
     return { jsonText: `${text}]` }
   }
 

@@ -9,8 +9,8 @@ export interface Wanted {
 }
 
 /** What is wanted by a list of channels, of which messages is one; without a list everything. */
-export function wantedOf(channels: readonly string[] | undefined): Wanted {
-  return { messages: channels === undefined || channels.includes('messages'), channels: channels ?? null }
+export function wantedOf(channels: readonly string[] | null = null): Wanted {
+  return { messages: channels === null || channels.includes('messages'), channels }
 }
 
 /** A head with those of its bodies that are wanted. `texts`: their JSON by number. */

@@ -6,6 +6,8 @@ import { interruptsOf } from './interrupts.ts'
 import { idOfText } from './message.ts'
 import { storedJson } from './state.ts'
 
+type Body = StoredCheckpoint['messageBodies'][number]
+
 /** Keys that are the runtime's own; `step` is shown nevertheless. */
 const INTERNAL_KEYS = ['created_at', 'updated_at', 'step', 'source', 'writes', 'parents']
 
@@ -52,7 +54,7 @@ export function headView(head: CheckpointHead, interrupts: readonly Interrupt[] 
   }
 }
 
-/** One entry of a history, as JSON text: with those of its values that were loaded. */
+/** One entry of a history, as JSON text. */
 export function historyView(stored: StoredCheckpoint): string {
   const { step } = stored.metadata
   const metadata = withoutInternal(stored.metadata)
@@ -60,44 +62,50 @@ export function historyView(stored: StoredCheckpoint): string {
   return withValues({ ...headView(stored, interruptsOf(stored)), metadata: shown }, storedJson(stored))
 }
 
-/** Ids of the messages of a checkpoint, in order. */
-export function messageIds(stored: StoredCheckpoint): string[] {
-  return stored.messageBodies.map(({ json }) => idOfText(json))
+/** Ids of all messages of a page, by the number of their text. */
+export function messageIds(page: readonly StoredCheckpoint[]): Map<number, string> {
+  const ids = new Map<number, string>()
+  for (const { messageBodies } of page)
+    for (const { no, json } of messageBodies) if (!ids.has(no)) ids.set(no, idOfText(json))
+  return ids
 }
 
 /**
- * The checkpoint with what is known beside its messages written into them: run_id, and feedback on the last answer of each run
+ * The checkpoints with what is known beside their messages written into them: run_id, and feedback on the last answer of each run
  * [contract 2.2]. `ids` as `messageIds` gives them; `feedback` by run, null where there is none at all.
  */
 export function decorated(
-  stored: StoredCheckpoint,
-  ids: readonly string[],
+  page: readonly StoredCheckpoint[],
+  ids: ReadonlyMap<number, string>,
   origins: ReadonlyMap<string, MessageOrigin>,
   feedback: ReadonlyMap<string, Feedback> | null
-): StoredCheckpoint {
-  const messageBodies = stored.messageBodies.slice()
-  const answered = new Set<string>()
-  // From the end: the first answer of a run that is met is its last. Messages of one run are neighbours, and share their text.
-  let run: string | null = null
-  let runText = ''
-  for (let index = messageBodies.length - 1; index >= 0; index--) {
-    const origin = origins.get(ids[index]!)
-    if (!origin) continue
-    const { run_id, event_type } = origin
-    if (run !== run_id) {
-      run = run_id
-      runText = `,"run_id":${JSON.stringify(run_id)}`
-    }
-    let end = '}'
-    if (feedback !== null && event_type === 'ai_message' && !answered.has(run_id)) {
-      answered.add(run_id)
-      const given = feedback.get(run_id)
-      end = given ? `,"feedback":${JSON.stringify(feedbackView(given))}}` : ',"feedback":null}'
-    }
-    const { no, json } = messageBodies[index]!
-    messageBodies[index] = { no, json: json.slice(0, -1) + runText + end }
+): StoredCheckpoint[] {
+  // Each text is made once: most messages stand in every entry of the page.
+  const [plain, final] = [new Map<number, Body>(), new Map<number, Body>()]
+  const textOf = (body: Body, runId: string, isFinal: boolean): Body => {
+    const made = isFinal ? final : plain
+    const known = made.get(body.no)
+    if (known) return known
+    const given = isFinal ? `,"feedback":${JSON.stringify(feedbackView(feedback?.get(runId) ?? null))}` : ''
+    const text = { no: body.no, json: `${body.json.slice(0, -1)},"run_id":${JSON.stringify(runId)}${given}}` }
+    made.set(body.no, text)
+    return text
   }
-  return { ...stored, messageBodies }
+  return page.map((stored) => {
+    const messageBodies = stored.messageBodies.slice()
+    const answered = new Set<string>()
+    // From the end: the first answer of a run that is met is its last.
+    for (let index = messageBodies.length - 1; index >= 0; index--) {
+      const body = messageBodies[index]!
+      const origin = origins.get(ids.get(body.no)!)
+      if (!origin) continue
+      const { run_id, event_type } = origin
+      const isFinal = feedback !== null && event_type === 'ai_message' && !answered.has(run_id)
+      if (isFinal) answered.add(run_id)
+      messageBodies[index] = textOf(body, run_id, isFinal)
+    }
+    return { ...stored, messageBodies }
+  })
 }
 
 /** Feedback as it stands beside a message. */

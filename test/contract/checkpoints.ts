@@ -215,6 +215,15 @@ function readsContract(t: Test, open: Open): void {
       [[], { title: '"first"' }],
       [[], {}]
     ])
+    t.strictSame(
+      await history({ channels: null }),
+      [
+        [all, { title: '"second"', todos: '[]' }],
+        [[], { title: '"first"' }],
+        [[], {}]
+      ],
+      'null is all of them'
+    )
     t.strictSame(await history({ channels: ['messages'], before: checkpointId(2), limit: 1 }), [[all.slice(0, 2), {}]])
     t.strictSame(await history({ channels: ['todos'], limit: 2 }), [
       [[], { todos: '[]' }],

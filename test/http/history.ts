@@ -1,7 +1,21 @@
 // The state of a thread and its history, as those who branch and edit conversations ask for them.
 import t from 'tap'
-import { onEachBackend, databaseSection } from '../fixtures/backends.ts'
-import { asked, at, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
+import type { Agent, AgentInput, Sink } from '../../lib/agent/runtime.ts'
+import type { CheckpointReads, StoredCheckpoint } from '../../lib/store/store.ts'
+import { historyPage } from '../../lib/thread/history.ts'
+import { textOf } from '../../lib/types.ts'
+import { anAnswer, request, response } from '../fixtures/agent.ts'
+import { databaseSection, onEachBackend } from '../fixtures/backends.ts'
+import { asked, at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+
+/** Says what it hears. */
+class Parrot implements Agent {
+  async start({ messages, runId }: AgentInput, sink: Sink): Promise<void> {
+    sink.record(request())
+    sink.record(response(anAnswer(`${textOf(messages.at(-1)?.content ?? '')}!`, { id: `answer-${runId}` })))
+    sink.record({ type: 'step', node: 'agent' })
+  }
+}
 
 onEachBackend(t, 'a checkpoint that names another thread is refused wherever one can be named', async (t, backend) => {
   const site = await openSite(t, { config: { database: await databaseSection(t, backend) } })
@@ -27,4 +41,98 @@ onEachBackend(t, 'a checkpoint that names another thread is refused wherever one
   }
   t.strictSame(listIn((await person.get(`${path}/runs`)).body), [], 'nothing is begun')
   for (const [entrance, body] of asking(thread)) t.equal((await person.post(entrance, body)).status, 200, entrance)
+})
+
+/** Says so many things one after the other, and gives back the thread. */
+async function conversation(person: Person, words: readonly string[]): Promise<string> {
+  const thread = await person.thread()
+  for (const word of words) await person.post(`/api/threads/${thread}/runs/wait`, asked(word))
+  return thread
+}
+
+const contentsIn = (values: unknown) => listIn(at(values, 'messages') ?? []).map((one) => at(one, 'content'))
+
+onEachBackend(t, 'an entry of a history has the values of the state at its checkpoint', async (t, backend) => {
+  const site = await openSite(t, { agent: new Parrot(), config: { database: await databaseSection(t, backend) } })
+  const person = await signIn(site)
+  const path = `/api/threads/${await conversation(person, ['one', 'two'])}`
+  const edited = { values: { artifacts: ['/a'], messages: [{ type: 'human', id: 'm', content: 'instead' }] } }
+  await person.post(`${path}/state`, edited)
+  const entries = listIn((await person.post(`${path}/history`, { limit: 100 })).body)
+  t.ok(entries.length > 5)
+  for (const entry of entries) {
+    const state = await person.get(`${path}/state/${textIn(entry, 'checkpoint_id')}`)
+    const undecorated = JSON.parse(
+      JSON.stringify(at(entry, 'values'), (key, value) => (/^(run_id|feedback)$/.test(key) ? undefined : value))
+    )
+    t.strictSame(undecorated, at(state.body, 'values'))
+  }
+  const counts = entries.map((entry) => contentsIn(at(entry, 'values')).length)
+  t.strictSame([counts[0], Math.max(...counts), counts.at(-1)], [1, 4, 0], 'what came later is in no earlier one')
+})
+
+onEachBackend(t, 'a message is edited from the checkpoint before it, and both branches stay', async (t, backend) => {
+  const site = await openSite(t, { agent: new Parrot(), config: { database: await databaseSection(t, backend) } })
+  const person = await signIn(site)
+  const path = `/api/threads/${await conversation(person, ['q1', 'q2'])}`
+  const history = async () => listIn((await person.post(`${path}/history`, { limit: 100 })).body)
+  // What useStream does: the state in which the message is seen first, and its parent.
+  const firstSeen = (await history()).findLast((one) => contentsIn(at(one, 'values')).includes('q1'))
+  const { thread_id: _, ...checkpoint } = at(firstSeen, 'parent_checkpoint') as { thread_id: string }
+  await person.post(`${path}/runs/wait`, asked('EDITED', { checkpoint }))
+  t.strictSame(contentsIn(at((await person.get(`${path}/state`)).body, 'values')), ['EDITED', 'EDITED!'])
+  const said = (await history()).map((one) => contentsIn(at(one, 'values')).join())
+  t.ok(said.includes('q1,q1!,q2,q2!'), 'the other branch')
+  const parents = (await history()).map((one) => at(one, 'parent_checkpoint_id'))
+  t.equal(parents.filter((id) => id === at(checkpoint, 'checkpoint_id')).length, 2, 'both begin at one checkpoint')
+})
+
+t.test('a page of a history ends before it is too long, and another goes on from there', async (t) => {
+  const entry = (n: number, from: number, to: number): StoredCheckpoint => ({
+    thread_id: 't',
+    checkpoint_id: `c${n}`,
+    parent_checkpoint_id: null,
+    run_id: null,
+    created_at: '',
+    metadata: {},
+    next: [],
+    messages: [[from, to]],
+    channels: {},
+    messageBodies: Array.from({ length: to - from + 1 }, (_, i) => ({ no: from + i, json: '0123456789' })),
+    channelBodies: [],
+    nextBody: 100
+  })
+  // The third one was edited: it shares nothing with the newest.
+  const all = [entry(5, 0, 4), entry(4, 0, 3), entry(3, 50, 52), entry(2, 0, 1), entry(1, 0, 0)]
+  const loaded: string[] = []
+  const checkpoints: CheckpointReads = {
+    async load(_, id) {
+      loaded.push(String(id))
+      return all.find((one) => one.checkpoint_id === id) ?? null
+    },
+    async history(_, { limit, before }) {
+      const rest = before === undefined ? all : all.slice(all.findIndex((one) => one.checkpoint_id === before) + 1)
+      return rest.slice(0, limit).map((one, at) => (at === 0 ? one : { ...one, messageBodies: [] }))
+    }
+  }
+  const page = async (maxLength: number, before?: string) =>
+    (await historyPage(checkpoints, 't', { limit: 10, channels: null, ...(before && { before }) }, maxLength)).map(
+      ({ checkpoint_id, messageBodies }) => `${checkpoint_id}:${messageBodies.length}`
+    )
+  t.strictSame(await page(1000), ['c5:5', 'c4:4', 'c3:3', 'c2:2', 'c1:1'])
+  t.strictSame(loaded, ['c3'], 'what is known is not read again')
+  t.strictSame(await page(100), ['c5:5', 'c4:4'])
+  t.strictSame(await page(100, 'c4'), ['c3:3', 'c2:2', 'c1:1'])
+  t.strictSame(await page(1), ['c5:5'], 'one at least')
+})
+
+t.test('a history shows the data of its thread: where its files lie', async (t) => {
+  const person = await signIn(await openSite(t))
+  const path = `/api/threads/${await conversation(person, ['hello'])}`
+  const [newest] = listIn((await person.post(`${path}/history`)).body)
+  t.strictSame(at(newest, 'values', 'thread_data'), {
+    workspace_path: '/mnt/user-data/workspace',
+    uploads_path: '/mnt/user-data/uploads',
+    outputs_path: '/mnt/user-data/outputs'
+  })
 })

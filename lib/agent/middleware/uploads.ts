@@ -1,4 +1,5 @@
 // What the user has put beside the conversation: the model is told which files there are, and reads them with its tools.
+import { VIRTUAL_ROOT } from '../tools.ts'
 import type { Middleware } from './middleware.ts'
 
 /** The files room as this middleware needs it. */
@@ -11,7 +12,7 @@ export interface UploadsPort {
 }
 
 const TAG = 'uploads'
-const FOLDER = '/mnt/user-data/uploads'
+const FOLDER = `${VIRTUAL_ROOT}/uploads`
 /** Files that are named; the others are found by list_files. */
 const NAMED = 50
 const HEAD = 'Files that the user has uploaded. Read them with read_file, or search them with search_files:'

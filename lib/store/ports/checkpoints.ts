@@ -35,7 +35,8 @@ export interface StoredCheckpoint extends CheckpointHead {
 export interface HistoryPage {
   readonly limit: number
   readonly before?: string
-  readonly channels?: readonly string[]
+  /** null: all. */
+  readonly channels?: readonly string[] | null
 }
 
 export interface CheckpointReads {

@@ -1,0 +1,60 @@
+// A page of a thread's history: each entry with all of its values. Entries share most of their messages, so those of the newest are
+// read once, and the others' are found among them; only what was edited or removed since is read besides.
+import type { CheckpointReads, HistoryPage, StoredCheckpoint } from '../store/store.ts'
+
+type MessageBody = StoredCheckpoint['messageBodies'][number]
+
+/**
+ * Newest first. The page ends before the entry with which its texts would be longer than `maxLength`, but never before the first:
+ * who wants more asks for what was before the last one.
+ */
+export async function historyPage(
+  checkpoints: CheckpointReads,
+  threadId: string,
+  page: HistoryPage,
+  maxLength: number
+): Promise<StoredCheckpoint[]> {
+  const [newest, ...older] = await checkpoints.history(threadId, page)
+  if (!newest) return []
+  const known = new Map<number, MessageBody>()
+  const learn = (bodies: readonly MessageBody[]) => {
+    for (const body of bodies) known.set(body.no, body)
+  }
+  learn(newest.messageBodies)
+  const entries = [newest]
+  let left = maxLength - lengthOf(newest)
+  for (const entry of older) {
+    let messageBodies: readonly MessageBody[] | null = bodiesIn(entry, known)
+    if (!messageBodies) {
+      const stored = await checkpoints.load(threadId, entry.checkpoint_id, ['messages'])
+      // Removed meanwhile, with the rest of the thread.
+      if (!stored) break
+      messageBodies = stored.messageBodies
+      learn(messageBodies)
+    }
+    const whole = { ...entry, messageBodies }
+    left -= lengthOf(whole)
+    if (left < 0) break
+    entries.push(whole)
+  }
+  return entries
+}
+
+/** The messages of an entry; null: not all of them are known. */
+function bodiesIn({ messages }: StoredCheckpoint, known: ReadonlyMap<number, MessageBody>): MessageBody[] | null {
+  const bodies: MessageBody[] = []
+  for (const [from, to] of messages)
+    for (let no = from; no <= to; no++) {
+      const body = known.get(no)
+      if (!body) return null
+      bodies.push(body)
+    }
+  return bodies
+}
+
+function lengthOf({ messageBodies, channelBodies }: StoredCheckpoint): number {
+  let length = 0
+  for (const { json } of messageBodies) length += json.length
+  for (const { json } of channelBodies) length += json.length
+  return length
+}
