@@ -4,11 +4,17 @@ import * as v from 'valibot'
 import type { JsonObject } from '../types.ts'
 import { isTree } from './tree.ts'
 
+/** What a section makes of what stands in the file. */
+type Section<Entries extends v.ObjectEntries> = v.GenericSchema<
+  unknown,
+  v.InferOutput<v.ObjectSchema<Entries, undefined>>
+>
+
 /** Options by name. A section that is missing is one of defaults alone. */
-export function section<const Entries extends v.ObjectEntries>(entries: Entries) {
+export function section<const Entries extends v.ObjectEntries>(entries: Entries): Section<Entries> {
   const inner = v.object(entries)
   // Every entry has a default, so {} is a valid input of every section; the type of a generic one cannot say so.
-  return v.nullish(inner, {} as v.InferInput<typeof inner>)
+  return v.nullish(inner, {} as v.InferInput<typeof inner>) as Section<Entries>
 }
 
 /** A whole number. Texts of digits are taken too: they come from the environment. */

@@ -1,0 +1,133 @@
+// The package as others get it: packed, installed into an empty folder without development dependencies, started, talked to, and its
+// kit run on a store.
+import { spawn, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { homeOf } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+const MODULES = join(ROOT, 'node_modules')
+
+interface Ran {
+  readonly status: number | null
+  readonly text: string
+}
+
+function run(cwd: string, command: string, ...args: readonly string[]): Ran {
+  const { status, stdout, stderr } = spawnSync(command, args, {
+    cwd,
+    encoding: 'utf8',
+    env: { ...process.env, CI: '1' }
+  })
+  return { status, text: `${stdout}${stderr}` }
+}
+
+/** Without scripts: the build stands, and what a package compiles is taken from here, because it takes minutes. */
+function install(t: Test): string | null {
+  const folder = homeOf(t)
+  const packed = run(ROOT, 'npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', folder)
+  if (!t.equal(packed.status, 0, packed.text)) return null
+  const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!
+  writeFileSync(join(folder, 'package.json'), '{ "name": "somebody", "private": true, "type": "module" }')
+  const flags = ['--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
+  const installed = run(folder, 'npm', 'install', ...flags, `./${tarball}`)
+  if (installed.status !== 0 && /ENOTFOUND|ECONNREFUSED|EAI_AGAIN|network/i.test(installed.text)) return null
+  if (!t.equal(installed.status, 0, installed.text)) return null
+  const compiled = join(MODULES, 'better-sqlite3', 'build')
+  const there = join(folder, 'node_modules', 'better-sqlite3')
+  if (existsSync(compiled) && existsSync(there)) cpSync(compiled, join(there, 'build'), { recursive: true })
+  return folder
+}
+
+/** A development dependency of ours that whoever runs the kit installs. */
+function lend(folder: string, name: string): void {
+  const to = join(folder, 'node_modules', name)
+  if (existsSync(to)) return
+  mkdirSync(join(to, '..'), { recursive: true })
+  symlinkSync(join(MODULES, name), to)
+}
+
+t.test('the package, installed into an empty folder without development dependencies', async (t) => {
+  const folder = install(t)
+  if (folder === null) return void t.plan(0, 'nothing can be installed here: there is no way to the packages')
+  const own = join(folder, 'node_modules', 'colloquy')
+
+  t.test('holds no tests but the kit, and no bench', async (t) => {
+    t.strictSame(readdirSync(join(own, 'dist')).sort(), ['bin', 'lib', 'test'])
+    t.strictSame(readdirSync(join(own, 'dist', 'test')), ['contract'])
+    t.notOk(existsSync(join(folder, 'node_modules', 'typescript')))
+    t.notOk(existsSync(join(folder, 'node_modules', 'tap')))
+  })
+
+  t.test('starts, signs somebody in and answers', async (t) => {
+    const program = join(own, 'dist', 'bin', 'colloquy.js')
+    const server = spawn(process.execPath, [program, 'serve', '--home', join(folder, 'home'), '--port', '0'], {
+      cwd: folder,
+      env: { PATH: process.env.PATH },
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
+    t.teardown(() => server.kill('SIGKILL'))
+    let said = ''
+    for (const pipe of [server.stdout, server.stderr]) pipe.on('data', (bytes) => (said += String(bytes)))
+    await until(() => /listening on \S+\n/.test(said) || server.exitCode !== null, 'the start line', 60_000)
+    const url = /Colloquy is listening on (\S+)\n/.exec(said)?.[1]
+    if (!url) throw new Error(said)
+    const made = await fetch(`${url}/api/v1/auth/initialize`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ email: 'ada@example.com', password: 'correct-horse-42' })
+    })
+    t.equal(made.status, 201)
+    const cookies = made.headers.getSetCookie().map((line) => line.split(';')[0]!)
+    const csrf = cookies.find((one) => one.startsWith('csrf_token='))!.slice('csrf_token='.length)
+    const headers = { cookie: cookies.join('; '), 'x-csrf-token': csrf, 'content-type': 'application/json' }
+    const post = (path: string, body: unknown) =>
+      fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    const { thread_id } = (await (await post('/api/threads', {})).json()) as { thread_id: string }
+    const input = { messages: [{ role: 'user', content: 'Hello' }] }
+    const answer = await (await post(`/api/threads/${thread_id}/runs/wait`, { input })).text()
+    t.match(answer, /"type":"ai"/)
+  })
+
+  t.test('proves a store by its kit', async (t) => {
+    for (const name of ['tap', 'fast-check']) lend(folder, name)
+    const suite = `
+      import t from 'tap'
+      import { storeContract } from 'colloquy/testing'
+      import { openStore } from './node_modules/colloquy/dist/lib/store/open.js'
+      const options = { home: import.meta.dirname, database: { backend: 'memory' }, run_events: { backend: 'memory' } }
+      storeContract(t, 'a store of somebody', async () => {
+        const store = await openStore(options, () => {})
+        return { store, close: () => store.close() }
+      })
+    `
+    writeFileSync(join(folder, 'suite.mjs'), suite)
+    const { status, text } = run(folder, process.execPath, 'suite.mjs')
+    t.equal(status, 0, text.slice(-2000))
+    t.match(text, /^# \{ total: \d{3,}/m)
+  })
+
+  t.test('has types that pass without skipLibCheck', async (t) => {
+    for (const name of ['@types/node', 'undici-types', 'tap', 'fast-check']) lend(folder, name)
+    const code = `
+      import { type Agent, defineAgent, loadConfig, startGateway } from 'colloquy'
+      export const agent: Agent = defineAgent(async function* (input) { yield input.threadId })
+      export const start = () => startGateway({ config: loadConfig(), log: console, agent })
+    `
+    writeFileSync(join(folder, 'code.ts'), code)
+    const flags = ['--strict', '--noEmit', '--module', 'nodenext', '--target', 'es2023', '--types', 'node']
+    const checked = run(folder, process.execPath, join(MODULES, 'typescript', 'bin', 'tsc'), ...flags, 'code.ts')
+    t.equal(checked.status, 0, checked.text)
+  })
+})
+
+t.test('a checkout installs without development dependencies: nothing is built then', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  // npm runs these at `npm ci --omit=dev`, where there is no compiler.
+  for (const name of ['prepare', 'install', 'preinstall', 'postinstall']) t.notOk(scripts[name], name)
+})
