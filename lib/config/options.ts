@@ -36,7 +36,7 @@ const server = section({
   trusted_proxies: texts(),
   // Bytes of the body of a run, a state update or an import; all others are 64 KiB, or 8 KiB without a session. Each holds several
   // times as much while it is worked on.
-  body_bytes: whole(4 * MIB, 4096, 256 * MIB),
+  body_bytes: whole(2 * MIB, 4096, 256 * MIB),
   // Milliseconds that requests and runs have to end on SIGTERM. Too short: answers are cut; too long: the supervisor kills us.
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)
 })

@@ -8,7 +8,7 @@ import { isJsonObject, issue } from './schema.ts'
 /** Levels of arrays and objects in a body. SQLite's JSON functions end at 1000, our own recursion later. */
 const DEPTH_MAX = 500
 /** Values in a body, of whatever kind: each of them costs more memory and time than the bytes it is sent in. */
-export const VALUES_MAX = 100_000
+export const VALUES_MAX = 50_000
 
 export interface Target {
   /** Still encoded, beginning with / (or `*` of an OPTIONS request). */

@@ -1,10 +1,18 @@
 // What requests name of a conversation: messages, and the checkpoint to go on from. Read once, refused with their place.
-import { fail } from '../errors.ts'
+import { fail, Invalid } from '../errors.ts'
+import { issue } from '../http/schema.ts'
 import { type InputMessage, MessageInvalid, readMessages } from '../thread/message.ts'
 import { isObject, type Json, type JsonObject } from '../types.ts'
 
+/** Messages of one request: a whole conversation that is brought along, and no more than can be stored in one go. */
+const MESSAGES_MAX = 10_000
+/** Channels of a state that one request may set. */
+export const CHANNELS_MAX = 1_000
+
 /** @throws Failure `message_invalid` for the first that is none. */
 export function readInput(given: Json | undefined, where: string): InputMessage[] {
+  if (Array.isArray(given) && given.length > MESSAGES_MAX)
+    throw new Invalid([issue('too_long', ['body', ...where.split('.')], { max_length: MESSAGES_MAX })])
   try {
     return readMessages(given)
   } catch (error) {

@@ -2,11 +2,11 @@
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
-import { integer, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
+import { fewKeys, integer, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
-import { checkpointIdIn, readInput } from './input.ts'
+import { CHANNELS_MAX, checkpointIdIn, readInput } from './input.ts'
 
 const assistantName = v.pipe(
   v.string(),
@@ -50,14 +50,14 @@ const breakpoints = v.nullish(
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
 const runFields = objectOf({
   assistant_id: v.nullish(assistantName),
-  input: v.nullish(jsonObject),
+  input: v.nullish(fewKeys(CHANNELS_MAX)),
   command: v.nullish(command),
   interrupt_before: breakpoints,
   interrupt_after: breakpoints,
   metadata: v.nullish(metadata),
   config: v.nullish(jsonObject),
   context: v.nullish(jsonObject),
-  checkpoint_id: v.nullish(v.string()),
+  checkpoint_id: v.nullish(v.pipe(v.string(), v.maxLength(256))),
   checkpoint: v.nullish(jsonObject),
   stream_mode: v.nullish(modes),
   on_disconnect: v.nullish(v.picklist(['cancel', 'continue'])),

@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, jsonObject, objectOf } from '../http/schema.ts'
+import { fewKeys, integer, jsonObject, objectOf } from '../http/schema.ts'
 import type { StoredCheckpoint } from '../store/store.ts'
 import { decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
 import { historyPage } from '../thread/history.ts'
@@ -11,14 +11,16 @@ import { checkpointId } from '../thread/ids.ts'
 import { isInternal } from '../thread/state.ts'
 import { displayName } from '../thread/title.ts'
 import { type Json, type JsonObject, timestamp } from '../types.ts'
-import { checkpointIdIn, readInput } from './input.ts'
+import { CHANNELS_MAX, checkpointIdIn, readInput } from './input.ts'
 import type { Services } from './services.ts'
 
+const name = v.pipe(v.string(), v.maxLength(256))
+
 const updateBody = objectOf({
-  values: v.nullish(jsonObject),
-  checkpoint_id: v.nullish(v.string()),
+  values: v.nullish(fewKeys(CHANNELS_MAX)),
+  checkpoint_id: v.nullish(name),
   checkpoint: v.nullish(jsonObject),
-  as_node: v.nullish(v.string())
+  as_node: v.nullish(name)
 })
 
 const checkpointBody = objectOf({ checkpoint: v.nullish(jsonObject) })

@@ -30,6 +30,54 @@ export function isInternal(channel: string): boolean {
   return channel.startsWith('__pregel_') || channel.startsWith('__interrupt__')
 }
 
+/** So many are looked for one by one; for more an index of all messages is cheaper. */
+const FEW = 8
+
+/** The messages of a state while some are put and taken out. Costs their sum, never their product. */
+class MessageList {
+  /** null: taken out. */
+  #slots: (MessageBody | null)[]
+  /** Where each id stands; null: it is looked for. */
+  readonly #places: Map<string, number[]> | null
+
+  constructor(messages: readonly MessageBody[], changes: number) {
+    this.#slots = messages.slice()
+    this.#places = changes > FEW ? new Map() : null
+    if (this.#places) for (const [at, { id }] of messages.entries()) this.#note(id, at)
+  }
+
+  put(body: MessageBody): void {
+    const known = this.#find(body.id).at(-1)
+    if (known !== undefined) this.#slots[known] = body
+    else this.#note(body.id, this.#slots.push(body) - 1)
+  }
+
+  remove(id: string): void {
+    if (id === REMOVE_ALL) {
+      this.#slots = []
+      this.#places?.clear()
+      return
+    }
+    for (const at of this.#find(id)) this.#slots[at] = null
+    this.#places?.delete(id)
+  }
+
+  all(): MessageBody[] {
+    return this.#slots.filter((one) => one !== null)
+  }
+
+  #find(id: string): readonly number[] {
+    if (this.#places) return this.#places.get(id) ?? []
+    return this.#slots.flatMap((one, at) => (one?.id === id ? [at] : []))
+  }
+
+  #note(id: string, at: number): void {
+    const places = this.#places?.get(id)
+    if (places) places.push(at)
+    else this.#places?.set(id, [at])
+  }
+}
+
 export class State {
   readonly #parts: Parts
 
@@ -54,20 +102,23 @@ export class State {
    */
   withMessages(given: readonly InputMessage[], texts: readonly string[] = []): State {
     const { channels, fresh, nextBody } = this.#parts
-    let messages = this.#parts.messages.slice()
+    const list = new MessageList(this.#parts.messages, given.length)
     const added: Body[] = []
     for (const [index, message] of given.entries()) {
       if (message.type === 'remove') {
-        messages = message.id === REMOVE_ALL ? [] : messages.filter((one) => one.id !== message.id)
+        list.remove(message.id)
         continue
       }
       const body = { no: nextBody + added.length, json: texts[index] ?? JSON.stringify(message), id: message.id }
       added.push(body)
-      const known = messages.findLastIndex((one) => one.id === message.id)
-      if (known >= 0) messages[known] = body
-      else messages.push(body)
+      list.put(body)
     }
-    return new State({ messages, channels, fresh: [...fresh, ...added], nextBody: nextBody + added.length })
+    return new State({
+      messages: list.all(),
+      channels,
+      fresh: [...fresh, ...added],
+      nextBody: nextBody + added.length
+    })
   }
 
   withChannels(changes: Readonly<Record<string, Json>>): State {

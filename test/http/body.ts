@@ -235,9 +235,9 @@ t.test('half-sent bodies of one address have a budget: the next is 429, another 
   await until(async () => (await door.knock('POST', '/echo', { body: { a: 'x'.repeat(5000) } })).status === 200, 'free')
 })
 
-t.test('a body has at most 100,000 values and 500 levels, which is known before any of it is made', async (t) => {
-  t.doesNotThrow(() => parseJson(Buffer.from(`[${'1,'.repeat(99_997)}1]`)))
-  for (const text of [`[${'1,'.repeat(100_000)}1]`, `{"a":[${'{},'.repeat(60_000)}{}]}`, '['.repeat(501)])
+t.test('a body has at most 50,000 values and 500 levels, which is known before any of it is made', async (t) => {
+  t.doesNotThrow(() => parseJson(Buffer.from(`[${'1,'.repeat(49_997)}1]`)))
+  for (const text of [`[${'1,'.repeat(50_000)}1]`, `{"a":[${'{},'.repeat(60_000)}{}]}`, '['.repeat(501)])
     t.throws(() => parseJson(Buffer.from(text)), { code: 'invalid' })
   t.doesNotThrow(() => parseJson(Buffer.from(JSON.stringify(`${','.repeat(200_000)}${'['.repeat(1000)}`))))
 })
