@@ -1,5 +1,5 @@
 // The SQLite store under all suites, on real files.
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Sqlite } from '../../lib/sqlite-driver.ts'
@@ -7,13 +7,16 @@ import t from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { IN_FLIGHT_OF_THREAD } from '../../lib/store/sqlite/runs.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
+import { migrationsIn } from '../../lib/store/sql/migrations.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { framesOf } from '../../lib/run/log/frames.ts'
-import { type Segment, type Store, StoreUnavailable } from '../../lib/store/store.ts'
+import { type Group, type Segment, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Json, Run } from '../../lib/types.ts'
-import { addEndedRun, addRun, addThread, anEvent, eventsOf } from '../contract/harness.ts'
+import { addEndedRun, addRun, addThread, anEvent, aRun, aSettlement, aUser, eventsOf } from '../contract/harness.ts'
 import { type Opened, storeContract, write } from '../contract/index.ts'
 import { until } from '../fixtures/until.ts'
+
+const STEPS = migrationsIn(new URL('../../lib/store/sqlite/migrations/', import.meta.url))
 
 /** What a foreign process does that holds the write lock. */
 async function jam(path: string): Promise<() => Promise<void>> {
@@ -65,7 +68,9 @@ t.test('a database that is newer than this program is refused, with both version
   migrate(db)
   db.prepare('INSERT INTO migrations (version, applied_at) VALUES (999, ?)').run('later')
   db.close()
-  await t.rejects(openSqliteStore(path), /schema version 999, this program knows versions up to 6\b/)
+  await t.rejects(openSqliteStore(path), {
+    message: `The database has schema version 999, this program knows versions up to ${STEPS.length}: start a newer one`
+  })
 })
 
 t.test('what is committed is carried over into the file, though nothing else is written', async (t) => {
@@ -95,7 +100,7 @@ t.test('migrating twice changes nothing', async (t) => {
   migrate(db)
   t.same(
     db.prepare('SELECT version FROM migrations').all(),
-    [1, 2, 3, 4, 5].map((version) => ({ version }))
+    STEPS.map(({ version }) => ({ version }))
   )
   db.close()
 })
@@ -224,6 +229,44 @@ t.test('a frame is refused with its reason: its run is gone, or it is there alre
     { ok: false, message: /is gone/ }
   ])
 })
+
+for (const moment of ['before', 'after'] as const)
+  t.test(
+    `a writer thread that dies ${moment} the commit and before its answer: the batch is there once [Store 3]`,
+    async (t) => {
+      const path = join(t.testdir(), 'colloquy.db')
+      const worker = new URL('../fixtures/dying-writer.js', import.meta.url)
+      const store = await openSqliteStore(path, { worker })
+      t.teardown(() => store.close())
+      const { thread_id } = await addThread(store)
+      const run = await addRun(store, thread_id)
+      const { key, run_id } = run
+      const groups: Group[] = [
+        {
+          ops: [
+            { name: 'frames.append', run_key: key, thread_id, segment: segment(0) },
+            { name: 'events.append', thread_id, run_id, user_id: null, events: [anEvent(0)] },
+            aSettlement(run)
+          ]
+        },
+        { ops: [{ name: 'user.create', user: aUser({ email: 'ann@example.com' }) }] },
+        { ops: [{ name: 'run.create', run: aRun(thread_id), autoFollowUp: true }] }
+      ]
+      writeFileSync(`${path}.dies-${moment}`, '')
+      const first = await store.apply(groups).catch((error: unknown) => error)
+      if (moment === 'before') t.match(first, { name: 'StoreUnavailable', code: 'WRITER_GONE' })
+      t.match(moment === 'before' ? await store.apply(groups) : first, [
+        { ok: true, results: [null, 1, true] },
+        { ok: true, results: ['created'] },
+        { ok: true, results: [{ outcome: 'created', run: { ordinal: 2, follow_up_to_run_id: run_id } }] }
+      ])
+      t.equal(store.trouble, null)
+      t.equal((await eventsOf(store, run)).length, 1)
+      t.same((await framesFrom(store, key, 0)).length, 3)
+      t.match(await store.runs.get(run_id, null), { status: 'success' })
+      t.match(await store.apply([{ ops: [{ name: 'store.touch' }] }]), [{ ok: true }], 'and it goes on')
+    }
+  )
 
 /** Three frames of 100 bytes each. */
 function segment(first: number): Segment {

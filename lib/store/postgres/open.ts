@@ -20,6 +20,11 @@ export interface PostgresOptions extends PoolOptions {
 }
 
 const LEASE_MS = 15_000
+/**
+ * Lines that reads never take: one for batches, one for the lease, one for taking over runs. Behind slow reads a process that is well
+ * would lose its lease.
+ */
+const OWN_LINES = 3
 /** A transaction is never idle for so long while all is well. */
 const IDLE_IN_TRANSACTION_MS = 10_000
 
@@ -30,10 +35,12 @@ const IDLE_IN_TRANSACTION_MS = 10_000
 export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
   const { leaseMs = LEASE_MS, ...poolOptions } = options
   await prepareDatabase(url)
-  const pool = new Pool(url, { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions })
+  const lineOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
+  const pool = new Pool(url, lineOptions)
+  const ownPool = new Pool(url, { ...lineOptions, max: OWN_LINES })
   const lease = new Lease(leaseMs)
-  const writer = new BatchWriter(pool, lease)
-  const peers = new PostgresPeers(url, { pool, lease, writer })
+  const writer = new BatchWriter(ownPool, lease)
+  const peers = new PostgresPeers(url, { pool, ownPool, lease, writer })
   return {
     users: userReads(pool),
     apiTokens: apiTokenReads(pool),
@@ -56,7 +63,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     async close() {
       await writer.close()
       await peers.close()
-      await pool.close()
+      await Promise.all([pool.close(), ownPool.close()])
     }
   }
 }

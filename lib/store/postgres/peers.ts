@@ -11,8 +11,9 @@ import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
 
-/** Between two tries to get a line, in ms. */
+/** Between two tries to get a line, in ms: at first, and at most, when one after the other has failed. */
 const AGAIN_MS = 200
+const AGAIN_MS_MAX = 5000
 /** A line that does not answer for so long is given up, in ms. */
 const ANSWER_MS = 5000
 /** Runs in one notification: it has room for 8,000 bytes. */
@@ -32,7 +33,11 @@ const CLAIM = `
       SELECT writer_id FROM writers
       WHERE writer_id <> $1 AND lease_until < $2::timestamptz AND EXISTS (SELECT 1 FROM me)
       FOR UPDATE SKIP LOCKED
-    ) RETURNING writer_id
+    ) RETURNING writer_id, batch
+  ), noted AS (
+    INSERT INTO former_writers (writer_id, batch) SELECT writer_id, batch FROM gone
+  ), forgotten AS (
+    DELETE FROM former_writers WHERE ended_at < clock_timestamp() - interval '1 day'
   )
   UPDATE runs SET owner = coalesce((
       SELECT other.owner FROM runs AS other JOIN writers ON writer_id = other.owner
@@ -47,7 +52,10 @@ const CLAIM = `
   RETURNING run_id, owner`
 
 interface Parts {
+  /** For reads. */
   readonly pool: Pool
+  /** For what keeps this process its runs: reads have no part in it. */
+  readonly ownPool: Pool
   readonly lease: Lease
   readonly writer: BatchWriter
 }
@@ -55,6 +63,7 @@ interface Parts {
 export class PostgresPeers implements Peers {
   readonly #url: string
   readonly #pool: Pool
+  readonly #ownPool: Pool
   readonly #lease: Lease
   readonly #writer: BatchWriter
   #listener: PeerListener | null = null
@@ -63,9 +72,10 @@ export class PostgresPeers implements Peers {
   #outbox: { readonly to: string; readonly text: string }[] = []
   #isClosed = false
 
-  constructor(url: string, { pool, lease, writer }: Parts) {
+  constructor(url: string, { pool, ownPool, lease, writer }: Parts) {
     this.#url = url
     this.#pool = pool
+    this.#ownPool = ownPool
     this.#lease = lease
     this.#writer = writer
     lease.onLost(() => this.#lost())
@@ -80,7 +90,7 @@ export class PostgresPeers implements Peers {
 
   async start(listener: PeerListener, before: string | null = null): Promise<void> {
     this.#listener = listener
-    if (before !== null) await this.#pool.changes('DELETE FROM writers WHERE writer_id = $1', [before])
+    if (before !== null) await this.#ownPool.changes('DELETE FROM writers WHERE writer_id = $1', [before])
     await this.renew()
     await this.#listen()
   }
@@ -88,7 +98,7 @@ export class PostgresPeers implements Peers {
   async renew(): Promise<void> {
     const begun = performance.now()
     await this.#writer.introduce()
-    await this.#lease.renew(this.#pool, begun)
+    await this.#lease.renew(this.#ownPool, begun)
     this.#ping()
   }
 
@@ -103,10 +113,10 @@ export class PostgresPeers implements Peers {
 
   async claim(): Promise<Run[]> {
     const { id } = this
-    const claimed = await this.#pool.rows<{ run_id: string; owner: string }>(CLAIM, [id, await this.#judgedAt()])
+    const claimed = await this.#ownPool.rows<{ run_id: string; owner: string }>(CLAIM, [id, await this.#judgedAt()])
     for (const { run_id, owner } of claimed) if (owner !== id) this.tell(owner, { kind: 'arrived', runs: [run_id] })
     const sql = `SELECT ${COLUMNS} FROM runs WHERE owner = $1 AND ${IN_FLIGHT} ORDER BY key`
-    const own = (await this.#pool.rows<RunRow>(sql, [id])).map(toRun)
+    const own = (await this.#ownPool.rows<RunRow>(sql, [id])).map(toRun)
     if (id !== this.id) throw new LeaseLost()
     return own
   }
@@ -117,7 +127,7 @@ export class PostgresPeers implements Peers {
     if (judgedAt === null) return null
     const sql =
       "SELECT $2::timestamptz - pg_postmaster_start_time() > $1::bigint * interval '1 millisecond' AS is_steady"
-    const [row] = await this.#pool.rows<{ is_steady: boolean }>(sql, [ms, judgedAt])
+    const [row] = await this.#ownPool.rows<{ is_steady: boolean }>(sql, [ms, judgedAt])
     return row?.is_steady ? judgedAt : null
   }
 
@@ -160,9 +170,15 @@ export class PostgresPeers implements Peers {
   /** Rejects when there is no line to be had at the start; later one is tried for until there is. */
   async #listen(): Promise<void> {
     const line = await Line.open(this.#url, { onNotify: (_, text) => this.#heard(text) })
+    try {
+      await line.rows(`LISTEN ${EVERYBODY}`)
+      await line.rows(`LISTEN "${channelOf(this.id)}"`)
+    } catch (error) {
+      // A standby lets us in and forbids LISTEN.
+      await line.close()
+      throw error
+    }
     if (this.#isClosed) return line.close()
-    await line.rows(`LISTEN ${EVERYBODY}`)
-    await line.rows(`LISTEN "${channelOf(this.id)}"`)
     this.#line = line
     line.onLost(() => {
       this.#line = null
@@ -170,14 +186,14 @@ export class PostgresPeers implements Peers {
     })
   }
 
-  #listenAgain(): void {
+  #listenAgain(afterMs = AGAIN_MS): void {
     if (this.#isClosed) return
     const again = () =>
       this.#listen().then(
         () => this.#listener?.missed(),
-        () => this.#listenAgain()
+        () => this.#listenAgain(Math.min(2 * afterMs, AGAIN_MS_MAX))
       )
-    setTimeout(again, AGAIN_MS).unref()
+    setTimeout(again, afterMs).unref()
   }
 
   #heard(text: string): void {

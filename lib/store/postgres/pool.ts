@@ -16,6 +16,8 @@ const NO_ANSWER = 'NO_ANSWER'
 export interface PoolOptions {
   /** After this a line that does not answer is given up, in ms: its server hangs, or the way to it. Default 35,000. */
   readonly answerMs?: number
+  /** Lines at most. Default 10, or what `?max=N` in the URL says. */
+  readonly max?: number
   /** The longest that a transaction may be idle, in ms: the locks of a process that hangs are not to outlive its lease. */
   readonly idleInTransactionMs?: number
 }
@@ -46,11 +48,11 @@ export class Pool implements Db {
   #isClosed = false
   #allGone: () => void = () => {}
 
-  constructor(url: string, { answerMs = ANSWER_MS, ...lineOptions }: PoolOptions = {}) {
+  constructor(url: string, { answerMs = ANSWER_MS, max, ...lineOptions }: PoolOptions = {}) {
     this.#url = url
     this.#answerMs = answerMs
     this.#lineOptions = lineOptions
-    this.#max = Number(new URL(url).searchParams.get('max')) || LINES_MAX
+    this.#max = max ?? (Number(new URL(url).searchParams.get('max')) || LINES_MAX)
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS / 2).unref()
   }
 

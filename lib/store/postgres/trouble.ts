@@ -1,10 +1,13 @@
-// What went wrong, sorted: a failure of the moment (the server restarts, a lock, a full disk) says nothing about what was to be
-// written, and the same may be tried again. All else is about one of the groups.
+// What went wrong, sorted by SQLSTATE. Only errors about data and the limits of a program are about one of the groups, which is then
+// refused. All else says nothing about what was to be written (the server restarts, a lock, a full disk, a table that somebody has
+// renamed, a right that was revoked, a damaged index): the same may be tried again when it is over.
 import postgres from 'postgres'
 import { StoreUnavailable } from '../store.ts'
 
-/** SQLSTATEs of the moment: how they begin, what is told to whoever asks, and whether it goes by itself. */
-const OF_THE_MOMENT: readonly (readonly [begin: string, text: string, passes: boolean])[] = [
+/** Data that is none, a constraint, and what is too large or too complex: classes of SQLSTATE. */
+const ABOUT_THE_DATA = /^(22|23|54)/
+/** Of all others, how they begin, what is told to whoever asks, and whether it goes by itself. The first that fits counts. */
+const UNAVAILABLE: readonly (readonly [begin: string, text: string, passes: boolean])[] = [
   ['40', 'another writer is in the way', true],
   ['55', 'a lock is held by somebody else', true],
   ['57014', 'a statement took too long', true],
@@ -14,7 +17,11 @@ const OF_THE_MOMENT: readonly (readonly [begin: string, text: string, passes: bo
   ['3D', 'the database is not there', false],
   ['53', 'PostgreSQL has no room left', false],
   ['57', 'PostgreSQL is shut down', false],
-  ['58', 'PostgreSQL cannot read or write its files', false]
+  ['58', 'PostgreSQL cannot read or write its files', false],
+  ['42501', 'PostgreSQL does not let this user do what is needed', false],
+  ['42', 'the tables are not as this program has made them', false],
+  ['XX', 'PostgreSQL reports an error of its own, or damaged data', false],
+  ['', 'PostgreSQL refuses to work', false]
 ]
 /** What the driver and the system say when a connection cannot be made or is lost. */
 const OF_A_CONNECTION = /^(CONNECT_TIMEOUT|CONNECTION_\w+|SASL_\w+|E[A-Z]+|EAI_\w+|ERR_(STREAM|SOCKET|TLS|SSL)\w*)$/
@@ -36,16 +43,20 @@ export function isEcho(error: unknown): boolean {
 }
 
 /**
- * The failure as StoreUnavailable when it is of the moment, null when it is not. The message is for everybody, what the server said
+ * The failure as StoreUnavailable, null when it is about the data, or is no failure of a database at all. The message is for everybody, what the server said
  * is its cause.
  */
 export function unavailable(error: unknown): StoreUnavailable | null {
   if (error instanceof StoreUnavailable) return error
   const code = codeOf(error)
-  const known = error instanceof postgres.PostgresError ? OF_THE_MOMENT.find(([begin]) => code.startsWith(begin)) : null
-  if (known) return because(error, new StoreUnavailable(code, known[1], known[2]))
-  const isOfALine = error instanceof postgres.PostgresError ? endsTheLine(error) : OF_A_CONNECTION.test(code)
-  return isOfALine ? because(error, new StoreUnavailable(code, 'PostgreSQL cannot be reached')) : null
+  if (!(error instanceof postgres.PostgresError))
+    return OF_A_CONNECTION.test(code)
+      ? because(error, new StoreUnavailable(code, 'PostgreSQL cannot be reached'))
+      : null
+  if (ABOUT_THE_DATA.test(code)) return null
+  // The last of them fits all.
+  const [, text, passes] = UNAVAILABLE.find(([begin]) => code.startsWith(begin))!
+  return because(error, new StoreUnavailable(code, text, passes))
 }
 
 function because(cause: unknown, error: StoreUnavailable): StoreUnavailable {

@@ -131,6 +131,12 @@ export class BatchWriter {
     this.#abandoned = null
   }
 
+  /** The last batch of a writer whose lease was taken: nobody could take it while the batch in doubt was still under way. */
+  async #takenFrom(id: string): Promise<{ batch: number } | undefined> {
+    const sql = 'SELECT batch FROM former_writers WHERE writer_id = $1'
+    return (await this.#pool.rows<{ batch: number }>(sql, [id]))[0]
+  }
+
   /**
    * Whether a batch was written whose connection broke while it was committed. Asks until the server answers: before that nobody
    * may be told either. The row is locked by the transaction in doubt for as long as there is one.
@@ -141,9 +147,14 @@ export class BatchWriter {
         await this.#endAbandoned()
         const sql = 'SELECT batch FROM writers WHERE writer_id = $1 FOR UPDATE'
         const [row] = await this.#pool.rows<{ batch: number }>(sql, [id])
+        const last = row ?? (await this.#takenFrom(id))
         this.#trouble = null
-        if (!row) throw this.#lease.lose(id)
-        return row.batch === number
+        const isWritten = last?.batch === number
+        if (row) return isWritten
+        // The lease is lost either way; what was committed under it is committed.
+        const lost = this.#lease.lose(id)
+        if (!isWritten) throw lost
+        return true
       } catch (error) {
         if (error instanceof LeaseLost) throw error
         this.#trouble = unavailable(error)

@@ -19,11 +19,16 @@ import { userReads } from './users.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
+export interface SqliteOptions {
+  /** What runs in the thread that writes. Default: worker.ts. */
+  readonly worker?: URL
+}
+
 /**
  * Opens (and creates or migrates) the database file at `path`.
  * @throws Error when the folder cannot be made, the file is no database, or its schema is newer than this program.
  */
-export async function openSqliteStore(path: string): Promise<Store> {
+export async function openSqliteStore(path: string, options: SqliteOptions = {}): Promise<Store> {
   mkdirSync(dirname(path), { recursive: true })
   const first = connect(path)
   try {
@@ -31,7 +36,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
   } finally {
     first.close()
   }
-  const writer = await WriterThread.start(path)
+  const writer = await WriterThread.start(path, options.worker)
   const wal = new WriteAheadLog(path)
   const db = connect(path)
   db.pragma('query_only = ON')
@@ -53,6 +58,9 @@ export async function openSqliteStore(path: string): Promise<Store> {
         // Also when nobody knows whether it was written.
         search.written(groups)
       }
+    },
+    get trouble() {
+      return writer.trouble
     },
     async size() {
       return { database: await bytesOf(path), wal: await bytesOf(`${path}-wal`) }

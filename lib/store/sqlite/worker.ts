@@ -2,34 +2,54 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../sqlite-driver.ts'
+import { timestamp } from '../../types.ts'
 import type { Outcome } from '../store.ts'
 import { connect } from './connection.ts'
 import { opWriters } from './ops.ts'
 import { type Answers, packedOutcomes, type Parcel, unpacked } from './parcel.ts'
 import type { WriterGroup } from './rows.ts'
 
-export type WriterAnswer = {
-  readonly id: number
-  /** Of the parcel: it comes back, for the next one. */
-  readonly block: ArrayBuffer | null
-} & BatchOutcome
+const DAY_MS = 86_400_000
 
-type BatchOutcome =
-  | { readonly answers: Answers }
-  | {
-      /** null: not a failure of the moment. */
-      readonly code: string | null
-      readonly message: string
-      /** See StoreUnavailable. */
-      readonly passes: boolean
-    }
+/** What the thread is started with. */
+export interface WriterData {
+  readonly path: string
+  /** Its name in `writers`: those of one store share it, one after the other. */
+  readonly writerId: string
+}
 
-/** Errors that say nothing about a group, only about the moment: a lock, a full or failing disk. The batch may be tried again. */
-function isOfTheMoment(error: unknown): error is InstanceType<typeof Database.SqliteError> {
-  return (
-    error instanceof Sqlite.SqliteError &&
-    /^SQLITE_(BUSY|LOCKED|IOERR|FULL|READONLY|NOMEM|CANTOPEN|PROTOCOL|INTERRUPT)/.test(error.code)
-  )
+/**
+ * What the thread says: once, the last batch that was committed under its name; of each batch what became of its groups, before the
+ * commit; and that it is committed, or that nothing was written. Who hears the first of a batch and never the second asks the next
+ * thread.
+ */
+export type WriterMessage =
+  | { readonly kind: 'ready'; readonly committed: number }
+  | { readonly kind: 'committing'; readonly id: number; readonly answers: Answers }
+  | ({
+      readonly kind: 'committed' | 'failed'
+      readonly id: number
+      /** Of the parcel: it comes back, for the next one. */
+      readonly block: ArrayBuffer | null
+    } & Failure)
+
+/** Why nothing was written. */
+interface Failure {
+  /** null: it is about a group; or nothing has failed. */
+  readonly code: string | null
+  readonly message: string
+  /** See StoreUnavailable. */
+  readonly passes: boolean
+}
+
+const NO_FAILURE: Failure = { code: null, message: '', passes: false }
+
+/**
+ * Errors of the database that say nothing about a group: all but those about its data. A lock, a full or failing disk, damaged pages, a
+ * table that somebody has renamed: the batch may be tried again when it is over.
+ */
+function isUnavailable(error: unknown): error is InstanceType<typeof Database.SqliteError> {
+  return error instanceof Sqlite.SqliteError && !/^SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)/.test(error.code)
 }
 
 /** Somebody else holds a lock, and will let go. */
@@ -37,11 +57,11 @@ function isLock(code: string): boolean {
   return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(code)
 }
 
-/**
- * Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite.
- * @returns a function that answers one outcome a group, or throws when nothing was written.
- */
-export function batchWriter(db: Database.Database): (groups: readonly WriterGroup[]) => Outcome[] {
+/** Writes groups as one transaction and answers one outcome a group. `beforeCommit` is called within it. @throws when nothing was written */
+export type BatchWriter = (groups: readonly WriterGroup[], beforeCommit?: (outcomes: Outcome[]) => void) => Outcome[]
+
+/** Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite. */
+export function batchWriter(db: Database.Database): BatchWriter {
   const writers = opWriters(db)
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
@@ -59,17 +79,22 @@ export function batchWriter(db: Database.Database): (groups: readonly WriterGrou
       release.run()
       return outcome
     } catch (error) {
-      if (isOfTheMoment(error) || !db.inTransaction) throw error
+      if (isUnavailable(error) || !db.inTransaction) throw error
       undo.run()
       release.run()
       return { ok: false, message: error instanceof Error ? error.message : String(error) }
     }
   }
 
-  const applyAll = (groups: readonly WriterGroup[], applyOne: (group: WriterGroup) => Outcome): Outcome[] => {
+  const applyAll = (
+    groups: readonly WriterGroup[],
+    applyOne: (group: WriterGroup) => Outcome,
+    beforeCommit: (outcomes: Outcome[]) => void
+  ): Outcome[] => {
     begin.run()
     try {
       const outcomes = groups.map(applyOne)
+      beforeCommit(outcomes)
       commit.run()
       return outcomes
     } catch (error) {
@@ -79,21 +104,36 @@ export function batchWriter(db: Database.Database): (groups: readonly WriterGrou
     }
   }
 
-  return (groups) => {
+  return (groups, beforeCommit = () => {}) => {
     try {
       // Hardly ever is a group refused: the savepoints, two more statements a group, are for when one was.
-      return applyAll(groups, results)
+      return applyAll(groups, results, beforeCommit)
     } catch (error) {
-      if (isOfTheMoment(error)) throw error
-      return applyAll(groups, applyGroup)
+      if (isUnavailable(error)) throw error
+      return applyAll(groups, applyGroup, beforeCommit)
     }
   }
 }
 
-function serve(path: string): void {
+/** The numbers of committed batches, in the database: written with each of them. */
+function batchNumbers(db: Database.Database, writerId: string): { last(): number; note(batch: number): void } {
+  // What writers of days ago have left: nobody asks for it any more.
+  db.prepare('DELETE FROM writers WHERE writer_id <> ? AND written_at < ?').run(
+    writerId,
+    timestamp(Date.now() - DAY_MS)
+  )
+  const last = db.prepare<[string], number>('SELECT batch FROM writers WHERE writer_id = ?').pluck()
+  const note = db.prepare(`INSERT INTO writers (writer_id, batch, written_at) VALUES (?, ?, ?)
+    ON CONFLICT (writer_id) DO UPDATE SET batch = excluded.batch, written_at = excluded.written_at`)
+  return { last: () => last.get(writerId) ?? 0, note: (batch) => void note.run(writerId, batch, timestamp()) }
+}
+
+function serve({ path, writerId }: WriterData): void {
   const port = parentPort!
   const db = connect(path)
+  const numbers = batchNumbers(db, writerId)
   const apply = batchWriter(db)
+  const say = (message: WriterMessage, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)
   port.on('message', (message: { id: number; parcel: Parcel } | 'stop') => {
     if (message === 'stop') {
       db.close()
@@ -102,20 +142,24 @@ function serve(path: string): void {
     }
     const { id, parcel } = message
     const { block } = parcel
-    const answer: WriterAnswer = { id, block, ...outcomeOf(parcel) }
-    port.postMessage(answer, block ? [block] : [])
+    const failure = failureOf(id, parcel)
+    say({ kind: failure ? 'failed' : 'committed', id, block, ...(failure ?? NO_FAILURE) }, block ? [block] : [])
   })
   // A batch that cannot be read has no number to be answered by: the thread ends, which the other side hears.
   port.on('messageerror', (error) => {
     throw error
   })
-  port.postMessage('ready')
+  say({ kind: 'ready', committed: numbers.last() })
 
-  function outcomeOf(parcel: Parcel): BatchOutcome {
+  function failureOf(id: number, parcel: Parcel): Failure | null {
     try {
-      return { answers: packedOutcomes(apply(unpacked(parcel))) }
+      apply(unpacked(parcel), (outcomes) => {
+        numbers.note(id)
+        say({ kind: 'committing', id, answers: packedOutcomes(outcomes) })
+      })
+      return null
     } catch (error) {
-      const code = isOfTheMoment(error) ? error.code : null
+      const code = isUnavailable(error) ? error.code : null
       const message = error instanceof Error ? error.message : String(error)
       return { code, message, passes: code !== null && isLock(code) }
     }
@@ -123,4 +167,4 @@ function serve(path: string): void {
 }
 
 // Imported by tests and benches as well, which have no parent to serve.
-if (parentPort && typeof workerData?.path === 'string') serve(workerData.path)
+if (parentPort && typeof workerData?.path === 'string') serve(workerData)

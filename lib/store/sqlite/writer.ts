@@ -1,39 +1,56 @@
 // The writing half of the database as the main thread sees it: hands groups to the worker and waits for its answer. A worker that
-// has died is replaced when the next batch comes.
+// has died is replaced when the next batch comes, or at once when nobody knows whether its last batch was committed.
+import { randomUUID } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
-import { packed, unpackedOutcomes } from './parcel.ts'
-import type { WriterAnswer } from './worker.ts'
+import { type Answers, packed, unpackedOutcomes } from './parcel.ts'
+import type { WriterData, WriterMessage } from './worker.ts'
 
 const STACK_MB = 16
 const SPARE_BYTES_MAX = 4 * 1024 * 1024
+/** Between two tries to start a thread that can say what the dead one has committed, in ms. */
+const ASK_AGAIN_MS = 200
+
+const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/
 
 interface Waiting {
+  readonly id: number
   readonly groups: readonly Group[]
+  /** What becomes of the groups with the commit; null: it is not on its way yet. */
+  answers: Answers | null
   resolve(outcomes: Outcome[]): void
   reject(error: Error): void
 }
 
 export class WriterThread {
   readonly #path: string
+  readonly #file: URL
+  readonly #writerId = randomUUID()
   /** null: it has died, or was stopped. */
   #worker: Worker | null = null
-  #starting: Promise<Worker> | null = null
+  #starting: Promise<number> | null = null
   readonly #waiting = new Map<number, Waiting>()
   #nextId = 1
   /** The block of the parcel before, which the worker has given back. */
   #spare: ArrayBuffer | null = null
+  #trouble: StoreUnavailable | null = null
   #stopped: Promise<void> | null = null
 
-  private constructor(path: string) {
+  private constructor(path: string, file: URL) {
     this.#path = path
+    this.#file = file
   }
 
-  /** @throws Error when the database cannot be opened for writing */
-  static async start(path: string): Promise<WriterThread> {
-    const thread = new WriterThread(path)
+  /** `file`: what runs in the thread. @throws Error when the database cannot be opened for writing */
+  static async start(path: string, file: URL = WORKER): Promise<WriterThread> {
+    const thread = new WriterThread(path, file)
     await thread.#start()
     return thread
+  }
+
+  /** Why nobody can say at the moment whether the batch under way was written; null: all is well. */
+  get trouble(): StoreUnavailable | null {
+    return this.#trouble
   }
 
   /**
@@ -43,14 +60,16 @@ export class WriterThread {
    */
   async apply(groups: readonly Group[]): Promise<Outcome[]> {
     if (this.#stopped) throw gone('the store is closed')
-    const worker = this.#worker ?? (await this.#restart())
+    if (!this.#worker) await this.#restart()
+    const worker = this.#worker
+    if (!worker) throw gone('the writer thread has ended')
     const id = this.#nextId++
     return new Promise((resolve, reject) => {
       const parcel = packed(groups, this.#spare)
       this.#spare = null
       // Throws for what cannot be copied: then nobody will answer. The block was made for the journey and need not be copied.
       worker.postMessage({ id, parcel }, parcel.block ? [parcel.block] : [])
-      this.#waiting.set(id, { groups, resolve, reject })
+      this.#waiting.set(id, { id, groups, answers: null, resolve, reject })
     })
   }
 
@@ -70,8 +89,8 @@ export class WriterThread {
     })
   }
 
-  /** One at a time, however many wait for it. */
-  async #restart(): Promise<Worker> {
+  /** One at a time, however many wait for it. Answers the last batch that was committed. */
+  async #restart(): Promise<number> {
     this.#starting ??= this.#start().finally(() => {
       this.#starting = null
     })
@@ -80,50 +99,76 @@ export class WriterThread {
     })
   }
 
-  async #start(): Promise<Worker> {
-    // The same folder holds worker.ts in the sources and worker.js in the build.
-    const file = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
+  async #start(): Promise<number> {
+    const workerData: WriterData = { path: this.#path, writerId: this.#writerId }
     // What the main thread could serialise the worker can read: nested JSON takes stack on both sides.
-    const worker = new Worker(file, { workerData: { path: this.#path }, resourceLimits: { stackSizeMb: STACK_MB } })
-    await new Promise<void>((resolve, reject) => {
-      worker.once('message', () => resolve())
+    const worker = new Worker(this.#file, { workerData, resourceLimits: { stackSizeMb: STACK_MB } })
+    const committed = await new Promise<number>((resolve, reject) => {
+      worker.once('message', (message: WriterMessage) => resolve(message.kind === 'ready' ? message.committed : 0))
       worker.once('error', reject)
       worker.once('exit', () => reject(new Error('the writer thread has ended before it was ready')))
     })
-    worker.on('message', (answer: WriterAnswer) => this.#answered(answer))
+    worker.on('message', (message: WriterMessage) => this.#heard(message))
     worker.on('error', (error) => this.#died(worker, error))
     worker.on('exit', () => this.#died(worker, new Error('the writer thread has ended')))
-    worker.on('messageerror', (error) => {
-      void worker.terminate()
-      this.#died(worker, error)
-    })
+    worker.on('messageerror', (error) => this.#giveUp(error))
     this.#worker = worker
-    return worker
+    return committed
   }
 
-  #answered(answer: WriterAnswer): void {
-    const { block } = answer
+  #heard(message: WriterMessage): void {
+    if (message.kind === 'ready') return
+    const waiting = this.#waiting.get(message.id)
+    if (message.kind === 'committing') {
+      if (waiting) waiting.answers = message.answers
+      return
+    }
+    const { block, code, message: text, passes } = message
     // One of megabytes is not kept for batches that will be small again.
     if (block && block.byteLength <= SPARE_BYTES_MAX) this.#spare = block
-    const waiting = this.#waiting.get(answer.id)
     if (!waiting) return
-    this.#waiting.delete(answer.id)
-    if ('answers' in answer) return waiting.resolve(unpackedOutcomes(answer.answers, waiting.groups))
-    const { code, message, passes } = answer
-    waiting.reject(code === null ? new Error(message) : new StoreUnavailable(code, message, passes))
+    this.#waiting.delete(message.id)
+    if (message.kind === 'committed') return waiting.resolve(unpackedOutcomes(waiting.answers!, waiting.groups))
+    waiting.reject(code === null ? new Error(text) : new StoreUnavailable(code, text, passes))
+    // Its connection remembers the damaged page, also when the file has been mended.
+    if (code !== null && DAMAGED.test(code)) this.#giveUp(new Error(text))
   }
 
-  /**
-   * Nobody answers any more. What was under way is taken for not written: the worker dies while it reads or works, not between a
-   * commit and its few bytes of an answer. Were it so once, the repeated records would be refused as such and not kept twice.
-   */
+  #giveUp(error: Error): void {
+    const worker = this.#worker
+    if (!worker) return
+    this.#died(worker, error)
+    void worker.terminate()
+  }
+
+  /** Nobody answers any more. What had not come to its commit was not written. */
   #died(worker: Worker, error: Error): void {
     if (this.#worker !== worker) return
     this.#worker = null
-    for (const waiting of this.#waiting.values()) waiting.reject(gone(error.message))
+    const all = [...this.#waiting.values()]
     this.#waiting.clear()
+    for (const waiting of all) {
+      if (waiting.answers === null) waiting.reject(gone(error.message))
+      else void this.#settleDoubt(waiting, waiting.answers, error)
+    }
+  }
+
+  /** The thread has died over the commit of this batch: the next one finds its number in the database, or not. */
+  async #settleDoubt({ id, groups, resolve, reject }: Waiting, answers: Answers, error: Error): Promise<void> {
+    this.#trouble = gone(error.message)
+    for (let committed: number | null = null; committed === null; ) {
+      committed = await this.#restart().catch(() => null)
+      if (committed === id) resolve(unpackedOutcomes(answers, groups))
+      else if (committed !== null || this.#stopped) reject(gone(error.message))
+      if (committed !== null || this.#stopped) break
+      await new Promise((again) => setTimeout(again, ASK_AGAIN_MS))
+    }
+    this.#trouble = null
   }
 }
+
+/** The same folder holds worker.ts in the sources and worker.js in the build. */
+const WORKER = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
 
 function gone(message: string): StoreUnavailable {
   return new StoreUnavailable('WRITER_GONE', message)
