@@ -88,7 +88,7 @@ export async function startGateway({
     onBroken: (error) => log.error({ err: error }, 'a run could not hand over its records, or hear what became of them')
   })
   const paths = new Paths(config.home)
-  const world = await composeAgent({ config, paths, log })
+  const world = await composeAgent({ config, paths, log, observer: metrics })
   const agent = givenAgent ?? world.agent
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })

@@ -1,7 +1,7 @@
 // The demo agent: what answers when no model is configured. Nothing leaves the machine, and the same words get the same answer.
 //
-// It is the lead agent over a model of its own, so that a run of it looks like any other. `/demo` in the last message of the
-// user steers it; the words after it, up to the end of the line:
+// It is the lead agent over a model of its own, so that a run of it looks like any other. Plain words steer it (PLAIN below, and the
+// table in README.md), and so does `/demo` in the last message of the user; the words after it, up to the end of the line:
 //
 //   deltas=N size=S      N deltas of S bytes instead of the friendly answer: delta n of size 6 is `w000n `
 //   rate=R               R deltas a second (default 30); 0: as fast as the log takes them
@@ -9,11 +9,11 @@
 //   reasoning            thinks aloud first
 //   pause=MS pause=N:MS  silence before the first delta, or before delta N
 //   error                fails after what else was asked for
-import { type Json, type JsonObject, textOf } from '../types.ts'
+import { type Json, type JsonObject, isObject, textOf } from '../types.ts'
 import { createAgent } from './lead.ts'
 import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
 import { Models } from './models.ts'
-import { Pace } from './pace.ts'
+import { Pacer } from './pacer.ts'
 import { AgentError, type ListedAgent, type ModelInfo } from './runtime.ts'
 import type { Tool } from './tool.ts'
 
@@ -25,6 +25,9 @@ const DELTAS_MAX = 1_000_000
 const SIZE_MAX = 65_536
 const RATE_MAX = 100_000
 const PAUSE_MAX_MS = 600_000
+/** Characters of what the user said that are read for plain words, and that are quoted. */
+const READ_MAX = 2_000
+const QUOTE_MAX = 200
 /** Characters of a tool call's arguments in one delta. */
 const ARGS_PIECE = 8
 
@@ -57,47 +60,65 @@ export class DemoModel implements Model {
   async complete(request: ModelRequest, onDelta: OnDelta): Promise<Completion> {
     request.signal.throwIfAborted()
     const turn = turnOf(request.messages)
-    const order = orderIn(turn.said)
-    const pace = new Pace(order.rate, request)
-    const telling = new Telling(request.messageId, onDelta)
-    for (const piece of piecesOf(turn, order)) {
-      if (telling.count === order.pause.before) await pace.pause(order.pause.ms)
-      const hasSpace = telling.tell(piece)
-      if (!hasSpace) await pace.space()
-      if (pace.told()) await pace.wait()
+    const steering = steeringIn(turn.said)
+    const pacer = new Pacer(steering.rate, request)
+    const answer = new DemoAnswer(request, onDelta)
+    for (const piece of piecesOf(turn, steering)) {
+      if (answer.count === steering.pause.before) await pacer.pause(steering.pause.ms)
+      const hasSpace = answer.tell(piece)
+      if (!hasSpace) await pacer.space()
+      if (pacer.told()) await pacer.wait()
     }
-    if (order.fails) throw new AgentError('DemoFailure', 'The demo model was asked to fail, and does')
-    return telling.completion(request.messages)
+    if (steering.fails) throw new AgentError('DemoFailure', 'The demo model was asked to fail, and does')
+    return answer.completion(request.messages)
   }
 }
 
-// ----------------------------------------------------------------------------------------------- the order
+// -------------------------------------------------------------------------------------------- what is asked for
 
 /** What the conversation has come to since the user spoke last. */
 interface Turn {
   readonly said: string
-  /** Result of a tool that was called since. */
-  readonly result: string | null
+  /** Results of the tools that were called since. */
+  readonly results: readonly { readonly tool: string; readonly text: string }[]
   /** Messages so far: makes ids that are unique in the conversation and yet the same every time. */
   readonly length: number
 }
 
+interface Call {
+  readonly name: string
+  readonly args: string
+}
+
 /** What the user wants of the demo. */
-interface Order {
+interface Steering {
+  /** null: an answer in words. */
   readonly deltas: number | null
   readonly size: number
   readonly rate: number
-  readonly tool: { readonly name: string; readonly args: string } | null
+  /** What is called first, one list after the other. */
+  readonly calls: readonly (readonly Call[])[]
   readonly reasons: boolean
   readonly pause: { readonly before: number; readonly ms: number }
   readonly fails: boolean
+  /** Parts of the answer; none: the friendly one. */
+  readonly parts: readonly ('table' | 'code' | 'long')[]
 }
 
 function turnOf(messages: readonly JsonObject[]): Turn {
   const last = messages.findLastIndex(({ role }) => role === 'user')
-  const results = messages.slice(last + 1).filter(({ role }) => role === 'tool')
-  const result = results.at(-1)
-  return { said: contentOf(messages[last]), result: result ? contentOf(result) : null, length: messages.length }
+  const since = messages.slice(last + 1)
+  const names = new Map(since.flatMap(callsIn))
+  const results = since
+    .filter(({ role }) => role === 'tool')
+    .map((message) => ({ tool: names.get(String(message.tool_call_id)) ?? '', text: contentOf(message) }))
+  return { said: contentOf(messages[last]), results, length: messages.length }
+}
+
+/** Ids and names of the tools that a message calls. */
+function callsIn({ tool_calls }: JsonObject): [string, string][] {
+  const calls = Array.isArray(tool_calls) ? tool_calls.filter(isObject) : []
+  return calls.map((call) => [String(call.id), isObject(call.function) ? String(call.function.name) : ''])
 }
 
 function contentOf(message: JsonObject | undefined): string {
@@ -105,22 +126,91 @@ function contentOf(message: JsonObject | undefined): string {
   return typeof content === 'string' || Array.isArray(content) ? textOf(content) : ''
 }
 
-function orderIn(said: string): Order {
-  const line = /(?:^|\s)\/demo(?:[ \t]([^\n]*))?(?:\n|$)/.exec(said)?.[1] ?? ''
-  const [, words = '', args = '{}'] = /^(.*?)(?:\bargs=(.*))?$/.exec(line) ?? []
-  const named = (name: string) => new RegExp(`(?:^|\\s)${name}(?:=(\\S*))?(?=\\s|$)`).exec(words)
-  const number = (name: string, max: number) => bounded(named(name)?.[1], max)
-  const [ms, before] = (named('pause')?.[1] ?? '').split(':').reverse()
-  const toolName = named('tool')?.[1]
+function steeringIn(said: string): Steering {
+  return commanded(said) ?? plain(said)
+}
+
+const TIME: Call = { name: 'current_time', args: '{}' }
+const REPORT: Call = {
+  name: 'write_file',
+  args: JSON.stringify({ path: 'report.md', content: '# Report\n\nWritten by the demo model.\n' })
+}
+const QUESTION: Call = {
+  name: 'ask_user',
+  args: JSON.stringify({ question: 'Tea or coffee?', options: ['Tea', 'Coffee'] })
+}
+
+/** The plain words, each with what it is good for. Every one that is said counts. */
+const PLAIN = {
+  think: ['think', 'thinking', 'reasoning'],
+  time: ['what time', 'tools', 'everything'],
+  file: ['write a file', 'write a report', 'tools', 'everything'],
+  table: ['table', 'everything'],
+  code: ['code', 'everything'],
+  long: ['long answer', 'long story'],
+  ask: ['ask me'],
+  fail: ['fail']
+} as const
+
+function plain(said: string): Steering {
+  // Every run of other letters is one space, so that words are found without a pattern.
+  const words = ` ${said
+    .slice(0, READ_MAX)
+    .toLowerCase()
+    .split(/[^a-z]+/)
+    .join(' ')} `
+  const wants = (what: keyof typeof PLAIN) => PLAIN[what].some((word) => words.includes(` ${word} `))
+  const tools = [...(wants('time') ? [TIME] : []), ...(wants('file') ? [REPORT] : [])]
+  return {
+    deltas: null,
+    size: DEFAULT_SIZE,
+    rate: HUMAN_RATE,
+    calls: [...(tools.length > 0 ? [tools] : []), ...(wants('ask') ? [[QUESTION]] : [])],
+    reasons: wants('think') || words.includes(' everything '),
+    pause: { before: 0, ms: 0 },
+    fails: wants('fail'),
+    parts: (['table', 'code', 'long'] as const).filter(wants)
+  }
+}
+
+/** What a line with `/demo` in it says; null: there is none. */
+function commanded(said: string): Steering | null {
+  const line = commandIn(said)
+  if (line === null) return null
+  const [words = '', args = '{}'] = cutAt(line, 'args=')
+  const given = new Map(
+    words.split(/\s+/).map((word): [string, string] => [cutAt(word, '=')[0]!, cutAt(word, '=')[1] ?? ''])
+  )
+  const number = (name: string, max: number) => bounded(given.get(name), max)
+  const [ms, before] = (given.get('pause') ?? '').split(':').reverse()
+  const tool = given.get('tool')
   return {
     deltas: number('deltas', DELTAS_MAX),
     size: Math.max(3, number('size', SIZE_MAX) ?? DEFAULT_SIZE),
     rate: number('rate', RATE_MAX) ?? HUMAN_RATE,
-    tool: toolName ? { name: toolName, args: args.trim() } : null,
-    reasons: named('reasoning') !== null,
+    calls: tool ? [[{ name: tool, args: args.trim() }]] : [],
+    reasons: given.has('reasoning'),
     pause: { before: bounded(before, DELTAS_MAX) ?? 0, ms: bounded(ms, PAUSE_MAX_MS) ?? 0 },
-    fails: named('error') !== null
+    fails: given.has('error'),
+    parts: []
   }
+}
+
+/** The rest of the first line with the word `/demo`. */
+function commandIn(said: string): string | null {
+  for (let at = said.indexOf('/demo'); at >= 0; at = said.indexOf('/demo', at + 1)) {
+    const [before, after] = [said[at - 1] ?? ' ', said[at + 5] ?? ' ']
+    if (before.trim() !== '' || after.trim() !== '') continue
+    const end = said.indexOf('\n', at)
+    return end < 0 ? said.slice(at + 5) : said.slice(at + 5, end)
+  }
+  return null
+}
+
+/** A text before and after a mark; alone where it has none. */
+function cutAt(text: string, mark: string): string[] {
+  const at = text.indexOf(mark)
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + mark.length)]
 }
 
 /** A number that a user wrote, cut to its bound; null: it is none. */
@@ -130,65 +220,105 @@ function bounded(text: string | undefined, max: number): number | null {
 
 // ---------------------------------------------------------------------------------------------- the answer
 
-function* piecesOf(turn: Turn, order: Order): Generator<AnswerPiece> {
-  if (order.reasons && turn.result === null) {
-    for (const reasoning of wordsOf('The user wants to see how thinking looks. It comes before the answer. '))
-      yield { reasoning }
-  }
-  if (order.tool && turn.result === null) {
-    yield* callPieces(order.tool, turn)
-    return
-  }
-  if (order.deltas === null) for (const text of wordsOf(friendlyText(turn))) yield { text }
-  else for (let n = 0; n < order.deltas; n++) yield { text: demoWord(n, order.size) }
+function* piecesOf(turn: Turn, { reasons, calls, deltas, size, fails, parts }: Steering): Generator<AnswerPiece> {
+  if (reasons && turn.results.length === 0) for (const reasoning of wordsOf(THOUGHTS)) yield { reasoning }
+  const next = callsAfter(calls, turn.results.length)
+  if (next) return yield* callPieces(next, turn)
+  if (deltas !== null) for (let n = 0; n < deltas; n++) yield { text: demoWord(n, size) }
+  else for (const text of wordsOf(textFor(turn, parts, fails))) yield { text }
 }
 
-function* callPieces(tool: { readonly name: string; readonly args: string }, turn: Turn): Generator<AnswerPiece> {
-  yield { toolCall: { index: 0, id: `call_demo_${turn.length}`, name: tool.name, args: '' } }
-  for (let at = 0; at < tool.args.length; at += ARGS_PIECE) {
-    yield { toolCall: { index: 0, args: tool.args.slice(at, at + ARGS_PIECE) } }
+/** The calls that come after so many results. */
+function callsAfter(calls: Steering['calls'], results: number): readonly Call[] | undefined {
+  let done = 0
+  return calls.find((together) => {
+    done += together.length
+    return results < done
+  })
+}
+
+function* callPieces(calls: readonly Call[], turn: Turn): Generator<AnswerPiece> {
+  for (const [index, { name, args }] of calls.entries()) {
+    const id = `call_demo_${turn.length}${index === 0 ? '' : `_${index}`}`
+    yield { toolCall: { index, id, name, args: '' } }
+    for (let at = 0; at < args.length; at += ARGS_PIECE)
+      yield { toolCall: { index, args: args.slice(at, at + ARGS_PIECE) } }
   }
 }
 
-function friendlyText({ said, result }: Turn): string {
-  if (result !== null) return `The tool answered: ${result}`
-  const quote = Array.from(said.trim()).slice(0, 200).join('')
-  return [
-    'Hello! I am the demo model that Colloquy brings along. No provider is configured, so nothing you write leaves this machine.',
-    quote === '' ? 'You said nothing at all.' : `You said: "${quote}"`,
-    'Name a model in `colloquy.yaml`, or set `OPENAI_API_KEY`, and a real one answers here.',
-    'Until then, try `/demo deltas=200 rate=50`, `/demo tool=current_time`, `/demo reasoning` or `/demo error`.'
-  ].join('\n\n')
+const THOUGHTS =
+  'The user wants to see how thinking looks. It comes before the answer, and is folded away once that begins. '
+
+const TABLE = `| What | Where it goes on | Survives a crash |
+|---|---|---|
+| a closed tab | at the exact frame | yes |
+| a cut network | at the exact frame | yes |
+| a second device | beside the first, live | yes |`
+
+const CODE = `\`\`\`js
+// An agent of your own: agent: { runtime: module, path: ./agent.mjs }
+export default async function* (input, signal) {
+  yield 'Hello, '
+  yield \`this is thread \${input.threadId}.\`
+}
+\`\`\``
+
+const STORY = `There was once an answer that nobody waited for. Its reader had closed the tab, and the train had gone into the tunnel; it went on
+all the same, word after word, because a run does not hang on who is watching. When the reader came back it did not begin again, and
+it did not skip a word: it said where it stood, and went on from there.`
+
+const INTRODUCTION = `Hello! I am the demo model that Colloquy brings along. No provider is configured, so nothing you write leaves this machine.`
+
+const INVITATION = `Name a model in \`colloquy.yaml\`, or set \`OPENAI_API_KEY\`, and a real one answers here. Until then, try:
+
+- **show me everything**: reasoning, two tools, a table and code
+- **what time is it**, **write a report**, **use your tools**
+- **a table**, **some code**, **a long answer**, **think aloud**
+- **ask me something**: I wait for your answer
+- **fail**: a run that ends in an error`
+
+function textFor({ said, results }: Turn, parts: Steering['parts'], fails: boolean): string {
+  if (fails) return 'This answer does not come to its end: the demo model was asked to'
+  const told = results.map(({ tool, text }) => resultText(tool, text))
+  const asked = parts.map((part) => ({ table: TABLE, code: CODE, long: [STORY, STORY, STORY].join('\n\n') })[part])
+  if (told.length + asked.length > 0) return [...told, ...asked].join('\n\n')
+  const quote = Array.from(said.slice(0, READ_MAX).trim()).slice(0, QUOTE_MAX).join('')
+  return [INTRODUCTION, quote === '' ? 'You said nothing at all.' : `You said: "${quote}"`, INVITATION].join('\n\n')
+}
+
+function resultText(tool: string, text: string): string {
+  return tool === 'ask_user' ? `Your answer: ${text}` : `The tool answered: ${text}`
 }
 
 /** The text in pieces of one word with the space after it. */
 function wordsOf(text: string): string[] {
-  return text.match(/\S+\s?|\s+/g) ?? []
+  return text.match(/\S+\s*|\s+/g) ?? []
 }
 
 /** Tells pieces and remembers them, for the completion. */
-class Telling {
+class DemoAnswer {
   count = 0
-  readonly #messageId: string
+  readonly #request: ModelRequest
   readonly #onDelta: OnDelta
   #text = ''
   #reasoning = ''
-  #call: RawCall | null = null
+  readonly #calls: RawCall[] = []
 
-  constructor(messageId: string, onDelta: OnDelta) {
-    this.#messageId = messageId
+  constructor(request: ModelRequest, onDelta: OnDelta) {
+    this.#request = request
     this.#onDelta = onDelta
   }
 
   tell(piece: AnswerPiece): boolean {
-    this.count++
+    if (this.count++ === 0) this.#request.onFirst?.()
     if (piece.text !== undefined) this.#text += piece.text
     if (piece.reasoning !== undefined) this.#reasoning += piece.reasoning
     if (piece.toolCall) {
-      const { id = '', name = '', args } = piece.toolCall
-      this.#call = this.#call ? { ...this.#call, args: this.#call.args + args } : { id, name, args }
+      const { index, id = '', name = '', args } = piece.toolCall
+      const call = this.#calls[index]
+      this.#calls[index] = call ? { ...call, args: call.args + args } : { id, name, args }
     }
-    return this.#onDelta({ type: 'delta', messageId: this.#messageId, model: INFO.name, ...piece })
+    return this.#onDelta({ type: 'delta', messageId: this.#request.messageId, model: INFO.name, ...piece })
   }
 
   completion(messages: readonly JsonObject[]): Completion {
@@ -198,8 +328,8 @@ class Telling {
       responseId: `demo-${messages.length}`,
       text: this.#text,
       reasoning: this.#reasoning,
-      calls: this.#call ? [this.#call] : [],
-      finishReason: this.#call ? 'tool_calls' : 'stop',
+      calls: this.#calls,
+      finishReason: this.#calls.length > 0 ? 'tool_calls' : 'stop',
       usage: { input_tokens: input, output_tokens: this.count, total_tokens: input + this.count }
     }
   }

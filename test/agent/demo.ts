@@ -1,8 +1,9 @@
 import t from 'tap'
-import { createDemoAgent, demoWord } from '../../lib/agent/demo.ts'
+import { createDemoAgent, DemoModel, demoWord } from '../../lib/agent/demo.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
+import type { JsonObject } from '../../lib/types.ts'
 import { aHuman, inputOf as agentInput } from '../fixtures/agent-input.ts'
 import { RecordingSink } from '../fixtures/sink.ts'
 
@@ -135,4 +136,84 @@ t.test('what is asked for has its bounds, and what is no number is not obeyed', 
   t.equal(sink.all('delta')[0]?.text?.length, 65_536)
   const { sink: other } = await run('/demo deltas=1 size=0 rate=0')
   t.equal(other.text, 'w0 ')
+})
+
+t.test(
+  'plain words show what the page can show: reasoning, two tools, a table, code',
+  { timeout: 60_000 },
+  async (t) => {
+    const { sink, failure } = await run('Please show me everything.')
+    t.equal(failure, null)
+    t.same(sink.kinds, [
+      ...[
+        'llm_request',
+        'delta',
+        'llm_response',
+        'step',
+        'tool_start',
+        'tool_end',
+        'tool_start',
+        'tool_end',
+        'update',
+        'step'
+      ],
+      ...['llm_request', 'delta', 'llm_response', 'step']
+    ])
+    const [first, last] = sink.all('llm_response').map(({ message }) => message)
+    t.ok(first?.additional_kwargs.reasoning_content)
+    t.same(
+      first?.tool_calls.map(({ name }) => name),
+      ['current_time', 'write_file']
+    )
+    t.match(last?.content, /answered: 1970.*Wrote \/mnt\/user-data\/outputs\/report.md.*\n\|---\|.*```js/s)
+  }
+)
+
+t.test('asked to ask, it waits for its user, and takes up the answer', { timeout: 60_000 }, async (t) => {
+  const { sink } = await run('Ask me something')
+  const [asked] = sink.all('interrupt')
+  t.match(asked?.interrupt.value, { question: 'Tea or coffee?', options: ['Tea', 'Coffee'] })
+  const call = sink.all('llm_response')[0]!.message
+  const input = agentInput([aHuman('Ask me something'), call], {
+    interrupts: [asked!.interrupt],
+    openCalls: call.tool_calls,
+    resume: { value: 'Tea' }
+  })
+  const next = new RecordingSink()
+  await agent.start(input, next, new AbortController().signal)
+  t.match(next.all('llm_response').at(-1)?.message.content, /Your answer: Tea$/)
+})
+
+t.test('plain words fail, and tell at length; words inside of others are none', { timeout: 60_000 }, async (t) => {
+  t.match((await run('You may fail now')).failure, { kind: 'DemoFailure' })
+  t.ok((await run('a long answer /demo is no command here')).sink.all('delta').length > 0)
+  const { sink } = await run('the tablecloth is codependent')
+  t.match(sink.text, /the demo model that Colloquy brings along/)
+})
+
+t.test('what is said is read in time that grows with its length and no faster', { timeout: 60_000 }, async (t) => {
+  const length = 2_000_000
+  const hostile = [
+    `/demo rate=0 deltas=1 ${'args='.repeat(length / 5)}\r`,
+    `${'/demo'.repeat(length / 5)}`,
+    `/demo rate=0 deltas=1 ${' '.repeat(length)}x`,
+    `/demo rate=0 deltas=1 ${'deltas='.repeat(length / 7)}`,
+    `/demo tool=current_time rate=0 args={"x":"${' '.repeat(length)}"}`
+  ]
+  const model = new DemoModel()
+  for (const said of hostile) {
+    const begun = performance.now()
+    const abort = new AbortController()
+    const messages: JsonObject[] = [
+      { role: 'user', content: said },
+      { role: 'tool', tool_call_id: 'x', content: ' '.repeat(length) }
+    ]
+    // The first delta is enough: all has been read by then.
+    const asked = model.complete({ messages, messageId: 'm', signal: abort.signal }, () => {
+      abort.abort()
+      return true
+    })
+    await asked.catch(() => {})
+    t.ok(performance.now() - begun < 5_000, `${said.slice(0, 30)}...`)
+  }
 })

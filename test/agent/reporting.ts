@@ -7,6 +7,7 @@ import { ChatModel } from '../../lib/agent/chat-model.ts'
 import type { ModelCallStats } from '../../lib/agent/observer.ts'
 import type { Tool } from '../../lib/agent/tool.ts'
 import { aHuman, inputOf } from '../fixtures/agent-input.ts'
+import { asked, openSite, signIn, textIn } from '../fixtures/gateway.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
 import { RecordingSink } from '../fixtures/sink.ts'
 
@@ -128,4 +129,13 @@ t.test('a call that belongs to no run is counted, and logged when it fails', asy
     { caller: 'none', status: 'error' }
   ])
   t.match(lines.at(-1), ['error', 'a model call failed', { model: 'main', status: 400 }])
+})
+
+t.test('the figures of model calls stand in /metrics', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = textIn((await person.post('/api/threads', {})).body, 'thread_id')
+  await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))
+  const { text } = await person.get('/metrics')
+  t.match(text, /colloquy_model_call_duration_seconds_count\{model="demo",status="success"\} 1/)
+  t.match(text, /colloquy_model_first_token_seconds_count\{model="demo"\} 1/)
 })

@@ -5,7 +5,7 @@ import type { ModelRequest } from './model.ts'
 /** Deltas told in one turn of the event loop: everybody else of the process waits that long. */
 const BURST = 64
 
-export class Pace {
+export class Pacer {
   readonly #rate: number
   readonly #request: ModelRequest
   #begun = performance.now()
