@@ -7,7 +7,7 @@ import { ChatModel } from '../../lib/agent/chat-model.ts'
 import type { ModelCallStats } from '../../lib/agent/observer.ts'
 import type { Tool } from '../../lib/agent/tool.ts'
 import { aHuman, inputOf } from '../fixtures/agent-input.ts'
-import { asked, openSite, signIn, textIn } from '../fixtures/gateway.ts'
+import { asked, openSite, PASSWORD, Person, textIn } from '../fixtures/gateway.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
 import { RecordingSink } from '../fixtures/sink.ts'
 
@@ -132,7 +132,8 @@ t.test('a call that belongs to no run is counted, and logged when it fails', asy
 })
 
 t.test('the figures of model calls stand in /metrics', async (t) => {
-  const person = await signIn(await openSite(t))
+  const person = new Person((await openSite(t)).url)
+  await person.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
   const thread = textIn((await person.post('/api/threads', {})).body, 'thread_id')
   await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))
   const { text } = await person.get('/metrics')
