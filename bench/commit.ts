@@ -1,7 +1,7 @@
 // How many frames does the store take, in transactions of 1, 10, 100 and 1,000 rows, and what does a row cost?
 import { join } from 'node:path'
 import { Kind } from '../lib/run/log/filter.ts'
-import { FrameLog } from '../lib/run/log/frames.ts'
+import { aLog } from '../test/fixtures/run-log.ts'
 import type { Group, Segment } from '../lib/store/store.ts'
 import { frameFloor } from './driver-floors.ts'
 import { frameOf } from './frame.ts'
@@ -44,7 +44,7 @@ async function timed(rows: number, batch: number, write: (from: number) => unkno
 function segmentsOf(runs: number, n: number): Segment[] {
   const json = frameOf(SIZE).split('\n')[1]!.slice('data: '.length)
   return Array.from({ length: runs }, () => {
-    const log = new FrameLog(1, 1024, n)
+    const log = aLog({ epoch: 1, head: n })
     log.append(Kind.messages, 'messages', json)
     return log.take()
   }).flat()

@@ -4,7 +4,8 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Sqlite } from '../lib/sqlite-driver.ts'
 import { Committer, type Source } from '../lib/run/commit/committer.ts'
 import { Kind } from '../lib/run/log/filter.ts'
-import { FrameLog, newEpoch } from '../lib/run/log/frames.ts'
+import { newEpoch } from '../lib/run/log/run-log.ts'
+import { aLog } from '../test/fixtures/run-log.ts'
 import type { Group, Outcome } from '../lib/store/store.ts'
 import { frameOf } from './frame.ts'
 import type { Options } from './options.ts'
@@ -27,7 +28,7 @@ interface Sample {
 
 /** A run that only has frames to store, and remembers when each was appended. */
 class FrameSource implements Source {
-  readonly #log = new FrameLog(newEpoch(), 64 * 1024)
+  readonly #log = aLog({ epoch: newEpoch(), windowBytes: 64 * 1024 })
   readonly #runKey: number
   readonly #threadId: string
   readonly latencies: number[] = []

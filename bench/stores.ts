@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pathToFileURL } from 'node:url'
 import { Kind } from '../lib/run/log/filter.ts'
-import { FrameLog } from '../lib/run/log/frames.ts'
+import { aLog } from '../test/fixtures/run-log.ts'
 import { prepareDatabase } from '../lib/store/postgres/connection.ts'
 import type { NewEvent, Store } from '../lib/store/store.ts'
 import { timestamp } from '../lib/types.ts'
@@ -110,7 +110,7 @@ async function read(store: Store, rows: number): Promise<Reading> {
   const { threadId, key } = await makeRun(store)
   const run_id = `${threadId}-run`
   for (let k = 0; k < rows; k += 1000) {
-    const log = new FrameLog(1, 1024, k)
+    const log = aLog({ epoch: 1, head: k })
     for (let i = 0; i < 1000; i++) log.append(Kind.messages, 'messages', frameOf(60).split('\n')[1]!.slice(6))
     const frames = log
       .take()

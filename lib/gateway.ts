@@ -103,7 +103,7 @@ export async function startGateway({
     expiryDays: config.auth.token_expiry_days
   })
   const endRevoked = (revocation: Revocation): void =>
-    void registry.lookAgain((reader) =>
+    void registry.streams.revalidate((reader) =>
       'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
     )
   const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {

@@ -4,7 +4,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry as Names } f
 import type { AgentObserver, ModelCallStats } from './agent/observer.ts'
 import type { Committer } from './run/commit/committer.ts'
 import type { Registry } from './run/lifecycle/registry.ts'
-import { type Spread, tally } from './run/commit/tally.ts'
+import { type Buckets, counters } from './run/log/counters.ts'
 import type { Group, Op, Outcome, Store } from './store/store.ts'
 import { VERSION } from './version.ts'
 
@@ -41,7 +41,7 @@ function processMetrics(): Names {
 }
 
 /** A histogram that is not prom-client's, in the same text form. */
-function spreadText(name: string, help: string, { bounds, counts, sum }: Spread): string {
+function spreadText(name: string, help: string, { bounds, counts, sum }: Buckets): string {
   let below = 0
   const buckets = counts.map((count, i) => {
     below += count
@@ -174,7 +174,11 @@ export class Metrics implements AgentObserver {
 
   /** From now on these are looked at as well. */
   watch({ registry, committer, store }: Watched): void {
-    this.#gauge('colloquy_streams_open', 'Open streams, those of runs that have ended included', () => registry.streams)
+    this.#gauge(
+      'colloquy_streams_open',
+      'Open streams, those of runs that have ended included',
+      () => registry.streams.quota.total
+    )
     this.#gauge('colloquy_joiners', 'Readers of frames', () => registry.joiners)
     this.#gauge('colloquy_commit_queue', 'Writes and runs that wait for their transaction', () => committer.size)
     this.#gauge(
@@ -207,13 +211,13 @@ export class Metrics implements AgentObserver {
   }
 
   #ofDelivery(): void {
-    this.#counter('colloquy_frames_delivered_total', 'Frames handed to sockets, once a reader', () => tally.frames)
-    this.#counter('colloquy_delivered_bytes_total', 'Bytes handed to sockets of streams', () => tally.bytes)
-    this.#counter('colloquy_gaps_total', 'Readers that were told that frames are gone', () => tally.gaps)
+    this.#counter('colloquy_frames_delivered_total', 'Frames handed to sockets, once a reader', () => counters.frames)
+    this.#counter('colloquy_delivered_bytes_total', 'Bytes handed to sockets of streams', () => counters.bytes)
+    this.#counter('colloquy_gaps_total', 'Readers that were told that frames are gone', () => counters.gaps)
     this.#counter(
       'colloquy_streams_evicted_total',
       'Streams that were reset because their client took nothing for too long',
-      () => tally.stalled
+      () => counters.stalled
     )
   }
 
@@ -272,7 +276,7 @@ export class Metrics implements AgentObserver {
     const lag = spreadText(
       'colloquy_fan_out_lag_seconds',
       'Time from the first frame that is due to the last socket that has it',
-      tally.lag
+      counters.lag
     )
     return {
       type: this.#names.contentType,

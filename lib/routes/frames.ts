@@ -6,7 +6,7 @@ import { type Call, type Reply, TAKEN } from '../http/call.ts'
 import { wantedRange } from '../http/range.ts'
 import { isGone } from '../http/reset.ts'
 import { type Route, route } from '../http/route.ts'
-import { findWhole, wholeBytes } from '../run/log/whole.ts'
+import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
 import type { Services } from './services.ts'
 
 export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'registry'>): Route[] {
@@ -15,8 +15,8 @@ export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'regis
     const run = await store.runs.get(id)
     if (!run || run.thread_id !== params.thread_id!) throw fail('run_not_found', { id })
     const n = Number(/^\d{1,15}$/.exec(params.n!)?.[0] ?? -1)
-    const view = await registry.viewOf(run)
-    const whole = n < 0 ? null : await findWhole(view, n)
+    const log = await registry.logOf(run)
+    const whole = n < 0 ? null : await findWhole(log, n)
     if (!whole) throw fail('frame_not_found', { n: params.n!, id })
     const size = whole.bytes
     // A frame never changes.
@@ -37,7 +37,7 @@ export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'regis
       res.end()
       return TAKEN
     }
-    await pipeline(Readable.from(wholeBytes(view, n, whole, start, end), { objectMode: false }), res).catch((error) => {
+    await pipeline(Readable.from(wholeBytes(log, n, whole, start, end), { objectMode: false }), res).catch((error) => {
       if (!isGone(error)) throw error
     })
     return TAKEN

@@ -7,9 +7,10 @@ import { longReply, openStream } from '../http/open-answer.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
-import type { Reader } from '../run/delivery/joiner.ts'
-import type { Joining } from '../run/delivery/joining.ts'
-import { readPosition } from '../run/delivery/sse.ts'
+import type { Reader } from '../run/delivery/credential-revalidator.ts'
+import type { JoinRequest } from '../run/delivery/joiner.ts'
+import type { OpenStream, Place } from '../run/delivery/streams.ts'
+import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
 import { streamedJson } from '../thread/state.ts'
 import type { Run } from '../types.ts'
@@ -58,40 +59,51 @@ export function runRoutes(services: Services): Route[] {
     return runs.startStateless({ ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} })
   }
 
-  /** Asked before a run is created: a refusal afterwards would make its client try again, and start a second one. */
-  const admitStream = (call: Call): void => {
-    if (!registry.hasSpaceForStream(call.user!.id)) throw fail('too_many_streams', null, { 'Retry-After': '5' })
-  }
+  /** Before a run is created: a refusal afterwards would make its client try again, and start a second one. */
+  const holdingPlace = <T>(call: Call, open: (place: Place) => Promise<T>): Promise<T> =>
+    registry.streams.hold(call.user!.id, open)
 
   const background = (run: Run): Reply => ({ json: runView(run), headers: locationOf(run) })
 
-  const stream = async (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> => {
-    admitStream(call)
-    const run = await made()
-    const wire = openStream(call, { headers: locationOf(run) })
-    await registry.join(run, { ...readingOf(call), wire, modes: call.body.stream_mode ?? null, isCreator: true })
-    return TAKEN
-  }
+  const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> =>
+    holdingPlace(call, async (place) => {
+      const run = await made()
+      const wire = openStream(call, { headers: locationOf(run) })
+      const modes = call.body.stream_mode ?? null
+      await registry.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
+      return TAKEN
+    })
+
+  const waitForNew = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> =>
+    holdingPlace(call, async (place) => {
+      const run = await made()
+      return wait(call, run, place, locationOf(run), true)
+    })
 
   const wait = async (
     call: Call,
     run: Run,
-    headers: Record<string, string>,
-    isCreator: boolean
+    place: Place,
+    headers: Record<string, string> = {},
+    isCreator = false
   ): Promise<typeof TAKEN> => {
     const reply = longReply(call, { headers })
-    const beat = setInterval(() => reply.beat(), config.streams.heartbeat_ms)
     // What we break off is no leaving of the client.
     let isReset = false
-    const leave = registry.attend(readerOf(call), () => {
-      isReset = true
-      reply.reset()
-    })
+    const waiter: OpenStream = {
+      reader: readerOf(call),
+      isEnding: false,
+      beat: () => reply.beat(),
+      reset: () => {
+        isReset = true
+        reply.reset()
+      }
+    }
     reply.onClose(() => {
-      clearInterval(beat)
-      leave()
+      registry.streams.remove(waiter)
       if (isCreator && !isReset) registry.creatorLeft(run.run_id)
     })
+    registry.streams.add(waiter, place)
     const ended = await runs.waitFor(run)
     if (ended) reply.end(await finalJson(ended))
     else reply.reset()
@@ -143,15 +155,16 @@ export function runRoutes(services: Services): Route[] {
 
   const join = async (call: Call): Promise<typeof TAKEN> => {
     const run = await runOf(call)
-    return wantsStream(call) ? joined(call, run) : wait(call, run, {}, false)
+    return wantsStream(call) ? joined(call, run) : holdingPlace(call, (place) => wait(call, run, place))
   }
 
-  const joined = async (call: Call, run: Run): Promise<typeof TAKEN> => {
-    admitStream(call)
-    const wire = openStream(call)
-    await registry.join(run, { ...readingOf(call), wire, modes: modesIn(call), isSnapshot: wantsSnapshot(call) })
-    return TAKEN
-  }
+  const joined = (call: Call, run: Run): Promise<typeof TAKEN> =>
+    holdingPlace(call, async (place) => {
+      const wire = openStream(call)
+      const request = { ...readingOf(call), wire, modes: modesIn(call), isSnapshot: wantsSnapshot(call) }
+      await registry.join(run, request, place)
+      return TAKEN
+    })
 
   /** POST with an action cancels first. A GET never changes anything, whatever it says. */
   const cancelThenStream = async (
@@ -168,11 +181,11 @@ export function runRoutes(services: Services): Route[] {
   const readerOf = ({ user, right }: Call): Reader => ({
     userId: user?.id ?? null,
     credential: right?.digest ?? null,
-    holds: async () => right === null || services.holds(right)
+    isValid: async () => right === null || services.holds(right)
   })
 
   /** Who reads, and what was seen of the run before. */
-  const readingOf = (call: Call): Pick<Joining, 'reader' | 'position'> => ({
+  const readingOf = (call: Call): Pick<JoinRequest, 'reader' | 'position'> => ({
     reader: readerOf(call),
     position: readPosition(positionText(call))
   })
@@ -205,10 +218,7 @@ export function runRoutes(services: Services): Route[] {
       ...creating,
       path: `${thread}/wait`,
       thread: 'write',
-      handler: async (call) => {
-        const made = await create(call)
-        return wait(call, made, locationOf(made), true)
-      }
+      handler: (call) => waitForNew(call, () => create(call))
     }),
     route({ ...creating, path: '/api/runs', handler: async (call) => background(await createStateless(call)) }),
     route({
@@ -219,10 +229,7 @@ export function runRoutes(services: Services): Route[] {
     route({
       ...creating,
       path: '/api/runs/wait',
-      handler: async (call) => {
-        const made = await createStateless(call)
-        return wait(call, made, locationOf(made), true)
-      }
+      handler: (call) => waitForNew(call, () => createStateless(call))
     }),
     route({ ...watching, method: 'GET', path: thread, query: listQuery, handler: list }),
     route({

@@ -1,24 +1,25 @@
 // Mode `messages`: whole messages as far as they have come, made of the deltas in the log while they are delivered.
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
-import { Accumulator } from '../../lib/run/log/accumulator.ts'
+import { Accumulator } from '../../lib/run/delivery/accumulator.ts'
 import { DeltaTexts, lastChunkJson, wholeJson } from '../../lib/run/log/chunk.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
-import { FrameLog, type RawFrame } from '../../lib/run/log/frames.ts'
 import { PartialMessage } from '../../lib/run/log/partial.ts'
-import { cursorText, frameText } from '../../lib/run/delivery/sse.ts'
+import type { RunLog } from '../../lib/run/log/run-log.ts'
+import type { RawFrame } from '../../lib/run/log/segment.ts'
+import { cursorText, frameText } from '../../lib/run/log/sse.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { type Told, toldIn } from '../fixtures/room.ts'
+import { aLog, appendState } from '../fixtures/run-log.ts'
 
 const texts = new DeltaTexts()
 
 type Piece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 
-const newLog = () => new FrameLog(7, 1_000_000)
-const say = (log: FrameLog, id: string, piece: Piece) =>
+const newLog = () => aLog({ windowBytes: 1_000_000 })
+const say = (log: RunLog, id: string, piece: Piece) =>
   log.append(Kind.messages, 'messages', texts.json({ type: 'delta', messageId: id, model: 'scripted', ...piece }))
-const complete = (log: FrameLog, id: string) =>
-  log.append(Kind.messages, 'messages', lastChunkJson(anAnswer('', { id })))
+const complete = (log: RunLog, id: string) => log.append(Kind.messages, 'messages', lastChunkJson(anAnswer('', { id })))
 
 /** What a reader of every mode is shown of a frame that holds no delta. */
 function shown({ kind, bytes, epoch, n }: RawFrame): Buffer | null {
@@ -27,7 +28,7 @@ function shown({ kind, bytes, epoch, n }: RawFrame): Buffer | null {
 }
 
 /** What a reader is told of the frames `from` up to the head, in one flush. */
-function told(accumulator: Accumulator, log: FrameLog, from = 0): Told[] {
+function told(accumulator: Accumulator, log: RunLog, from = 0): Told[] {
   for (const frame of log.frames(from)) accumulator.take(frame, shown(frame))
   return toldIn(accumulator.flush().toString())
 }
@@ -202,7 +203,7 @@ t.test('other frames stand where they stood, and a partial goes out before them'
   say(log, 'a', { text: 'x' })
   log.append(Kind.custom, 'custom', '1')
   say(log, 'a', { text: 'y' })
-  log.appendValues('checkpoint')
+  appendState(log, 'checkpoint')
   log.append(Kind.error, 'error', '{}')
   const all = told(new Accumulator(0), log)
   t.same(

@@ -279,7 +279,7 @@ t.test('what we break off is no disconnect of the client [design 4, rule 4]', as
   const clock = Clock.stopFor(t)
   const room = await Room.open(t, { disconnectGraceMs: 3000 })
   const { run, wire } = await left(room, clock)
-  room.registry.resetStreams(() => true)
+  room.registry.streams.reset(() => true)
   t.equal(wire.ending, 'reset')
   await clock.pass(60_000)
   t.equal(room.registry.find(run.run_id)?.phase, 'open')

@@ -1,10 +1,11 @@
 // Joiners: cursors on one log. Whatever happens to log, store and sockets, each frame arrives once, in order, then the end.
 import fc from 'fast-check'
 import t from 'tap'
-import { type Filter, filterOf, Kind } from '../../lib/run/log/filter.ts'
-import { FrameLog, type RawFrame, type Slice } from '../../lib/run/log/frames.ts'
-import { Joiner, type LogView } from '../../lib/run/delivery/joiner.ts'
-import type { Segment } from '../../lib/store/store.ts'
+import { Joiner } from '../../lib/run/delivery/joiner.ts'
+import { filterOf, Kind } from '../../lib/run/log/filter.ts'
+import type { RunLog } from '../../lib/run/log/run-log.ts'
+import { aLog, appendState, commit, HandStore } from '../fixtures/run-log.ts'
+import { turns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const MODES = ['messages-tuple', 'custom', 'values']
@@ -12,65 +13,39 @@ const KINDS: Kind[] = [Kind.messages, Kind.custom, Kind.values]
 const nobody = { userId: null, credential: null }
 
 /** A run's log and its store, moved by hand. */
-class FakeRun implements LogView {
-  readonly log: FrameLog
-  readonly stored: Segment[] = []
-  readonly reads: (() => void)[] = []
+class FakeRun {
+  readonly store = new HandStore()
+  readonly log: RunLog
   readonly kinds: Kind[] = []
-  isClosed = false
 
   constructor(windowBytes = 2000) {
-    this.log = new FrameLog(1, windowBytes)
+    this.store.reads = []
+    this.log = aLog({ windowBytes, store: this.store })
   }
 
   append(kind: Kind): void {
     this.kinds.push(kind)
-    if (kind === Kind.values) this.log.appendValues(`state-${this.log.head}`)
+    if (kind === Kind.values) appendState(this.log, `state-${this.log.head}`)
     else this.log.append(kind, kind === Kind.custom ? 'custom' : 'messages', `"${'.'.repeat(200)}"`)
   }
   commit(): void {
-    const segments = this.log.take()
-    this.stored.push(...segments)
-    const bytes = segments.reduce((sum, one) => sum + one.data.length, 0)
-    if (segments.length) this.log.commit(segments.at(-1)!.last, bytes)
+    this.store.stored.push(...commit(this.log))
   }
-  /** Lets one read of the store that is under way come back. */
+  get isReading(): boolean {
+    return this.store.reads!.length > 0
+  }
+  /** Lets one read of the store that is under way, or about to be, come back. */
   async answerRead(): Promise<void> {
-    this.reads.shift()?.()
-    for (let i = 0; i < 8; i++) await Promise.resolve()
-  }
-
-  get head(): number {
-    return this.log.head
-  }
-  get first(): number {
-    return this.log.first
-  }
-  slice(from: number, filter: Filter): Slice {
-    return this.log.slice(from, filter, (id) => `"${id}"`, 1000)
-  }
-  frames(from: number): Iterable<RawFrame> {
-    return this.log.frames(from)
-  }
-  valuesInMemory(id: string): string {
-    return `"${id}"`
-  }
-  readStored(from: number): Promise<readonly Segment[]> {
-    // What the store holds is read when the answer is given, two segments at a time.
-    return new Promise((resolve) =>
-      this.reads.push(() => resolve(this.stored.filter(({ last }) => last >= from).slice(0, 2)))
-    )
-  }
-  async valuesStored(id: string): Promise<string> {
-    return `"${id}"`
-  }
-  async gapBytes(): Promise<Buffer> {
-    return Buffer.from('event: gap\ndata: {}\n\n')
+    await turns(2)
+    this.store.answer()
+    await turns(2)
   }
 }
 
-const join = (run: FakeRun, wire: FakeWire, modes = MODES, next = 0) =>
-  new Joiner(wire, run, filterOf(modes), next, nobody, () => {})
+const join = ({ log }: FakeRun, wire: FakeWire, modes = MODES, next = 0) => {
+  const start = next === 0 ? null : { epoch: log.epoch, n: next - 1 }
+  return new Joiner({ wire, reader: nobody }, log, filterOf(modes), start, { onLeave: () => {}, onTrouble: () => {} })
+}
 
 t.test(
   'a full wire is skipped, and goes on from the log when it drains: it loses nothing and repeats nothing',
@@ -101,18 +76,19 @@ t.test(
       if (i % 10 === 0) run.commit()
     }
     run.commit()
-    t.ok(run.first > 0)
+    t.ok(run.log.first > 0)
     const wire = new FakeWire()
     const joiner = join(run, wire)
     joiner.pump()
-    while (run.reads.length) {
+    await turns()
+    while (run.isReading) {
       run.append(Kind.custom)
       await run.answerRead()
     }
     joiner.pump()
     t.same(
       wire.ns,
-      Array.from({ length: run.head }, (_, n) => n)
+      Array.from({ length: run.log.head }, (_, n) => n)
     )
   }
 )
@@ -124,8 +100,7 @@ t.test('the end goes out once, last, and only when the run is closed', async (t)
   run.append(Kind.messages)
   joiner.pump()
   t.equal(wire.ending, 'open')
-  run.isClosed = true
-  joiner.pump()
+  run.log.close()
   joiner.pump()
   t.equal(wire.ending, 'ended')
   t.match(wire.text, /event: end\ndata: null\n\n$/)
@@ -159,25 +134,24 @@ t.test('frames that are gone from the store are a gap that is told, and what the
   const run = new FakeRun()
   for (let i = 0; i < 100; i++) run.append(Kind.messages)
   run.commit()
-  run.stored.length = 0
+  run.store.stored.length = 0
   const wire = new FakeWire()
   const joiner = join(run, wire)
   joiner.pump()
   await run.answerRead()
   joiner.pump()
   t.match(wire.text, /^event: gap\n/)
-  t.equal(wire.ns[0], run.first)
+  t.equal(wire.ns[0], run.log.first)
 })
 
 t.test('a store that does not answer resets the stream: its client comes back by its cursor', async (t) => {
   const run = new FakeRun()
   for (let i = 0; i < 100; i++) run.append(Kind.messages)
   run.commit()
-  run.readStored = () => Promise.reject(new Error('gone'))
+  run.store.frames.read = () => Promise.reject(new Error('gone'))
   const wire = new FakeWire()
   join(run, wire).pump()
-  for (let i = 0; i < 8; i++) await Promise.resolve()
-  t.equal(wire.ending, 'reset')
+  await t.resolves(until(() => wire.ending === 'reset', 'it is reset'))
 })
 
 /** One thing that can happen. */
@@ -235,7 +209,7 @@ t.test(
         else if (one.type === 'read') await run.answerRead()
         else if (one.type === 'join') {
           const wire = new FakeWire()
-          const from = Math.min(one.from, run.head)
+          const from = Math.min(one.from, run.log.head)
           const joiner = join(run, wire, one.modes, from)
           readers.push({ wire, joiner, from, modes: one.modes })
           joiner.pump()
@@ -245,7 +219,7 @@ t.test(
         } else readers[one.which]?.wire.drain()
       }
       run.commit()
-      run.isClosed = true
+      run.log.close()
       for (const { wire } of readers) wire.drain()
       for (let round = 0; round < 200 && readers.some(({ wire }) => wire.ending === 'open'); round++) {
         await run.answerRead()

@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap'
 import type { Run } from '../../lib/types.ts'
 import { Clock } from '../fixtures/clock.ts'
-import { ANN, type Ask, isOver, Room, toldTo } from '../fixtures/room.ts'
+import { ANN, type Ask, hasSpace, isOver, Room, toldTo } from '../fixtures/room.ts'
 import { turns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
@@ -223,11 +223,11 @@ t.test('who was told the end counts until its socket has taken it, and is left a
   const { length } = wire.written
   await clock.pass(20_000)
   t.equal(wire.written.length, length, 'no heartbeat after the end')
-  t.equal(room.registry.hasSpaceForStream('ann'), false)
+  t.equal(hasSpace(room.registry, 'ann'), false)
   wire.flush()
   t.equal(wire.ending, 'ended')
-  t.equal(room.registry.hasSpaceForStream('ann'), true)
-  t.equal(room.registry.streams, 0)
+  t.equal(hasSpace(room.registry, 'ann'), true)
+  t.equal(room.registry.streams.quota.total, 0)
 })
 
 t.test('who was told the end and reads none of it is reset like any other that stalls', async (t) => {
@@ -238,18 +238,18 @@ t.test('who was told the end and reads none of it is reset like any other that s
   t.equal(wire.ending, 'ended')
   await clock.pass(3000)
   t.equal(wire.ending, 'reset')
-  t.equal(room.registry.streams, 0)
+  t.equal(room.registry.streams.quota.total, 0)
 })
 
 t.test('a revocation reaches who was told the end and has not read it', async (t) => {
   const clock = Clock.stopFor(t)
   const room = await Room.open(t)
   const { wire } = await unread(t, room, clock)
-  room.registry.resetStreams(({ userId }) => userId === 'ben')
+  room.registry.streams.reset(({ userId }) => userId === 'ben')
   t.equal(wire.ending, 'ended')
-  room.registry.resetStreams(({ userId }) => userId === 'ann')
+  room.registry.streams.reset(({ userId }) => userId === 'ann')
   t.equal(wire.ending, 'reset')
-  t.equal(room.registry.streams, 0)
+  t.equal(room.registry.streams.quota.total, 0)
 })
 
 t.test('a stop does not break off what was ended: it is on its way', async (t) => {

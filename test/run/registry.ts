@@ -135,7 +135,7 @@ t.test('a credential that is revoked ends its streams, wherever they read, and n
   stage.reply('x')
   await until(() => behind.written.length > 1, 'it is full')
   const open = await room.join(live)
-  room.registry.resetStreams(({ credential }) => credential === ANN.credential)
+  room.registry.streams.reset(({ credential }) => credential === ANN.credential)
   t.same([open.ending, behind.ending, other.ending], ['reset', 'reset', 'open'])
 })
 
@@ -146,7 +146,7 @@ t.test('who stands behind a run that has ended is found by a revocation as well'
   wire.isFull = true
   await finish(room, run)
   t.equal(wire.ending, 'open')
-  room.registry.resetStreams(() => true)
+  room.registry.streams.reset(() => true)
   t.equal(wire.ending, 'reset')
 })
 

@@ -1,7 +1,7 @@
 // Joining by a snapshot: one frame with how the run stands, and then only what follows it.
 import t from 'tap'
-import { readPosition } from '../../lib/run/delivery/sse.ts'
-import { storedSnapshot } from '../../lib/run/log/tail.ts'
+import { readPosition } from '../../lib/run/log/sse.ts'
+import { storedSnapshot } from '../../lib/run/log/rebuild-partial.ts'
 import type { Run } from '../../lib/types.ts'
 import { aCall } from '../fixtures/agent.ts'
 import { ANN, Room, type Told, toldTo } from '../fixtures/room.ts'

@@ -1,16 +1,16 @@
 // Positions: where a reader goes on that comes back with an id.
 import t from 'tap'
-import { cursorText, type Extent, frameText, nextAfter, nextStored, readPosition } from '../../lib/run/delivery/sse.ts'
+import { cursorText, frameText, type LogBounds, nextAfter, nextStored, readPosition } from '../../lib/run/log/sse.ts'
 
 /** A run that was begun twice: n 0 to 9 under epoch 100, from 10 on under epoch 200, ten frames so far. */
-const EXTENT: Extent = {
+const BOUNDS: LogBounds = {
   epochs: [
     { epoch: 100, first: 0 },
     { epoch: 200, first: 10 }
   ],
   head: 20
 }
-const next = (text: string | undefined) => nextAfter(readPosition(text), EXTENT)
+const next = (text: string | undefined) => nextAfter(readPosition(text), BOUNDS)
 
 t.test('no position, -1, 0 and garbage are the beginning [design 5]', async (t) => {
   for (const text of [undefined, '-1', '0', '', 'garbage', '1-2-3', '1e5', 'x'.repeat(3000), '99999999999999999999'])
@@ -43,15 +43,14 @@ t.test('a frame is event, data and id in this order, on lines of their own', asy
 t.test(
   'of a run of another process only what is stored is known: a position that may have gone out there waits',
   async (t) => {
-    const stored = (text: string | undefined, isPending = false, extent = EXTENT) =>
-      nextStored(readPosition(text), extent, isPending)
+    const stored = (text: string | undefined, bounds = BOUNDS) => nextStored(readPosition(text), bounds)
     for (const text of [undefined, '-1', '100-3', '100-500', '200-12', '200-19', '7', '19'])
       t.equal(stored(text), next(text), `${text} is stored`)
     t.equal(stored('200-20'), null)
     t.equal(stored('20'), null)
-    t.equal(stored('300-5'), 0, 'an id that never was, of a run that has begun: its epoch would be known')
-    t.equal(stored('300-5', true), null, 'of one that has not: it may go out before anything of it is stored')
-    t.equal(stored('100-5', true, { epochs: [], head: 0 }), null)
+    t.equal(stored('300-5'), null, 'of an attempt of which nothing may be stored yet')
+    t.equal(stored('100-5', { epochs: [], head: 0 }), null)
+    t.equal(stored('150-5'), 0, 'epochs only grow: this one never was')
     t.equal(stored('200-5'), 0, 'of this epoch, but before it began')
   }
 )

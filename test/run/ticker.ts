@@ -23,8 +23,8 @@ function setUp(t: Test): { clock: Clock; ticker: Ticker } {
 t.test('a quiet run is delivered at the end of the turn, and time does not have to pass', async (t) => {
   const { ticker } = setUp(t)
   const run = new Counting()
-  ticker.due(run)
-  ticker.due(run)
+  ticker.schedule(run)
+  ticker.schedule(run)
   t.equal(run.count, 0, 'not in the same call: the rest of the turn goes with it')
   await turns()
   t.equal(run.count, 1)
@@ -33,10 +33,10 @@ t.test('a quiet run is delivered at the end of the turn, and time does not have 
 t.test('what a busy run appends is gathered for 10 ms, and delivered once', async (t) => {
   const { clock, ticker } = setUp(t)
   const run = new Counting()
-  ticker.due(run)
+  ticker.schedule(run)
   await turns()
   for (let i = 0; i < 20; i++) {
-    ticker.due(run)
+    ticker.schedule(run)
     await turns(1)
   }
   await clock.pass(9)
@@ -48,10 +48,10 @@ t.test('what a busy run appends is gathered for 10 ms, and delivered once', asyn
 t.test('a run that has been quiet for a while is quiet again', async (t) => {
   const { clock, ticker } = setUp(t)
   const run = new Counting()
-  ticker.due(run)
+  ticker.schedule(run)
   await turns()
   await clock.pass(50)
-  ticker.due(run)
+  ticker.schedule(run)
   await turns()
   t.equal(run.count, 2)
 })
@@ -59,10 +59,10 @@ t.test('a run that has been quiet for a while is quiet again', async (t) => {
 t.test('there is one timer for all runs, and none while nothing is due', async (t) => {
   const { clock, ticker } = setUp(t)
   const runs = Array.from({ length: 100 }, () => new Counting())
-  for (const run of runs) ticker.due(run)
+  for (const run of runs) ticker.schedule(run)
   await turns()
   t.equal(clock.pending, 0)
-  for (const run of runs) ticker.due(run)
+  for (const run of runs) ticker.schedule(run)
   t.equal(clock.pending, 1)
   await clock.pass(10)
   t.ok(runs.every(({ count }) => count === 2))
@@ -78,7 +78,7 @@ async function load(t: Test, runs: number, deliveryMs: number, gatherMs?: number
   const all = [one, ...Array.from({ length: runs - 1 }, () => new Slow(clock, deliveryMs))]
   const halfASecond = async () => {
     for (const end = performance.now() + 500; performance.now() < end; await clock.pass(5))
-      for (const run of all) ticker.due(run)
+      for (const run of all) ticker.schedule(run)
   }
   await halfASecond()
   const before = one.count
@@ -136,7 +136,7 @@ t.test('when the load is over frames go out as before', async (t) => {
   const { clock, ticker } = setUp(t)
   const run = new Slow(clock, 20)
   const step = async () => {
-    ticker.due(run)
+    ticker.schedule(run)
     await clock.pass(5)
   }
   for (let i = 0; i < 100; i++) await step()
@@ -150,9 +150,9 @@ t.test('when the load is over frames go out as before', async (t) => {
 t.test('after a stop nothing is delivered', async (t) => {
   const { clock, ticker } = setUp(t)
   const [now, later] = [new Counting(), new Counting()]
-  ticker.due(now)
+  ticker.schedule(now)
   later.deliveredAt = performance.now()
-  ticker.due(later)
+  ticker.schedule(later)
   ticker.stop()
   await clock.pass(100)
   t.same([now.count, later.count], [0, 0])

@@ -5,20 +5,18 @@
 import type { PeerMessage, Peers, Standing } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import type { CancelAction } from '../lifecycle/ending.ts'
-import type { Filter } from '../log/filter.ts'
-import type { Joiner } from '../delivery/joiner.ts'
-import type { Joining } from '../delivery/joining.ts'
-import { type RemoteDeps, RemoteRun } from './remote.ts'
-import type { Snapshot } from '../delivery/snapshot.ts'
-import type { Position } from '../delivery/sse.ts'
-import { storedSnapshot, type TailStore } from '../log/tail.ts'
+import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
+import type { RunLog } from '../log/run-log.ts'
+import type { Snapshot } from '../log/snapshot.ts'
+import type { Position } from '../log/sse.ts'
+import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 
 const LOOK_MS = 1000
 /** Looks after which an owner is told again that its run is followed: it may have missed it, or be forgetting us. */
 const FOLLOW_AGAIN = 5
 
-export interface ElsewhereDeps extends Pick<RemoteDeps, 'windowBytes' | 'onJoinerLeft'> {
-  readonly store: RemoteDeps['store'] & TailStore
+export interface ElsewhereDeps {
+  readonly store: ReplicaDeps['store'] & TailStore
   readonly peers: Peers
   /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
   readonly disconnectGraceMs: number
@@ -41,9 +39,9 @@ interface Clearing {
 
 export class Elsewhere {
   readonly #deps: ElsewhereDeps
-  readonly #runs = new Map<string, RemoteRun>()
+  readonly #runs = new Map<string, RunReplica>()
   /** Runs that are being opened: their first readers share it. */
-  readonly #opening = new Map<string, Promise<RemoteRun>>()
+  readonly #opening = new Map<string, Promise<RunReplica>>()
   /** Snapshots that are being made. */
   readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
   readonly #wishes = new Map<string, Wish>()
@@ -61,29 +59,30 @@ export class Elsewhere {
     return this.#runs.size + this.#wishes.size + this.#clearings.size
   }
 
-  *joiners(): Generator<Joiner> {
-    for (const run of this.#runs.values()) yield* run.joiners
-  }
-
   // ------------------------------------------------------------------------------------- reading and waiting
 
-  /** Attaches a reader to a run in flight. False: nobody is attached any more. */
-  async join(run: Run, joining: Joining, filter: Filter): Promise<boolean> {
-    const { wire, reader, position, isCreator, isSnapshot } = joining
+  /** The log of a run in flight, and where a reader begins in it. Null: nobody is attached any more. */
+  async open(
+    run: Run,
+    position: Position,
+    isSnapshot: boolean
+  ): Promise<{ readonly log: RunLog; readonly start: Position | Snapshot } | null> {
     const snapshot = isSnapshot ? await this.#snapshotFor(run, position) : null
-    const remote = await this.#of(run)
-    if (this.#isStopped) return false
-    remote.join(wire, filter, snapshot ?? position, reader, (why) => {
-      if (isCreator && why === 'left') this.#creatorLeft(remote)
-    })
-    return true
+    const { log } = await this.#of(run)
+    return this.#isStopped ? null : { log, start: snapshot ?? position }
+  }
+
+  /** A reader of the run has gone; `isCreator`: it was the creating request, and went by itself. */
+  left(runId: string, isCreator: boolean): void {
+    if (isCreator) this.creatorLeft(runId)
+    this.#idle(runId)
   }
 
   /** For who has seen nothing of it; null: who has seen something goes on there. Made once for all who come while it is made. */
   async #snapshotFor(run: Run, position: Position): Promise<Snapshot | null> {
     const { run_id } = run
     try {
-      if ((await this.#of(run)).placeOf(position) !== 0) return null
+      if ((await this.#of(run)).log.place(position) !== 0) return null
       const making = this.#snapshots.get(run_id) ?? storedSnapshot(this.#deps.store, run)
       this.#snapshots.set(run_id, making)
       return await making
@@ -107,16 +106,16 @@ export class Elsewhere {
   }
 
   /** With on_disconnect cancel the run ends after a grace, unless somebody watches it then, here or where it is. */
-  #creatorLeft({ run }: RemoteRun): void {
+  #creatorLeft({ run }: RunReplica): void {
     if (run.kwargs.on_disconnect !== 'cancel') return
     const timer = setTimeout(() => {
-      if (this.#runs.get(run.run_id)?.joiners.size) return
+      if (this.#runs.get(run.run_id)?.log.readers) return
       void this.#tellOwner(run.run_id, { kind: 'cancel', run: run.run_id, action: 'interrupt', reason: 'disconnected' })
     }, this.#deps.disconnectGraceMs)
     timer.unref()
   }
 
-  async #of(run: Run): Promise<RemoteRun> {
+  async #of(run: Run): Promise<RunReplica> {
     const known = this.#runs.get(run.run_id)
     if (known) return known
     const opening = this.#opening.get(run.run_id) ?? this.#open(run)
@@ -128,9 +127,9 @@ export class Elsewhere {
     }
   }
 
-  async #open(run: Run): Promise<RemoteRun> {
+  async #open(run: Run): Promise<RunReplica> {
     const { run_id } = run
-    const remote: RemoteRun = await RemoteRun.open(run, { ...this.#deps, onIdle: () => this.#idle(run_id) })
+    const remote: RunReplica = await RunReplica.open(run, { ...this.#deps, onIdle: () => this.#idle(run_id) })
     this.#runs.set(run_id, remote)
     this.#wake()
     // In this order: what is stored before the owner knows of us is found by the look.
@@ -142,7 +141,7 @@ export class Elsewhere {
     const remote = this.#runs.get(runId)
     if (!remote || remote.isWanted) return
     this.#runs.delete(runId)
-    if (remote.owner !== null && !remote.isClosed)
+    if (remote.owner !== null && !remote.log.isClosed)
       this.#deps.peers.tell(remote.owner, { kind: 'unfollow', runs: [runId] })
     this.#sleep()
   }
@@ -248,7 +247,8 @@ export class Elsewhere {
     const isNew = owner !== remote.owner || this.#looks % FOLLOW_AGAIN === 0
     remote.owner = owner
     if (owner !== null && isNew) owners.set(owner, [...(owners.get(owner) ?? []), runId])
-    if ((last ?? -1) >= remote.head || status !== remote.run.status) void remote.refresh(status !== remote.run.status)
+    if ((last ?? -1) >= remote.log.head || status !== remote.run.status)
+      void remote.refresh(status !== remote.run.status)
   }
 
   #insist({ run_id, owner }: Standing): void {

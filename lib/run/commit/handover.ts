@@ -3,9 +3,9 @@
 // Until it is taken, everything stays where it was made: frames in their slabs, events in the journal, checkpoints with the steps.
 import type { Group, Op, Settlement } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
-import type { FrameLog } from '../log/frames.ts'
 import type { Journal } from '../log/journal.ts'
-import type { Steps } from '../log/steps.ts'
+import type { RunLog } from '../log/run-log.ts'
+import type { StateBuilder } from '../log/state-builder.ts'
 
 /** What the committer has taken. */
 export interface Flight {
@@ -22,9 +22,9 @@ export interface Flight {
 
 /** Where the records of a run are made. */
 export interface Sources {
-  readonly frames: FrameLog
+  readonly frames: RunLog
   readonly journal: Journal
-  readonly steps: Steps
+  readonly steps: StateBuilder
 }
 
 export class Handover {
@@ -104,7 +104,7 @@ export class Handover {
     return this.#appends(this.#sources.frames.take())
   }
 
-  #appends(segments: ReturnType<FrameLog['take']>): Op[] {
+  #appends(segments: ReturnType<RunLog['take']>): Op[] {
     const { key, thread_id } = this.#run
     return segments.map((segment) => ({ name: 'frames.append', run_key: key, thread_id, segment }))
   }

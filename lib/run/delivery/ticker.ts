@@ -3,7 +3,7 @@
 // A run that was quiet is delivered at the end of the turn in which its frame came. Under load what is due is gathered, because a
 // write costs the same for one frame as for ten: the more of the time deliveries take, of one run with many readers or of many
 // runs, the longer. There is one timer for all runs, armed only while one is due.
-import { tally } from '../commit/tally.ts'
+import { counters } from '../log/counters.ts'
 
 const GATHER_MS_MIN = 10
 const GATHER_MS_MAX = 50
@@ -43,7 +43,7 @@ export class Ticker {
   }
 
   /** `tickable` has appended something. */
-  due(tickable: Tickable): void {
+  schedule(tickable: Tickable): void {
     if (tickable.isDue) return
     tickable.isDue = true
     const now = performance.now()
@@ -86,7 +86,7 @@ export class Ticker {
       tickable.deliver()
     }
     const ended = performance.now()
-    tally.lag.add((ended - since) / 1000)
+    counters.lag.add((ended - since) / 1000)
     this.#adapt(ended - started, ended)
   }
 

@@ -7,13 +7,12 @@ import { type Interrupt, type Message, type Run, timestamp } from '../../types.t
 import { DeltaTexts, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from '../log/chunk.ts'
 import { ASKING, type Ending, REFUSED, threadStatusAfter } from './ending.ts'
 import { Kind } from '../log/filter.ts'
-import type { FrameLog } from '../log/frames.ts'
 import type { Sources } from '../commit/handover.ts'
 import type { Journal } from '../log/journal.ts'
-import { type Snapshot, snapshotOf } from '../delivery/snapshot.ts'
-import { cursorText } from '../delivery/sse.ts'
-import type { SavedState } from '../log/states.ts'
-import type { Steps } from '../log/steps.ts'
+import type { RunLog } from '../log/run-log.ts'
+import { type Snapshot, snapshotOf } from '../log/snapshot.ts'
+import type { StateBuilder } from '../log/state-builder.ts'
+import type { SavedState } from '../log/state-cache.ts'
 import { contextOf, inputOf, lastHuman, recursionLimitOf, resumeOf } from './wanted.ts'
 
 export interface AccountOptions {
@@ -23,9 +22,9 @@ export interface AccountOptions {
 
 export class Account {
   readonly #run: Run
-  readonly #frames: FrameLog
+  readonly #frames: RunLog
   readonly #journal: Journal
-  readonly #steps: Steps
+  readonly #steps: StateBuilder
   readonly #options: AccountOptions
   readonly #texts = new DeltaTexts()
   #asks = false
@@ -198,7 +197,6 @@ export class Account {
   /** `wasOpen`: it was the thread's turn, so that the thread ends as the run does; a run that waited leaves the thread alone. */
   #settlementOf(ending: Ending, wasOpen: boolean): Settlement {
     const run = this.#run
-    const head = this.#frames.head
     return {
       run_id: run.run_id,
       thread_id: run.thread_id,
@@ -208,7 +206,7 @@ export class Account {
       error: ending.error,
       stop_reason: ending.stopReason,
       model_name: this.#journal.modelName,
-      last_cursor: cursorText(this.#frames.epoch, head - 1),
+      last_cursor: this.#frames.lastCursor,
       final_checkpoint_id: this.#steps.checkpointId,
       first_human_message: this.#journal.firstHumanMessage,
       last_ai_message: this.#journal.lastAiMessage,

@@ -13,19 +13,16 @@ import { type Run, timestamp } from '../../types.ts'
 import { Account } from './account.ts'
 import type { Committer, Source } from '../commit/committer.ts'
 import { ASKING, type CancelAction, cancelled, type Ending, failed, SUCCESS, timedOut } from './ending.ts'
-import { extraKinds, type Filter, Kind } from '../log/filter.ts'
-import { FrameLog, newEpoch } from '../log/frames.ts'
+import { extraKinds, Kind } from '../log/filter.ts'
 import { Grace } from './grace.ts'
 import { Handover } from '../commit/handover.ts'
-import { Joiner, type Leaving, type LogView } from '../delivery/joiner.ts'
-import type { Joining } from '../delivery/joining.ts'
 import { Journal } from '../log/journal.ts'
-import { LiveLog } from '../log/live-log.ts'
-import { type Extent, nextAfter } from '../delivery/sse.ts'
-import type { SavedState, States } from '../log/states.ts'
-import { Steps } from '../log/steps.ts'
-import type { Tickable, Ticker } from '../delivery/ticker.ts'
-import type { LogStore } from '../log/view.ts'
+import { RunLog, type Scheduler } from '../log/run-log.ts'
+import type { Snapshot } from '../log/snapshot.ts'
+import type { LogBounds, Position } from '../log/sse.ts'
+import { StateBuilder } from '../log/state-builder.ts'
+import type { SavedState, StateCache } from '../log/state-cache.ts'
+import type { LogStore } from '../log/stored-frames.ts'
 import { untilRead } from './retry.ts'
 import { baseOf, modesOf } from './wanted.ts'
 
@@ -52,13 +49,12 @@ export interface ActorOptions {
 
 export interface ActorDeps {
   readonly store: LogStore
-  readonly states: States
+  readonly states: StateCache
   readonly committer: Committer
-  readonly ticker: Ticker
+  readonly ticker: Scheduler
   readonly agent: Agent
   readonly options: ActorOptions
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
-  readonly onJoinerLeft: (joiner: Joiner) => void
   /** In whose name the run is written, where there is more than one process [Store 10]. */
   readonly owner?: string | undefined
   /** Something of the run was committed; it has ended with it, or not. */
@@ -70,22 +66,19 @@ export interface ActorDeps {
 /** What agents are told at the end. One for all runs: the stack of one of its own says nothing, and is dear. */
 const RUN_IS_OVER = new DOMException('The run is over', 'AbortError')
 
-export class RunActor implements Source, Tickable {
+export class RunActor implements Source {
   readonly run: Run
-  deliveredAt = 0
-  isDue = false
   isWaiting = false
   readonly #deps: ActorDeps
-  readonly #frames: FrameLog
+  /** What readers see of it. */
+  readonly log: RunLog
   readonly #journal: Journal
-  readonly #joiners = new Set<Joiner>()
   readonly #abort = new AbortController()
   #phase: Phase = 'pending'
 
-  readonly #steps: Steps
+  readonly #steps: StateBuilder
   readonly #account: Account
   readonly #handover: Handover
-  readonly #live: LiveLog
   readonly #grace: Grace
   #waitingForSpace: (() => void)[] = []
 
@@ -101,56 +94,39 @@ export class RunActor implements Source, Tickable {
   /** Resolves when the end is stored. */
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
-  readonly #extent: Extent['epochs']
 
   /** `past`: what is stored of the run's log already, when an earlier process had admitted it. */
-  constructor(run: Run, deps: ActorDeps, past: Extent = { epochs: [], head: 0 }) {
+  constructor(run: Run, deps: ActorDeps, past?: LogBounds) {
     this.run = run
     this.#deps = deps
-    const { windowBytes, eventBytes } = deps.options
-    const url = (n: number) => `/api/threads/${run.thread_id}/runs/${run.run_id}/frames/${n}`
-    this.#frames = new FrameLog(newEpoch(past.epochs), windowBytes, past.head, { eventBytes, url })
-    this.#extent = [...past.epochs, { epoch: this.#frames.epoch, first: past.head }]
+    this.log = RunLog.begin(run, deps.store, deps.options, past, deps.ticker)
     this.#journal = new Journal(deps.options)
-    this.#steps = new Steps(run, this.#frames, extraKinds(modesOf(run)))
-    const sources = { frames: this.#frames, journal: this.#journal, steps: this.#steps }
+    this.#steps = new StateBuilder(run, this.log, extraKinds(modesOf(run)))
+    const sources = { frames: this.log, journal: this.#journal, steps: this.#steps }
     this.#account = new Account(run, sources, deps.options)
     this.#handover = new Handover(run, sources, deps.owner)
-    this.#live = new LiveLog({ run, store: deps.store, isClosed: () => this.#phase === 'closed', ...sources })
     this.#grace = new Grace(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')
     })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
-    this.#frames.append(
-      Kind.metadata,
-      'metadata',
-      JSON.stringify({ run_id: run.run_id, thread_id: run.thread_id, attempt: this.#extent.length })
-    )
+    const about = { run_id: run.run_id, thread_id: run.thread_id, attempt: this.log.attempts }
+    this.log.append(Kind.metadata, 'metadata', JSON.stringify(about))
     deps.committer.due(this, false)
   }
 
   get phase(): Phase {
     return this.#phase
   }
-  /** Its log as a reader sees it. */
-  get log(): LogView {
-    return this.#live
-  }
-  /** Its readers: those that are still catching up outlive the run. */
-  get joiners(): ReadonlySet<Joiner> {
-    return this.#joiners
-  }
-
   /** Of its frames; undefined: not all of them are in memory. */
   get bytes(): number | undefined {
-    return this.#frames.first === 0 ? this.#frames.bytesInMemory : undefined
+    return this.log.wholeBytes
   }
 
   /** Somebody reads it, here or on another process. */
   get isWatched(): boolean {
-    return this.#joiners.size > 0 || this.#deps.isFollowed?.(this.run.run_id) === true
+    return this.log.readers > 0 || this.#deps.isFollowed?.(this.run.run_id) === true
   }
 
   // ---------------------------------------------------------------------------------------- the run's course
@@ -247,7 +223,6 @@ export class RunActor implements Source, Tickable {
 
   /** True: there is space for more. */
   #appended(): boolean {
-    if (this.#joiners.size) this.#deps.ticker.due(this)
     this.#deps.committer.due(this, false)
     return this.#hasSpace()
   }
@@ -288,7 +263,6 @@ export class RunActor implements Source, Tickable {
     this.#clearTimers()
     this.#tellSpace()
     this.#handover.settle(this.#account.close(ending, wasOpen))
-    this.#deps.ticker.due(this)
     this.#deps.committer.due(this, true)
     this.#armSettleTimeout()
     return true
@@ -299,12 +273,12 @@ export class RunActor implements Source, Tickable {
    * back meanwhile waits no longer than the others did.
    */
   #giveUpWaiting(): void {
-    if (this.#joiners.size)
+    if (this.log.readers > 0)
       this.#deps.log.error(
         { run_id: this.run.run_id },
         'the end of a run could not be stored in time: its streams are reset'
       )
-    for (const joiner of [...this.#joiners]) joiner.reset()
+    this.log.resetReaders()
     this.#tellEnd(false)
     this.#armSettleTimeout()
   }
@@ -335,7 +309,7 @@ export class RunActor implements Source, Tickable {
     this.#clearTimers()
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
     this.#tellSpace()
-    for (const joiner of [...this.#joiners]) joiner.reset()
+    this.log.resetReaders()
     this.#resolveClosed()
     this.#tellEnd(false)
   }
@@ -345,7 +319,7 @@ export class RunActor implements Source, Tickable {
     this.#phase = 'closed'
     this.#deps.onStored?.(this.run.run_id, true)
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
-    for (const joiner of [...this.#joiners]) joiner.pump()
+    this.log.close()
     this.#resolveClosed()
     this.#tellEnd(true)
   }
@@ -358,7 +332,7 @@ export class RunActor implements Source, Tickable {
     if (this.#hasLost) return
     const { saved } = this.#steps
     if (saved) this.#deps.states.left(this.run.thread_id, saved)
-    this.#live.release()
+    this.log.release()
     this.#steps.release()
     this.#journal.release()
   }
@@ -382,10 +356,8 @@ export class RunActor implements Source, Tickable {
       return
     }
     if (!flight) return
-    if (flight.last !== null) this.#frames.commit(flight.last, flight.bytes)
-    this.#steps.forgetValues(this.#frames.first)
+    if (flight.last !== null) this.log.commit(flight.last, flight.bytes)
     this.#tellSpace()
-    if (this.#live.isSync && this.#joiners.size) this.#deps.ticker.due(this)
     if (flight.settles) this.#close()
     else this.#deps.onStored?.(this.run.run_id, false)
   }
@@ -408,7 +380,6 @@ export class RunActor implements Source, Tickable {
     if (!this.#settleTimer) this.#armSettleTimeout()
     this.#handover.drop()
     const settlement = this.#account.refuse()
-    this.#deps.ticker.due(this)
     void this.#settleAlone(framesIn(ops), { name: 'run.settle', ...settlement })
   }
 
@@ -423,38 +394,20 @@ export class RunActor implements Source, Tickable {
       if (isWritten) break
     }
     // What could not be stored stays in memory for those who watch now; nobody waits for it any more.
-    this.#frames.commit(this.#frames.head - 1, this.#frames.pendingBytes)
+    this.log.commit(this.log.head - 1, this.log.pendingBytes)
     this.#close()
   }
 
-  // ---------------------------------------------------------------------------------------------------- joiners
+  // ---------------------------------------------------------------------------------------------------- readers
 
   /**
-   * What the run goes on from when it has not begun: the state of its thread. Null: it has begun, and knows by itself; the only
-   * await of a snapshot, so that nothing can come between the state and its position.
+   * Where a reader begins that has seen all up to `position`: behind that, or with a snapshot if it has seen nothing. The state of a
+   * run that has not begun is that of its thread, and the only await: nothing can come between a state and its position.
    */
-  async valuesBefore(): Promise<string | null> {
-    return this.#steps.hasBegun ? null : this.#live.valuesStored(baseOf(this.run))
-  }
-
-  /**
-   * Attaches a reader. One that has seen nothing begins with the first frame, or with a snapshot when it comes with what
-   * `valuesBefore` answered.
-   */
-  join({ wire, reader, position, isCreator }: Joining, filter: Filter, valuesBefore?: string | null): Joiner {
-    const extent = { epochs: this.#extent, head: this.#live.head }
-    const left = (joiner: Joiner, why: Leaving) => {
-      this.#joiners.delete(joiner)
-      if (this.#joiners.size === 0) this.#live.unread()
-      this.#deps.onJoinerLeft(joiner)
-      if (isCreator && why === 'left') this.creatorLeft()
-    }
-    const next = nextAfter(position, extent)
-    const start = next === 0 && valuesBefore !== undefined ? this.#account.snapshot(valuesBefore) : next
-    const joiner = new Joiner(wire, this.#live, filter, start, reader, left)
-    this.#joiners.add(joiner)
-    joiner.pump()
-    return joiner
+  async snapshotFor(position: Position): Promise<Position | Snapshot> {
+    if (this.log.place(position) !== 0) return position
+    const before = this.#steps.hasBegun ? null : await this.log.valuesStored(baseOf(this.run))
+    return this.#account.snapshot(before)
   }
 
   /**
@@ -467,11 +420,6 @@ export class RunActor implements Source, Tickable {
   /** The process ends: whose creator goes away now goes on in the next one. */
   forgetCreator(): void {
     this.#grace.forget()
-  }
-
-  /** Sends what is new to every joiner at the tail. Joiners with one filter at one place share the bytes. */
-  deliver(): void {
-    for (const joiner of this.#joiners) joiner.pump()
   }
 }
 

@@ -8,12 +8,12 @@ import { type JsonObject, type Run, timestamp } from '../../types.ts'
 import { errorJson, lastChunkJson, wholeJson } from '../log/chunk.ts'
 import type { Committer } from '../commit/committer.ts'
 import { Kind } from '../log/filter.ts'
-import { FrameLog, newEpoch } from '../log/frames.ts'
 import { Journal, type JournalOptions } from '../log/journal.ts'
 import type { Registry } from './registry.ts'
+import { rebuildPartial } from '../log/rebuild-partial.ts'
+import { boundsOf, RunLog } from '../log/run-log.ts'
+import type { LogBounds } from '../log/sse.ts'
 import { untilRead } from './retry.ts'
-import { cursorText, type Extent } from '../delivery/sse.ts'
-import { foldTail } from '../log/tail.ts'
 
 const KIND = 'ServerRestart'
 const RESTARTED = 'Gateway restarted before this run reached a durable final state.'
@@ -46,7 +46,7 @@ export async function recover(
   const waiting = unfinished.filter(({ status }) => status === 'pending')
   for (let at = 0; at < started.length; at += AT_ONCE)
     await Promise.all(started.slice(at, at + AT_ONCE).map((run) => recoverOrFail(run, parts, end)))
-  const resume = async (run: Run, past: Extent) => registry.resume(run, past)
+  const resume = async (run: Run, past: LogBounds) => registry.resume(run, past)
   for (const run of waiting) await recoverOrFail(run, parts, resume)
   // Behind what somebody waits for.
   for (const { key } of started) registry.archive(key)
@@ -61,12 +61,12 @@ export async function recover(
 async function recoverOrFail(
   run: Run,
   parts: RecoveryParts,
-  recoverRun: (run: Run, past: Extent, parts: RecoveryParts) => Promise<void>
+  recoverRun: (run: Run, past: LogBounds, parts: RecoveryParts) => Promise<void>
 ): Promise<void> {
   const { store, log, isOver = () => false } = parts
   if (isOver()) return
   try {
-    await untilRead(async () => recoverRun(run, await pastOf(store, run), parts), isOver)
+    await untilRead(async () => recoverRun(run, await boundsOf(store, run), parts), isOver)
   } catch (error) {
     if (isOver()) return
     log.error({ err: error, run_id: run.run_id }, 'the answer of a run could not be recovered')
@@ -76,25 +76,24 @@ async function recoverOrFail(
   }
 }
 
-async function pastOf(store: Store, run: Run): Promise<Extent> {
-  const bounds = await store.frames.bounds(run.key)
-  return bounds ? { epochs: bounds.epochs, head: bounds.last + 1 } : { epochs: [], head: 0 }
-}
-
 /**
  * One terminal status and one terminal frame, under an epoch of its own: a cursor from before the crash is told apart from it. All
  * of it is one group, so a crash in the middle of a recovery leaves the run as it was found.
  */
-async function end(run: Run, past: Extent, { store, writer, journal: options, owner }: RecoveryParts): Promise<void> {
+async function end(
+  run: Run,
+  past: LogBounds,
+  { store, writer, journal: options, owner }: RecoveryParts
+): Promise<void> {
   const { thread_id, run_id, key } = run
   const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
   const journal = Journal.resumed(options, events, await store.events.lastK(thread_id, run_id))
   const stored = await store.checkpoints.load(thread_id, null)
   const before = stored ? State.fromStored(stored) : State.empty
-  const frames = new FrameLog(newEpoch(past.epochs), 0, past.head)
+  const frames = RunLog.begin(run, store, { windowBytes: 0, eventBytes: 0 }, past)
   const ops: Op[] = []
 
-  let state = before.withMessages((await foldTail(store, run, past.head, journal, events)).whole)
+  let state = before.withMessages((await rebuildPartial(store, run, past.head, journal, events)).whole)
   // Also those that an earlier run has left open for its user, and this one was to close.
   journal.owe(openCallsIn(state.messages()))
   for (const message of journal.breakOff('error')) {
@@ -118,14 +117,14 @@ async function end(run: Run, past: Extent, { store, writer, journal: options, ow
       next: []
     }
     ops.push({ name: 'checkpoint.put', ...state.toCheckpoint(head).checkpoint })
-    frames.appendValues(finalId)
+    frames.appendValues(finalId, state, 0)
   }
   journal.fail(KIND, RESTARTED)
   frames.append(Kind.error, 'error', errorJson(KIND, RESTARTED))
 
   ops.push({ name: 'events.append', thread_id, run_id, user_id: run.user_id, events: journal.takeEvents() })
   for (const segment of frames.take()) ops.push({ name: 'frames.append', run_key: key, thread_id, segment })
-  ops.push(settlement(run, journal, cursorText(frames.epoch, frames.head - 1), finalId))
+  ops.push(settlement(run, journal, frames.lastCursor, finalId))
   await writer.writeAll(ops, 'endless', owner)
 }
 

@@ -4,21 +4,20 @@ import type { Admission, NewRun, Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { type ActorDeps, type ActorOptions, RunActor } from './actor.ts'
 import type { Agent } from '../../agent/runtime.ts'
-import { Census, type CensusLimits } from '../delivery/census.ts'
 import type { Committer } from '../commit/committer.ts'
 import { Compactor } from '../commit/compactor.ts'
 import { Elsewhere } from '../cluster/elsewhere.ts'
 import type { CancelAction } from './ending.ts'
-import { type Filter, filterOf } from '../log/filter.ts'
+import { filterOf } from '../log/filter.ts'
 import { Followers } from '../cluster/followers.ts'
-import { Joiner, type LogView, type Reader } from '../delivery/joiner.ts'
-import type { Joining } from '../delivery/joining.ts'
-import { Lanes } from './lanes.ts'
-import { type Extent, nextAfter } from '../delivery/sse.ts'
-import { Patrol } from '../delivery/patrol.ts'
-import { States } from '../log/states.ts'
+import { Joiner, type JoinRequest } from '../delivery/joiner.ts'
+import { type CloseReason, type Place, type StreamLimits, Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
-import { FinishedView, finalSnapshot, headOf, lastEpochOf } from '../log/view.ts'
+import { Lanes } from './lanes.ts'
+import { RunLog } from '../log/run-log.ts'
+import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
+import type { LogBounds, Position } from '../log/sse.ts'
+import { StateCache } from '../log/state-cache.ts'
 import { modesOf } from './wanted.ts'
 import { within } from './within.ts'
 
@@ -26,7 +25,7 @@ export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number
   /** How long a joiner's socket may stay full before it is reset, in ms; 0: for ever. */
   readonly stallMs: number
-  readonly streams: CensusLimits
+  readonly streams: StreamLimits
   /** For how long frames of a busy run are gathered, at least, in ms. */
   readonly gatherMs?: number
   /** Pending and running runs of one user; 0: no limit. */
@@ -41,12 +40,6 @@ export interface RegistryDeps {
   readonly log: ActorDeps['log']
 }
 
-/** Who waits for the end of a run on an open answer that is no stream of frames. */
-interface Waiter {
-  readonly reader: Reader
-  reset(): void
-}
-
 /** Why no new run is taken at the moment. */
 export type Refusal = 'stopping' | 'store_stuck'
 
@@ -58,35 +51,30 @@ export class Registry {
   readonly #arriving = new Map<string, Promise<Admission>>()
   /** Places of runs that are being started [design 5]. */
   readonly #reserved = new Set<{ readonly userId: string | null; readonly key: string | null }>()
-  /** Readers of runs that have ended: no live actor leads to them, but they need heartbeats, revocation and the stall check as well. */
-  readonly #replays = new Set<Joiner>()
-  readonly #waiters = new Set<Waiter>()
+  /** All that is open, of whichever run. */
+  readonly streams: Streams
   /** Where there is more than one process: who follows our runs elsewhere, and which of theirs are wanted here. */
   readonly followers: Followers | null
   readonly elsewhere: Elsewhere | null
-  readonly #patrol: Patrol
-  readonly #census: Census
   readonly #compactor: Compactor
-  readonly #states: States
+  readonly #states: StateCache
   readonly #ticker: Ticker
-  readonly #heartbeat: NodeJS.Timeout
   #isStopping = false
-  /** The grace of a stop is over: streams are being reset. */
-  #isClosing = false
+  /** Readers of frames, of runs that have ended as well. */
+  #joiners = 0
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
-    this.#states = new States(deps.store)
+    this.#states = new StateCache(deps.store)
     this.#ticker = new Ticker(deps.options.gatherMs)
-    this.#census = new Census(deps.options.streams)
+    this.streams = new Streams({
+      ...deps.options,
+      limits: deps.options.streams,
+      onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked whether a stream may stay open')
+    })
     this.#compactor = new Compactor(deps.committer, (error) =>
       deps.log.warn({ err: error }, 'the frames of a run stay as they are')
     )
-    this.#patrol = new Patrol({
-      readers: () => this.#readers(),
-      reset: (isMeant) => this.resetStreams(isMeant),
-      onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked whether a stream may stay open')
-    })
     const { peers } = deps.store
     this.followers = peers ? new Followers(peers) : null
     this.elsewhere = peers
@@ -94,13 +82,10 @@ export class Registry {
           ...deps.options,
           peers,
           store: deps.store,
-          onJoinerLeft: (joiner) => this.#left(joiner),
           cancelHere: (runId, action, reason) => this.#actors.get(runId)?.cancel(action, reason),
           onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked how runs of other processes stand')
         })
       : null
-    this.#heartbeat = setInterval(() => this.#beat(), deps.options.heartbeatMs)
-    this.#heartbeat.unref()
   }
 
   /** Runs that have not ended. */
@@ -108,13 +93,9 @@ export class Registry {
     return this.#actors.size
   }
 
-  get streams(): number {
-    return this.#census.total
-  }
-
-  /** Readers of frames, of runs that have ended as well. */
+  /** Readers of frames. */
   get joiners(): number {
-    return this.#joiners().length
+    return this.#joiners
   }
 
   /** Runs that have not ended: how many wait, work, and have their end written. */
@@ -134,19 +115,14 @@ export class Registry {
       lanes: this.#lanes.size,
       arriving: this.#arriving.size,
       reserved: this.#reserved.size,
-      replays: this.#replays.size,
-      streams: this.#census.total,
-      readers: this.#census.users,
+      streams: this.streams.size,
+      places: this.streams.quota.total,
+      readers: this.streams.quota.users,
       due: this.#ticker.size,
       uncompacted: this.#compactor.size,
       followed: this.followers?.size ?? 0,
       elsewhere: this.elsewhere?.size ?? 0
     }
-  }
-
-  /** Whether one more stream of this user is welcome. */
-  hasSpaceForStream(userId: string): boolean {
-    return this.#census.hasSpace(userId)
   }
 
   /**
@@ -216,7 +192,7 @@ export class Registry {
   }
 
   /** Takes a run that was admitted by another process, this one's or an earlier one's; `past` is what is stored of its log. */
-  resume(run: Run, past: Extent): void {
+  resume(run: Run, past: LogBounds): void {
     if (this.knows(run.run_id)) return
     this.#enqueue(run, past)
     this.elsewhere?.drop(run.run_id)
@@ -244,7 +220,7 @@ export class Registry {
     this.#compactor.add(runKey)
   }
 
-  #enqueue(run: Run, past?: Extent): void {
+  #enqueue(run: Run, past?: LogBounds): void {
     const { store, committer, agent, options, log } = this.#deps
     const deps: ActorDeps = {
       store,
@@ -255,7 +231,6 @@ export class Registry {
       options,
       log,
       owner: store.peers?.id,
-      onJoinerLeft: (joiner) => this.#left(joiner),
       onStored: (runId, isOver) => this.followers?.stored(runId, isOver),
       isFollowed: (runId) => this.followers?.has(runId) ?? false
     }
@@ -270,85 +245,81 @@ export class Registry {
     // It was abandoned: another process may have given it back to us meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
-    for (const joiner of actor.joiners) this.#replays.add(joiner)
     const { bytes } = actor
     actor.release()
     this.#compactor.add(key, bytes)
     this.#lanes.remove(actor)
   }
 
-  /** Attaches a reader to a run: live here, live in another process, or finished. */
-  async join(run: Run, joining: Joining): Promise<void> {
-    const { wire, reader } = joining
-    const before = joining.isSnapshot ? await this.#actors.get(run.run_id)?.valuesBefore() : undefined
-    const filter = filterOf(joining.modes ?? modesOf(run))
-    await this.arrived(run.run_id)
-    // It comes back, to the next process.
-    if (this.#isClosing) return wire.reset()
-    this.#census.opened(reader.userId)
-    // Looked for after the await: the run may have ended meanwhile.
-    const actor = this.#actors.get(run.run_id)
-    if (actor) actor.join(joining, filter, before)
-    else {
-      try {
-        await this.#replay(run.run_id, joining, filter)
-      } catch (error) {
-        this.#census.left(reader.userId)
-        throw error
-      }
-    }
-    // It may have been revoked since its request was let in: asked again now that a revocation would find the stream.
-    this.#patrol.soon(reader)
-  }
-
   /**
-   * Keeps an open answer that is no stream of frames with the streams of its credential: it is reset when they are. Answers how
-   * to take it out, when it has closed.
+   * Attaches a reader to a run: live here, live in another process, or finished. `place`: held for it already.
+   * @throws Failure `too_many_streams`
    */
-  attend(reader: Reader, reset: () => void): () => void {
-    const waiter: Waiter = { reader, reset }
-    this.#waiters.add(waiter)
-    this.#patrol.soon(reader)
-    return () => void this.#waiters.delete(waiter)
+  join(run: Run, request: JoinRequest, place?: Place): Promise<void> {
+    if (place) return this.#join(run, request, place)
+    return this.streams.hold(request.reader.userId, (held) => this.#join(run, request, held))
   }
 
-  /** The log of a run, live or finished, for who looks something up in it. */
-  async viewOf(run: Run): Promise<LogView> {
-    const { store } = this.#deps
-    const bounds = isInFlight(run) && !this.#actors.has(run.run_id) ? await store.frames.bounds(run.key) : null
-    return this.#actors.get(run.run_id)?.log ?? new FinishedView(store, run, bounds ? bounds.last + 1 : headOf(run))
+  async #join({ run_id }: Run, request: JoinRequest, place: Place): Promise<void> {
+    await this.arrived(run_id)
+    const actor = this.#actors.get(run_id)
+    const start = actor && request.isSnapshot ? await actor.snapshotFor(request.position) : request.position
+    // It comes back, to the next process.
+    if (this.streams.isClosing) return request.wire.reset()
+    // Looked for after the await: it may have ended meanwhile.
+    if (!actor || this.#actors.get(run_id) !== actor) return this.#joinStored(run_id, request, place)
+    this.#attach(actor.log, request, start, place, (why) => {
+      if (request.isCreator && why === 'left') actor.creatorLeft()
+    })
   }
 
-  async #replay(runId: string, joining: Joining, filter: Filter): Promise<void> {
-    const { wire, reader } = joining
+  async #joinStored(runId: string, request: JoinRequest, place: Place): Promise<void> {
     const { store } = this.#deps
+    const { wire, position, isSnapshot = false, isCreator = false } = request
     // The row that the caller read may be older than the run's end.
     const run = await store.runs.get(runId, null)
-    const bounds = run && (await store.frames.bounds(run.key))
-    if (!run) {
-      this.#census.left(reader.userId)
-      wire.reset()
-      return
+    if (run && !isInFlight(run)) {
+      const log = await RunLog.ended(run, store)
+      const snapshot = isSnapshot && log.place(position) === 0 ? await finalSnapshot(log) : null
+      return this.#attach(log, request, snapshot ?? position, place)
     }
-    if (isInFlight(run)) {
-      if (await this.elsewhere?.join(run, joining, filter)) return
-      // Its end is not known here: an `end` now would be made up.
-      this.#census.left(reader.userId)
-      wire.reset()
-      return
-    }
-    const head = Math.max(headOf(run), bounds ? bounds.last + 1 : 0)
-    const next = nextAfter(joining.position, { epochs: bounds?.epochs ?? lastEpochOf(run), head })
-    const snapshot = joining.isSnapshot && next === 0 ? await finalSnapshot(store, run) : null
-    const view = new FinishedView(store, run, head)
-    const joiner = new Joiner(wire, view, filter, snapshot ?? next, reader, (gone) => this.#left(gone))
-    this.#replays.add(joiner)
+    const opened = run && (await this.elsewhere?.open(run, position, isSnapshot))
+    // Its end is not known here: an `end` now would be made up.
+    if (!opened) return wire.reset()
+    this.#attach(opened.log, request, opened.start, place, (why) =>
+      this.elsewhere?.left(runId, isCreator && why === 'left')
+    )
+  }
+
+  #attach(
+    log: RunLog,
+    request: JoinRequest,
+    start: Position | Snapshot,
+    place: Place,
+    onLeave?: (why: CloseReason) => void
+  ): void {
+    const filter = filterOf(request.modes ?? modesOf(log.run))
+    const joiner = new Joiner(request, log, filter, start, {
+      onLeave: (gone, why) => {
+        this.#joiners--
+        this.streams.remove(gone)
+        onLeave?.(why)
+      },
+      onTrouble: (error) =>
+        this.#deps.log.error({ err: error, run_id: log.run.run_id }, 'a reader of a run was reset: it could not go on')
+    })
+    this.#joiners++
+    this.streams.add(joiner, place)
     joiner.pump()
   }
 
-  #left(joiner: Joiner): void {
-    this.#replays.delete(joiner)
-    this.#census.left(joiner.reader.userId)
+  /** The log of a run, live or finished, for who looks something up in it. */
+  async logOf(run: Run): Promise<RunLog> {
+    const { store } = this.#deps
+    const live = this.#actors.get(run.run_id)?.log
+    if (live) return live
+    const log = isInFlight(run) ? await RunLog.replica(run, store) : await RunLog.ended(run, store)
+    return this.#actors.get(run.run_id)?.log ?? log
   }
 
   /** A run that is just being admitted can be found, or is refused, when this resolves. */
@@ -416,34 +387,6 @@ export class Registry {
     return actors.length > 0
   }
 
-  /** Resets the streams that are meant. */
-  resetStreams(isMeant: (reader: Reader) => boolean): void {
-    for (const joiner of this.#joiners()) if (isMeant(joiner.reader)) joiner.reset()
-    for (const waiter of [...this.#waiters]) if (isMeant(waiter.reader)) waiter.reset()
-  }
-
-  /** Something was revoked: of the streams that are meant, those end whose credential does not stand any more. */
-  lookAgain(isMeant: (reader: Reader) => boolean): Promise<void> {
-    return this.#patrol.look(isMeant)
-  }
-
-  /** Every reader of frames, as they are now: who is reset leaves the sets that are looked through here. */
-  #joiners(): Joiner[] {
-    const live = [...this.#actors.values()].flatMap((actor) => [...actor.joiners])
-    return [...new Set([...live, ...this.#replays, ...(this.elsewhere?.joiners() ?? [])])]
-  }
-
-  *#readers(): Generator<Reader> {
-    for (const joiner of this.#joiners()) yield joiner.reader
-    for (const waiter of this.#waiters) yield waiter.reader
-  }
-
-  #beat(): void {
-    const { stallMs } = this.#deps.options
-    for (const joiner of this.#joiners()) joiner.beat(stallMs)
-    void this.#patrol.walk()
-  }
-
   /** Takes no new runs and starts none of those that wait. */
   refuseNew(): void {
     this.#isStopping = true
@@ -461,28 +404,15 @@ export class Registry {
     const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
     const allClosed = Promise.all(running.map((actor) => actor.closed))
     if (running.length) await within(allClosed, graceMs)
-    this.#isClosing = true
     graceOver()
     // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
-    await this.#resetAll(jitterMs)
+    await this.streams.resetAll(jitterMs)
     this.elsewhere?.stop()
     for (const actor of running) actor.cancel('interrupt', 'shutdown')
     for (const actor of this.#actors.values()) actor.forgetCreator()
     await within(allClosed, this.#deps.options.settleTimeoutMs)
-    clearInterval(this.#heartbeat)
-    this.#patrol.stop()
+    this.streams.stop()
     this.#compactor.stop()
     this.#ticker.stop()
-  }
-
-  /** Not all in one moment: they all come back. Who was told the end is left to read it, as long as the server lets its socket be. */
-  async #resetAll(jitterMs: number): Promise<void> {
-    const open = this.#joiners().filter(({ isEnding }) => !isEnding)
-    const steps = Math.min(open.length, 20)
-    for (let step = 1; step <= steps; step++) {
-      const due = open.splice(0, Math.ceil(open.length / (steps - step + 1)))
-      for (const joiner of due) if (!joiner.isEnding) joiner.reset()
-      if (step < steps) await new Promise((resolve) => setTimeout(resolve, jitterMs / steps))
-    }
   }
 }

@@ -1,7 +1,7 @@
 // A delta as the data of a messages frame: the shape LangGraph clients read, with the least they need around the text.
 import type { Delta } from '../../agent/runtime.ts'
 import type { AiMessage, Json, JsonObject, Message } from '../../types.ts'
-import { cutText, type Marker, type Shorten, withShortTexts } from './giant.ts'
+import { cutText, type Marker, type Shorten, withShortTexts } from './oversized.ts'
 
 /** Clients read the node and nothing else of it; repeating more would cost more than the text [needs N11]. */
 const METADATA = '{"langgraph_node":"agent"}'

@@ -1,8 +1,8 @@
-// The tally of this process: what was delivered, and what went wrong with readers, since it began. Plain numbers, so that counting
+// The counters of this process: what was delivered, and what went wrong with readers, since it began. Plain numbers, so that counting
 // costs an addition on the live path; whoever is asked for metrics reads them. Gateways of one process share it.
 
 /** How often a figure lay below each of some bounds. */
-export class Spread {
+export class Buckets {
   readonly bounds: readonly number[]
   /** By bound; the last one is of what lay above all. */
   readonly counts: number[]
@@ -22,7 +22,7 @@ export class Spread {
   }
 }
 
-export const tally = {
+export const counters = {
   /** Frames that were handed to a reader's socket, each as often as it has readers. */
   frames: 0,
   /** What was handed to readers' sockets, heartbeats and catching up included. */
@@ -32,5 +32,5 @@ export const tally = {
   /** Readers that were reset because they had taken nothing for too long. */
   stalled: 0,
   /** Seconds from the first frame that is due to the last socket that has it, of every delivery. */
-  lag: new Spread([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5])
+  lag: new Buckets([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5])
 }

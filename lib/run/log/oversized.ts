@@ -1,6 +1,6 @@
-// A giant: a frame that is too large for the wire (`streams.event_bytes`). Joiners get it cut, with a mark that says how large it is
-// and where it is whole. The log keeps it whole, right behind the cut frame, in parts that no filter takes: so it is stored,
-// compacted, swept and deleted like every other frame, and a joiner that comes by steps over it [needs N39].
+// Oversized frames: too large for the wire (`streams.event_bytes`), and not deltas, which are split. Readers get them cut, with a
+// mark that says how large the whole is and where it is. The log keeps it whole, right behind the cut frame, in parts that no filter
+// takes: so it is stored, compacted, swept and deleted like every other frame, and a reader steps over it [needs N39].
 import { type Json, type JsonObject, cutTo } from '../../types.ts'
 
 /** From which size on frames are cut, and where they are whole. */
@@ -32,8 +32,8 @@ export type Whole = { readonly bytes: number; readonly part_bytes: number; reado
 /** Bytes around the data of a frame: its event, its position. */
 const FRAME_BYTES = 128
 
-/** True for data that no joiner gets whole. */
-export function isGiant(json: string, { eventBytes }: Cutting): boolean {
+/** True for data that no reader gets whole. */
+export function isOversized(json: string, { eventBytes }: Cutting): boolean {
   // A unit of the text is one to three bytes: the exact length is counted only where that leaves it open.
   if (eventBytes === 0 || json.length * 3 + FRAME_BYTES <= eventBytes) return false
   return json.length > eventBytes || Buffer.byteLength(json) + FRAME_BYTES > eventBytes
@@ -48,6 +48,12 @@ export function shortened(shorten: Shorten, n: number, bytes: number, { eventByt
 /** How data is cut of which nothing is known but that it is JSON: its beginning, as a text. */
 export function beginning(json: string): Shorten {
   return (max, marker) => JSON.stringify({ ...marker, content: cutText(json, max - 32) })
+}
+
+/** The frame behind a cut one, read. */
+export function readWhole(bytes: Buffer): Whole {
+  // Frames of this kind hold what `wholeOf` made.
+  return JSON.parse(bytes.toString('latin1')) as Whole
 }
 
 export function wholeOf(bytes: number): Whole {

@@ -1,6 +1,6 @@
 // The states that runs leave: the next one goes on from memory, and never from something that is not the newest any more.
 import t from 'tap'
-import { States, savedState } from '../../lib/run/log/states.ts'
+import { StateCache, savedState } from '../../lib/run/log/state-cache.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
 import { State } from '../../lib/thread/state.ts'
@@ -77,7 +77,7 @@ t.test('a run that was undone leaves the state of before, and the next one goes 
 
 t.test('a checkpoint by a clock that is behind does not pass unseen', async (t) => {
   const store = openMemoryStore()
-  const states = new States(store)
+  const states = new StateCache(store)
   const given = { thread_id: crypto.randomUUID(), user_id: 'ann', assistant_id: null, metadata: {} }
   await write(store, { name: 'thread.create', ...newThread(given, timestamp()) })
   const put = async (state: State, id: string) => {
@@ -100,7 +100,7 @@ t.test('a checkpoint by a clock that is behind does not pass unseen', async (t) 
 
 t.test('no more is kept than there is space for, and who was left last stays', async (t) => {
   const store = openMemoryStore()
-  const states = new States(store, 10_000)
+  const states = new StateCache(store, 10_000)
   const state = State.empty.withMessages([human('x'.repeat(2000))])
   for (const thread of ['a', 'b', 'c', 'd']) states.left(thread, { state, checkpointId: 'c', step: 0 })
   t.ok(states.bytes > 7000 && states.bytes <= 10_000, `${states.bytes} bytes`)

@@ -1,6 +1,6 @@
 // What joiners that are behind share of the store: one read for all, bounded, and never in the way of another try.
 import t from 'tap'
-import { Reads } from '../../lib/run/log/reads.ts'
+import { SegmentCache } from '../../lib/run/log/segment-cache.ts'
 import type { Segment } from '../../lib/store/store.ts'
 
 const SEGMENT_BYTES = 64 * 1024
@@ -30,7 +30,7 @@ const firsts = (segments: readonly Segment[]) => segments.map(({ first }) => fir
 
 t.test('who stands within what was read gets it from there on, without the store', async (t) => {
   const { asked, read } = store()
-  const reads = new Reads()
+  const reads = new SegmentCache()
   t.same(firsts(await reads.get(0, read(0))), [0, 10, 20, 30])
   t.same(firsts(await reads.get(25, read(25))), [20, 30], 'from the segment that has the frame')
   t.same(firsts(await reads.get(40, read(40))), [40, 50, 60, 70])
@@ -40,7 +40,7 @@ t.test('who stands within what was read gets it from there on, without the store
 
 t.test("a read under way is everybody's who begins there", async (t) => {
   const { asked, read } = store()
-  const reads = new Reads()
+  const reads = new SegmentCache()
   const answers = await Promise.all([reads.get(3, read(3)), reads.get(3, read(3)), reads.get(4, read(4))])
   t.same(asked, [3, 4])
   t.equal(answers[0], answers[1])
@@ -48,7 +48,7 @@ t.test("a read under way is everybody's who begins there", async (t) => {
 
 t.test('no more than two reads are kept of a run, the newest', async (t) => {
   const { asked, read } = store()
-  const reads = new Reads()
+  const reads = new SegmentCache()
   for (const from of [0, 40, 80]) await reads.get(from, read(from))
   await reads.get(80, read(80))
   await reads.get(40, read(40))
@@ -59,7 +59,7 @@ t.test('no more than two reads are kept of a run, the newest', async (t) => {
 
 t.test('a store that fails is asked again, and nothing is there after a clear', async (t) => {
   const { asked, read } = store()
-  const reads = new Reads()
+  const reads = new SegmentCache()
   await t.rejects(
     reads.get(0, () => Promise.reject(new Error('busy'))),
     /busy/

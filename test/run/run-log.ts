@@ -1,23 +1,16 @@
-// The frame log: one encoding for all, nothing forgotten before its commit.
+// The log of a run: one encoding for all, nothing forgotten before its commit, bounded behind it.
 import t from 'tap'
 import { filterOf, Kind } from '../../lib/run/log/filter.ts'
-import { FrameLog, framesOf, newEpoch, stretchesOf } from '../../lib/run/log/frames.ts'
+import { newEpoch, type RunLog } from '../../lib/run/log/run-log.ts'
+import { framesOf, frameRangesOf } from '../../lib/run/log/segment.ts'
+import { aLog, appendState, commit, sliceFrom, stateJson, textFrom } from '../fixtures/run-log.ts'
 
-const ALL = filterOf(['messages-tuple', 'values', 'custom', 'updates'])
-const render = (id: string) => `{"state":"${id}"}`
-const everything = Number.MAX_SAFE_INTEGER
+const ALL = ['messages-tuple', 'values', 'custom', 'updates']
 
-function filled(count: number, windowBytes = 1024): FrameLog {
-  const log = new FrameLog(7, windowBytes)
+function filled(count: number, windowBytes = 1024): RunLog {
+  const log = aLog({ windowBytes })
   for (let i = 0; i < count; i++) log.append(Kind.messages, 'messages', `[${'"x"'.padEnd(100, ' ')}]`)
   return log
-}
-
-/** What the committer does: takes what there is and answers for it. */
-function commit(log: FrameLog): void {
-  const segments = log.take()
-  const bytes = segments.reduce((sum, one) => sum + one.data.length, 0)
-  if (segments.length) log.commit(segments.at(-1)!.last, bytes)
 }
 
 t.test('a frame leaves memory only after its commit', async (t) => {
@@ -35,7 +28,7 @@ t.test('what was taken and what is read are the same bytes', async (t) => {
   const read: Buffer[] = []
   let count = 0
   for (let next = 0; next < log.head; ) {
-    const slice = log.slice(next, ALL, render, everything)
+    const slice = sliceFrom(log, next, ALL)
     read.push(slice.bytes)
     count += slice.count
     next = slice.next
@@ -69,33 +62,24 @@ t.test('nothing is taken twice', async (t) => {
 })
 
 t.test('a filter passes its kinds, always metadata and errors, and renders values where they stand', async (t) => {
-  const log = new FrameLog(7, 1024)
+  const log = aLog()
   log.append(Kind.metadata, 'metadata', '{}')
   log.append(Kind.messages, 'messages', '1')
-  log.appendValues('checkpoint-1')
+  appendState(log, 'checkpoint-1')
   log.append(Kind.messages, 'messages', '2')
   log.append(Kind.error, 'error', '{}')
-  const events = (modes: string[]) =>
-    [
-      ...log
-        .slice(0, filterOf(modes), render, everything)
-        .bytes.toString()
-        .matchAll(/^event: (.*)$/gm)
-    ].map((found) => found[1])
+  const events = (modes: string[]) => [...textFrom(log, 0, modes).matchAll(/^event: (.*)$/gm)].map((found) => found[1])
   t.same(events(['values']), ['metadata', 'values', 'error'])
   t.same(events(['messages-tuple']), ['metadata', 'messages', 'messages', 'error'])
   t.same(events(['messages-tuple', 'values']), ['metadata', 'messages', 'values', 'messages', 'error'])
-  t.match(
-    log.slice(2, filterOf(['values']), render, everything).bytes.toString(),
-    /^event: values\ndata: \{"state":"checkpoint-1"\}\nid: 7-2\n\n/
-  )
+  t.ok(textFrom(log, 2, ['values']).startsWith(`event: values\ndata: ${stateJson('checkpoint-1')}\nid: 7-2\n\n`))
 })
 
-t.test('stretches are what the filter takes, whole; alone are values and what tells of parts', async (t) => {
-  const log = new FrameLog(7, 1024)
+t.test('ranges are what the filter takes, whole; alone are values and what tells of parts', async (t) => {
+  const log = aLog()
   log.append(Kind.metadata, 'metadata', '{}')
   log.append(Kind.messages, 'messages', '1')
-  log.appendValues('checkpoint-1')
+  appendState(log, 'checkpoint-1')
   log.append(Kind.updates, 'updates', '2')
   log.append(Kind.messages, 'messages', '3')
   log.append(Kind.error, 'error', '{}')
@@ -104,7 +88,7 @@ t.test('stretches are what the filter takes, whole; alone are values and what te
   const [segment] = log.take()
   const frames = [...framesOf(segment!)]
   const told = (modes: string[], from = 0) =>
-    [...stretchesOf(segment!, from, filterOf(modes).mask)].map(({ n, last, kind, bytes }) => {
+    [...frameRangesOf(segment!, from, filterOf(modes).mask)].map(({ n, last, kind, bytes }) => {
       t.equal(kind, frames[n]!.kind)
       t.same(bytes, Buffer.concat(frames.slice(n, last + 1).map((frame) => frame.bytes)))
       return [n, last]
@@ -134,8 +118,8 @@ t.test('stretches are what the filter takes, whole; alone are values and what te
 
 t.test('where one slab gives all of it, a slice is no copy', async (t) => {
   const log = filled(5)
-  const filter = filterOf(['messages-tuple'])
-  t.equal(log.slice(0, filter, render, everything).bytes.buffer, log.slice(2, filter, render, everything).bytes.buffer)
+  const modes = ['messages-tuple']
+  t.equal(sliceFrom(log, 0, modes).bytes.buffer, sliceFrom(log, 2, modes).bytes.buffer)
 })
 
 t.test('epochs are later than all before them, also within a millisecond and when the clock goes back', async (t) => {

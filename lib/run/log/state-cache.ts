@@ -3,7 +3,7 @@
 // what a user or another process has written meanwhile is never missed.
 import { State } from '../../thread/state.ts'
 import type { StoredCheckpoint } from '../../store/store.ts'
-import type { LogStore } from './view.ts'
+import type { LogStore } from './stored-frames.ts'
 
 /** Bytes that are kept of all threads together, about. */
 const KEPT_BYTES = 8 * 1024 * 1024
@@ -28,7 +28,7 @@ export function savedState(stored: StoredCheckpoint): SavedState {
   }
 }
 
-export class States {
+export class StateCache {
   readonly #store: Pick<LogStore, 'checkpoints'>
   readonly #maxBytes: number
   /** By thread; who was left longest ago comes first. */

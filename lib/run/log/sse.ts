@@ -51,7 +51,7 @@ export function readPosition(text: string | undefined): Position {
 }
 
 /** Epochs of a run's log, each with the n of its first frame, in order; `head` is the n that comes next. */
-export interface Extent {
+export interface LogBounds {
   readonly epochs: readonly { readonly epoch: number; readonly first: number }[]
   readonly head: number
 }
@@ -60,28 +60,26 @@ export interface Extent {
  * The n of the first frame that a joiner at `position` has not seen. A cursor beyond what survived of its epoch goes on with the
  * next epoch's first frame; one that was never given out begins at the beginning.
  */
-export function nextAfter(position: Position, extent: Extent): number {
+export function nextAfter(position: Position, bounds: LogBounds): number {
   if (position === null) return 0
-  if (position.epoch === null) return position.n < extent.head ? position.n + 1 : 0
-  const at = extent.epochs.findIndex(({ epoch }) => epoch === position.epoch)
-  const current = extent.epochs[at]
+  if (position.epoch === null) return position.n < bounds.head ? position.n + 1 : 0
+  const at = bounds.epochs.findIndex(({ epoch }) => epoch === position.epoch)
+  const current = bounds.epochs[at]
   if (!current || position.n < current.first) return 0
-  const following = extent.epochs[at + 1]
+  const following = bounds.epochs[at + 1]
   if (following) return Math.min(position.n + 1, following.first)
-  return position.n < extent.head ? position.n + 1 : 0
+  return position.n < bounds.head ? position.n + 1 : 0
 }
 
 /**
- * The same for a run of another process, of which only what is stored is known. null: that is not known yet, because the position
- * may be of a frame that went out there and is not stored: it waits. `isPending`: the run has not begun, and may have given out
- * cursors of an epoch that nothing is stored of.
+ * The same for a run that another process writes, of which only what is stored is known. null: that is not known yet, because the
+ * position may be of a frame, or of a whole attempt, that went out there and is not stored: it waits.
  */
-export function nextStored(position: Position, extent: Extent, isPending: boolean): number | null {
+export function nextStored(position: Position, bounds: LogBounds): number | null {
   if (position === null) return 0
-  if (position.epoch === null) return position.n < extent.head ? position.n + 1 : null
   const { epoch, n } = position
-  const current = extent.epochs.at(-1)
-  if (current?.epoch === epoch && n >= extent.head) return null
-  const isKnown = extent.epochs.some((one) => one.epoch === epoch)
-  return isKnown || !isPending ? nextAfter(position, extent) : null
+  const current = bounds.epochs.at(-1)
+  if (epoch === null || epoch === current?.epoch) return n < bounds.head ? nextAfter(position, bounds) : null
+  // Epochs only grow: an unknown one below the newest never was.
+  return current === undefined || epoch > current.epoch ? null : nextAfter(position, bounds)
 }

@@ -1,13 +1,13 @@
-// What was read last of a run's stored frames: the joiners that a fast run leaves behind are a crowd with one way to go, and share
-// what the store gave to the first of them, as those at the tail share slices. (Read by each for itself it is megabytes a joiner, and
-// the collection of that garbage costs more than to send it.)
+// The stored segments of one run that were read last. Readers that a fast run leaves behind share what the store gave to the first
+// of them: read by each for itself it is megabytes a reader, and collecting that garbage costs more than sending it.
 import type { Segment } from '../../store/store.ts'
-import { READ_BYTES } from './view.ts'
 
+/** Stored frames that are read in one go, in bytes: what a socket takes without keeping much. */
+export const READ_BYTES = 256 * 1024
 /** Bytes that are kept of one run: those of two reads. */
 const KEPT_BYTES = 2 * READ_BYTES
 
-export class Reads {
+export class SegmentCache {
   /** In the order in which they were read. */
   #kept: Segment[] = []
   #bytes = 0
@@ -27,7 +27,7 @@ export class Reads {
     return reading
   }
 
-  /** Nobody is to share them any more. */
+  /** Nobody is left to share them. */
   clear(): void {
     this.#kept = []
     this.#bytes = 0

@@ -7,12 +7,15 @@ import { INTERRUPTS, interruptsIn, openCallsIn } from '../../thread/interrupts.t
 import { State } from '../../thread/state.ts'
 import { type Interrupt, type Json, type JsonObject, type Run, timestamp, type ToolCall } from '../../types.ts'
 import { bit, Kind } from './filter.ts'
-import type { FrameLog } from './frames.ts'
-import type { SavedState } from './states.ts'
+import type { RunLog } from './run-log.ts'
+import type { SavedState } from './state-cache.ts'
 
-export class Steps {
+/** A text in the list of a state. */
+const POINTER_BYTES = 8
+
+export class StateBuilder {
   readonly #run: Run
-  readonly #frames: FrameLog
+  readonly #log: RunLog
   /** Kinds of frames that the creator asked for beside values. */
   readonly #extras: number
   #state: State = State.empty
@@ -23,14 +26,12 @@ export class Steps {
   #checkpointId: string | null = null
   #step = -1
   #next: readonly string[] = []
-  /** States of the values frames in memory, in the order of their frames. */
-  readonly #values = new Map<string, { readonly n: number; readonly state: State }>()
   #ops: Op[] = []
   #pendingBytes = 0
 
-  constructor(run: Run, frames: FrameLog, extras: number) {
+  constructor(run: Run, log: RunLog, extras: number) {
     this.#run = run
-    this.#frames = frames
+    this.#log = log
     this.#extras = extras
   }
 
@@ -96,7 +97,7 @@ export class Steps {
     const asked = [...interruptsIn(this.#state.channel(INTERRUPTS)), { id, value }].map((one) => ({ ...one }))
     this.set({ [INTERRUPTS]: asked })
     if ((this.#extras & bit(Kind.updates)) !== 0)
-      this.#frames.append(Kind.updates, 'updates', JSON.stringify({ [INTERRUPTS]: [{ id, value }] }))
+      this.#log.append(Kind.updates, 'updates', JSON.stringify({ [INTERRUPTS]: [{ id, value }] }))
   }
 
   /** Nobody waits for the user any more. */
@@ -130,10 +131,12 @@ export class Steps {
     this.#checkpointId = id
     this.#next = next
     this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
-    for (const { json } of checkpoint.bodies) this.#pendingBytes += json.length
+    let bytes = 0
+    for (const { json } of checkpoint.bodies) bytes += json.length
+    this.#pendingBytes += bytes
     if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
-    this.#values.set(id, { n: this.#frames.head, state: saved })
-    this.#frames.appendValues(id)
+    // Its texts are shared with the state before, but for the new ones; its list of them is its own.
+    this.#log.appendValues(id, saved, bytes + saved.size.texts * POINTER_BYTES)
   }
 
   /** Frames of the modes that are logged only when the creator asked for them. */
@@ -142,16 +145,16 @@ export class Steps {
     const writes = `{"messages":[${this.#state.messagesSince(before).join(',')}]}`
     const isInput = node === '__start__'
     if (wants(Kind.updates) && !isInput)
-      this.#frames.append(Kind.updates, 'updates', `{${JSON.stringify(node)}:${writes}}`)
+      this.#log.append(Kind.updates, 'updates', `{${JSON.stringify(node)}:${writes}}`)
     if (wants(Kind.tasks) && !isInput) {
       const task = { id: this.#checkpointId, name: node, interrupts: [] }
-      this.#frames.append(Kind.tasks, 'tasks', withMember(task, 'result', writes))
+      this.#log.append(Kind.tasks, 'tasks', withMember(task, 'result', writes))
     }
     const payload = withMember({ metadata, next }, 'values', this.#state.json())
-    if (wants(Kind.checkpoints)) this.#frames.append(Kind.checkpoints, 'checkpoints', payload)
+    if (wants(Kind.checkpoints)) this.#log.append(Kind.checkpoints, 'checkpoints', payload)
     if (wants(Kind.debug)) {
       const about = { step: this.#step, type: 'checkpoint', timestamp: timestamp() }
-      this.#frames.append(Kind.debug, 'debug', withMember(about, 'payload', payload))
+      this.#log.append(Kind.debug, 'debug', withMember(about, 'payload', payload))
     }
   }
 
@@ -168,25 +171,11 @@ export class Steps {
     return ops
   }
 
-  /** The JSON of the state of a values frame, while that is in memory. */
-  valuesInMemory(id: string): string | null {
-    return this.#values.get(id)?.state.json() ?? null
-  }
-
-  /** Forgets the states of values frames below `first`: they are read from the store from now on. */
-  forgetValues(first: number): void {
-    for (const [id, { n }] of this.#values) {
-      if (n >= first) return
-      this.#values.delete(id)
-    }
-  }
-
   /** The run is over and stored: keeps no state. */
   release(): void {
     this.#state = State.empty
     this.#saved = State.empty
     this.#before = State.empty
-    this.#values.clear()
   }
 }
 

@@ -1,27 +1,29 @@
 // Frames that are too large for the wire: cut there, whole in the log.
 import t from 'tap'
 import { DeltaTexts, shortDelta, shortWhole, wholeJson } from '../../lib/run/log/chunk.ts'
-import { filterOf, Kind } from '../../lib/run/log/filter.ts'
-import { FrameLog, type RawFrame } from '../../lib/run/log/frames.ts'
-import { cutText } from '../../lib/run/log/giant.ts'
-import { findWhole, madeWhole, wholeBytes } from '../../lib/run/log/whole.ts'
-import { dataOf } from '../../lib/run/delivery/sse.ts'
+import { Kind } from '../../lib/run/log/filter.ts'
+import { cutText } from '../../lib/run/log/oversized.ts'
+import { findWhole, madeWhole, wholeBytes } from '../../lib/run/log/oversized-reader.ts'
+import type { RunLog } from '../../lib/run/log/run-log.ts'
+import type { RawFrame } from '../../lib/run/log/segment.ts'
+import { dataOf } from '../../lib/run/log/sse.ts'
 import type { JsonObject, Message } from '../../lib/types.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { Room, type Told, toldIn, toldTo } from '../fixtures/room.ts'
+import { aLog, textFrom } from '../fixtures/run-log.ts'
 import { until } from '../fixtures/until.ts'
 
 const texts = new DeltaTexts()
 
 const MAX = 4096
 const ALL = ['values', 'messages-tuple', 'custom']
-const newLog = (windowBytes = 10_000_000) =>
-  new FrameLog(7, windowBytes, 0, { eventBytes: MAX, url: (n) => `/frames/${n}` })
+const newLog = () => aLog({ windowBytes: 10_000_000, eventBytes: MAX })
+const urlOf = (n: number) => `/api/threads/thread/runs/run/frames/${n}`
 const delta = (text: string) => ({ type: 'delta', messageId: 'a', model: 'scripted', text }) as const
 
 /** What a joiner of everything gets of a log. */
-function told(log: FrameLog): Told[] {
-  return toldIn(log.slice(0, filterOf(ALL), () => '{}', Number.POSITIVE_INFINITY).bytes.toString())
+function told(log: RunLog): Told[] {
+  return toldIn(textFrom(log, 0, ALL))
 }
 
 interface Tuple {
@@ -63,7 +65,7 @@ t.test('a giant delta is cut on the wire, marked, and whole behind it', async (t
     langgraph_node: 'agent',
     content_truncated: true,
     original_byte_length: Buffer.byteLength(json),
-    content_url: '/frames/1'
+    content_url: urlOf(1)
   })
   t.equal(all[2]!.n, log.head - 1)
   const whole: string[] = []
@@ -71,7 +73,7 @@ t.test('a giant delta is cut on the wire, marked, and whole behind it', async (t
   t.same(whole, [texts.json(delta('before ')), json, texts.json(delta(' after'))])
 })
 
-async function* framesIn(log: FrameLog): AsyncGenerator<RawFrame> {
+async function* framesIn(log: RunLog): AsyncGenerator<RawFrame> {
   yield* log.frames(0)
 }
 
@@ -100,7 +102,7 @@ t.test('whatever makes a message giant: it stays below the size, and keeps what 
     const [short, metadata] = JSON.parse(frame!.data) as Tuple & [JsonObject, JsonObject]
     t.match(short, { id: message.id, type: message.type })
     if (message.type === 'tool') t.match(short, { tool_call_id: 'c0', status: 'success' })
-    t.match(metadata, { content_truncated: true, content_url: '/frames/0' })
+    t.match(metadata, { content_truncated: true, content_url: urlOf(0) })
   }
 })
 
@@ -109,7 +111,7 @@ t.test('other data is cut to its beginning, as a text', async (t) => {
   const json = JSON.stringify({ list: Array.from({ length: 9000 }, (_, i) => i) })
   log.append(Kind.custom, 'custom', json)
   const data = JSON.parse(told(log)[0]!.data) as JsonObject
-  t.match(data, { content_truncated: true, original_byte_length: json.length, content_url: '/frames/0' })
+  t.match(data, { content_truncated: true, original_byte_length: json.length, content_url: urlOf(0) })
   t.ok(json.startsWith(data.content as string))
 })
 
@@ -117,8 +119,8 @@ t.test('a frame that just fits is not cut; a reference to a state never is', asy
   const log = newLog()
   log.append(Kind.custom, 'custom', JSON.stringify('x'.repeat(MAX - 200)))
   log.append(Kind.custom, 'custom', JSON.stringify('x'.repeat(MAX)))
-  log.appendValues('checkpoint')
-  const all = toldIn(log.slice(0, filterOf(ALL), () => `"${'x'.repeat(100_000)}"`, 1e9).bytes.toString())
+  log.appendValues('checkpoint', { json: () => `"${'x'.repeat(100_000)}"` }, 100_000)
+  const all = told(log)
   t.notMatch(all[0]!.data, /content_truncated/)
   t.match(all[1]!.data, /content_truncated/)
   t.equal(all[2]!.data.length, 100_002)
@@ -154,11 +156,11 @@ t.test('the whole is read from memory and from the store, in any range', async (
   stage.say(text)
   const json = Buffer.from(texts.json({ ...delta(text), messageId: 'answer' }))
   const read = async (start: number, end: number) => {
-    const view = await room.registry.viewOf(await room.row(run))
-    const whole = await findWhole(view, 2)
+    const log = await room.registry.logOf(await room.row(run))
+    const whole = await findWhole(log, 2)
     t.equal(whole!.bytes, json.length)
     const pieces: Buffer[] = []
-    for await (const piece of wholeBytes(view, 2, whole!, start, end)) pieces.push(piece)
+    for await (const piece of wholeBytes(log, 2, whole!, start, end)) pieces.push(piece)
     return Buffer.concat(pieces)
   }
   const ranges = [
@@ -172,8 +174,8 @@ t.test('the whole is read from memory and from the store, in any range', async (
   const allAre = async (when: string) => {
     for (const [start, end] of ranges)
       t.ok((await read(start, end)).equals(json.subarray(start, end + 1)), `${when} ${start}-${end}`)
-    const view = await room.registry.viewOf(await room.row(run))
-    for (const n of [0, 1, 3, 4, 99]) t.equal(await findWhole(view, n), null, `frame ${n} was not cut`)
+    const log = await room.registry.logOf(await room.row(run))
+    for (const n of [0, 1, 3, 4, 99]) t.equal(await findWhole(log, n), null, `frame ${n} was not cut`)
   }
   await allAre('in memory')
   stage.reply(text)

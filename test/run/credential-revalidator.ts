@@ -1,7 +1,6 @@
-// The patrol: once a credential, whoever has come with it; what has lost its right is reset, and nothing else.
+// The credential revalidator: once a credential, whoever has come with it; what has lost its right is reset, and nothing else.
 import t from 'tap'
-import type { Reader } from '../../lib/run/delivery/joiner.ts'
-import { Patrol } from '../../lib/run/delivery/patrol.ts'
+import { CredentialRevalidator, type Reader } from '../../lib/run/delivery/credential-revalidator.ts'
 import { turns } from '../fixtures/until.ts'
 
 /** What stands behind credentials: whether they hold, and how often that was asked. */
@@ -11,12 +10,12 @@ class Credentials {
   readonly broken = new Set<string>()
 
   reader(credential: string): Reader {
-    const holds = async () => {
+    const isValid = async () => {
       this.asked.push(credential)
       if (this.broken.has(credential)) throw new Error('no answer')
       return !this.revoked.has(credential)
     }
-    return { userId: 'ann', credential, holds }
+    return { userId: 'ann', credential, isValid }
   }
 }
 
@@ -24,7 +23,7 @@ class Streams {
   readonly open: Reader[] = []
   readonly reset: Reader[] = []
   readonly troubles: unknown[] = []
-  readonly patrol = new Patrol({
+  readonly revalidator = new CredentialRevalidator({
     readers: () => this.open,
     reset: (isMeant) => void this.reset.push(...this.open.filter(isMeant)),
     onTrouble: (error) => void this.troubles.push(error)
@@ -32,13 +31,13 @@ class Streams {
 }
 
 t.test('of a crowd that comes with one credential one is asked for, when the turn is over', async (t) => {
-  const [credentials, { patrol }] = [new Credentials(), new Streams()]
-  for (let i = 0; i < 100; i++) patrol.soon(credentials.reader('one'))
-  patrol.soon(credentials.reader('other'))
+  const [credentials, { revalidator }] = [new Credentials(), new Streams()]
+  for (let i = 0; i < 100; i++) revalidator.soon(credentials.reader('one'))
+  revalidator.soon(credentials.reader('other'))
   t.same(credentials.asked, [])
   await turns()
   t.same(credentials.asked, ['one', 'other'])
-  patrol.soon(credentials.reader('one'))
+  revalidator.soon(credentials.reader('one'))
   await turns()
   t.same(credentials.asked, ['one', 'other', 'one'], 'who comes later is asked for anew')
 })
@@ -47,8 +46,8 @@ t.test('all streams of a credential that was revoked are reset, and those of nob
   const [credentials, streams] = [new Credentials(), new Streams()]
   for (const credential of ['one', 'other', 'one']) streams.open.push(credentials.reader(credential))
   credentials.revoked.add('one')
-  streams.patrol.soon(streams.open[0]!)
-  streams.patrol.soon(streams.open[1]!)
+  streams.revalidator.soon(streams.open[0]!)
+  streams.revalidator.soon(streams.open[1]!)
   await turns()
   t.same(streams.reset, [streams.open[0], streams.open[2]])
 })
@@ -58,7 +57,7 @@ t.test('a look-up that fails ends no stream, and keeps no other from being asked
   for (const credential of ['one', 'other']) streams.open.push(credentials.reader(credential))
   credentials.broken.add('one')
   credentials.revoked.add('other')
-  for (const reader of streams.open) streams.patrol.soon(reader)
+  for (const reader of streams.open) streams.revalidator.soon(reader)
   await turns()
   t.same(streams.reset, [streams.open[1]])
   t.equal(streams.troubles.length, 1)
@@ -68,12 +67,12 @@ t.test('who came without a credential, or with one that nothing can end, is not 
   const streams = new Streams()
   // Who asked for the first one all the same would reset it.
   streams.open.push(
-    { userId: null, credential: null, holds: async () => false },
+    { userId: null, credential: null, isValid: async () => false },
     { userId: 'ann', credential: 'for ever' }
   )
-  for (const reader of streams.open) streams.patrol.soon(reader)
+  for (const reader of streams.open) streams.revalidator.soon(reader)
   await turns()
-  await streams.patrol.walk()
+  await streams.revalidator.walk()
   t.same(streams.reset, [])
 })
 
@@ -81,10 +80,10 @@ t.test('a walk asks once a credential, a few at a time, and finds what was revok
   const [credentials, streams] = [new Credentials(), new Streams()]
   for (let i = 0; i < 400; i++) streams.open.push(credentials.reader(`c${i % 200}`))
   credentials.revoked.add('c150')
-  const walk = streams.patrol.walk()
+  const walk = streams.revalidator.walk()
   const atOnce = credentials.asked.length
   t.ok(atOnce > 0 && atOnce < 100, `${atOnce} before anybody else has a turn`)
-  await streams.patrol.walk()
+  await streams.revalidator.walk()
   await walk
   t.equal(credentials.asked.length, 200, 'and no second walk beside it')
   t.same(streams.reset, [streams.open[150], streams.open[350]])
@@ -93,8 +92,8 @@ t.test('a walk asks once a credential, a few at a time, and finds what was revok
 t.test('a walk ends when the server does', async (t) => {
   const [credentials, streams] = [new Credentials(), new Streams()]
   for (let i = 0; i < 200; i++) streams.open.push(credentials.reader(`c${i}`))
-  const walk = streams.patrol.walk()
-  streams.patrol.stop()
+  const walk = streams.revalidator.walk()
+  streams.revalidator.stop()
   await walk
   t.ok(credentials.asked.length < 100)
 })

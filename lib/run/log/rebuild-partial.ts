@@ -5,12 +5,12 @@ import type { Store } from '../../store/store.ts'
 import { State } from '../../thread/state.ts'
 import { type Json, type JsonObject, type Message, type Run, type RunEvent, isObject } from '../../types.ts'
 import { Kind } from './filter.ts'
-import { framesOf, type RawFrame } from './frames.ts'
+import { framesOf, type RawFrame } from './segment.ts'
 import { Journal } from './journal.ts'
-import { type Snapshot, snapshotOf } from '../delivery/snapshot.ts'
-import { dataOf } from '../delivery/sse.ts'
+import { type Snapshot, snapshotOf } from './snapshot.ts'
+import { dataOf } from './sse.ts'
 import { baseOf } from '../lifecycle/wanted.ts'
-import { madeWhole } from './whole.ts'
+import { madeWhole } from './oversized-reader.ts'
 
 /** Events that say what was answered, and by which model: the others are traces. */
 const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
@@ -32,7 +32,7 @@ export interface Tail {
  * Folds the stored deltas below `head` that no checkpoint holds yet into `journal`. A reply whose event is stored was complete: it is
  * taken from there, and its deltas count no more.
  */
-export async function foldTail(
+export async function rebuildPartial(
   store: Pick<TailStore, 'frames'>,
   run: Run,
   head: number,
@@ -78,7 +78,7 @@ export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapsh
   const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
   const events = await store.events.listEvents(thread_id, run_id, all, null)
   const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
-  const { checkpointId, whole } = await foldTail(store, run, bounds.last + 1, journal, events)
+  const { checkpointId, whole } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
   const stored = checkpointId === null ? before : await store.checkpoints.load(thread_id, checkpointId)
   const state = (stored ? State.fromStored(stored) : State.empty).withMessages(whole)
   return snapshotOf(run, { values: state.json(), partial: journal.partials(), epoch, n: bounds.last })

@@ -1,10 +1,11 @@
 // Mode `messages`: whole messages, as far as they have come, made of the deltas in the log while they are delivered. Nothing
 // of it is stored. One a joiner, because what it has to say depends on where the joiner came in.
 import { type Json, type JsonObject, isObject } from '../../types.ts'
-import { Kind } from './filter.ts'
-import type { RawFrame } from './frames.ts'
-import { parseArgs } from './partial.ts'
-import { cursorText, dataOf, frameText } from '../delivery/sse.ts'
+import { Kind } from '../log/filter.ts'
+import { parseArgs } from '../log/partial.ts'
+import type { RawFrame } from '../log/segment.ts'
+import { cursorText, dataOf, frameText } from '../log/sse.ts'
+import type { FrameSink } from '../log/stored-frames.ts'
 
 /** A message as it grows: the fields of its chunks so far. */
 type Accumulated = JsonObject
@@ -19,9 +20,8 @@ interface Growing {
   readonly isNew: boolean
 }
 
-export class Accumulator {
-  /** Frames below were seen by the joiner before: they are folded, not shown. */
-  readonly #from: number
+export class Accumulator implements FrameSink {
+  readonly from: number
   /** Messages that are not complete, by id. An agent may write more than one at a time. */
   readonly #growing = new Map<string, Growing>()
   readonly #introduced = new Set<string>()
@@ -30,17 +30,16 @@ export class Accumulator {
 
   /** `begun`: chunks with all that was said of their messages before the first frame that it is given. */
   constructor(from: number, begun: readonly Accumulated[] = []) {
-    this.#from = from
+    this.from = from
     const at = { n: from - 1, epoch: 0 }
     for (const message of begun) this.#growing.set(String(message.id), { message, at, isNew: false })
   }
 
-  /** Bytes that wait for the flush. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Takes the next frame of the log. `shown`: what the reader gets of it where it stands, null if nothing; deltas are never. */
+  /** Takes the next frame of the log; deltas are not shown where they stand. */
   take(frame: RawFrame, shown: Buffer | null): void {
     if (frame.kind === Kind.messages) this.#fold(frame)
     else if (shown) {
@@ -65,7 +64,7 @@ export class Accumulator {
     this.#introduce(frame, id, metadata)
     const message = withMark(add(this.#growing.get(id)?.message, piece), metadata)
     if (piece.type === 'AIMessageChunk' && piece.chunk_position !== 'last') {
-      this.#growing.set(id, { message, at: frame, isNew: frame.n >= this.#from })
+      this.#growing.set(id, { message, at: frame, isNew: frame.n >= this.from })
       return
     }
     this.#growing.delete(id)
@@ -78,7 +77,7 @@ export class Accumulator {
     if (this.#introduced.has(id)) return
     this.#introduced.add(id)
     // Without an id: who is cut after it comes back by the frame before, and misses nothing of this one.
-    if (frame.n >= this.#from)
+    if (frame.n >= this.from)
       this.#push(Buffer.from(`event: messages/metadata\ndata: ${JSON.stringify({ [id]: { metadata } })}\n\n`))
   }
 
@@ -92,7 +91,7 @@ export class Accumulator {
   }
 
   #show({ n, epoch }: At, event: string, message: JsonObject): void {
-    if (n >= this.#from) this.#push(Buffer.from(frameText(event, JSON.stringify([message]), cursorText(epoch, n))))
+    if (n >= this.from) this.#push(Buffer.from(frameText(event, JSON.stringify([message]), cursorText(epoch, n))))
   }
 
   #push(bytes: Buffer): void {

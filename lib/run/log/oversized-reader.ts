@@ -1,19 +1,14 @@
-// The whole of a giant: found by the frame that was cut, and read part by part, so that a range of 50 MB costs what it holds.
-import { Kind } from './filter.ts'
-import { framesOf, type RawFrame } from './frames.ts'
-import type { Whole } from './giant.ts'
-import type { LogView } from '../delivery/joiner.ts'
+// Reads what is kept behind oversized frames: found by the frame that was cut, part by part, so that a range of 50 MB costs what it
+// holds.
+import { filterOf, Kind } from './filter.ts'
+import { readWhole, type Whole } from './oversized.ts'
+import type { RunLog } from './run-log.ts'
+import { framesOf, type RawFrame } from './segment.ts'
 
-/** The frame behind a cut one, read. */
-export function readWhole(frame: RawFrame): Whole {
-  // Frames of this kind hold what `wholeOf` made.
-  return JSON.parse(frame.bytes.toString('latin1')) as Whole
-}
-
-/** What is known of the whole data of frame `n`; null: it is no giant, or is gone. */
-export async function findWhole(view: LogView, n: number): Promise<Whole | null> {
-  for await (const frame of framesFrom(view, n + 1))
-    return frame.n === n + 1 && frame.kind === Kind.whole ? readWhole(frame) : null
+/** What is known of the whole data of frame `n`; null: it is not oversized, or is gone. */
+export async function findWhole(log: RunLog, n: number): Promise<Whole | null> {
+  for await (const frame of framesFrom(log, n + 1))
+    return frame.n === n + 1 && frame.kind === Kind.whole ? readWhole(frame.bytes) : null
   return null
 }
 
@@ -22,7 +17,7 @@ export async function findWhole(view: LogView, n: number): Promise<Whole | null>
  * @throws Error when they are gone meanwhile: what was sent so far must not be taken for all
  */
 export async function* wholeBytes(
-  view: LogView,
+  log: RunLog,
   n: number,
   whole: Whole,
   start: number,
@@ -30,21 +25,26 @@ export async function* wholeBytes(
 ): AsyncGenerator<Buffer> {
   const first = Math.floor(start / whole.part_bytes)
   let at = first * whole.part_bytes
-  for await (const { kind, bytes } of framesFrom(view, n + 2 + first)) {
+  for await (const { kind, bytes } of framesFrom(log, n + 2 + first)) {
     if (kind !== Kind.part) break
     yield bytes.subarray(Math.max(0, start - at), end + 1 - at)
     at += bytes.length
     if (at > end) return
   }
-  throw new Error('a part of a giant frame is gone')
+  throw new Error('a part of an oversized frame is gone')
 }
 
-async function* framesFrom(view: LogView, from: number): AsyncGenerator<RawFrame> {
-  for (let next = from; next < view.head; ) {
+/** No states are read for it. */
+const NO_STATES = filterOf(['custom'])
+
+async function* framesFrom(log: RunLog, from: number): AsyncGenerator<RawFrame> {
+  for (let next = from; next < log.head; ) {
     // What is not in memory is stored, and what is stored stays: each step asks anew where its frames are.
     const before = next
     const frames =
-      next >= view.first ? view.frames(next) : (await view.readStored(next)).flatMap((one) => [...framesOf(one)])
+      next >= log.first
+        ? log.frames(next)
+        : (await log.load(next, NO_STATES)).segments.flatMap((segment) => [...framesOf(segment)])
     for (const frame of frames) {
       if (frame.n < next) continue
       next = frame.n + 1

@@ -1,13 +1,21 @@
-// The patrol: asks for open streams whether the credential that opened them still stands, so that none outlives its right.
+// Asks for open streams whether the credential that opened them still stands, so that none outlives its right.
 //
 // Whoever revokes a credential in this process says so at once. The walk at every heartbeat finds what was revoked elsewhere: from
 // the command line, by another process, by the clock. It costs one look-up a credential, however many streams there are of it.
-import type { Reader } from './joiner.ts'
+
+/** Whose stream it is, so that it can be found when its credential is revoked. */
+export interface Reader {
+  readonly userId: string | null
+  /** Digest of the session token or API token the stream was opened with. */
+  readonly credential: string | null
+  /** Asks whether that credential still stands. Absent: nothing can end it. */
+  readonly isValid?: () => Promise<boolean>
+}
 
 /** Look-ups at a time; others have a turn in between. */
 const AT_ONCE = 64
 
-export interface PatrolDeps {
+export interface RevalidatorDeps {
   /** Of everything that is open. */
   readers(): Iterable<Reader>
   reset(isMeant: (reader: Reader) => boolean): void
@@ -15,14 +23,14 @@ export interface PatrolDeps {
   onTrouble(error: unknown): void
 }
 
-export class Patrol {
-  readonly #deps: PatrolDeps
+export class CredentialRevalidator {
+  readonly #deps: RevalidatorDeps
   /** One of each credential that somebody has just come with. */
   readonly #come = new Map<string, Reader>()
   #isWalking = false
   #isStopped = false
 
-  constructor(deps: PatrolDeps) {
+  constructor(deps: RevalidatorDeps) {
     this.#deps = deps
   }
 
@@ -30,12 +38,12 @@ export class Patrol {
   async walk(): Promise<void> {
     if (this.#isWalking) return
     this.#isWalking = true
-    await this.look(() => true)
+    await this.revalidate(() => true)
     this.#isWalking = false
   }
 
   /** Asks for those that are meant, once a credential, and resets what has lost its right. Never rejects. */
-  async look(isMeant: (reader: Reader) => boolean): Promise<void> {
+  async revalidate(isMeant: (reader: Reader) => boolean): Promise<void> {
     const byCredential = new Map<string, Reader>()
     for (const reader of this.#deps.readers()) {
       if (reader.credential !== null && isMeant(reader)) byCredential.set(reader.credential, reader)
@@ -66,8 +74,8 @@ export class Patrol {
   /** Asks for these, and resets every stream of a credential that has lost its right. Never rejects. */
   async ask(readers: readonly Reader[]): Promise<void> {
     const lost = new Set<string | null>()
-    const ask = async ({ credential, holds }: Reader): Promise<void> => {
-      if (holds && !(await holds())) lost.add(credential)
+    const ask = async ({ credential, isValid }: Reader): Promise<void> => {
+      if (isValid && !(await isValid())) lost.add(credential)
     }
     await Promise.all(readers.map((reader) => ask(reader).catch((error: unknown) => this.#deps.onTrouble(error))))
     if (lost.size > 0) this.#deps.reset(({ credential }) => lost.has(credential))

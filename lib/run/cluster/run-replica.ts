@@ -1,0 +1,102 @@
+// A run of another process as its readers here see it: a log that is all store, and that moves on whenever the owner says that there
+// is more, or a look at the database does.
+import type { Store } from '../../store/store.ts'
+import { type Run, isInFlight } from '../../types.ts'
+import { RunLog } from '../log/run-log.ts'
+
+export interface ReplicaDeps {
+  readonly store: Pick<Store, 'runs' | 'frames' | 'checkpoints'>
+  /** The last who waited for its end has heard of it. */
+  readonly onIdle: () => void
+  readonly onTrouble: (error: unknown) => void
+}
+
+export class RunReplica {
+  readonly log: RunLog
+  readonly #deps: ReplicaDeps
+  /** As its row was when its frames were read last. */
+  #run: Run
+  #isGone = false
+  /** A read of the store is under way; what was asked for meanwhile. */
+  #reading: Promise<void> | null = null
+  #wanted: { isOver: boolean } | null = null
+  #waitingForEnd: ((isStored: boolean) => void)[] = []
+  /** Who runs it, as far as is known, and whether that one was told that we follow. */
+  owner: string | null = null
+
+  private constructor(run: Run, log: RunLog, deps: ReplicaDeps) {
+    this.#run = run
+    this.log = log
+    this.#deps = deps
+  }
+
+  /** With what is stored of it now. */
+  static async open(run: Run, deps: ReplicaDeps): Promise<RunReplica> {
+    return new RunReplica(run, await RunLog.replica(run, deps.store), deps)
+  }
+
+  get run(): Run {
+    return this.#run
+  }
+  /** Somebody reads it, or waits for its end. */
+  get isWanted(): boolean {
+    return this.log.readers > 0 || this.#waitingForEnd.length > 0
+  }
+
+  /** Resolves with true when the run has ended and all of it is known here; with false when that will not be told here. */
+  ended(): Promise<boolean> {
+    if (this.log.isClosed || this.#isGone) return Promise.resolve(this.log.isClosed)
+    return new Promise((resolve) => this.#waitingForEnd.push(resolve))
+  }
+
+  /** Who follows it here is sent away: it comes back and finds out. */
+  drop(): void {
+    this.#end(false)
+  }
+
+  #end(isStored: boolean): void {
+    this.#isGone = true
+    this.log.resetReaders()
+    this.#tellEnd(isStored)
+  }
+
+  #tellEnd(isStored: boolean): void {
+    for (const resolve of this.#waitingForEnd.splice(0)) resolve(isStored)
+    if (!this.isWanted) this.#deps.onIdle()
+  }
+
+  /** There is more in the store; `isOver`: the run has ended, or its row has to be looked at. */
+  async refresh(isOver: boolean): Promise<void> {
+    if (this.log.isClosed || this.#isGone) return
+    this.#wanted = { isOver: isOver || this.#wanted?.isOver === true }
+    this.#reading ??= this.#readAll().finally(() => {
+      this.#reading = null
+    })
+    await this.#reading
+  }
+
+  async #readAll(): Promise<void> {
+    try {
+      while (this.#wanted && !this.#isGone) {
+        const { isOver } = this.#wanted
+        this.#wanted = null
+        const mustLook = isOver || this.#run.status === 'pending'
+        // The row before the frames: what belongs to its status is stored with it.
+        const run = mustLook ? await this.#deps.store.runs.get(this.#run.run_id, null) : this.#run
+        // Its thread was deleted: there is nothing to come back to, and no end to wait for.
+        if (!run) return this.#end(true)
+        await this.log.advance()
+        this.#run = run
+        if (!isInFlight(run) && !this.#isGone) this.#close(run)
+      }
+    } catch (error) {
+      // Asked again by the next look.
+      this.#deps.onTrouble(error)
+    }
+  }
+
+  #close(run: Run): void {
+    this.log.close(run)
+    this.#tellEnd(true)
+  }
+}

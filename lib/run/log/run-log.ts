@@ -1,0 +1,540 @@
+// The frame log of one run, as this process has it, and the readers that it has here.
+//
+// A run of this process is appended to: encoded once, in memory until it is stored and a little longer. Bytes lie in slabs that are
+// never changed, so that a slice of one can be handed to any number of sockets. A frame leaves memory only after its commit; behind
+// the tail the log goes on in the store. A run that has ended, or is another process's, is all store: its head moves when more of it
+// is found there.
+//
+// A reader stands at a frame and asks `next` what follows; only what `next` answers may be sent. Whatever it has waited for, it
+// asks again: the log may have moved on meanwhile.
+import type { Segment } from '../../store/store.ts'
+import type { Run } from '../../types.ts'
+import { bit, type Filter, Kind } from './filter.ts'
+import { beginning, type Cutting, isOversized, PART_BYTES, type Shorten, shortened, wholeOf } from './oversized.ts'
+import { INDEX_BYTES, type RawFrame, rangesOf } from './segment.ts'
+import { cursorPrefix, cursorText, frameText, type LogBounds, nextAfter, nextStored, type Position } from './sse.ts'
+import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
+
+const SLAB_BYTES_FIRST = 4 * 1024
+/** A part of an oversized frame fills one, and is a segment of its own. */
+const SLAB_BYTES_MAX = PART_BYTES
+/** A slice ends with the slab in which it has so many bytes: mostly it is one slab, uncopied. */
+const SLICE_BYTES_ENOUGH = 16 * 1024
+/** A slice with states in it ends behind the one with which it has so many bytes. */
+const SLICE_BYTES_MAX = 48 * 1024
+/** Bytes of one slice, about, for who folds. */
+const FOLDED_BYTES_MAX = 128 * 1024
+
+/** A state as a values frame refers to it: rendered when somebody reads the frame. */
+export interface StateText {
+  json(): string
+}
+
+interface Slab {
+  readonly bytes: Buffer
+  used: number
+  /** n of its first frame. */
+  readonly first: number
+  readonly kinds: Kind[]
+  /** Where each frame ends. */
+  readonly ends: number[]
+  /** One bit for every kind it holds: tells whether a filter takes all of it. */
+  mask: number
+  /** What its values frames refer to, by their place in it: a state leaves memory with its frame. */
+  readonly states: Map<number, StateText>
+  /** About the bytes that these states hold beside what the one before has. */
+  stateBytes: number
+}
+
+/** A slice; or the frames are in the store alone (`load` brings them); or nothing follows yet; or nothing will follow. */
+export type Next = Slice | 'behind' | 'tail' | 'end'
+
+/** Whoever is to be told when there is more. */
+export interface LogReader {
+  /** Kinds it wants. */
+  readonly filter: Filter
+  /** There may be more; `loaded`: what was just read of the store. Never throws. */
+  pump(loaded: Loaded | null): void
+  /** Broken off: it comes back by its cursor. */
+  reset(): void
+}
+
+/** Decides when what was appended goes out: the ticker. */
+export interface Scheduler {
+  schedule(log: RunLog): void
+}
+
+export interface LogOptions {
+  /** Stored frames that stay in memory, in bytes, with the states that they refer to. */
+  readonly windowBytes: number
+  /** Bytes of one frame on the wire; 0: no limit. */
+  readonly eventBytes: number
+}
+
+interface Parts {
+  readonly run: Run
+  readonly store: LogStore
+  readonly bounds: LogBounds
+  readonly options?: LogOptions
+  readonly scheduler?: Scheduler | undefined
+  readonly isClosed?: boolean
+  /** Not written here: more of it may be known elsewhere. */
+  readonly isReplica?: boolean
+}
+
+/** A slice that was made last for a filter, and what it was made of: memory up to a head, or a load. */
+interface Made {
+  readonly from: number
+  readonly source: number | Loaded
+  readonly slice: Slice
+}
+
+export class RunLog {
+  /** When it was delivered last, and whether it is to be: the scheduler's. Fields are cheaper than a set made anew every tick. */
+  deliveredAt = 0
+  isDue = false
+  /** With durability sync nothing is shown that is not stored. */
+  readonly #isSync: boolean
+  readonly #isReplica: boolean
+  readonly #stored: StoredFrames
+  readonly #scheduler: Scheduler | null
+  readonly #windowBytes: number
+  readonly #cutting: Cutting | null
+  /** Of every cursor, made once: an epoch is a number too large for its text to be at hand. */
+  readonly #prefix: string
+  #epochs: LogBounds['epochs']
+  readonly #slabs: Slab[] = []
+  readonly #readers = new Set<LogReader>()
+  /** Readers with one filter at one place share the bytes. */
+  readonly #made = new Map<Filter, Made>()
+  /** n of the frame that comes next. */
+  #head: number
+  /** First n that was not handed to the committer yet. */
+  #taken: number
+  #committed: number
+  #bytes = 0
+  #stateBytes = 0
+  #pendingBytes = 0
+  #isClosed: boolean
+
+  private constructor({ run, store, bounds, options, scheduler, isClosed = false, isReplica = false }: Parts) {
+    const { thread_id, run_id } = run
+    this.#stored = new StoredFrames(run, store)
+    this.#isSync = run.kwargs.durability === 'sync'
+    this.#isReplica = isReplica
+    this.#isClosed = isClosed
+    this.#scheduler = scheduler ?? null
+    this.#windowBytes = options?.windowBytes ?? 0
+    const url = (n: number) => `/api/threads/${thread_id}/runs/${run_id}/frames/${n}`
+    this.#cutting = options?.eventBytes ? { eventBytes: options.eventBytes, url } : null
+    this.#epochs = bounds.epochs
+    this.#prefix = cursorPrefix(this.epoch)
+    this.#head = bounds.head
+    this.#taken = bounds.head
+    this.#committed = bounds.head
+  }
+
+  /** The log of one attempt at a run, made here. `past`: what is stored of earlier ones; `epoch`: of this one. */
+  static begin(
+    run: Run,
+    store: LogStore,
+    options: LogOptions,
+    past: LogBounds = { epochs: [], head: 0 },
+    scheduler?: Scheduler,
+    epoch = newEpoch(past.epochs)
+  ): RunLog {
+    const bounds = { epochs: [...past.epochs, { epoch, first: past.head }], head: past.head }
+    return new RunLog({ run, store, bounds, options, scheduler })
+  }
+
+  /** The log of a run that has ended, as far as it is kept. */
+  static async ended(run: Run, store: LogStore): Promise<RunLog> {
+    const { epochs, head } = await boundsOf(store, run)
+    const row = rowBounds(run)
+    const bounds = { epochs: epochs.length ? epochs : row.epochs, head: Math.max(head, row.head) }
+    return new RunLog({ run, store, bounds, isClosed: true })
+  }
+
+  /** The log of a run that another process writes, as far as it is stored. */
+  static async replica(run: Run, store: LogStore): Promise<RunLog> {
+    return new RunLog({ run, store, bounds: await boundsOf(store, run), isReplica: true })
+  }
+
+  get run(): Run {
+    return this.#stored.run
+  }
+  /** The newest; 0: nothing is stored of it yet. */
+  get epoch(): number {
+    return this.#epochs.at(-1)?.epoch ?? 0
+  }
+  /** Attempts at the run, this one included. */
+  get attempts(): number {
+    return this.#epochs.length
+  }
+  /** n of the frame that comes next. */
+  get head(): number {
+    return this.#head
+  }
+  /** First n in memory; `head` when there is none. */
+  get first(): number {
+    return this.#slabs[0]?.first ?? this.#head
+  }
+  /** n of the first frame that readers may not see yet. */
+  get shown(): number {
+    return this.#isSync ? this.#committed : this.#head
+  }
+  /** The run is terminal and all of it is stored. */
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+  /** Bytes of frames that are not stored yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+  /** Of all its frames; undefined: not all of them are in memory. */
+  get wholeBytes(): number | undefined {
+    return this.first === 0 ? this.#bytes : undefined
+  }
+
+  // ----------------------------------------------------------------------------------------------- appending
+
+  /** Appends a frame; `json` is its data on one line. `shorten` cuts it when it is too large for the wire. */
+  append(kind: Kind, event: string, json: string, shorten?: Shorten): number {
+    if (this.#cutting && isOversized(json, this.#cutting))
+      return this.#appendOversized(kind, event, json, shorten ?? beginning(json), this.#cutting)
+    return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
+  }
+
+  /** Readers get it cut; all of it follows in parts that no filter takes. */
+  #appendOversized(kind: Kind, event: string, json: string, shorten: Shorten, cutting: Cutting): number {
+    const n = this.#head
+    const bytes = Buffer.from(json)
+    this.#appendText(kind, frameText(event, shortened(shorten, n, bytes.length, cutting), this.#prefix + n))
+    this.#appendText(Kind.whole, JSON.stringify(wholeOf(bytes.length)))
+    for (let at = 0; at < bytes.length; at += PART_BYTES)
+      this.#appendBytes(Kind.part, bytes.subarray(at, at + PART_BYTES))
+    return n
+  }
+
+  /** Appends a reference to a checkpoint. `stateBytes`: what its state holds that the one before did not. */
+  appendValues(checkpointId: string, state: StateText, stateBytes: number): number {
+    const n = this.#appendText(Kind.values, checkpointId)
+    const slab = this.#slabs.at(-1)!
+    slab.states.set(n - slab.first, state)
+    slab.stateBytes += stateBytes
+    this.#stateBytes += stateBytes
+    return n
+  }
+
+  #appendText(kind: Kind, text: string): number {
+    const slab = this.#slabFor(text)
+    return this.#appended(slab, kind, slab.bytes.write(text, slab.used, 'utf8'))
+  }
+
+  #appendBytes(kind: Kind, bytes: Buffer): number {
+    const last = this.#slabs.at(-1)
+    const slab = last && hasSpace(last, bytes.length) ? last : this.#newSlab(bytes.length)
+    return this.#appended(slab, kind, bytes.copy(slab.bytes, slab.used))
+  }
+
+  #appended(slab: Slab, kind: Kind, length: number): number {
+    slab.used += length
+    slab.kinds.push(kind)
+    slab.ends.push(slab.used)
+    slab.mask |= bit(kind)
+    this.#bytes += length
+    this.#pendingBytes += length
+    if (!this.isDue && !this.#isSync && this.#readers.size > 0) this.#scheduler?.schedule(this)
+    return this.#head++
+  }
+
+  #slabFor(text: string): Slab {
+    const last = this.#slabs.at(-1)
+    // UTF-16 units take three bytes at most; the exact length is counted only where that does not fit.
+    if (last && hasSpace(last, text.length * 3)) return last
+    const length = Buffer.byteLength(text)
+    return last && hasSpace(last, length) ? last : this.#newSlab(length)
+  }
+
+  #newSlab(length: number): Slab {
+    const last = this.#slabs.at(-1)
+    // Twice the last one, by what that one took: one that was full of states took little.
+    const size = Math.max(length, SLAB_BYTES_FIRST, Math.min(SLAB_BYTES_MAX, (last?.used ?? 0) * 2))
+    const bytes = Buffer.allocUnsafeSlow(size)
+    const slab: Slab = {
+      bytes,
+      used: 0,
+      first: this.#head,
+      kinds: [],
+      ends: [],
+      mask: 0,
+      states: new Map(),
+      stateBytes: 0
+    }
+    this.#slabs.push(slab)
+    return slab
+  }
+
+  // ------------------------------------------------------------------------------------------------ to the disk
+
+  /** Frames for the store: all that were not taken yet, a segment a slab, so that none is larger than one. */
+  take(): Segment[] {
+    const segments: Segment[] = []
+    for (let s = this.#slabIndex(this.#taken); s < this.#slabs.length; s++) {
+      const slab = this.#slabs[s]!
+      const from = Math.max(0, this.#taken - slab.first)
+      if (from < slab.ends.length) segments.push(segmentOf(slab, from, this.epoch))
+    }
+    this.#taken = this.#head
+    return segments
+  }
+
+  /** The frames up to and with `last` are stored: what is behind the window leaves memory. */
+  commit(last: number, bytes: number): void {
+    this.#committed = last + 1
+    this.#pendingBytes -= bytes
+    if (this.#isSync && !this.isDue && this.#readers.size > 0) this.#scheduler?.schedule(this)
+    while (this.#slabs.length > 1 && this.#bytes + this.#stateBytes > this.#windowBytes) {
+      const [oldest, second] = this.#slabs
+      if (second!.first > this.#committed) return
+      this.#slabs.shift()
+      this.#bytes -= oldest!.used
+      this.#stateBytes -= oldest!.stateBytes
+    }
+  }
+
+  /** The run is terminal and all of it is stored: its readers are told the rest, and the end. `run`: its row. */
+  close(run = this.run): void {
+    this.#stored.run = run
+    this.#isClosed = true
+    this.deliver()
+  }
+
+  /** Nothing is kept in memory any more: readers that are behind have it from the store. */
+  release(): void {
+    this.#slabs.length = 0
+    this.#bytes = 0
+    this.#stateBytes = 0
+    this.#made.clear()
+  }
+
+  // --------------------------------------------------------------------------------------------------- readers
+
+  get readers(): number {
+    return this.#readers.size
+  }
+
+  attach(reader: LogReader): void {
+    this.#readers.add(reader)
+  }
+
+  /** What readers shared is let go with the last of them. */
+  detach(reader: LogReader): void {
+    if (!this.#readers.delete(reader) || this.#readers.size > 0) return
+    this.#made.clear()
+    this.#stored.clear()
+  }
+
+  /** Sends what is new to every reader. */
+  deliver(loaded: Loaded | null = null): void {
+    for (const reader of this.#readers) reader.pump(loaded)
+  }
+
+  resetReaders(): void {
+    for (const reader of [...this.#readers]) reader.reset()
+  }
+
+  /** Takes in what another process has stored since. Readers at the old head get it without a read of their own. */
+  async advance(): Promise<void> {
+    for (;;) {
+      const from = this.#head
+      const segments = await this.#stored.read(from)
+      if (segments.length === 0) return
+      const withStates = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
+      const loaded = await this.#stored.complete(from, segments, withStates, 0, () => this.first)
+      for (const { epoch, first, last } of segments) {
+        if (epoch !== this.epoch) this.#epochs = [...this.#epochs, { epoch, first }]
+        this.#head = last + 1
+      }
+      this.deliver(loaded)
+    }
+  }
+
+  /**
+   * n of the first frame for who has come so far. null: that is not known yet, because what it has seen may be of an attempt, or of
+   * frames, that are not stored yet; it asks again when there is more.
+   */
+  place(position: Position): number | null {
+    const bounds = { epochs: this.#epochs, head: this.shown }
+    return this.#isReplica && !this.#isClosed ? nextStored(position, bounds) : nextAfter(position, bounds)
+  }
+
+  /** What follows from frame `from` on as `filter` takes it, and as `sink` shows it. `loaded`: what `load` has brought. */
+  next(from: number, filter: Filter, loaded: Loaded | null = null, sink: FrameSink | null = null): Next {
+    const head = this.shown
+    if (from >= head) return this.#isClosed ? 'end' : 'tail'
+    const isInMemory = from >= this.first
+    if (sink)
+      return isInMemory ? this.#fold(from, filter, sink) : ((loaded && sliceOf(loaded, from, filter, sink)) ?? 'behind')
+    const source = isInMemory ? head : loaded
+    if (source === null) return 'behind'
+    const known = this.#made.get(filter)
+    if (known && known.from === from && known.source === source) return known.slice
+    const slice = typeof source === 'number' ? this.#slice(from, head, filter) : sliceOf(source, from, filter, null)
+    if (slice === null) return 'behind'
+    this.#made.set(filter, { from, source, slice })
+    return slice
+  }
+
+  /** Reads on from frame `from`, for who is behind memory: what it brings is given to `next`. */
+  load(from: number, filter: Filter, sink: FrameSink | null = null): Promise<Loaded> {
+    return this.#stored.load(from, filter, sink, () => this.first)
+  }
+
+  /** The JSON of a stored state of its thread, null: of the newest. */
+  valuesStored(checkpointId: string | null): Promise<string | null> {
+    return this.#stored.values(checkpointId)
+  }
+
+  // -------------------------------------------------------------------------------------------------- in memory
+
+  /** What `filter` takes of the frames from `from` up to, without, `to`. Without a copy where one slab gives it. */
+  #slice(from: number, to: number, filter: Filter): Slice {
+    const parts: Buffer[] = []
+    let next = from
+    let bytes = 0
+    let count = 0
+    for (let s = this.#slabIndex(from); next < to && bytes < SLICE_BYTES_ENOUGH; s++) {
+      const slab = this.#slabs[s]!
+      const cut = this.#cut(slab, next - slab.first, Math.min(slab.ends.length, to - slab.first), filter, parts, bytes)
+      bytes += cut.bytes
+      count += cut.count
+      next = slab.first + cut.end
+    }
+    return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next, count }
+  }
+
+  #slabIndex(n: number): number {
+    let s = this.#slabs.length - 1
+    while (s > 0 && this.#slabs[s]!.first > n) s--
+    return Math.max(0, s)
+  }
+
+  /** Cuts what passes out of one slab. Stops early only behind a values frame, which alone can be larger than a slab. */
+  #cut(
+    slab: Slab,
+    from: number,
+    end: number,
+    filter: Filter,
+    parts: Buffer[],
+    before: number
+  ): { bytes: number; count: number; end: number } {
+    const isWhole = (slab.mask & ~filter.mask) === 0 && slab.states.size === 0
+    if (isWhole) {
+      const piece = slab.bytes.subarray(startOf(slab, from), startOf(slab, end))
+      parts.push(piece)
+      return { bytes: piece.length, count: end - from, end }
+    }
+    let bytes = 0
+    let count = 0
+    for (const range of rangesOf((i) => slab.kinds[i]!, from, end, filter.mask, bit(Kind.values))) {
+      const isValues = slab.kinds[range.begin] === Kind.values
+      const piece = isValues
+        ? this.#values(slab, range.begin)
+        : slab.bytes.subarray(startOf(slab, range.begin), startOf(slab, range.end))
+      parts.push(piece)
+      bytes += piece.length
+      count += range.end - range.begin
+      if (isValues && before + bytes >= SLICE_BYTES_MAX) return { bytes, count, end: range.end }
+    }
+    return { bytes, count, end }
+  }
+
+  #values(slab: Slab, i: number): Buffer {
+    return Buffer.from(frameText('values', slab.states.get(i)!.json(), this.#prefix + (slab.first + i)))
+  }
+
+  #fold(from: number, filter: Filter, sink: FrameSink): Slice {
+    let next = from
+    let count = 0
+    for (const frame of this.frames(from)) {
+      sink.take(frame, this.#shownOf(frame, filter, sink))
+      next = frame.n + 1
+      count++
+      if (sink.bytes >= FOLDED_BYTES_MAX) break
+    }
+    return { bytes: sink.flush(), next, count }
+  }
+
+  #shownOf({ n, kind, bytes }: RawFrame, { mask }: Filter, sink: FrameSink): Buffer | null {
+    if (n < sink.from || (mask & bit(kind)) === 0) return null
+    if (kind !== Kind.values) return bytes
+    const slab = this.#slabs[this.#slabIndex(n)]!
+    return this.#values(slab, n - slab.first)
+  }
+
+  /** The frames in memory from `from` on that readers may see, one by one: for who looks inside. */
+  *frames(from: number): Generator<RawFrame> {
+    const to = this.shown
+    const { epoch } = this
+    for (let s = this.#slabIndex(from); s < this.#slabs.length; s++) {
+      const slab = this.#slabs[s]!
+      for (let i = Math.max(0, from - slab.first); i < slab.ends.length && slab.first + i < to; i++) {
+        const bytes = slab.bytes.subarray(startOf(slab, i), slab.ends[i]!)
+        yield { n: slab.first + i, epoch, kind: slab.kinds[i]!, bytes }
+      }
+    }
+  }
+
+  /** The cursor of its last frame. */
+  get lastCursor(): string {
+    return cursorText(this.epoch, this.#head - 1)
+  }
+}
+
+/** Whether a slab takes so many bytes more. One whose states hold as much as a slab takes none: it leaves memory with them. */
+function hasSpace({ bytes, used, stateBytes }: Slab, length: number): boolean {
+  return bytes.length - used >= length && stateBytes < SLAB_BYTES_MAX
+}
+
+/** The frames of a slab from its `from`-th on. */
+function segmentOf(slab: Slab, from: number, epoch: number): Segment {
+  const index = Buffer.allocUnsafe((slab.ends.length - from) * INDEX_BYTES)
+  let at = 0
+  for (let i = from; i < slab.ends.length; i++) {
+    at = index.writeUInt8(slab.kinds[i]!, at)
+    at = index.writeUInt32LE(slab.ends[i]! - startOf(slab, i), at)
+  }
+  // The very bytes that readers get: a slab is never changed, only added to.
+  const data = slab.bytes.subarray(startOf(slab, from), slab.used)
+  return { epoch, first: slab.first + from, last: slab.first + slab.ends.length - 1, index, data }
+}
+
+function startOf(slab: Slab, i: number): number {
+  return i === 0 ? 0 : slab.ends[i - 1]!
+}
+
+/** What is stored of a run's log. */
+export async function boundsOf(store: LogStore, run: Run): Promise<LogBounds> {
+  const bounds = await store.frames.bounds(run.key)
+  return bounds ? { epochs: bounds.epochs, head: bounds.last + 1 } : { epochs: [], head: 0 }
+}
+
+/** When all frames are swept, the row still tells under which epoch the last one went out: who has that one has everything. */
+function rowBounds({ last_cursor }: Run): LogBounds {
+  if (last_cursor === null) return { epochs: [], head: 0 }
+  // A cursor is two numbers: this process or one before it wrote it.
+  const [epoch, n] = last_cursor.split('-').map(Number)
+  return { epochs: [{ epoch: epoch!, first: 0 }], head: n! + 1 }
+}
+
+let lastEpoch = 0
+
+/**
+ * An epoch for one attempt at a run: later than every one before it in this process, than those of the run's `past` attempts even
+ * when the clock was set back meanwhile, and by the clock than those of other processes.
+ */
+export function newEpoch(past: readonly { readonly epoch: number }[] = [], now = Date.now()): number {
+  lastEpoch = Math.max(now, lastEpoch + 1, ...past.map(({ epoch }) => epoch + 1))
+  return lastEpoch
+}

@@ -1,0 +1,205 @@
+// What the store holds of one run's log, read for those of its readers that are behind memory: segments, and the states that their
+// values frames refer to. One load is bounded, whatever it finds, and takes its turn with the loads of all other readers.
+import type { Segment, Store } from '../../store/store.ts'
+import { streamedJson } from '../../thread/state.ts'
+import { type Run, timestamp } from '../../types.ts'
+import { counters } from './counters.ts'
+import { bit, type Filter, Kind } from './filter.ts'
+import { readWhole } from './oversized.ts'
+import { readTurns } from './read-turns.ts'
+import { type FrameRange, frameRangesOf, framesOf, type RawFrame } from './segment.ts'
+import { READ_BYTES, SegmentCache } from './segment-cache.ts'
+import { cursorText, frameText } from './sse.ts'
+
+export type LogStore = Pick<Store, 'frames' | 'checkpoints'>
+
+/** Of states in one load, in bytes; one may exceed it. */
+const STATE_BYTES = 128 * 1024
+/** Bytes of one slice of stored frames, and so what a reader keeps that stalls; a state may be larger alone. */
+const SLICE_BYTES = 128 * 1024
+
+/** What a reader gets in one go: bytes for its socket, and the n from which it goes on. */
+export interface Slice {
+  readonly bytes: Buffer
+  readonly next: number
+  /** Frames in these bytes. */
+  readonly count: number
+}
+
+/** Looks at every frame of a log and shows what it makes of them: a reader of mode `messages`. */
+export interface FrameSink {
+  /** Frames below were seen before: they are folded, not shown. */
+  readonly from: number
+  /** Bytes that wait for `flush`. */
+  readonly bytes: number
+  /** `shown`: the frame as it goes out, null if it does not. */
+  take(frame: RawFrame, shown: Buffer | null): void
+  flush(): Buffer
+}
+
+/** What one load has found. */
+export interface Loaded {
+  readonly from: number
+  readonly segments: readonly Segment[]
+  /** By checkpoint: the JSON of its state; as bytes what is told instead, because it is gone. Those it does not name were not read. */
+  readonly states: ReadonlyMap<string, string | Buffer>
+  /** The frames at `from` are gone: what is told of that, and where the log goes on. */
+  readonly gap: { readonly bytes: Buffer; readonly next: number } | null
+}
+
+export class StoredFrames {
+  /** As its row stands: it tells how the run has ended. */
+  run: Run
+  readonly #store: LogStore
+  readonly #segments = new SegmentCache()
+  /** Loads that are under way, by where they begin and whether they are to bring states: who asks for the same shares one. */
+  readonly #loading = new Map<string, Promise<Loaded>>()
+
+  constructor(run: Run, store: LogStore) {
+    this.run = run
+    this.#store = store
+  }
+
+  /** Nobody is left to share what was read. */
+  clear(): void {
+    this.#segments.clear()
+  }
+
+  /** The frames from `from` on, as far as one load goes. `goesOn`: where the log goes on if nothing is left of them. */
+  load(from: number, filter: Filter, sink: FrameSink | null, goesOn: () => number): Promise<Loaded> {
+    const shownFrom = sink?.from ?? 0
+    const withStates = (filter.mask & bit(Kind.values)) !== 0
+    const key = `${from} ${withStates} ${shownFrom}`
+    const underWay = this.#loading.get(key)
+    if (underWay) return underWay
+    const loading = this.read(from)
+      .then((segments) => this.complete(from, segments, withStates, shownFrom, goesOn))
+      .finally(() => this.#loading.delete(key))
+    this.#loading.set(key, loading)
+    return loading
+  }
+
+  /** Segments from `from` on; empty when there are none. */
+  read(from: number): Promise<readonly Segment[]> {
+    return this.#segments.get(from, async () => {
+      await readTurns.next()
+      return this.#store.frames.read(this.run.key, from, READ_BYTES)
+    })
+  }
+
+  /** Segments with what a reader at `from` needs beside them. */
+  async complete(
+    from: number,
+    segments: readonly Segment[],
+    withStates: boolean,
+    shownFrom: number,
+    goesOn: () => number
+  ): Promise<Loaded> {
+    const first = segments[0]
+    if (!first || first.first > from) {
+      const bytes = await this.gap(from)
+      return { from, segments: [], states: new Map(), gap: { bytes, next: first?.first ?? goesOn() } }
+    }
+    const states = withStates ? await this.#statesOf(segments, Math.max(from, shownFrom)) : new Map<string, string>()
+    return { from, segments, states, gap: null }
+  }
+
+  async #statesOf(segments: readonly Segment[], from: number): Promise<Map<string, string | Buffer>> {
+    const states = new Map<string, string | Buffer>()
+    let bytes = 0
+    for (const segment of segments) {
+      // Of no kind but values, and frames that tell of parts, which `frameRangesOf` never leaves out.
+      for (const { kind, n, bytes: id } of frameRangesOf(segment, from, bit(Kind.values))) {
+        if (kind !== Kind.values) continue
+        if (bytes >= STATE_BYTES) return states
+        await readTurns.next()
+        const state = (await this.values(id.toString('latin1'))) ?? (await this.gap(n))
+        states.set(id.toString('latin1'), state)
+        bytes += state.length
+      }
+    }
+    return states
+  }
+
+  /** The JSON of a stored state; `checkpointId` null: the newest of the thread. */
+  async values(checkpointId: string | null): Promise<string | null> {
+    const stored = await this.#store.checkpoints.load(this.run.thread_id, checkpointId)
+    return stored && streamedJson(stored)
+  }
+
+  /**
+   * What a reader gets whose frames are no longer kept: a `gap` frame that says so [contract 3.9], and the state with which this run
+   * ended, if that is known.
+   */
+  async gap(from: number): Promise<Buffer> {
+    const { run_id, last_cursor, final_checkpoint_id } = this.run
+    counters.gaps++
+    const gap = {
+      code: 'stream_replay_gap',
+      run_id,
+      requested_event_id: from === 0 ? null : String(from - 1),
+      earliest_available_event_id: null,
+      latest_available_event_id: last_cursor,
+      recovery: 'reload_durable_state',
+      at: timestamp()
+    }
+    const text = `event: gap\ndata: ${JSON.stringify(gap)}\n\n`
+    const values = final_checkpoint_id && (await this.values(final_checkpoint_id))
+    return Buffer.from(values ? `${text}event: values\ndata: ${values}\n\n` : text)
+  }
+}
+
+/** What `filter` takes of a load from `from` on, as much as goes out at once; null: it does not hold that frame. */
+export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: FrameSink | null): Slice | null {
+  const { gap } = loaded
+  if (gap) return loaded.from === from ? { bytes: gap.bytes, next: gap.next, count: 0 } : null
+  const parts: Buffer[] = []
+  let next = from
+  let size = 0
+  let count = 0
+  const done = (): Slice | null => {
+    if (next === from) return null
+    if (sink) parts.push(sink.flush())
+    return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next, count }
+  }
+  for (const segment of loaded.segments) {
+    if (segment.last < next) continue
+    // A hole: the next load tells.
+    if (segment.first > next) return done()
+    for (const range of sink ? eachOf(segment, next) : frameRangesOf(segment, next, filter.mask)) {
+      const isTaken = (filter.mask & bit(range.kind)) !== 0 && range.n >= (sink?.from ?? 0)
+      const shown = isTaken ? shownOf(range, loaded) : null
+      // A state that this load has not brought: the next one begins with it.
+      if (shown === undefined) {
+        next = range.n
+        return done()
+      }
+      // Of what is folded only the states are as large as they are read.
+      const length = shown === null || (sink && range.kind !== Kind.values) ? 0 : shown.length
+      if (size > 0 && size + length > SLICE_BYTES) {
+        next = range.n
+        return done()
+      }
+      size += length
+      if (sink) sink.take(range, shown)
+      else if (shown) parts.push(shown)
+      if (shown) count += range.last - range.n + 1
+      next = Math.max(next, range.last + 1 + (range.kind === Kind.whole ? readWhole(range.bytes).parts : 0))
+    }
+    // Whatever a segment holds, it is behind the reader now.
+    next = Math.max(next, segment.last + 1)
+  }
+  return done()
+}
+
+/** Who folds looks at every frame by itself. */
+function* eachOf(segment: Segment, from: number): Generator<FrameRange> {
+  for (const frame of framesOf(segment)) if (frame.n >= from) yield { ...frame, last: frame.n }
+}
+
+/** A range as it goes out; undefined: that is not known. */
+function shownOf({ kind, n, epoch, bytes }: FrameRange, { states }: Loaded): Buffer | undefined {
+  if (kind !== Kind.values) return bytes
+  const state = states.get(bytes.toString('latin1'))
+  return typeof state === 'string' ? Buffer.from(frameText('values', state, cursorText(epoch, n))) : state
+}
