@@ -12,7 +12,7 @@ import { type Row, report, short } from './report.ts'
 import { Readers, Server } from './rig.ts'
 import { freePort } from '../test/fixtures/free-port.ts'
 
-const README = fileURLToPath(new URL('../../README.md', import.meta.url))
+const README = fileURLToPath(new URL('../../bin/README.md', import.meta.url))
 const AT_ONCE = 16
 
 /** The block of the README, with the addresses of this bench. */
