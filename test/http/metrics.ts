@@ -1,5 +1,6 @@
 // What the process says of itself: figures for Prometheus, and whether it is ready [needs N30].
 import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { StoreUnavailable } from '../../lib/store/store.ts'
@@ -16,6 +17,14 @@ async function watched(t: Test): Promise<{ site: Site; figures: () => Promise<Fi
 }
 
 type Figures = ReadonlyMap<string, number>
+
+/** What the text has a TYPE line for. */
+async function declaredNames(t: Test): Promise<ReadonlySet<string>> {
+  const port = await freePort()
+  await openSite(t, { config: { metrics: { port } } })
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  return new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
+}
 
 /** By name with labels, as they stand in the text. */
 function figuresIn(text: string): Figures {
@@ -95,6 +104,19 @@ t.test('what streams, what was delivered and what was stored is told', async (t)
   t.ok(of(after, 'process_open_fds') > 0)
   t.ok([...after.keys()].some((name) => name.startsWith('colloquy_build_info{')))
   for (const name of ['colloquy_gaps_total', 'colloquy_streams_evicted_total']) t.equal(more(name), 0)
+})
+
+t.test('the dashboard and the alert rules ask for figures that there are', async (t) => {
+  const { figures } = await watched(t)
+  const names = new Set([...(await figures()).keys()].map((name) => name.replace(/\{.*/, '')))
+  // Those with labels have no line before they were counted once.
+  const declared = await declaredNames(t)
+  for (const file of ['grafana.json', 'alerts.yaml']) {
+    const text = readFileSync(new URL(`../../../bin/deploy/${file}`, import.meta.url), 'utf8')
+    const asked = new Set(text.match(/\b(colloquy|process|nodejs)_[a-z_]+\b/g))
+    t.ok(asked.size > 5)
+    for (const name of asked) t.ok(names.has(name) || declared.has(name.replace(/_(bucket|count|sum)$/, '')), name)
+  }
 })
 
 t.test('a sign-in that is refused is counted, by why', async (t) => {
