@@ -20,6 +20,14 @@ export function modesIn(call: Call): string[] | null {
   return given.length ? given : null
 }
 
+/** The query with which the same is asked for again: clients that come back drop theirs, or add it once more. */
+export function filterQuery(call: Call): string {
+  const query = new URLSearchParams()
+  for (const mode of new Set(modesIn(call))) query.append('stream_mode', mode)
+  if (wantsSnapshot(call)) query.set('mode', 'snapshot')
+  return query.size > 0 ? `?${query}` : ''
+}
+
 function readMode(text: string): string[] {
   if (!text.startsWith('[')) return text.split(',').filter(Boolean)
   try {

@@ -15,7 +15,7 @@ import { isVisible } from '../scope.ts'
 import { streamedJson } from '../thread/state.ts'
 import type { Run } from '../types.ts'
 import { keyOf } from './idempotency-key.ts'
-import { modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
+import { filterQuery, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
 import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
 
@@ -63,12 +63,12 @@ export function runRoutes(services: Services): Route[] {
   const holdingPlace = <T>(call: Call, open: (place: Place) => Promise<T>): Promise<T> =>
     registry.streams.hold(call.user!.id, open)
 
-  const background = (run: Run): Reply => ({ json: runView(run), headers: locationOf(run) })
+  const background = (run: Run): Reply => ({ json: runView(run), headers: headersOf(run, 'stream') })
 
   const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> =>
     holdingPlace(call, async (place) => {
       const run = await made()
-      const wire = openStream(call, { headers: locationOf(run) })
+      const wire = openStream(call, { headers: headersOf(run, 'stream') })
       const modes = call.body.stream_mode ?? null
       await registry.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
       return TAKEN
@@ -77,14 +77,14 @@ export function runRoutes(services: Services): Route[] {
   const waitForNew = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> =>
     holdingPlace(call, async (place) => {
       const run = await made()
-      return wait(call, run, place, locationOf(run), true)
+      return wait(call, run, place, headersOf(run, 'join'), true)
     })
 
   const wait = async (
     call: Call,
     run: Run,
     place: Place,
-    headers: Record<string, string> = {},
+    headers: Record<string, string>,
     isCreator = false
   ): Promise<typeof TAKEN> => {
     const reply = longReply(call, { headers })
@@ -155,12 +155,13 @@ export function runRoutes(services: Services): Route[] {
 
   const join = async (call: Call): Promise<typeof TAKEN> => {
     const run = await runOf(call)
-    return wantsStream(call) ? joined(call, run) : holdingPlace(call, (place) => wait(call, run, place))
+    if (wantsStream(call)) return joined(call, run)
+    return holdingPlace(call, (place) => wait(call, run, place, { Location: `${pathOf(run)}/join` }))
   }
 
   const joined = (call: Call, run: Run): Promise<typeof TAKEN> =>
     holdingPlace(call, async (place) => {
-      const wire = openStream(call)
+      const wire = openStream(call, { headers: { Location: `${pathOf(run)}/stream${filterQuery(call)}` } })
       const request = { ...readingOf(call), wire, modes: modesIn(call), isSnapshot: wantsSnapshot(call) }
       await registry.join(run, request, place)
       return TAKEN
@@ -265,10 +266,12 @@ export function runRoutes(services: Services): Route[] {
   ]
 }
 
-/** Where a run is found: for clients that read its id from there, and for those that reconnect by it [langgraph 1.1]. */
-function locationOf({ thread_id, run_id }: Run): Record<string, string> {
-  return {
-    'Content-Location': `/api/threads/${thread_id}/runs/${run_id}`,
-    Location: `/threads/${thread_id}/runs/${run_id}/stream`
-  }
+/** Where a run is found, for clients that read its id from there, and where its answer goes on, for those that were cut off. */
+function headersOf(run: Run, answer: 'stream' | 'join'): Record<string, string> {
+  return { 'Content-Location': `/api${pathOf(run)}`, Location: `${pathOf(run)}/${answer}` }
+}
+
+/** Below the API's prefix, which clients put in front [langgraph 1.1]. */
+function pathOf({ thread_id, run_id }: Run): string {
+  return `/threads/${thread_id}/runs/${run_id}`
 }

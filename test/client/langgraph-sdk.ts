@@ -199,3 +199,18 @@ t.test('a stream whose connection is reset three times arrives whole, and nothin
   t.equal(new Set(idsOf(chunks)).size, idsOf(chunks).length)
   t.equal(chunks.at(-1)?.event, 'end')
 })
+
+t.test('a join whose connection is reset goes on with its own filter', async (t) => {
+  const { person } = await open(t)
+  const proxy = await openProxy(t, person.url)
+  const client = clientOf(person, proxy.url)
+  const { thread_id } = await client.threads.create()
+  const payload = { ...asked('/demo deltas=400 rate=200'), streamMode: ['values' as const] }
+  const { run_id } = await client.runs.create(thread_id, 'lead_agent', payload)
+  proxy.cutAfter(5_000, 12_000)
+  const streamMode = ['messages-tuple' as const]
+  const chunks = await all(client.runs.joinStream(thread_id, run_id, { lastEventId: '-1', streamMode }))
+  t.equal(proxy.cutsLeft, 0, 'both have happened')
+  t.equal(textOf(chunks), demoText(400))
+  t.same(eventsOf(chunks), ['metadata', 'messages', 'end'])
+})
