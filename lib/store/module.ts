@@ -29,11 +29,10 @@ export interface ModuleContext {
 
 type Methods<T> = Record<keyof T, true>
 
-const EVENT_STORE: Methods<Omit<EventStore, 'announce' | 'announced'>> = {
+const EVENT_STORE: Methods<Omit<EventStore, 'setTombstones' | 'tombstones'>> = {
   select: true,
-  count: true,
   append: true,
-  cut: true,
+  truncate: true,
   remove: true,
   close: true
 }
@@ -46,7 +45,6 @@ const EVENTS: Methods<EventReads> = {
   listMessages: true,
   listMessagesByRun: true,
   listEvents: true,
-  countMessages: true,
   nextSeq: true,
   lastK: true,
   runsOfMessages: true

@@ -74,7 +74,6 @@ export function scopedStore({
         events.listMessagesByRun(threadId, runId, page, ownerOf(user, 'events.listMessagesByRun')),
       listEvents: async (threadId, runId, query, user) =>
         events.listEvents(threadId, runId, query, ownerOf(user, 'events.listEvents')),
-      countMessages: async (threadId, user) => events.countMessages(threadId, ownerOf(user, 'events.countMessages')),
       nextSeq: (threadId) => events.nextSeq(threadId),
       lastK: (threadId, runId) => events.lastK(threadId, runId),
       runsOfMessages: async (threadId, messageIds, user) =>

@@ -1,7 +1,7 @@
-// Obligations of EventReads and the event ops: what is stored of an event, whose it is, and its removal.
+// Obligations of EventReads and the event ops: what is stored of an event, and whose it is.
 import type { Test } from 'tap'
 import type { Owner } from '../../lib/scope.ts'
-import type { SeqPage, Store } from '../../lib/store/store.ts'
+import type { SeqPage } from '../../lib/store/store.ts'
 import type { Json } from '../../lib/types.ts'
 import { originsContract } from './event-origins.ts'
 import { concurrentPagesContract, pagesContract } from './event-pages.ts'
@@ -24,12 +24,8 @@ import {
   time,
   TRACE,
   userArgument,
-  write
+  messageCount
 } from './harness.ts'
-
-function remove(store: Store, threadId: string, runId: string | null, user: string | null = null): Promise<number> {
-  return write(store, { name: 'events.remove', thread_id: threadId, run_id: runId, user })
-}
 
 export function eventStoreContract(t: Test, open: Open): void {
   recordsContract(t, open)
@@ -38,7 +34,7 @@ export function eventStoreContract(t: Test, open: Open): void {
   pagesContract(t, open)
   concurrentPagesContract(t, open)
   ownersContract(t, open)
-  removalContract(t, open)
+  durabilityContract(t, open)
 }
 
 function recordsContract(t: Test, open: Open): void {
@@ -221,7 +217,6 @@ function ownersContract(t: Test, open: Open): void {
       listMessagesByRun: async (user) =>
         (await events.listMessagesByRun(thread_id, run.run_id, { limit: 9 }, user)).length,
       listEvents: async (user) => (await events.listEvents(thread_id, run.run_id, { limit: 9 }, user)).length,
-      countMessages: (user) => events.countMessages(thread_id, user),
       runsOfMessages: async (user) => (await events.runsOfMessages(thread_id, ['message-0'], user)).size
     }
     for (const [name, read] of Object.entries(reads))
@@ -242,7 +237,7 @@ function ownersContract(t: Test, open: Open): void {
     t.strictSame(await list({ limit: 2 }, 'ann'), [7, 9], 'rows that are not seen do not count')
     t.strictSame(await list({ limit: 2, after: 4 }, 'ann'), [6, 7])
     t.strictSame(await list({ limit: 2, before: 4 }, 'eve'), [3])
-    t.equal(await store.events.countMessages(thread_id, 'eve'), 3)
+    t.equal(await messageCount(store, thread_id, 'eve'), 3)
     const events = await store.events.listEvents(thread_id, run.run_id, { limit: 2, after: 3 }, 'bob')
     t.strictSame(
       events.map(({ seq, user_id }) => [seq, user_id]),
@@ -252,84 +247,23 @@ function ownersContract(t: Test, open: Open): void {
       ]
     )
   })
-
-  test('events of others cannot be removed', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const run = await addRun(store, thread_id)
-    await addEvents(store, run, someEvents(0, 2))
-    t.equal(await remove(store, thread_id, run.run_id, 'bob'), 0)
-    t.equal(await remove(store, thread_id, null, 'bob'), 0)
-    t.strictSame(seqsOf(await eventsOf(store, run)), [1, 2])
-    t.equal(await addEvents(store, run, someEvents(2, 1)), 3, 'and the counter goes on')
-  })
 }
 
-function removalContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+function durabilityContract(t: Test, open: Open): void {
   const durable = durableRules(t, open)
-  test('removing the events of a run answers how many, and leaves those of the others', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const one = await addRun(store, thread_id)
-    const two = await addRun(store, thread_id)
-    await addEvents(store, one, someEvents(0, 2))
-    await addEvents(store, two, someEvents(0, 1))
-    await addEvents(store, one, someEvents(2, 1, TRACE))
-    t.equal(await remove(store, thread_id, one.run_id, 'ann'), 3)
-    t.strictSame(await eventsOf(store, one), [])
-    t.strictSame(seqsOf(await store.events.listMessages(thread_id, { limit: 9 }, 'ann')), [3])
-    t.equal((await store.events.runsOfMessages(thread_id, ['message-0'], 'ann')).get('message-0')?.run_id, two.run_id)
-    t.equal(await remove(store, thread_id, one.run_id, 'ann'), 0, '0 when there are none')
-    t.equal(await remove(store, 'missing', null, 'ann'), 0)
-  })
-
-  test('seq is never given twice, also when the newest events are removed [Store 5]', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const one = await addRun(store, thread_id)
-    const two = await addRun(store, thread_id)
-    await addEvents(store, one, someEvents(0, 2))
-    await addEvents(store, two, someEvents(0, 3))
-    await remove(store, thread_id, two.run_id, 'ann')
-    t.equal(await addEvents(store, one, someEvents(2, 1)), 6)
-    await remove(store, thread_id, one.run_id, 'ann')
-    t.equal(await addEvents(store, await addRun(store, thread_id), someEvents(0, 1)), 7)
-  })
-
-  test('removing the events of the whole thread starts its counter again [contract 4.7]', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const one = await addRun(store, thread_id)
-    const two = await addRun(store, thread_id)
-    await addEvents(store, one, someEvents(0, 2))
-    await addEvents(store, two, someEvents(0, 1, TRACE))
-    t.equal(await remove(store, thread_id, null), 3)
-    t.equal(await store.events.countMessages(thread_id, null), 0)
-    t.equal(await addEvents(store, await addRun(store, thread_id), someEvents(0, 1)), 1)
-  })
-
-  test("removing a shared thread's events removes what one sees; the counter goes on for the rest", async (t, store) => {
-    const { thread_id } = await addThread(store, { user_id: null })
-    const run = await addRun(store, thread_id, { user_id: null })
-    for (const [k, owner] of ['ann', null, 'bob'].entries()) await addEvents(store, run, [anEvent(k)], owner)
-    t.equal(await remove(store, thread_id, null, 'ann'), 2)
-    t.strictSame(seqsOf(await eventsOf(store, run)), [3])
-    t.equal(await addEvents(store, run, [anEvent(3)], 'ann'), 4)
-  })
-
-  durable('events and their counter survive a restart, also after a removal', async (t, store, reopen) => {
+  durable('events and their counter survive a restart', async (t, store, reopen) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
-    const gone = await addRun(store, thread_id)
     await addEvents(store, run, [
       anEvent(0, { content: LONE_SURROGATES }),
       anEvent(1, { content: '{"a":1}' }),
       anEvent(2, TRACE)
     ])
-    await addEvents(store, gone, someEvents(0, 2))
-    await remove(store, thread_id, gone.run_id)
     const before = await eventsOf(store, run)
     const again = await reopen()
     t.strictSame(await eventsOf(again, run), before)
     await addEvents(again, run, someEvents(1, 2))
     t.strictSame(await eventsOf(again, run), before, 'what was stored before is not stored again')
-    t.equal(await addEvents(again, run, someEvents(3, 1)), 6, 'and seq goes on behind what was removed')
+    t.equal(await addEvents(again, run, someEvents(3, 1)), 4, 'and seq goes on')
   })
 }

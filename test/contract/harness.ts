@@ -295,6 +295,11 @@ export async function eventsOf(store: Store, { thread_id, run_id }: Run): Promis
   return store.events.listEvents(thread_id, run_id, { limit: 10_000 }, null)
 }
 
+/** How many messages of a thread a user sees. */
+export async function messageCount(store: Store, threadId: string, user: Owner): Promise<number> {
+  return (await store.events.listMessages(threadId, { limit: 100_000 }, user)).length
+}
+
 export function seqsOf(events: readonly RunEvent[]): number[] {
   return events.map(({ seq }) => seq)
 }

@@ -4,7 +4,7 @@ import { anApiToken } from './api-tokens.ts'
 import type { Owner } from '../../lib/scope.ts'
 import { type OpName, OWNED_OPS, type Result, type Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { addEndedRun, addEvents, addThread, anEvent, type Open, rules, time, write } from './harness.ts'
+import { addEndedRun, addEvents, addThread, anEvent, type Open, rules, time, write, messageCount } from './harness.ts'
 
 interface Place {
   readonly store: Store
@@ -35,20 +35,19 @@ function ops({ thread_id, run: { run_id }, feedback_id, token_id }: Place, user:
     'thread.patch': { name: 'thread.patch', thread_id, metadata: { touched: true }, now: time(2), user },
     'thread.remove': { name: 'thread.remove', thread_id, user },
     'apiToken.remove': { name: 'apiToken.remove', token_id, user },
-    'events.remove': { name: 'events.remove', thread_id, run_id: null, user },
     'feedback.remove': { name: 'feedback.remove', thread_id, run_id, user },
     'feedback.removeById': { name: 'feedback.removeById', feedback_id, thread_id, run_id, user }
   } as const
 }
 type Owned = keyof ReturnType<typeof ops>
 
-const isDone = (result: Result<Owned>): boolean => result !== null && result !== false && result !== 0
+const isDone = (result: Result<Owned>): boolean => result !== null && result !== false
 
 /** All that an op could change, as a text. */
 async function stateOf({ store, thread_id, run }: Place): Promise<string> {
   return JSON.stringify([
     await store.threads.get(thread_id, null),
-    await store.events.countMessages(thread_id, null),
+    await messageCount(store, thread_id, null),
     await store.apiTokens.list(null),
     (await store.feedback?.list(thread_id, run.run_id, null)) ?? null
   ])

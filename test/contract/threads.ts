@@ -20,7 +20,8 @@ import {
   rules,
   time,
   userArgument,
-  write
+  write,
+  messageCount
 } from './harness.ts'
 
 function create(store: Store, set: Partial<Thread>) {
@@ -324,7 +325,7 @@ async function seen(store: Store, threadId: string, runId: string, runKey: numbe
     messages: (await store.events.listMessages(threadId, { limit: 10 }, null)).length,
     runMessages: (await store.events.listMessagesByRun(threadId, runId, { limit: 10 }, null)).length,
     events: (await store.events.listEvents(threadId, runId, { limit: 10 }, null)).length,
-    count: await store.events.countMessages(threadId, null),
+    count: await messageCount(store, threadId, null),
     authors: (await store.events.runsOfMessages(threadId, ['message-0'], null)).size,
     segments: (await store.frames.read(runKey, 0, 1000)).length,
     bounds: (await store.frames.bounds(runKey)) !== null,

@@ -28,7 +28,17 @@ import {
   StoreUnavailable
 } from '../../lib/store/store.ts'
 import type { Json, Run } from '../../lib/types.ts'
-import { addEvents, addRun, addThread, anEvent, apply, refuses, someEvents, write } from '../contract/harness.ts'
+import {
+  addEvents,
+  addRun,
+  addThread,
+  anEvent,
+  apply,
+  refuses,
+  someEvents,
+  write,
+  messageCount
+} from '../contract/harness.ts'
 import { type Opened, storeContract } from '../contract/index.ts'
 
 async function open(): Promise<Opened> {
@@ -65,6 +75,7 @@ storeContract(t, 'sqlite and jsonl', open)
 
 interface Folder {
   readonly home: string
+  readonly warn: JsonlOptions['warn']
   readonly warnings: { fields: Record<string, unknown>; text: string }[]
   events: EventStore
   /** The files as the next process finds them. */
@@ -78,6 +89,7 @@ async function folder(t: Test, options: Partial<JsonlOptions> = {}): Promise<Fol
   const warn = (fields: object, text: string) => void warnings.push({ fields: { ...fields }, text })
   const made: Folder = {
     home,
+    warn,
     warnings,
     events: await openJsonlEvents({ home, warn, ...options }),
     async reopen(changed = {}) {
@@ -147,7 +159,7 @@ t.test(
       // The record whose newline alone is missing is all there.
       const intact = ends.filter((end) => end <= length + 1).length
       const isTorn = !ends.includes(length) && !ends.includes(length + 1)
-      await at.events.cut('thread', 6)
+      await at.events.truncate('thread', 6, false)
       const found = await at.events.select(ALL, 99, 'first')
       await at.events.append([record(6)])
       await at.reopen()
@@ -206,7 +218,7 @@ t.test('cut removes what was not committed from the files of all runs of the thr
     record(4, { thread_id: 'other' })
   ])
   await at.reopen()
-  await at.events.cut('thread', 4)
+  await at.events.truncate('thread', 4, false)
   t.strictSame(await seqs(at), [1, 2, 3])
   t.strictSame(await seqs(at, { category: 'message' }), [1, 2, 3])
   t.notOk(existsSync(at.pathOf('c')), 'a file without records goes')
@@ -265,7 +277,6 @@ t.test('few files are open at a time, and few lines indexed, whatever the number
   for (let n = 0; n < 8; n++) {
     const expected = Array.from({ length: 5 }, (_, at) => [(n + at * 8) * 2 + 1, (n + at * 8) * 2 + 2]).flat()
     t.strictSame(await seqs(at, { threadId: `t${n}` }), expected)
-    t.equal(await at.events.count({ ...ALL, threadId: `t${n}`, runId: `r${n}` }), 2)
   }
   const many = await Promise.all(
     Array.from({ length: 40 }, (_, n) => seqs(at, { threadId: `t${n % 8}`, runId: `r${n}` }))
@@ -274,19 +285,40 @@ t.test('few files are open at a time, and few lines indexed, whatever the number
   t.ok(openFiles() <= before + 3)
 })
 
-t.test('what the disk refuses for the moment may be handed over again', async (t) => {
+t.test('what fails for all files may be handed over again; what is said of it names no path', async (t) => {
   const at = await folder(t)
-  mkdirSync(join(at.home, 'threads', 'thread'), { recursive: true })
-  writeFileSync(join(at.home, 'threads', 'thread', 'runs'), 'a file in the place of the folder')
+  const threads = join(at.home, 'threads')
+  rmSync(threads, { recursive: true })
+  writeFileSync(threads, 'a file in the place of the folder')
   const database = openMemoryStore()
   const store = splitStore(database, at.events)
   const { thread_id } = await addThread(store, { thread_id: 'thread' })
   const run = await addRun(store, thread_id, { run_id: 'run' })
-  await t.rejects(addEvents(store, run, someEvents(0, 2)), StoreUnavailable)
+  const error: unknown = await addEvents(store, run, someEvents(0, 2)).catch((error: unknown) => error)
+  t.ok(error instanceof StoreUnavailable, String(error))
+  t.notMatch(String(error), at.home)
   t.equal(await database.events.nextSeq(thread_id), 1, 'nothing was written')
-  rmSync(join(at.home, 'threads', 'thread', 'runs'))
+  rmSync(threads)
+  mkdirSync(threads)
   t.equal(await addEvents(store, run, someEvents(0, 2)), 1)
   t.strictSame(await seqs(at), [1, 2])
+})
+
+t.test('a thread whose folder cannot be used fails alone; its path is in the log and nowhere else', async (t) => {
+  const at = await folder(t)
+  mkdirSync(join(at.home, 'threads', 'thread'), { recursive: true })
+  writeFileSync(join(at.home, 'threads', 'thread', 'runs'), 'a file in the place of the folder')
+  const store = splitStore(openMemoryStore(), at.events)
+  const bad = await addRun(store, (await addThread(store, { thread_id: 'thread' })).thread_id)
+  const good = await addRun(store, (await addThread(store)).thread_id)
+  const error: unknown = await addEvents(store, bad, someEvents(0, 1)).catch((error: unknown) => error)
+  t.notOk(error instanceof StoreUnavailable, 'nobody waits for it')
+  t.match(String(error), /ENOTDIR/)
+  t.notMatch(String(error), at.home)
+  t.match(JSON.stringify(at.warnings.map(({ fields }) => String(fields.err))), at.home)
+  t.equal(await addEvents(store, good, someEvents(0, 2)), 1)
+  t.equal(await addEvents(store, good, someEvents(2, 1)), 3)
+  t.strictSame(readdirSync(join(at.home, 'threads')).toSorted(), ['thread', good.thread_id].toSorted())
 })
 
 t.test('an id that cannot be the name of a file is refused, with its group alone [contract 4.7]', async (t) => {
@@ -335,7 +367,7 @@ t.test('a removed thread leaves no file, and a late write makes none [Store 8]',
   await refuses(t, store, late, 'later still')
   t.notOk(existsSync(threadFolder))
   await addThread(store, { thread_id: run.thread_id })
-  t.equal(await store.events.countMessages(run.thread_id, null), 0, 'the same id made anew is empty')
+  t.equal(await messageCount(store, run.thread_id, null), 0, 'the same id made anew is empty')
   t.equal(await addEvents(store, await addRun(store, run.thread_id), someEvents(0, 1)), 1)
 })
 
@@ -346,27 +378,102 @@ t.test('what else lies in the folder of a thread stays when its events go', asyn
   t.strictSame(readdirSync(threadFolder), ['user-data'])
 })
 
-t.test('events of one user are removed from a shared file, which is whole at every moment', async (t) => {
-  const { at, store, run } = await furnished(t)
-  const { thread_id, run_id } = run
-  await addEvents(store, run, someEvents(3, 2), null)
-  await addEvents(store, run, someEvents(5, 1), 'bob')
-  // Reads that are under way while the file is written anew.
-  const reads = Array.from({ length: 20 }, () => store.events.listEvents(thread_id, run_id, { limit: 99 }, null))
-  t.equal(await write(store, { name: 'events.remove', thread_id, run_id, user: 'bob' }), 3)
-  for (const events of await Promise.all(reads)) t.ok([6, 3].includes(events.length), `${events.length} events`)
-  await at.reopen()
-  t.strictSame(await seqs(at, { threadId: thread_id }), [1, 2, 3])
-  t.strictSame(readdirSync(join(at.home, 'threads', thread_id, 'runs')), [`${run_id}.jsonl`])
-})
-
 t.test('threads about to be removed are remembered over a crash, and only while they are', async (t) => {
   const at = await folder(t)
-  t.strictSame(await at.events.announced?.(), [])
-  await at.events.announce?.(['a', 'b'])
+  t.strictSame(await at.events.tombstones?.(), [])
+  await at.events.setTombstones?.(['a', 'b'])
   await at.reopen()
-  t.strictSame(await at.events.announced?.(), ['a', 'b'])
-  await at.events.announce?.([])
-  t.strictSame(await at.events.announced?.(), [])
+  t.strictSame(await at.events.tombstones?.(), ['a', 'b'])
+  await at.events.setTombstones?.([])
+  t.strictSame(await at.events.tombstones?.(), [])
   t.strictSame(readdirSync(join(at.home, 'threads')), [])
+})
+
+t.test('a list of removed threads that a power failure has emptied is told, and stops no start', async (t) => {
+  for (const text of ['', '\u0000\u0000', '{"a":1}', '[1, "a"']) {
+    const at = await folder(t)
+    writeFileSync(join(at.home, 'threads', '.removing'), text)
+    t.strictSame(await at.events.tombstones?.(), [])
+    t.match(at.warnings, [{ fields: { file: join(at.home, 'threads', '.removing') }, text: /cannot be read/ }])
+    t.equal(at.warnings.length, 1)
+  }
+})
+
+// ------------------------------------------------------------------------------------- two places that disagree
+
+t.test(
+  'an older database beside newer files loses no line of them, and gives none of their seqs again [Store 5]',
+  async (t) => {
+    const at = await folder(t)
+    const path = join(at.home, 'colloquy.db')
+    const openBoth = async () =>
+      splitStore(await openSqliteStore(path), await openJsonlEvents({ home: at.home, warn: at.warn }))
+    let store = await openBoth()
+    const { thread_id } = await addThread(store, { thread_id: 'thread' })
+    const first = await addRun(store, thread_id, { run_id: 'first' })
+    await addEvents(store, first, someEvents(0, 4))
+    await store.close()
+    copyFileSync(path, `${path}.old`)
+    store = await openBoth()
+    await addEvents(store, first, someEvents(4, 3))
+    const second = await addRun(store, thread_id, { run_id: 'second' })
+    await addEvents(store, second, someEvents(0, 5))
+    await store.close()
+    const lines = (file: string) => readFileSync(file, 'utf8').split('\n').slice(0, -1)
+    const before = [...lines(at.pathOf('first')), ...lines(at.pathOf('second'))]
+    copyFileSync(`${path}.old`, path)
+    for (const rest of ['-wal', '-shm']) rmSync(path + rest, { force: true })
+    store = await openBoth()
+    t.equal(await addEvents(store, await addRun(store, thread_id, { run_id: 'third' }), someEvents(0, 1)), 13)
+    t.strictSame(
+      (await store.events.listMessages(thread_id, { limit: 99 }, null)).map(({ seq }) => seq),
+      [1, 2, 3, 4, 13]
+    )
+    await store.close()
+    const runs = join(at.home, 'threads', thread_id, 'runs')
+    const names = readdirSync(runs).toSorted()
+    t.strictSame(
+      names.map((name) => name.replace(/\d{13}/, 'TIME')),
+      ['first.TIME.disputed', 'first.jsonl', 'second.TIME.disputed', 'third.jsonl']
+    )
+    const after = names.filter((name) => !name.startsWith('third')).flatMap((name) => lines(join(runs, name)))
+    t.strictSame(after.toSorted(), before.toSorted())
+    t.match(at.warnings, [{ fields: { thread_id, lines: 8, next_seq: 5 }, text: /set aside/ }])
+  }
+)
+
+t.test('a reader that reads a file while somebody writes it changes nothing in it', async (t) => {
+  const at = await folder(t)
+  await at.events.append([record(1)])
+  const half = `${JSON.stringify(record(2))}`
+  for (const torn of [half.slice(0, 40), half]) {
+    const before = readFileSync(at.pathOf('run'))
+    // As a reader finds it that comes in the middle of a write.
+    appendFileSync(at.pathOf('run'), torn)
+    await at.reopen()
+    t.strictSame(await seqs(at), torn === half ? [1, 2] : [1])
+    t.equal(readFileSync(at.pathOf('run'), 'utf8'), `${before}${torn}`)
+    truncateSync(at.pathOf('run'), before.length)
+  }
+})
+
+t.test('a reader beside a writer, in a home whose threads are put away all the time, loses no line', async (t) => {
+  const at = await folder(t, { linesMax: 1 })
+  const content = 'x'.repeat(300_000)
+  let isWriting = true
+  const reading = (async () => {
+    for (let n = 0; isWriting; n++) await seqs(at, { threadId: n % 2 ? 'thread' : 'other' })
+  })()
+  for (let seq = 1; seq <= 60; seq++) {
+    await at.events.append([record(seq, { content })])
+    await at.events.append([record(seq, { thread_id: 'other' })])
+  }
+  isWriting = false
+  await reading
+  await at.reopen()
+  t.strictSame(
+    await seqs(at),
+    Array.from({ length: 60 }, (_, index) => index + 1)
+  )
+  t.strictSame(at.warnings, [])
 })

@@ -48,12 +48,12 @@ const REFUSALS: readonly [name: string, what: 'run_events' | 'database', source:
   ['no JavaScript', 'database', 'export const = 5', /^database\.backend: \/.*\/theirs\.mjs cannot be loaded \(/],
   ['no opener', 'run_events', 'export const openEventStore = 5', /theirs\.mjs exports no function openEventStore$/],
   ['the other opener', 'database', 'export function openEventStore() {}', /theirs\.mjs exports no function openStore$/],
-  ['nothing opened', 'run_events', 'export async function openEventStore() {}', /has no select, count, append, cut, /],
+  ['nothing opened', 'run_events', 'export async function openEventStore() {}', /has no select, append, truncate, /],
   [
     'methods missing',
     'run_events',
-    'export const openEventStore = async () => ({ select() {}, count() {}, append() {}, close: 1 })',
-    /^run_events\.backend: what openEventStore of \/.*\/theirs\.mjs answers has no cut, remove, close$/
+    'export const openEventStore = async () => ({ select() {}, append() {}, close: 1 })',
+    /^run_events\.backend: what openEventStore of \/.*\/theirs\.mjs answers has no truncate, remove, close$/
   ],
   [
     'methods of nouns missing',

@@ -4,7 +4,17 @@ import { Line } from '../../lib/store/postgres/line.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { addEvents, addRun, addThread, anEvent, aRun, aSettlement, aThread, time } from '../contract/harness.ts'
+import {
+  addEvents,
+  addRun,
+  addThread,
+  anEvent,
+  aRun,
+  aSettlement,
+  aThread,
+  time,
+  messageCount
+} from '../contract/harness.ts'
 import { migratedDatabase, postgresServer } from '../fixtures/postgres.ts'
 import { openWire, type Wire } from '../fixtures/wire-tap.ts'
 
@@ -227,7 +237,7 @@ t.test(
     })()
     const reading = (async () => {
       while (!isDone) {
-        const seen = await store.events.countMessages(run.thread_id, null).catch((error: unknown) => {
+        const seen = await messageCount(store, run.thread_id, null).catch((error: unknown) => {
           if (!(error instanceof StoreUnavailable)) throw error
           return null
         })

@@ -16,7 +16,8 @@ import {
   aUser,
   someEvents,
   time,
-  write
+  write,
+  messageCount
 } from '../contract/harness.ts'
 import { migratedDatabase, onServer } from '../fixtures/postgres.ts'
 
@@ -113,7 +114,7 @@ t.test(
       })
     )
     t.equal(deadlocks, 0)
-    for (const run of runs) t.equal(await stores[0].events.countMessages(run.thread_id, null), 80)
+    for (const run of runs) t.equal(await messageCount(stores[0], run.thread_id, null), 80)
   }
 )
 

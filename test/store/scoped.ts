@@ -18,7 +18,6 @@ const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
   'events.listMessages': ['t', { limit: 1 }],
   'events.listMessagesByRun': ['t', 'r', { limit: 1 }],
   'events.listEvents': ['t', 'r', { limit: 1 }],
-  'events.countMessages': ['t'],
   'events.runsOfMessages': ['t', ['m']],
   'feedback.list': ['t', 'r'],
   'feedback.byRuns': ['t', ['r']],

@@ -5,7 +5,21 @@ import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { openSplitStore, splitStore } from '../../lib/store/split/open.ts'
 import { type EventStore, type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { addEvents, addRun, addThread, anEvent, apply, aSettlement, someEvents, write } from '../contract/harness.ts'
+import {
+  aCheckpoint,
+  addEndedRun,
+  addEvents,
+  addRun,
+  addThread,
+  anEvent,
+  apply,
+  aRun,
+  aSettlement,
+  aThread,
+  someEvents,
+  write,
+  messageCount
+} from '../contract/harness.ts'
 
 /** Both places, and ways to break them. */
 interface Halves {
@@ -13,11 +27,13 @@ interface Halves {
   /** The split store of the first process. */
   readonly store: Store
   /** Another one on the same places, as the next process makes it. */
-  again(): Store
+  again(warn?: (fields: object, text: string) => void): Store
   /** What the next calls of the database come to; none: all goes well. */
   script: ('fine' | 'fails' | 'commits and fails')[]
   /** What `append` of the event store rejects with, once. */
   disk: Error | null
+  /** How `truncate` of the event store was called: nextSeq, isDisputed. */
+  readonly truncated: [number, boolean][]
 }
 
 function open(): Halves {
@@ -32,14 +48,19 @@ function open(): Halves {
         // A part of it has come through: [EventStore b].
         await inner.append(error ? records.slice(0, 1) : records)
         if (error) throw error
+      },
+      truncate(threadId, nextSeq, isDisputed) {
+        halves.truncated.push([nextSeq, isDisputed])
+        return inner.truncate(threadId, nextSeq, isDisputed)
       }
     },
     script: [],
     disk: null,
+    truncated: [],
     get store() {
       return store
     },
-    again: () => splitStore(database, halves.events)
+    again: (warn) => splitStore(database, halves.events, warn)
   }
   const database: Store = {
     ...memory,
@@ -83,7 +104,7 @@ async function isSeen(t: Test, store: Store, run: Run, count: number): Promise<v
   t.equal((await store.events.listMessages(thread_id, { limit: 99, after: 0 }, null)).length, count, 'forwards')
   t.equal((await store.events.listMessagesByRun(thread_id, run_id, { limit: 99 }, null)).length, count, 'of the run')
   t.equal((await store.events.listEvents(thread_id, run_id, { limit: 99 }, null)).length, count, 'listEvents')
-  t.equal(await store.events.countMessages(thread_id, null), count, 'countMessages')
+  t.equal(await messageCount(store, thread_id, null), count, 'countMessages')
   const ids = Array.from({ length: 9 }, (_, k) => `message-${k}`)
   t.equal((await store.events.runsOfMessages(thread_id, ids, null)).size, count, 'runsOfMessages')
   t.equal(await store.events.lastK(thread_id, run_id), count - 1, 'lastK')
@@ -96,14 +117,31 @@ t.test(
     const run = await furnished(halves)
     halves.script = ['fails']
     await t.rejects(halves.store.apply([{ ops: [append(run, 2, 2), aSettlement(run)] }]), StoreUnavailable)
-    t.strictSame(await lying(halves, run), [1, 2, 3, 4], 'they lie there, as after a crash')
+    t.strictSame(await lying(halves, run), [1, 2, 3, 4])
+    await isSeen(t, halves.store, run, 2)
+    const other = await addRun(halves.store, run.thread_id)
+    t.equal(await addEvents(halves.store, other, someEvents(0, 1)), 3, 'nobody saw their seqs: we wrote them ourselves')
+    t.strictSame(await lying(halves, run), [1, 2, 3])
+    t.strictSame(halves.truncated, [[3, false]])
+  }
+)
+
+t.test(
+  'records beyond the counter that a process finds are set aside, and their seqs are not given again [Store 5]',
+  async (t) => {
+    const halves = open()
+    const run = await furnished(halves)
+    halves.script = ['fails']
+    await t.rejects(halves.store.apply([{ ops: [append(run, 2, 2), aSettlement(run)] }]), StoreUnavailable)
     const next = halves.again()
     await isSeen(t, next, run, 2)
     t.equal((await next.runs.get(run.run_id, null))?.status, 'pending')
     const other = await addRun(next, run.thread_id)
-    t.equal(await addEvents(next, other, someEvents(0, 1)), 3, 'their seqs were seen by nobody')
-    t.strictSame(await lying(halves, run), [1, 2, 3])
-    t.strictSame(await seqsOf(next, run), [1, 2])
+    t.equal(await addEvents(next, other, someEvents(0, 1)), 5)
+    t.strictSame(halves.truncated, [[3, true]])
+    t.strictSame(await lying(halves, run), [1, 2, 5])
+    t.equal(await addEvents(halves.again(), other, someEvents(1, 1)), 6, 'and the counter has moved')
+    t.strictSame(halves.truncated, [[3, true]], 'once')
   }
 )
 
@@ -116,7 +154,7 @@ t.test(
       const groups = [{ ops: [append(run, 2, 2)] }, { ops: [append(run, 4, 1)] }]
       halves.script = [what]
       await t.rejects(halves.store.apply(groups), StoreUnavailable, what)
-      await isSeen(t, halves.store, run, what === 'fails' ? 2 : 5)
+      await isSeen(t, halves.store, run, what === 'fails' ? 2 : 4)
       t.strictSame(await halves.store.apply(groups), [
         { ok: true, results: [3] },
         { ok: true, results: [5] }
@@ -192,10 +230,10 @@ t.test('a removal that a crash has interrupted is finished by the next start', a
   const halves = open()
   const [gone, kept] = [await furnished(halves), await furnished(halves)]
   let announced: readonly string[] = []
-  halves.events.announce = async (threadIds) => {
+  halves.events.setTombstones = async (threadIds) => {
     announced = threadIds
   }
-  halves.events.announced = async () => announced
+  halves.events.tombstones = async () => announced
   const remove = ({ thread_id }: Run) => ({ name: 'thread.remove', thread_id, user: null }) as const
   // The process dies behind the commit of one removal, and before that of another.
   halves.script = ['commits and fails']
@@ -228,11 +266,8 @@ t.test('events of a thread in the group that removes it are refused with the gro
   const halves = open()
   const run = await furnished(halves)
   const { thread_id } = run
-  for (const removal of [
-    { name: 'thread.remove', thread_id, user: null } as const,
-    { name: 'events.remove', thread_id, run_id: null, user: null } as const
-  ])
-    t.match(await apply(halves.store, [removal, append(run, 2, 1)]), [{ ok: false }])
+  const removal = { name: 'thread.remove', thread_id, user: null } as const
+  t.match(await apply(halves.store, [removal, append(run, 2, 1)]), [{ ok: false }])
   await isSeen(t, halves.store, run, 2)
 })
 
@@ -242,4 +277,80 @@ t.test('batches handed over at the same time are written one after the other', a
   const firsts = await Promise.all([2, 3, 4, 5].map((k) => addEvents(halves.store, run, [anEvent(k)])))
   t.strictSame(firsts, [3, 4, 5, 6])
   t.strictSame(await lying(halves, run), [1, 2, 3, 4, 5, 6])
+})
+
+t.test('a thread takes events of any number of runs: 1,001 and 2,002 are no limits', async (t) => {
+  const { store } = open()
+  const { thread_id } = await addThread(store)
+  const wrong: number[] = []
+  for (let n = 1; n <= 2005; n++) {
+    const run = await addEndedRun(store, thread_id)
+    const [outcome] = await apply(store, [append(run, 0, 1)])
+    if (!outcome?.ok || outcome.results[0] !== n) wrong.push(n)
+  }
+  t.strictSame(wrong, [])
+})
+
+t.test('groups are written in the order of their batch, whatever waits for another round [Store 2]', async (t) => {
+  const halves = open()
+  const { store } = halves
+  const run = await furnished(halves)
+  const { thread_id } = run
+  const remove = { name: 'thread.remove', thread_id, user: null } as const
+  const create = { name: 'thread.create', thread: aThread({ thread_id }), checkpoint: aCheckpoint(thread_id) } as const
+  const again = { name: 'run.create', run: aRun(thread_id), autoFollowUp: false } as const
+  const outcomes = await apply(
+    store,
+    [append(run, 2, 1)],
+    [remove],
+    [create],
+    [again],
+    [{ ...append(run, 0, 2), run_id: again.run.run_id }],
+    [remove],
+    [append(run, 3, 1)]
+  )
+  t.match(outcomes, [
+    { ok: true, results: [3] },
+    { ok: true, results: [true] },
+    { ok: true, results: [{ created: true }] },
+    { ok: true, results: [{ outcome: 'created', run: { ordinal: 1 } }] },
+    { ok: true, results: [1] },
+    { ok: true, results: [true] },
+    { ok: false }
+  ])
+})
+
+t.test(
+  'a round behind one that is committed is divided when it is rejected, and refuses one group alone',
+  async (t) => {
+    const halves = open()
+    const run = await furnished(halves)
+    const other = await furnished(halves)
+    const groups = [[append(run, 2, 1)], [append(run, 3, 1)], [append(other, 2, 1)]]
+    const inner = halves.events.append
+    halves.events.append = (records) => {
+      if (records.some(({ k, run_id }) => k === 3 && run_id === run.run_id))
+        return Promise.reject(new Error('not this one'))
+      return inner(records)
+    }
+    t.match(await apply(halves.store, ...groups), [
+      { ok: true, results: [3] },
+      { ok: false, message: 'not this one' },
+      { ok: true, results: [3] }
+    ])
+  }
+)
+
+t.test('a removal that resists holds up nobody else, and is told once', async (t) => {
+  const halves = open()
+  const [bad, good] = [await furnished(halves), await furnished(halves)]
+  const { remove } = halves.events
+  halves.events.remove = (threadId) =>
+    threadId === bad.thread_id ? Promise.reject(new Error('a bad folder')) : remove(threadId)
+  const warnings: string[] = []
+  const store = halves.again((_, text) => void warnings.push(text))
+  for (const { thread_id } of [bad, good]) await write(store, { name: 'thread.remove', thread_id, user: null })
+  await addThread(store)
+  t.strictSame([await lying(halves, bad), await lying(halves, good)], [[1, 2], []])
+  t.strictSame(warnings, ['the events of a removed thread are still there'])
 })

@@ -4,14 +4,14 @@
 //
 // One process writes, which holds the lock of the home. Which lines count is not said by the files: a line is there when its seq
 // is below the thread's counter in the database; lib/store/split/open.ts tells the whole rule, and how seq stays dense and unique.
-// Here it means: lines are appended before the database commits, and `cut` removes from the end of the files of a thread what it
-// did not commit. As all lines of a thread have ascending seqs, that is always a tail of each file.
+// Here it means: lines are appended before the database commits, and `truncate` removes from the end of the files of a thread what it
+// did not commit. As all lines of a thread have ascending seqs, that is always a tail of each file. A tail that this process did not
+// write goes to a file beside, `<run_id>.<time>.disputed`: nothing that parses is thrown away.
 //
 // Files are written and not synced: like SQLite with synchronous NORMAL, a crash of the process loses nothing that was answered,
 // a power failure may take back the last moments.
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isVisible } from '../../scope.ts'
 import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable } from '../store.ts'
 import { Descriptors } from './descriptors.ts'
 import { type Line, Moved, type Warn } from './run-file.ts'
@@ -32,6 +32,8 @@ export interface JsonlOptions {
 const WRITES_MAX = 16
 const OPEN_FILES_MAX = 256
 const LINES_MAX = 200_000
+const DISPUTED =
+  'events beyond what the database knows are set aside: it is older than they are, or a crash came before it'
 // Over the whole text: in JavaScript `$` without the m flag does not let a final newline through.
 const SAFE_ID = /^[A-Za-z0-9_-]+$/
 
@@ -59,7 +61,7 @@ class JsonlEvents implements EventStore {
   }
 
   async select(query: EventQuery, limit: number, which: 'first' | 'last'): Promise<EventRecord[]> {
-    return unavailable(async () => {
+    return this.#guarded(async () => {
       try {
         return await this.#select(query, limit, which)
       } catch (error) {
@@ -71,60 +73,54 @@ class JsonlEvents implements EventStore {
     })
   }
 
-  async count(query: EventQuery): Promise<number> {
-    return unavailable(() =>
-      this.#threads.read(query.threadId, (files) => {
-        let total = 0
-        for (const _ of files.matching(query, 'first')) total++
-        return total
-      })
-    )
-  }
-
   async append(records: readonly EventRecord[]): Promise<void> {
     for (const { run_id } of records) checkId('run', run_id)
     const byThread = [...grouped(records, ({ thread_id }) => thread_id)]
-    await unavailable(async () => {
+    await this.#guarded(async () => {
       for (let from = 0; from < byThread.length; from += WRITES_MAX) {
         const some = byThread.slice(from, from + WRITES_MAX)
-        await allDone(some.map(([threadId, mine]) => this.#threads.write(threadId, (files) => files.append(mine))))
+        await allDone(
+          some.map(([threadId, mine]) => this.#threads.write(threadId, (files) => files.append(mine, this.#warn)))
+        )
       }
     })
   }
 
-  async cut(threadId: string, nextSeq: number): Promise<void> {
-    const lines = await unavailable(() => this.#threads.write(threadId, (files) => files.cut(nextSeq)))
-    if (lines > 0)
-      this.#warn({ thread_id: threadId, lines, next_seq: nextSeq }, 'events that were not committed are cut off')
-  }
-
-  async remove(threadId: string, runId: string | null, owner: string | null): Promise<number> {
-    const isMeant = (line: Line) => isVisible(line, owner)
-    return unavailable(() =>
-      this.#threads.write(threadId, async (files) => {
-        const count = await files.remove(runId, isMeant)
-        if (runId === null && owner === null) await files.removeAll()
-        return count
-      })
+  async truncate(threadId: string, nextSeq: number, isDisputed: boolean): Promise<void> {
+    const aside = isDisputed ? `${Date.now()}.disputed` : null
+    const lines = await this.#guarded(() =>
+      this.#threads.write(threadId, (files) => files.truncate(nextSeq, aside, this.#warn))
     )
+    if (lines === 0) return
+    const fields = { thread_id: threadId, lines, next_seq: nextSeq, ...(aside && { aside: `*.${aside}` }) }
+    this.#warn(fields, isDisputed ? DISPUTED : 'events that were not committed are cut off')
   }
 
-  async announce(threadIds: readonly string[]): Promise<void> {
-    await unavailable(async () => {
+  async remove(threadId: string): Promise<void> {
+    await this.#guarded(() => this.#threads.write(threadId, (files) => files.remove()))
+  }
+
+  async setTombstones(threadIds: readonly string[]): Promise<void> {
+    await this.#guarded(async () => {
       if (threadIds.length === 0) return rm(this.#removing, { force: true })
       await writeFile(`${this.#removing}.part`, JSON.stringify(threadIds))
       await rename(`${this.#removing}.part`, this.#removing)
     })
   }
 
-  async announced(): Promise<readonly string[]> {
-    const text = await readFile(this.#removing, 'utf8').catch((error: unknown) => {
-      if (isMissing(error)) return '[]'
-      throw error
-    })
-    const ids: unknown = JSON.parse(text)
-    if (!Array.isArray(ids)) throw new Error(`${this.#removing} is damaged: remove it to go on`)
-    return ids.filter((id) => typeof id === 'string')
+  /** A list that is damaged, as a power failure leaves it, is told and not obeyed: what it named lies there unseen. */
+  async tombstones(): Promise<readonly string[]> {
+    try {
+      const ids: unknown = JSON.parse(await readFile(this.#removing, 'utf8'))
+      if (Array.isArray(ids)) return ids.filter((id) => typeof id === 'string')
+    } catch (error) {
+      if (isMissing(error)) return []
+    }
+    this.#warn(
+      { file: this.#removing },
+      'the list of threads that were about to be removed cannot be read and is left out'
+    )
+    return []
   }
 
   async close(): Promise<void> {
@@ -152,17 +148,65 @@ class JsonlEvents implements EventStore {
     await files.scan(this.#warn)
     return files
   }
+
+  /**
+   * Runs work on files. What fails for all of them passes, or is mended by somebody: the call is made again. What fails for one thread,
+   * while the folder around it can be written, is about that thread: its run is refused, and nobody else waits for it.
+   */
+  async #guarded<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isOfSystem(error)) throw error
+      if (OF_ALL.has(error.code)) throw unavailable(error)
+      await this.#probe()
+      this.#warn({ err: error }, 'the event files of a thread cannot be used')
+      throw new Error(`the event files of its thread cannot be used: ${textOf(error)}`)
+    }
+  }
+
+  /** @throws StoreUnavailable when the folder of all threads cannot be written. */
+  async #probe(): Promise<void> {
+    const path = join(this.#root, '.probe')
+    try {
+      await writeFile(path, '')
+      await rm(path, { force: true })
+    } catch (error) {
+      if (isOfSystem(error)) throw unavailable(error)
+      throw error
+    }
+  }
 }
 
-/** Failures of the disk pass, or are mended by somebody: the call is made again. */
-async function unavailable<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (error instanceof Error && 'syscall' in error && 'code' in error)
-      throw new StoreUnavailable(String(error.code), error.message)
-    throw error
-  }
+/** Errors that say nothing about one file: a full disk, no more open files, a file system that is read-only. */
+const OF_ALL = new Set([
+  'ENOSPC',
+  'EDQUOT',
+  'EMFILE',
+  'ENFILE',
+  'ENOMEM',
+  'EAGAIN',
+  'EROFS',
+  'ESTALE',
+  'ENODEV',
+  'ENOTCONN'
+])
+
+interface SystemError extends Error {
+  readonly code: string
+}
+
+function isOfSystem(error: unknown): error is SystemError {
+  return error instanceof Error && 'syscall' in error && 'code' in error
+}
+
+/** Of "ENOSPC: no space left on device, write '/home/...'" what may be shown to anybody: no path. */
+function textOf(error: SystemError): string {
+  return error.message.split(', ')[0]!
+}
+
+function unavailable(error: SystemError): StoreUnavailable {
+  return new StoreUnavailable(error.code, `the event files cannot be used: ${textOf(error)}`)
 }
 
 function isMissing(error: unknown): boolean {

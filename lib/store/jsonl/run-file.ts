@@ -1,6 +1,8 @@
 // The file of one run: one JSON object a line, in the order of seq. In memory is an index of its lines, not their contents.
+import { createWriteStream } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { basename } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import type { EventCategory, Json } from '../../types.ts'
 import { messageIdOf } from '../event.ts'
 import type { EventRecord } from '../store.ts'
@@ -39,6 +41,8 @@ export class RunFile {
   /** Where the next line goes: behind the last whole one. */
   #size = 0
   #exists = false
+  /** Bytes behind that, of a line that a crash has torn or that somebody is writing; -1: the last line lacks its newline. */
+  #torn = 0
 
   constructor(path: string, threadId: string, descriptors: Descriptors) {
     this.path = path
@@ -48,8 +52,8 @@ export class RunFile {
   }
 
   /**
-   * Reads an existing file and makes the index. What a crash left behind the last newline is cut off, so that the next record
-   * begins a line of its own; damage elsewhere is told with its place, and the lines around it are read.
+   * Reads an existing file and makes the index; changes nothing, as somebody may be writing it. Damage is told with its place, and
+   * the lines around it are read.
    */
   async scan(warn: Warn): Promise<void> {
     this.#exists = true
@@ -57,18 +61,21 @@ export class RunFile {
       for await (const { at, bytes, isWhole } of piecesOf(handle)) {
         const line = this.#lineOf(at, bytes)
         if (line) this.lines.push(line)
-        this.#size = at + bytes.length + 1
-        if (!isWhole) await this.#mendTail(handle, at, line, warn)
+        if (isWhole || line) this.#size = at + bytes.length + 1
+        if (!isWhole) this.#torn = line ? -1 : bytes.length
         else if (!line && bytes.length > 0) warn({ file: this.path, offset: at, bytes: bytes.length }, DAMAGED)
       }
     })
   }
 
   /** Appends the records of a batch in one write. When it rejects, the index knows nothing of them. */
-  async append(records: readonly EventRecord[]): Promise<Line[]> {
+  async append(records: readonly EventRecord[], warn: Warn): Promise<Line[]> {
     const texts = records.map(textOf)
     const bytes = Buffer.from(texts.join(''))
-    await this.#descriptors.use(this.path, !this.#exists, (handle) => writeAll(handle, bytes, this.#size))
+    await this.#descriptors.use(this.path, !this.#exists, async (handle) => {
+      await this.#mendTail(handle, warn)
+      await writeAll(handle, bytes, this.#size)
+    })
     this.#exists = true
     const added = records.map((record, index) => {
       const length = Buffer.byteLength(texts[index]!)
@@ -81,12 +88,24 @@ export class RunFile {
   }
 
   /** Removes the lines from `index` on. */
-  async cut(index: number): Promise<void> {
+  async truncate(index: number, warn: Warn): Promise<void> {
     const first = this.lines[index]
     if (!first) return
-    await this.#descriptors.use(this.path, false, (handle) => handle.truncate(first.at))
+    await this.#descriptors.use(this.path, false, async (handle) => {
+      await this.#mendTail(handle, warn)
+      await handle.truncate(first.at)
+    })
     this.#size = first.at
     this.lines.length = index
+  }
+
+  /** Writes the lines from `index` on, as they stand, to a file of their own. */
+  async copyTail(index: number, path: string): Promise<void> {
+    const first = this.lines[index]
+    if (!first) return
+    await this.#descriptors.use(this.path, false, (handle) =>
+      pipeline(handle.createReadStream({ start: first.at, autoClose: false }), createWriteStream(path))
+    )
   }
 
   /** The records of some of its lines, which are ascending. @throws Moved */
@@ -106,15 +125,15 @@ export class RunFile {
     return toLine(this, record, at, bytes.length)
   }
 
-  /** The last piece has no newline: a record that is all there gets one, anything else goes. */
-  async #mendTail(handle: FileHandle, at: number, line: Line | null, warn: Warn): Promise<void> {
-    if (line) {
-      await writeAll(handle, Buffer.of(NEWLINE), this.#size - 1)
-      return
-    }
-    warn({ file: this.path, offset: at, bytes: this.#size - 1 - at }, 'the torn end of an event log was cut off')
-    await handle.truncate(at)
-    this.#size = at
+  /** What stands behind the last newline: a record that is all there gets one, anything else goes. For the one who writes. */
+  async #mendTail(handle: FileHandle, warn: Warn): Promise<void> {
+    const torn = this.#torn
+    if (torn === 0) return
+    if (torn > 0) {
+      warn({ file: this.path, offset: this.#size, bytes: torn }, 'the torn end of an event log is cut off')
+      await handle.truncate(this.#size)
+    } else await writeAll(handle, Buffer.of(NEWLINE), this.#size - 1)
+    this.#torn = 0
   }
 }
 

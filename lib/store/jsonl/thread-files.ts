@@ -1,11 +1,12 @@
 // The files of one thread, and which of their lines a query is about.
-import { readdir, rename, rm, rmdir } from 'node:fs/promises'
+import { readdir, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isVisible } from '../../scope.ts'
 import type { EventQuery, EventRecord } from '../store.ts'
 import type { Descriptors } from './descriptors.ts'
 import { type Line, RunFile, type Warn } from './run-file.ts'
 
+const SUFFIX = '.jsonl'
 const RUN_FILE = /^[A-Za-z0-9_-]+\.jsonl$/
 
 export class ThreadFiles {
@@ -39,44 +40,31 @@ export class ThreadFiles {
     this.#indexMessages()
   }
 
-  async append(records: readonly EventRecord[]): Promise<void> {
+  async append(records: readonly EventRecord[], warn: Warn): Promise<void> {
     const byRun = grouped(records, ({ run_id }) => run_id)
-    const added = await allDone([...byRun].map(([runId, mine]) => this.#run(runId).append(mine)))
+    const added = await allDone([...byRun].map(([runId, mine]) => this.#run(runId).append(mine, warn)))
     const messages = added.flat().filter(({ category }) => category === 'message')
     // Runs of one batch may take turns; what is there already is older than all of them.
     this.#messages.push(...(byRun.size > 1 ? messages.sort(bySeq) : messages))
   }
 
-  /** Removes lines with `seq >= nextSeq`; answers how many. */
-  async cut(nextSeq: number): Promise<number> {
-    let cut = 0
+  /** Removes lines with `seq >= nextSeq`, or with `aside` moves them to a file whose name ends so; answers how many. */
+  async truncate(nextSeq: number, aside: string | null, warn: Warn): Promise<number> {
+    let lines = 0
     for (const file of this.#runs.values()) {
       const index = firstAtOrAbove(file.lines, nextSeq)
       if (index === file.lines.length) continue
-      cut += file.lines.length - index
-      await file.cut(index)
+      lines += file.lines.length - index
+      if (aside !== null) await file.copyTail(index, `${file.path.slice(0, -SUFFIX.length)}.${aside}`)
+      await file.truncate(index, warn)
       if (index === 0) await this.#removeFile(file)
     }
-    if (cut > 0) this.#messages.length = firstAtOrAbove(this.#messages, nextSeq)
-    return cut
-  }
-
-  /** Removes what `isMeant` says of one run, or of all; answers how many lines. */
-  async remove(runId: string | null, isMeant: (line: Line) => boolean): Promise<number> {
-    let removed = 0
-    for (const file of [...this.#runs.values()]) {
-      if (runId !== null && file.runId !== runId) continue
-      const kept = file.lines.filter((line) => !isMeant(line))
-      removed += file.lines.length - kept.length
-      if (kept.length === 0) await this.#removeFile(file)
-      else if (kept.length < file.lines.length) await this.#rewrite(file, kept)
-    }
-    this.#indexMessages()
-    return removed
+    if (lines > 0) this.#messages.length = firstAtOrAbove(this.#messages, nextSeq)
+    return lines
   }
 
   /** Removes every file of the thread, also those that are damaged, and the folder. */
-  async removeAll(): Promise<void> {
+  async remove(): Promise<void> {
     for (const { path } of this.#runs.values()) await this.#descriptors.drop(path)
     this.#runs.clear()
     this.#messages = []
@@ -106,7 +94,7 @@ export class ThreadFiles {
   #run(runId: string): RunFile {
     const found = this.#runs.get(runId)
     if (found) return found
-    const file = this.#fileAt(`${runId}.jsonl`)
+    const file = this.#fileAt(runId + SUFFIX)
     this.#runs.set(runId, file)
     return file
   }
@@ -124,20 +112,6 @@ export class ThreadFiles {
     await rm(file.path, { force: true })
     await this.#descriptors.drop(file.path)
     this.#runs.delete(file.runId)
-  }
-
-  /** Writes the lines that stay to a new file, which then takes the place of the old one: there is always one that is whole. */
-  async #rewrite(file: RunFile, kept: readonly Line[]): Promise<void> {
-    const draft = `${file.path}.part`
-    await rm(draft, { force: true })
-    const fresh = new RunFile(draft, this.#threadId, this.#descriptors)
-    await fresh.append(await file.read(kept))
-    await rename(draft, file.path)
-    await this.#descriptors.drop(draft)
-    await this.#descriptors.drop(file.path)
-    const replaced = this.#fileAt(`${file.runId}.jsonl`)
-    await replaced.scan(() => {})
-    this.#runs.set(file.runId, replaced)
   }
 }
 

@@ -64,11 +64,6 @@ export function openMemoryEvents({
       }
       return copyOf(which === 'last' ? found.reverse() : found)
     },
-    async count(query) {
-      let total = 0
-      for (const _ of matching(threads.get(query.threadId), query, 'first')) total++
-      return total
-    },
     async append(records) {
       const byThread = new Map<string, EventRecord[]>()
       for (const record of records) {
@@ -79,15 +74,12 @@ export function openMemoryEvents({
       for (const [threadId, mine] of byThread) append(threadId, mine)
       forgetOldest()
     },
-    async cut(threadId, nextSeq) {
+    async truncate(threadId, nextSeq) {
       const all = threads.get(threadId)?.all
       if (all?.length && all.at(-1)!.seq >= nextSeq) put(threadId, all.slice(0, firstFrom(all, nextSeq)))
     },
-    async remove(threadId, runId, owner) {
-      const all = threads.get(threadId)?.all ?? []
-      const kept = all.filter((record) => !isVisible(record, owner) || (runId !== null && record.run_id !== runId))
-      if (kept.length < all.length) put(threadId, kept)
-      return all.length - kept.length
+    async remove(threadId) {
+      put(threadId, [])
     },
     async close() {
       threads.clear()

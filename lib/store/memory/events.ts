@@ -73,12 +73,6 @@ class ThreadLog {
     undo.set(this.byMessageId, id, rows)
     return [rows]
   }
-
-  /** Every row, ascending. */
-  rows(): Row[] {
-    const all = [...this.byRun.values()].flatMap((rows) => rows.all)
-    return all.sort((left, right) => left.event.seq - right.event.seq)
-  }
 }
 
 /** One page of an ascending list [contract 4.4]. Without `after` the last rows count, so it is walked backwards. */
@@ -113,10 +107,6 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
       }
       return copyOf(page)
     },
-    async countMessages(threadId, owner) {
-      const rows = logs.get(threadId)?.messages ?? []
-      return rows.reduce((total, { event }) => total + (isVisible(event, owner) ? 1 : 0), 0)
-    },
     async nextSeq(threadId) {
       return threads.get(threadId) ? (logs.get(threadId)?.nextSeq ?? 1) : null
     },
@@ -136,7 +126,7 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
   }
 }
 
-type EventOps = 'events.append' | 'events.remove' | 'seq.move'
+type EventOps = 'events.append' | 'seq.move'
 
 export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & Belonging {
   const logs = new Map<string, ThreadLog>()
@@ -173,20 +163,6 @@ export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & 
     return first ?? seq
   }
 
-  const remove = (op: OpOf<'events.remove'>, undo: Undo): number => {
-    const owner = op.user
-    const log = logs.get(op.thread_id)
-    if (!log) return 0
-    const goes = ({ event }: Row) => isVisible(event, owner) && (op.run_id === null || event.run_id === op.run_id)
-    const all = log.rows()
-    const kept = all.filter((row) => !goes(row))
-    // The counter starts again only when nothing is left whose number it could give a second time [Store 5].
-    const after = new ThreadLog(op.run_id === null && kept.length === 0 ? 1 : log.nextSeq)
-    undo.set(logs, op.thread_id, after)
-    for (const row of kept) after.add(row, undo)
-    return all.length - kept.length
-  }
-
   const move = ({ thread_id, from, to }: OpOf<'seq.move'>, undo: Undo): null => {
     const log = logOf(thread_id, undo)
     if (log.nextSeq !== from) throw new Refused(`the next seq of thread ${thread_id} is ${log.nextSeq} and not ${from}`)
@@ -196,7 +172,7 @@ export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & 
 
   return {
     reads: eventReads(logs, threads),
-    writes: { 'events.append': append, 'events.remove': remove, 'seq.move': move },
+    writes: { 'events.append': append, 'seq.move': move },
     forget: (threadId, undo) => undo.delete(logs, threadId)
   }
 }

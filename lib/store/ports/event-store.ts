@@ -27,11 +27,12 @@ export interface EventQuery {
  * needs of an event store:
  *
  *  a. The database has the last word: a record is there when its seq is below the thread's counter in the database, and every
- *     query is bounded by it. `append` comes before the commit, so a record at or above the counter was never committed.
+ *     query is bounded by it. `append` comes before the commit, so a record at or above the counter was not committed, or by a
+ *     database that is gone.
  *  b. `append` takes records of any threads; those of one thread come with ascending seq, and never two with the same unless
- *     `cut` was between. When it rejects, what it left behind is below no query's bound, and the next `cut` removes it.
- *  c. `cut` is called before the first `append` of a thread in every process, after a crash for instance, and after every
- *     append that was not committed.
+ *     `truncate` was between. When it rejects, what it left behind is below no query's bound, and `truncate` removes it.
+ *  c. `truncate` is called after every append that was not committed, and before the first append of a thread in a process when
+ *     records lie at or above the counter.
  *  d. What `append` and `remove` have answered survives the process, if the store is to outlive it at all.
  *  e. Writing calls come one at a time. Queries come at any time and in any number.
  *  f. Records come back as they were given: equal JSON, whatever the characters. Nobody changes what it gave or got.
@@ -42,18 +43,20 @@ export interface EventQuery {
 export interface EventStore {
   /** The first `limit` matching records, or the last ones; ascending by seq either way. */
   select(query: EventQuery, limit: number, which: 'first' | 'last'): Promise<EventRecord[]>
-  count(query: EventQuery): Promise<number>
   append(records: readonly EventRecord[]): Promise<void>
-  /** Removes the thread's records with `seq >= nextSeq`, however they came to be there. None are there: nothing to do. */
-  cut(threadId: string, nextSeq: number): Promise<void>
-  /** Removes a run's records, or with null all of the thread's, that `owner` may see; answers how many. */
-  remove(threadId: string, runId: string | null, owner: string | null): Promise<number>
   /**
-   * Optional, as is `announced`: remembers, over a crash, which threads are about to be removed, in place of what it was told
+   * Takes the thread's records with `seq >= nextSeq` out of every query, however they came to be there. `isDisputed`: this process
+   * did not write them, and perhaps somebody has seen them; a store that can keeps them where people find them.
+   */
+  truncate(threadId: string, nextSeq: number, isDisputed: boolean): Promise<void>
+  /** Removes all records of the thread. */
+  remove(threadId: string): Promise<void>
+  /**
+   * Optional, as is `tombstones`: remembers over a crash which threads are about to be removed, in place of what it was told
    * before. Without it the records of a thread whose removal a crash has interrupted lie there, unseen, until its id comes again.
    */
-  announce?(threadIds: readonly string[]): Promise<void>
-  /** What was announced last. */
-  announced?(): Promise<readonly string[]>
+  setTombstones?(threadIds: readonly string[]): Promise<void>
+  /** What was set last. */
+  tombstones?(): Promise<readonly string[]>
   close(): Promise<void>
 }

@@ -31,7 +31,6 @@ export interface EventReads {
     query: { types?: readonly string[]; after?: number; limit: number },
     user: Owner
   ): Promise<RunEvent[]>
-  countMessages(threadId: string, user: Owner): Promise<number>
   /** The seq that the thread's next event gets; null: there is no such thread. For events that lie elsewhere, see EventStore. */
   nextSeq(threadId: string): Promise<number | null>
   /** The last k of a run's events, -1 when there are none: where a start goes on after a crash. */

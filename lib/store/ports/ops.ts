@@ -67,8 +67,6 @@ export interface Ops {
     in: { thread_id: string; run_id: string; user_id: string | null; events: readonly NewEvent[] }
     out: number
   }
-  /** Answers how many were removed; 0 when there are none. Without run_id: of the whole thread, and its counter starts again. */
-  'events.remove': { in: { thread_id: string; run_id: string | null; user: Owner }; out: number }
   /**
    * Moves the thread's counter of events from where it stands to `to`: the commit of records that lie elsewhere. Refused when it
    * does not stand at `from`, or the thread is gone.
@@ -120,7 +118,6 @@ export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'apiToken.remove',
   'thread.patch',
   'thread.remove',
-  'events.remove',
   'feedback.remove',
   'feedback.removeById'
 ])

@@ -47,11 +47,6 @@ export function eventReads(db: Db): EventReads {
       ])
       return rows.map(toEvent)
     },
-    async countMessages(threadId, user) {
-      const sql = `SELECT count(*) AS total FROM run_events WHERE thread_id = $2 AND category = 'message' AND ${owned(1)}`
-      const [row] = await db.rows<{ total: number }>(sql, [user, threadId])
-      return row?.total ?? 0
-    },
     async nextSeq(threadId) {
       const sql = 'SELECT next_seq FROM threads_meta WHERE thread_id = $1'
       return (await db.rows<{ next_seq: number }>(sql, [threadId]))[0]?.next_seq ?? null
@@ -118,7 +113,7 @@ function counterParams(counters: readonly Counter[]): [ids: string, seqs: string
   return [texts(counters.map(({ thread_id }) => thread_id)), numbers(counters.map(({ next_seq }) => next_seq))]
 }
 
-type EventOps = 'events.append' | 'events.remove' | 'seq.move'
+type EventOps = 'events.append' | 'seq.move'
 
 export const eventWrites: Writers<EventOps> = {
   'events.append': async ({ thread_id, run_id, user_id, events }, batch) => {
@@ -137,18 +132,6 @@ export const eventWrites: Writers<EventOps> = {
     const sql = 'SELECT seq FROM run_events WHERE run_id = $1 AND k >= $2 ORDER BY seq LIMIT 1'
     const [row] = await batch.rows<{ seq: number }>(sql, [run_id, given.k])
     return row?.seq ?? first
-  },
-
-  'events.remove': async ({ thread_id, run_id, user: owner }, batch) => {
-    await batch.flush()
-    const sql = `DELETE FROM run_events WHERE thread_id = $2 AND ($3::text IS NULL OR run_id = $3) AND ${owned(1)}`
-    const removed = await batch.changes(sql, [owner, thread_id, run_id])
-    // The counter starts again with the whole thread, unless somebody else's events are left in it.
-    const startAgain = `UPDATE threads_meta SET next_seq = 1
-      WHERE thread_id = $1 AND NOT EXISTS (SELECT 1 FROM run_events WHERE thread_id = $1)`
-    if (run_id === null) await batch.changes(startAgain, [thread_id])
-    await batch.look([thread_id])
-    return removed
   },
 
   'seq.move': async ({ thread_id, from, to }, batch) => {

@@ -9,36 +9,54 @@
 //   3. commit    the groups go to the database, with the move of the counter in the transaction of everything else of its group
 //   4. answer    queries read the counter first, so they see the records from the moment of the commit on, and not before
 //
-// Hence [Store 2] holds over both places: a group's events are there when its rows are. What may go wrong on the way:
+// Hence [Store 2] holds over both places: a group's events are there when its rows are. Seqs are given before the commit, so a round
+// has one group for each thread whose events it is about; a batch with two of them is written in two rounds, in its order.
+// What may go wrong on the way:
 //
-//   - The process dies between 2 and 3: records at or above the counter. Nobody ever saw them; `cut` removes them before the next
-//     append of the thread, and their seqs are given to what comes instead. So seq stays dense, and no seq that was seen is given
-//     twice [Store 5].
-//   - The database refuses a group: its records are cut the same way. Groups behind it in the batch had planned with its seqs:
-//     the counter does not stand where their `seq.move` expects it, they are refused as well, and go into another round.
-//   - The database rejects, and whether it had committed before the line broke is not known: nothing is cut. The next call reads
-//     the counter, which tells, and a record whose (run_id, k) is there already is not written again.
-//   - A thread is removed: its row first, its records after the commit. It is announced before, so that a start can finish what a
-//     crash has interrupted. And should the same id be made anew first, its counter starts at 1 and everything is cut.
-import type { EventStore, Store } from '../store.ts'
+//   - The database refuses a group: what was appended for it is taken away again, and its seqs are given to what comes instead.
+//   - The database rejects, and whether it had committed before the line broke is not known: nothing is taken away. The next call
+//     reads the counter, which tells, and a record whose (run_id, k) is there already is not written again.
+//   - The process dies between 2 and 3, or somebody puts an older database beside newer records: records at or above the counter.
+//     They are set aside before the next append of the thread, and their seqs are not given again: perhaps they were seen [Store 5].
+//   - A thread is removed: its row first, its records after the commit. It has a tombstone before, so that a start can finish what a
+//     crash has interrupted.
 import { besideMessages } from '../beside.ts'
-import { eventReads } from './events.ts'
+import type { EventStore, FeedbackReads, Store } from '../store.ts'
+import { eventReads } from './reads.ts'
 import { Removals, type Warn } from './removals.ts'
 import { SplitWriter } from './writer.ts'
 
-/** `database` with the events of `events`; closing it closes both. */
+/** `database` with the events of `events`; closing it closes both. Member by member: a database may be an object of any kind. */
 export function splitStore(database: Store, events: EventStore, warn: Warn = () => {}): Store {
-  const writer = new SplitWriter(database, events, new Removals(database, events, warn))
+  return joined(database, events, new Removals(database, events, warn))
+}
+
+/** For a start: finishes what a crash has interrupted, then the same. */
+export async function openSplitStore(database: Store, events: EventStore, warn: Warn): Promise<Store> {
+  const removals = new Removals(database, events, warn)
+  await removals.resume()
+  return joined(database, events, removals)
+}
+
+function joined(database: Store, events: EventStore, removals: Removals): Store {
+  const writer = new SplitWriter(database, events, removals)
   const reads = eventReads(database, events)
-  const { feedback } = database
+  const { users, apiTokens, threads, runs, frames, checkpoints, feedback, peers } = database
   return {
-    ...database,
+    users,
+    apiTokens,
+    threads,
+    runs,
     events: reads,
-    feedback: feedback && { ...feedback, besideMessages: besideMessages(reads, feedback) },
+    frames,
+    checkpoints,
+    feedback: feedback && feedbackReads(feedback, reads),
+    ...(peers && { peers }),
     apply: (groups) => writer.apply(groups),
     get trouble() {
       return database.trouble ?? null
     },
+    ...(database.size && { size: () => database.size!() }),
     async close() {
       await writer.stop()
       await events.close()
@@ -47,8 +65,11 @@ export function splitStore(database: Store, events: EventStore, warn: Warn = () 
   }
 }
 
-/** For a start: finishes what a crash has interrupted, then the same. */
-export async function openSplitStore(database: Store, events: EventStore, warn: Warn): Promise<Store> {
-  await new Removals(database, events, warn).finish((await events.announced?.()) ?? [])
-  return splitStore(database, events, warn)
+function feedbackReads(feedback: FeedbackReads, events: Store['events']): FeedbackReads {
+  return {
+    list: (threadId, runId, user) => feedback.list(threadId, runId, user),
+    stats: (threadId, runId) => feedback.stats(threadId, runId),
+    byRuns: (threadId, runIds, user) => feedback.byRuns(threadId, runIds, user),
+    besideMessages: besideMessages(events, feedback)
+  }
 }

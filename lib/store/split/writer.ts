@@ -1,18 +1,33 @@
-// Writes of a split store: a batch is planned, its records appended beside the database, then its groups committed there.
-import { type EventStore, type Group, type OpOf, type Outcome, type Store, StoreUnavailable } from '../store.ts'
-import { Counters } from './counters.ts'
-import { isAny, type Planned, planned, type Waiting } from './plan.ts'
+// Writes of a split store: a round of groups is planned, its records appended beside the database, then the groups committed there.
+import { Refused } from '../refused.ts'
+import {
+  type EventRecord,
+  type EventStore,
+  type Group,
+  type Op,
+  type Outcome,
+  type Store,
+  StoreUnavailable
+} from '../store.ts'
 import type { Removals } from './removals.ts'
+import { SeqAllocator } from './seq-allocator.ts'
 
 /** Between two tries of what must follow a commit that has happened, in ms. */
 const RETRY_MS = 250
 
+/** A group as the database gets it, the records that go beside it, and the results that are known already, by their op. */
+interface Plan {
+  readonly ops: Op[]
+  readonly records: EventRecord[]
+  readonly known: ReadonlyMap<number, unknown>
+}
+
 export class SplitWriter {
   readonly #database: Store
   readonly #events: EventStore
-  readonly #counters: Counters
+  readonly #seqs: SeqAllocator
   readonly #removals: Removals
-  /** The call before: batches are planned one after the other, on counters that are known. */
+  /** The call before: rounds are planned one after the other, on seqs that are known. */
   #before: Promise<unknown> = Promise.resolve()
   #isStopped = false
 
@@ -20,7 +35,7 @@ export class SplitWriter {
     this.#database = database
     this.#events = events
     this.#removals = removals
-    this.#counters = new Counters(database, events)
+    this.#seqs = new SeqAllocator(database, events)
   }
 
   apply(groups: readonly Group[]): Promise<Outcome[]> {
@@ -35,97 +50,87 @@ export class SplitWriter {
     await this.#before
   }
 
-  /** One round writes nearly always everything; what is left is written alone. Rejects when nothing was written [Store 3]. */
+  /** Nearly always one round. Rejects when nothing was written [Store 3]. */
   async #apply(groups: readonly Group[]): Promise<Outcome[]> {
+    await this.#removals.finish()
     const outcomes: Outcome[] = []
-    const waiting = groups.map((group, at) => ({ group, at }))
-    for (const left of await this.#round(waiting, outcomes)) await this.#alone(left, outcomes)
+    for (const round of roundsOf(groups))
+      outcomes.push(...(await (outcomes.length === 0 ? this.#round(round) : this.#followUp(round))))
     return outcomes
   }
 
-  /** A group behind others that are committed already: it is tried until the stores take or refuse it. */
-  async #alone(waiting: Waiting, outcomes: Outcome[]): Promise<void> {
+  /** A round behind one that is committed cannot be handed over again: it is tried until the stores take or refuse it. */
+  async #followUp(groups: readonly Group[]): Promise<Outcome[]> {
     try {
-      await this.#untilDone(() => this.#round([waiting], outcomes))
+      return await this.#untilDone(() => this.#round(groups))
     } catch (error) {
-      outcomes[waiting.at] = { ok: false, message: messageOf(error) }
+      if (groups.length === 1) return [refusal(error)]
+      // It is about one of them, which is found alone.
+      const outcomes: Outcome[] = []
+      for (const group of groups) outcomes.push(...(await this.#followUp([group])))
+      return outcomes
     }
   }
 
-  /** Writes what can be written together, and answers the rest. Rejects when nothing was written. */
-  async #round(waiting: readonly Waiting[], outcomes: Outcome[]): Promise<Waiting[]> {
-    await this.#counters.learn(waiting.map(({ group }) => group))
-    const { plans, left } = planned(waiting, this.#counters, outcomes)
-    let answers: Outcome[]
+  /** Writes groups no two of which are about the events of one thread. Rejects when nothing was written. */
+  async #round(groups: readonly Group[]): Promise<Outcome[]> {
+    await this.#seqs.learn(groups)
+    const plans = groups.map((group) => this.#planned(group))
+    const taken = plans.flatMap((plan, at) => ('ops' in plan ? [{ ...groups[at]!, ops: plan.ops }] : []))
+    const answers =
+      taken.length > 0
+        ? await this.#write(
+            taken,
+            plans.flatMap((plan) => ('ops' in plan ? plan.records : []))
+          )
+        : []
+    const outcomes = plans.map((plan) => ('ops' in plan ? outcomeOf(plan, answers.shift()!) : plan))
+    await this.#afterwards(groups, outcomes)
+    return outcomes
+  }
+
+  async #write(groups: readonly Group[], records: readonly EventRecord[]): Promise<Outcome[]> {
     try {
-      await this.#removals.announce(plans.flatMap(({ ops }) => ops))
-      const records = plans.flatMap((one) => one.records)
+      await this.#removals.expect(groups)
       if (records.length > 0) await this.#events.append(records)
-      answers = await this.#database.apply(plans.map(({ ops, group }) => ({ ...group, ops })))
+      return await this.#database.apply(groups)
     } catch (error) {
       // Perhaps some of it was written, perhaps all: the counters of the database tell the next round.
-      for (const { threads } of plans) this.#counters.forget(threads)
+      this.#seqs.forget(groups.flatMap(threadsOf), true)
       throw error
     }
-    const again = await this.#settle(plans, answers, outcomes)
-    return [...again, ...left]
   }
 
-  /** Answers the groups that may be tried again: those whose only fault is a refused one before them. */
-  async #settle(plans: readonly Planned[], answers: readonly Outcome[], outcomes: Outcome[]): Promise<Waiting[]> {
-    const again: Waiting[] = []
-    const broken = new Set<string>()
-    for (const [index, one] of plans.entries()) {
-      const answer = answers[index]!
-      if (answer.ok) {
-        outcomes[one.at] = await this.#finish(one, answer.results)
-        continue
-      }
-      if (isAny(one.threads, broken)) again.push(one)
-      else outcomes[one.at] = answer
-      for (const thread of one.threads) broken.add(thread)
-    }
-    // Should that fail, it is done before the next append.
-    if (broken.size > 0) await this.#counters.cut(broken).catch(() => {})
-    this.#counters.forget(await this.#removals.finish())
-    return again
+  async #afterwards(groups: readonly Group[], outcomes: readonly Outcome[]): Promise<void> {
+    const refused = groups.filter((_, at) => !outcomes[at]!.ok)
+    if (refused.length > 0) await this.#seqs.settle(new Set(refused.flatMap(threadsOf)))
+    // What moves a counter in another way than by an append.
+    const moved = groups.flatMap(({ ops }) => ops.filter(({ name }) => name !== 'events.append'))
+    this.#seqs.forget(threadsOf({ ops: moved }), false)
+    this.#seqs.shrink()
+    await this.#removals.finish()
   }
 
-  /** What follows the commit of a group. */
-  async #finish(one: Planned, results: readonly unknown[]): Promise<Outcome> {
+  #planned({ ops: given }: Group): Plan | (Outcome & { ok: false }) {
+    const records: EventRecord[] = []
+    const known = new Map<number, unknown>()
+    const removed = new Set<string>()
     try {
-      return { ok: true, results: await this.#results(one, results) }
+      const ops = given.map((op, at): Op => {
+        if (op.name === 'thread.remove') removed.add(op.thread_id)
+        if (op.name === 'thread.create') this.#seqs.created(op.thread.thread_id)
+        if (op.name !== 'events.append') return op
+        if (removed.has(op.thread_id)) throw new Refused(`events of thread ${op.thread_id} behind its removal`)
+        const allocation = this.#seqs.allocate(op)
+        records.push(...allocation.records)
+        known.set(at, allocation.first)
+        return allocation.move
+      })
+      return { ops, records, known }
     } catch (error) {
-      return { ok: false, message: messageOf(error) }
+      if (error instanceof Refused) return refusal(error)
+      throw error
     }
-  }
-
-  async #results({ slots, group }: Planned, results: readonly unknown[]): Promise<unknown[]> {
-    const answers: unknown[] = []
-    for (const slot of slots) {
-      if (slot.kind === 'value') answers.push(slot.value)
-      else if (slot.kind === 'remove') answers.push(await this.#removeEvents(slot.op))
-      else answers.push(results[slot.at])
-    }
-    for (const op of group.ops) if (op.name === 'seq.move') this.#counters.forget([op.thread_id])
-    return answers
-  }
-
-  async #removeEvents({ thread_id, run_id, user }: OpOf<'events.remove'>): Promise<number> {
-    const nextSeq = await this.#database.events.nextSeq(thread_id)
-    if (nextSeq === null) return 0
-    // Resolved by the plan.
-    const count = await this.#untilDone(() => this.#events.remove(thread_id, run_id, user ?? null))
-    this.#counters.forget([thread_id])
-    if (run_id === null) await this.#untilDone(() => this.#startAgain(thread_id, nextSeq))
-    return count
-  }
-
-  /** The counter of a thread starts again when nothing is left whose seq it could give a second time [Store 5]. */
-  async #startAgain(threadId: string, from: number): Promise<void> {
-    const left = await this.#events.count({ threadId, owner: null, after: 0, before: from })
-    if (left > 0 || from === 1) return
-    await this.#database.apply([{ ops: [{ name: 'seq.move', thread_id: threadId, from, to: 1 }] }])
   }
 
   /** Something is committed, so what belongs to it must be done as well, whatever stands in its way for the moment. */
@@ -141,6 +146,35 @@ export class SplitWriter {
   }
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+/** Groups in their order, in as few rounds as there may be: seqs are given before the commit, so each thread has one group a round. */
+function roundsOf(groups: readonly Group[]): Group[][] {
+  const rounds: Group[][] = []
+  let threads = new Set<string>()
+  for (const group of groups) {
+    const mine = threadsOf(group)
+    if (rounds.length === 0 || mine.some((thread) => threads.has(thread))) {
+      rounds.push([])
+      threads = new Set()
+    }
+    rounds.at(-1)!.push(group)
+    for (const thread of mine) threads.add(thread)
+  }
+  return rounds
+}
+
+/** Threads whose events, or whose counter, the group changes or relies on. */
+function threadsOf({ ops }: Pick<Group, 'ops'>): string[] {
+  return ops.flatMap((op) => {
+    if (op.name === 'thread.create') return [op.thread.thread_id]
+    return op.name === 'events.append' || op.name === 'thread.remove' || op.name === 'seq.move' ? [op.thread_id] : []
+  })
+}
+
+function outcomeOf({ known }: Plan, answer: Outcome): Outcome {
+  if (!answer.ok) return answer
+  return { ok: true, results: answer.results.map((result, at) => known.get(at) ?? result) }
+}
+
+function refusal(error: unknown): Outcome & { ok: false } {
+  return { ok: false, message: error instanceof Error ? error.message : String(error) }
 }

@@ -38,9 +38,6 @@ export function eventReads(db: Database.Database): EventReads {
        AND (@types IS NULL OR event_type IN (SELECT value FROM json_each(@types)))
      ORDER BY k LIMIT @limit`
   )
-  const count = db.prepare<{ thread: string; owner: string | null }, { total: number }>(
-    `SELECT count(*) AS total FROM run_events WHERE thread_id = @thread AND category = 'message' AND ${OWNED}`
-  )
   const lastK = db.prepare<{ thread: string; run: string }, { k: number | null }>(
     'SELECT max(k) AS k FROM run_events WHERE run_id = @run AND thread_id = @thread'
   )
@@ -86,9 +83,6 @@ export function eventReads(db: Database.Database): EventReads {
       }
       return events.all(params).map(toEvent)
     },
-    async countMessages(threadId, user) {
-      return count.get({ thread: threadId, owner: user })?.total ?? 0
-    },
     async nextSeq(threadId) {
       return nextSeq.get(threadId)?.next_seq ?? null
     },
@@ -101,7 +95,7 @@ export function eventReads(db: Database.Database): EventReads {
   }
 }
 
-type EventOps = 'events.append' | 'events.remove' | 'seq.move'
+type EventOps = 'events.append' | 'seq.move'
 
 export function eventWrites(db: Database.Database): Writers<EventOps> {
   const counter = db.prepare<[string], number>('SELECT next_seq FROM threads_meta WHERE thread_id = ?').pluck()
@@ -112,10 +106,7 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
   const insert = db.prepare(`
     INSERT INTO run_events (thread_id, run_id, user_id, seq, k, event_type, category, content, event_metadata, message_id, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-  const removeThread = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND ${OWNED}`)
-  const removeRun = db.prepare(`DELETE FROM run_events WHERE thread_id = @thread AND run_id = @run AND ${OWNED}`)
   const seqOf = db.prepare<[string, number], { seq: number }>('SELECT seq FROM run_events WHERE run_id = ? AND k = ?')
-  const anyLeft = db.prepare('SELECT 1 FROM run_events WHERE thread_id = ? LIMIT 1')
 
   return {
     'events.append': ({ thread_id, run_id, user_id, ks, texts }) => {
@@ -143,12 +134,6 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
       if (seq !== nextSeq) advance.run(seq, thread_id)
       const first = ks[0]
       return first !== undefined && first <= seen ? seqOf.get(run_id, first)!.seq : nextSeq
-    },
-    'events.remove': ({ thread_id, run_id, user: owner }) => {
-      if (run_id !== null) return removeRun.run({ thread: thread_id, run: run_id, owner }).changes
-      const { changes } = removeThread.run({ thread: thread_id, owner })
-      if (!anyLeft.get(thread_id)) advance.run(1, thread_id)
-      return changes
     },
     'seq.move': ({ thread_id, from, to }) => {
       if (move.run({ thread_id, from, to }).changes === 0)

@@ -33,10 +33,6 @@ export function eventReads(database: Store, events: EventStore): EventReads {
       const query: EventQuery = { ...all, runId, after: after ?? 0, ...(types && { types }) }
       return (await events.select(query, limit, 'first')).map(withoutK)
     },
-    async countMessages(threadId, user) {
-      const all = await committed(threadId, user)
-      return all ? events.count({ ...all, category: 'message' }) : 0
-    },
     async lastK(threadId, runId) {
       const all = await committed(threadId, null)
       const [record] = all ? await events.select({ ...all, runId }, 1, 'last') : []
