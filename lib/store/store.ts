@@ -5,13 +5,14 @@
 //  1. Every read that takes a `user` is filtered by it: rows of others do not exist for it, rows without an owner are everybody's.
 //     null means no filter. The argument is always there: the case in which it is left out, and means the current user [Auth 7],
 //     is resolved in front of the store (scoped.ts). Methods without it are for the engine, after the owner check of a route.
-//  2. `apply` writes all its groups in one transaction. A group is applied whole or not at all; a group that is refused (a
-//     constraint, a missing thread) fails alone and the others are kept.
+//  2. `apply` writes all its groups in one transaction, as if one after the other, in their order. A group is applied whole or not
+//     at all; a group that is refused (a constraint, a missing thread) fails alone and the others are kept.
 //  3. `apply` rejects only when nothing was written. With StoreUnavailable the same groups may be handed over again; anything
 //     else is about one of the groups, which must then be found.
 //  4. Who reads after `apply` has answered sees what it wrote.
 //  5. `seq` of events is given in the transaction that writes them, from a counter kept with the thread: unique, increasing,
-//     dense while nothing is deleted, never given twice.
+//     never given twice, and dense where events and counter lie in one place. Events beside the database may leave a gap behind a
+//     crash: what it came upon before the commit is set aside, with its seqs.
 //  6. At most one run of a thread is `running`; admission (`run.create`) and its checks are one atomic step.
 //  7. A terminal status is never overwritten.
 //  8. Nothing is written for a thread that does not exist (any more): a late writer cannot bring a deleted thread back.

@@ -7,7 +7,13 @@ import { eventsOverMemory, storeContract } from 'colloquy/testing'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../lib/config.ts'
 import { openStore } from '../../lib/store/open.ts'
+import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
+import { splitStore } from '../../lib/store/split/open.ts'
+import { classStore } from '../fixtures/database-module.ts'
+import { EXPECTED } from '../fixtures/expected.ts'
 import { openEventStore } from '../fixtures/file-store.ts'
+import { openSite, signIn } from '../fixtures/gateway.ts'
+import { ask, furnished, statusOf } from '../fixtures/place.ts'
 
 storeContract(
   t,
@@ -41,6 +47,33 @@ t.test('modules that are what they should be are taken, for events and for every
   const database = JSON.stringify({ module: join(FIXTURES, 'database-module.js') })
   t.strictSame(await opened(t, `run_events: { backend: ${events} }\ndatabase: { backend: ${database} }`), [])
 })
+
+// A class has no members that could be copied, only methods that want to be called as its own.
+storeContract(t, 'a class, with events beside it', async () => {
+  const store = splitStore(classStore(), openMemoryEvents())
+  return { store, close: () => store.close() }
+})
+
+t.test(
+  'a database that is a class answers on every route, with events of its own and with events beside it',
+  async (t) => {
+    const backend = { module: join(FIXTURES, 'database-module.js') }
+    for (const events of ['db', 'memory', 'jsonl']) {
+      const site = await openSite(t, { config: { database: { backend }, run_events: { backend: events } } })
+      const owner = await signIn(site)
+      for (const [name, expected] of Object.entries(EXPECTED)) {
+        if (expected.reach === 'admin' || expected.reach === 'public') continue
+        const answer = await ask(owner, name, await furnished(owner, 'sqlite'))
+        t.equal(
+          answer.status,
+          statusOf(expected, 'sqlite'),
+          `${name}, events in ${events}: ${answer.text.slice(0, 200)}`
+        )
+      }
+      await site.stop()
+    }
+  }
+)
 
 /** What is said of a module whose source is this; null: there is no such file. */
 const REFUSALS: readonly [name: string, what: 'run_events' | 'database', source: string | null, message: RegExp][] = [

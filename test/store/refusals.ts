@@ -9,7 +9,7 @@ import { connect } from '../../lib/store/sqlite/connection.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { addRun, addThread, anEvent, eventsOf } from '../contract/harness.ts'
+import { addRun, addThread, anEvent, eventsOf, messageCount } from '../contract/harness.ts'
 import { homeOf, listIn, openSite, signIn, until } from '../fixtures/gateway.ts'
 import { migratedDatabase } from '../fixtures/postgres.ts'
 
@@ -78,7 +78,7 @@ t.test(
     const { store, line } = await openPostgres(t)
     await survives(t, store, async () => {
       await line.rows('ALTER TABLE run_events RENAME TO away')
-      await t.rejects(store.events.countMessages('any', null), { name: 'StoreUnavailable', code: '42P01' })
+      await t.rejects(messageCount(store, 'any', null), { name: 'StoreUnavailable', code: '42P01' })
       return async () => void (await line.rows('ALTER TABLE away RENAME TO run_events'))
     })
   }
