@@ -28,7 +28,7 @@ import type { Log } from './http/server.ts'
 import { Memories } from './memory/memories.ts'
 import { MemoryQueue, type MemoryQueueOptions } from './memory/queue.ts'
 import { recall } from './memory/recall.ts'
-import { storedServers } from './routes/mcp.ts'
+import { commandPolicy, storedServers } from './routes/mcp.ts'
 import type { Services } from './routes/services.ts'
 import { DEFAULT_USER_ID } from './scope.ts'
 import { Skills } from './skills/skills.ts'
@@ -96,7 +96,7 @@ export async function composeAgent({ config, paths, log, observer }: WorldParts)
   return {
     agent,
     services: { memories, skills, extensions, toolServers, aside },
-    start: async () => toolServers.configure(storedServers(await extensions.read(), config.mcp.stdio_commands, log)),
+    start: async () => toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log)),
     forget: (threadId) => {
       queue.forget(threadId)
       void agent

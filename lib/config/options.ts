@@ -222,6 +222,8 @@ export const Options = v.object({
   mcp: section({
     // Commands that a stdio server may be started with. Whoever is named here runs as we do.
     stdio_commands: v.nullish(v.array(filled(), 'must be a list'), ['npx', 'uvx']),
+    // Variables that a stdio server may be given beside those whose names say that they are harmless (API_KEY, BASE_URL, LOG_LEVEL...).
+    env_allowed: v.nullish(v.array(filled(), 'must be a list'), []),
     // Private networks that servers may be in; without 127.0.0.0/8 none on this machine. Metadata services stay closed.
     allowed_networks: v.nullish(v.array(filled(), 'must be a list'), ['127.0.0.0/8', '::1/128']),
     // Milliseconds to connect, and for one call.

@@ -1,8 +1,9 @@
 // Tool servers: what is configured, how it goes, and changing it. For administrators: a stdio server is a command that runs as we
 // do [needs N20, contract 6.5].
 import * as v from 'valibot'
-import { isWebAddress, problemOf } from '../agent/mcp/screen.ts'
-import { masked, type McpServerConfigs, unmasked } from '../agent/mcp/server-config.ts'
+import { type CommandPolicy, isWebAddress, problemOf } from '../agent/mcp/command-policy.ts'
+import { masked, problemOfMasks, unmasked } from '../agent/mcp/secrets.ts'
+import type { McpServerConfigs } from '../agent/mcp/server-config.ts'
 import { fail } from '../errors.ts'
 import type { ExtensionsFile } from '../files/extensions.ts'
 import type { Call, Reply } from '../http/call.ts'
@@ -61,7 +62,7 @@ const Switch = objectOf({ server_name: v.string(), enabled: v.boolean() })
 type McpServices = Pick<Services, 'config' | 'extensions' | 'toolServers' | 'log'>
 
 export function mcpRoutes({ config, extensions, toolServers, log }: McpServices): Route[] {
-  const launchers = config.mcp.stdio_commands
+  const policy = commandPolicy(config)
 
   const view = (file: ExtensionsFile): Reply => {
     const servers = Object.entries(parsed(file)).map(
@@ -72,20 +73,20 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
 
   const changed = async (change: (before: McpServerConfigs) => McpServerConfigs): Promise<Reply> => {
     const file = await extensions.change((before) => ({ ...before, mcpServers: toJson(change(parsed(before))) }))
-    toolServers.configure(storedServers(file, launchers, log))
+    toolServers.configure(storedServers(file, policy, log))
     return view(file)
   }
 
   const replace = async (call: Call<v.InferOutput<typeof Body>>): Promise<Reply> => {
     requireAdmin(call)
     return changed((before) => {
-      const after = Object.entries(call.body.mcp_servers).map(
-        ([name, server]) => [name, unmasked(server, Object.hasOwn(before, name) ? before[name] : undefined)] as const
-      )
-      for (const [name, server] of after) {
-        const reason = problemOf(server, launchers)
+      const after = Object.entries(call.body.mcp_servers).map(([name, given]) => {
+        const known = Object.hasOwn(before, name) ? before[name] : undefined
+        const server = unmasked(given, known)
+        const reason = problemOfMasks(given, known) ?? problemOf(server, policy)
         if (reason !== null) throw fail('tool_server_invalid', { name, reason })
-      }
+        return [name, server] as const
+      })
       return Object.fromEntries(after)
     })
   }
@@ -121,24 +122,24 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
         requireAdmin(call)
         const file = await extensions.read()
         toolServers.configure({})
-        toolServers.configure(storedServers(file, launchers, log))
+        toolServers.configure(storedServers(file, policy, log))
         return view(file)
       }
     })
   ]
 }
 
+export function commandPolicy({ mcp }: Services['config']): CommandPolicy {
+  return { launchers: mcp.stdio_commands, variables: mcp.env_allowed }
+}
+
 /**
  * The servers of the file that may be started. The file may have been written by hand: what is wrong in it, or not allowed any
  * more, is told and left alone.
  */
-export function storedServers(
-  file: ExtensionsFile,
-  launchers: readonly string[],
-  log: Services['log']
-): McpServerConfigs {
+export function storedServers(file: ExtensionsFile, policy: CommandPolicy, log: Services['log']): McpServerConfigs {
   const allowed = Object.entries(parsed(file)).filter(([name, server]) => {
-    const reason = problemOf(server, launchers)
+    const reason = problemOf(server, policy)
     if (reason !== null && server.enabled) log.warn({ server: name, reason }, 'a tool server is not started')
     return reason === null
   })

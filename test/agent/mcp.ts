@@ -5,19 +5,20 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { Egress } from '../../lib/agent/mcp/egress.ts'
 import { McpTokens } from '../../lib/agent/mcp/oauth.ts'
-import { problemOf } from '../../lib/agent/mcp/screen.ts'
-import { type McpServerConfig, masked, unmasked } from '../../lib/agent/mcp/server-config.ts'
+import { problemOf } from '../../lib/agent/mcp/command-policy.ts'
+import { masked, problemOfMasks, secretsIn, unmasked } from '../../lib/agent/mcp/secrets.ts'
+import type { McpServerConfig } from '../../lib/agent/mcp/server-config.ts'
 import { ToolServers } from '../../lib/agent/mcp/tool-servers.ts'
 import { until } from '../fixtures/gateway.ts'
 import { HOSTILE_SERVERS } from '../fixtures/hostile.ts'
 import { A_SERVER, OAUTH } from '../fixtures/tool-server.ts'
 
-const LAUNCHERS = ['npx', 'uvx']
-const stdio = (more: Partial<McpServerConfig>) => problemOf({ ...A_SERVER, ...more }, LAUNCHERS)
+const POLICY = { launchers: ['npx', 'uvx'], variables: ['MEMORY_FILE_PATH'] }
+const stdio = (more: Partial<McpServerConfig>) => problemOf({ ...A_SERVER, ...more }, POLICY)
 const http = (more: Partial<McpServerConfig>) =>
   problemOf(
     { ...A_SERVER, type: 'http', command: null, args: [], url: 'https://tools.example.com/mcp', ...more },
-    LAUNCHERS
+    POLICY
   )
 
 t.test('what administrators write every day is let through', (t) => {
@@ -28,7 +29,11 @@ t.test('what administrators write every day is let through', (t) => {
   ])
     t.equal(stdio({ args }), null, args.join(' '))
   t.equal(stdio({ command: 'uvx', args: ['mcp-server-time==1.0', '--local-timezone=Europe/Berlin'] }), null)
-  t.equal(stdio({ env: { API_TOKEN: 'x', GITHUB_TOKEN: 'y', DEBUG: '1' } }), null)
+  const env = {
+    ...{ API_TOKEN: 'x', GITHUB_PERSONAL_ACCESS_TOKEN: 'y', DEBUG: '1', OPENAI_API_KEY: 'z', SLACK_TEAM_ID: 't' },
+    ...{ POSTGRES_URL: 'u', LOG_LEVEL: 'info', AWS_REGION: 'eu', apiKey_id: 'i', TZ: 'UTC', MEMORY_FILE_PATH: '/m' }
+  }
+  t.equal(stdio({ env }), null)
   t.equal(http({ headers: { Authorization: 'Bearer x', 'X-Api-Key': 'y' } }), null)
   t.equal(http({ url: 'http://127.0.0.1:9/mcp' }), null)
   t.end()
@@ -38,7 +43,7 @@ t.test(
   `[needs N20] none of ${Object.keys(HOSTILE_SERVERS).length} ways to make it run or ask something else passes`,
   (t) => {
     for (const [what, server] of Object.entries(HOSTILE_SERVERS))
-      t.type(problemOf({ ...A_SERVER, ...server }, LAUNCHERS), 'string', what)
+      t.type(problemOf({ ...A_SERVER, ...server }, POLICY), 'string', what)
     t.end()
   }
 )
@@ -114,6 +119,62 @@ t.test('secrets are masked on the way out, and a mask on the way in is what was 
   t.end()
 })
 
+t.test('secrets in arguments and in queries of addresses are masked, and come back as they were', async (t) => {
+  const args = [
+    ...['-y', 'mcp-remote', 'https://x.example/mcp?api_key=hush1&team=blue', '--api-key', 'hush2', '--token=hush3'],
+    ...[
+      '--header',
+      'Authorization: Bearer hush4',
+      '--header=X-Api-Key: hush5',
+      'API_SECRET=hush6',
+      'Bearer hush7',
+      '--root=/x'
+    ]
+  ]
+  const url = 'https://tools.example.com/mcp?key=hush8&key=hush9&team=blue'
+  const oauth = { ...OAUTH, token_url: 'https://t.example/token?code=hush0' }
+  const stored: McpServerConfig = { ...A_SERVER, args, url, oauth }
+  const shown = masked(stored)
+  t.notMatch(JSON.stringify(shown), /hush/)
+  t.same(shown.args.slice(-1), ['--root=/x'], 'what is no secret is shown')
+  t.same(unmasked(shown, stored), stored)
+  t.equal(problemOfMasks(shown, stored), null)
+  const added = { ...shown, args: [...shown.args.slice(0, 2), '--debug', ...shown.args.slice(2)] }
+  t.same(unmasked(added, stored).args, [...args.slice(0, 2), '--debug', ...args.slice(2)], 'also behind a new one')
+  for (const secret of ['hush2', 'hush3', 'hush8', 'hush0']) t.ok(secretsIn(stored).includes(secret), secret)
+})
+
+t.test(
+  'a mask that comes back with another address, command or package is refused, and sends nothing there',
+  async (t) => {
+    const http: McpServerConfig = { ...A_SERVER, type: 'http', command: null, args: [], url: 'https://a.example/mcp' }
+    const stored = {
+      ...http,
+      env: { TOKEN: 'hush' },
+      headers: { Authorization: 'hush' },
+      oauth: { ...OAUTH, token_url: 'https://t.example/token' }
+    }
+    const shown = masked(stored)
+    const evil = 'https://evil.example/mcp'
+    t.match(problemOfMasks({ ...shown, url: evil }, stored), /its url is another one/)
+    t.match(
+      problemOfMasks({ ...shown, headers: {}, url: evil }, stored),
+      /its url is another one/,
+      'a token goes there too'
+    )
+    const token_url = 'https://evil.example/token'
+    t.match(problemOfMasks({ ...shown, oauth: { ...shown.oauth!, token_url } }, stored), /its token_url is another one/)
+    t.equal(problemOfMasks({ ...stored, url: evil }, stored), null, 'who writes the secrets knows them')
+    t.equal(problemOfMasks({ ...shown, description: 'new' }, stored), null)
+    const program = { ...A_SERVER, args: ['-y', 'good', '--token=hush'], env: { API_TOKEN: 'hush' } }
+    const bare = masked(program)
+    t.match(problemOfMasks({ ...bare, args: ['-y', 'evil', '--token=***'] }, program), /command or package is another/)
+    t.match(problemOfMasks({ ...bare, command: 'uvx' }, program), /command or package is another/)
+    t.match(problemOfMasks({ ...bare, args: ['-y', 'good', '--key=***'] }, program), /stands for nothing/)
+    t.equal(problemOfMasks({ ...bare, args: [...bare.args, '--verbose'] }, program), null)
+  }
+)
+
 // ------------------------------------------------------------------------------------------------ servers
 
 async function serve(t: Test, answer: RequestListener): Promise<{ server: Server; url: string }> {
@@ -187,3 +248,39 @@ t.test(
     t.match(servers.status('endless').last_error, /^A message of more than/)
   }
 )
+
+t.test('an answer over HTTP is bounded as one over stdio is: whole, and an event of a stream', async (t) => {
+  const piece = 'x'.repeat(1 << 20)
+  let sent = 0
+  const endless =
+    (type: string, status = 200): RequestListener =>
+    (_req, res) => {
+      res.writeHead(status, { 'content-type': type })
+      const more = () => {
+        while (sent++ < 1_000 && res.write(piece)) {}
+        if (sent < 1_000) res.once('drain', more)
+      }
+      more()
+    }
+  const egress = new Egress(['127.0.0.0/8'])
+  for (const [type, status] of [
+    ['application/json', 200],
+    ['text/event-stream', 200],
+    ['text/event-stream', 500]
+  ] as const) {
+    sent = 0
+    const { url } = await serve(t, endless(type, status))
+    await t.rejects((await egress.fetch(url)).text(), { message: /An answer of more than 16777216 bytes/ })
+    t.ok(sent < 200, `${sent} MB of a thousand were sent`)
+  }
+  const { url: lively } = await serve(t, (_req, res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (let n = 0; n < 20; n++) res.write(`data: ${piece}\r\n\r\n`)
+    res.end()
+  })
+  t.equal(
+    (await (await egress.fetch(lively)).text()).length,
+    20 * (piece.length + 10),
+    'a stream is as long as it likes'
+  )
+})

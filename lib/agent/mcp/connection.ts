@@ -13,8 +13,9 @@ import {
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import type { JsonObject } from '../../types.ts'
 import type { Egress } from './egress.ts'
-import type { Leash } from './leash.ts'
+import type { ProcessGroups } from './process-group.ts'
 import { McpTokens } from './oauth.ts'
+import { secretsIn, withoutSecrets } from './secrets.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { StdioTransport } from './stdio.ts'
 
@@ -27,7 +28,7 @@ export interface McpStatus {
 
 export interface McpConnectionOptions {
   readonly egress: Egress
-  readonly leash: Leash
+  readonly processGroups: ProcessGroups
   readonly connectTimeoutMs: number
   readonly callTimeoutMs: number
   /** The state has changed; also told while the connection is being made. */
@@ -48,11 +49,13 @@ export class McpConnection {
   #status: McpStatus['state'] = 'connecting'
   #lastError: string | null = null
   readonly #done: Promise<void>
+  readonly #secrets: readonly string[]
 
   /** Begins to connect at once; nobody waits for it. */
   constructor(config: McpServerConfig, options: McpConnectionOptions) {
     this.config = config
     this.#options = options
+    this.#secrets = secretsIn(config)
     this.#done = this.#keepOpen()
   }
 
@@ -143,7 +146,8 @@ export class McpConnection {
 
   #failed(error: unknown): void {
     if (this.#stop.signal.aborted) return
-    this.#lastError = (error instanceof Error ? error.message : String(error)).slice(0, ERROR_MAX)
+    const said = error instanceof Error ? error.message : String(error)
+    this.#lastError = withoutSecrets(said, this.#secrets).slice(0, ERROR_MAX)
     this.#set('failed')
   }
 
@@ -155,11 +159,11 @@ export class McpConnection {
   #transport(): Transport {
     const { type, command, args, env, url, headers } = this.config
     if (type === 'stdio') {
-      const server = { command: command ?? '', args: [...args], env: { ...env } }
+      const server = { command: command ?? '', args: [...args], env: { ...env }, secrets: this.#secrets }
       // Windows knows no process groups.
       return process.platform === 'win32'
         ? new StdioClientTransport({ ...server, stderr: 'ignore' })
-        : new StdioTransport(server, this.#options.leash)
+        : new StdioTransport(server, this.#options.processGroups)
     }
     const options = { requestInit: { headers: { ...headers } }, fetch: this.#fetch() }
     const address = new URL(url ?? '')

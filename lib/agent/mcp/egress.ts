@@ -4,7 +4,7 @@ import { lookup } from 'node:dns/promises'
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
-import { Readable } from 'node:stream'
+import { pipeline, Readable, Transform } from 'node:stream'
 
 type Range = readonly [network: string, prefix: number]
 
@@ -45,6 +45,10 @@ export type Resolve = (host: string) => Promise<readonly string[]>
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 /** Answers that have no body, not even an empty one. */
 const EMPTY: ReadonlySet<number> = new Set([204, 205, 304])
+/** Of one message, as over stdio. */
+export const MESSAGE_BYTES = 16 << 20
+const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
 
 export class Egress {
   readonly #open: BlockList
@@ -144,8 +148,43 @@ export class Egress {
 
 /** The body as fetch has it. Who lets go of it closes the connection. */
 function bodyOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
+  const bounded = new BoundedMessages(isEventStream(answer))
+  // What breaks either of them off is told by the one that is read.
+  pipeline(answer, bounded, () => {})
   // The two types of one class: Node's own, and that of the browser's library.
-  return Readable.toWeb(answer) as ReadableStream<Uint8Array>
+  return Readable.toWeb(bounded) as ReadableStream<Uint8Array>
+}
+
+/** Breaks off an answer that is too large for what it must be read into: whole, or of an event stream one event. */
+class BoundedMessages extends Transform {
+  readonly #isOfEvents: boolean
+  #bytes = 0
+  #isLineBegun = false
+
+  constructor(isOfEvents: boolean) {
+    super()
+    this.#isOfEvents = isOfEvents
+  }
+
+  override _transform(chunk: Buffer, _encoding: string, done: (error: Error | null, chunk?: Buffer) => void): void {
+    if (this.#isOfEvents) this.#countEvents(chunk)
+    else this.#bytes += chunk.length
+    done(this.#bytes > MESSAGE_BYTES ? new Error(`An answer of more than ${MESSAGE_BYTES} bytes`) : null, chunk)
+  }
+
+  /** An empty line ends an event. */
+  #countEvents(chunk: Buffer): void {
+    for (const byte of chunk) {
+      this.#bytes = byte === LINE_FEED && !this.#isLineBegun ? 0 : this.#bytes + 1
+      if (byte === LINE_FEED) this.#isLineBegun = false
+      else if (byte !== CARRIAGE_RETURN) this.#isLineBegun = true
+    }
+  }
+}
+
+/** Only of a status that promises one: the body of a failure is read whole, whatever it calls itself. */
+function isEventStream({ statusCode, headers }: IncomingMessage): boolean {
+  return statusCode === 200 && /^text\/event-stream\b/i.test(headers['content-type'] ?? '')
 }
 
 /** An address of version 6 without its brackets. Numbers in other bases are plain addresses by now. */

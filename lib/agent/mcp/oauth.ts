@@ -44,6 +44,9 @@ export class McpTokens {
       signal: AbortSignal.timeout(TIMEOUT_MS)
     })
     if (!response.ok) throw new Error(`The token server answered ${response.status}`)
+    // A stream of events has no end that anything is bounded by.
+    if (/event-stream/i.test(response.headers.get('content-type') ?? ''))
+      throw new Error('The token server sent a stream')
     const answer: unknown = await response.json()
     const fields = typeof answer === 'object' && answer !== null ? new Map(Object.entries(answer)) : new Map()
     const token: unknown = fields.get(token_field)

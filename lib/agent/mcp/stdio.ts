@@ -5,14 +5,17 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
-import type { Leash } from './leash.ts'
-import { MASK } from './server-config.ts'
+import { MESSAGE_BYTES } from './egress.ts'
+import type { ProcessGroups } from './process-group.ts'
+import { withoutSecrets } from './secrets.ts'
 
 export interface StdioCommand {
   readonly command: string
   readonly args: readonly string[]
   /** Beside the few variables that every server gets. Secret values. */
   readonly env: Readonly<Record<string, string>>
+  /** What its last words may quote, and nobody is shown. */
+  readonly secrets: readonly string[]
 }
 
 type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>
@@ -21,23 +24,19 @@ type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>
 const GRACE_MS = 2_000
 /** Lines in a row that are no messages. One or two are a greeting; more are another language. */
 const GARBAGE_LINES = 100
-/** Of one message. */
-const LINE_BYTES = 16 << 20
 const NEWLINE = 0x0a
 /** For what it has said and we have not read yet, in ms. */
 const DRAIN_MS = 500
 /** Characters of its last words that are shown; more are kept, so that no half of a secret is among them. */
 const WORDS_MAX = 300
 const HEARD_MAX = 8_192
-/** Shorter values are no secrets, and would be found everywhere. */
-const SECRET_MIN = 4
 
 export class StdioTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: (message: JSONRPCMessage) => void
   readonly #command: StdioCommand
-  readonly #leash: Leash
+  readonly #processGroups: ProcessGroups
   /** The beginning of a line that is not whole yet, in pieces: joined once, a long line costs its length. */
   #begun: Buffer[] = []
   #begunBytes = 0
@@ -48,9 +47,9 @@ export class StdioTransport implements Transport {
   /** Why we have ended it. */
   #failure: Error | null = null
 
-  constructor(command: StdioCommand, leash: Leash) {
+  constructor(command: StdioCommand, processGroups: ProcessGroups) {
     this.#command = command
-    this.#leash = leash
+    this.#processGroups = processGroups
   }
 
   /** @throws Error when there is no such command */
@@ -65,12 +64,12 @@ export class StdioTransport implements Transport {
     const { pid } = server
     if (pid === undefined) return this.#neverBegan(server)
     this.#process = server
-    this.#leash.hold(pid)
+    this.#processGroups.hold(pid)
     this.#ended = new Promise((resolve) => {
       server.once('exit', () => {
         // What it started and left behind.
         endGroup(pid, 'SIGKILL')
-        this.#leash.release(pid)
+        this.#processGroups.release(pid)
         resolve()
       })
     })
@@ -125,7 +124,7 @@ export class StdioTransport implements Transport {
     }
     this.#begun.push(bytes.subarray(from))
     this.#begunBytes += bytes.length - from
-    if (this.#begunBytes > LINE_BYTES) this.#fail(new Error(`A message of more than ${LINE_BYTES} bytes`))
+    if (this.#begunBytes > MESSAGE_BYTES) this.#fail(new Error(`A message of more than ${MESSAGE_BYTES} bytes`))
   }
 
   #hear(line: string): void {
@@ -156,7 +155,7 @@ export class StdioTransport implements Transport {
     this.#begun = []
     server.stdout.destroy()
     server.stderr.destroy()
-    const words = withoutSecrets(this.#words, this.#command.env).trim().slice(-WORDS_MAX)
+    const words = withoutSecrets(this.#words, this.#command.secrets).trim().slice(-WORDS_MAX)
     const { exitCode, signalCode } = server
     const how = signalCode === null ? `with code ${exitCode}` : `by ${signalCode}`
     this.onerror?.(this.#failure ?? new Error(`The tool server ended ${how}${words && `: ${words}`}`))
@@ -174,10 +173,4 @@ function endGroup(leader: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   } catch {
     // Nobody is left in it.
   }
-}
-
-/** Its last words may quote what it was given. */
-function withoutSecrets(text: string, env: StdioCommand['env']): string {
-  const secrets = Object.values(env).filter((value) => value.length >= SECRET_MIN)
-  return secrets.reduce((left, secret) => left.replaceAll(secret, MASK), text)
 }

@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../types.ts'
 import { McpConnection, type McpConnectionOptions, type McpStatus } from './connection.ts'
-import { Leash } from './leash.ts'
+import { ProcessGroups } from './process-group.ts'
 import type { McpServerConfig, McpServerConfigs } from './server-config.ts'
 
-export interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'leash'> {
+export interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups'> {
   readonly log: { warn(fields: object, text: string): void }
 }
 
@@ -30,7 +30,7 @@ export class ToolServers implements ToolSource {
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new Set<Promise<void>>()
   readonly #waiting = new Set<() => void>()
-  readonly #leash = new Leash()
+  readonly #processGroups = new ProcessGroups()
 
   constructor(options: ToolServersOptions) {
     this.#options = options
@@ -86,7 +86,7 @@ export class ToolServers implements ToolSource {
     let told: string | null = null
     const connection = new McpConnection(config, {
       ...this.#options,
-      leash: this.#leash,
+      processGroups: this.#processGroups,
       onChange: ({ state, last_error }) => {
         if (state === 'failed' && last_error !== told)
           this.#options.log.warn({ server: name, error: last_error }, 'a tool server cannot be used')

@@ -1,4 +1,4 @@
-// The leash: ends the process groups of tool servers when our own process ends in a way that leaves it no time to, as by SIGKILL.
+// Ends the process groups of tool servers when our own process ends in a way that leaves it no time to, as by SIGKILL.
 // A small shell waits at a pipe of ours. The system closes the pipe whatever becomes of us, and the shell ends what it was told of.
 import { type ChildProcess, spawn } from 'node:child_process'
 
@@ -13,7 +13,7 @@ while read -r sign group; do
 done
 for group in $alive; do kill -s KILL -- "-$group"; done`
 
-export class Leash {
+export class ProcessGroups {
   readonly #groups = new Set<number>()
   #watcher: ChildProcess | null = null
 

@@ -15,6 +15,18 @@ const PACKAGE = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*(@[a-z0-9][a-z0-
 const CODE_FLAGS =
   /^(-[cepr]|--(call|eval|print|require|import|loader|experimental-loader|node-options|script-shell|shell|inspect(-brk)?|env-file|command))(=|$)/i
 
+/** Last words of names that carry what a tool server is told: accounts, keys, addresses, switches. Whatever else steers a program. */
+const PASSING_WORDS = new Set(
+  `key token secret password passphrase credentials user username login email id account tenant org organization team owner
+  workspace project repo repository database db schema table namespace bucket collection model url uri dsn host hostname
+  port endpoint domain region zone site space channel version timeout limit size level mode name title lang language locale
+  timezone currency enabled disabled debug verbose readonly dryrun`.split(/\s+/)
+)
+/** Whole names that are as harmless. */
+const PASSING = new Set(['TZ', 'LANG', 'LC_ALL', 'NO_COLOR', 'FORCE_COLOR', 'NODE_ENV'])
+/** Of the names that would pass: from where a launcher takes code. */
+const CODE_SOURCES = /(^|_)(download|mirror|registry|index|cdn|proxy|corepack|plugins?|hooks?)(_|$)/i
+
 /** Variables that make a program load or run something, find other programs or settings, write somewhere, or trust others. */
 const CODE_VARIABLES = new RegExp(
   `^(${[
@@ -35,15 +47,20 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const HEADER = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 const TEXT_MAX = 4096
 
-/**
- * @param launchers commands that may be named
- * @returns what is wrong, as a sentence for the administrator; null when nothing is
- */
-export function problemOf(config: McpServerConfig, launchers: readonly string[]): string | null {
-  return config.type === 'stdio' ? problemOfCommand(config, launchers) : problemOfAddress(config)
+export interface CommandPolicy {
+  /** Commands that may be named. */
+  readonly launchers: readonly string[]
+  /** Variables that may be set beside those that pass by their names. */
+  readonly variables: readonly string[]
 }
 
-function problemOfCommand({ command, args, env }: McpServerConfig, launchers: readonly string[]): string | null {
+/** @returns what is wrong, as a sentence for the administrator; null when nothing is */
+export function problemOf(config: McpServerConfig, policy: CommandPolicy): string | null {
+  return config.type === 'stdio' ? problemOfCommand(config, policy) : problemOfAddress(config)
+}
+
+function problemOfCommand({ command, args, env }: McpServerConfig, policy: CommandPolicy): string | null {
+  const { launchers, variables } = policy
   if (command === null || command === '') return 'a stdio server needs a command'
   if (!launchers.includes(command)) return `the command must be one of: ${launchers.join(', ')}`
   const bad = args.find((arg) => CODE_FLAGS.test(arg) || /[\0\r\n]/.test(arg) || arg.length > TEXT_MAX)
@@ -54,11 +71,22 @@ function problemOfCommand({ command, args, env }: McpServerConfig, launchers: re
     if (name === undefined) return 'a package must be named'
     if (!PACKAGE.test(name)) return `"${name.slice(0, 100)}" is no name of a package`
   }
-  const variable = Object.entries(env).find(
-    ([name, value]) =>
-      !VARIABLE.test(name) || CODE_VARIABLES.test(name) || value.includes('\0') || value.length > TEXT_MAX
-  )
-  return variable === undefined ? null : `the variable "${variable[0].slice(0, 100)}" is not allowed`
+  const bare = Object.entries(env).find(([, value]) => value.includes('\0') || value.length > TEXT_MAX)
+  if (bare !== undefined) return `the value of "${bare[0].slice(0, 100)}" is not allowed`
+  const name = Object.keys(env).find((one) => !mayPass(one, variables))
+  if (name === undefined) return null
+  const text = `the variable "${name.slice(0, 100)}" is not allowed`
+  return VARIABLE.test(name) && !CODE_VARIABLES.test(name)
+    ? `${text}; mcp.env_allowed names those that are, beside the usual ones`
+    : text
+}
+
+/** The environment of a tool server is a list of what may pass: nobody knows all that may not. */
+function mayPass(name: string, variables: readonly string[]): boolean {
+  if (!VARIABLE.test(name) || CODE_VARIABLES.test(name)) return false
+  if (variables.includes(name) || PASSING.has(name)) return true
+  const last = name.slice(name.lastIndexOf('_') + 1).toLowerCase()
+  return PASSING_WORDS.has(last) && !CODE_SOURCES.test(name)
 }
 
 function problemOfAddress({ url, headers }: McpServerConfig): string | null {

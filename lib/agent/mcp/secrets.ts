@@ -1,0 +1,181 @@
+// The secrets in the configuration of a tool server: shown as a mask, kept when the mask comes back, and never sent to another address
+// than the one they were given for.
+import type { McpServerConfig } from './server-config.ts'
+
+/** What stands in for a secret on the way out, and means "as it was" on the way in. */
+export const MASK = '***'
+
+/** Words in the name of a flag or variable whose value is a secret. */
+const SECRET_NAME = /key|token|secret|passw|pwd|auth|credential|bearer|cookie|session/i
+/** Characters of a name: what comes before them is the value of something else. */
+const NAME_MAX = 64
+/** Shorter values are no secrets, and would be found everywhere. */
+const SECRET_MIN = 4
+
+type Values = Readonly<Record<string, string>>
+
+/** A configuration that may be shown: every secret is a mask. */
+export function masked(config: McpServerConfig): McpServerConfig {
+  const { oauth } = config
+  return {
+    ...config,
+    args: maskedArgs(config.args),
+    env: maskedValues(config.env),
+    url: config.url === null ? null : maskedUrl(config.url),
+    headers: maskedValues(config.headers),
+    oauth: oauth && {
+      ...oauth,
+      token_url: maskedUrl(oauth.token_url),
+      client_secret: oauth.client_secret === null ? null : MASK,
+      refresh_token: oauth.refresh_token === null ? null : MASK,
+      extra_token_params: maskedValues(oauth.extra_token_params)
+    }
+  }
+}
+
+/** The same with masks replaced by what they stand for in `before`; a mask of nothing is dropped, or stays for `problemOfMasks`. */
+export function unmasked(config: McpServerConfig, before: McpServerConfig | undefined): McpServerConfig {
+  const { oauth } = config
+  const old = before?.oauth ?? null
+  return {
+    ...config,
+    args: unmaskedArgs(config.args, before?.args ?? []),
+    env: unmaskedValues(config.env, before?.env),
+    url: config.url === null ? null : unmaskedUrl(config.url, before?.url),
+    headers: unmaskedValues(config.headers, before?.headers),
+    oauth: oauth && {
+      ...oauth,
+      token_url: unmaskedUrl(oauth.token_url, old?.token_url),
+      client_secret: oauth.client_secret === MASK ? (old?.client_secret ?? null) : oauth.client_secret,
+      refresh_token: oauth.refresh_token === MASK ? (old?.refresh_token ?? null) : oauth.refresh_token,
+      extra_token_params: unmaskedValues(oauth.extra_token_params, old?.extra_token_params)
+    }
+  }
+}
+
+/**
+ * Whether masks of a configuration that comes in would send what they stand for to somebody it was not given for: whoever may
+ * change an address must not learn by that the secret behind it.
+ * @returns what is wrong, as a sentence for the administrator; null when nothing is
+ */
+export function problemOfMasks(config: McpServerConfig, before: McpServerConfig | undefined): string | null {
+  const after = unmasked(config, before)
+  const places = [...after.args, after.url ?? '', after.oauth?.token_url ?? '']
+  if (places.some((place) => place.includes(MASK)))
+    return 'a mask in its arguments or addresses stands for nothing: write the secret itself'
+  if (before === undefined) return null
+  const { oauth, env, headers } = config
+  const oauthMasked =
+    oauth !== null && hasMask({ ...oauth.extra_token_params, a: oauth.client_secret, b: oauth.refresh_token })
+  if ((oauthMasked || hasMask(headers)) && after.url !== before.url) return moved('url')
+  if (oauthMasked && after.oauth?.token_url !== before.oauth?.token_url) return moved('token_url')
+  const isSameProgram = after.type === before.type && after.command === before.command
+  const hasSecretArgs = config.args.some((arg) => arg.includes(MASK))
+  if ((hasMask(env) || hasSecretArgs) && !(isSameProgram && packageOf(after) === packageOf(before)))
+    return moved('command or package')
+  return null
+}
+
+/** Every secret text of a configuration, to be taken out of what servers say. */
+export function secretsIn(config: McpServerConfig): string[] {
+  const { args, env, headers, url, oauth } = config
+  const shown = maskedArgs(args)
+  const inArgs = args.flatMap((arg, at) => (shown[at] === arg ? [] : [arg, secretPart(arg, shown[at]!)]))
+  const inUrls = [url, oauth?.token_url].flatMap((one) => (one ? [...queryOf(one).values()] : []))
+  const ofOAuth = oauth ? [oauth.client_secret, oauth.refresh_token, ...Object.values(oauth.extra_token_params)] : []
+  const all = [...inArgs, ...Object.values(env), ...Object.values(headers), ...inUrls, ...ofOAuth]
+  return all.filter((value) => value !== null && value.length >= SECRET_MIN) as string[]
+}
+
+/** A text with masks in place of these secrets. */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((left, secret) => left.replaceAll(secret, MASK), text)
+}
+
+function moved(what: string): string {
+  return `its ${what} is another one: write the secrets for it, masks stand for those of the one before`
+}
+
+function hasMask(values: Readonly<Record<string, string | null>>): boolean {
+  return Object.values(values).includes(MASK)
+}
+
+/** The package that a launcher runs: its first argument that is no flag. */
+function packageOf({ args }: McpServerConfig): string | undefined {
+  return args.find((arg) => !arg.startsWith('-'))
+}
+
+// --------------------------------------------------------------------------------------------------- arguments
+
+function maskedArgs(args: readonly string[]): string[] {
+  return args.map((arg, at) => maskedArg(arg, args[at - 1]))
+}
+
+/** `--api-key=x`, `API_KEY=x`, `Authorization: x`, and what follows `--api-key`; the query of an address. */
+function maskedArg(arg: string, before: string | undefined): string {
+  if (before !== undefined && /^--?[\w-]+$/.test(before) && isSecretName(before) && !arg.startsWith('-')) return MASK
+  if (URL.canParse(arg) && arg.includes('://')) return maskedUrl(arg)
+  const [whole, name = '', mark = ''] = /^([\w-]{1,64})(=|: ?)(?=.)/s.exec(arg) ?? []
+  if (whole === undefined) return /^bearer \S/i.test(arg) ? MASK : arg
+  // The value of a flag that names no secret may be a header, or an address, that holds one.
+  return (
+    whole +
+    (isSecretName(name) ? MASK : mark === '=' ? maskedArg(arg.slice(whole.length), undefined) : arg.slice(whole.length))
+  )
+}
+
+function isSecretName(name: string): boolean {
+  return name.length <= NAME_MAX && SECRET_NAME.test(name)
+}
+
+/** What the mask hides of an argument. */
+function secretPart(arg: string, shown: string): string {
+  const at = shown.indexOf(MASK)
+  return arg.slice(at, arg.length - (shown.length - at - MASK.length))
+}
+
+/** Masked arguments are found again where they were, or elsewhere behind the same flag; what is not found keeps its mask. */
+function unmaskedArgs(args: readonly string[], before: readonly string[]): string[] {
+  const shown = maskedArgs(before)
+  const left = new Set(before.keys())
+  return args.map((arg, at) => {
+    if (!arg.includes(MASK)) return arg
+    const fits = (i: number) => shown[i] === arg && (arg !== MASK || shown[i - 1] === args[at - 1])
+    const found = [at, ...left].find((i) => left.has(i) && fits(i))
+    if (found === undefined) return arg
+    left.delete(found)
+    return before[found]!
+  })
+}
+
+// --------------------------------------------------------------------------------------------------- addresses
+
+function queryOf(address: string): URLSearchParams {
+  return URL.canParse(address) ? new URL(address).searchParams : new URLSearchParams()
+}
+
+/** The address with a mask for each value of its query; as it is written where it has none. */
+function maskedUrl(address: string): string {
+  if (queryOf(address).size === 0) return address
+  const url = new URL(address)
+  url.search = new URLSearchParams(
+    [...url.searchParams.keys()].map((name): [string, string] => [name, MASK])
+  ).toString()
+  return url.href
+}
+
+/** Masks of an address that has changed in nothing else stand for what was there. */
+function unmaskedUrl(address: string, before: string | null | undefined): string {
+  return before && address.includes(MASK) && maskedUrl(before) === address ? before : address
+}
+
+// ------------------------------------------------------------------------------------------------------ values
+
+function maskedValues(values: Values): Values {
+  return Object.fromEntries(Object.keys(values).map((name) => [name, MASK]))
+}
+
+function unmaskedValues(values: Values, before: Values = {}): Values {
+  const kept = Object.entries(values).map(([name, value]) => [name, value === MASK ? before[name] : value] as const)
+  return Object.fromEntries(kept.filter((entry): entry is readonly [string, string] => entry[1] !== undefined))
+}
