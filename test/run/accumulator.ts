@@ -2,9 +2,8 @@
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
 import { Accumulator } from '../../lib/run/delivery/accumulator.ts'
-import { DeltaTexts, lastChunkJson, wholeJson } from '../../lib/run/log/chunk.ts'
+import { DeltaEncoder, lastChunkJson, PartialMessage, wholeJson } from '../../lib/run/log/message.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
-import { PartialMessage } from '../../lib/run/log/partial.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import type { RawFrame } from '../../lib/run/log/segment.ts'
 import { cursorText, frameText } from '../../lib/run/log/sse.ts'
@@ -12,7 +11,7 @@ import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { type Told, toldIn } from '../fixtures/room.ts'
 import { aLog, appendState } from '../fixtures/run-log.ts'
 
-const texts = new DeltaTexts()
+const texts = new DeltaEncoder()
 
 type Piece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 

@@ -173,8 +173,8 @@ t.test('names of custom and middleware events are cut to their column', async (t
 
 t.test('what is broken off in text is kept, with a finish reason that marks it', async (t) => {
   const made = journal()
-  made.fold({ type: 'delta', messageId: 'm1', model: 'm', text: 'half ' })
-  made.fold({ type: 'delta', messageId: 'm1', model: 'm', text: 'an answer', reasoning: 'hm' })
+  made.messages.say({ type: 'delta', messageId: 'm1', model: 'm', text: 'half ' })
+  made.messages.say({ type: 'delta', messageId: 'm1', model: 'm', text: 'an answer', reasoning: 'hm' })
   const [message] = made.breakOff('interrupted')
   t.match(message, {
     id: 'm1',
@@ -194,7 +194,7 @@ t.test(
   async (t) => {
     const made = journal()
     const piece = (index: number, id: string | undefined, args: string) =>
-      made.fold({
+      made.messages.say({
         type: 'delta',
         messageId: 'm1',
         model: 'm',

@@ -1,6 +1,6 @@
 // Frames that are too large for the wire: cut there, whole in the log.
 import t from 'tap'
-import { DeltaTexts, shortDelta, shortWhole, wholeJson } from '../../lib/run/log/chunk.ts'
+import { shortWhole, wholeJson } from '../../lib/run/log/message.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
 import { cutText } from '../../lib/run/log/oversized.ts'
 import { findWhole, madeWhole, wholeBytes } from '../../lib/run/log/oversized-reader.ts'
@@ -13,13 +13,10 @@ import { Room, type Told, toldIn, toldTo } from '../fixtures/room.ts'
 import { aLog, textFrom } from '../fixtures/run-log.ts'
 import { until } from '../fixtures/until.ts'
 
-const texts = new DeltaTexts()
-
 const MAX = 4096
 const ALL = ['values', 'messages-tuple', 'custom']
 const newLog = () => aLog({ windowBytes: 10_000_000, eventBytes: MAX })
 const urlOf = (n: number) => `/api/threads/thread/runs/run/frames/${n}`
-const delta = (text: string) => ({ type: 'delta', messageId: 'a', model: 'scripted', text }) as const
 
 /** What a joiner of everything gets of a log. */
 function told(log: RunLog): Told[] {
@@ -46,23 +43,24 @@ t.test('a text is cut at a number of bytes of JSON, and inside no character', as
   t.equal(cutText('short', 100), 'short')
 })
 
-t.test('a giant delta is cut on the wire, marked, and whole behind it', async (t) => {
+t.test('a giant result is cut on the wire, marked, and whole behind it', async (t) => {
   const log = newLog()
   const text = 'ä"😀'.repeat(50_000)
-  const json = texts.json(delta(text))
-  log.append(Kind.messages, 'messages', texts.json(delta('before ')))
-  log.append(Kind.messages, 'messages', json, shortDelta(delta(text)))
-  log.append(Kind.messages, 'messages', texts.json(delta(' after')))
+  const result = aResult(aCall('c0'), text)
+  const json = wholeJson(result)
+  log.append(Kind.custom, 'custom', '"before"')
+  log.append(Kind.messages, 'messages', json, shortWhole(result))
+  log.append(Kind.custom, 'custom', '"after"')
   const all = told(log)
   t.equal(all.length, 3, 'its parts are not shown')
   const [, giant] = all
   t.ok(Buffer.byteLength(giant!.data) < MAX)
-  const [chunk, metadata] = JSON.parse(giant!.data) as Tuple & [JsonObject, JsonObject]
-  t.ok(text.startsWith(chunk.content as string))
-  t.ok((chunk.content as string).length > 200)
-  t.match(chunk, { type: 'AIMessageChunk', id: 'a' })
+  const [short, metadata] = JSON.parse(giant!.data) as Tuple & [JsonObject, JsonObject]
+  t.ok(text.startsWith(short.content as string))
+  t.ok((short.content as string).length > 200)
+  t.match(short, { type: 'tool', id: result.id, tool_call_id: 'c0' })
   t.same(metadata, {
-    langgraph_node: 'agent',
+    langgraph_node: 'tools',
     content_truncated: true,
     original_byte_length: Buffer.byteLength(json),
     content_url: urlOf(1)
@@ -70,7 +68,7 @@ t.test('a giant delta is cut on the wire, marked, and whole behind it', async (t
   t.equal(all[2]!.n, log.head - 1)
   const whole: string[] = []
   for await (const frame of madeWhole(framesIn(log))) whole.push(dataOf(frame.bytes))
-  t.same(whole, [texts.json(delta('before ')), json, texts.json(delta(' after'))])
+  t.same(whole, ['"before"', json, '"after"'])
 })
 
 async function* framesIn(log: RunLog): AsyncGenerator<RawFrame> {
@@ -132,7 +130,7 @@ t.test('a frame larger than what may wait for the store gets through, and the ag
   const stage = await room.agent.stage(run)
   const wire = await room.join(run, ALL)
   const text = 'giant '.repeat(50_000)
-  t.equal(stage.say(text), false, 'no space for more')
+  t.equal(stage.custom(text), false, 'no space for more')
   await stage.sink.space()
   t.ok(stage.say('and more'))
   stage.reply(`${text}and more`)
@@ -141,7 +139,7 @@ t.test('a frame larger than what may wait for the store gets through, and the ag
   t.equal(row.status, 'success')
   await until(() => wire.ending === 'ended', 'it is told everything')
   const live = toldTo(wire)
-  t.match(live[2]!.data, /content_truncated/)
+  t.match(live.find(({ event }) => event === 'custom')!.data, /content_truncated/)
   t.ok(live.at(-2)!.data.includes(text), 'a values frame is whole')
   const later = await room.join(row, ALL)
   await until(() => later.ending === 'ended', 'the log is read')
@@ -153,8 +151,8 @@ t.test('the whole is read from memory and from the store, in any range', async (
   const run = await room.ask()
   const stage = await room.agent.stage(run)
   const text = 'ä'.repeat(200_000)
-  stage.say(text)
-  const json = Buffer.from(texts.json({ ...delta(text), messageId: 'answer' }))
+  stage.custom(text)
+  const json = Buffer.from(JSON.stringify(text))
   const read = async (start: number, end: number) => {
     const log = await room.registry.logOf(await room.row(run))
     const whole = await findWhole(log, 2)

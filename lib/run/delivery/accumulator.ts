@@ -2,7 +2,7 @@
 // of it is stored. One a joiner, because what it has to say depends on where the joiner came in.
 import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { Kind } from '../log/filter.ts'
-import { parseArgs } from '../log/partial.ts'
+import { parseArgs } from '../log/message.ts'
 import type { RawFrame } from '../log/segment.ts'
 import { cursorText, dataOf, frameText } from '../log/sse.ts'
 import type { FrameSink } from '../log/stored-frames.ts'

@@ -1,10 +1,10 @@
 // The account of a run: what its agent tells, as frames for those who watch, events for those who ask later, and the state that the
 // next run goes on from; and how all three are closed, whatever ends the run.
-import type { AgentInput, Delta, Fact, Piece } from '../../agent/runtime.ts'
+import type { AgentInput, Fact, Piece } from '../../agent/runtime.ts'
 import type { Settlement } from '../../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
 import { type Interrupt, type Message, type Run, timestamp } from '../../types.ts'
-import { DeltaTexts, errorJson, lastChunkJson, shortDelta, shortWhole, wholeJson } from '../log/chunk.ts'
+import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from '../log/message.ts'
 import { ASKING, type Ending, REFUSED, threadStatusAfter } from './ending.ts'
 import { Kind } from '../log/filter.ts'
 import type { Sources } from '../commit/handover.ts'
@@ -26,7 +26,6 @@ export class Account {
   readonly #journal: Journal
   readonly #steps: StateBuilder
   readonly #options: AccountOptions
-  readonly #texts = new DeltaTexts()
   #asks = false
 
   constructor(run: Run, { frames, journal, steps }: Sources, options: AccountOptions) {
@@ -77,21 +76,26 @@ export class Account {
   /** Something to show. On the live path: encoded once, for everybody and for the disk. */
   emit(piece: Piece): void {
     if (piece.type === 'delta') {
-      this.#journal.fold(piece)
-      if (!isShown(piece)) return
-      this.#frames.append(Kind.messages, 'messages', this.#texts.json(piece), shortDelta(piece))
+      this.#show(piece.messageId, this.#journal.messages.say(piece))
     } else {
       if (piece.name !== undefined) this.#journal.custom(piece.name, piece.data)
       this.#frames.append(Kind.custom, 'custom', JSON.stringify(piece.data))
     }
   }
 
+  #show(id: string, chunks: readonly string[]): void {
+    for (const json of chunks) this.#frames.append(Kind.messages, 'messages', json, shortChunk({ id }))
+  }
+
   /** Something to keep. */
   record(fact: Fact): void {
+    const isReply = fact.type === 'llm_response' && fact.caller === 'lead_agent'
+    if (isReply) this.#show(fact.message.id, this.#journal.messages.complete(fact.message.id))
     this.#journal.record(fact)
-    if (fact.type === 'llm_response' && fact.caller === 'lead_agent') {
-      this.#frames.append(Kind.messages, 'messages', lastChunkJson(fact.message))
-      this.#steps.add([fact.message])
+    if (isReply) {
+      const { message } = fact
+      this.#frames.append(Kind.messages, 'messages', lastChunkJson(message), shortChunk(message, 'last'))
+      this.#steps.add([message])
     } else if (fact.type === 'tool_end') this.#addWhole(fact.message)
     else if (fact.type === 'messages') this.#steps.add(fact.messages)
     else if (fact.type === 'update') this.#steps.set(fact.channels)
@@ -179,7 +183,7 @@ export class Account {
       return
     }
     // Its deltas went out before; what is missing is that no more will come.
-    this.#frames.append(Kind.messages, 'messages', lastChunkJson(message))
+    this.#frames.append(Kind.messages, 'messages', lastChunkJson(message), shortChunk(message, 'last'))
     this.#steps.add([message])
   }
 
@@ -221,11 +225,6 @@ export class Account {
     const { hasBegun, state } = this.#steps
     const values = hasBegun ? state.json() : before
     const { epoch, head } = this.#frames
-    return snapshotOf(this.#run, { values, partial: this.#journal.partials(), epoch, n: head - 1 })
+    return snapshotOf(this.#run, { values, partial: this.#journal.messages.chunks(), epoch, n: head - 1 })
   }
-}
-
-/** What a message costs is told when it is whole. */
-function isShown({ text, reasoning, toolCall }: Delta): boolean {
-  return text !== undefined || reasoning !== undefined || toolCall !== undefined
 }

@@ -1,7 +1,7 @@
 // The journal of one run: folds deltas into the message being built, and turns facts into the events, totals and texts that are
 // kept of the run [contract 4.2, 4.3].
 import { randomUUID } from 'node:crypto'
-import type { Caller, Delta, Fact } from '../../agent/runtime.ts'
+import type { Caller, Fact } from '../../agent/runtime.ts'
 import type { NewEvent } from '../../store/store.ts'
 import {
   type AiMessage,
@@ -20,13 +20,15 @@ import {
   cutTo,
   isObject
 } from '../../types.ts'
-import { PartialMessage } from './partial.ts'
+import { LiveMessages } from './message.ts'
 import { weightOf } from '../commit/weight.ts'
 
 export interface JournalOptions {
   /** Bytes of a trace's content at most [Events 4]; 0: no limit. */
   readonly maxTraceContent: number
   readonly trackTokens: boolean
+  /** Bytes of one frame on the wire; a larger delta is said in several; 0: no limit. */
+  readonly eventBytes?: number
 }
 
 /** Length of the column. */
@@ -43,8 +45,8 @@ export class Journal {
   #pendingBytes = 0
   #k = 0
   #llmCalls = 0
-  /** Messages being built, by id: an agent may write more than one at a time. */
-  readonly #partials = new Map<string, PartialMessage>()
+  /** Messages that are being said. */
+  readonly messages: LiveMessages
   /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
   readonly #totals: Totals = { ...NO_TOTALS }
@@ -54,6 +56,7 @@ export class Journal {
 
   constructor(options: JournalOptions) {
     this.#options = options
+    this.messages = new LiveMessages(options.eventBytes ?? 0)
   }
 
   /**
@@ -110,7 +113,7 @@ export class Journal {
 
   /** Its run is over and stored: texts that are pieces of others keep all of those. */
   release(): void {
-    this.#partials.clear()
+    this.messages.breakOff('')
     this.#openCalls.clear()
     this.#firstHuman = null
     this.#lastAi = null
@@ -122,21 +125,6 @@ export class Journal {
     this.#events = []
     this.#pendingBytes = 0
     return events
-  }
-
-  /** Adds a delta to the message being built. Called for every delta, right before it is shown. */
-  fold(delta: Delta): void {
-    let partial = this.#partials.get(delta.messageId)
-    if (!partial) {
-      partial = new PartialMessage(delta.messageId, delta.model)
-      this.#partials.set(delta.messageId, partial)
-    }
-    partial.fold(delta)
-  }
-
-  /** The messages being built, each as one chunk. */
-  partials(): JsonObject[] {
-    return [...this.#partials.values()].map((partial) => partial.chunk())
   }
 
   /** What the human said. Before all else, also of a run that cannot begin. */
@@ -188,11 +176,10 @@ export class Journal {
    * result for every call that has none. Without them every later run of the thread would be refused by the model's server.
    */
   breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
-    const partials = [...this.#partials.values()]
-    const messages = partials.flatMap((partial) => partial.broken(finishReason) ?? [])
+    const broken = this.messages.breakOff(finishReason)
+    const messages = broken.flatMap(({ message }) => message ?? [])
     // It was asked for and has to be paid, whoever broke it off.
-    for (const { usage } of partials) if (usage) this.#count('lead_agent', usage)
-    this.#partials.clear()
+    for (const { usage } of broken) if (usage) this.#count('lead_agent', usage)
     for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
     return [...messages, ...this.closeCalls()]
   }
@@ -235,7 +222,7 @@ export class Journal {
 
   #response(fact: Fact & { type: 'llm_response' }): void {
     const { caller, model, message, usage, finishReason } = fact
-    this.#partials.delete(message.id)
+    this.messages.complete(message.id)
     const content: JsonObject = {
       id: fact.responseId,
       model,

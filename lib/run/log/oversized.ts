@@ -32,11 +32,11 @@ export type Whole = { readonly bytes: number; readonly part_bytes: number; reado
 /** Bytes around the data of a frame: its event, its position. */
 const FRAME_BYTES = 128
 
-/** True for data that no reader gets whole. */
-export function isOversized(json: string, { eventBytes }: Cutting): boolean {
+/** Whether data goes out in one frame of `eventBytes`, 0: of any size. */
+export function fits(json: string, eventBytes: number): boolean {
   // A unit of the text is one to three bytes: the exact length is counted only where that leaves it open.
-  if (eventBytes === 0 || json.length * 3 + FRAME_BYTES <= eventBytes) return false
-  return json.length > eventBytes || Buffer.byteLength(json) + FRAME_BYTES > eventBytes
+  if (eventBytes === 0 || json.length * 3 + FRAME_BYTES <= eventBytes) return true
+  return json.length <= eventBytes && Buffer.byteLength(json) + FRAME_BYTES <= eventBytes
 }
 
 /** The data for the wire of a frame `n` whose whole data is `bytes` long. */

@@ -61,7 +61,7 @@ export async function rebuildPartial(
     // It was written by this service, as a message.
     else whole.push(message as unknown as Message)
   }
-  for (const delta of deltas) journal.fold(delta)
+  for (const delta of deltas) journal.messages.say(delta)
   return { checkpointId, whole }
 }
 
@@ -81,7 +81,7 @@ export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapsh
   const { checkpointId, whole } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
   const stored = checkpointId === null ? before : await store.checkpoints.load(thread_id, checkpointId)
   const state = (stored ? State.fromStored(stored) : State.empty).withMessages(whole)
-  return snapshotOf(run, { values: state.json(), partial: journal.partials(), epoch, n: bounds.last })
+  return snapshotOf(run, { values: state.json(), partial: journal.messages.chunks(), epoch, n: bounds.last })
 }
 
 /** The assistant's replies among the events of a run, by id. */

@@ -10,7 +10,7 @@
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import { bit, type Filter, Kind } from './filter.ts'
-import { beginning, type Cutting, isOversized, PART_BYTES, type Shorten, shortened, wholeOf } from './oversized.ts'
+import { beginning, type Cutting, fits, PART_BYTES, type Shorten, shortened, wholeOf } from './oversized.ts'
 import { INDEX_BYTES, type RawFrame, rangesOf } from './segment.ts'
 import { cursorPrefix, cursorText, frameText, type LogBounds, nextAfter, nextStored, type Position } from './sse.ts'
 import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
@@ -200,7 +200,7 @@ export class RunLog {
 
   /** Appends a frame; `json` is its data on one line. `shorten` cuts it when it is too large for the wire. */
   append(kind: Kind, event: string, json: string, shorten?: Shorten): number {
-    if (this.#cutting && isOversized(json, this.#cutting))
+    if (this.#cutting && !fits(json, this.#cutting.eventBytes))
       return this.#appendOversized(kind, event, json, shorten ?? beginning(json), this.#cutting)
     return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
   }
