@@ -27,6 +27,7 @@ import { Committer, WriteRefused } from './run/commit/committer.ts'
 import type { JournalOptions } from './run/log/journal.ts'
 import { Probe } from './run/commit/probe.ts'
 import { recover } from './run/lifecycle/recovery.ts'
+import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
@@ -55,61 +56,88 @@ export interface GatewayParts {
   readonly store?: Store
 }
 
-/** Streams are reset over this time when the process ends, so that their clients do not all come back in one moment, in ms. */
-const RESET_JITTER_MS = 5000
+/** For answers under way, when all streams have been told to go elsewhere, in ms. */
+const CLOSE_MS = 5000
+
+/** Something that is started once and stopped once. */
+interface Component {
+  start?(): unknown
+  stop?(): unknown
+}
+
+/** What was started, in order; it is stopped in reverse order, also when a start fails halfway. */
+class Components {
+  readonly #begun: Component[] = []
+  #stopped: Promise<void> | null = null
+
+  async start(component: Component): Promise<void> {
+    // Before it has started: a start that fails may have opened something.
+    this.#begun.push(component)
+    await component.start?.()
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stopAll()
+    return this.#stopped
+  }
+
+  /** All of them, also when one fails: a lock that is kept would keep the next start. */
+  async #stopAll(): Promise<void> {
+    const errors: unknown[] = []
+    for (const component of this.#begun.reverse()) {
+      try {
+        await component.stop?.()
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    if (errors.length) throw errors[0]
+  }
+}
 
 /**
- * Opens the store, takes care of what the process before left behind, and listens.
+ * Opens the store, listens, and takes care of what the process before left behind. Whatever can fail comes before that: runs that
+ * waited are not begun by a start that fails. Until it is done requests are answered 503.
  * @throws Error when the database cannot be opened or the address is taken.
  */
-export async function startGateway({
-  config,
-  log,
-  agent: givenAgent,
-  store: givenStore
-}: GatewayParts): Promise<Gateway> {
+export async function startGateway(parts: GatewayParts): Promise<Gateway> {
+  const components = new Components()
+  try {
+    return await compose(parts, components)
+  } catch (error) {
+    await components.stop()
+    throw error
+  }
+}
+
+async function compose(parts: GatewayParts, components: Components): Promise<Gateway> {
+  const { config, log } = parts
+  const start = (component: Component) => components.start(component)
   const unlock = lockHome(config.home, canShareHome(config))
-  const store =
-    givenStore ??
-    (await openStore(config, (fields, text) => log.warn(fields, text)).catch((error: unknown) => {
-      unlock?.()
-      throw error
-    }))
+  await start({ stop: () => unlock?.() })
+  const store = parts.store ?? (await openStore(config, (fields, text) => log.warn(fields, text)))
+  if (!parts.store) await start({ stop: () => store.close() })
+
   const metrics = new Metrics()
+  await start({ stop: () => metrics.stop() })
   const probe = new Probe()
-  const apply = probe.around(metrics.around((groups) => store.apply(groups)))
-  const committer = new Committer(apply, {
-    flushMs: config.streams.flush_ms,
-    patienceMs: config.streams.settle_timeout_ms,
-    troubleOf: () => store.trouble ?? null,
-    onTrouble: (error, attempts) =>
-      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),
-    onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),
-    onBroken: (error) => log.error({ err: error }, 'a run could not hand over its records, or hear what became of them')
-  })
+  const committer = newCommitter(config, log, store, probe.around(metrics.around((groups) => store.apply(groups))))
+  const readiness = new Readiness(committer, probe)
+  const writer = mapWriteErrors(committer)
   const paths = new Paths(config.home)
   const world = await composeAgent({ config, paths, log, observer: metrics })
-  const agent = givenAgent ?? world.agent
+  const agent = parts.agent ?? world.agent
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })
-  const writer = failingClearly(committer)
-  const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
-    log.warn({ err: error }, 'old frames could not be removed')
-  )
-  const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
-  const tokens = await openTokens({
-    home: config.home,
-    secret: config.auth.jwt_secret,
-    expiryDays: config.auth.token_expiry_days
-  })
-  const endRevoked = (revocation: Revocation): void =>
-    void registry.streams.revalidate((reader) =>
-      'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
-    )
+
   const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {
     world.forget(threadId)
     return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
   }
+  const endRevoked = (revocation: Revocation): void =>
+    void registry.streams.revalidate((reader) =>
+      'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
+    )
   const journal = journalOptions(config)
   const cluster = store.peers
     ? new Cluster({
@@ -128,26 +156,23 @@ export async function startGateway({
         onNewId: (id) => unlock && leaveHolder(config.home, id)
       })
     : null
+  // The lease is kept until everything is written.
+  if (cluster)
+    await start({ start: () => cluster.join(unlock ? holderBefore(config.home) : null), stop: () => cluster.stop() })
+
   const onRevoked = (revocation: Revocation): void => {
     endRevoked(revocation)
     cluster?.revoked(revocation)
   }
-  const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
+  const tokens = await openTokens({
+    home: config.home,
+    secret: config.auth.jwt_secret,
+    expiryDays: config.auth.token_expiry_days
+  })
   const scoped = scopedStore(store)
+  const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
   const apiTokens = new ApiTokens({ reads: scoped.apiTokens, writer, log, onRevoked })
   const credentials = new Credentials(sessions, apiTokens)
-
-  const notReady = () => {
-    if (registry.refusal === 'stopping') return 'the server is shutting down'
-    if (registry.refusal === 'store_stuck') return `the database does not take writes: ${committer.stuck}`
-    return null
-  }
-  const unready = async () => {
-    const reason = notReady()
-    if (reason !== null) return reason
-    const trouble = await probe.failure(() => committer.write({ name: 'store.touch' }, 'limited'))
-    return notReady() ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
-  }
   const documents = new Documents({
     onFailed: ({ name, size }, reason) =>
       log.warn({ extension: extname(name), size, reason }, 'an uploaded document has no text beside it')
@@ -157,7 +182,7 @@ export async function startGateway({
     store: scoped,
     writer,
     registry,
-    runs: new Runs({ store, writer, registry, notReady }),
+    runs: new Runs({ store, writer, registry, notReady: () => readiness.reason }),
     agent,
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
@@ -165,14 +190,14 @@ export async function startGateway({
     ...world.services,
     log,
     holds: (right) => credentials.holds(right),
-    notReady,
-    unready,
+    unready: () => readiness.check(),
     metrics: () => metrics.text(),
     removeFiles: (threadId, owner) => {
       cluster?.removed(threadId, owner)
       return removeFiles(threadId, owner)
     }
   }
+  const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
   const common: Omit<HttpOptions, 'routes'> = {
     authenticate: (credential) => credentials.authenticate(credential),
     threadOwner: (threadId) => store.threads.ownerOf(threadId),
@@ -180,7 +205,8 @@ export async function startGateway({
     proxies,
     publicUrl: config.server.public_url,
     log,
-    failureOf: unreachable
+    failureOf: unreachable,
+    notYet: () => (readiness.isStarting ? readiness.reason : null)
   }
   const server = createHttpServer({
     ...common,
@@ -198,58 +224,74 @@ export async function startGateway({
     })
   })
   const watchers = config.metrics.port === 0 ? null : createHttpServer({ ...common, routes: watchRoutes(services) })
+  const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
+    log.warn({ err: error }, 'old frames could not be removed')
+  )
 
-  /** A store that takes nothing must not keep the process: what started is ended by the next one [design 4, rule 5]. */
-  const drainedInTime = async () => {
-    const timeout = new AbortController()
-    const late = pause(config.streams.settle_timeout_ms, 'late', { signal: timeout.signal }).catch(() => {})
-    if ((await Promise.race([committer.drained(), late])) === 'late')
-      log.error({ reason: committer.stuck }, 'the store has not taken everything; what it has not is lost')
-    timeout.abort()
-  }
-
-  const stopAll = async () => {
-    registry.refuseNew()
-    sweeper.stop()
-    // Not before the grace is over: until then readiness says 503, and who loses its connection can come back.
-    let closed = Promise.resolve()
-    await registry.stop(config.server.shutdown_grace_ms, RESET_JITTER_MS, () => {
-      closed = server.close(RESET_JITTER_MS)
+  let url = ''
+  if (watchers)
+    await start({
+      start: () => watchers.listen(config.metrics.port, config.metrics.host),
+      stop: () => watchers.close(0)
     })
-    await closed
-    documents.close()
-    await world.close()
-    await drainedInTime()
-    committer.stop()
-    await watchers?.close(0)
-    metrics.stop()
-    await cluster?.stop()
-    if (!givenStore) await store.close()
-    unlock?.()
-  }
-  let stopped: Promise<void> | null = null
-  const stop = () => {
-    stopped ??= stopAll()
-    return stopped
-  }
-
-  try {
-    if (cluster) await cluster.start(unlock ? holderBefore(config.home) : null)
-    else {
-      const found = await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal, log })
-      if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
+  await start({
+    stop: async () => {
+      await drainInTime(committer, config, log)
+      committer.stop()
     }
-    if ((await store.users.admin()) === null)
-      log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
-    sweeper.start()
-    await world.start()
-    await watchers?.listen(config.metrics.port, config.metrics.host)
-    const { url } = await server.listen(config.server.port, config.server.host)
-    return { url, store, sizes: () => ({ ...registry.sizes(), unwritten: committer.size }), stop }
-  } catch (error) {
-    await stop()
-    throw error
-  }
+  })
+  await start({ start: () => world.start(), stop: () => world.close() })
+  await start({ stop: () => documents.close() })
+  await start({
+    start: async () => {
+      url = (await server.listen(config.server.port, config.server.host)).url
+    },
+    stop: () => server.close(CLOSE_MS)
+  })
+  await start({
+    start: async () => {
+      if (cluster) await cluster.serve()
+      else {
+        const found = await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal, log })
+        if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
+      }
+      readiness.serve()
+    },
+    // Not before the grace is over no connections are taken: until then readiness says 503, and who loses its own can come back.
+    stop: () => registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS))
+  })
+  await start({ start: () => sweeper.start(), stop: () => sweeper.stop() })
+  await start({
+    stop: () => {
+      readiness.stop()
+      registry.refuseNew()
+    }
+  })
+  if ((await store.users.admin()) === null)
+    log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
+  const sizes = () => ({ ...registry.sizes(), unwritten: committer.size })
+  return { url, store, sizes, stop: () => components.stop() }
+}
+
+function newCommitter(config: Config, log: Log, store: Store, apply: Store['apply']): Committer {
+  return new Committer(apply, {
+    flushMs: config.streams.flush_ms,
+    patienceMs: config.streams.settle_timeout_ms,
+    troubleOf: () => store.trouble ?? null,
+    onTrouble: (error, attempts) =>
+      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),
+    onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),
+    onBroken: (error) => log.error({ err: error }, 'a run could not hand over its records, or hear what became of them')
+  })
+}
+
+/** A store that takes nothing must not keep the process: what started is ended by the next one [design 4, rule 5]. */
+async function drainInTime(committer: Committer, config: Config, log: Log): Promise<void> {
+  const timeout = new AbortController()
+  const late = pause(config.streams.settle_timeout_ms, 'late', { signal: timeout.signal }).catch(() => {})
+  if ((await Promise.race([committer.drained(), late])) === 'late')
+    log.error({ reason: committer.stuck }, 'the store has not taken everything; what it has not is lost')
+  timeout.abort()
 }
 
 /** Processes of one database may share its home as well, unless files there are of one writer. */
@@ -288,7 +330,7 @@ function unreachable(error: unknown): Failure | null {
 }
 
 /** A request's write that the store refuses has met somebody else's: its thread is gone. That is a conflict, not a failure. */
-function failingClearly(committer: Committer): ScopedWriter {
+function mapWriteErrors(committer: Committer): ScopedWriter {
   return scopedWriter({
     async write(op) {
       try {

@@ -55,6 +55,8 @@ export interface HttpOptions {
   readonly failureOf?: (error: unknown) => Failure | null
   /** A request was answered, or its stream was begun: the path of its route (`none`: no route), method, status, ms. Must not throw. */
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
+  /** Why nothing can be asked for yet, beside what everybody may look at; null: all of it can. */
+  readonly notYet?: () => string | null
   /** Takes over upgraded connections. Without it an Upgrade header is passed over, as HTTP allows, and the request answered. */
   readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void
 }
@@ -189,6 +191,8 @@ class NodeServer implements HttpServer {
         cookies.push(csrfCookie(secure))
       } else if (needsCsrf(req)) checkCsrf(req)
     }
+    const reason = this.#options.notYet?.() ?? null
+    if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
     const principal = needsSession(match) ? await principalOf(req, authenticate) : null
     if (match.kind !== 'found') throw missed(match)
     if (principal !== null) checkPermission(match.route, principal.right)
@@ -294,6 +298,10 @@ class NodeServer implements HttpServer {
 }
 
 function ignore(): void {}
+
+function isPublicRead(match: Match): boolean {
+  return match.kind === 'found' && match.route.access === 'public' && match.route.method === 'GET'
+}
 
 function isExempt(match: Match): boolean {
   return match.kind === 'found' && match.route.csrf === 'exempt'

@@ -35,9 +35,7 @@ export interface Services {
   removeFiles(threadId: string, owner: string | null): Promise<boolean>
   /** Whether the right of a call still stands: asked as long as its answer stays open. */
   holds(right: Right): Promise<boolean>
-  /** null: ready; else the reason why not. */
-  notReady(): string | null
-  /** The same for whoever asks from outside: the database is tried when nothing was written lately. */
+  /** null: ready; else the reason why not. The database is tried when nothing was written lately. */
   unready(): Promise<string | null>
   /** What the process is doing, in the words of Prometheus. */
   metrics(): Promise<{ readonly type: string; readonly body: string }>

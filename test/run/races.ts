@@ -258,7 +258,7 @@ t.test('a stop does not break off what was ended: it is on its way', async (t) =
   const [told, waits] = [await room.join(ended), await room.join(open)]
   told.isKept = true
   await finish(room, ended)
-  await room.registry.stop(0, 0)
+  await room.registry.stop(0)
   t.equal(told.ending, 'ended')
   t.equal(waits.ending, 'reset')
 })

@@ -56,7 +56,7 @@ async function takeOver(
   const log = { warn: write, error: write }
   const registry = new Registry({ store, committer, agent, options: OPTIONS, log })
   t.teardown(async () => {
-    await registry.stop(0, 0)
+    await registry.stop(0)
     committer.stop()
   })
   await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal: JOURNAL, log })

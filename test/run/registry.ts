@@ -156,8 +156,8 @@ t.test('a stop lets runs finish, then ends them as interrupted with what they ha
   const [quickStage, slowStage] = [await room.agent.stage(quick), await room.agent.stage(slow)]
   const wire = await room.join(slow)
   slowStage.say('half an answer')
-  const stopped = room.registry.stop(200, 0, () => {})
-  t.equal(room.registry.refusal, 'stopping')
+  const stopped = room.registry.stop(200, () => {})
+  t.equal(room.registry.isStopping, true)
   quickStage.finish()
   await stopped
   t.match(await room.row(quick), { status: 'success' })
@@ -175,7 +175,7 @@ t.test('runs that wait when the process stops stay pending, and start in order i
   const runs = [await room.ask({ text: 'one' }), await room.ask({ text: 'two' }), await room.ask({ text: 'three' })]
   await room.agent.stage(runs[0]!)
   const wire = await room.join(runs[1]!)
-  await room.registry.stop(0, 0, () => {})
+  await room.registry.stop(0, () => {})
   await room.committer.drained()
   t.equal(wire.ending, 'reset')
   t.same(await Promise.all(runs.map(async (run) => (await room.row(run)).status)), [
@@ -206,9 +206,9 @@ t.test('a store that takes nothing for too long refuses new runs, until it does 
   const stage = await room.agent.stage(run)
   room.gate.trouble = new StoreUnavailable('SQLITE_FULL', 'disk full')
   stage.say('x')
-  await until(() => room.registry.refusal === 'store_stuck', 'refused')
+  await until(() => room.committer.stuck !== null, 'refused')
   room.gate.trouble = null
-  await until(() => room.registry.refusal === null, 'welcome')
+  await until(() => room.committer.stuck === null, 'welcome')
   await turns()
   t.equal((await finish(room, run)).status, 'success')
 })

@@ -32,19 +32,25 @@ export class Cluster implements PeerListener {
   #again = false
   /** Runs are taken one after the other: those of a thread in their order. */
   #taking: Promise<void> = Promise.resolve()
+  #isServing = false
   #isStopped = false
 
   constructor(deps: ClusterDeps) {
     this.#deps = deps
   }
 
-  /** Joins the others, and takes care of what was left behind. `before`: this process's id in a life that is over for certain. */
-  async start(before: string | null): Promise<void> {
+  /** Joins the others. `before`: this process's id in a life that is over for certain. */
+  async join(before: string | null): Promise<void> {
     const { peers, onNewId } = this.#deps
     await peers.start(this, before)
     onNewId(peers.id)
-    await this.#take(await peers.claim())
     this.#timer = setInterval(() => void this.#turn(), peers.leaseMs / RENEWALS).unref()
+  }
+
+  /** Takes care of what was left behind, from now on. */
+  async serve(): Promise<void> {
+    this.#isServing = true
+    await this.#take(await this.#deps.peers.claim())
   }
 
   /** Keeps the lease, and takes what is to be had. Never rejects. */
@@ -68,7 +74,7 @@ export class Cluster implements PeerListener {
     registry.followers?.forgetLate()
     try {
       await peers.renew()
-      if (registry.refusal !== 'stopping') await this.#take(await peers.claim())
+      if (this.#isServing && !registry.isStopping) await this.#take(await peers.claim())
     } catch (error) {
       if (!(error instanceof LeaseLost)) log.warn({ err: error }, 'the lease of this process could not be renewed')
     }
@@ -141,6 +147,8 @@ export class Cluster implements PeerListener {
   }
 
   async #arrived(runIds: readonly string[]): Promise<void> {
+    // Found by the claim with which it begins to serve.
+    if (!this.#isServing) return
     const { store, peers, log } = this.#deps
     try {
       const own = (await peers.look(runIds)).filter(({ owner }) => owner === peers.id)

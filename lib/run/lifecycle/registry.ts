@@ -40,8 +40,8 @@ export interface RegistryDeps {
   readonly log: ActorDeps['log']
 }
 
-/** Why no new run is taken at the moment. */
-export type Refusal = 'stopping' | 'store_stuck'
+/** Streams are reset over this time at most when the process ends, in ms. */
+const RESET_MS_MAX = 5000
 
 export class Registry {
   readonly #deps: RegistryDeps
@@ -141,10 +141,8 @@ export class Registry {
     return () => void this.#reserved.delete(reservation)
   }
 
-  /** null: new runs are welcome. */
-  get refusal(): Refusal | null {
-    if (this.#isStopping) return 'stopping'
-    return this.#deps.committer.stuck === null ? null : 'store_stuck'
+  get isStopping(): boolean {
+    return this.#isStopping
   }
 
   find(runId: string): RunActor | undefined {
@@ -396,17 +394,17 @@ export class Registry {
 
   /**
    * Ends the life of this registry: runs may finish for `graceMs`, what still runs then ends as interrupted with what it has,
-   * streams are reset within `jitterMs`. Pending runs stay pending: they start with the next process.
+   * streams are reset one after the other. Pending runs stay pending: they start with the next process.
    * `graceOver` is called before the first reset: the moment to take no new connections, so that nobody comes back to us.
    */
-  async stop(graceMs: number, jitterMs: number, graceOver: () => void = () => {}): Promise<void> {
+  async stop(graceMs: number, graceOver: () => void = () => {}): Promise<void> {
     this.refuseNew()
     const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
     const allClosed = Promise.all(running.map((actor) => actor.closed))
     if (running.length) await within(allClosed, graceMs)
     graceOver()
     // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
-    await this.streams.resetAll(jitterMs)
+    await this.streams.resetAll(RESET_MS_MAX)
     this.elsewhere?.stop()
     for (const actor of running) actor.cancel('interrupt', 'shutdown')
     for (const actor of this.#actors.values()) actor.forgetCreator()

@@ -1,0 +1,46 @@
+// Readiness: whether this process takes new runs at the moment, and if not, why.
+import type { Committer } from '../commit/committer.ts'
+import type { Probe } from '../commit/probe.ts'
+
+type Phase = 'starting' | 'serving' | 'stopping'
+
+export class Readiness {
+  readonly #committer: Committer
+  readonly #probe: Probe
+  #phase: Phase = 'starting'
+
+  constructor(committer: Committer, probe: Probe) {
+    this.#committer = committer
+    this.#probe = probe
+  }
+
+  /** What the process before left behind is taken care of. */
+  serve(): void {
+    if (this.#phase === 'starting') this.#phase = 'serving'
+  }
+
+  stop(): void {
+    this.#phase = 'stopping'
+  }
+
+  /** Nothing can be asked for yet: the runs of the process before are not taken care of. */
+  get isStarting(): boolean {
+    return this.#phase === 'starting'
+  }
+
+  /** null: new runs are taken. */
+  get reason(): string | null {
+    if (this.#phase === 'starting') return 'the server is starting'
+    if (this.#phase === 'stopping') return 'the server is shutting down'
+    const { stuck } = this.#committer
+    return stuck === null ? null : `the database does not take writes: ${stuck}`
+  }
+
+  /** The same for whoever asks from outside: the database is tried when nothing was written lately. */
+  async check(): Promise<string | null> {
+    const { reason } = this
+    if (reason !== null) return reason
+    const trouble = await this.#probe.failure(() => this.#committer.write({ name: 'store.touch' }, 'limited'))
+    return this.reason ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
+  }
+}
