@@ -88,6 +88,7 @@ const TABLE = {
   artifact_outside: [403, 'Access denied: path traversal detected'],
   artifact_not_found: [404, 'Artifact not found: {path}'],
   artifact_no_file: [400, 'Path is not a file: {path}'],
+  too_many_members: [429, 'Too many members of archives are being read. Try again.'],
   archive_not_found: [404, 'Skill file not found: {path}'],
   member_not_found: [404, "File '{member}' not found in skill archive"],
 

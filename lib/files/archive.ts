@@ -40,20 +40,67 @@ export async function readArchive(path: string, limits: ArchiveLimits): Promise<
   }
 }
 
+/** A member that is read as it is unpacked: nothing of it stays in memory. */
+export interface OpenMember {
+  /** Bytes, as the archive says; a member of another size fails while it is read. */
+  readonly size: number
+  readonly crc32: number
+  /** What it begins with. */
+  readonly head: Buffer
+  /** @throws ArchiveError for what is damaged */
+  read(): AsyncGenerator<Buffer>
+  close(): void
+}
+
 /**
  * One member of an archive that is only looked into: found by its exact path, else below the one folder that holds everything.
- * @returns null when there is no such archive or no such member
+ * @param headBytes of its head
+ * @returns null when there is no such archive or no such member; what is returned must be closed
  * @throws ArchiveError as `readArchive`
  */
-export async function readMember(path: string, member: string, limits: ArchiveLimits): Promise<Buffer | null> {
+export async function openMember(
+  path: string,
+  member: string,
+  limits: ArchiveLimits,
+  headBytes: number
+): Promise<OpenMember | null> {
   const zip = await open(path).catch(nullIfMissing)
   if (zip === null) return null
   try {
     const entries = await entriesOf(zip, limits)
-    const found = entries.find(({ fileName }) => fileName === member) ?? inTopFolder(entries, member)
-    return found ? await contentOf(zip, found, limits) : null
-  } finally {
+    const entry = entries.find(({ fileName }) => fileName === member) ?? inTopFolder(entries, member)
+    const opened = entry ? await opening(zip, entry, headBytes) : null
+    if (opened === null) zip.close()
+    return opened
+  } catch (error) {
     zip.close()
+    throw error
+  }
+}
+
+async function opening(zip: ZipFile, entry: Entry, headBytes: number): Promise<OpenMember> {
+  let head = Buffer.alloc(0)
+  for await (const chunk of unpacked(zip, entry)) {
+    head = Buffer.concat([head, chunk])
+    if (head.length >= headBytes) break
+  }
+  if (isArchive(head)) throw new ArchiveError(`The member "${entry.fileName}" is an archive itself`)
+  return {
+    size: entry.uncompressedSize,
+    crc32: entry.crc32,
+    head: head.subarray(0, headBytes),
+    read: () => unpacked(zip, entry),
+    close: () => zip.close()
+  }
+}
+
+/** What a member holds, in pieces. More or less than the archive says of it is damage. */
+async function* unpacked(zip: ZipFile, entry: Entry): AsyncGenerator<Buffer> {
+  try {
+    const stream = await zip.openReadStreamPromise(entry)
+    yield* stream
+  } catch (error) {
+    throw archiveError(error)
   }
 }
 
@@ -173,15 +220,10 @@ function checkClashes(files: readonly Entry[]): void {
 async function contentOf(zip: ZipFile, entry: Entry, limits: ArchiveLimits): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
-  try {
-    const stream = await zip.openReadStreamPromise(entry)
-    for await (const chunk of stream) {
-      bytes += chunk.length
-      if (bytes > limits.memberBytes) throw new ArchiveError('The archive is too large when unpacked')
-      chunks.push(chunk)
-    }
-  } catch (error) {
-    throw archiveError(error)
+  for await (const chunk of unpacked(zip, entry)) {
+    bytes += chunk.length
+    if (bytes > limits.memberBytes) throw new ArchiveError('The archive is too large when unpacked')
+    chunks.push(chunk)
   }
   const content = Buffer.concat(chunks)
   if (isArchive(content)) throw new ArchiveError(`The member "${entry.fileName}" is an archive itself`)

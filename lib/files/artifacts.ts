@@ -1,9 +1,9 @@
 // An artifact: a file of a thread, opened for reading, with what a browser may be told about it [needs N18].
-import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
-import { type ArchiveLimits, ArchiveError, readMember } from './archive.ts'
+import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
+import { KeyedMutex } from './keyed-mutex.ts'
 import { kindOf, nullIfMissing, PathError, type Paths } from './paths.ts'
 
 export interface Artifact {
@@ -75,6 +75,8 @@ const ACTIVE: ReadonlyMap<string, string> = new Map([
 ])
 
 const MEMBER_LIMITS: ArchiveLimits = { members: 1000, memberBytes: 16 << 20, totalBytes: 64 << 20 }
+/** Members that are unpacked at one time, of one user and in all. A page that shows more waits for the first ones. */
+const MEMBERS_OPEN = { each: 4, all: 64, waitingEach: 100 }
 /** A member is found by unpacking: pages that show many of one archive ask once. */
 const MEMBER_MAX_AGE = 300
 
@@ -90,6 +92,7 @@ export function memberIn(virtualPath: string): { readonly archive: string; reado
 
 export class Artifacts {
   readonly #paths: Paths
+  readonly #members = new KeyedMutex(MEMBERS_OPEN)
 
   constructor(paths: Paths) {
     this.#paths = paths
@@ -104,7 +107,7 @@ export class Artifacts {
     if (inside !== null) {
       const path = await this.#paths.locate(inside.archive, threadId, userId)
       // Also a folder may be called so.
-      if ((await kindOf(path)) !== 'folder') return openMember(path, inside.member, virtualPath)
+      if ((await kindOf(path)) !== 'folder') return this.#openArchived(path, inside.member, virtualPath, userId ?? '')
     }
     const path = await this.#paths.locate(virtualPath, threadId, userId)
     const file = await openFile(path, virtualPath)
@@ -115,27 +118,47 @@ export class Artifacts {
       throw error
     }
   }
+
+  /** @throws MutexBusy */
+  async #openArchived(path: string, member: string, given: string, owner: string): Promise<Artifact> {
+    const leave = await this.#members.enter(owner)
+    try {
+      const opened = await openArchived(path, member, given)
+      return { ...opened, close: () => opened.close().finally(leave) }
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
 }
 
-/** A member is unpacked whole: it is small, and a part of it cannot be had without what stands before. */
-async function openMember(path: string, member: string, given: string): Promise<Artifact> {
-  const content = await readMember(path, member, MEMBER_LIMITS).catch((error: unknown) => {
+async function openArchived(path: string, member: string, given: string): Promise<Artifact> {
+  const opened = await openMember(path, member, MEMBER_LIMITS, SNIFFED_BYTES).catch((error: unknown) => {
     if (error instanceof ArchiveError) return null
     throw error
   })
-  if (content === null) throw new PathError('no_member', `"${given}" is not in the archive`)
-  const kind = kindByName(member) ?? (isText(content.subarray(0, SNIFFED_BYTES)) ? TEXT : SAVED)
+  if (opened === null) throw new PathError('no_member', `"${given}" is not in the archive`)
+  const kind = kindByName(member) ?? (isText(opened.head) ? TEXT : SAVED)
   return {
     name: basename(member),
-    size: content.length,
+    size: opened.size,
     ...kind,
     isText: kind.type.startsWith('text/'),
     maxAge: MEMBER_MAX_AGE,
-    tag: `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`,
-    async *read(start, end) {
-      yield content.subarray(start, end + 1)
-    },
-    close: async () => {}
+    tag: `"${opened.size.toString(36)}-${opened.crc32.toString(36)}"`,
+    read: (start, end) => part(opened.read(), start, end),
+    close: async () => opened.close()
+  }
+}
+
+/** The bytes from `start` to `end`, both included: a part of a member cannot be had without what stands before. */
+async function* part(chunks: AsyncGenerator<Buffer>, start: number, end: number): AsyncGenerator<Buffer> {
+  let at = 0
+  for await (const chunk of chunks) {
+    const piece = chunk.subarray(Math.max(0, start - at), Math.max(0, end + 1 - at))
+    at += chunk.length
+    if (piece.length > 0) yield piece
+    if (at > end) return
   }
 }
 

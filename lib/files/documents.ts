@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { setMaxListeners } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { type DocumentKind, documentKind } from './document/kind.ts'
-import { Turns } from './turns.ts'
+import { KeyedMutex } from './keyed-mutex.ts'
 
 export interface DocumentLimits {
   /** Milliseconds for all documents of a request, the wait for their turn included: the request is not answered before. */
@@ -48,14 +48,15 @@ const REASON_CHARS = 300
 export class Documents {
   readonly #limits: DocumentLimits
   readonly #onFailed: DocumentsOptions['onFailed']
-  readonly #turns: Turns
+  /** One reading an owner: nobody takes all of them. */
+  readonly #readings: KeyedMutex
   readonly #children = new Set<ChildProcess>()
   #isClosed = false
 
   constructor({ onFailed, limits }: DocumentsOptions) {
     this.#limits = { ...DOCUMENT_LIMITS, ...limits }
     this.#onFailed = onFailed
-    this.#turns = new Turns(this.#limits.readers)
+    this.#readings = new KeyedMutex({ all: this.#limits.readers, each: 1 })
   }
 
   /**
@@ -80,7 +81,7 @@ export class Documents {
     if (kind === null) return null
     try {
       if (file.size > this.#limits.sizeMax) throw new Error(`it has more than ${this.#limits.sizeMax} bytes`)
-      const text = await this.#turns.take(owner, late, () => this.#read(file.path, kind, late))
+      const text = await this.#readings.run(owner, () => this.#read(file.path, kind, late), late)
       if (text === '') throw new Error('there is no text in it')
       return text
     } catch (error) {

@@ -1,5 +1,6 @@
 // An answer that is whole, on its way out: its head, its cookies, its text.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Failure } from '../errors.ts'
 import type { Cookie, Reply } from './call.ts'
 import { hasBody } from './request.ts'
@@ -78,8 +79,10 @@ const UNREAD_MS = 120_000
  * An answer that nobody reads must not keep its socket, and its bytes, for ever. node:http closes a socket on which nothing moves
  * for this long, and sets its own time for the next request when the answer is out.
  */
-export function boundReading(res: ServerResponse): void {
-  res.socket?.setTimeout(UNREAD_MS)
+export function boundReading(res: ServerResponse, unreadMs = UNREAD_MS): void {
+  if (res.socket) res.socket.setTimeout(unreadMs)
+  // It waits behind another answer on its connection.
+  else res.once('socket', (socket: Socket) => socket.setTimeout(unreadMs))
 }
 
 /** A Set-Cookie line. Expires stands beside Max-Age=0 for clients that know no Max-Age. */

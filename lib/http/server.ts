@@ -96,7 +96,8 @@ class NodeServer implements HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #server: Server
-  readonly #sockets = new Set<Socket>()
+  /** Open connections, each with its answers that are not out: of those only one has the socket. */
+  readonly #sockets = new Map<Socket, Set<ServerResponse>>()
   readonly #publicBodies = new BodyBudget(PUBLIC_BODIES)
   readonly #bodies = new BodyBudget(BODIES)
   #closed: Promise<void> | null = null
@@ -111,7 +112,7 @@ class NodeServer implements HttpServer {
       noDelay: true
     })
     this.#server.on('request', (req, res) => void this.#serve(req, res))
-    this.#server.on('clientError', onClientError)
+    this.#server.on('clientError', (error, socket) => this.#refuseHead(error, socket))
     this.#server.on('connection', (socket) => this.#keep(socket))
     if (options.upgrade) this.#server.on('upgrade', options.upgrade)
   }
@@ -137,11 +138,11 @@ class NodeServer implements HttpServer {
   async #end(graceMs: number): Promise<void> {
     const allGone = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     // Browsers open connections on suspicion; nothing was asked on them, so nothing is owed.
-    for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy()
+    for (const socket of this.#sockets.keys()) if (socket.bytesRead === 0) socket.destroy()
     // A connection becomes idle when its last answer is out, which node:http tells nobody.
     const ticker = setInterval(() => this.#server.closeIdleConnections(), CLOSING_TICK_MS)
     const grace = setTimeout(() => {
-      for (const socket of this.#sockets) breakOff(socket)
+      for (const socket of this.#sockets.keys()) breakOff(socket)
     }, graceMs)
     await allGone
     clearInterval(ticker)
@@ -149,8 +150,33 @@ class NodeServer implements HttpServer {
   }
 
   #keep(socket: Socket): void {
-    this.#sockets.add(socket)
-    socket.once('close', () => this.#sockets.delete(socket))
+    const answers = new Set<ServerResponse>()
+    this.#sockets.set(socket, answers)
+    socket.once('close', () => {
+      this.#sockets.delete(socket)
+      // An answer that waits behind another one has no socket yet, and node:http tells nobody that it never gets one.
+      for (const res of answers) if (res.socket === null && !res.closed) res.destroy().emit('close')
+    })
+  }
+
+  #follow(req: IncomingMessage, res: ServerResponse): void {
+    const answers = this.#sockets.get(req.socket)
+    if (!answers) return void res.destroy()
+    answers.add(res)
+    res.once('close', () => answers.delete(res))
+  }
+
+  /** What node:http could not read. Answered where no answer is under way on the connection, which ends in any case. */
+  #refuseHead(error: NodeJS.ErrnoException, socket: Duplex): void {
+    // node:http hands over the connection itself.
+    const answers = [...(this.#sockets.get(socket as Socket) ?? [])]
+    // One is: it has begun, or its request is whole, so that what could not be read is another's.
+    const isAnswering = answers.some((res) => res.headersSent || res.req.complete)
+    if (!socket.writable || error.code === 'ECONNRESET' || isAnswering) return void socket.destroy(error)
+    const status = BAD_HEADS[error.code ?? ''] ?? '400 Bad Request'
+    const text = JSON.stringify({ detail: status.slice(4) })
+    const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n`
+    socket.end(head + text, () => socket.destroy())
   }
 
   // ------------------------------------------------------------------------------------ one request's life
@@ -158,6 +184,7 @@ class NodeServer implements HttpServer {
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
+    this.#follow(req, res)
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
     const began = performance.now()
@@ -323,15 +350,4 @@ function missed(match: Exclude<Match, { kind: 'found' }>): never {
 const BAD_HEADS: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout'
-}
-
-/** What node:http could not read. Answered only where no other answer can have begun on the connection, and closed always. */
-function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
-  // node:http hands over the connection itself.
-  const { bytesWritten } = socket as Socket
-  if (!socket.writable || error.code === 'ECONNRESET' || bytesWritten > 0) return void socket.destroy(error)
-  const status = BAD_HEADS[error.code ?? ''] ?? '400 Bad Request'
-  const text = JSON.stringify({ detail: status.slice(4) })
-  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n`
-  socket.end(head + text, () => socket.destroy())
 }

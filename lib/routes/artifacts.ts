@@ -3,10 +3,12 @@ import { pipeline } from 'node:stream/promises'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { type Artifact, memberIn } from '../files/artifacts.ts'
+import { MutexBusy } from '../files/keyed-mutex.ts'
 import { PathError } from '../files/paths.ts'
 import { type Call, TAKEN } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
 import { wantedRange } from '../http/range.ts'
+import { boundReading } from '../http/reply.ts'
 import { isGone } from '../http/reset.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean } from '../http/schema.ts'
@@ -18,14 +20,14 @@ type ArtifactQuery = v.InferOutput<typeof artifactQuery>
 // Three locks on one door: the type is believed and not guessed, a document has no origin and no scripts, and it loads nothing.
 const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
 
-export function artifactRoutes({ artifacts }: Pick<Services, 'artifacts'>): Route[] {
+export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts' | 'config'>): Route[] {
   const get = async (call: Call<unknown, ArtifactQuery>): Promise<typeof TAKEN> => {
     const { thread_id, path } = { thread_id: call.params.thread_id!, path: call.params.path! }
     const artifact = await artifacts
       .open(thread_id, requireUser(call).id, path)
       .catch((error: unknown) => refused(error, path))
     try {
-      return await send(call, artifact, call.query.download)
+      return await send(call, artifact, call.query.download, config.streams.stall_ms)
     } finally {
       await artifact.close()
     }
@@ -47,6 +49,7 @@ export function artifactRoutes({ artifacts }: Pick<Services, 'artifacts'>): Rout
 
 /** @throws Failure where the table of errors has the answer [contract 6.2], else the error itself */
 function refused(error: unknown, path: string): never {
+  if (error instanceof MutexBusy) throw fail('too_many_members', null, { 'Retry-After': '5' })
   if (!(error instanceof PathError)) throw error
   const inside = memberIn(path)
   switch (error.problem) {
@@ -73,8 +76,9 @@ function refused(error: unknown, path: string): never {
  * @throws Failure for a range outside the file
  * @throws Error when the file cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole
  */
-async function send(call: Call, artifact: Artifact, download: boolean): Promise<typeof TAKEN> {
+async function send(call: Call, artifact: Artifact, download: boolean, stallMs: number): Promise<typeof TAKEN> {
   const { req, res } = call
+  boundReading(res, stallMs)
   const { size } = artifact
   const range = wantedRange(req, artifact)
   if (range === 'outside') throw fail('range_outside', null, { ...SAFETY, 'Content-Range': `bytes */${size}` })

@@ -4,12 +4,13 @@ import { pipeline } from 'node:stream/promises'
 import { fail } from '../errors.ts'
 import { type Call, type Reply, TAKEN } from '../http/call.ts'
 import { wantedRange } from '../http/range.ts'
+import { boundReading } from '../http/reply.ts'
 import { isGone } from '../http/reset.ts'
 import { type Route, route } from '../http/route.ts'
 import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
 import type { Services } from './services.ts'
 
-export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'registry'>): Route[] {
+export function frameRoutes({ config, store, registry }: Pick<Services, 'config' | 'store' | 'registry'>): Route[] {
   const get = async ({ params, req, res }: Call): Promise<Reply | typeof TAKEN> => {
     const id = params.run_id!
     const run = await store.runs.get(id)
@@ -23,6 +24,7 @@ export function frameRoutes({ store, registry }: Pick<Services, 'store' | 'regis
     const tag = `"${id}-${n}"`
     const range = wantedRange(req, { size, tag })
     if (range === 'outside') throw fail('range_outside', null, { 'Content-Range': `bytes */${size}` })
+    boundReading(res, config.streams.stall_ms)
     const { start, end } = range ?? { start: 0, end: size - 1 }
     res.writeHead(range ? 206 : 200, {
       'Content-Type': 'application/json',

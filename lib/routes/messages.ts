@@ -35,10 +35,49 @@ function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
   }
 }
 
+/** Characters of one answer: what a page holds above its first row. The next page goes on behind it. */
+const PAGE_CHARS = 8 * 1024 * 1024
+/** Rows of one read: contents are of any size, and nobody knows of which before they are here. */
+const STEP = 16
+
+/** Up to `limit` rows, and no more than a page holds. `isCut`: there are more, for the page's size and not for its limit. */
+async function bounded<Page extends { readonly limit: number; readonly before?: number; readonly after?: number }>(
+  page: Page,
+  read: (page: Page) => Promise<RunEvent[]>
+): Promise<{ rows: RunEvent[]; isCut: boolean }> {
+  const isForward = page.after !== undefined
+  let rows: RunEvent[] = []
+  let chars = 0
+  while (rows.length < page.limit) {
+    const limit = Math.min(STEP, page.limit - rows.length)
+    const edge = isForward ? rows.at(-1)?.seq : rows[0]?.seq
+    const found = await read({ ...page, limit, ...(edge !== undefined && { [isForward ? 'after' : 'before']: edge }) })
+    // In the direction of reading.
+    const inOrder = isForward ? found : found.toReversed()
+    const over = inOrder.findIndex((row) => {
+      chars += charsOf(row)
+      return chars > PAGE_CHARS
+    })
+    const taken = over < 0 ? inOrder : inOrder.slice(0, Math.max(over, rows.length === 0 ? 1 : 0))
+    rows = isForward ? [...rows, ...taken] : [...taken.toReversed(), ...rows]
+    if (over >= 0) return { rows, isCut: true }
+    if (found.length < limit) break
+  }
+  return { rows, isCut: false }
+}
+
+function charsOf({ content }: RunEvent): number {
+  return typeof content === 'string' ? content.length : JSON.stringify(content).length
+}
+
 /** One row too many was asked for: it tells that there are more, on the side where the page goes on [contract 4.4]. */
-function trimmed(rows: RunEvent[], limit: number, forward: boolean): { data: RunEvent[]; has_more: boolean } {
-  const has_more = rows.length > limit
-  if (!has_more) return { data: rows, has_more }
+function trimmed(
+  { rows, isCut }: { rows: RunEvent[]; isCut: boolean },
+  limit: number,
+  forward: boolean
+): { data: RunEvent[]; has_more: boolean } {
+  const has_more = isCut || rows.length > limit
+  if (rows.length <= limit) return { data: rows, has_more }
   return { data: forward ? rows.slice(0, limit) : rows.slice(1), has_more }
 }
 
@@ -57,7 +96,8 @@ export function messageRoutes({ store }: Services): Route[] {
 
   const ofThread = async ({ params, query }: Call<unknown, PageQuery>) => {
     const threadId = params.thread_id!
-    return { json: await withFeedback(threadId, await store.events.listMessages(threadId, pageOf(query, query.limit))) }
+    const { rows } = await bounded(pageOf(query, query.limit), (page) => store.events.listMessages(threadId, page))
+    return { json: await withFeedback(threadId, rows) }
   }
 
   const pageOfThread = async ({ params, query }: Call<unknown, v.InferOutput<typeof backwardQuery>>) => {
@@ -71,11 +111,9 @@ export function messageRoutes({ store }: Services): Route[] {
     }
     const threadId = params.thread_id!
     const { before_seq, limit } = query
-    const rows = await store.events.listMessages(threadId, {
-      limit: limit + 1,
-      ...(before_seq !== undefined && { before: before_seq })
-    })
-    const { data, has_more } = trimmed(rows, limit, false)
+    const wanted: SeqPage = { limit: limit + 1, ...(before_seq !== undefined && { before: before_seq }) }
+    const page = await bounded(wanted, (one) => store.events.listMessages(threadId, one))
+    const { data, has_more } = trimmed(page, limit, false)
     return {
       json: {
         data: await withFeedback(threadId, data),
@@ -86,8 +124,10 @@ export function messageRoutes({ store }: Services): Route[] {
   }
 
   const ofRun = async (threadId: string, runId: string, query: PageQuery) => {
-    const rows = await store.events.listMessagesByRun(threadId, runId, pageOf(query, query.limit + 1))
-    return { json: trimmed(rows, query.limit, query.after_seq !== undefined) }
+    const page = await bounded(pageOf(query, query.limit + 1), (one) =>
+      store.events.listMessagesByRun(threadId, runId, one)
+    )
+    return { json: trimmed(page, query.limit, query.after_seq !== undefined) }
   }
 
   const ofRunAlone = async ({ params, query }: Call<unknown, PageQuery>) => {
@@ -99,12 +139,9 @@ export function messageRoutes({ store }: Services): Route[] {
 
   const events = async ({ params, query }: Call<unknown, v.InferOutput<typeof eventsQuery>>) => {
     const types = query.event_types?.split(',').filter(Boolean)
-    const list = await store.events.listEvents(params.thread_id!, params.run_id!, {
-      limit: query.limit,
-      ...(types?.length && { types }),
-      ...(query.after_seq !== undefined && { after: query.after_seq })
-    })
-    return { json: list }
+    const wanted = { limit: query.limit, after: query.after_seq ?? 0, ...(types?.length && { types }) }
+    const { rows } = await bounded(wanted, (page) => store.events.listEvents(params.thread_id!, params.run_id!, page))
+    return { json: rows }
   }
 
   const usage = async ({ params }: Call) => ({

@@ -7,9 +7,10 @@ import { fail } from '../../lib/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { TAKEN } from '../../lib/http/call.ts'
 import { Origins } from '../../lib/http/guards.ts'
-import { openStream } from '../../lib/http/open-answer.ts'
+import { longReply, openStream } from '../../lib/http/open-answer.ts'
 import { route } from '../../lib/http/route.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('heads that cannot be read are 4xx or a closed connection', async (t) => {
   const door = await openDoor(t, [health])
@@ -101,6 +102,50 @@ t.test('connections that say nothing, stop in the head or stop in the body hold 
   t.equal((await door.knock('GET', '/health')).status, 200)
   for (const socket of sockets) socket.destroy()
 })
+
+t.test('a head that is too large is 431 on a connection that was used before, too', async (t) => {
+  const door = await openDoor(t, [health])
+  const socket = await door.connect()
+  let text = ''
+  socket.on('data', (data) => {
+    text += data.toString('latin1')
+  })
+  socket.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n')
+  await until(() => text.includes('healthy'), 'the first answer')
+  text = ''
+  const closed = once(socket, 'close')
+  socket.write(`GET /health HTTP/1.1\r\nHost: x\r\nX-Big: ${'a'.repeat(20_000)}\r\n\r\n`)
+  await closed
+  t.match(text, /^HTTP\/1\.1 431 /)
+})
+
+t.test(
+  '[16.2.4] an answer that waits behind another one hears that its client has gone, and lets go of everything',
+  async (t) => {
+    let open = 0
+    const wires = ['/stream', '/wait'].map((path) =>
+      aRoute({
+        path,
+        access: 'public',
+        handler: (call) => {
+          open++
+          const answer = path === '/wait' ? longReply(call) : openStream(call)
+          answer.onClose(() => open--)
+          return TAKEN
+        }
+      })
+    )
+    const door = await openDoor(t, wires)
+    for (const path of ['/stream', '/wait']) {
+      const socket = await door.connect()
+      socket.on('error', () => {})
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(20))
+      await until(() => open === 20, 'all of them wait')
+      socket.resetAndDestroy()
+      await until(() => open === 0, `${path} leaves nothing`)
+    }
+  }
+)
 
 // -------------------------------------------------------------------------------------------- the end
 

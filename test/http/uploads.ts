@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Artifacts } from '../../lib/files/artifacts.ts'
 import { Paths } from '../../lib/files/paths.ts'
+import { loadConfig } from '../../lib/config.ts'
 import type { UploadLimits } from '../../lib/files/intake.ts'
 import { Uploads } from '../../lib/files/uploads.ts'
 import { artifactRoutes } from '../../lib/routes/artifacts.ts'
@@ -14,6 +15,7 @@ import { type KnockOptions, openDoor } from '../fixtures/door.ts'
 import { type FilePart, FORM_TYPE, formOf, headOf } from '../fixtures/form.ts'
 
 const LIMITS: UploadLimits = { max_files: 3, max_file_size: 1_000_000, max_total_size: 2_000_000 }
+const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
 const SAFETY = { 'x-content-type-options': 'nosniff', 'content-security-policy': "sandbox; default-src 'none'" }
 
 const credentials = (as: string) => ({ cookie: `access_token=token-${as}; csrf_token=c`, 'x-csrf-token': 'c' })
@@ -23,7 +25,7 @@ const open = async (t: Test) => {
   const paths = new Paths(t.testdir())
   const routes = [
     ...uploadRoutes({ uploads: new Uploads(paths, LIMITS) }),
-    ...artifactRoutes({ artifacts: new Artifacts(paths) })
+    ...artifactRoutes({ artifacts: new Artifacts(paths), config })
   ]
   const door = await openDoor(t, routes, { owners: { mine: 'u', theirs: 'v' } })
   return {

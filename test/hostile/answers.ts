@@ -1,0 +1,88 @@
+// Answers that nobody reads, and answers that are asked for because they are large: both have a bound.
+import { Buffer } from 'node:buffer'
+import t from 'tap'
+import { upload } from '../fixtures/form.ts'
+import { at, listIn, signIn } from '../fixtures/gateway.ts'
+import { answerOn, besieged, dial, WHOLE, withstands } from '../fixtures/siege.ts'
+import { until } from '../fixtures/until.ts'
+import { zipOf } from '../fixtures/zip.ts'
+
+const MB = 1024 * 1024
+
+t.test('[18.A.3] members of archives that nobody reads stay packed, and are closed after stall_ms', async (t) => {
+  const child = await besieged(t, { streams: { stall_ms: 500 } })
+  const person = await signIn(child)
+  const thread = await person.thread()
+  const zip = zipOf([{ name: 'zeros', data: Buffer.alloc(16 * MB) }])
+  await upload(person, thread, [
+    ['a.skill', zip],
+    ['plain.bin', Buffer.alloc(16 * MB)]
+  ])
+  const paths = ['a.skill/zeros', 'plain.bin'].map(
+    (name) => `/api/threads/${thread}/artifacts/mnt/user-data/uploads/${name}`
+  )
+  const many = WHOLE ? 200 : 40
+  for (const path of paths) {
+    t.equal((await person.get(path)).text.length, 16 * MB, `${path.slice(-9)} is there`)
+    await withstands(t, child, `${many} unread answers of ${path.slice(-14)}`, async () => {
+      const sockets = await Promise.all(Array.from({ length: many }, () => dial(child)))
+      const cookie = person.headers().cookie
+      for (const socket of sockets) {
+        socket.pause()
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nCookie: ${cookie}\r\n\r\n`)
+      }
+      // They keep their connections open, and read nothing.
+      await until(async () => (await child.sockets()).length <= 8, 'the server lets go of them', 60_000)
+      for (const socket of sockets) socket.destroy()
+    })
+  }
+})
+
+t.test('[18.A.3] a page of messages has a bound in bytes, and the next one goes on behind it', async (t) => {
+  const child = await besieged(t)
+  const person = await signIn(child)
+  const thread = await person.thread()
+  const runs = WHOLE ? 100 : 8
+  for (let n = 0; n < runs; n++) {
+    const content = `/demo deltas=1 rate=0\n${'x'.repeat(1.5 * MB)}`
+    await person.post(`/api/threads/${thread}/runs/wait`, { input: { messages: [{ role: 'user', content }] } })
+  }
+  const seqs = (body: unknown) =>
+    (Array.isArray(body) ? body : listIn(body, 'data')).map((row) => Number(at(row, 'seq')))
+  await withstands(
+    t,
+    child,
+    `a page of ${runs} messages of 1.5 MB`,
+    async () => {
+      const first = await person.get(`/api/threads/${thread}/messages?limit=200`)
+      t.ok(first.text.length < 12 * MB, `${(first.text.length / MB).toFixed(1)} MB`)
+      t.ok(seqs(first.body).length > 0)
+    },
+    { growthMb: 160 }
+  )
+  const seen: number[] = []
+  let before = ''
+  for (let more = true; more; ) {
+    const { body } = await person.get(`/api/threads/${thread}/messages/page?limit=200${before}`)
+    seen.unshift(...seqs(body))
+    more = at(body, 'has_more') === true
+    before = `&before_seq=${String(at(body, 'next_before_seq'))}`
+  }
+  t.equal(seen.length, runs * 2, 'nothing is left out')
+  t.strictSame(
+    seen,
+    seen.toSorted((a, b) => a - b)
+  )
+})
+
+t.test('a request that is answered and not read holds nobody up', async (t) => {
+  const child = await besieged(t)
+  const sockets = await Promise.all(Array.from({ length: 50 }, () => dial(child)))
+  await withstands(t, child, '50 pipelines of 200 requests that nobody reads', async () => {
+    for (const socket of sockets) {
+      socket.pause()
+      socket.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(200))
+    }
+    await Promise.all(sockets.map((socket) => answerOn(socket, 200)))
+  })
+})
