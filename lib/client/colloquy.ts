@@ -207,9 +207,13 @@ export class RunStream implements AsyncIterable<Frame> {
     this.#wake?.()
   }
 
-  /** The words of the answer, as they come. */
+  /**
+   * The words of the answer, as they come.
+   * @throws Error when the run fails, and when a crash has taken back words that were told
+   */
   async *text(): AsyncGenerator<string> {
     for await (const { event, data } of this) {
+      if (event === 'snapshot' && this.#first) throw new Error('The server has lost the end of what was told')
       if (event === 'error') throw new Error(data?.message ?? 'The run failed')
       const content = event === 'messages' && data[0]?.type === 'AIMessageChunk' ? data[0].content : ''
       if (content) yield content
@@ -299,7 +303,8 @@ export class RunStream implements AsyncIterable<Frame> {
       isDead = true
       if (!this.#isClosed) await this.#wait(error)
     } finally {
-      await reader.cancel().catch(() => {})
+      // Behind the end comes nothing but the end of the body: taken, the connection can be used again.
+      await (parser.hasEnded ? reader.read() : reader.cancel()).catch(() => {})
     }
     // A stream that ends without `end` was ended by somebody in between.
     if (!isDead && !parser.hasEnded && !this.#isClosed) await this.#wait(new Error('The stream ended early'))

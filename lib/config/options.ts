@@ -216,6 +216,8 @@ export const Options = v.object({
     max_file_size: whole(50 * MIB, 0),
     max_total_size: whole(100 * MIB, 0)
   }),
+  // The page at `/`. Off: browsers find nothing there, and the API is all there is.
+  console: section({ enabled: flag(true) }),
   // Whether pages are told to show token counts.
   token_usage: section({ enabled: flag(true) }),
   // Tool servers that speak MCP; they are set at run time by PUT /api/mcp/config.

@@ -3,6 +3,7 @@ import type { Route } from '../http/route.ts'
 import { apiTokenRoutes } from './api-tokens.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
+import { consoleRoutes } from './console.ts'
 import { feedbackRoutes } from './feedback.ts'
 import { featureRoutes } from './features.ts'
 import { frameRoutes } from './frames.ts'
@@ -22,6 +23,7 @@ import { uploadRoutes } from './uploads.ts'
 
 export function routes(services: Services, auth: AuthServices): Route[] {
   return [
+    ...consoleRoutes(services), //  / /colloquy.js /console/...
     ...healthRoutes(services), //   /health /readyz /ok /info
     ...metricsRoutes(services), //  /metrics
     ...authRoutes(auth), //         /api/v1/auth/...

@@ -1,0 +1,103 @@
+#!/usr/bin/env node
+// Part of the build: puts together what browsers are sent. Compiled modules, libraries, styles and pages are copied to dist/public,
+// each beside its compressed forms, and never bundled: what is served is what was written. The folder of a build is named by a
+// digest of all that is in it, so that browsers may keep it for ever.
+import { createHash } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, posix, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+
+/** This file is compiled to dist/bin. */
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const FROM = join(ROOT, 'lib/console')
+const COMPILED = join(ROOT, 'dist/page')
+const TO = join(ROOT, 'dist/public')
+const MODULES = join(ROOT, 'node_modules')
+
+/** What the page imports by name, and the file of it that browsers understand. */
+const LIBRARIES: Readonly<Record<string, string>> = {
+  preact: 'preact/dist/preact.mjs',
+  'preact/hooks': 'preact/hooks/dist/hooks.mjs',
+  htm: 'htm/dist/htm.mjs',
+  '@preact/signals-core': '@preact/signals-core/dist/signals-core.mjs',
+  '@preact/signals': '@preact/signals/dist/signals.mjs',
+  marked: 'marked/lib/marked.esm.js',
+  dompurify: 'dompurify/dist/purify.es.mjs',
+  uplot: 'uplot/dist/uPlot.esm.js'
+}
+/** Loaded when a view needs it, and not before. */
+const LATER = /^(vendor\/uplot|console\/(inspector|overview|docs))/
+
+const vendorPath = (name: string): string => `vendor/${name.replace('@', '').replace('/', '-')}.js`
+
+/** Files of the build's own folder, by path below it. */
+function assets(): Map<string, string> {
+  const files = new Map<string, string>()
+  for (const name of list(COMPILED, '.js')) files.set(name, readFileSync(join(COMPILED, name), 'utf8'))
+  for (const [name, file] of Object.entries(LIBRARIES))
+    files.set(vendorPath(name), withoutMap(readFileSync(join(MODULES, file), 'utf8')))
+  for (const name of list(FROM, '.css')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
+  for (const name of list(FROM, '.svg')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
+  files.set('vendor/uplot.css', readFileSync(join(MODULES, 'uplot/dist/uPlot.min.css'), 'utf8'))
+  for (const [path, text] of files) if (path.endsWith('.js')) files.set(path, resolved(path, text))
+  return files
+}
+
+function list(folder: string, ending: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith(ending))
+    .sort()
+}
+
+/** Maps are not served, and a console must not ask for them. */
+function withoutMap(text: string): string {
+  return text.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')
+}
+
+/** Browsers know no names of packages: they become paths. */
+function resolved(path: string, text: string): string {
+  return text.replace(/(\bfrom|\bimport)(\s*\(?\s*)(["'])([@a-z][^"']*)\3/g, (whole, word, gap, quote, name) => {
+    if (!(name in LIBRARIES))
+      throw new Error(`${path} imports ${name}, which is not among the page's libraries: ${whole}`)
+    return `${word}${gap}${quote}${posix.relative(posix.dirname(path), vendorPath(name)).replace(/^(?!\.)/, './')}${quote}`
+  })
+}
+
+function digestOf(files: ReadonlyMap<string, string>): string {
+  const hash = createHash('sha256')
+  for (const [path, text] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) hash.update(`${path}\0${text}\0`)
+  return hash.digest('hex').slice(0, 16)
+}
+
+/** A page with the build's folder filled in, and its modules named ahead: they are fetched at once and not one after the other. */
+function page(name: string, base: string, files: ReadonlyMap<string, string>): string {
+  const ahead = [...files.keys()].filter((path) => path.endsWith('.js') && !LATER.test(path))
+  const links = ahead.map((path) => `<link rel="modulepreload" href="${base}/${path}">`).join('\n    ')
+  return readFileSync(join(FROM, name), 'utf8').replaceAll('{{base}}', base).replace('<!-- modules -->', links)
+}
+
+function write(path: string, text: string): void {
+  const file = join(TO, path)
+  const bytes = Buffer.from(text)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, bytes)
+  writeFileSync(`${file}.gz`, gzipSync(bytes, { level: 9 }))
+  const params = { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length }
+  writeFileSync(`${file}.br`, brotliCompressSync(bytes, { params }))
+}
+
+if (!existsSync(join(COMPILED, 'console/main.js'))) throw new Error('compile lib/console first: tsc -p lib/console')
+rmSync(TO, { recursive: true, force: true })
+const files = assets()
+const base = `/console/${digestOf(files)}`
+for (const [path, text] of files) write(relative('/', `${base}/${path}`), text)
+for (const name of list(FROM, '.html')) write(name, page(name, base, files))
+write('colloquy.js', files.get('client/colloquy.js') ?? '')
+const licences = join(ROOT, 'dist/public-licences')
+for (const name of Object.keys(LIBRARIES)) {
+  const [scope, part] = name.split('/')
+  const folder = join(MODULES, name.startsWith('@') ? `${scope}/${part}` : scope!)
+  for (const file of readdirSync(folder).filter((one) => /^licen[cs]e/i.test(one)))
+    cpSync(join(folder, file), join(licences, `${name.replace(/\W+/g, '-')}-${file}`))
+}

@@ -1,0 +1,139 @@
+// One's own account: the password, and the keys of programs.
+import { useEffect, useState } from 'preact/hooks'
+import { call, textOf } from './api.ts'
+import { Dialog } from './dialog.ts'
+import { html, Icon } from './html.ts'
+import { copyText } from './markdown.ts'
+import { changePassword, me, PASSWORD_RULES, signOut } from './session.ts'
+import { ago } from './time.ts'
+import { notify } from './toast.ts'
+
+interface Token {
+  readonly token_id: string
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly last_used_at: string | null
+}
+
+const SCOPES: Readonly<Record<string, string>> = {
+  'threads:read': 'read conversations, files and settings',
+  'threads:write': 'create and change conversations, upload files',
+  'threads:delete': 'delete conversations and files',
+  'runs:create': 'start runs',
+  'runs:read': 'watch runs and read their events',
+  'runs:cancel': 'stop runs'
+}
+
+export function Account({ onClose }: { readonly onClose: () => void }) {
+  return html`<${Dialog} title="Account" onClose=${onClose} isWide>
+    <p class="lead">Signed in as <b>${me.value?.email}</b>${me.value?.system_role === 'admin' ? ', administrator' : ''}.</p>
+    <${Password} />
+    <${Tokens} />
+    <footer><button class="plain" onClick=${() => void signOut()}><${Icon} name="out" /> Sign out</button></footer>
+  <//>`
+}
+
+function Password() {
+  const [problem, setProblem] = useState<string | null>(null)
+  const needsSetup = me.value?.needs_setup ?? false
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault()
+    const form = event.currentTarget as HTMLFormElement
+    const data = new FormData(form)
+    try {
+      const email = needsSetup ? String(data.get('email')) : null
+      await changePassword(String(data.get('current')), String(data.get('next')), email)
+      form.reset()
+      setProblem(null)
+      notify('The password is changed. All other sessions have ended.')
+    } catch (error) {
+      setProblem(textOf(error))
+    }
+  }
+  return html`<section>
+    <h3>Password</h3>
+    <form class="row" onSubmit=${submit}>
+      ${needsSetup && html`<label>E-mail<input name="email" type="email" required value=${me.value?.email} /></label>`}
+      <label>Current<input name="current" type="password" required autocomplete="current-password" /></label>
+      <label>New<input name="next" type="password" required minlength="8" autocomplete="new-password" aria-describedby="new-rules" /></label>
+      <button class="plain">Change</button>
+    </form>
+    <p class="hint" id="new-rules">${PASSWORD_RULES} Changing it signs out every other device.</p>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+  </section>`
+}
+
+function Tokens() {
+  const [tokens, setTokens] = useState<readonly Token[]>([])
+  const [shown, setShown] = useState<string | null>(null)
+  const [problem, setProblem] = useState<string | null>(null)
+  const load = async () => setTokens((await call<{ tokens: Token[] }>('GET', '/api/v1/auth/tokens')).tokens)
+  useEffect(() => {
+    load().catch((error) => setProblem(textOf(error)))
+  }, [])
+
+  const create = async (event: SubmitEvent) => {
+    event.preventDefault()
+    const form = event.currentTarget as HTMLFormElement
+    const data = new FormData(form)
+    const scopes = data.getAll('scope').map(String)
+    const days = Number(data.get('days'))
+    try {
+      const made = await call<{ token: string }>('POST', '/api/v1/auth/tokens', {
+        name: String(data.get('name')) || 'unnamed',
+        scopes,
+        expires_in_days: days > 0 ? days : null
+      })
+      setShown(made.token)
+      setProblem(scopes.length === 0 ? 'This token may do nothing: no scope was chosen.' : null)
+      form.reset()
+      await load()
+    } catch (error) {
+      setProblem(textOf(error))
+    }
+  }
+
+  const revoke = async (id: string) => {
+    await call('DELETE', `/api/v1/auth/tokens/${id}`).catch((error) => notify(textOf(error), true))
+    await load()
+  }
+
+  return html`<section>
+    <h3>API tokens</h3>
+    <p class="hint">For programs that act as you, within the scopes you give them.</p>
+    ${
+      shown &&
+      html`<div class="secret" role="status">
+        <code>${shown}</code>
+        <button class="plain" onClick=${() => void copyText(shown).then(() => notify('Copied'))}><${Icon} name="copy" /> Copy</button>
+        <p class="hint">Keep it now: it is shown this once and stored nowhere.</p>
+      </div>`
+    }
+    <ul class="tokens">
+      ${tokens.map(
+        (token) => html`<li key=${token.token_id}>
+          <div><b>${token.name}</b><small>${token.scopes.join(', ') || 'no scopes'}</small></div>
+          <small>${token.last_used_at ? `used ${ago(token.last_used_at)}` : 'never used'}</small>
+          <button class="quiet" aria-label=${`Revoke ${token.name}`} onClick=${() => void revoke(token.token_id)}><${Icon} name="bin" /></button>
+        </li>`
+      )}
+    </ul>
+    <form class="stack" onSubmit=${create}>
+      <div class="row">
+        <label>Name<input name="name" maxlength="100" placeholder="deploy script" /></label>
+        <label>Ends in<select name="days"><option value="30">30 days</option><option value="365">a year</option><option value="0">never</option></select></label>
+      </div>
+      <fieldset>
+        <legend>It may</legend>
+        ${Object.entries(SCOPES).map(
+          ([scope, words]) =>
+            html`<label class="check" key=${scope}><input type="checkbox" name="scope" value=${scope} /> ${words} <code>${scope}</code></label>`
+        )}
+      </fieldset>
+      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <button class="plain">Create token</button>
+    </form>
+  </section>`
+}

@@ -1,0 +1,181 @@
+// The conversation itself: its messages, what the run does now, and the place to write.
+import { useSignal } from '@preact/signals'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import type { TranscriptMessage } from '../client/colloquy.ts'
+import { textOf } from './api.ts'
+import { ArtifactPanel, nameOf } from './artifacts.ts'
+import { Composer } from './composer.ts'
+import { Connecting } from './connecting.ts'
+import type { Conversation } from './conversation.ts'
+import { classes, html, Icon } from './html.ts'
+import { copyOnClick } from './markdown.ts'
+import { Message } from './message.ts'
+import { QuestionForm } from './question.ts'
+import { go } from './router.ts'
+import { Group, useEnd } from './scroll.ts'
+import { me } from './session.ts'
+import { count } from './time.ts'
+import { notify } from './toast.ts'
+import { Uploads } from './uploads.ts'
+
+const GROUP = 20
+
+const STARTERS = ['What can you do?', '/demo show', 'Write a short poem about streams', '/demo tool=current_time']
+
+interface Row {
+  readonly message: TranscriptMessage
+  readonly results: readonly (TranscriptMessage | undefined)[]
+  readonly isLast: boolean
+}
+
+/** Messages as they are shown: results stand with their calls, and the last answer of each run is known. */
+function rowsOf(messages: readonly TranscriptMessage[]): Row[] {
+  const results = new Map<unknown, TranscriptMessage>()
+  const called = new Set<unknown>()
+  for (const message of messages) {
+    if (message.type === 'tool') results.set(message.raw.tool_call_id, message)
+    for (const { id } of message.calls) if (id) called.add(id)
+  }
+  const shown = messages.filter(({ type, raw }) => type !== 'tool' || !called.has(raw.tool_call_id))
+  return shown.map((message, i) => ({
+    message,
+    results: message.calls.map(({ id }) => results.get(id)),
+    isLast: message.type === 'ai' && shown[i + 1]?.type !== 'ai'
+  }))
+}
+
+interface ChatProps {
+  readonly conversation: Conversation
+  readonly onSent: () => void
+}
+
+export function Chat({ conversation, onSent }: ChatProps) {
+  const uploads = useMemo(() => new Uploads(conversation.threadId), [conversation])
+  const scroller = useRef<HTMLDivElement>(null)
+  const openFile = useSignal<string | null>(null)
+  const isDropping = useSignal(false)
+  const messages = conversation.messages.value
+  const state = conversation.state.value
+  const isRunning = conversation.active.value !== null
+  const { isAway, toEnd } = useEnd(scroller, messages)
+  const rows = useMemo(() => rowsOf(messages), [messages])
+  const send = (text: string) => conversation.send(text, [], null).catch((error) => notify(textOf(error), true))
+
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === 'Escape' && conversation.active.value && !document.querySelector('dialog[open]'))
+        void conversation.stop()
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [conversation])
+
+  const onDrop = (event: DragEvent) => {
+    event.preventDefault()
+    isDropping.value = false
+    uploads.add(event.dataTransfer?.files ?? [])
+  }
+
+  if (state === 'missing')
+    return html`<main class="chat empty"><div class="welcome"><h1>There is nothing here</h1><p class="lead">This conversation does not exist, or it is not yours.</p><button class="primary" onClick=${() => go('#/')}>Start a new one</button></div></main>`
+
+  const isEmpty = messages.length === 0 && !isRunning && state !== 'loading'
+  const lastAi = messages.at(-1)
+  const waitsForWords = isRunning && !(lastAi?.type === 'ai' && lastAi.isPartial)
+  return html`<main
+      class=${classes('chat', isEmpty && 'empty', openFile.value && 'beside')}
+      onDragOver=${(event: DragEvent) => {
+        event.preventDefault()
+        isDropping.value = true
+      }}
+      onDragLeave=${(event: DragEvent) => {
+        if (!(event.currentTarget as Element).contains(event.relatedTarget as Node | null)) isDropping.value = false
+      }}
+      onDrop=${onDrop}
+    >
+      <div class="scroller" ref=${scroller} onClick=${copyOnClick}>
+        <div class="column">
+          ${
+            isEmpty &&
+            html`<${Welcome} onAsk=${(text: string) => {
+              onSent()
+              void send(text)
+            }} />`
+          }
+          ${state === 'loading' && html`<div class="skeleton" aria-label="Loading"><i></i><i></i><i></i></div>`}
+          ${groupsOf(rows).map(
+            (group, g, all) =>
+              html`<${Group} key=${g} size=${group.length} isDrawn=${g >= all.length - 2} render=${() =>
+                group.map(
+                  (row) => html`<${MessageRow} key=${row.message.id} ...${{ row, conversation, isRunning }} />`
+                )} />`
+          )}
+          ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
+          ${conversation.failure.value && !isRunning && html`<div class="failure" role="alert"><b>The run failed.</b> ${conversation.failure.value}</div>`}
+          ${
+            !isRunning &&
+            conversation.questions.value.map(
+              (question) =>
+                html`<${QuestionForm} key=${question.id} question=${question} onAnswer=${(answer: string) =>
+                  conversation.answer(answer).catch((error) => notify(textOf(error), true))} />`
+            )
+          }
+          ${
+            conversation.artifacts.value.length > 0 &&
+            html`<ul class="files made" aria-label="Files of this conversation">
+              ${conversation.artifacts.value.map(
+                (path) =>
+                  html`<li key=${path}><button class="plain" onClick=${() => (openFile.value = path)}><${Icon} name="file" /> ${nameOf(path)}</button></li>`
+              )}
+            </ul>`
+          }
+          ${
+            !isRunning &&
+            conversation.suggestions.value.length > 0 &&
+            html`<div class="suggestions">
+              ${conversation.suggestions.value.map((text) => html`<button class="plain" key=${text} onClick=${() => void send(text)}>${text}</button>`)}
+            </div>`
+          }
+        </div>
+      </div>
+      ${isAway && html`<button class="to-end" aria-label="To the newest message" onClick=${toEnd}><${Icon} name="fold" /></button>`}
+      <div class="dock">
+        <${Connecting} conversation=${conversation} />
+        <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />
+        <p class="hint foot">
+          ${isRunning ? 'The answer goes on when you close this page.' : 'Answers can be wrong. Check what matters.'}
+          ${conversation.tokens.value ? html`<span class="total">${count(conversation.tokens.value)} tokens</span>` : null}
+        </p>
+      </div>
+      ${isDropping.value && html`<div class="drop">Drop files to attach them</div>`}
+    </main>
+    ${openFile.value && html`<${ArtifactPanel} threadId=${conversation.threadId} path=${openFile.value} onClose=${() => (openFile.value = null)} />`}`
+}
+
+function groupsOf(rows: readonly Row[]): Row[][] {
+  const groups: Row[][] = []
+  for (let i = 0; i < rows.length; i += GROUP) groups.push(rows.slice(i, i + GROUP))
+  return groups
+}
+
+interface RowProps {
+  readonly row: Row
+  readonly conversation: Conversation
+  readonly isRunning: boolean
+}
+
+function MessageRow({ row, conversation, isRunning }: RowProps) {
+  const { message, results, isLast } = row
+  const runId = message.type === 'human' ? conversation.runOf(message) : null
+  const branches = runId === null ? [] : conversation.branchesOf(runId).map(({ run_id }) => run_id)
+  return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, branch: branches.indexOf(runId ?? '') }} />`
+}
+
+function Welcome({ onAsk }: { readonly onAsk: (text: string) => void }) {
+  const name = me.value?.email.split('@')[0]
+  return html`<div class="welcome">
+    <h1>Hello${name ? `, ${name}` : ''}</h1>
+    <p class="lead">What would you like to talk about?</p>
+    <div class="starters">${STARTERS.map((text) => html`<button class="plain" key=${text} onClick=${() => onAsk(text)}>${text}</button>`)}</div>
+  </div>`
+}

@@ -1,0 +1,133 @@
+// Where one writes: the words, the files, which model, and stop while there is an answer to stop.
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { call, textOf } from './api.ts'
+import type { Conversation } from './conversation.ts'
+import { html, Icon } from './html.ts'
+import { bytes } from './time.ts'
+import { notify } from './toast.ts'
+import type { Uploads } from './uploads.ts'
+
+interface Model {
+  readonly name: string
+  readonly display_name: string | null
+}
+
+const MODEL_KEY = 'colloquy.model'
+const draftKey = (threadId: string) => `colloquy.draft.${threadId}`
+
+interface ComposerProps {
+  readonly conversation: Conversation
+  readonly uploads: Uploads
+  /** Called when the first message of a new thread is on its way. */
+  readonly onSent: () => void
+}
+
+export function Composer({ conversation, uploads, onSent }: ComposerProps) {
+  const { threadId, state } = conversation
+  const key = draftKey(state.value === 'new' ? 'new' : threadId)
+  const [text, setText] = useState(() => sessionStorage.getItem(key) ?? '')
+  const [models, setModels] = useState<readonly Model[]>([])
+  const [model, setModel] = useState(() => localStorage.getItem(MODEL_KEY))
+  const area = useRef<HTMLTextAreaElement>(null)
+  const picker = useRef<HTMLInputElement>(null)
+  const isRunning = conversation.active.value !== null
+  const isEmpty = text.trim() === '' && uploads.list.value.length === 0
+
+  useEffect(() => {
+    call<{ models: Model[] }>('GET', '/api/models').then(
+      ({ models }) => setModels(models),
+      () => {}
+    )
+    if (matchMedia('(pointer: fine)').matches) area.current?.focus()
+  }, [])
+  useEffect(() => {
+    const box = area.current
+    if (!box) return
+    box.style.height = 'auto'
+    box.style.height = `${Math.min(box.scrollHeight, innerHeight * 0.4)}px`
+    if (text) sessionStorage.setItem(key, text)
+    else sessionStorage.removeItem(key)
+  }, [text])
+
+  const send = async () => {
+    if (isEmpty || isRunning || uploads.isBusy) return
+    const files = uploads.done
+    const known = models.length > 1 && models.some(({ name }) => name === model) ? model : null
+    setText('')
+    uploads.clear()
+    try {
+      const isNew = state.value === 'new'
+      const sending = conversation.send(text.trim(), files, known)
+      if (isNew) onSent()
+      await sending
+    } catch (error) {
+      // What was written is not lost to a refusal.
+      setText(text)
+      notify(textOf(error), true)
+    }
+  }
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
+    event.preventDefault()
+    void send()
+  }
+
+  const onPaste = (event: ClipboardEvent) => {
+    const files = [...(event.clipboardData?.files ?? [])]
+    if (files.length === 0) return
+    event.preventDefault()
+    uploads.add(files)
+  }
+
+  return html`<form class="composer" onSubmit=${(event: SubmitEvent) => {
+    event.preventDefault()
+    void send()
+  }}>
+    ${
+      uploads.list.value.length > 0 &&
+      html`<ul class="files">
+        ${uploads.list.value.map(
+          ({ id, name, size, progress, file }) => html`<li key=${id}>
+            <span><${Icon} name="file" /> ${name} <small>${bytes(size)}</small></span>
+            ${file === null && html`<progress value=${progress} max="1" aria-label=${`Uploading ${name}`}></progress>`}
+            <button type="button" class="quiet" aria-label=${`Remove ${name}`} onClick=${() => uploads.remove(id)}><${Icon} name="close" /></button>
+          </li>`
+        )}
+      </ul>`
+    }
+    <textarea
+      ref=${area}
+      id="composer"
+      rows="1"
+      value=${text}
+      placeholder="Write a message"
+      aria-label="Message"
+      onInput=${(event: InputEvent) => setText((event.currentTarget as HTMLTextAreaElement).value)}
+      onKeyDown=${onKeyDown}
+      onPaste=${onPaste}
+    ></textarea>
+    <div class="bar">
+      <input ref=${picker} type="file" multiple hidden aria-label="Files" onChange=${() => {
+        uploads.add(picker.current?.files ?? [])
+        if (picker.current) picker.current.value = ''
+      }} />
+      <button type="button" class="quiet" title="Attach files" aria-label="Attach files" onClick=${() => picker.current?.click()}><${Icon} name="clip" /></button>
+      ${
+        models.length > 1 &&
+        html`<select aria-label="Model" value=${model ?? models[0]?.name} onChange=${(event: Event) => {
+          const { value } = event.currentTarget as HTMLSelectElement
+          localStorage.setItem(MODEL_KEY, value)
+          setModel(value)
+        }}>${models.map(({ name, display_name }) => html`<option value=${name}>${display_name ?? name}</option>`)}</select>`
+      }
+      ${models.length === 1 && html`<small class="model">${models[0]?.display_name ?? models[0]?.name}</small>`}
+      <span class="space"></span>
+      ${
+        isRunning
+          ? html`<button type="button" class="round stop" aria-label="Stop" title="Stop (Esc)" onClick=${() => void conversation.stop()}><${Icon} name="stop" /></button>`
+          : html`<button class="round" aria-label="Send" title="Send (Enter)" disabled=${isEmpty || uploads.isBusy}><${Icon} name="send" /></button>`
+      }
+    </div>
+  </form>`
+}

@@ -1,0 +1,28 @@
+// What is said of a lost connection: that it is lost, when it is tried again, and that nothing is lost with it.
+import { useEffect, useState } from 'preact/hooks'
+import type { Conversation } from './conversation.ts'
+import { html } from './html.ts'
+
+export function Connecting({ conversation }: { readonly conversation: Conversation }) {
+  const { state, retryAt = 0, failures } = conversation.connection.value
+  const isBroken = conversation.state.value === 'broken'
+  // One cut that heals at once is no news.
+  const isLost = conversation.active.value !== null && failures > 1 && (state === 'waiting' || state === 'connecting')
+  const [now, setNow] = useState(Date.now())
+  useEffect(() => {
+    if (!isLost) return
+    const timer = setInterval(() => setNow(Date.now()), 250)
+    return () => clearInterval(timer)
+  }, [isLost])
+  if (!isLost && !isBroken) return null
+  const seconds = Math.max(0, Math.ceil((retryAt - now) / 1000))
+  const words = isBroken
+    ? 'The server cannot be reached.'
+    : state === 'waiting' && seconds > 0
+      ? `The connection is lost. The answer goes on without it; trying again in ${seconds} s.`
+      : 'The connection is lost. Trying again…'
+  return html`<div class="lost" role="status">
+    <span>${words}</span>
+    <button class="link" onClick=${() => conversation.retryNow()}>Try now</button>
+  </div>`
+}

@@ -1,0 +1,33 @@
+// A dialog above the page: the browser's own, which keeps the focus inside and closes on Escape.
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { html, Icon } from './html.ts'
+
+interface DialogProps {
+  readonly title: string
+  readonly onClose: () => void
+  readonly isWide?: boolean
+  readonly children: ComponentChildren
+}
+
+export function Dialog({ title, onClose, isWide, children }: DialogProps) {
+  const box = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    box.current?.showModal()
+  }, [])
+  return html`<dialog
+    ref=${box}
+    class=${isWide ? 'wide' : ''}
+    aria-label=${title}
+    onClose=${onClose}
+    onClick=${(event: MouseEvent) => event.target === box.current && onClose()}
+  >
+    <div class="dialog">
+      <header>
+        <h2>${title}</h2>
+        <button class="quiet" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
+      </header>
+      ${children}
+    </div>
+  </dialog>`
+}

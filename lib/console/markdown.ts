@@ -1,0 +1,128 @@
+// Markdown that grows: what stands is not touched again. A text is split into blocks; of one that grows only the last two are read
+// anew, and a block whose HTML has not changed keeps its very elements.
+import DOMPurify from 'dompurify'
+import { Marked, type Tokens } from 'marked'
+import type { VNode } from 'preact'
+import { useRef } from 'preact/hooks'
+import { html } from './html.ts'
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)
+}
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  renderer: {
+    // A model's HTML is text about HTML.
+    html: ({ text }: Tokens.HTML | Tokens.Tag) => escaped(text),
+    // A picture elsewhere would tell its server who reads here: it is a link until somebody follows it.
+    image: ({ href, text }: Tokens.Image) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
+    checkbox: ({ checked }: Tokens.Checkbox) => (checked ? '☑ ' : '☐ '),
+    code: ({ text, lang }: Tokens.Code) =>
+      `<div class="code"><div class="code-head"><span>${escaped(lang?.split(/\s/)[0] || 'text')}</span><button type="button" data-copy>Copy</button></div><pre tabindex="0"><code>${escaped(text)}</code></pre></div>`
+  }
+})
+
+DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.tagName !== 'A') return
+  node.setAttribute('target', '_blank')
+  node.setAttribute('rel', 'noopener noreferrer')
+})
+
+const RULES = {
+  FORBID_TAGS: ['style', 'form', 'input', 'img', 'svg', 'math', 'video', 'audio', 'picture', 'source'],
+  FORBID_ATTR: ['style', 'id', 'name'],
+  ADD_ATTR: ['target', 'data-copy'],
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#|\/)/i
+}
+
+interface Block {
+  readonly raw: string
+  /** Where it begins in the text it was read from. */
+  readonly at: number
+  readonly node: VNode
+}
+
+function blocksOf(text: string, from: number): Block[] {
+  const blocks: Block[] = []
+  let at = 0
+  for (const token of marked.lexer(text)) {
+    const begin = at
+    at += token.raw.length
+    if (token.type === 'space' || token.type === 'def') continue
+    const inner = DOMPurify.sanitize(marked.parser([token]), RULES)
+    // One element a block, made once.
+    const key = from + blocks.length
+    const node = html`<div key=${key} class="block" dangerouslySetInnerHTML=${{ __html: inner }} />` as VNode
+    blocks.push({ raw: token.raw, at: begin, node })
+  }
+  return blocks
+}
+
+/** Blocks that may still change: a list goes on over a blank line, a paragraph becomes a table's head. */
+const OPEN_BLOCKS = 2
+
+class Growing {
+  #text = ''
+  #settled: Block[] = []
+  #settledEnd = 0
+  #open: Block[] = []
+
+  nodes(given: string): VNode[] {
+    const text = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given
+    if (text !== this.#text) this.#read(text)
+    return [...this.#settled, ...this.#open].map(({ node }) => node)
+  }
+
+  #read(text: string): void {
+    const before = this.#open
+    if (!text.startsWith(this.#text.slice(0, this.#settledEnd))) {
+      this.#settled = []
+      this.#settledEnd = 0
+    }
+    const grows = text.startsWith(this.#text)
+    this.#text = text
+    const rest = text.slice(this.#settledEnd)
+    const blocks = blocksOf(rest, this.#settled.length)
+    // What reads as before is what was there before, elements and all.
+    this.#open = grows ? blocks.map((block, i) => (before[i]?.raw === block.raw ? before[i]! : block)) : blocks
+    const done = this.#open.length - OPEN_BLOCKS
+    if (done <= 0) return
+    // Positions are those of the new reading, also where the elements are the old ones.
+    const end = blocks[done]!.at
+    this.#settled = [...this.#settled, ...this.#open.slice(0, done)]
+    this.#open = this.#open.slice(done)
+    this.#settledEnd += end
+  }
+}
+
+export function Markdown({ text }: { readonly text: string }) {
+  const growing = useRef<Growing | null>(null)
+  growing.current ??= new Growing()
+  return html`<div class="markdown">${growing.current.nodes(text)}</div>`
+}
+
+/** Copies the code of the block whose button was pressed. */
+export function copyOnClick(event: MouseEvent): void {
+  const button = (event.target as Element | null)?.closest?.('[data-copy]')
+  const code = button?.closest('.code')?.querySelector('code')?.textContent
+  if (!button || code == null) return
+  void copyText(code).then(() => {
+    button.textContent = 'Copied'
+    setTimeout(() => {
+      button.textContent = 'Copy'
+    }, 1500)
+  })
+}
+
+/** The clipboard is there on secure origins alone; elsewhere a selection does. */
+export async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text)
+  const area = document.createElement('textarea')
+  area.value = text
+  document.body.append(area)
+  area.select()
+  document.execCommand('copy')
+  area.remove()
+}

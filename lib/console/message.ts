@@ -1,0 +1,192 @@
+// One message: what was said, thought and called, and what can be done with it.
+import { useSignal } from '@preact/signals'
+import { memo } from './memo.ts'
+import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'
+import { textOf } from './api.ts'
+import { artifactUrl } from './artifacts.ts'
+import { type Conversation, filesOf, plainText } from './conversation.ts'
+import { classes, html, Icon } from './html.ts'
+import { copyText, Markdown } from './markdown.ts'
+import { threadLink } from './router.ts'
+import { bytes, count } from './time.ts'
+import { notify } from './toast.ts'
+
+export interface MessageProps {
+  readonly message: TranscriptMessage
+  readonly conversation: Conversation
+  /** Results of its calls, as far as they have come. */
+  readonly results: readonly (TranscriptMessage | undefined)[]
+  /** The last answer of its run. */
+  readonly isLast: boolean
+  readonly isRunning: boolean
+  /** Other branches begin at this message: those before, and all of them. */
+  readonly branch: number
+  readonly branches: readonly string[]
+}
+
+const failed = (error: unknown) =>
+  notify(error instanceof Error && error.name === 'Error' ? error.message : textOf(error), true)
+
+export const Message = memo((props: MessageProps) => {
+  const { type } = props.message
+  if (type === 'human') return html`<${Human} ...${props} />`
+  if (type === 'ai') return html`<${Ai} ...${props} />`
+  return html`<${Aside} ...${props} />`
+})
+
+function Human({ message, conversation, isRunning, branch, branches }: MessageProps) {
+  const isEditing = useSignal(false)
+  const text = plainText(message.content)
+  const files = filesOf(message)
+  if (isEditing.value)
+    return html`<${Edit} ...${{ message, conversation, text }} onClose=${() => (isEditing.value = false)} />`
+  const switchTo = (at: number) => conversation.switchTo(branches[at]!).catch(failed)
+  return html`<article class="message human" aria-label="You">
+    ${
+      files.length > 0 &&
+      html`<ul class="files">
+        ${files.map(
+          ({ filename, size, virtual_path }) => html`<li key=${filename}>
+            <a href=${artifactUrl(conversation.threadId, virtual_path)} target="_blank" rel="noopener"><${Icon} name="file" /> ${filename} <small>${bytes(size)}</small></a>
+          </li>`
+        )}
+      </ul>`
+    }
+    <div class="bubble">${text}</div>
+    <div class="actions">
+      ${
+        branches.length > 1 &&
+        html`<span class="switch" role="group" aria-label="Branches">
+          <button class="quiet" aria-label="Previous branch" disabled=${branch === 0 || isRunning} onClick=${() => switchTo(branch - 1)}><${Icon} name="left" /></button>
+          <span>${branch + 1} / ${branches.length}</span>
+          <button class="quiet" aria-label="Next branch" disabled=${branch === branches.length - 1 || isRunning} onClick=${() => switchTo(branch + 1)}><${Icon} name="right" /></button>
+        </span>`
+      }
+      <button class="quiet" title="Edit" aria-label="Edit" disabled=${isRunning} onClick=${() => (isEditing.value = true)}><${Icon} name="pen" /></button>
+      <${Copy} text=${text} />
+    </div>
+  </article>`
+}
+
+interface EditProps {
+  readonly message: TranscriptMessage
+  readonly conversation: Conversation
+  readonly text: string
+  readonly onClose: () => void
+}
+
+function Edit({ message, conversation, text, onClose }: EditProps) {
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    const next = String(new FormData(event.currentTarget as HTMLFormElement).get('text')).trim()
+    if (next) conversation.edit(message, next).catch(failed)
+    onClose()
+  }
+  return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${(event: KeyboardEvent) => event.key === 'Escape' && onClose()}>
+    <textarea name="text" aria-label="Edit your message" rows="4" autofocus>${text}</textarea>
+    <div class="row end">
+      <button type="button" class="plain" onClick=${onClose}>Cancel</button>
+      <button class="primary">Send again</button>
+    </div>
+    <p class="hint">What was answered before stays, as another branch.</p>
+  </form>`
+}
+
+function Ai({ message, conversation, results, isLast, isRunning }: MessageProps) {
+  const text = plainText(message.content)
+  const { raw, reasoning, calls, isPartial } = message
+  const runId = conversation.runOf(message)
+  const isThinking = isPartial && reasoning !== '' && text === '' && calls.length === 0
+  return html`<article class=${classes('message ai', isPartial && 'live')} aria-label="Answer" aria-busy=${isPartial}>
+    ${
+      reasoning &&
+      html`<details class="fold reasoning">
+        <summary><${Icon} name="bulb" /> ${isThinking ? html`<span class="shimmer">Thinking…</span>` : 'Thoughts'}</summary>
+        <div class="inside"><${Markdown} text=${reasoning} /></div>
+      </details>`
+    }
+    ${text && html`<${Markdown} text=${text} />`}
+    ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning }} />`)}
+    ${
+      isLast && !isPartial && !isRunning && runId !== null && conversation.questions.value.length === 0
+        ? html`<${Actions} ...${{ conversation, message, runId, text, usage: raw.usage_metadata }} />`
+        : null
+    }
+  </article>`
+}
+
+interface CallProps {
+  readonly call: ToolCallPart
+  readonly result: TranscriptMessage | undefined
+  readonly isRunning: boolean
+}
+
+function Call({ call, result, isRunning }: CallProps) {
+  const hasFailed = result?.raw.status === 'error'
+  const mark = result ? (hasFailed ? 'failed' : 'done') : isRunning ? 'running' : 'open'
+  return html`<details class=${classes('fold call', mark)}>
+    <summary>
+      <${Icon} name="tool" />
+      <span class=${mark === 'running' ? 'shimmer' : ''}>${call.name}</span>
+      <small>${mark === 'failed' ? 'failed' : mark === 'done' ? short(call.args) : mark === 'running' ? 'working…' : 'waits'}</small>
+    </summary>
+    <div class="inside">
+      <h4>Arguments</h4>
+      <pre tabindex="0">${pretty(call.args)}</pre>
+      ${result && html`<h4>${hasFailed ? 'Error' : 'Result'}</h4><pre tabindex="0">${plainText(result.content)}</pre>`}
+    </div>
+  </details>`
+}
+
+function short(args: string): string {
+  const plain = args.replace(/\s+/g, ' ')
+  return plain === '{}' || plain === '' ? '' : plain.length > 60 ? `${plain.slice(0, 60)}…` : plain
+}
+
+function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2)
+  } catch {
+    return json
+  }
+}
+
+interface ActionsProps {
+  readonly conversation: Conversation
+  readonly message: TranscriptMessage
+  readonly runId: string
+  readonly text: string
+  readonly usage: unknown
+}
+
+function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
+  const given = (message.raw.feedback as { rating?: number } | null | undefined)?.rating ?? null
+  const rate = (rating: 1 | -1) => conversation.rate(runId, message.id, given === rating ? null : rating).catch(failed)
+  const tokens = (usage as { total_tokens?: number } | null)?.total_tokens
+  return html`<div class="actions">
+    <${Copy} text=${text} />
+    <button class=${classes('quiet', given === 1 && 'on')} title="Good answer" aria-label="Good answer" aria-pressed=${given === 1} onClick=${() => rate(1)}><${Icon} name="up" /></button>
+    <button class=${classes('quiet', given === -1 && 'on')} title="Bad answer" aria-label="Bad answer" aria-pressed=${given === -1} onClick=${() => rate(-1)}><${Icon} name="down" /></button>
+    <button class="quiet" title="Try again" aria-label="Try again" onClick=${() => conversation.retry(runId).catch(failed)}><${Icon} name="retry" /></button>
+    <a class="quiet button" title="Look inside this run" aria-label="Look inside this run" href=${threadLink(conversation.threadId, runId)}><${Icon} name="pulse" /></a>
+    ${tokens ? html`<small class="tokens">${count(tokens)} tokens</small>` : null}
+  </div>`
+}
+
+function Copy({ text }: { readonly text: string }) {
+  const isDone = useSignal(false)
+  const copy = () =>
+    copyText(text).then(() => {
+      isDone.value = true
+      setTimeout(() => (isDone.value = false), 1500)
+    })
+  return html`<button class="quiet" title="Copy" aria-label=${isDone.value ? 'Copied' : 'Copy'} onClick=${copy}><${Icon} name=${isDone.value ? 'check' : 'copy'} /></button>`
+}
+
+/** A message of the system, or a result whose call is not here. */
+function Aside({ message }: MessageProps) {
+  return html`<details class="fold aside">
+    <summary><${Icon} name="file" /> ${message.type === 'tool' ? String(message.raw.name ?? 'tool') : message.type}</summary>
+    <div class="inside"><pre tabindex="0">${plainText(message.content)}</pre></div>
+  </details>`
+}

@@ -1,0 +1,75 @@
+// A long conversation without its weight: messages are drawn in groups, and a group far from what is seen is an empty box of its
+// height. The view keeps to the end as long as its reader does.
+import type { ComponentChildren, RefObject } from 'preact'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { html } from './html.ts'
+
+const MARGIN_PX = 1200
+/** What a group is taken for before it was seen, a message. */
+const GUESS_PX = 140
+const NEAR_END_PX = 80
+
+interface GroupProps {
+  readonly size: number
+  readonly isDrawn: boolean
+  readonly render: () => ComponentChildren
+}
+
+/** `isDrawn`: it is at the end of the conversation, where one begins to read. */
+export function Group({ size, isDrawn, render }: GroupProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const [isNear, setNear] = useState(isDrawn)
+  const height = useRef(size * GUESS_PX)
+  useEffect(() => {
+    const root = box.current!.closest('.scroller')
+    const watcher = new IntersectionObserver(
+      ([entry]) => {
+        if (!entry) return
+        if (!entry.isIntersecting && entry.boundingClientRect.height > 0)
+          height.current = entry.boundingClientRect.height
+        setNear(entry.isIntersecting)
+      },
+      { root, rootMargin: `${MARGIN_PX}px 0px` }
+    )
+    watcher.observe(box.current!)
+    return () => watcher.disconnect()
+  }, [])
+  const shown = isNear || isDrawn
+  useLayoutEffect(() => {
+    box.current!.style.height = shown ? '' : `${height.current}px`
+  }, [shown])
+  return html`<div class="group" ref=${box}>${shown ? render() : null}</div>`
+}
+
+/** Keeps to the end while its reader is there. @returns whether the end is out of sight, and the way to it */
+export function useEnd(box: RefObject<HTMLElement | null>, changed: unknown): { isAway: boolean; toEnd: () => void } {
+  const isAtEnd = useRef(true)
+  const [isAway, setAway] = useState(false)
+  const toEnd = () => {
+    const { current } = box
+    if (current) current.scrollTop = current.scrollHeight
+  }
+  useEffect(() => {
+    const root = box.current!
+    let lastTop = 0
+    const onScroll = () => {
+      const { scrollTop, scrollHeight, clientHeight } = root
+      const isNear = scrollHeight - scrollTop - clientHeight < NEAR_END_PX
+      // What grows below moves the end away without anybody having scrolled.
+      if (isNear || scrollTop < lastTop) isAtEnd.current = isNear
+      lastTop = scrollTop
+      setAway(!isAtEnd.current)
+    }
+    const sizes = new ResizeObserver(() => isAtEnd.current && toEnd())
+    root.addEventListener('scroll', onScroll, { passive: true })
+    if (root.firstElementChild) sizes.observe(root.firstElementChild)
+    return () => {
+      root.removeEventListener('scroll', onScroll)
+      sizes.disconnect()
+    }
+  }, [])
+  useLayoutEffect(() => {
+    if (isAtEnd.current) toEnd()
+  }, [changed])
+  return { isAway, toEnd }
+}

@@ -1,0 +1,101 @@
+// Who is signed in, and what stands before that: a first administrator, a sign-in, an account of one's own.
+import { signal } from '@preact/signals'
+import { ApiError } from '../client/colloquy.ts'
+import { call, colloquy, whenSignedOut } from './api.ts'
+
+export interface User {
+  readonly id: string
+  readonly email: string
+  readonly system_role: 'admin' | 'user'
+  readonly needs_setup: boolean
+}
+interface SetupStatus {
+  readonly needs_setup: boolean
+  readonly registration_enabled: boolean
+}
+
+/** `setup`: nobody administers this installation yet. */
+export type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
+
+export const stage = signal<Stage>('loading')
+export const me = signal<User | null>(null)
+export const canRegister = signal(true)
+/** The session has ended while the page was open: said above the form. */
+export const hasEnded = signal(false)
+
+const STATUS_KEY = 'colloquy.setup-status'
+
+whenSignedOut(() => {
+  if (stage.value !== 'in') return
+  hasEnded.value = true
+  me.value = null
+  stage.value = 'out'
+})
+
+/** Finds out who is there. */
+export async function begin(): Promise<void> {
+  // It comes and goes with the session: without it there is nobody to ask for.
+  if (!document.cookie.includes('csrf_token=')) return beginSignedOut()
+  try {
+    me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
+    stage.value = 'in'
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) return beginSignedOut()
+    stage.value = 'unreachable'
+  }
+}
+
+async function beginSignedOut(): Promise<void> {
+  const status = await setupStatus()
+  canRegister.value = status.registration_enabled
+  stage.value = status.needs_setup ? 'setup' : 'out'
+}
+
+/** Asked once a minute and address at most, so what it said last is kept for reloads. */
+async function setupStatus(): Promise<SetupStatus> {
+  try {
+    const status = await colloquy.call<SetupStatus>('GET', '/api/v1/auth/setup-status')
+    sessionStorage.setItem(STATUS_KEY, JSON.stringify(status))
+    return status
+  } catch {
+    const kept = sessionStorage.getItem(STATUS_KEY)
+    return kept ? (JSON.parse(kept) as SetupStatus) : { needs_setup: false, registration_enabled: true }
+  }
+}
+
+async function enter(): Promise<void> {
+  sessionStorage.removeItem(STATUS_KEY)
+  me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
+  hasEnded.value = false
+  stage.value = 'in'
+}
+
+export async function signIn(email: string, password: string): Promise<void> {
+  await colloquy.send('POST', '/api/v1/auth/login/local', { body: new URLSearchParams({ username: email, password }) })
+  await enter()
+}
+
+/** An account: the first administrator's, or one of somebody who comes later. */
+export async function signUp(email: string, password: string, isFirst: boolean): Promise<void> {
+  await colloquy.call('POST', `/api/v1/auth/${isFirst ? 'initialize' : 'register'}`, { email, password })
+  await enter()
+}
+
+export async function signOut(): Promise<void> {
+  await colloquy.call('POST', '/api/v1/auth/logout')
+  // Whatever the page holds is of the one who leaves.
+  location.hash = ''
+  location.reload()
+}
+
+export async function changePassword(current: string, next: string, newEmail: string | null): Promise<void> {
+  await call('POST', '/api/v1/auth/change-password', {
+    current_password: current,
+    new_password: next,
+    ...(newEmail && { new_email: newEmail })
+  })
+  me.value = await call<User>('GET', '/api/v1/auth/me')
+}
+
+/** What the server asks of a password, said before it is broken. */
+export const PASSWORD_RULES = 'At least 8 characters, and none of the well-known ones.'

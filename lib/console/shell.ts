@@ -1,0 +1,152 @@
+// The frame of the page: the side with its threads, the view beside it, and the keys that work everywhere.
+import { useSignal } from '@preact/signals'
+import type { FunctionComponent } from 'preact'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { Account } from './account.ts'
+import { Chat } from './chat.ts'
+import { Conversation, newId } from './conversation.ts'
+import { Dialog } from './dialog.ts'
+import { classes, html, Icon } from './html.ts'
+import { go, place, threadLink } from './router.ts'
+import { me } from './session.ts'
+import { ThreadList } from './thread-list.ts'
+import { find, query, refresh, threads, titleOf } from './threads.ts'
+
+const REFRESH_MS = 10_000
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ['Enter', 'send'],
+  ['Shift Enter', 'new line'],
+  ['Esc', 'stop the answer'],
+  ['Ctrl K', 'search'],
+  ['Ctrl Shift O', 'new conversation'],
+  ['Alt ↑ ↓', 'previous and next conversation'],
+  ['/', 'write'],
+  ['?', 'this list']
+]
+
+/** The thread that a new conversation will be: known before it is, so that files can be put beside it. */
+function useConversation(): { conversation: Conversation | null; onSent: () => void } {
+  const [fresh, setFresh] = useState(newId)
+  const { value } = place
+  const id = value.view === 'thread' ? value.threadId : value.view === 'new' ? fresh : null
+  const [sent, setSent] = useState<string | null>(null)
+  const conversation = useMemo(
+    () => (id === null ? null : new Conversation(id, value.view === 'new')),
+    // The first message of a new thread changes the address and not the conversation.
+    [id]
+  )
+  useEffect(() => () => conversation?.close(), [conversation])
+  useEffect(() => {
+    if (value.view === 'new' && sent === fresh) setFresh(newId())
+  }, [value.view])
+  const onSent = () => {
+    if (id === null || value.view !== 'new') return
+    setSent(id)
+    go(threadLink(id))
+  }
+  return { conversation, onSent }
+}
+
+export function Shell() {
+  const { conversation, onSent } = useConversation()
+  const isSideOpen = useSignal(false)
+  const isAccountOpen = useSignal(me.value?.needs_setup ?? false)
+  const areKeysShown = useSignal(false)
+  const { view } = place.value
+  const runId = place.value.view === 'thread' ? place.value.runId : null
+
+  useEffect(() => {
+    void refresh().catch(() => {})
+    const timer = setInterval(() => document.hidden || void refresh().catch(() => {}), REFRESH_MS)
+    return () => clearInterval(timer)
+  }, [])
+  useEffect(() => {
+    isSideOpen.value = false
+  }, [place.value])
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => onShortcut(event, { isSideOpen, areKeysShown })
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  useEffect(() => {
+    const title = conversation?.title.value
+    document.title = view === 'overview' ? 'Overview · Colloquy' : title ? `${title} · Colloquy` : 'Colloquy'
+  })
+
+  return html`<div class=${classes('shell', isSideOpen.value && 'side-open')}>
+    <header class="top">
+      <button class="quiet" aria-label="Conversations" aria-expanded=${isSideOpen.value} onClick=${() => (isSideOpen.value = !isSideOpen.value)}><${Icon} name="menu" /></button>
+      <b>${view === 'overview' ? 'Overview' : (conversation?.title.value ?? 'Colloquy')}</b>
+      <a class="quiet button" href="#/" aria-label="New conversation"><${Icon} name="plus" /></a>
+    </header>
+    <div class="veil" onClick=${() => (isSideOpen.value = false)}></div>
+    <aside class="side" aria-label="Side">
+      <div class="brand"><img src=${new URL('icon.svg', import.meta.url).href} alt="" width="26" height="26" /><b>Colloquy</b></div>
+      <a class="new" href="#/"><${Icon} name="plus" /> New conversation</a>
+      <label class="search"><${Icon} name="search" /><input id="search" type="search" placeholder="Search" aria-label="Search conversations" value=${query.value} onInput=${(event: InputEvent) => void find((event.currentTarget as HTMLInputElement).value)} /></label>
+      <${ThreadList} />
+      <div class="foot">
+        ${me.value?.system_role === 'admin' && html`<a class=${classes('entry', view === 'overview' && 'on')} href="#/overview"><${Icon} name="gauge" /> Overview</a>`}
+        <button class="entry" onClick=${() => (isAccountOpen.value = true)}><${Icon} name="user" /> <span>${me.value?.email}</span></button>
+      </div>
+    </aside>
+    ${conversation && html`<${Chat} key=${conversation.threadId} conversation=${conversation} onSent=${onSent} />`}
+    ${view === 'overview' && html`<${Later} name="overview" props=${{}} />`}
+    ${runId && conversation && html`<${Later} name="inspector" props=${{ conversation, runId, otherId: place.value.view === 'thread' ? place.value.otherId : null }} />`}
+    ${isAccountOpen.value && html`<${Account} onClose=${() => (isAccountOpen.value = false)} />`}
+    ${
+      areKeysShown.value &&
+      html`<${Dialog} title="Keys" onClose=${() => (areKeysShown.value = false)}>
+        <dl class="keys">${KEYS.map(([key, what]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>
+      <//>`
+    }
+  </div>`
+}
+
+/** A view that most visits do not need: its module comes when it is opened. */
+function Later({ name, props }: { readonly name: 'overview' | 'inspector'; readonly props: object }) {
+  const [view, setView] = useState<{ View: FunctionComponent<never> } | null>(null)
+  useEffect(() => {
+    const module = name === 'overview' ? import('./overview.ts') : import('./inspector.ts')
+    module.then(({ View }) => setView({ View: View as FunctionComponent<never> }))
+  }, [name])
+  return view ? html`<${view.View} ...${props} />` : null
+}
+
+interface Toggles {
+  readonly isSideOpen: { value: boolean }
+  readonly areKeysShown: { value: boolean }
+}
+
+function onShortcut(event: KeyboardEvent, { isSideOpen, areKeysShown }: Toggles): void {
+  const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName)
+  const isCommand = event.ctrlKey || event.metaKey
+  const act = (what: () => void) => {
+    event.preventDefault()
+    what()
+  }
+  if (isCommand && event.key.toLowerCase() === 'k')
+    act(() => {
+      isSideOpen.value = true
+      document.getElementById('search')?.focus()
+    })
+  else if (isCommand && event.shiftKey && event.key.toLowerCase() === 'o') act(() => go('#/'))
+  else if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown'))
+    act(() => toNeighbour(event.key === 'ArrowDown' ? 1 : -1))
+  else if (!isTyping && event.key === '/') act(() => document.getElementById('composer')?.focus())
+  else if (!isTyping && event.key === '?')
+    act(() => {
+      areKeysShown.value = true
+    })
+}
+
+function toNeighbour(step: 1 | -1): void {
+  const { value } = place
+  const list = threads.value
+  const at = value.view === 'thread' ? list.findIndex(({ thread_id }) => thread_id === value.threadId) : -1
+  const next = list[at + step] ?? (at < 0 ? list[0] : undefined)
+  if (!next) return
+  go(threadLink(next.thread_id))
+  void titleOf(next)
+}

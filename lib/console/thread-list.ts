@@ -1,0 +1,146 @@
+// The list of threads at the side: pages as it is scrolled, the search, and what can be done with each.
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { textOf } from './api.ts'
+import { Dialog } from './dialog.ts'
+import { classes, html, Icon } from './html.ts'
+import { go, place, threadLink } from './router.ts'
+import {
+  found,
+  hasMore,
+  isPinned,
+  isSearching,
+  loadMore,
+  pin,
+  query,
+  remove,
+  rename,
+  type Thread,
+  threads,
+  titleOf,
+  total
+} from './threads.ts'
+import { ago } from './time.ts'
+import { notify } from './toast.ts'
+
+const failed = (error: unknown) => notify(textOf(error), true)
+
+export function ThreadList() {
+  const list = useRef<HTMLElement>(null)
+  const menu = useSignal<string | null>(null)
+  const renaming = useSignal<Thread | null>(null)
+  const deleting = useSignal<Thread | null>(null)
+  const shown = query.value ? found.value : threads.value
+
+  const onScroll = () => {
+    const { scrollTop, scrollHeight, clientHeight } = list.current!
+    if (!query.value && scrollHeight - scrollTop - clientHeight < 400) void loadMore()
+  }
+  useEffect(() => {
+    const close = () => {
+      menu.value = null
+    }
+    addEventListener('click', close)
+    return () => removeEventListener('click', close)
+  }, [])
+
+  return html`<nav class="threads" ref=${list} onScroll=${onScroll} aria-label="Conversations">
+      ${query.value && html`<p class="hint">${isSearching.value ? 'Searching…' : `${found.value.length} found`}</p>`}
+      ${!query.value && shown.length === 0 && total.value === 0 && html`<p class="hint">Your conversations will be listed here.</p>`}
+      <ul>
+        ${shown.map(
+          (thread) => html`<${Item}
+            key=${thread.thread_id}
+            thread=${thread}
+            isOpen=${place.value.view === 'thread' && place.value.threadId === thread.thread_id}
+            menu=${menu}
+            onRename=${() => {
+              renaming.value = thread
+            }}
+            onDelete=${() => {
+              deleting.value = thread
+            }}
+          />`
+        )}
+      </ul>
+      ${!query.value && hasMore.value && html`<button class="plain wide" onClick=${() => void loadMore()}>More</button>`}
+    </nav>
+    ${renaming.value && html`<${Rename} thread=${renaming.value} onClose=${() => (renaming.value = null)} />`}
+    ${deleting.value && html`<${Delete} thread=${deleting.value} onClose=${() => (deleting.value = null)} />`}`
+}
+
+interface ItemProps {
+  readonly thread: Thread
+  readonly isOpen: boolean
+  readonly menu: { value: string | null }
+  readonly onRename: () => void
+  readonly onDelete: () => void
+}
+
+function Item({ thread, isOpen, menu, onRename, onDelete }: ItemProps) {
+  const id = thread.thread_id
+  const isMenuOpen = menu.value === id
+  const title = titleOf(thread)
+  const choose = (what: () => void) => (event: MouseEvent) => {
+    event.stopPropagation()
+    menu.value = null
+    what()
+  }
+  return html`<li class=${classes('thread', isOpen && 'open')}>
+    <a href=${threadLink(id)} aria-current=${isOpen ? 'page' : undefined}>
+      ${isPinned(thread) && html`<${Icon} name="pin" />`}
+      <span class="title">${title}</span>
+      ${
+        thread.status === 'running'
+          ? html`<span class="dot" role="img" aria-label="answering"></span>`
+          : thread.status === 'interrupted'
+            ? html`<span class="dot asks" role="img" aria-label="asks you something"></span>`
+            : html`<time datetime=${thread.updated_at}>${ago(thread.updated_at)}</time>`
+      }
+    </a>
+    <button class="quiet more" aria-label=${`Actions for ${title}`} aria-haspopup="menu" aria-expanded=${isMenuOpen} onClick=${(
+      event: MouseEvent
+    ) => {
+      event.stopPropagation()
+      menu.value = isMenuOpen ? null : id
+    }}><${Icon} name="more" /></button>
+    ${
+      isMenuOpen &&
+      html`<div class="menu" role="menu">
+        <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(failed))}><${Icon} name="pin" /> ${isPinned(thread) ? 'Unpin' : 'Pin'}</button>
+        <button role="menuitem" onClick=${choose(onRename)}><${Icon} name="pen" /> Rename</button>
+        <button role="menuitem" class="bad" onClick=${choose(onDelete)}><${Icon} name="bin" /> Delete</button>
+      </div>`
+    }
+  </li>`
+}
+
+function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    const title = String(new FormData(event.currentTarget as HTMLFormElement).get('title')).trim()
+    if (title) rename(thread.thread_id, title).catch(failed)
+    onClose()
+  }
+  return html`<${Dialog} title="Rename" onClose=${onClose}>
+    <form class="stack" onSubmit=${submit}>
+      <label>Title<input name="title" maxlength="256" value=${titleOf(thread)} autofocus /></label>
+      <footer><button class="primary">Rename</button></footer>
+    </form>
+  <//>`
+}
+
+function Delete({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
+  const confirm = () => {
+    const isHere = place.value.view === 'thread' && place.value.threadId === thread.thread_id
+    remove(thread.thread_id).then(() => isHere && go('#/'), failed)
+    onClose()
+  }
+  return html`<${Dialog} title="Delete this conversation?" onClose=${onClose}>
+    <p>“${titleOf(thread)}”, its messages and its files will be gone for good.</p>
+    <footer>
+      <button class="plain" onClick=${onClose}>Keep it</button>
+      <button class="danger" onClick=${confirm}>Delete</button>
+    </footer>
+  <//>`
+}

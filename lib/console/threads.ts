@@ -1,0 +1,134 @@
+// The list of threads: pages of it, pinned ones first, and the search through all of them.
+import { batch, computed, signal } from '@preact/signals'
+import { call, colloquy, textOf } from './api.ts'
+import { notify } from './toast.ts'
+
+export interface Thread {
+  readonly thread_id: string
+  readonly status: string
+  readonly created_at: string
+  readonly updated_at: string
+  readonly metadata: Readonly<Record<string, unknown>>
+  readonly values: { readonly title?: string }
+}
+
+const PAGE = 40
+/** Threads of one request of a search: titles are looked through here, the API filters by metadata alone. */
+const SEARCH_PAGE = 1000
+const FOUND_MAX = 200
+
+const newest = signal<readonly Thread[]>([])
+const pinned = signal<readonly Thread[]>([])
+export const total = signal<number | null>(null)
+export const hasMore = signal(false)
+export const isLoading = signal(false)
+
+export const query = signal('')
+export const found = signal<readonly Thread[]>([])
+export const isSearching = signal(false)
+
+/** Pinned ones first, each once. */
+export const threads = computed(() => {
+  const ids = new Set(pinned.value.map(({ thread_id }) => thread_id))
+  return [...pinned.value, ...newest.value.filter(({ thread_id }) => !ids.has(thread_id))]
+})
+
+export const isPinned = ({ metadata }: Thread): boolean => metadata.pinned === true
+export const titleOf = ({ values }: Pick<Thread, 'values'>): string => values.title || 'New conversation'
+
+const SELECT = ['thread_id', 'status', 'created_at', 'updated_at', 'metadata', 'values']
+
+async function search(body: object, signal?: AbortSignal): Promise<{ list: Thread[]; total: number }> {
+  const response = await colloquy.send('POST', '/api/threads/search', { body, ...(signal && { signal }) })
+  const list = (await response.json()) as Thread[]
+  return { list, total: Number(response.headers.get('x-pagination-total') ?? list.length) }
+}
+
+/** The newest page and the pinned ones, anew. What was loaded behind the first page stays. */
+export async function refresh(): Promise<void> {
+  const [page, pins] = await Promise.all([
+    search({ limit: PAGE, select: SELECT }),
+    search({ limit: 100, metadata: { pinned: true }, select: SELECT })
+  ])
+  const fresh = new Set(page.list.map(({ thread_id }) => thread_id))
+  const behind = newest.value.slice(PAGE).filter(({ thread_id }) => !fresh.has(thread_id))
+  batch(() => {
+    newest.value = [...page.list, ...behind]
+    pinned.value = pins.list
+    total.value = page.total
+    hasMore.value = newest.value.length < page.total
+  })
+}
+
+export async function loadMore(): Promise<void> {
+  if (isLoading.value || !hasMore.value) return
+  isLoading.value = true
+  try {
+    const page = await search({ limit: PAGE, offset: newest.value.length, select: SELECT })
+    const known = new Set(newest.value.map(({ thread_id }) => thread_id))
+    batch(() => {
+      newest.value = [...newest.value, ...page.list.filter(({ thread_id }) => !known.has(thread_id))]
+      hasMore.value = page.list.length === PAGE
+      total.value = page.total
+    })
+  } catch (error) {
+    notify(textOf(error), true)
+  } finally {
+    isLoading.value = false
+  }
+}
+
+let looking: AbortController | null = null
+
+/** Goes through all threads for titles that hold the words; what is found shows as it is found. */
+export async function find(text: string): Promise<void> {
+  query.value = text
+  looking?.abort()
+  found.value = []
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean)
+  isSearching.value = words.length > 0
+  if (words.length === 0) return
+  const mine = new AbortController()
+  looking = mine
+  try {
+    for (let offset = 0; found.value.length < FOUND_MAX; offset += SEARCH_PAGE) {
+      const { list } = await search({ limit: SEARCH_PAGE, offset, select: SELECT }, mine.signal)
+      const hits = list.filter((thread) => words.every((word) => titleOf(thread).toLowerCase().includes(word)))
+      found.value = [...found.value, ...hits].slice(0, FOUND_MAX)
+      if (list.length < SEARCH_PAGE) break
+    }
+  } catch (error) {
+    if (!mine.signal.aborted) notify(textOf(error), true)
+  } finally {
+    if (looking === mine) isSearching.value = false
+  }
+}
+
+/** Every list holds the changed thread, or none does. */
+function change(threadId: string, how: (thread: Thread) => Thread | null): void {
+  const changed = (list: readonly Thread[]) =>
+    list.flatMap((thread) => (thread.thread_id === threadId ? (how(thread) ?? []) : thread))
+  batch(() => {
+    newest.value = changed(newest.value)
+    pinned.value = changed(pinned.value)
+    found.value = changed(found.value)
+  })
+}
+
+export async function rename(threadId: string, title: string): Promise<void> {
+  await call('POST', `/api/threads/${threadId}/state`, { values: { title } })
+  change(threadId, (thread) => ({ ...thread, values: { title } }))
+}
+
+export async function pin(thread: Thread, isOn: boolean): Promise<void> {
+  const { thread_id } = thread
+  await call('PATCH', `/api/threads/${thread_id}`, { metadata: { pinned: isOn } })
+  change(thread_id, (one) => ({ ...one, metadata: { ...one.metadata, pinned: isOn } }))
+  await refresh()
+}
+
+export async function remove(threadId: string): Promise<void> {
+  await call('DELETE', `/api/threads/${threadId}`)
+  change(threadId, () => null)
+  if (total.value !== null) total.value--
+}

@@ -1,0 +1,26 @@
+// Times and amounts as people read them.
+
+export function ago(iso: string, now = Date.now()): string {
+  const minutes = Math.round((now - Date.parse(iso)) / 60_000)
+  if (minutes < 1) return 'now'
+  if (minutes < 60) return `${minutes} min`
+  if (minutes < 24 * 60) return `${Math.round(minutes / 60)} h`
+  const date = new Date(iso)
+  const isThisYear = date.getFullYear() === new Date(now).getFullYear()
+  return date.toLocaleDateString(undefined, { day: 'numeric', month: 'short', ...(!isThisYear && { year: 'numeric' }) })
+}
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`
+}
+
+export function bytes(count: number): string {
+  if (count < 1024) return `${count} B`
+  if (count < 1024 ** 2) return `${(count / 1024).toFixed(1)} KB`
+  if (count < 1024 ** 3) return `${(count / 1024 ** 2).toFixed(1)} MB`
+  return `${(count / 1024 ** 3).toFixed(2)} GB`
+}
+
+export const count = (n: number): string => n.toLocaleString()

@@ -1,0 +1,84 @@
+// Files on their way to a thread: dropped, pasted or picked; each with its progress.
+import { signal } from '@preact/signals'
+import type { Attached } from './conversation.ts'
+import { notify } from './toast.ts'
+
+export interface Upload {
+  readonly id: number
+  readonly name: string
+  readonly size: number
+  /** 0 to 1. */
+  readonly progress: number
+  /** null: it is still on its way. */
+  readonly file: Attached | null
+}
+
+let count = 0
+
+export class Uploads {
+  readonly list = signal<readonly Upload[]>([])
+  readonly #threadId: string
+
+  constructor(threadId: string) {
+    this.#threadId = threadId
+  }
+
+  get isBusy(): boolean {
+    return this.list.value.some(({ file }) => file === null)
+  }
+
+  get done(): readonly Attached[] {
+    return this.list.value.flatMap(({ file }) => file ?? [])
+  }
+
+  add(files: Iterable<File>): void {
+    for (const file of files) this.#send(file)
+  }
+
+  remove(id: number): void {
+    this.list.value = this.list.value.filter((one) => one.id !== id)
+  }
+
+  clear(): void {
+    this.list.value = []
+  }
+
+  /** By XMLHttpRequest: fetch tells no progress of what it sends. */
+  #send(file: File): void {
+    const id = count++
+    this.list.value = [...this.list.value, { id, name: file.name, size: file.size, progress: 0, file: null }]
+    const request = new XMLHttpRequest()
+    const form = new FormData()
+    form.append('files', file, file.name || 'pasted')
+    request.upload.onprogress = ({ loaded, total }) => this.#change(id, { progress: total ? loaded / total : 0 })
+    request.onload = () => this.#answered(id, file.name, request)
+    request.onerror = () => this.#failed(id, file.name, 'the server does not answer')
+    request.open('POST', `/api/threads/${this.#threadId}/uploads`)
+    request.setRequestHeader('X-CSRF-Token', /(?:^|; )csrf_token=([^;]*)/.exec(document.cookie)?.[1] ?? '')
+    request.send(form)
+  }
+
+  #answered(id: number, name: string, { status, responseText }: XMLHttpRequest): void {
+    const answer = jsonOf(responseText)
+    const [file] = answer.files ?? []
+    if (status === 200 && file) return this.#change(id, { progress: 1, file })
+    this.#failed(id, name, typeof answer.detail === 'string' ? answer.detail : 'it was not taken')
+  }
+
+  #failed(id: number, name: string, reason: string): void {
+    this.remove(id)
+    notify(`${name}: ${reason}`, true)
+  }
+
+  #change(id: number, change: Partial<Upload>): void {
+    this.list.value = this.list.value.map((one) => (one.id === id ? { ...one, ...change } : one))
+  }
+}
+
+function jsonOf(text: string): { files?: Attached[]; detail?: unknown } {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,55 @@
+// A file that every browser may have: in memory in its compressed forms, answered with what the browser holds of it in mind.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+export interface Asset {
+  readonly type: string
+  /** Of the content, quoted. */
+  readonly tag: string
+  readonly plain: Buffer
+  /** By the name of the encoding, the best first. */
+  readonly encoded: ReadonlyMap<string, Buffer>
+  /** Its path names its content: whoever has it need not ask again. */
+  readonly isImmutable: boolean
+  /** Sent along as they are. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const YEAR_S = 31_536_000
+
+/** Answers GET and HEAD. */
+export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {
+  const encoding = encodingFor(req, asset)
+  const bytes = encoding === null ? asset.plain : asset.encoded.get(encoding)!
+  const tag = encoding === null ? asset.tag : `${asset.tag.slice(0, -1)}-${encoding}"`
+  const headers = {
+    ...asset.headers,
+    'Content-Type': asset.type,
+    'X-Content-Type-Options': 'nosniff',
+    'Cache-Control': asset.isImmutable ? `public, max-age=${YEAR_S}, immutable` : 'no-cache',
+    Vary: 'Accept-Encoding, Accept',
+    ETag: tag
+  }
+  if (isHeld(req, tag)) {
+    res.writeHead(304, headers).end()
+    return
+  }
+  res.writeHead(200, {
+    ...headers,
+    ...(encoding !== null && { 'Content-Encoding': encoding }),
+    'Content-Length': bytes.length
+  })
+  res.end(req.method === 'HEAD' ? undefined : bytes)
+}
+
+/** The best encoding that the client takes. `br;q=0` is a no. */
+function encodingFor(req: IncomingMessage, { encoded }: Asset): string | null {
+  const accepted = String(req.headers['accept-encoding'] ?? '').toLowerCase()
+  for (const name of encoded.keys())
+    if (new RegExp(`(^|[\\s,])${name}(?!\\s*;\\s*q=0(\\.0*)?\\s*(,|$))\\b`).test(accepted)) return name
+  return null
+}
+
+function isHeld(req: IncomingMessage, tag: string): boolean {
+  const held = req.headers['if-none-match']
+  return held?.split(',').some((one) => one.trim().replace(/^W\//, '') === tag) ?? false
+}

@@ -1,0 +1,116 @@
+// The page: what browsers get at `/`, and the files it is made of. Built ahead by bin/build-page.ts; here they are only handed out.
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { fail } from '../errors.ts'
+import { type Asset, sendAsset } from '../http/asset.ts'
+import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import type { Services } from './services.ts'
+
+/** This file is compiled to dist/lib/routes. */
+const FOLDER = fileURLToPath(new URL('../../public/', import.meta.url))
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml'
+}
+
+/** Nothing but our own files runs or loads, nothing is sent elsewhere, and nobody frames us. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "connect-src 'self'",
+  "frame-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'"
+].join('; ')
+
+const PAGE_HEADERS = {
+  'Content-Security-Policy': POLICY,
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Permissions-Policy': 'camera=(), microphone=(), geolocation=()'
+}
+
+/**
+ * Where documents of agents are shown: an origin of its own, whose scripts may run and reach nothing. It cannot be a document of
+ * the page itself, which would hand its own rules down.
+ */
+const SANDBOX_HEADERS = {
+  'Content-Security-Policy':
+    "sandbox allow-scripts allow-modals; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data: blob:; frame-ancestors 'self'",
+  'Referrer-Policy': 'no-referrer'
+}
+
+export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
+  if (!config.console.enabled) return []
+  let read: ReadonlyMap<string, Asset> | null = null
+  const send = (call: Call, path: string): typeof TAKEN => {
+    read ??= assetsIn(FOLDER)
+    const asset = read.get(path)
+    if (!asset) throw fail('not_found')
+    sendAsset(call.req, call.res, asset)
+    return TAKEN
+  }
+
+  /** A browser gets the page; whoever asks for JSON learns where the API is described. */
+  const home = (call: Call): Reply | typeof TAKEN => {
+    if ((call.req.headers.accept ?? '').includes('text/html')) return send(call, 'index.html')
+    return { json: { service: 'colloquy', client: '/colloquy.js' }, headers: { Vary: 'Accept' } }
+  }
+
+  const open = { method: 'GET', access: 'public' } as const
+  return [
+    route({ ...open, path: '/', handler: home }),
+    route({ ...open, path: '/colloquy.js', handler: (call) => send(call, 'colloquy.js') }),
+    route({ ...open, path: '/console/sandbox', handler: (call) => send(call, 'sandbox.html') }),
+    route({
+      ...open,
+      path: '/console/{path}',
+      tail: true,
+      handler: (call) => send(call, `console/${call.params.path}`)
+    })
+  ]
+}
+
+/** All of it: a few hundred kilobytes. Empty where nothing was built. */
+function assetsIn(folder: string): Map<string, Asset> {
+  const names = list(folder)
+  const files = names.filter((name) => extname(name) in TYPES)
+  return new Map(files.map((name) => [name, assetOf(folder, name, new Set(names))]))
+}
+
+function list(folder: string): string[] {
+  try {
+    return readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => name.replaceAll('\\', '/'))
+  } catch {
+    return []
+  }
+}
+
+function assetOf(folder: string, name: string, names: ReadonlySet<string>): Asset {
+  const plain = readFileSync(join(folder, name))
+  const encoded = new Map<string, Buffer>()
+  for (const [encoding, ending] of [
+    ['br', '.br'],
+    ['gzip', '.gz']
+  ] as const)
+    if (names.has(name + ending)) encoded.set(encoding, readFileSync(join(folder, name + ending)))
+  const isPage = name.endsWith('.html')
+  return {
+    type: TYPES[extname(name)]!,
+    tag: `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`,
+    plain,
+    encoded,
+    // The folder is named by a digest of what is in it.
+    isImmutable: name.startsWith('console/'),
+    headers: isPage ? (name === 'sandbox.html' ? SANDBOX_HEADERS : PAGE_HEADERS) : {}
+  }
+}
