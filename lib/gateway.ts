@@ -314,6 +314,7 @@ function registryOptions(config: Config): RegistryOptions {
     activePerUser: runs.active_per_user,
     windowBytes: streams.window_bytes,
     pendingBytes: streams.pending_bytes,
+    pendingTotalBytes: streams.pending_total_bytes,
     eventBytes: streams.event_bytes,
     settleTimeoutMs: streams.settle_timeout_ms,
     disconnectGraceMs: runs.disconnect_grace_ms,

@@ -48,6 +48,7 @@ t.test('without a file the defaults serve', async (t) => {
     heartbeat_ms: 5_000,
     window_bytes: 262_144,
     pending_bytes: 4_194_304,
+    pending_total_bytes: 67_108_864,
     flush_ms: 20,
     stall_ms: 30_000
   })

@@ -70,10 +70,13 @@ const run_events = section({
 const streams = section({
   // Milliseconds between heartbeats on every open stream. Too long: proxies cut quiet streams, dead ones are found late.
   heartbeat_ms: whole(5_000, 10, DAY_MS),
-  // Committed bytes of a run kept in memory for joiners that are a little behind; older frames are read from the store.
+  // Committed bytes of a run kept in memory for joiners that are a little behind, states behind `values` frames included; older
+  // frames are read from the store.
   window_bytes: whole(262_144, 0),
   // Bytes of a run that are not stored yet; above it the agent pauses. Without it a stuck disk fills the memory.
   pending_bytes: whole(4_194_304, 0),
+  // The same of all runs together; above it every agent pauses. Without it many runs beside a stuck disk fill the memory.
+  pending_total_bytes: whole(64 * MIB, 0),
   // Bytes of one frame on the wire; a larger one is cut there, says so, and is fetched whole from the address it names. At least
   // 4096. Without it one giant delta or tool result goes to every joiner, and fills the memory of those that read slowly.
   event_bytes: whole(MIB, 0),

@@ -141,6 +141,28 @@ t.test('emit answers false while too much is not stored; space() resolves after 
   await t.resolves(stage.sink.space(), 'and at once where there is space')
 })
 
+t.test(
+  'what all runs together have waiting is bounded too: each pauses, and goes on when the others are stored',
+  async (t) => {
+    const room = await Room.open(t, { pendingBytes: 100_000, pendingTotalBytes: 5000 })
+    const { stage: one } = await begun(room)
+    const { stage: other } = await begun(room, { thread_id: await room.addThread(), text: 'other' })
+    await room.committer.drained()
+    room.gate.hold()
+    t.equal(one.say('x'.repeat(2000)), true)
+    t.equal(other.say('x'.repeat(2000)), true)
+    t.equal(one.say('x'.repeat(2000)), false, 'the third is too much')
+    t.equal(other.say('little'), false, 'whoever says more')
+    const spaces = Promise.all([one.sink.space(), other.sink.space()])
+    room.gate.release()
+    await spaces
+    t.equal(other.say('little'), true)
+    for (const stage of [one, other]) stage.finish()
+    await until(() => room.registry.active === 0, 'both end')
+    t.equal(room.registry.sizes().pendingBytes, 0, 'and nothing of them is counted any more')
+  }
+)
+
 t.test('who waits for space is told when the run is over, stored or not', async (t) => {
   const room = await Room.open(t, { pendingBytes: 1000 })
   const { run, stage } = await begun(room)

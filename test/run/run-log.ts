@@ -22,6 +22,24 @@ t.test('a frame leaves memory only after its commit', async (t) => {
   t.equal(log.pendingBytes, 0)
 })
 
+t.test('a state leaves memory with the frame that refers to it, and both count for the window', async (t) => {
+  const log = aLog({ windowBytes: 100_000 })
+  for (let i = 0; i < 50; i++) {
+    log.append(Kind.messages, 'messages', `"step ${i}"`)
+    appendState(log, `state ${i}`, 50_000)
+    commit(log)
+  }
+  t.ok(log.first >= log.head - 8, `${log.head - log.first} frames with their states are in memory`)
+  t.match(textFrom(log, log.first, ALL), /state 49/)
+})
+
+t.test('states that are not stored stay in memory', async (t) => {
+  const log = aLog({ windowBytes: 0 })
+  for (let i = 0; i < 10; i++) appendState(log, `state ${i}`, 100_000)
+  t.equal(log.first, 0)
+  t.equal(textFrom(log, 0, ALL).match(/event: values/g)?.length, 10)
+})
+
 t.test('what was taken and what is read are the same bytes', async (t) => {
   const log = filled(300)
   log.append(Kind.custom, 'custom', '"ü\u2028😀"')

@@ -243,3 +243,31 @@ t.test(
     t.ok(late.text.length < text.length * 1.2, `${late.text.length} bytes for a text of ${text.length}`)
   }
 )
+
+t.test(
+  'a snapshot that had to wait is followed by every frame behind it, also by those that left memory meanwhile',
+  async (t) => {
+    const room = await Room.open(t, { windowBytes: 1000, pendingBytes: 0 })
+    const run = await room.ask({ asks: { durability: 'sync' } })
+    const stage = await room.agent.stage(run)
+    await room.committer.drained()
+    room.gate.hold()
+    stage.say('before')
+    const wire = await snapshot(room, run)
+    t.equal(wire.text, '', 'nothing is shown that is not stored')
+    for (let i = 0; i < 500; i++) stage.say(`word ${i} `)
+    room.gate.release()
+    await room.committer.drained()
+    stage.finish()
+    const row = await room.ended(run)
+    await until(() => wire.ending === 'ended', 'all is told')
+    const [first, ...others] = toldTo(wire)
+    t.equal(first!.event, 'snapshot')
+    t.same(standing(first!).partial[0]!.content, 'before')
+    const last = Number(row.last_cursor!.split('-')[1])
+    t.same(
+      others.slice(0, -1).map(({ n }) => n),
+      Array.from({ length: last - first!.n! }, (_, i) => first!.n! + 1 + i)
+    )
+  }
+)

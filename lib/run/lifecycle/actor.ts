@@ -16,6 +16,7 @@ import { ASKING, type CancelAction, cancelled, type Ending, failed, SUCCESS, tim
 import { extraKinds, Kind } from '../log/filter.ts'
 import { Grace } from './grace.ts'
 import { Handover } from '../commit/handover.ts'
+import type { PendingBudget } from '../commit/pending-budget.ts'
 import { Journal } from '../log/journal.ts'
 import { RunLog, type Scheduler } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
@@ -51,6 +52,7 @@ export interface ActorDeps {
   readonly store: LogStore
   readonly states: StateCache
   readonly committer: Committer
+  readonly budget: PendingBudget
   readonly ticker: Scheduler
   readonly agent: Agent
   readonly options: ActorOptions
@@ -80,6 +82,8 @@ export class RunActor implements Source {
   readonly #account: Account
   readonly #handover: Handover
   readonly #grace: Grace
+  /** What of the process's budget is this run's. */
+  #budgeted = 0
   #waitingForSpace: (() => void)[] = []
 
   #settleTimer: NodeJS.Timeout | null = null
@@ -224,12 +228,13 @@ export class RunActor implements Source {
   /** True: there is space for more. */
   #appended(): boolean {
     this.#deps.committer.due(this, false)
+    this.#budget(this.pendingBytes)
     return this.#hasSpace()
   }
 
   #hasSpace(): boolean {
-    const { pendingBytes } = this.#deps.options
-    return pendingBytes === 0 || this.pendingBytes < pendingBytes
+    const { options, budget } = this.#deps
+    return (options.pendingBytes === 0 || this.#budgeted < options.pendingBytes) && budget.hasSpace
   }
 
   /** What is not stored yet, in bytes; of events and checkpoints about. */
@@ -237,13 +242,26 @@ export class RunActor implements Source {
     return this.#handover.pendingBytes
   }
 
-  #space(): Promise<void> {
-    if (!this.#isOpen() || this.#hasSpace()) return Promise.resolve()
-    return new Promise((resolve) => this.#waitingForSpace.push(resolve))
+  #budget(bytes: number): void {
+    const more = bytes - this.#budgeted
+    this.#budgeted = bytes
+    if (more !== 0) this.#deps.budget.add(more)
   }
 
-  #tellSpace(): void {
-    if (this.#isOpen() && !this.#hasSpace()) return
+  #space(): Promise<void> {
+    if (!this.#isOpen() || this.#hasSpace()) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#waitingForSpace.push(resolve)
+      this.#deps.budget.whenSpace(this.#tellSpace)
+    })
+  }
+
+  readonly #tellSpace = (): void => {
+    if (this.#isOpen() && !this.#hasSpace()) {
+      // Others were told before it, and have taken it again.
+      if (this.#waitingForSpace.length > 0) this.#deps.budget.whenSpace(this.#tellSpace)
+      return
+    }
     for (const resolve of this.#waitingForSpace.splice(0)) resolve()
   }
 
@@ -305,6 +323,7 @@ export class RunActor implements Source {
     if (this.#phase === 'closed') return
     this.#phase = 'closed'
     this.#isAbandoned = true
+    this.#budget(0)
     this.#stopAgent()
     this.#clearTimers()
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
@@ -317,6 +336,7 @@ export class RunActor implements Source {
   #close(): void {
     if (this.#isAbandoned) return
     this.#phase = 'closed'
+    this.#budget(0)
     this.#deps.onStored?.(this.run.run_id, true)
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
     this.log.close()
@@ -357,6 +377,7 @@ export class RunActor implements Source {
     }
     if (!flight) return
     if (flight.last !== null) this.log.commit(flight.last, flight.bytes)
+    this.#budget(this.pendingBytes)
     this.#tellSpace()
     if (flight.settles) this.#close()
     else this.#deps.onStored?.(this.run.run_id, false)

@@ -6,6 +6,7 @@ import { type ActorDeps, type ActorOptions, RunActor } from './actor.ts'
 import type { Agent } from '../../agent/runtime.ts'
 import type { Committer } from '../commit/committer.ts'
 import { Compactor } from '../commit/compactor.ts'
+import { PendingBudget } from '../commit/pending-budget.ts'
 import { Elsewhere } from '../cluster/elsewhere.ts'
 import type { CancelAction } from './ending.ts'
 import { filterOf } from '../log/filter.ts'
@@ -26,6 +27,8 @@ export interface RegistryOptions extends ActorOptions {
   /** How long a joiner's socket may stay full before it is reset, in ms; 0: for ever. */
   readonly stallMs: number
   readonly streams: StreamLimits
+  /** What of all runs may wait for the store, in bytes, before every agent pauses; 0: no limit. */
+  readonly pendingTotalBytes?: number
   /** For how long frames of a busy run are gathered, at least, in ms. */
   readonly gatherMs?: number
   /** Pending and running runs of one user; 0: no limit. */
@@ -57,6 +60,7 @@ export class Registry {
   readonly followers: Followers | null
   readonly elsewhere: Elsewhere | null
   readonly #compactor: Compactor
+  readonly #budget: PendingBudget
   readonly #states: StateCache
   readonly #ticker: Ticker
   #isStopping = false
@@ -67,6 +71,7 @@ export class Registry {
     this.#deps = deps
     this.#states = new StateCache(deps.store)
     this.#ticker = new Ticker(deps.options.gatherMs)
+    this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0)
     this.streams = new Streams({
       ...deps.options,
       limits: deps.options.streams,
@@ -120,6 +125,7 @@ export class Registry {
       readers: this.streams.quota.users,
       due: this.#ticker.size,
       uncompacted: this.#compactor.size,
+      pendingBytes: this.#budget.bytes,
       followed: this.followers?.size ?? 0,
       elsewhere: this.elsewhere?.size ?? 0
     }
@@ -224,6 +230,7 @@ export class Registry {
       store,
       states: this.#states,
       committer,
+      budget: this.#budget,
       ticker: this.#ticker,
       agent,
       options,

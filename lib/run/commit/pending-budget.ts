@@ -1,0 +1,33 @@
+// The pending budget: bytes that all runs of this process have said and the store has not taken yet. Above its limit every agent
+// pauses, also those whose own run waits with little: a store that is stuck must not fill the memory by many small runs.
+export class PendingBudget {
+  readonly #limit: number
+  #bytes = 0
+  readonly #waiting = new Set<() => void>()
+
+  /** @param limit 0: none */
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+  get hasSpace(): boolean {
+    return this.#limit === 0 || this.#bytes < this.#limit
+  }
+
+  /** A run has so many bytes more that wait, or fewer. */
+  add(bytes: number): void {
+    this.#bytes += bytes
+    if (bytes >= 0 || this.#waiting.size === 0 || !this.hasSpace) return
+    const waiting = [...this.#waiting]
+    this.#waiting.clear()
+    for (const tell of waiting) tell()
+  }
+
+  /** `tell` is called once, when there is space again. */
+  whenSpace(tell: () => void): void {
+    this.#waiting.add(tell)
+  }
+}
