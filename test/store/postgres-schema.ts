@@ -1,10 +1,17 @@
 // The schema of PostgreSQL: made when it is missing, by one process of many, in whole steps; refused when it is not ours.
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { checkpointReads } from '../../lib/store/postgres/checkpoints.ts'
 import { prepareDatabase } from '../../lib/store/postgres/connection.ts'
+import { eventReads } from '../../lib/store/postgres/events.ts'
+import { feedbackReads } from '../../lib/store/postgres/feedback.ts'
+import { frameReads } from '../../lib/store/postgres/frames.ts'
 import { Line } from '../../lib/store/postgres/line.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
+import type { Db, Param, Planning } from '../../lib/store/postgres/rows.ts'
+import { runReads } from '../../lib/store/postgres/runs.ts'
+import { threadReads } from '../../lib/store/postgres/threads.ts'
 import { addThread } from '../contract/harness.ts'
 import { createDatabase, migratedDatabase, newName, onServer, removeDatabase, urlOf } from '../fixtures/postgres.ts'
 
@@ -116,43 +123,126 @@ t.test('opening again changes nothing', async (t) => {
   await Promise.all([first.close(), second.close()])
 })
 
-/** Whether a statement can be answered from a range of an index, in order: without a sort, without a scan of the table. */
-async function isRangeScan(line: Line, sql: string): Promise<boolean> {
-  const plan = (await line.rows<{ 'QUERY PLAN': string }>(`EXPLAIN ${sql}`)).map((row) => row['QUERY PLAN']).join('\n')
-  return !/Seq Scan|Sort/.test(plan) && /Index/.test(plan)
+/** A plan of the server, with its rows: what is below it, and how many rows it passes by. */
+interface Plan {
+  readonly 'Node Type': string
+  readonly 'Actual Rows': number
+  readonly 'Actual Loops': number
+  readonly 'Rows Removed by Filter'?: number
+  readonly Plans?: readonly Plan[]
 }
 
-t.test('every list is a range of an index, in the order in which it is asked for', async (t) => {
+/** Rows that a plan has read. */
+function rowsRead(plan: Plan): number {
+  const own = (plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0)) * plan['Actual Loops']
+  const below = (plan.Plans ?? []).map(rowsRead)
+  return below.length === 0 ? own : Math.max(...below) + below.slice(1).reduce((sum, rows) => sum + rows, 0)
+}
+
+function nodesOf(plan: Plan): string[] {
+  return [plan['Node Type'], ...(plan.Plans ?? []).flatMap(nodesOf)]
+}
+
+/** A connection that explains what it is asked: as for these values, and as a statement that is kept for all values. */
+class Explainer implements Db {
+  readonly plans: { readonly sql: string; readonly way: string; readonly plan: Plan }[] = []
+  readonly #line: Line
+  #n = 0
+
+  constructor(line: Line) {
+    this.#line = line
+  }
+
+  async rows<Row>(sql: string, params: readonly Param[] = [], planning: Planning = 'kept'): Promise<Row[]> {
+    const rows = await this.#line.rows<Row>(sql, params, planning)
+    const values = params.map((value) => (value === null ? 'NULL' : `'${String(value).replaceAll("'", "''")}'`))
+    const name = `asked_${this.#n++}`
+    await this.#line.rows(`PREPARE ${name} AS ${sql}`)
+    const ways = planning === 'anew' ? ['force_custom_plan'] : ['force_custom_plan', 'force_generic_plan']
+    for (const way of ways) {
+      await this.#line.rows(`SET plan_cache_mode = ${way}`)
+      const call = `${name}${values.length > 0 ? `(${values.join(', ')})` : ''}`
+      const explained = `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE ${call}`
+      const [row] = await this.#line.rows<{ 'QUERY PLAN': unknown }>(explained)
+      const given = row!['QUERY PLAN']
+      // As the server documents it.
+      const [{ Plan: plan }] = (typeof given === 'string' ? JSON.parse(given) : given) as [{ Plan: Plan }]
+      this.plans.push({ sql, way, plan })
+    }
+    return rows
+  }
+
+  changes(): Promise<number> {
+    throw new Error('reads only')
+  }
+}
+
+/** As many as nobody would like to have read through. */
+const MANY = 30_000
+
+t.test('every list reads about as many rows as it answers, from an index, however the server plans it', async (t) => {
   const database = await migratedDatabase()
   t.teardown(() => database.remove())
   const line = await lineTo(t, database.url)
-  await line.rows(`INSERT INTO threads_meta (thread_id, user_id, created_at, updated_at)
-    SELECT 't' || n, 'u' || n % 50, now(), now() + n * interval '1 second' FROM generate_series(1, 5000) AS n`)
+  const many = `generate_series(1, ${MANY}) AS n`
+  // One user with as many threads as all others together; some that nobody owns.
+  await line.rows(`INSERT INTO threads_meta (thread_id, user_id, status, created_at, updated_at, metadata_terms)
+    SELECT 't' || n, CASE n % 20 WHEN 0 THEN NULL WHEN 1 THEN 'u' || n % 500 ELSE 'big' END, CASE n % 1000 WHEN 7 THEN 'error' ELSE 'idle' END,
+      now() - n * interval '1 minute', now() - (n * 7919 % ${MANY}) * interval '1 second', ARRAY['term ' || n % 3000] FROM ${many}`)
   await line.rows(`INSERT INTO runs (run_id, thread_id, user_id, status, ordinal, created_at, updated_at)
-    SELECT 'r' || n, 't' || n % 100, 'u', 'success', n / 100, now(), now() FROM generate_series(1, 5000) AS n`)
-  await line.rows(`INSERT INTO run_events (thread_id, run_id, event_type, category, seq, k, message_id, created_at)
-    SELECT 't' || n % 10, 'r' || n % 100, 'x', CASE n % 3 WHEN 0 THEN 'message' ELSE 'trace' END, n, n, 'm' || n, now()
-    FROM generate_series(1, 20000) AS n`)
-  await line.rows(`INSERT INTO frames (run_key, first_n, last_n, epoch, bytes, idx, data)
-    SELECT n % 100, n, n, 1, 10, '', '' FROM generate_series(1, 20000) AS n`)
+    SELECT 'r' || n, 't' || n % 100, 'u', 'success', n / 100, now(), now() FROM ${many}`)
+  await line.rows(`INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, seq, k, message_id, created_at)
+    SELECT 't' || n % 10, 'r' || n % 30, 'u', 'x', CASE n % 50 WHEN 0 THEN 'message' ELSE 'trace' END, n, n, 'm' || n, now() FROM ${many}`)
+  await line.rows(
+    `INSERT INTO frames (run_key, first_n, last_n, epoch, bytes, idx, data) SELECT n % 10, n, n, 1, 10, '', '' FROM ${many}`
+  )
+  await line.rows(`INSERT INTO checkpoints (thread_id, checkpoint_id, metadata_json, messages_json, channels_json, created_at)
+    SELECT 't' || n % 10, 'c' || n, '{}', '[]', '{}', now() FROM ${many}`)
+  await line.rows(`INSERT INTO feedback (feedback_id, run_id, thread_id, user_id, rating, created_at)
+    SELECT 'f' || n, 'r' || n, 't' || n % 10, 'u', 1, now() FROM ${many}`)
   await line.rows('ANALYZE')
-  // On so few rows a sort may be cheaper: the question is whether an index has the order.
-  for (const way of ['seqscan', 'bitmapscan', 'sort']) await line.rows(`SET enable_${way} = off`)
-  const lists = {
-    'runs of a thread':
-      "SELECT * FROM runs WHERE thread_id = 't1' AND (user_id = 'u' OR user_id IS NULL) ORDER BY ordinal DESC LIMIT 10",
-    'newest messages of a thread':
-      "SELECT * FROM run_events WHERE thread_id = 't1' AND category = 'message' AND seq < 9000 ORDER BY seq DESC LIMIT 50",
-    'messages of a run':
-      "SELECT * FROM run_events WHERE thread_id = 't1' AND run_id = 'r1' AND category = 'message' AND seq > 40 ORDER BY seq LIMIT 50",
-    'events of a run':
-      "SELECT * FROM run_events WHERE thread_id = 't1' AND run_id = 'r1' AND seq > 40 ORDER BY seq LIMIT 50",
-    'frames of a run': 'SELECT * FROM frames WHERE run_key = 1 AND last_n >= 400 ORDER BY last_n LIMIT 50',
-    'checkpoints of a thread':
-      "SELECT * FROM checkpoints WHERE thread_id = 't1' AND checkpoint_id < 'x' ORDER BY checkpoint_id DESC LIMIT 10",
-    'one sweep of frames': 'SELECT * FROM frames WHERE id > 100 ORDER BY id LIMIT 10',
-    'threads of a user':
-      "SELECT * FROM threads_meta WHERE user_id = 'u1' ORDER BY updated_at DESC, thread_id DESC LIMIT 10"
+
+  const asked = new Explainer(line)
+  const [threads, runs, events] = [threadReads(asked), runReads(asked), eventReads(asked)]
+  const page = { limit: 10, offset: 20 }
+  /** How many rows each may read, beyond which somebody waits. */
+  const lists: Record<string, [work: () => Promise<unknown>, rows: number]> = {
+    'threads of a user': [() => threads.search(page, 'big'), 100],
+    'by the time of their creation, the oldest first': [
+      () => threads.search({ ...page, sortBy: 'created_at', sortOrder: 'asc' }, 'big'),
+      100
+    ],
+    'by id': [() => threads.search({ ...page, sortBy: 'thread_id' }, 'big'), 100],
+    'with a status': [() => threads.search({ ...page, status: 'error' }, 'big'), 100],
+    'with these ids': [() => threads.search({ ...page, ids: ['t1', 't2'] }, 'big'), 100],
+    'with metadata': [() => threads.search({ ...page, offset: 0, metadata: { a: 1 } }, 'big'), 100],
+    'threads of a user with few': [() => threads.search(page, 'u1'), 200],
+    'a run': [() => runs.get('r7', 'u'), 1],
+    'runs of a thread': [() => runs.list('t1', page, 'u'), 400],
+    'runs in flight': [() => runs.unfinished(), 1],
+    'runs in flight of a thread': [() => runs.inFlight('t1'), 1],
+    'newest messages of a thread': [() => events.listMessages('t0', { limit: 50 }, 'u'), 600],
+    'messages of a thread before one': [() => events.listMessages('t0', { limit: 50, before: 900 }, 'u'), 100],
+    'messages of a run': [() => events.listMessagesByRun('t0', 'r10', { limit: 5, after: 40 }, 'u'), 200],
+    'a late page of the events of a run': [
+      () => events.listEvents('t0', 'r10', { limit: 50, after: MANY - 3000 }, 'u'),
+      100
+    ],
+    'where a run goes on': [() => events.lastK('t0', 'r10'), 10],
+    'frames of a run': [() => frameReads(asked).read(1, 400, 100), 600],
+    'the newest checkpoint': [() => checkpointReads(asked).load('t1', null, []), 10],
+    'checkpoints before one': [() => checkpointReads(asked).history('t1', { limit: 10, before: 'c20001' }), 20],
+    'feedback of a run': [() => feedbackReads(asked).list('t1', 'r1', 'u'), 10]
   }
-  for (const [name, sql] of Object.entries(lists)) t.ok(await isRangeScan(line, sql), name)
+  for (const [name, [work, rows]] of Object.entries(lists)) {
+    asked.plans.length = 0
+    await work()
+    for (const { sql, way, plan } of asked.plans) {
+      const about = `${name} (${way})`
+      // To count is to look at all of them.
+      if (sql.includes('count(*)')) continue
+      t.notOk(nodesOf(plan).includes('Seq Scan') && rowsRead(plan) > rows, `${about}: no table is read through`)
+      t.ok(rowsRead(plan) <= rows, `${about}: reads ${rowsRead(plan)} rows`)
+    }
+  }
 })

@@ -260,7 +260,7 @@ t.test(
       seqs,
       Array.from({ length: Math.min(n, 1000) }, (_, at) => at + 1)
     )
-    t.strictSame(frames.length, Math.min(n, 512))
+    t.strictSame(frames.length, Math.min(n, 128))
     t.equal(await addEvents(store, run, [anEvent(n)]), n + 1)
   }
 )

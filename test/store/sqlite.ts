@@ -2,15 +2,23 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type Database from 'better-sqlite3'
 import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t from 'tap'
+import { checkpointReads } from '../../lib/store/sqlite/checkpoints.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
-import { IN_FLIGHT_OF_THREAD } from '../../lib/store/sqlite/runs.ts'
+import { eventReads } from '../../lib/store/sqlite/events.ts'
+import { feedbackReads } from '../../lib/store/sqlite/feedback.ts'
+import { frameReads } from '../../lib/store/sqlite/frames.ts'
+import type { Reader } from '../../lib/store/sqlite/reader.ts'
+import { ThreadSearch } from '../../lib/store/sqlite/search.ts'
+import { threadReads } from '../../lib/store/sqlite/threads.ts'
+import { IN_FLIGHT_OF_THREAD, runReads } from '../../lib/store/sqlite/runs.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { framesOf } from '../../lib/run/log/segment.ts'
-import { type Group, type Segment, type Store, StoreUnavailable } from '../../lib/store/store.ts'
+import { type Group, type Segment, type Store, StoreUnavailable, type ThreadQuery } from '../../lib/store/store.ts'
 import type { Json, Run } from '../../lib/types.ts'
 import { addEndedRun, addRun, addThread, anEvent, aRun, aSettlement, aUser, eventsOf } from '../contract/harness.ts'
 import { type Opened, storeContract, write } from '../contract/index.ts'
@@ -166,6 +174,88 @@ t.test('frames read the same before and after they are compressed, from any n', 
     'they are together'
   )
   t.same(await framesFrom(store, key, 301), before.slice(301))
+})
+
+/** A connection that notes what it is asked, and a thread for long reads that is none. */
+function noting(db: Database.Database): { db: Database.Database; reader: Reader; asked: Set<string> } {
+  const asked = new Set<string>()
+  const noting = new Proxy(db, {
+    get(target, name) {
+      if (name !== 'prepare') return Reflect.get(target, name, target)
+      return (sql: string) => {
+        asked.add(sql)
+        return target.prepare(sql)
+      }
+    }
+  })
+  const reader: Reader = {
+    // What the statement answers.
+    rows: async <Row>(sql: string, params: object) => noting.prepare<object>(sql).all(params) as Row[]
+  }
+  return { db: noting, reader, asked }
+}
+
+t.test('every list is a range of an index, in the order in which it is asked for', async (t) => {
+  const file = connect(join(t.testdir(), 'lists.db'))
+  t.teardown(() => file.close())
+  migrate(file)
+  const { db, reader, asked } = noting(file)
+  const threads = threadReads(db, new ThreadSearch(db, reader))
+  const page = { limit: 10, offset: 20 }
+  for (const sortBy of ['updated_at', 'created_at', 'thread_id'] as const)
+    for (const sortOrder of ['asc', 'desc'] as const) await threads.search({ ...page, sortBy, sortOrder }, 'u')
+  await threads.search({ ...page, status: 'error' }, 'u')
+  const events = eventReads(db, reader)
+  await events.listEvents('t', 'r', { limit: 10, types: ['x'] }, 'u')
+  runReads(db)
+  frameReads(db)
+  checkpointReads(db)
+  feedbackReads(db)
+  t.ok(asked.size > 20, `${asked.size} statements`)
+  for (const sql of asked) {
+    const names = [...sql.matchAll(/[@$](\w+)/g)].map(([, name]) => [name, null])
+    const plan = file
+      .prepare<object, { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+      .all(sql.includes('?') ? [...sql.matchAll(/\?/g)].map(() => null) : Object.fromEntries(names))
+      .map(({ detail }) => detail)
+    const scans = plan.filter((step) => /^SCAN (threads_meta|runs|run_events|frames|checkpoints|feedback)\b/.test(step))
+    t.strictSame(
+      scans.filter((step) => !/USING (COVERING )?INDEX/.test(step)),
+      [],
+      `${sql} reads no table through`
+    )
+    // Ids of equal times are put in order by themselves, and the few rows of both parts of a page.
+    const isSorted = /SEARCH \S+ [^|]*\|USE TEMP B-TREE FOR ORDER BY/.test(plan.join('|'))
+    if (/FROM run_events INDEXED BY|AS part_0/.test(sql)) t.notOk(isSorted, `${sql} has its order from the index`)
+  }
+})
+
+t.test('reads that may be long are made beside the event loop, which turns meanwhile', async (t) => {
+  const { store, close } = await open()
+  t.teardown(close)
+  const { thread_id } = await addThread(store, { user_id: 'ann', metadata: { a: 1, b: 2 } })
+  const run = await addRun(store, thread_id)
+  const isAtOnce = async (work: () => Promise<unknown>) => {
+    let isDone = false
+    const working = work().then(() => {
+      isDone = true
+    })
+    // Within one turn of the loop.
+    for (let n = 0; n < 100; n++) await null
+    const wasDone = isDone
+    await working
+    return wasDone
+  }
+  const search = (query: Partial<ThreadQuery>) => () => store.threads.search({ limit: 10, offset: 0, ...query }, 'ann')
+  t.ok(await isAtOnce(search({})), 'a page of the newest is read at once')
+  const long: Record<string, () => Promise<unknown>> = {
+    'a page far behind': search({ offset: 50_000 }),
+    'in an order that no index has': search({ sortBy: 'status' }),
+    'by a status in another order': search({ status: 'idle', sortBy: 'created_at' }),
+    'by metadata, counted': search({ metadata: { a: 1, b: 2 } }),
+    'events of some types': () => store.events.listEvents(thread_id, run.run_id, { types: ['x'], limit: 10 }, null)
+  }
+  for (const [name, work] of Object.entries(long)) t.notOk(await isAtOnce(work), name)
 })
 
 t.test('runs in flight are found by their status, not among all runs of their thread', async (t) => {

@@ -6,8 +6,8 @@ import type { Db, Writers } from './rows.ts'
 import { byteStrings, numbers } from './text.ts'
 
 const COLUMNS = 'id, first_n, last_n, epoch, format, idx, data'
-/** Rows of one answer at most. */
-const ROWS_MAX = 512
+/** Rows of one answer at most: so few that the server takes them in the order of the index, and does not sort the whole run. */
+const ROWS_MAX = 128
 
 /**
  * The rows of $1 that hold n >= $2, in order, until $3 bytes are together. `bytes` tells how much a row holds without reading it.

@@ -5,7 +5,7 @@
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import type { Timestamp } from '../../types.ts'
-import type { Db, Param } from './rows.ts'
+import type { Db, Param, Planning } from './rows.ts'
 import { given, hex, storable } from './text.ts'
 import { endsTheLine } from './trouble.ts'
 
@@ -139,9 +139,9 @@ export class Line implements Db {
     else this.#onLost = listener
   }
 
-  async rows<Row>(sql: string, params: readonly Param[] = []): Promise<Row[]> {
+  async rows<Row>(sql: string, params: readonly Param[] = [], plan: Planning = 'kept'): Promise<Row[]> {
     // A plain list. Rows are what the SQL beside the call says; the compiler cannot read it.
-    return Array.from(await this.#ask(sql, params)) as unknown as Row[]
+    return Array.from(await this.#ask(sql, params, plan)) as unknown as Row[]
   }
 
   async changes(sql: string, params: readonly Param[] = []): Promise<number> {
@@ -154,11 +154,15 @@ export class Line implements Db {
   }
 
   /** Statements are sent at once, whatever is under way, and answered in their order. */
-  async #ask(sql: string, params: readonly Param[]): Promise<postgres.RowList<postgres.Row[]>> {
+  async #ask(
+    sql: string,
+    params: readonly Param[],
+    plan: Planning = 'kept'
+  ): Promise<postgres.RowList<postgres.Row[]>> {
     if (this.#lost) throw this.#lost
     try {
       // A copy: the driver writes into it. Opened, or nobody has the line.
-      return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: true }))
+      return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: plan === 'kept' }))
     } catch (error) {
       if (endsTheLine(error)) this.lose(errorOf(error))
       throw error

@@ -1,7 +1,7 @@
 // The lines to the server, kept open and lent for one piece of work at a time.
 import { StoreUnavailable } from '../store.ts'
 import { Line, type LineOptions, STATEMENT_TIMEOUT_MS } from './line.ts'
-import type { Db, Param } from './rows.ts'
+import type { Db, Param, Planning } from './rows.ts'
 import { unavailable } from './trouble.ts'
 
 /** Lines at most; `?max=N` in the URL says otherwise. */
@@ -76,8 +76,8 @@ export class Pool implements Db {
     }
   }
 
-  rows<Row>(sql: string, params?: readonly Param[]): Promise<Row[]> {
-    return this.#read((line) => line.rows(sql, params))
+  rows<Row>(sql: string, params?: readonly Param[], plan?: Planning): Promise<Row[]> {
+    return this.#read((line) => line.rows(sql, params, plan))
   }
 
   changes(sql: string, params?: readonly Param[]): Promise<number> {

@@ -2,7 +2,8 @@
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
 import { termsOf } from '../sql/terms.ts'
-import { COLUMNS, type ThreadRow, orderOf, toThread } from '../sql/threads.ts'
+import { countStatement, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
+import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import { StoreUnavailable, type ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
 import { type Db, owned, params, type Writers } from './rows.ts'
@@ -13,9 +14,10 @@ function termTexts(metadata: JsonObject): string {
   return texts(termsOf(metadata).map((digest) => digest.toString('base64')))
 }
 
-/** $1 user, $2 status, $3 ids, $4 terms; null where it is no condition. */
-const MATCHES = `${owned(1)} AND ($2::text IS NULL OR status = $2) AND ($3::text[] IS NULL OR thread_id = ANY($3))
-  AND ($4::text[] IS NULL OR metadata_terms @> $4)`
+const DIALECT: SearchDialect = {
+  isIn: (column, list) => `${column} = ANY(${list}::text[])`,
+  hasTerms: (terms) => `metadata_terms @> ${terms}::text[]`
+}
 
 export function threadReads(db: Db): ThreadReads {
   return {
@@ -29,19 +31,17 @@ export function threadReads(db: Db): ThreadReads {
       const [row] = await db.rows<{ user_id: string | null }>(sql, [threadId])
       return row?.user_id
     },
-    async search(query, user) {
-      const { status, ids, metadata = {}, limit, offset } = query
-      const match = [
-        user,
-        status ?? null,
-        ids ? texts(ids) : null,
-        Object.keys(metadata).length ? termTexts(metadata) : null
-      ]
-      const page = `SELECT ${COLUMNS} FROM threads_meta WHERE ${MATCHES} ORDER BY ${orderOf(query)} LIMIT $5 OFFSET $6`
-      const count = `SELECT count(*) AS total FROM threads_meta WHERE ${MATCHES}`
+    async search(query, owner) {
+      const { ids, metadata = {} } = query
+      const lists = {
+        ids: ids ? texts(ids) : null,
+        terms: Object.keys(metadata).length > 0 ? termTexts(metadata) : null
+      }
+      const page = pageStatement(query, owner, lists, DIALECT)
+      const count = countStatement(query, owner, lists, DIALECT)
       const [rows, [counted]] = await Promise.all([
-        db.rows<ThreadRow>(page, [...match, limit, offset]),
-        db.rows<{ total: number }>(count, match)
+        db.rows<ThreadRow>(page.sql, page.params, 'anew'),
+        db.rows<{ total: number }>(count.sql, count.params, 'anew')
       ])
       return { threads: rows.map(toThread), total: counted?.total ?? 0 }
     }

@@ -22,3 +22,8 @@ export function connect(path: string): Database.Database {
   db.pragma(`journal_size_limit = ${WAL_SIZE_MAX}`)
   return db
 }
+
+/** Values for $1, $2... of a statement. */
+export function bindings(params: readonly unknown[]): object {
+  return Object.fromEntries(params.map((value, at) => [at + 1, value]))
+}

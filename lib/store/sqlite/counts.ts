@@ -7,24 +7,34 @@ const COUNTS_MAX = 10_000
 export class Counts<Key, Count> {
   readonly #known = new Map<Key, Count>()
   readonly #changing: readonly OpName[]
+  #version = 0
 
   /** `changing`: the ops after which everything is counted again. */
   constructor(changing: readonly OpName[]) {
     this.#changing = changing
   }
 
-  /** What is known of it, or else what is counted now. */
-  of(key: Key, count: () => Count): Count {
-    const known = this.#known.get(key)
-    if (known !== undefined) return known
+  known(key: Key): Count | undefined {
+    return this.#known.get(key)
+  }
+
+  /** Changes with every write after which all is counted again. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** What was counted since the version was `version`: it holds if nothing was written meanwhile. */
+  note(key: Key, count: Count, version: number): void {
+    if (version !== this.#version) return
     if (this.#known.size >= COUNTS_MAX) this.#known.clear()
-    const counted = count()
-    this.#known.set(key, counted)
-    return counted
+    this.#known.set(key, count)
   }
 
   /** These were written. To be told before anybody hears of it [Store 4]. */
   written(groups: readonly Group[]): void {
-    if (groups.some(({ ops }) => ops.some(({ name }) => this.#changing.includes(name)))) this.#known.clear()
+    if (groups.some(({ ops }) => ops.some(({ name }) => this.#changing.includes(name)))) {
+      this.#version++
+      this.#known.clear()
+    }
   }
 }

@@ -5,6 +5,7 @@ import { COLUMNS, type EventRow, toEvent } from '../sql/events.ts'
 import type { EventReads, SeqPage } from '../store.ts'
 import { TEXTS_OF_EVENT } from './event-texts.ts'
 import { ORIGINS, originsIn, originsParams, type OriginsParams } from './origins.ts'
+import type { Reader } from './reader.ts'
 import { OWNED, type Writers } from './rows.ts'
 
 interface PageParams {
@@ -16,30 +17,25 @@ interface PageParams {
   owner: string | null
 }
 
-export function eventReads(db: Database.Database): EventReads {
-  const page = (direction: 'ASC' | 'DESC', scope: string) =>
+/** `reader`: for what may look at many events. */
+export function eventReads(db: Database.Database, reader: Reader): EventReads {
+  const page = (direction: 'ASC' | 'DESC', index: string, scope: string) =>
     db.prepare<PageParams, EventRow>(
-      `SELECT ${COLUMNS} FROM run_events WHERE ${scope} AND category = 'message' AND seq > @after AND seq < @before AND ${OWNED}
+      `SELECT ${COLUMNS} FROM run_events INDEXED BY ${index} WHERE ${scope} AND category = 'message' AND seq > @after AND seq < @before AND ${OWNED}
        ORDER BY seq ${direction} LIMIT @limit`
     )
-  const IN_THREAD = 'thread_id = @thread'
-  // The unary plus keeps the planner on the index by thread, category and seq.
-  const IN_RUN = 'thread_id = @thread AND +run_id = @run'
+  const IN_THREAD = ['ix_events_thread_messages', 'thread_id = @thread'] as const
+  const IN_RUN = ['ix_events_run_messages', 'run_id = @run AND thread_id = @thread'] as const
   const statements = {
-    thread: { ASC: page('ASC', IN_THREAD), DESC: page('DESC', IN_THREAD) },
-    run: { ASC: page('ASC', IN_RUN), DESC: page('DESC', IN_RUN) }
+    thread: { ASC: page('ASC', ...IN_THREAD), DESC: page('DESC', ...IN_THREAD) },
+    run: { ASC: page('ASC', ...IN_RUN), DESC: page('DESC', ...IN_RUN) }
   }
-  const events = db.prepare<
-    { thread: string; run: string; types: string | null; after: number; limit: number; owner: string | null },
-    EventRow
-  >(
-    `SELECT ${COLUMNS} FROM run_events INDEXED BY ix_events_run_k
-     WHERE run_id = @run AND thread_id = @thread AND seq > @after AND ${OWNED}
-       AND (@types IS NULL OR event_type IN (SELECT value FROM json_each(@types)))
-     ORDER BY k LIMIT @limit`
-  )
-  const lastK = db.prepare<{ thread: string; run: string }, { k: number | null }>(
-    'SELECT max(k) AS k FROM run_events WHERE run_id = @run AND thread_id = @thread'
+  const eventsSql = (types: string) => `SELECT ${COLUMNS} FROM run_events INDEXED BY ix_events_run
+     WHERE run_id = @run AND thread_id = @thread AND seq > @after AND ${OWNED} ${types} ORDER BY seq LIMIT @limit`
+  const events = db.prepare<object, EventRow>(eventsSql(''))
+  const eventsOfTypes = eventsSql('AND event_type IN (SELECT value FROM json_each(@types))')
+  const lastK = db.prepare<{ thread: string; run: string }, { k: number }>(
+    'SELECT k FROM run_events INDEXED BY ix_events_run WHERE run_id = @run AND thread_id = @thread ORDER BY seq DESC LIMIT 1'
   )
   const nextSeq = db.prepare<[string], { next_seq: number }>('SELECT next_seq FROM threads_meta WHERE thread_id = ?')
   const origins = db.prepare<OriginsParams, string>(`SELECT ${ORIGINS}`).pluck()
@@ -73,15 +69,12 @@ export function eventReads(db: Database.Database): EventReads {
       return list('run', threadId, runId, seqPage, user)
     },
     async listEvents(threadId, runId, { types, after, limit }, owner) {
-      const params = {
-        thread: threadId,
-        run: runId,
-        types: types ? JSON.stringify(types) : null,
-        after: after ?? 0,
-        limit,
-        owner
-      }
-      return events.all(params).map(toEvent)
+      const params = { thread: threadId, run: runId, after: after ?? 0, limit, owner }
+      // Some types may be rare among very many events.
+      const rows = types
+        ? await reader.rows<EventRow>(eventsOfTypes, { types: JSON.stringify(types), ...params })
+        : events.all(params)
+      return rows.map(toEvent)
     },
     async nextSeq(threadId) {
       return nextSeq.get(threadId)?.next_seq ?? null
@@ -101,7 +94,9 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
   const counter = db.prepare<[string], number>('SELECT next_seq FROM threads_meta WHERE thread_id = ?').pluck()
   const advance = db.prepare('UPDATE threads_meta SET next_seq = ? WHERE thread_id = ?')
   const move = db.prepare('UPDATE threads_meta SET next_seq = @to WHERE thread_id = @thread_id AND next_seq = @from')
-  const lastK = db.prepare<[string], number | null>('SELECT max(k) FROM run_events WHERE run_id = ?').pluck()
+  const lastK = db
+    .prepare<[string], number>('SELECT k FROM run_events WHERE run_id = ? ORDER BY seq DESC LIMIT 1')
+    .pluck()
   // By place: bound by name, a row costs a third more. What comes last stands in the order of EventTexts.
   const insert = db.prepare(`
     INSERT INTO run_events (thread_id, run_id, user_id, seq, k, event_type, category, content, event_metadata, message_id, created_at)

@@ -11,6 +11,7 @@ import { connect } from './connection.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
+import { ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
 import { migrate } from './schema.ts'
 import { ThreadSearch } from './search.ts'
@@ -40,13 +41,14 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   const wal = new WriteAheadLog(path)
   const db = connect(path)
   db.pragma('query_only = ON')
-  const search = new ThreadSearch(db)
+  const reader = new ReaderThread(path)
+  const search = new ThreadSearch(db, reader)
   return {
     users: userReads(db),
     apiTokens: apiTokenReads(db),
     threads: threadReads(db, search),
     runs: runReads(db),
-    events: eventReads(db),
+    events: eventReads(db, reader),
     frames: frameReads(db),
     checkpoints: checkpointReads(db),
     feedback: feedbackReads(db),
@@ -68,6 +70,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
     async close() {
       await wal.stop()
       await writer.stop()
+      await reader.stop()
       db.close()
     }
   }

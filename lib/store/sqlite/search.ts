@@ -1,44 +1,40 @@
 // The search for threads in SQLite.
 import type Database from 'better-sqlite3'
 import type { Owner } from '../../scope.ts'
-import { COLUMNS, type ThreadRow, orderOf, toThread } from '../sql/threads.ts'
+import { countStatement, isShort, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
+import { type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
+import { bindings } from './connection.ts'
 import { Counts } from './counts.ts'
+import type { Reader } from './reader.ts'
 import { TermSearch } from './term-search.ts'
 import { termTexts } from './terms.ts'
 
-/** A condition of a search, and what it binds. */
-interface Condition {
-  readonly sql: string
-  readonly params: readonly (string | number)[]
+const DIALECT: SearchDialect = {
+  isIn: (column, list) => `${column} IN (SELECT value FROM json_each(${list}))`,
+  hasTerms: (terms) => `NOT EXISTS (SELECT 1 FROM json_each(${terms}) AS w WHERE NOT EXISTS (
+    SELECT 1 FROM thread_terms WHERE owner = coalesce(user_id, 0) AND term = w.value AND thread_key = threads_meta.key))`
 }
 
-function conditions({ status, ids }: ThreadQuery, terms: readonly string[]): Condition[] {
-  const all: Condition[] = []
-  if (status) all.push({ sql: 'status = ?', params: [status] })
-  if (ids) all.push({ sql: 'thread_id IN (SELECT value FROM json_each(?))', params: [JSON.stringify(ids)] })
-  if (terms.length > 0) {
-    const has =
-      'SELECT 1 FROM thread_terms WHERE owner = coalesce(user_id, 0) AND term = w.value AND thread_key = threads_meta.key'
-    const sql = `NOT EXISTS (SELECT 1 FROM json_each(?) AS w WHERE NOT EXISTS (${has}))`
-    all.push({ sql, params: [JSON.stringify(terms)] })
-  }
-  return all
-}
+/** Where the rows of a statement come from: this thread, or the one for what may take long. */
+type Ask = <Row>(sql: string, params: object) => Row[] | Promise<Row[]>
 
 /** Answers searches of an owner, or of null, who sees everything. */
 export class ThreadSearch {
-  readonly #db: Database.Database
   readonly #byTerms: TermSearch
   /** How many threads each owner sees. */
   readonly #totals = new Counts<Owner, number>(['thread.create', 'thread.remove'])
+  readonly #here: Ask
+  readonly #beside: Ask
 
-  constructor(db: Database.Database) {
-    this.#db = db
-    this.#byTerms = new TermSearch(db)
+  constructor(db: Database.Database, reader: Reader) {
+    this.#byTerms = new TermSearch(db, reader)
+    // Rows are what the SQL beside the call says.
+    this.#here = <Row>(sql: string, params: object) => db.prepare<object>(sql).all(params) as Row[]
+    this.#beside = (sql, params) => reader.rows(sql, params)
   }
 
-  page(query: ThreadQuery, owner: Owner): ThreadPage {
+  async page(query: ThreadQuery, owner: Owner): Promise<ThreadPage> {
     const terms = termTexts(query.metadata ?? {})
     // Terms are kept by owner; and who names ids names few.
     if (terms.length === 0 || query.ids || owner === null) return this.#amongThreads(query, terms, owner)
@@ -52,35 +48,22 @@ export class ThreadSearch {
   }
 
   /** Reads the threads of the owner in their order, or those with the ids. */
-  #amongThreads(query: ThreadQuery, terms: readonly string[], owner: Owner): ThreadPage {
-    const all = conditions(query, terms)
-    const params = all.flatMap((one) => one.params)
-    // One's own and what nobody owns are looked for one after the other: each in the order of its index, which "or" would lose.
-    const owners: readonly Condition[] =
-      owner === null
-        ? [{ sql: 'TRUE', params: [] }]
-        : [
-            { sql: 'user_id = ?', params: [owner] },
-            { sql: 'user_id IS NULL', params: [] }
-          ]
-    const wheres = owners.map(({ sql }) => [sql, ...all.map((one) => one.sql)].join(' AND '))
-    const bound = owners.map((one) => [...one.params, ...params])
-    const order = orderOf(query)
-    const end = query.offset + query.limit
-    const parts = wheres.map(
-      (where) => `SELECT * FROM (SELECT ${COLUMNS} FROM threads_meta WHERE ${where} ORDER BY ${order} LIMIT ?)`
-    )
-    const rows = this.#db
-      .prepare<(string | number)[], ThreadRow>(`${parts.join(' UNION ALL ')} ORDER BY ${order} LIMIT ? OFFSET ?`)
-      .all(...bound.flatMap((one) => [...one, end]), query.limit, query.offset)
-    const count = () =>
-      this.#db
-        .prepare<(string | number)[], { total: number }>(
-          `SELECT ${wheres.map((where) => `(SELECT count(*) FROM threads_meta WHERE ${where})`).join(' + ')} AS total`
-        )
-        .get(...bound.flat())?.total ?? 0
+  async #amongThreads(query: ThreadQuery, terms: readonly string[], owner: Owner): Promise<ThreadPage> {
+    const lists = {
+      ids: query.ids ? JSON.stringify(query.ids) : null,
+      terms: terms.length > 0 ? JSON.stringify(terms) : null
+    }
+    const ask = isShort(query, lists) ? this.#here : this.#beside
+    const page = pageStatement(query, owner, lists, DIALECT)
+    const rows = await ask<ThreadRow>(page.sql, bindings(page.params))
     // Without a filter it is a number that changes only when threads come and go.
-    const total = all.length > 0 ? count() : this.#totals.of(owner, count)
-    return { threads: rows.map(toThread), total }
+    const hasFilter = query.status || lists.ids !== null || lists.terms !== null
+    const known = hasFilter ? undefined : this.#totals.known(owner)
+    if (known !== undefined) return { threads: rows.map(toThread), total: known }
+    const count = countStatement(query, owner, lists, DIALECT)
+    const version = this.#totals.version
+    const [counted] = await ask<{ total: number }>(count.sql, bindings(count.params))
+    if (!hasFilter) this.#totals.note(owner, counted!.total, version)
+    return { threads: rows.map(toThread), total: counted!.total }
   }
 }

@@ -3,6 +3,7 @@ import type Database from 'better-sqlite3'
 import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
 import { Counts } from './counts.ts'
+import type { Reader } from './reader.ts'
 import type { TermOwner } from './terms.ts'
 
 /** One's own threads, or those that nobody owns: the names of what is bound for them, and which rows they are. */
@@ -29,6 +30,9 @@ interface Part extends SizeRow {
 
 /** To collect so many entries costs at least as much as to walk past one thread, twice: a walk in vain adds little. */
 const ENTRIES_A_STEP = 4
+
+/** So many are looked at in no time; more are looked at beside the event loop. */
+const SHORT_ENTRIES = 1000
 
 const WANTED = 'wanted AS MATERIALIZED (SELECT value AS term FROM json_each(@terms))'
 
@@ -105,23 +109,26 @@ function wayOf({ sortBy = 'updated_at', sortOrder = 'desc', offset, limit }: Thr
 /** Answers searches of an owner by terms, at least one, in two statements at most. */
 export class TermSearch {
   readonly #db: Database.Database
-  readonly #sizes: Database.Statement<object, SizeRow>
+  readonly #reader: Reader
   /** By their text, of which there are as many as ways, columns and directions. */
   readonly #pages = new Map<string, Database.Statement<object, ThreadRow>>()
   /** Of searches for one term and nothing else, by owner and term. */
   readonly #known = new Counts<string, readonly SizeRow[]>(['thread.create', 'thread.patch', 'thread.remove'])
 
-  constructor(db: Database.Database) {
+  constructor(db: Database.Database, reader: Reader) {
     this.#db = db
-    this.#sizes = db.prepare(SIZES)
+    this.#reader = reader
   }
 
-  page(query: ThreadQuery, terms: readonly string[], owner: string): ThreadPage {
+  async page(query: ThreadQuery, terms: readonly string[], owner: string): Promise<ThreadPage> {
     const { status = null, limit, offset } = query
     const hasOneTerm = terms.length === 1
     const wanted = { owner, terms: JSON.stringify(terms), status, has_one_term: hasOneTerm ? 1 : 0 }
-    const count = () => this.#sizes.all(wanted)
-    const sizes = hasOneTerm && status === null ? this.#known.of(`${terms[0]} ${owner}`, count) : count()
+    const key = hasOneTerm && status === null ? `${terms[0]} ${owner}` : null
+    const known = key === null ? undefined : this.#known.known(key)
+    const version = this.#known.version
+    const sizes = known ?? (await this.#reader.rows<SizeRow>(SIZES, wanted))
+    if (key !== null) this.#known.note(key, sizes, version)
     const total = sizes.reduce((sum, one) => sum + one.total, 0)
     if (total <= offset) return { threads: [], total }
 
@@ -132,8 +139,10 @@ export class TermSearch {
       [scope.term.slice(1), term],
       [scope.span.slice(1), Math.floor(entries / ENTRIES_A_STEP)]
     ])
-    const page = this.#prepared(pageSql(query, parts))
-    const rows = page.all({ ...wanted, ...Object.fromEntries(bound), end: offset + limit, limit, offset })
+    const sql = pageSql(query, parts)
+    const params = { ...wanted, ...Object.fromEntries(bound), end: offset + limit, limit, offset }
+    const isShort = parts.every(({ entries }) => entries <= SHORT_ENTRIES)
+    const rows = isShort ? this.#prepared(sql).all(params) : await this.#reader.rows<ThreadRow>(sql, params)
     return { threads: rows.map(toThread), total }
   }
 

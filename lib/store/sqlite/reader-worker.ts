@@ -1,0 +1,47 @@
+// The thread in which long reads are made.
+import { parentPort, workerData } from 'node:worker_threads'
+import type Database from 'better-sqlite3'
+import { connect } from './connection.ts'
+
+export interface ReadQuestion {
+  readonly id: number
+  readonly sql: string
+  /** By name; $1 is called 1. */
+  readonly params: object
+}
+
+export type ReadAnswer = { readonly id: number } & (
+  | { readonly rows: readonly unknown[] }
+  | { readonly message: string }
+)
+
+/** Statements that are kept prepared: of each kind of search a few. */
+const KEPT_MAX = 100
+
+function serve(path: string): void {
+  const port = parentPort!
+  const db = connect(path)
+  db.pragma('query_only = ON')
+  const kept = new Map<string, Database.Statement<object, unknown>>()
+  const prepared = (sql: string) => {
+    const statement = kept.get(sql) ?? db.prepare<object, unknown>(sql)
+    if (kept.size >= KEPT_MAX) kept.clear()
+    kept.set(sql, statement)
+    return statement
+  }
+  const answer = ({ id, sql, params }: ReadQuestion): ReadAnswer => {
+    try {
+      return { id, rows: prepared(sql).all(params) }
+    } catch (error) {
+      return { id, message: error instanceof Error ? error.message : String(error) }
+    }
+  }
+  port.on('message', (message: ReadQuestion | 'stop') => {
+    if (message !== 'stop') return port.postMessage(answer(message))
+    db.close()
+    port.close()
+  })
+}
+
+// Imported for its types as well: then there is nobody to serve.
+if (parentPort && typeof workerData?.readerOf === 'string') serve(workerData.readerOf)

@@ -1,0 +1,79 @@
+// Reads that may take long (a page far behind, a search that has to look at many rows), made in a thread: SQLite answers in the
+// thread that asks, and no reader may hold up the streams of all others. Started when it is needed.
+import { Worker } from 'node:worker_threads'
+import type { ReadAnswer, ReadQuestion } from './reader-worker.ts'
+
+/** The thread holds a connection and one answer. */
+const HEAP_MB = 256
+
+interface Waiting {
+  resolve(rows: unknown[]): void
+  reject(error: Error): void
+}
+
+export interface Reader {
+  /** The rows of a statement. */
+  rows<Row>(sql: string, params: object): Promise<Row[]>
+}
+
+export class ReaderThread implements Reader {
+  readonly #path: string
+  #worker: Worker | null = null
+  readonly #waiting = new Map<number, Waiting>()
+  #nextId = 1
+  #isStopped = false
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  rows<Row>(sql: string, params: object): Promise<Row[]> {
+    if (this.#isStopped) return Promise.reject(new Error('the store is closed'))
+    this.#worker ??= this.#start()
+    const id = this.#nextId++
+    this.#worker.postMessage({ id, sql, params } satisfies ReadQuestion)
+    // Rows are what the SQL beside the call says; the compiler cannot read it.
+    return new Promise((resolve, reject) => this.#waiting.set(id, { resolve: resolve as Waiting['resolve'], reject }))
+  }
+
+  #start(): Worker {
+    // The same folder holds reader-worker.ts in the sources and reader-worker.js in the build.
+    const name = import.meta.url.endsWith('.ts') ? './reader-worker.ts' : './reader-worker.js'
+    const workerData = { readerOf: this.#path }
+    const resourceLimits = { maxOldGenerationSizeMb: HEAP_MB }
+    const worker = new Worker(new URL(name, import.meta.url), { workerData, resourceLimits })
+    // Nobody has to live on for it; who waits for an answer is a request, whose socket lives.
+    worker.unref()
+    worker.on('message', (answer: ReadAnswer) => this.#answered(answer))
+    worker.on('error', (error) => this.#died(worker, error))
+    worker.on('exit', () => this.#died(worker, new Error('the reader thread has ended')))
+    return worker
+  }
+
+  #answered(answer: ReadAnswer): void {
+    const waiting = this.#waiting.get(answer.id)
+    this.#waiting.delete(answer.id)
+    if ('rows' in answer) waiting?.resolve([...answer.rows])
+    else waiting?.reject(new Error(answer.message))
+  }
+
+  /** The next one who asks starts another. */
+  #died(worker: Worker, error: Error): void {
+    if (this.#worker !== worker) return
+    this.#worker = null
+    for (const { reject } of this.#waiting.values()) reject(error)
+    this.#waiting.clear()
+  }
+
+  /** Lets go of the file. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    const worker = this.#worker
+    if (!worker) return
+    worker.ref()
+    await new Promise<void>((resolve) => {
+      worker.once('exit', () => resolve())
+      worker.postMessage('stop')
+    })
+  }
+}
