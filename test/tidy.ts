@@ -34,7 +34,18 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   auth: ['types', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
   memory: ['types', 'scope', 'store/store', 'files'],
   skills: ['types', 'scope', 'store/store', 'files'],
-  run: ['types', 'errors', 'scope', 'reserved', 'wire', 'growing-text', 'agent/runtime', 'thread', 'store/store'],
+  run: [
+    'types',
+    'errors',
+    'scope',
+    'reserved',
+    'wire',
+    'growing-text',
+    'agent/check',
+    'agent/runtime',
+    'thread',
+    'store/store'
+  ],
   routes: [
     'types',
     'errors',

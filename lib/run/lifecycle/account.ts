@@ -3,7 +3,7 @@
 import type { AgentInput, Fact, Piece } from '../../agent/runtime.ts'
 import type { Settlement } from '../../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
-import { type Interrupt, type Message, type Run, timestamp } from '../../types.ts'
+import { type Interrupt, type Message, type Run, type RunTotals, timestamp } from '../../types.ts'
 import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from '../log/message.ts'
 import { ASKING, type Ending, REFUSED, threadStatusAfter } from './ending.ts'
 import { Kind } from '../log/filter.ts'
@@ -139,6 +139,12 @@ export class Account {
     return { ...this.#settlementOf(REFUSED, true), final_checkpoint_id: null }
   }
 
+  /** The same when that has thrown: of what the agent has told nothing is looked at again. */
+  closeBroken(ending: Ending, wasOpen: boolean): Settlement {
+    this.#tellFailure(ending)
+    return { ...this.#rowOf(ending, wasOpen), ...this.#journal.totals }
+  }
+
   #tellFailure({ failure }: Ending): void {
     if (failure) this.#frames.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
   }
@@ -200,13 +206,22 @@ export class Account {
 
   /** `wasOpen`: it was the thread's turn, so that the thread ends as the run does; a run that waited leaves the thread alone. */
   #settlementOf(ending: Ending, wasOpen: boolean): Settlement {
+    return {
+      ...this.#rowOf(ending, wasOpen),
+      title: displayName(this.#steps.state.channel('title')),
+      // Last: members behind a spread are added one by one, which costs more than all the rest of an end.
+      ...this.#journal.totals
+    }
+  }
+
+  #rowOf(ending: Ending, wasOpen: boolean): Omit<Settlement, keyof RunTotals> {
     const run = this.#run
     return {
       run_id: run.run_id,
       thread_id: run.thread_id,
       status: ending.status,
       thread_status: wasOpen ? threadStatusAfter(ending) : null,
-      title: displayName(this.#steps.state.channel('title')),
+      title: null,
       error: ending.error,
       stop_reason: ending.stopReason,
       model_name: this.#journal.modelName,
@@ -214,9 +229,7 @@ export class Account {
       final_checkpoint_id: this.#steps.checkpointId,
       first_human_message: this.#journal.firstHumanMessage,
       last_ai_message: this.#journal.lastAiMessage,
-      now: timestamp(),
-      // Last: members behind a spread are added one by one, which costs more than all the rest of an end.
-      ...this.#journal.totals
+      now: timestamp()
     }
   }
 

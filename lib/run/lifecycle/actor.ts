@@ -5,9 +5,10 @@
 // goes through `#settle`, which leaves `pending` or `open` exactly once: that is why there is one terminal status, ever.
 //
 // From `emit` to the log there is no await, and nothing here waits for a joiner.
+import { checkPart, checkRecord } from '../../agent/check.ts'
 import { type Agent, AgentError, type Sink } from '../../agent/runtime.ts'
 import { withoutUser } from '../../scope.ts'
-import type { Group, Op, Outcome } from '../../store/store.ts'
+import type { Group, Op, Outcome, Settlement } from '../../store/store.ts'
 import type { TitleOptions } from '../../thread/title.ts'
 import { type Run, timestamp } from '../../types.ts'
 import { Account } from './account.ts'
@@ -213,11 +214,13 @@ export class RunActor implements Source {
     return {
       emit: (piece) => {
         if (!this.#isOpen()) return false
+        checkPart(piece)
         this.#account.emit(piece)
         return this.#appended()
       },
       record: (fact) => {
         if (!this.#isOpen()) return false
+        checkRecord(fact)
         this.#account.record(fact)
         return this.#appended()
       },
@@ -272,7 +275,10 @@ export class RunActor implements Source {
     withoutUser(() => this.#abort.abort(RUN_IS_OVER))
   }
 
-  /** Decides the end. False: it is decided already. */
+  /**
+   * Decides the end. False: it is decided already. Never throws: whatever an agent has handed over, its run reaches one terminal
+   * row, and who ends it (a request, a timer, a signal) hears nothing of what is broken [design 4, rule 11].
+   */
   #settle(ending: Ending): boolean {
     if (this.#phase === 'settling' || this.#phase === 'closed') return false
     const wasOpen = this.#phase === 'open'
@@ -280,10 +286,21 @@ export class RunActor implements Source {
     this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()
-    this.#handover.settle(this.#account.close(ending, wasOpen))
+    this.#handover.settle(this.#closeAccount(wasOpen, () => this.#account.close(ending, wasOpen)))
     this.#deps.committer.due(this, true)
     this.#armSettleTimeout()
     return true
+  }
+
+  /** What is kept when the records cannot be closed: that the run has failed. */
+  #closeAccount(wasOpen: boolean, close: () => Settlement): Settlement {
+    try {
+      return close()
+    } catch (error) {
+      const { run_id, thread_id } = this.run
+      this.#deps.log.error({ err: error, run_id, thread_id }, 'the records of a run could not be closed: it fails')
+      return this.#account.closeBroken(failed(error), wasOpen)
+    }
   }
 
   /**
@@ -400,7 +417,7 @@ export class RunActor implements Source {
     this.#tellSpace()
     if (!this.#settleTimer) this.#armSettleTimeout()
     this.#handover.drop()
-    const settlement = this.#account.refuse()
+    const settlement = this.#closeAccount(true, () => this.#account.refuse())
     void this.#settleAlone(framesIn(ops), { name: 'run.settle', ...settlement })
   }
 

@@ -250,10 +250,14 @@ export class Registry {
     // It was abandoned: another process may have given it back to us meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
-    const { bytes } = actor
-    actor.release()
-    this.#compactor.add(key, bytes)
+    // First: the next run of the thread waits for nothing else.
     this.#lanes.remove(actor)
+    this.#compactor.add(key, actor.bytes)
+    try {
+      actor.release()
+    } catch (error) {
+      this.#deps.log.error({ err: error, run_id }, 'what a run has left could not be let go')
+    }
   }
 
   /**
