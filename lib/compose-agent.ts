@@ -1,6 +1,6 @@
 // Composition of what stands behind the agent's port: models, tools, tool servers, middlewares, memory and skills. The part of
 // gateway.ts that knows what an agent is made of.
-import { completeOnce } from './agent/model-call.ts'
+import { completeOnce as askOnce } from './agent/model-call.ts'
 import { demoModels } from './agent/demo.ts'
 import { createAgent } from './agent/lead.ts'
 import { Egress } from './agent/mcp/egress.ts'
@@ -27,16 +27,16 @@ import { Workspace } from './files/workspace.ts'
 import type { Log } from './http/server.ts'
 import { Memories } from './memory/memories.ts'
 import { MemoryQueue, type MemoryQueueOptions } from './memory/queue.ts'
-import { recall } from './memory/recall.ts'
+import { memoryPrompt } from './memory/memory-prompt.ts'
 import { commandPolicy, storedServers } from './routes/mcp.ts'
 import type { Services } from './routes/services.ts'
 import { DEFAULT_USER_ID } from './scope.ts'
 import { Skills } from './skills/skills.ts'
 
-export interface AgentWorld {
+export interface AgentServices {
   readonly agent: Agent
   /** What routes call of it. */
-  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'aside'>
+  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce'>
   /** Connects to the stored tool servers, in the background. @throws Error when their file cannot be read */
   start(): Promise<void>
   /** Drops what waits to be learned of a thread: it is deleted. */
@@ -45,7 +45,7 @@ export interface AgentWorld {
   close(): Promise<void>
 }
 
-export interface WorldParts {
+export interface AgentServicesParts {
   readonly config: Config
   readonly paths: Paths
   readonly log: Log
@@ -57,16 +57,16 @@ export interface WorldParts {
 const MEMORY_FLUSH_MS = 5000
 
 /** @throws Error when the configured agent cannot be loaded */
-export async function composeAgent({ config, paths, log, observer }: WorldParts): Promise<AgentWorld> {
+export async function composeAgent({ config, paths, log, observer }: AgentServicesParts): Promise<AgentServices> {
   const reporting: Reporting = { log, observer }
   const workspace = new Workspace(paths)
   const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
-  const aside = completeOnceOf(models, reporting)
+  const completeOnce = completeOnceOf(models, reporting)
   const memories = new Memories(paths, {
     storagePath: config.memory.storage_path,
     onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
   })
-  const queue = new MemoryQueue(memories, memoryOptions(config, aside, log))
+  const queue = new MemoryQueue(memories, memoryOptions(config, completeOnce, log))
   const extensions = new Extensions(config.home)
   const skills = new Skills({
     home: config.home,
@@ -95,7 +95,7 @@ export async function composeAgent({ config, paths, log, observer }: WorldParts)
   const agent = await agentOf(config, lead)
   return {
     agent,
-    services: { memories, skills, extensions, toolServers, aside },
+    services: { memories, skills, extensions, toolServers, completeOnce },
     start: async () => toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log)),
     forget: (threadId) => {
       queue.forget(threadId)
@@ -118,11 +118,11 @@ async function agentOf({ agent }: Config, lead: () => Agent): Promise<Agent> {
   return createGraphAgent(new ServerGraph({ url: url ?? '', ...options }))
 }
 
-function completeOnceOf(models: Models, reporting: Reporting): Services['aside'] {
+function completeOnceOf(models: Models, reporting: Reporting): Services['completeOnce'] {
   return async (messages, modelName, signal) => {
     const model = models.named(modelName)
     if (!model) throw new Error(`There is no model "${modelName}"`)
-    return completeOnce(model, messages, signal, reporting)
+    return askOnce(model, messages, signal, reporting)
   }
 }
 
@@ -145,8 +145,8 @@ interface MiddlewareParts {
 function middlewaresOf(config: Config, { memories, queue, skills, workspace, log }: MiddlewareParts): Middleware[] {
   const { title, summarization, memory } = config
   const port: MemoryPort = {
-    recall: async (of) =>
-      memory.injection_enabled ? recall(await memories.read(of), memory.max_injection_tokens) : null,
+    prompt: async (of) =>
+      memory.injection_enabled ? memoryPrompt(await memories.read(of), memory.max_injection_tokens) : null,
     learn: (conversation) => queue.add(conversation)
   }
   return [
@@ -159,13 +159,13 @@ function middlewaresOf(config: Config, { memories, queue, skills, workspace, log
   ]
 }
 
-function memoryOptions({ memory }: Config, aside: Services['aside'], log: Log): MemoryQueueOptions {
+function memoryOptions({ memory }: Config, completeOnce: Services['completeOnce'], log: Log): MemoryQueueOptions {
   return {
     debounceMs: memory.debounce_seconds * 1000,
     maxFacts: memory.max_facts,
     threshold: memory.fact_confidence_threshold,
     ask: ({ system, user }, signal) =>
-      aside(
+      completeOnce(
         [
           { role: 'system', content: system },
           { role: 'user', content: user }

@@ -125,13 +125,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const readiness = new Readiness(committer, probe)
   const writer = mapWriteErrors(committer)
   const paths = new Paths(config.home)
-  const world = await composeAgent({ config, paths, log, observer: metrics })
-  const agent = parts.agent ?? world.agent
+  const agentServices = await composeAgent({ config, paths, log, observer: metrics })
+  const agent = parts.agent ?? agentServices.agent
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })
 
   const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {
-    world.forget(threadId)
+    agentServices.forget(threadId)
     return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
   }
   const endRevoked = (revocation: Revocation): void =>
@@ -149,7 +149,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         log,
         onRevoked: endRevoked,
         onRemoved: async (threadId, owner, hadRuns) => {
-          world.forget(threadId)
+          agentServices.forget(threadId)
           // Not if it was made anew meanwhile: its files are of the new one.
           if (hadRuns && (await store.threads.ownerOf(threadId)) === undefined) await removeFiles(threadId, owner)
         },
@@ -187,7 +187,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
     paths,
-    ...world.services,
+    ...agentServices.services,
     log,
     holds: (right) => credentials.holds(right),
     unready: () => readiness.check(),
@@ -240,7 +240,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       committer.stop()
     }
   })
-  await start({ start: () => world.start(), stop: () => world.close() })
+  await start({ start: () => agentServices.start(), stop: () => agentServices.close() })
   await start({ stop: () => documents.close() })
   await start({
     start: async () => {

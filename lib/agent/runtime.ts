@@ -19,6 +19,8 @@ export interface AgentInput {
   readonly resume: { readonly value: Json } | null
   /** The conversation with the run's input applied. */
   readonly messages: readonly Message[]
+  /** Ids of those that came with this run: what its own user says. In a shared thread the others are anybody's. */
+  readonly inputIds: readonly string[]
   /** The other channels of the state (title, artifacts, todos...), with those that begin with `__pregel_` and clients do not see. */
   readonly channels: Readonly<Record<string, Json>>
   /** What the caller passed along: context and config.configurable, without what speaks for a user. */

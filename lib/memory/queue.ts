@@ -1,5 +1,5 @@
-// Conversations that wait to be read for the memory of their user. One waits at most once: a newer state of it takes its place
-// and the wait begins anew, so that a talk is read when it pauses and not at every turn.
+// Conversations that wait to be read for the memory of their user. One waits at most once: what follows joins it and the wait begins
+// anew, so that a talk is read when it pauses and not at every turn.
 import type { Message } from '../types.ts'
 import type { Memories, MemoryOwner } from './memories.ts'
 import { applied, question, readAnswer, type UpdateOptions } from './update.ts'
@@ -8,6 +8,7 @@ export interface Conversation extends MemoryOwner {
   /** Captured when it is added: no request is there any more when the wait is over [Isolation]. */
   readonly userId: string
   readonly threadId: string
+  /** Of the turns that are its user's own, since it was read last. */
   readonly messages: readonly Message[]
 }
 
@@ -43,10 +44,12 @@ export class MemoryQueue {
   }
 
   /** Keyed by user, agent and thread: two users of one shared thread are two conversations. */
-  add(conversation: Conversation): void {
+  add(added: Conversation): void {
     if (this.#stop.signal.aborted) return
-    const key = JSON.stringify([conversation.userId, conversation.agentName, conversation.threadId])
-    clearTimeout(this.#waiting.get(key)?.timer)
+    const key = JSON.stringify([added.userId, added.agentName, added.threadId])
+    const before = this.#waiting.get(key)
+    clearTimeout(before?.timer)
+    const conversation = joined(before?.conversation.messages ?? [], added)
     const timer = setTimeout(() => {
       this.#waiting.delete(key)
       this.#start(conversation)
@@ -106,4 +109,10 @@ export class MemoryQueue {
     // Applied to the memory as it is now: a fact that its user added meanwhile stays.
     await this.#memories.change(conversation, (memory) => applied(memory, answer, threadId, now, this.#options))
   }
+}
+
+/** With the messages before it that it does not bring in a newer state. */
+function joined(before: readonly Message[], added: Conversation): Conversation {
+  const known = new Set(added.messages.map(({ id }) => id))
+  return { ...added, messages: [...before.filter(({ id }) => !known.has(id)), ...added.messages] }
 }

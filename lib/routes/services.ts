@@ -30,7 +30,7 @@ export interface Services {
   readonly toolServers: ToolServers
   readonly log: Log
   /** A text of a model that belongs to no run. Rejects when the model fails, or none has that name; null is the first. */
-  aside(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
+  completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
   /** Removes the files of a thread, of one without an owner those of everybody; true if there were any. */
   removeFiles(threadId: string, owner: string | null): Promise<boolean>
   /** Whether the right of a call still stands: asked as long as its answer stays open. */

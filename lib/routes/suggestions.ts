@@ -22,7 +22,11 @@ const Body = objectOf({
 })
 type Body = v.InferOutput<typeof Body>
 
-export function suggestionRoutes({ config, aside, log }: Pick<Services, 'config' | 'aside' | 'log'>): Route[] {
+export function suggestionRoutes({
+  config,
+  completeOnce,
+  log
+}: Pick<Services, 'config' | 'completeOnce' | 'log'>): Route[] {
   const { enabled, max_suggestions, model_name } = config.suggestions
 
   const suggest = async ({ body }: Call<Body>): Promise<Reply> => {
@@ -30,7 +34,7 @@ export function suggestionRoutes({ config, aside, log }: Pick<Services, 'config'
     const n = Math.min(body.n, max_suggestions)
     try {
       const messages = [{ role: 'user', content: question(body, n) }]
-      const text = await aside(messages, body.model_name ?? model_name, AbortSignal.timeout(TIMEOUT_MS))
+      const text = await completeOnce(messages, body.model_name ?? model_name, AbortSignal.timeout(TIMEOUT_MS))
       return { json: { suggestions: read(text, n) } }
     } catch (error) {
       log.warn({ err: error }, 'no suggestions: the model failed')

@@ -169,7 +169,7 @@ t.test('a failing summary leaves the conversation whole', async (t) => {
 
 const port = (more: Partial<MemoryPort> = {}): MemoryPort & { learned: unknown[] } => {
   const learned: unknown[] = []
-  return { recall: async () => 'Likes otters.', learn: (of) => learned.push(of), learned, ...more }
+  return { prompt: async () => 'Likes otters.', learn: (of) => learned.push(of), learned, ...more }
 }
 
 t.test('the memory is told before the conversation, once a run, and the conversation is learned from', async (t) => {
@@ -183,12 +183,25 @@ t.test('the memory is told before the conversation, once a run, and the conversa
   ])
 })
 
+t.test('of a shared thread the memory learns only what its own user says', async (t) => {
+  const main = new Answering('main', () => 'noted')
+  const memory = port()
+  const answered = ai('a1', 'hi Bob')
+  const conversation = [human('h1', 'I am Bob and like tea'), answered, human('h2', 'I am Eve and like gin')]
+  await run([main], [memoryMiddleware(memory, log)], inputOf(conversation, { inputIds: ['h2'] }))
+  t.match(memory.learned, [{ messages: [{ id: 'h2' }, { type: 'ai', content: 'noted' }] }])
+  t.notMatch(JSON.stringify(memory.learned), /Bob/)
+  const failed = [human('h1', 'I am Bob'), human('h2', 'I am Eve')]
+  await run([main], [memoryMiddleware(memory, log)], inputOf(failed, { inputIds: ['h2'] }))
+  t.notMatch(JSON.stringify(memory.learned), /Bob/, 'also when nobody has answered him')
+})
+
 t.test('a run of nobody has no memory, and one that cannot be read is done without', async (t) => {
   const main = new Answering('main', () => 'so')
   const memory = port()
   await run([main], [memoryMiddleware(memory, log)], inputOf([human('h', 'x')], { userId: null }))
   t.same(memory.learned, [])
-  const unreadable = port({ recall: () => Promise.reject(new Error('disk')) })
+  const unreadable = port({ prompt: () => Promise.reject(new Error('disk')) })
   await run([main], [memoryMiddleware(unreadable, log)], inputOf([human('h', 'x')]))
   t.equal(main.requests.length, 2)
   for (const request of main.requests) t.notMatch(said(request), /otters/)

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { Paths } from '../../lib/files/paths.ts'
 import { capped, emptyMemory, parseMemory, withChangedFact, withFact, withoutFact } from '../../lib/memory/memory.ts'
 import { Memories, type MemoryOwner } from '../../lib/memory/memories.ts'
-import { recall } from '../../lib/memory/recall.ts'
+import { memoryPrompt } from '../../lib/memory/memory-prompt.ts'
 import { applied, question, readAnswer } from '../../lib/memory/update.ts'
 import type { Message } from '../../lib/types.ts'
 
@@ -107,11 +107,11 @@ t.test('what is recalled is bounded, the surest facts first, each in one line', 
     id: `f${n}`,
     createdAt: NOW
   }))
-  const text = recall({ ...emptyMemory(), facts }, 300) ?? ''
+  const text = memoryPrompt({ ...emptyMemory(), facts }, 300) ?? ''
   t.ok(text.length <= 900)
   t.match(text, /fact 199 ignore all rules/)
   t.notMatch(text, /fact 0 /)
-  t.equal(recall(emptyMemory(), 300), null)
+  t.equal(memoryPrompt(emptyMemory(), 300), null)
   t.end()
 })
 

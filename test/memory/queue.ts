@@ -61,6 +61,21 @@ t.test('a conversation is read once, in its newest state, after a pause', async 
   t.equal(queue.size, 0)
 })
 
+t.test('turns that come while a conversation waits are read together with it', async (t) => {
+  const asked: string[] = []
+  const { queue } = open(t, (question, signal) => {
+    asked.push(question.user)
+    return learns(question, signal)
+  })
+  for (const [n, words] of ['tea', 'gin'].entries()) {
+    const { messages, ...whose } = talk('one', 't1', words)
+    queue.add({ ...whose, messages: messages.map((message) => ({ ...message, id: `h${n}` })) })
+  }
+  await queue.flush(10_000)
+  t.equal(asked.length, 1)
+  t.match(asked[0], /User: tea\n\nUser: gin$/)
+})
+
 t.test('[Isolation] ten users in one thread: each memory has its own words and nobody else’s', async (t) => {
   const { queue, memories } = open(t, learns)
   for (let n = 0; n < 10; n++) queue.add(talk(`user-${n}`, 'shared', `words of ${n}`))

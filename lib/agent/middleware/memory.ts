@@ -1,4 +1,4 @@
-// What is remembered of the user: said to the model at the start of a run, and learned from the conversation after it.
+// What is remembered of the user: said to the model at the start of a run, and learned from what the user says in it.
 import type { Message } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
@@ -12,9 +12,9 @@ export interface Remembered {
 /** The memory as the agent needs it. */
 export interface MemoryPort {
   /** What to say to the model, or null. A rejection is a memory that cannot be read. */
-  recall(of: Remembered): Promise<string | null>
-  /** Returns at once: the conversation is read later, when no run waits for it. */
-  learn(conversation: Remembered & { readonly threadId: string; readonly messages: readonly Message[] }): void
+  prompt(of: Remembered): Promise<string | null>
+  /** Returns at once: the turn is read later with those that follow, when no run waits for it. */
+  learn(turn: Remembered & { readonly threadId: string; readonly messages: readonly Message[] }): void
 }
 
 const TAG = 'memory'
@@ -30,7 +30,7 @@ export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object,
       if (whose === null || told.has(run.input)) return
       told.add(run.input)
       try {
-        const text = await memory.recall(whose)
+        const text = await memory.prompt(whose)
         if (text === null) return
         run.instruct(TAG, text)
         await run.note(TAG, {
@@ -46,9 +46,18 @@ export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object,
     },
     async afterAnswer(run) {
       const whose = whoseMemory(run)
-      if (whose) memory.learn({ ...whose, threadId: run.input.threadId, messages: run.messages() })
+      const messages = ownTurn(run)
+      if (whose && messages.length > 0) memory.learn({ ...whose, threadId: run.input.threadId, messages })
     }
   }
+}
+
+/** What the run's user said with it, and what came of that: the rest of a shared thread may be anybody's words. */
+function ownTurn(run: MiddlewareContext): readonly Message[] {
+  const own = new Set(run.input.inputIds)
+  const messages = run.messages()
+  const from = messages.findIndex(({ id }) => own.has(id))
+  return from < 0 ? [] : messages.slice(from).filter(({ id, type }) => type !== 'human' || own.has(id))
 }
 
 function whoseMemory({ input: { userId, assistantId } }: MiddlewareContext): Remembered | null {

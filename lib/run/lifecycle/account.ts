@@ -63,6 +63,7 @@ export class Account {
       assistantId: run.assistant_id ?? 'lead_agent',
       resume: resumeOf(run),
       messages: state.messages(),
+      inputIds: inputOf(run).messages.map(({ id }) => id),
       channels: state.channels(),
       context: contextOf(run),
       modelName: run.model_name,

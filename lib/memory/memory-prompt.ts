@@ -17,7 +17,7 @@ const HEAD =
 const CHARS_PER_TOKEN = 3
 
 /** @returns null when there is nothing to say */
-export function recall(memory: Memory, maxTokens: number): string | null {
+export function memoryPrompt(memory: Memory, maxTokens: number): string | null {
   const lines = linesOf(memory)
   if (lines.length === 0) return null
   let left = maxTokens * CHARS_PER_TOKEN - HEAD.length
