@@ -3,6 +3,7 @@
 // From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and told in the turn it came.
 import type { IncomingMessage } from 'node:http'
 import type { JsonObject } from '../types.ts'
+import { wellFormedJson } from '../well-formed.ts'
 import { toolToChat } from './chat.ts'
 import { ChatCompletion } from './chat-completion.ts'
 import { PeerError, PeerFailures } from './http/failures.ts'
@@ -133,9 +134,7 @@ export class ChatModel implements Model {
       messages,
       stream: true
     }
-    const json = JSON.stringify(body)
-    // Half a surrogate pair comes out of JSON.stringify as an escape, and real servers refuse the whole request for it.
-    return json.includes('\\ud') ? JSON.stringify(body, wellFormed) : json
+    return wellFormedJson(JSON.stringify(body))
   }
 
   async #read(
@@ -187,8 +186,4 @@ function infoOf(config: ModelConfig): ModelInfo {
 /** Some servers give no type, or a wrong one like text/plain; these two are certain. */
 function mayBeEvents({ headers }: IncomingMessage): boolean {
   return !/^(application\/json|text\/html)\b/i.test(headers['content-type'] ?? '')
-}
-
-function wellFormed(_key: string, value: unknown): unknown {
-  return typeof value === 'string' ? value.toWellFormed() : value
 }

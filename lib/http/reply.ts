@@ -2,6 +2,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../errors.ts'
+import { wellFormedJson } from '../well-formed.ts'
 import type { Cookie, Reply } from './call.ts'
 import { hasBody } from './request.ts'
 
@@ -18,7 +19,8 @@ export function sendReply(
 ): void {
   const own = reply.cookies ?? []
   const others = cookies.filter((cookie) => !own.some((one) => one.name === cookie.name))
-  const text = reply.text?.body ?? reply.jsonText ?? (reply.json === undefined ? '' : JSON.stringify(reply.json))
+  const json = reply.jsonText ?? (reply.json === undefined ? '' : JSON.stringify(reply.json))
+  const text = reply.text?.body ?? wellFormedJson(json)
   const type = reply.text?.type ?? JSON_TYPE
   send(req, res, reply.status ?? 200, { ...reply.headers }, text, type, [...own, ...others])
 }

@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { Failure, Invalid } from '../errors.ts'
 import type { BodyShare } from './body-budget.ts'
+import { wellFormedJson } from '../well-formed.ts'
 import { isJsonObject, issue } from './schema.ts'
 
 /** Levels of arrays and objects in a body. SQLite's JSON functions end at 1000, our own recursion later. */
@@ -159,7 +160,7 @@ function hasMark(bytes: Buffer): boolean {
 
 function parseText(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return JSON.parse(wellFormedJson(text))
   } catch (error) {
     // The engine's message quotes the text, which may be a password; its position is all that we pass on.
     const position = error instanceof SyntaxError ? /at position (\d+)/.exec(error.message)?.[1] : undefined

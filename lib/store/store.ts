@@ -16,7 +16,8 @@
 //  6. At most one run of a thread is `running`; admission (`run.create`) and its checks are one atomic step.
 //  7. A terminal status is never overwritten.
 //  8. Nothing is written for a thread that does not exist (any more): a late writer cannot bring a deleted thread back.
-//  9. Texts come back as they were given, whatever their characters; JSON comes back as equal JSON.
+//  9. Any well-formed text comes back as it was given, to the byte; JSON comes back as equal JSON. A text that is not well-formed,
+//     with half a surrogate pair, never reaches a store.
 // 10. A store with `peers`: every run in flight has one owner, a process; all runs in flight of a thread have the same one. A group
 //     that names an owner is written only as long as that one has its lease, and nobody is given its runs before it has lost it.
 // 11. Checkpoints of a thread are in the order in which they were written, and the newest is the last one: a store counts them, and

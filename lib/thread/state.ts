@@ -4,6 +4,7 @@
 import type { Json, JsonObject, Message, Timestamp } from '../types.ts'
 import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
+import { wellFormedJson } from '../well-formed.ts'
 import { idOfText, type InputMessage, REMOVE_ALL } from './message.ts'
 
 /** One version of one message or channel. */
@@ -89,8 +90,11 @@ export class State {
 
   static fromStored(stored: StoredCheckpoint): State {
     return new State({
-      messages: stored.messageBodies.map(({ no, json }) => ({ no, json, id: idOfText(json) })),
-      channels: new Map(stored.channelBodies.map(({ name, no, json }) => [name, { no, json }])),
+      messages: stored.messageBodies.map(({ no, json: text }) => {
+        const json = wellFormedJson(text)
+        return { no, json, id: idOfText(json) }
+      }),
+      channels: new Map(stored.channelBodies.map(({ name, no, json }) => [name, { no, json: wellFormedJson(json) }])),
       fresh: [],
       nextBody: stored.nextBody
     })
@@ -212,12 +216,12 @@ export class State {
 
 /** The JSON of a stored state, made of the stored texts without parsing one of them. */
 export function storedJson(stored: StoredCheckpoint): string {
-  return stateJson(stored.messageBodies, stored.channelBodies)
+  return wellFormedJson(stateJson(stored.messageBodies, stored.channelBodies))
 }
 
 /** The same as streams have it: with the questions that the run has ended with. */
 export function streamedJson(stored: StoredCheckpoint): string {
-  return stateJson(stored.messageBodies, stored.channelBodies, true)
+  return wellFormedJson(stateJson(stored.messageBodies, stored.channelBodies, true))
 }
 
 /**

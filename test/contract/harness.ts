@@ -331,14 +331,6 @@ export const HOSTILE_TEXTS: Readonly<Record<string, string>> = {
   'one megabyte': 'ä€😀x'.repeat(100_000)
 }
 
-/** Halves of characters: no UTF-8 has them, JSON has (as escapes). */
-export const LONE_SURROGATES: JsonObject = {
-  high: 'a\ud800b',
-  low: '\udc00',
-  swapped: '\udc00\ud800',
-  last: 'cut\ud83d'
-}
-
 /** Keys that a path, an object or a query could take for something else. */
 export const HOSTILE_KEYS = [
   'a.b',

@@ -7,7 +7,6 @@ import {
   aSettlement,
   aUser,
   HOSTILE_TEXTS,
-  LONE_SURROGATES,
   type Open,
   rules,
   time,
@@ -16,7 +15,7 @@ import {
 
 export function textContract(t: Test, open: Open): void {
   const test = rules(t, open)
-  test('texts of every column come back as they were given, whatever their characters [Store 9]', async (t, store) => {
+  test('any well-formed text comes back from every column as it was given [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
       const asked = { first_human_message: text, metadata: { text }, kwargs: { text }, idempotency_key: null }
@@ -41,7 +40,7 @@ export function textContract(t: Test, open: Open): void {
     }
   })
 
-  test('titles and emails come back as they were given, whatever their characters [Store 9]', async (t, store) => {
+  test('any well-formed title and email comes back as it was given [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
       const short = Array.from(text).slice(0, 50).join('')
@@ -52,16 +51,5 @@ export function textContract(t: Test, open: Open): void {
       await write(store, { name: 'user.create', user })
       t.equal((await store.users.byEmail(user.email))?.id, user.id, name)
     }
-  })
-
-  test('halves of characters come back the same in JSON, the same or as U+FFFD in a text', async (t, store) => {
-    const { thread_id } = await addThread(store, { metadata: LONE_SURROGATES })
-    const run = await addRun(store, thread_id, { metadata: LONE_SURROGATES, kwargs: { deep: [LONE_SURROGATES] } })
-    const text = 'cut\ud83d'
-    await write(store, aSettlement(run, { last_ai_message: text }))
-    t.strictSame((await store.threads.get(thread_id, null))?.metadata, LONE_SURROGATES)
-    const found = await store.runs.get(run.run_id, null)
-    t.strictSame([found?.metadata, found?.kwargs], [LONE_SURROGATES, { deep: [LONE_SURROGATES] }])
-    t.match(found?.last_ai_message, /^cut(\ud83d|\ufffd+)$/, 'the text')
   })
 }

@@ -1,6 +1,7 @@
 // Requests to a graph's server that are answered at once: what is asked again, what is given up, and what a refusal says.
 import type { IncomingMessage } from 'node:http'
 import type { Json } from '../../types.ts'
+import { wellFormedJson } from '../../well-formed.ts'
 import { PeerFailures } from '../http/failures.ts'
 import { IdleTimeout } from '../http/idle-timeout.ts'
 import { type HttpRequest, isOk, ResponseBody, send } from '../http/post.ts'
@@ -107,7 +108,7 @@ export class Requests {
 
   async #head(method: Method, path: string, options: RequestOptions): Promise<IncomingMessage | RetryableError> {
     const { body, headers, signal } = options
-    const json = body !== undefined && { body: JSON.stringify(body) }
+    const json = body !== undefined && { body: wellFormedJson(JSON.stringify(body)) }
     const type = json && { 'content-type': 'application/json' }
     try {
       return await send({

@@ -11,6 +11,7 @@ import { withoutUser } from '../../scope.ts'
 import type { Group, Op, Outcome, Settlement } from '../../store/store.ts'
 import type { TitleOptions } from '../../thread/title.ts'
 import { type Run, timestamp } from '../../types.ts'
+import { wellFormed } from '../../well-formed.ts'
 import { Account } from './account.ts'
 import type { Committer, Source } from '../commit/committer.ts'
 import { ASKING, type CancelAction, cancelled, type Ending, failed, SUCCESS, timedOut } from './ending.ts'
@@ -215,13 +216,13 @@ export class RunActor implements Source {
       emit: (piece) => {
         if (!this.#isOpen()) return false
         checkPart(piece)
-        this.#account.emit(piece)
+        this.#account.emit(piece.type === 'custom' ? wellFormed(piece) : piece)
         return this.#appended()
       },
       record: (fact) => {
         if (!this.#isOpen()) return false
         checkRecord(fact)
-        this.#account.record(fact)
+        this.#account.record(wellFormed(fact))
         return this.#appended()
       },
       space: () => this.#space()
