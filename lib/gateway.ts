@@ -1,5 +1,6 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. Starting and stopping are in this one place,
 // and stopping releases what starting acquired, in reverse order.
+import { randomUUID } from 'node:crypto'
 import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Agent } from './agent/runtime.ts'
@@ -10,7 +11,7 @@ import { openTokens } from './auth/token.ts'
 import { composeAgent } from './compose-agent.ts'
 import type { Config } from './config.ts'
 import { Failure, fail } from './errors.ts'
-import { holderBefore, leaveHolder, lockHome } from './files/lock.ts'
+import { holderBefore, leaveHolder, lockPremises } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Documents } from './files/documents.ts'
 import { Paths } from './files/paths.ts'
@@ -113,7 +114,11 @@ export async function startGateway(parts: GatewayParts): Promise<Gateway> {
 async function compose(parts: GatewayParts, components: Components): Promise<Gateway> {
   const { config, log } = parts
   const start = (component: Component) => components.start(component)
-  const unlock = lockHome(config.home, canShareHome(config))
+  const unlock = lockPremises({
+    home: config.home,
+    canShare: canShareHome(config),
+    databaseFile: config.database.backend === 'sqlite' && !parts.store ? config.database.sqlite_path : null
+  })
   await start({ stop: () => unlock?.() })
   const store = parts.store ?? (await openStore(config, (fields, text) => log.warn(fields, text)))
   if (!parts.store) await start({ stop: () => store.close() })
@@ -139,6 +144,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
     )
   const journal = journalOptions(config)
+  const tokens = await openTokens({
+    home: config.home,
+    secret: config.auth.jwt_secret,
+    expiryDays: config.auth.token_expiry_days
+  })
   const cluster = store.peers
     ? new Cluster({
         store,
@@ -148,6 +158,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         journal,
         log,
         onRevoked: endRevoked,
+        identity: { secret: tokens.fingerprint, events: placeOfEvents(config) },
         onRemoved: async (threadId, owner, hadRuns) => {
           agentServices.forget(threadId)
           // Not if it was made anew meanwhile: its files are of the new one.
@@ -164,11 +175,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     endRevoked(revocation)
     cluster?.revoked(revocation)
   }
-  const tokens = await openTokens({
-    home: config.home,
-    secret: config.auth.jwt_secret,
-    expiryDays: config.auth.token_expiry_days
-  })
   const scoped = scopedStore(store)
   const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
   const apiTokens = new ApiTokens({ reads: scoped.apiTokens, writer, log, onRevoked })
@@ -297,6 +303,12 @@ async function drainInTime(committer: Committer, config: Config, log: Log): Prom
 /** Processes of one database may share its home as well, unless files there are of one writer. */
 function canShareHome({ database, run_events }: Config): boolean {
   return database.backend === 'postgres' && run_events.backend === 'db'
+}
+
+/** Where run events lie, as one process tells the others: what lies in memory or in files is nobody else's. */
+function placeOfEvents({ run_events: { backend } }: Config): string {
+  if (typeof backend === 'object') return 'a module'
+  return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
 }
 
 function journalOptions({ run_events }: Config): JournalOptions {

@@ -27,6 +27,8 @@ export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
 export type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
 
 export interface Tokens {
+  /** Tells one secret from another without telling either. */
+  readonly fingerprint: string
   /** Seconds that a token lives. */
   readonly lifetimeS: number
   /** A token of its own, also for the same user in the same second. `remember` is only passed on. */
@@ -54,6 +56,7 @@ export async function openTokens({
   const known = new Verified()
   const lifetimeS = expiryDays * DAY_S
   return {
+    fingerprint: createHash('sha256').update('fingerprint of a secret:').update(key).digest('hex').slice(0, 16),
     lifetimeS,
     issue({ id, token_version }, { remember } = { remember: true }) {
       const now = Math.floor(Date.now() / 1000)

@@ -1,8 +1,8 @@
-// The lock on a data home: one server at a time. It is a lock of the operating system, taken through SQLite, which knows how to on
+// The locks on a data home and on a database file: one server at a time. It is a lock of the operating system, taken through SQLite, which knows how to on
 // every platform: a process that is killed lets go of it, and no stale file has to be cleaned up by hand.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { Sqlite } from '../sqlite-driver.ts'
 import { prepareHome } from './home.ts'
 
@@ -10,33 +10,60 @@ const LOCK_FILE = 'serve.lock'
 /** Who had the lock last: on which machine, and under which name among the processes of its database. */
 const HOLDER_FILE = 'serve.id'
 
-/**
- * Takes the lock of a home and answers the function that gives it back; null when another server lives on it and `canShare`.
- * @throws Error when another server lives on it.
- */
-export function lockHome(home: string, canShare = false): (() => void) | null {
-  prepareHome(home)
-  const db = lockFile(home)
-  try {
-    db.exec('BEGIN EXCLUSIVE')
-  } catch (error) {
-    db.close()
-    if (error instanceof Sqlite.SqliteError && error.code.startsWith('SQLITE_BUSY')) {
-      if (canShare) return null
-      throw new Error(`Another server is running on ${home}: stop it, or choose another --home`)
-    }
-    throw error
-  }
-  return () => db.close()
+/** What a server wants for itself. */
+export interface Premises {
+  readonly home: string
+  /** Others may live in the same home, and then have no lock of it. */
+  readonly canShare: boolean
+  /** A database file, which may lie outside of the home; null: none. */
+  readonly databaseFile: string | null
 }
 
-function lockFile(home: string): InstanceType<typeof Sqlite> {
+/**
+ * Takes the locks of a home and of a database file; answers the function that gives them back; null when another server lives in the
+ * home and both share it.
+ * @throws Error when another server has one of them.
+ */
+export function lockPremises({ home, canShare, databaseFile }: Premises): (() => void) | null {
+  prepareHome(home)
+  const unlockHome = lockFile(join(home, LOCK_FILE), `The home ${home} cannot be written`)
+  if (!unlockHome && !canShare) throw new Error(`Another server is running on ${home}: stop it, or choose another --home`)
+  if (!unlockHome || databaseFile === null) return unlockHome
   try {
-    return new Sqlite(join(home, LOCK_FILE), { timeout: 0 })
+    const unlockDatabase = lockDatabase(databaseFile)
+    return () => {
+      unlockDatabase()
+      unlockHome()
+    }
   } catch (error) {
-    const code = error instanceof Sqlite.SqliteError ? error.code : String(error)
-    throw new Error(`The home ${home} cannot be written (${code}): name another folder with --home`)
+    unlockHome()
+    throw error
   }
+}
+
+/** By whatever name: a link to a file is that file. @throws Error when another server has it. */
+function lockDatabase(path: string): () => void {
+  mkdirSync(dirname(path), { recursive: true })
+  const real = existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
+  const unlock = lockFile(`${real}.lock`, `The folder of database.sqlite_path, ${dirname(real)}, cannot be written`)
+  if (!unlock)
+    throw new Error(`Another server is running on the database ${path}: stop it, or choose another database.sqlite_path`)
+  return unlock
+}
+
+/** Null: somebody has it. */
+function lockFile(path: string, otherwise: string): (() => void) | null {
+  let db: InstanceType<typeof Sqlite> | null = null
+  try {
+    db = new Sqlite(path, { timeout: 0 })
+    db.exec('BEGIN EXCLUSIVE')
+  } catch (error) {
+    db?.close()
+    if (!(error instanceof Sqlite.SqliteError)) throw new Error(`${otherwise} (${error})`)
+    if (error.code.startsWith('SQLITE_BUSY')) return null
+    throw new Error(`${otherwise} (${error.code})`)
+  }
+  return () => db.close()
 }
 
 /** The id of who had the lock before us, and is therefore no more; null: not known. For the holder of the lock alone. */

@@ -30,6 +30,8 @@ async function openLine(t: Test, url: string): Promise<Line> {
 }
 
 /** Hears of everything, and counts it. */
+const NOBODY = { secret: '', events: 'db' }
+
 function listener(): PeerListener & { readonly heard: { told: number; missed: number; lost: number } } {
   const heard = { told: 0, missed: 0, lost: 0 }
   return { heard, told: () => heard.told++, missed: () => heard.missed++, lost: () => heard.lost++ }
@@ -50,7 +52,7 @@ for (const moment of ['after', 'before'] as const)
       const user = aUser()
       const writing = one.apply([{ ops: [{ name: 'user.create', user }] }]).catch((error: unknown) => error)
       const other = await openStore(t, url)
-      await other.peers!.start(listener())
+      await other.peers!.start(listener(), NOBODY, null)
       const line = await openLine(t, url)
       const isTaken = async () => (await line.rows('SELECT 1 FROM writers WHERE writer_id = $1', [id])).length === 0
       if (moment === 'after') {
@@ -75,7 +77,7 @@ t.test('eighty slow reads cost a healthy process neither its lease nor its commi
   const { url } = await databaseFor(t)
   // Locks are waited for as long as they are held.
   const store = await openStore(t, `${url}?lock_timeout=0&statement_timeout=0`)
-  await store.peers!.start(listener())
+  await store.peers!.start(listener(), NOBODY, null)
   const line = await openLine(t, url)
   await line.rows('SET idle_in_transaction_session_timeout = 0')
   await line.rows('BEGIN')
@@ -85,7 +87,7 @@ t.test('eighty slow reads cost a healthy process neither its lease nor its commi
   const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%feedback%'"
   const other = await openStore(t, url)
   await until(async () => (await line.rows(waiting)).length > 0, 'reads wait')
-  await other.peers!.start(listener())
+  await other.peers!.start(listener(), NOBODY, null)
   const { id } = store.peers!
   for (let n = 0; n < 3; n++) {
     await store.peers!.renew()

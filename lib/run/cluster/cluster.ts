@@ -3,7 +3,7 @@
 //
 // Every message may get lost. So each has a second way: runs of ours that we do not know of are found at every renewal, the rest is
 // told again by who wants it (elsewhere.ts).
-import { LeaseLost, type PeerListener, type PeerMessage, type Peers } from '../../store/store.ts'
+import { LeaseLost, type PeerIdentity, type PeerListener, type PeerMessage, type Peers } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { recover, type RecoveryParts } from '../lifecycle/recovery.ts'
 import { within } from '../lifecycle/within.ts'
@@ -13,6 +13,13 @@ const CLEAR_MS = 5000
 /** Renewals within one lease: two may fail. */
 const RENEWALS = 3
 
+const EVENTS_APART =
+  'Another process on this database keeps its run events elsewhere (run_events.backend): neither would see those of the other. ' +
+  'Stop it, or set run_events.backend to db in both'
+const SECRETS_APART =
+  'another process on this database signs sessions with another secret: who has signed in there is nobody here; give both the same ' +
+  'auth.jwt_secret (AUTH_JWT_SECRET)'
+
 export interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly peers: Peers
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
@@ -20,6 +27,8 @@ export interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly onRevoked: (revocation: { readonly digest: string } | { readonly userId: string }) => void
   /** A thread was removed elsewhere; `hadRuns`: runs of it were live here and may have left files. Their agents have let go. */
   readonly onRemoved: (threadId: string, userId: string | null, hadRuns: boolean) => Promise<void>
+  /** Who this process is, for the others. */
+  readonly identity: PeerIdentity
   /** This process has another id from now on. */
   readonly onNewId: (id: string) => void
 }
@@ -41,8 +50,8 @@ export class Cluster implements PeerListener {
 
   /** Joins the others. `before`: this process's id in a life that is over for certain. */
   async join(before: string | null): Promise<void> {
-    const { peers, onNewId } = this.#deps
-    await peers.start(this, before)
+    const { peers, identity, onNewId } = this.#deps
+    this.#compare(await peers.start(this, identity, before))
     onNewId(peers.id)
     this.#timer = setInterval(() => void this.#turn(), peers.leaseMs / RENEWALS).unref()
   }
@@ -51,6 +60,13 @@ export class Cluster implements PeerListener {
   async serve(): Promise<void> {
     this.#isServing = true
     await this.#take(await this.#deps.peers.claim())
+  }
+
+  /** @throws Error when this process and another would not see each other's events. */
+  #compare(others: readonly PeerIdentity[]): void {
+    const { identity, log } = this.#deps
+    if (others.some(({ events }) => events !== identity.events)) throw new Error(EVENTS_APART)
+    if (others.some(({ secret }) => secret !== identity.secret)) log.error({ others: others.length }, SECRETS_APART)
   }
 
   /** Keeps the lease, and takes what is to be had. Never rejects. */

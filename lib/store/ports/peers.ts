@@ -42,14 +42,25 @@ export interface Standing {
   readonly last: number | null
 }
 
+/** What the processes on one database must agree upon. */
+export interface PeerIdentity {
+  /** Which secret signs its sessions, without telling it. */
+  readonly secret: string
+  /** Where its run events lie: the same text is the same place. */
+  readonly events: string
+}
+
 /** The processes that have one database open at the same time [Store 10]. */
 export interface Peers {
   /** This process, as the owner of its runs. A new one after the lease was lost. */
   readonly id: string
   /** How long a process that does not renew its lease keeps it, in ms. */
   readonly leaseMs: number
-  /** Makes this process known and begins to listen. `before`: one that is known to be dead, whose lease ends now. */
-  start(listener: PeerListener, before?: string | null): Promise<void>
+  /**
+   * Makes this process known and begins to listen; answers who the others are that live. `before`: one that is known to be dead, whose
+   * lease ends now.
+   */
+  start(listener: PeerListener, identity: PeerIdentity, before: string | null): Promise<PeerIdentity[]>
   /** Prolongs the lease; a loss is told to the listener. To be called every third of `leaseMs`. */
   renew(): Promise<void>
   /** Takes the runs of processes that have lost their lease. Answers every run in flight of this process, oldest first. */

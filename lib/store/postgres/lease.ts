@@ -5,7 +5,7 @@
 // written after the row is gone, and a process that was late but whom nobody has replaced goes on as if nothing had been. Time is
 // the database's alone.
 import { randomUUID } from 'node:crypto'
-import { LeaseLost } from '../store.ts'
+import { LeaseLost, type PeerIdentity } from '../store.ts'
 import type { Db } from './rows.ts'
 
 /** The part of a lease in which the database answers, or it could not be reached. */
@@ -18,6 +18,7 @@ export class Lease {
   readonly ms: number
   #id = randomUUID() as string
   #isKnown = false
+  #identity: PeerIdentity | null = null
   #onLost: () => void = () => {}
   #renewedAt: string | null = null
   /** Since when the database was reached every time, by `performance.now()`; null: it was not, last time. */
@@ -43,9 +44,19 @@ export class Lease {
   /** Makes the row, when there is none. `batch`: the number of the batch that this process has written last. */
   async introduce(db: Db, batch: number): Promise<void> {
     if (this.#isKnown) return
-    const sql = `INSERT INTO writers (writer_id, batch, lease_until) VALUES ($1, $3, ${UNTIL}) ON CONFLICT DO NOTHING`
-    await db.changes(sql, [this.#id, this.ms, batch])
+    const sql = `INSERT INTO writers (writer_id, batch, lease_until, identity) VALUES ($1, $3, ${UNTIL}, $4::text::jsonb) ON CONFLICT DO NOTHING`
+    await db.changes(sql, [this.#id, this.ms, batch, this.#identity && JSON.stringify(this.#identity)])
     this.#isKnown = true
+  }
+
+  /** Says in the row who this process is, and answers who the others are that live. */
+  async identify(db: Db, identity: PeerIdentity): Promise<PeerIdentity[]> {
+    this.#identity = identity
+    await db.changes('UPDATE writers SET identity = $2::text::jsonb WHERE writer_id = $1', [this.#id, JSON.stringify(identity)])
+    const others = `SELECT identity FROM writers
+      WHERE writer_id <> $1 AND lease_until > clock_timestamp() AND identity IS NOT NULL`
+    const rows = await db.rows<{ identity: PeerIdentity }>(others, [this.#id])
+    return rows.map((row) => row.identity)
   }
 
   /** Prolongs the lease with the number of a batch, and locks the row for as long as the transaction takes. @throws LeaseLost */

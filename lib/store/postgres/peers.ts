@@ -2,7 +2,7 @@
 //
 // Messages are notifications of PostgreSQL: ids, told when they are committed, to whoever listens at that moment. One that comes
 // while the line is broken is lost, so nothing may rest on them alone.
-import { LeaseLost, type PeerListener, type PeerMessage, type Peers, type Standing } from '../store.ts'
+import { LeaseLost, type PeerIdentity, type PeerListener, type PeerMessage, type Peers, type Standing } from '../store.ts'
 import type { Run } from '../../types.ts'
 import type { Lease } from './lease.ts'
 import { Line } from './line.ts'
@@ -88,11 +88,13 @@ export class PostgresPeers implements Peers {
     return this.#lease.ms
   }
 
-  async start(listener: PeerListener, before: string | null = null): Promise<void> {
+  async start(listener: PeerListener, identity: PeerIdentity, before: string | null): Promise<PeerIdentity[]> {
     this.#listener = listener
     if (before !== null) await this.#ownPool.changes('DELETE FROM writers WHERE writer_id = $1', [before])
     await this.renew()
+    const others = await this.#lease.identify(this.#ownPool, identity)
     await this.#listen()
+    return others
   }
 
   async renew(): Promise<void> {
