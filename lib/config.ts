@@ -105,13 +105,9 @@ function located<Word extends string>(backend: Word | ModuleOption, beside: stri
 /** What is well formed and cannot be done, mostly two options against each other. */
 function contradictions(config: Config): string[] {
   const problems: string[] = []
-  const { database, run_events: events, agent, streams } = config
+  const { database, agent, streams } = config
   if (database.backend === 'postgres' && !isPostgresUrl(database.postgres_url))
     problems.push('database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.')
-  if (events.backend === 'jsonl' && database.backend === 'memory')
-    problems.push(
-      'run_events.backend jsonl needs a database that outlives a restart: with database.backend memory its files would belong to threads that nobody knows any more.'
-    )
   if (agent.runtime === 'langgraph' && agent.url === null)
     problems.push('agent.url is missing: agent.runtime langgraph needs the address of a server.')
   if (agent.runtime === 'module' && agent.path === null)

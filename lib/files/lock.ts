@@ -27,7 +27,8 @@ export interface Premises {
 export function lockPremises({ home, canShare, databaseFile }: Premises): (() => void) | null {
   prepareHome(home)
   const unlockHome = lockFile(join(home, LOCK_FILE), `The home ${home} cannot be written`)
-  if (!unlockHome && !canShare) throw new Error(`Another server is running on ${home}: stop it, or choose another --home`)
+  if (!unlockHome && !canShare)
+    throw new Error(`Another server is running on ${home}: stop it, or choose another --home`)
   if (!unlockHome || databaseFile === null) return unlockHome
   try {
     const unlockDatabase = lockDatabase(databaseFile)
@@ -47,7 +48,9 @@ function lockDatabase(path: string): () => void {
   const real = existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
   const unlock = lockFile(`${real}.lock`, `The folder of database.sqlite_path, ${dirname(real)}, cannot be written`)
   if (!unlock)
-    throw new Error(`Another server is running on the database ${path}: stop it, or choose another database.sqlite_path`)
+    throw new Error(
+      `Another server is running on the database ${path}: stop it, or choose another database.sqlite_path`
+    )
   return unlock
 }
 

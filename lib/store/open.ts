@@ -4,7 +4,7 @@
 // |-------------------|---------------------------|---------------------------------|
 // | memory            | the database's own        | beside it, gone with the process |
 // | db                | the database's own, warns | the database's own              |
-// | jsonl             | refused (lib/config.ts)   | beside it, in files             |
+// | jsonl             | beside it, in files that no restart knows | beside it, in files |
 // | a module          | beside it                 | beside it                       |
 import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
@@ -79,6 +79,8 @@ async function openEvents({ home, database, run_events }: StoreOptions, warn: Wa
       warn({}, 'run_events.backend is memory: events are not kept over a restart')
       return openMemoryEvents({ onForget: (threadId) => warn({ thread_id: threadId }, EVENTS_FULL) })
     case 'jsonl':
+      if (isInMemory)
+        warn({}, 'database.backend is memory: after a restart nobody knows whose the run events in files are')
       return openJsonlEvents({ home, warn })
   }
 }

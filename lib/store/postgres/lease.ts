@@ -52,7 +52,10 @@ export class Lease {
   /** Says in the row who this process is, and answers who the others are that live. */
   async identify(db: Db, identity: PeerIdentity): Promise<PeerIdentity[]> {
     this.#identity = identity
-    await db.changes('UPDATE writers SET identity = $2::text::jsonb WHERE writer_id = $1', [this.#id, JSON.stringify(identity)])
+    await db.changes('UPDATE writers SET identity = $2::text::jsonb WHERE writer_id = $1', [
+      this.#id,
+      JSON.stringify(identity)
+    ])
     const others = `SELECT identity FROM writers
       WHERE writer_id <> $1 AND lease_until > clock_timestamp() AND identity IS NOT NULL`
     const rows = await db.rows<{ identity: PeerIdentity }>(others, [this.#id])

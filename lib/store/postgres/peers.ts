@@ -2,7 +2,14 @@
 //
 // Messages are notifications of PostgreSQL: ids, told when they are committed, to whoever listens at that moment. One that comes
 // while the line is broken is lost, so nothing may rest on them alone.
-import { LeaseLost, type PeerIdentity, type PeerListener, type PeerMessage, type Peers, type Standing } from '../store.ts'
+import {
+  LeaseLost,
+  type PeerIdentity,
+  type PeerListener,
+  type PeerMessage,
+  type Peers,
+  type Standing
+} from '../store.ts'
 import type { Run } from '../../types.ts'
 import type { Lease } from './lease.ts'
 import { Line } from './line.ts'
