@@ -4,6 +4,7 @@ import t from 'tap'
 import { Joiner } from '../../lib/run/delivery/joiner.ts'
 import { filterOf, Kind } from '../../lib/run/log/filter.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
+import { Clock } from '../fixtures/clock.ts'
 import { aLog, appendState, commit, HandStore } from '../fixtures/run-log.ts'
 import { turns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
@@ -129,6 +130,46 @@ t.test('a heartbeat is one line, and skips a full wire; one that stays full too 
   joiner.beat(10)
   t.equal(wire.ending, 'reset')
 })
+
+/** The socket of a client that reads slowly but steadily: it drains when the client has read what it was given. */
+class SlowWire extends FakeWire {
+  readonly #bytesPerMs: number
+
+  constructor(bytesPerMs: number) {
+    super()
+    this.#bytesPerMs = bytesPerMs
+  }
+  override write(bytes: Uint8Array): boolean {
+    super.write(bytes)
+    if (bytes.length > 1000) setTimeout(() => this.drain(), bytes.length / this.#bytesPerMs)
+    return bytes.length <= 1000
+  }
+}
+
+t.test(
+  'a slow but steady reader of a large frame is never taken for a dead one; one that has stopped is',
+  async (t) => {
+    const clock = Clock.stopFor(t)
+    const state = { json: () => JSON.stringify('x'.repeat(12_000_000)) }
+    for (const isSteady of [true, false]) {
+      const run = new FakeRun(1_000_000)
+      run.log.appendValues('large', state, 12_000_000)
+      const wire = new SlowWire(isSteady ? 150 : 0)
+      const joiner = join(run, wire)
+      joiner.pump()
+      for (let second = 0; second < 100 && wire.ending === 'open'; second++) {
+        await clock.pass(1000)
+        joiner.beat(5000)
+      }
+      t.equal(wire.ending, isSteady ? 'open' : 'reset')
+      if (isSteady) t.ok(wire.text.startsWith('event: values') && wire.text.includes('\nid: 7-0\n\n'))
+      t.equal(
+        wire.text.match(/: heartbeat/g)?.length ?? 0,
+        isSteady ? wire.text.split('id: 7-0\n\n')[1]!.length / 12 : 0
+      )
+    }
+  }
+)
 
 t.test('frames that are gone from the store are a gap that is told, and what there is follows', async (t) => {
   const run = new FakeRun()

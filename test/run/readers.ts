@@ -1,5 +1,5 @@
 // The readers of a registry: how many, how fast, from where on, and what keeps their connections awake.
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { Run } from '../../lib/types.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, finish, hasSpace, isOver, Room, toldTo } from '../fixtures/room.ts'
@@ -79,6 +79,53 @@ t.test('a crowd that a fast run leaves behind asks the store as often as one rea
   t.ok(first!.ns.length >= 40)
   for (const wire of others) t.same(wire.ns, first!.ns)
   t.ok(reads >= 5 && reads <= 10, `${reads} reads`)
+})
+
+/** Reads of frames that keep the loop busy, as SQLite's do: in which turn of the loop, and of which run, each was made. */
+function busyReads(t: Test, room: Room, busyMs: number): { readonly turn: number; readonly run: number }[] {
+  const { frames } = room.gate.inner
+  const made: { turn: number; run: number }[] = []
+  let turn = 0
+  let isOver = false
+  const next = () => {
+    turn++
+    if (!isOver) setImmediate(next)
+  }
+  next()
+  t.teardown(() => {
+    isOver = true
+  })
+  const read: typeof frames.read = async (run, from) => {
+    made.push({ turn, run })
+    for (const end = performance.now() + busyMs; performance.now() < end; );
+    return frames.read(run, from, 1024)
+  }
+  Object.assign(room.gate.store, { frames: { ...frames, read } })
+  return made
+}
+
+t.test('a long replay leaves the loop to others between its reads, and other replays get their turn', async (t) => {
+  const room = await Room.open(t)
+  const runs: Run[] = []
+  for (const count of [60, 10]) {
+    const run = await room.ask()
+    const stage = await room.agent.stage(run)
+    for (let i = 0; i < count; i++) {
+      stage.say('x'.repeat(2000), `answer to ${run.run_id}`)
+      await room.committer.drained()
+    }
+    runs.push(await finish(room, run))
+  }
+  const made = busyReads(t, room, 5)
+  const wires = [await room.join(runs[0]!, ['messages-tuple']), await room.join(runs[1]!, ['messages-tuple'])]
+  for (const wire of wires) await until(isOver(wire), 'replayed')
+  t.ok(made.length > 40, `${made.length} reads`)
+  const byTurn = new Map<number, number>()
+  for (const { turn } of made) byTurn.set(turn, (byTurn.get(turn) ?? 0) + 1)
+  t.equal(Math.max(...byTurn.values()), 1, 'one that takes long is alone in its turn')
+  const lastOfShort = made.findLastIndex(({ run }) => run === runs[1]!.key)
+  const ofShort = made.filter(({ run }) => run === runs[1]!.key).length
+  t.ok(lastOfShort < ofShort * 2 + 4, `the short one is done after ${lastOfShort} reads, ${ofShort} of them its own`)
 })
 
 t.test('a reader that is behind when the run ends goes on, keeps its place, and gets the end', async (t) => {
