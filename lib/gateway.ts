@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
 import { Credentials } from './auth/credentials.ts'
@@ -131,7 +132,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const writer = mapWriteErrors(committer)
   const paths = new Paths(config.home)
   const agentServices = await composeAgent({ config, paths, log, observer: metrics })
-  const agent = parts.agent ?? agentServices.agent
+  const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })
 

@@ -6,6 +6,7 @@ import { extname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { checkedModels } from './check.ts'
+import { contained } from './contained.ts'
 import { type AgentWork, defineAgent } from './define.ts'
 import { InProcessGraph, isCompiledGraph } from './langgraph/compiled.ts'
 import { createGraphAgent } from './langgraph/graph-agent.ts'
@@ -52,12 +53,7 @@ function agentOf(agent: Agent, path: string): ListedAgent {
   } catch (error) {
     throw new AgentFileError(`The agent in ${path} cannot be used: ${sentenceOf(error)}`)
   }
-  return {
-    // async: one that throws before its first await has failed its run, and nobody else's.
-    start: async (input, sink, signal) => agent.start(input, sink, signal),
-    models,
-    forget: async (threadId) => agent.forget?.(threadId)
-  }
+  return contained({ start: (...given) => agent.start(...given), models, forget: async (id) => agent.forget?.(id) })
 }
 
 const UNNAMED = checkedModels([{ name: 'module' }])
