@@ -93,6 +93,7 @@ const files = assets()
 const base = `/console/${digestOf(files)}`
 for (const [path, text] of files) write(relative('/', `${base}/${path}`), text)
 for (const name of list(FROM, '.html')) write(name, page(name, base, files))
+write('icon.svg', readFileSync(join(FROM, 'icon.svg'), 'utf8'))
 write('colloquy.js', files.get('client/colloquy.js') ?? '')
 const licences = join(ROOT, 'dist/public-licences')
 for (const name of Object.keys(LIBRARIES)) {

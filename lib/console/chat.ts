@@ -20,7 +20,7 @@ import { Uploads } from './uploads.ts'
 
 const GROUP = 20
 
-const STARTERS = ['What can you do?', '/demo show', 'Write a short poem about streams', '/demo tool=current_time']
+const STARTERS = ['Show me everything', 'Think, then write a report', 'A table and some code', 'Ask me something']
 
 interface Row {
   readonly message: TranscriptMessage

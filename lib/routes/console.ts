@@ -70,6 +70,8 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   return [
     route({ ...open, path: '/', handler: home }),
     route({ ...open, path: '/colloquy.js', handler: (call) => send(call, 'colloquy.js') }),
+    // Asked for by browsers that show an answer of the API.
+    route({ ...open, path: '/favicon.ico', handler: (call) => send(call, 'icon.svg') }),
     route({ ...open, path: '/console/sandbox', handler: (call) => send(call, 'sandbox.html') }),
     route({
       ...open,

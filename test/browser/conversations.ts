@@ -1,0 +1,164 @@
+// Conversations and what can be done with them: find, name, delete, say otherwise, attach, rate, answer.
+import { account, browserTest, visit, words } from '../fixtures/browser.ts'
+import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
+
+/** Threads with titles, made a few at once. */
+async function makeThreads(person: Person, count: number): Promise<void> {
+  const make = async (n: number) => {
+    const id = await person.thread()
+    await person.post(`/api/threads/${id}/state`, { values: { title: `Conversation number ${n}` } })
+  }
+  const numbers = Array.from({ length: count }, (_, n) => n)
+  while (numbers.length > 0) await Promise.all(numbers.splice(0, 20).map(make))
+}
+
+browserTest('of a thousand conversations one is found by its title, named anew, pinned and deleted', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  await makeThreads(person, 1000)
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  const list = page.locator('.thread')
+  await list.nth(39).waitFor()
+  t.ok((await list.count()) < 200, 'a page of them is there, and not all')
+  await list.nth(39).scrollIntoViewIfNeeded()
+  await list.nth(60).waitFor()
+
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type('number 17')
+  await until(async () => (await list.count()) === 20, 'all with 17 in their number')
+  await page.locator('#search').fill('number 177')
+  await until(async () => (await list.count()) === 1, 'number 177')
+  await list.hover()
+  await page.getByRole('button', { name: /^Actions for/ }).click()
+  await page.getByRole('menuitem', { name: 'Rename' }).click()
+  await page.getByLabel('Title').fill('The one')
+  await page.getByRole('button', { name: 'Rename' }).click()
+  await page.locator('.thread .title', { hasText: 'The one' }).waitFor()
+
+  await page.getByRole('button', { name: 'Actions for The one' }).click()
+  await page.getByRole('menuitem', { name: 'Pin' }).click()
+  await page.locator('#search').fill('')
+  await until(async () => (await list.first().innerText()).includes('The one'), 'it stands first')
+
+  await list.first().hover()
+  await page.getByRole('button', { name: 'Actions for The one' }).click()
+  await page.getByRole('menuitem', { name: 'Delete' }).click()
+  await page.getByRole('button', { name: 'Delete', exact: true }).click()
+  await until(async () => !(await list.first().innerText()).includes('The one'), 'it is gone')
+  const { headers } = await person.post('/api/threads/search', { limit: 1 })
+  t.equal(headers.get('x-pagination-total'), '999')
+})
+
+browserTest(
+  'an edited question makes a branch: both answers stay, and the switch leads from one to the other',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('/demo deltas=3 rate=0 size=6')
+    await visitor.answered()
+    await visitor.say('/demo deltas=3 rate=0 size=7')
+    await visitor.hasWords('w00002')
+    await visitor.answered()
+
+    await page.locator('.message.human').last().hover()
+    await page.getByRole('button', { name: 'Edit' }).last().click()
+    await page.getByLabel('Edit your message').fill('/demo deltas=3 rate=0 size=8')
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await visitor.hasWords('w000002')
+    await visitor.answered()
+    await page.getByText('2 / 2').waitFor()
+    t.equal(await page.locator('.message').count(), 4, 'the other branch is not shown beside it')
+
+    await page.getByRole('button', { name: 'Previous branch' }).click()
+    await visitor.hasWords('w00002')
+    await page.getByText('1 / 2').waitFor()
+    t.equal(await visitor.lastAnswer(), 'w00000 w00001 w00002')
+    await visitor.say('/demo deltas=2 rate=0 size=9')
+    await visitor.hasWords('w0000001')
+    await visitor.answered()
+    await page.reload()
+    await visitor.hasWords('w0000001')
+    t.equal(await page.locator('.message').count(), 6, 'it went on from the branch that was chosen')
+
+    await page.getByRole('button', { name: 'Try again' }).last().click()
+    await page.locator('.switch').nth(1).waitFor()
+    await visitor.answered()
+    t.equal(await visitor.lastAnswer(), 'w0000000 w0000001')
+  }
+)
+
+browserTest(
+  'files are dropped and picked, and stand beside the message; what the agent makes opens beside it',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('a note') })
+    await page.locator('.composer .files').getByText('notes.txt').waitFor()
+    const drop = await page.evaluateHandle(
+      "(() => { const data = new DataTransfer(); data.items.add(new File(['dropped'], 'dropped.md')); return data })()"
+    )
+    await page.dispatchEvent('main.chat', 'drop', { dataTransfer: drop })
+    await until(async () => (await page.locator('.composer .files li').count()) === 2, 'two files')
+    await until(async () => (await page.locator('.composer progress').count()) === 0, 'both are there')
+    const script = "document.body.append('alive'); try { parent.document; document.body.append(' escaped') } catch {}"
+    const html = `<p></p><script>${script}</script>`
+    await visitor.say(`/demo rate=0 tool=write_file args=${JSON.stringify({ path: 'page.html', content: html })}`)
+    await visitor.answered()
+    const threadId = await visitor.threadId()
+    const { body } = await person.get(`/api/threads/${threadId}/uploads/list`)
+    t.same(
+      listIn(body, 'files').map((file) => textIn(file, 'filename')),
+      ['dropped.md', 'notes.txt']
+    )
+    t.equal(await page.locator('.message.human .files li').count(), 2)
+
+    await page.getByRole('button', { name: 'page.html', exact: true }).click()
+    const document = page.frameLocator('iframe.document').locator('body')
+    await document.getByText('alive').waitFor()
+    t.equal(words(await document.innerText()), 'alive', 'its script runs, and reaches nothing of the page')
+    await page.getByRole('button', { name: 'Close the file' }).click()
+  }
+)
+
+browserTest('a question of the agent is a form; its answer goes on with the run', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}')
+  await page.getByText('Which colour?', { exact: true }).waitFor()
+  await visitor.threadId()
+  await page.reload()
+  await page.getByRole('button', { name: 'Green' }).click()
+  await visitor.hasWords('Green')
+  await visitor.answered()
+  t.equal(await page.locator('.question').count(), 0)
+})
+
+browserTest('a thumb is kept, and taken back', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  const [run] = listIn((await person.get(`/api/threads/${threadId}/runs`)).body)
+  const given = async () => (await person.get(`/api/threads/${threadId}/runs/${textIn(run, 'run_id')}/feedback`)).body
+  await page.getByRole('button', { name: 'Good answer' }).click()
+  await until(async () => at(await given(), 0, 'rating') === 1, 'the thumb')
+  await page.reload()
+  await page.locator('[aria-label="Good answer"][aria-pressed=true]').click()
+  await until(async () => listIn(await given()).length === 0, 'it is taken back')
+})

@@ -1,0 +1,103 @@
+// The door of the page: first boot, sign-in, whose conversations are whose, and a session that ends.
+import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { openSite, PASSWORD, until } from '../fixtures/gateway.ts'
+
+browserTest('from the first boot to the first answer: an administrator, a question, an answer', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url)
+  const { page } = visitor
+  await visitor.open()
+  await page.getByRole('heading', { name: 'Welcome to Colloquy' }).waitFor()
+  t.match(await page.locator('#rules').innerText(), /8 characters/, 'the rules are said before they are broken')
+  await page.getByLabel('E-mail').fill('ada@example.com')
+  await page.getByLabel('Password').fill('password123')
+  visitor.expect(/status of 422/)
+  await page.getByRole('button', { name: 'Create the administrator' }).click()
+  t.match(await page.getByRole('alert').innerText(), /too common/)
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Create the administrator' }).click()
+  await visitor.say('/demo deltas=12 rate=0')
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), 'w0000 w0001 w0002 w0003 w0004 w0005 w0006 w0007 w0008 w0009 w0010 w0011')
+  await page.locator('.side').getByText('Overview').waitFor()
+})
+
+browserTest('a wrong password is said and lets nobody in; the right one does', async (t) => {
+  const site = await openSite(t)
+  await account(site.url, 'bob@example.com')
+  // With an administrator there is a sign-in in place of the set-up.
+  const { Person } = await import('../fixtures/gateway.ts')
+  await new Person(site.url).post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
+  const visitor = await visit(t, site.url)
+  const { page } = visitor
+  visitor.expect(/status of 401/)
+  await visitor.open()
+  await page.getByLabel('E-mail').fill('bob@example.com')
+  await page.getByLabel('Password').fill('not-the-password')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  t.equal(await page.getByRole('alert').innerText(), 'Incorrect email or password')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.locator('.welcome').waitFor()
+  t.equal(await page.locator('.side').getByText('Overview').count(), 0, 'the overview is for administrators')
+})
+
+browserTest('a second user sees nothing of the first, not even by the address', async (t) => {
+  const site = await openSite(t)
+  const [ada, eve] = [await account(site.url, 'ada@example.com'), await account(site.url, 'eve@example.com')]
+  const first = await visit(t, site.url, { person: ada })
+  await first.open()
+  await first.say('/demo deltas=5 rate=0')
+  await first.answered()
+  const threadId = await first.threadId()
+  await first.page.locator('.thread').first().waitFor()
+  const second = await visit(t, site.url, { person: eve })
+  second.expect(/status of 404/)
+  await second.open(`#/t/${threadId}`)
+  await second.page.getByText('This conversation does not exist, or it is not yours.').waitFor()
+  t.equal(await second.page.locator('.thread').count(), 0)
+})
+
+browserTest('a session that is revoked leads to the sign-in, and from there back to the same thread', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  visitor.expect(/status of 401/)
+  await visitor.open()
+  await visitor.say('/demo deltas=5 rate=0')
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  await person.post('/api/v1/auth/change-password', { current_password: PASSWORD, new_password: 'another-horse-43' })
+  await visitor.say('does anybody hear me?')
+  await page.getByText('Your session has ended').waitFor()
+  await page.getByLabel('E-mail').fill('ada@example.com')
+  await page.getByLabel('Password').fill('another-horse-43')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await visitor.hasWords('w0004')
+  t.equal(await visitor.threadId(), threadId)
+})
+
+browserTest('a token is shown once and works within its scopes; a changed password keeps this session', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await page.getByRole('button', { name: 'ada@example.com' }).click()
+  await page.getByLabel('Name').fill('script')
+  await page.getByText('read conversations, files and settings').click()
+  await page.getByRole('button', { name: 'Create token' }).click()
+  const token = await page.locator('.secret code').innerText()
+  const ask = (path: string) => fetch(site.url + path, { headers: { authorization: `Bearer ${token}` } })
+  t.equal((await ask('/api/threads/none/state')).status, 404, 'it is taken')
+  t.equal((await ask('/api/threads/none/runs')).status, 403, 'and no further than its scopes')
+  await page.getByLabel('Current').fill(PASSWORD)
+  await page.getByLabel('New', { exact: true }).fill('another-horse-43')
+  await page.getByRole('button', { name: 'Change', exact: true }).click()
+  await page.getByText('The password is changed').first().waitFor()
+  await page.getByRole('button', { name: 'Revoke script' }).click()
+  await until(async () => (await ask('/api/threads/none/state')).status === 401, 'the revocation')
+  await page.getByRole('button', { name: 'Close' }).click()
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+})

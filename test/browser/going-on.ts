@@ -1,0 +1,148 @@
+// What makes the page worth it: whatever happens between the model and the reader, each word stands there once and in its place.
+import { demoWord } from '../../lib/agent/demo.ts'
+import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
+import { startChild } from '../fixtures/child.ts'
+import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
+import { openProxy } from '../fixtures/proxy.ts'
+
+function demoText(deltas: number): string {
+  return Array.from({ length: deltas }, (_, n) => demoWord(n))
+    .join('')
+    .trim()
+}
+
+/** The last answer as it is stored. */
+async function stored(person: Person, threadId: string): Promise<string> {
+  const state = (await person.get(`/api/threads/${threadId}/state`)).body
+  return textIn(listIn(state, 'values', 'messages').at(-1), 'content').trim()
+}
+
+/** The words that are on the page are the first so many of the answer, each once. */
+async function isPrefix(visitor: Visitor, text: string): Promise<boolean> {
+  const shown = await visitor.page.locator('.message.ai .markdown').allInnerTexts()
+  return text.startsWith((shown.at(-1) ?? '').replace(/\s+/g, ' ').trim())
+}
+
+browserTest('reloaded at ten moments of a run, the page goes on where the text stands: each word once', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  // A reload cuts what is under way.
+  visitor.expect(/ERR_ABORTED/)
+  const deltas = 500
+  await visitor.open()
+  await visitor.say(`/demo deltas=${deltas} rate=50`)
+  const threadId = await visitor.threadId()
+  const isRunning = async () => at((await person.get(`/api/threads/${threadId}`)).body, 'status') === 'running'
+  for (let i = 0; i < 10; i++) {
+    // By chance, and yet the same chance every time.
+    await visitor.page.waitForTimeout((i * 7919) % 300)
+    await visitor.page.reload()
+    await visitor.page.locator('.message.human').waitFor()
+    t.ok(await isPrefix(visitor, demoText(deltas)))
+  }
+  t.ok(await isRunning(), 'the run has outlived all of them')
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), demoText(deltas))
+  t.equal(await visitor.lastAnswer(), await stored(person, threadId))
+})
+
+browserTest(
+  'two tabs show the same answer grow, whichever of them asked; a run of the API appears in both',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    await visitor.open()
+    await visitor.say('/demo deltas=3 rate=0')
+    await visitor.answered()
+    const threadId = await visitor.threadId()
+    const other = await visitor.tab()
+    await other.open(`#/t/${threadId}`)
+    await other.hasWords('w0002')
+    await visitor.say('/demo deltas=150 rate=50')
+    await other.page.locator('[aria-label=Stop]').waitFor()
+    await other.hasWords('w0010')
+    await Promise.all([visitor.answered(), other.answered()])
+    t.strictSame([await visitor.lastAnswer(), await other.lastAnswer()], [demoText(150), demoText(150)])
+    await person.run(threadId, '/demo deltas=100 rate=50 size=7')
+    await Promise.all([visitor.hasWords('w00099'), other.hasWords('w00099')])
+    t.equal(await other.page.locator('.message').count(), 6)
+  }
+)
+
+browserTest(
+  'a network that is gone for a while is said, counts down and heals by itself; nothing is lost',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const proxy = await openProxy(t, site.url)
+    const visitor = await visit(t, proxy.url, { person })
+    visitor.expect(/net::ERR_|ERR_CONNECTION|ERR_EMPTY|ERR_ABORTED/)
+    const deltas = 500
+    await visitor.open()
+    await visitor.say(`/demo deltas=${deltas} rate=50`)
+    await visitor.hasWords('w0010')
+    proxy.reset()
+    await visitor.hasWords('w0060')
+    proxy.down()
+    await visitor.page
+      .locator('.lost')
+      .getByText(/trying again in \d+ s|Trying again/)
+      .waitFor()
+    // Until some tries have failed: what it then takes to come back is longer than a blip.
+    const before = proxy.connections
+    await until(() => proxy.connections > before + 1, 'further tries')
+    proxy.up()
+    await visitor.answered()
+    t.equal(await visitor.lastAnswer(), demoText(deltas))
+    t.equal(await visitor.page.locator('.lost').count(), 0)
+  }
+)
+
+browserTest(
+  'a server that is killed in mid-answer and started again: what has survived stands there, and the failure is said',
+  async (t) => {
+    const first = await startChild(t)
+    const person = await account(first.url, 'ada@example.com')
+    const visitor = await visit(t, first.url, { person })
+    visitor.expect(/net::ERR_|status of 503/)
+    await visitor.open()
+    await visitor.say('/demo deltas=100000 rate=50')
+    await visitor.hasWords('w0030')
+    const threadId = await visitor.threadId()
+    await first.kill()
+    await startChild(t, { home: first.home, port: first.port })
+    await visitor.page.getByText('The run failed.').waitFor()
+    t.equal(await visitor.lastAnswer(), await stored(person, threadId))
+    await visitor.say('/demo deltas=4 rate=0')
+    await visitor.hasWords('w0003')
+  }
+)
+
+browserTest('stop ends the run and keeps what was said; it can be asked again', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=50')
+  await visitor.hasWords('w0005')
+  await visitor.page.keyboard.press('Escape')
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  const runs = (await person.get(`/api/threads/${threadId}/runs`)).body
+  t.equal(textIn(runs, 0, 'status'), 'interrupted')
+  t.equal(await visitor.lastAnswer(), await stored(person, threadId))
+})
+
+browserTest('a failed run says why, also after a reload', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  await visitor.open()
+  await visitor.say('/demo deltas=3 rate=0 error')
+  const failure = visitor.page.locator('.failure')
+  await failure.getByText('asked to fail').waitFor()
+  await visitor.threadId()
+  await visitor.page.reload()
+  await failure.getByText('asked to fail').waitFor()
+})

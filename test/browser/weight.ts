@@ -1,0 +1,82 @@
+// What the page weighs: the first picture, a conversation of 5,000 messages, a model flat out.
+import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { openSite, until } from '../fixtures/gateway.ts'
+
+/** A tenth of this is what is meant; tests run beside others. */
+const SLACK = 10
+
+browserTest('the first picture is there within the time of a blink', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  await visitor.open()
+  await visitor.page.locator('.welcome').waitFor()
+  const first = Number(
+    await visitor.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
+  )
+  t.comment(`first content after ${Math.round(first)} ms`)
+  t.ok(first < 300 * SLACK)
+})
+
+browserTest('of 5,000 messages those in sight are drawn, and scrolling through them does not stutter', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const threadId = await person.thread()
+  const messages = Array.from({ length: 5000 }, (_, n) => ({
+    type: n % 2 ? 'ai' : 'human',
+    id: `m${n}`,
+    content: n % 2 ? `Answer **${n}**\n\n- one\n- two\n\n\`\`\`js\nlet n = ${n}\n\`\`\`` : `Question ${n}`
+  }))
+  const { status } = await person.post(`/api/threads/${threadId}/state`, { values: { messages } })
+  t.equal(status, 200)
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open(`#/t/${threadId}`)
+  await page.getByText('Question 4998').waitFor()
+  const drawn = () => page.locator('.message').count()
+  t.ok((await drawn()) < 400, `${await drawn()} are drawn`)
+  // Up through all of them: the longest frame on the way.
+  const longest = Number(
+    await page.evaluate(`new Promise((resolve) => {
+      const box = document.querySelector('.scroller')
+      let [last, longest, frames] = [performance.now(), 0, 0]
+      const step = (now) => {
+        longest = Math.max(longest, now - last)
+        last = now
+        box.scrollTop -= 3000
+        if (++frames > 120) resolve(longest)
+        else requestAnimationFrame(step)
+      }
+      requestAnimationFrame(step)
+    })`)
+  )
+  t.comment(`the longest frame took ${Math.round(longest)} ms`)
+  t.ok(longest < 50 * SLACK)
+  await page.locator('.scroller').evaluate('(box) => { box.scrollTop = 0 }')
+  await page.locator('.scroller').hover()
+  await until(async () => {
+    await page.mouse.wheel(0, -1_000_000)
+    return page.getByText('Question 0', { exact: true }).isVisible()
+  }, 'the first message')
+  t.ok((await drawn()) < 400, 'and what is out of sight is gone again')
+})
+
+browserTest('a model flat out leaves the heap of the page flat', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  const heap = async () => Number(await page.evaluate('gc(); gc(); performance.memory.usedJSHeapSize'))
+  const run = async (size: number) => {
+    await visitor.say(`/demo deltas=20000 rate=0 size=${size}`)
+    await visitor.hasWords(`w${'19999'.padStart(size - 2, '0')}`)
+    await visitor.answered()
+    await page.getByRole('link', { name: 'New conversation' }).first().click()
+    await page.locator('.welcome').waitFor()
+  }
+  await run(8)
+  const before = await heap()
+  for (const size of [9, 10, 11]) await run(size)
+  const after = await heap()
+  t.comment(`${(before / 1e6).toFixed(1)} MB, then ${(after / 1e6).toFixed(1)} MB`)
+  t.ok(after - before < 20e6, `${after - before} bytes more`)
+})
