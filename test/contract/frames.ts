@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { Segment, Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
-import { addRun, addThread, aSettlement, durableRules, type Open, refuses, rules, write } from './harness.ts'
+import { addRun, addThread, aSettlement, durableRules, type Open, refuses, rules, time, write } from './harness.ts'
 
 /** A segment whose frames n have the bytes `sizeOf(n)`, each filled with n. */
 function aSegment(epoch: number, first: number, last: number, sizeOf: (n: number) => number = () => 10): Segment {
@@ -37,6 +37,41 @@ async function addNewRun(store: Store): Promise<Run> {
 export function frameStoreContract(t: Test, open: Open): void {
   const test = rules(t, open)
   const durable = durableRules(t, open)
+  test('a sweep removes, in small steps, the frames of runs that ended before, and no others', async (t, store) => {
+    const runs: Run[] = []
+    for (let n = 0; n < 4; n++) {
+      const run = await addNewRun(store)
+      for (let at = 0; at < 7; at++) await append(store, run, aSegment(1, at, at))
+      runs.push(run)
+    }
+    const [old, older, young, going] = runs as [Run, Run, Run, Run]
+    await write(store, aSettlement(old, { now: time(20) }))
+    await write(store, aSettlement(older, { now: time(10) }))
+    await write(store, aSettlement(young, { now: time(40) }))
+    const sweep = async () => {
+      let removed = 0
+      let steps = 0
+      for (let after: number | null = 0; after !== null; steps++) {
+        const step: { removed: number; next: number | null } = await write(store, {
+          name: 'frames.sweep',
+          before: time(30),
+          after,
+          limit: 3
+        })
+        removed += step.removed
+        after = step.next
+        if (steps > 100) throw new Error('it does not end')
+      }
+      return removed
+    }
+    t.equal(await sweep(), 14)
+    for (const run of [old, older]) t.equal(await store.frames.bounds(run.key), null)
+    for (const run of [young, going]) t.equal((await store.frames.read(run.key, 0, 1e6)).length, 7)
+    t.equal(await sweep(), 0, 'a second one finds nothing')
+    await write(store, aSettlement(going, { now: time(25) }))
+    t.equal(await sweep(), 7)
+  })
+
   test('a segment is read back byte for byte', async (t, store) => {
     const run = await addNewRun(store)
     const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)

@@ -1,9 +1,10 @@
 // Obligations of ThreadReads and the thread ops.
+import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { Owner } from '../../lib/scope.ts'
 import type { Store } from '../../lib/store/store.ts'
-import type { JsonObject, Thread } from '../../lib/types.ts'
+import type { JsonObject, Run, Thread } from '../../lib/types.ts'
 import {
   aCheckpoint,
   addEndedRun,
@@ -12,12 +13,15 @@ import {
   addThread,
   anEvent,
   aRun,
+  aSettlement,
   aThread,
   checkpointId,
   durableRules,
   idsOf,
   type Open,
   rules,
+  someBodies,
+  someEvents,
   time,
   userArgument,
   write,
@@ -29,9 +33,97 @@ function create(store: Store, set: Partial<Thread>) {
   return write(store, { name: 'thread.create', thread, checkpoint: aCheckpoint(thread.thread_id) })
 }
 
+/** A conversation that a store may not want to remove in one go: whose is it, and what is left of it? */
+async function addLongThread(store: Store, n: number): Promise<Run> {
+  const { thread_id } = await addThread(store)
+  const run = await addRun(store, thread_id, { idempotency_key: 'once', idempotency_hash: 'hash' })
+  const index = Uint8Array.of(1, 1, 0, 0, 0)
+  const frames = Array.from({ length: n / 4 }, (_, at) => ({
+    name: 'frames.append' as const,
+    run_key: run.key,
+    thread_id,
+    segment: { epoch: 1, first: at, last: at, index, data: Uint8Array.of(7) }
+  }))
+  await store.apply([{ ops: frames }])
+  await addEvents(store, run, someEvents(0, n))
+  const bodies = someBodies([0, n - 1], (no) => `"${no}"`)
+  const checkpoint = aCheckpoint(thread_id, { checkpoint_id: checkpointId(1), messages: [[0, n - 1]], bodies })
+  await write(store, { name: 'checkpoint.put', ...checkpoint })
+  await write(store, aSettlement(run))
+  await write(store, {
+    name: 'feedback.upsert',
+    feedback: {
+      feedback_id: randomUUID(),
+      thread_id,
+      run_id: run.run_id,
+      user_id: 'ann',
+      message_id: null,
+      rating: 1,
+      comment: null,
+      created_at: time(1)
+    }
+  })
+  return run
+}
+
+/** All that can be read of a thread and its run. */
+async function seenOf(store: Store, { thread_id, run_id, key }: Run): Promise<unknown[]> {
+  const { events, checkpoints, runs, frames, feedback } = store
+  const lists = [
+    await store.threads.get(thread_id, null),
+    await runs.get(run_id, null),
+    await runs.list(thread_id, { limit: 9, offset: 0 }, null),
+    await runs.inFlight(thread_id),
+    (await runs.tokens(thread_id, null)).total_runs || null,
+    await events.listMessages(thread_id, { limit: 9 }, null),
+    await events.listMessagesByRun(thread_id, run_id, { limit: 9 }, null),
+    await events.listEvents(thread_id, run_id, { limit: 9 }, null),
+    await events.listEvents(thread_id, run_id, { limit: 9, types: ['ai_message'] }, null),
+    [...(await events.runsOfMessages(thread_id, ['message-0', 'message-1'], null))],
+    await events.nextSeq(thread_id),
+    await checkpoints.load(thread_id, null),
+    await checkpoints.load(thread_id, checkpointId(1)),
+    await checkpoints.history(thread_id, { limit: 9 }),
+    await frames.read(key, 0, 1000),
+    await frames.bounds(key),
+    (await feedback?.list(thread_id, run_id, null)) ?? [],
+    (await feedback?.stats(thread_id, run_id))?.total || null
+  ]
+  return lists.filter((one) => one !== null && !(Array.isArray(one) && one.length === 0))
+}
+
 export function threadStoreContract(t: Test, open: Open): void {
   const test = rules(t, open)
   const durable = durableRules(t, open)
+  test('a long thread is gone when its removal is answered, its keys and its id are free, and what comes next is whole [Store 4]', async (t, store) => {
+    const run = await addLongThread(store, 2500)
+    const { thread_id } = run
+    t.ok((await seenOf(store, run)).length >= 12, 'it was there')
+    t.equal(await write(store, { name: 'thread.remove', thread_id, user: 'ann' }), true)
+    t.strictSame(await seenOf(store, run), [])
+    t.equal(await write(store, { name: 'thread.remove', thread_id, user: null }), false)
+    const other = await addThread(store)
+    const again = aRun(other.thread_id, { idempotency_key: 'once', idempotency_hash: 'other' })
+    t.match(await write(store, { name: 'run.create', run: again, autoFollowUp: false }), { outcome: 'created' })
+
+    const anew = await create(store, { thread_id, user_id: 'bob' })
+    t.match(anew, { created: true })
+    const next = await addRun(store, thread_id)
+    t.equal(next.ordinal, 1)
+    t.equal(await addEvents(store, next, someEvents(0, 5)), 1)
+    t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 1)
+    // Whatever is removed beside it in the meantime.
+    for (let n = 0; n < 20; n++) await write(store, { name: 'store.touch' })
+    t.equal((await store.events.listMessages(thread_id, { limit: 99 }, null)).length, 5)
+    t.equal(await store.runs.get(run.run_id, null), null)
+  })
+
+  durable('what a long thread has left is not there after a restart either', async (t, store, reopen) => {
+    const run = await addLongThread(store, 2500)
+    await write(store, { name: 'thread.remove', thread_id: run.thread_id, user: null })
+    t.strictSame(await seenOf(await reopen(), run), [])
+  })
+
   test('a thread is read back field for field', async (t, store) => {
     const thread = aThread({
       display_name: 'Ships',

@@ -9,7 +9,7 @@ import { checkpointReads } from '../../lib/store/sqlite/checkpoints.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { eventReads } from '../../lib/store/sqlite/events.ts'
 import { feedbackReads } from '../../lib/store/sqlite/feedback.ts'
-import { frameReads } from '../../lib/store/sqlite/frames.ts'
+import { frameReads, frameWrites } from '../../lib/store/sqlite/frames.ts'
 import type { Reader } from '../../lib/store/sqlite/reader.ts'
 import { ThreadSearch } from '../../lib/store/sqlite/search.ts'
 import { threadReads } from '../../lib/store/sqlite/threads.ts'
@@ -256,6 +256,58 @@ t.test('reads that may be long are made beside the event loop, which turns meanw
     'events of some types': () => store.events.listEvents(thread_id, run.run_id, { types: ['x'], limit: 10 }, null)
   }
   for (const [name, work] of Object.entries(long)) t.notOk(await isAtOnce(work), name)
+})
+
+/** A thread of so many events that its removal in one go would hold up everybody for seconds. */
+const LONG = 100_000
+
+t.test('a very long thread is removed step by step, commits go between, and a restart goes on with it', async (t) => {
+  const path = join(t.testdir(), 'long.db')
+  const first = await openSqliteStore(path)
+  const run = await addRun(first, (await addThread(first)).thread_id)
+  await first.close()
+  const file = connect(path)
+  t.teardown(() => file.close())
+  file
+    .prepare(`WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${LONG - 1})
+      INSERT INTO run_events (thread_id, run_id, event_type, category, content, seq, k, message_id, created_at)
+      SELECT ?, ?, 'ai_message', 'message', printf('%.500c', 'x'), i + 1, i, 'message ' || i, '' FROM n`)
+    .run(run.thread_id, run.run_id)
+  const left = () => file.prepare<[], number>('SELECT count(*) FROM run_events').pluck().get()!
+  const store = await openSqliteStore(path)
+  const started = performance.now()
+  await write(store, { name: 'thread.remove', thread_id: run.thread_id, user: null })
+  await write(store, { name: 'store.touch' })
+  t.comment(`answered, and another commit behind it, after ${(performance.now() - started).toFixed(0)} ms`)
+  t.ok(left() > 0, 'all others are written before it is gone')
+  t.strictSame(await store.events.listMessages(run.thread_id, { limit: 1 }, null), [])
+  await store.close()
+  const before = left()
+  t.ok(before > 0)
+  const again = await openSqliteStore(path)
+  t.teardown(() => again.close())
+  let longest = 0
+  while (left() > 0) {
+    const begun = performance.now()
+    await write(again, { name: 'store.touch' })
+    longest = Math.max(longest, performance.now() - begun)
+  }
+  t.comment(`the longest commit beside the removal of ${before} events took ${longest.toFixed(0)} ms`)
+  await until(() => file.prepare('SELECT 1 FROM removed_threads').get() === undefined, 'it is forgotten')
+  for (const table of ['runs', 'checkpoints', 'checkpoint_bodies'])
+    t.equal(file.prepare(`SELECT count(*) FROM ${table}`).pluck().get(), 0, table)
+})
+
+t.test('a sweep looks at runs that have ended, and at those once', async (t) => {
+  const file = connect(join(t.testdir(), 'sweep.db'))
+  t.teardown(() => file.close())
+  migrate(file)
+  const { db, asked } = noting(file)
+  frameWrites(db)
+  const step = [...asked].find((sql) => sql.includes('is_swept = 0'))!
+  const [plan] = file.prepare<[null], { detail: string }>(`EXPLAIN QUERY PLAN ${step}`).all(null)
+  t.match(plan?.detail, /USING (COVERING )?INDEX ix_runs_to_sweep/)
+  t.notOk([...asked].some((sql) => /FROM frames AS f LEFT JOIN/.test(sql)))
 })
 
 t.test('runs in flight are found by their status, not among all runs of their thread', async (t) => {

@@ -1,5 +1,6 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import { channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
+import { PRESENT } from '../sql/removal.ts'
 import { type CheckpointRow, COLUMNS, toHead } from '../sql/checkpoints.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
@@ -9,8 +10,8 @@ import { numbers, texts } from './text.ts'
 
 /** One checkpoint: by its id, or the newest of the thread. */
 async function find(db: Db, threadId: string, checkpointId: string | null): Promise<CheckpointHead | null> {
-  const byId = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $2`
-  const newest = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 ORDER BY key DESC LIMIT 1`
+  const byId = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $2 AND ${PRESENT}`
+  const newest = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ${PRESENT} ORDER BY key DESC LIMIT 1`
   const [row] =
     checkpointId === null
       ? await db.rows<CheckpointRow>(newest, [threadId])
@@ -68,7 +69,7 @@ export function checkpointReads(db: Db): CheckpointReads {
       return head && ((await filled(db, [head], wantedOf(channels)))[0] ?? null)
     },
     async history(threadId, { limit, before, channels = [] }) {
-      const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 ${before === undefined ? '' : OLDER}
+      const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ${PRESENT} ${before === undefined ? '' : OLDER}
         ORDER BY key DESC LIMIT $2`
       const params = [threadId, limit, ...(before === undefined ? [] : [before])]
       const heads = (await db.rows<CheckpointRow>(sql, params)).map(toHead)

@@ -3,13 +3,13 @@ import type { RunEvent } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import { COLUMNS, type EventRow, type NewEventRow, toEvent, toRow } from '../sql/events.ts'
 import type { EventReads, SeqPage } from '../store.ts'
-import { type Db, owned, type Writers } from './rows.ts'
+import { type Db, type Writers, visible } from './rows.ts'
 import { numbers, texts } from './text.ts'
 
 export function eventReads(db: Db): EventReads {
   const page = (scope: string, direction: 'ASC' | 'DESC') =>
     `SELECT ${COLUMNS} FROM run_events
-     WHERE ${scope} AND category = 'message' AND seq > $3 AND seq < $4 AND ${owned(1)} ORDER BY seq ${direction} LIMIT $5`
+     WHERE ${scope} AND category = 'message' AND seq > $3 AND seq < $4 AND ${visible(1)} ORDER BY seq ${direction} LIMIT $5`
   /** Without after_seq the last rows count, so they are read backwards; the answer is ascending either way [contract 4.4]. */
   const list = async (
     scope: string,
@@ -35,7 +35,7 @@ export function eventReads(db: Db): EventReads {
     },
     async listEvents(threadId, runId, { types, after, limit }, owner) {
       const sql = `SELECT ${COLUMNS} FROM run_events
-        WHERE run_id = $3 AND thread_id = $2 AND seq > $4 AND ($5::text[] IS NULL OR event_type = ANY($5)) AND ${owned(1)}
+        WHERE run_id = $3 AND thread_id = $2 AND seq > $4 AND ($5::text[] IS NULL OR event_type = ANY($5)) AND ${visible(1)}
         ORDER BY seq LIMIT $6`
       const rows = await db.rows<EventRow>(sql, [
         owner,
@@ -70,7 +70,7 @@ export function eventReads(db: Db): EventReads {
 /** Who said the messages $3 of the thread $2, as far as $1 may see it. The index holds the beginnings of ids. */
 export const ORIGINS = `SELECT message_id, run_id, event_type, seq FROM run_events
   WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
-    AND message_id = ANY($3::text[]) AND ${owned(1)}`
+    AND message_id = ANY($3::text[]) AND ${visible(1)}`
 
 /** The seq that the next event of a thread gets. */
 export interface Counter {

@@ -1,5 +1,6 @@
 // Feedback in PostgreSQL: one record a user and run.
 import type { Feedback, FeedbackStats } from '../../types.ts'
+import { PRESENT } from '../sql/removal.ts'
 import type { FeedbackReads, MessageOrigin } from '../store.ts'
 import { ORIGINS } from './events.ts'
 import { type Db, params, type Writers } from './rows.ts'
@@ -7,7 +8,7 @@ import { texts } from './text.ts'
 
 const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
 /** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
-const OWN = '($1::text IS NULL OR user_id = $1)'
+const OWN = `($1::text IS NULL OR user_id = $1) AND ${PRESENT}`
 const LIST_MAX = 100
 
 /** The feedback is null, every column of it, where there is none. */
@@ -31,7 +32,7 @@ export function feedbackReads(db: Db): FeedbackReads {
     },
     async stats(threadId, runId) {
       const sql = `SELECT count(*) AS total, count(*) FILTER (WHERE rating = 1) AS positive,
-        count(*) FILTER (WHERE rating = -1) AS negative FROM feedback WHERE thread_id = $1 AND run_id = $2`
+        count(*) FILTER (WHERE rating = -1) AS negative FROM feedback WHERE thread_id = $1 AND run_id = $2 AND ${PRESENT}`
       const [row] = await db.rows<FeedbackStats>(sql, [threadId, runId])
       return row ?? { total: 0, positive: 0, negative: 0 }
     },

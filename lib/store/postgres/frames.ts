@@ -1,6 +1,7 @@
 // Frames in PostgreSQL: what joiners saw, as the bytes they got.
 import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
 import { Refused } from '../refused.ts'
+import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads, Segment } from '../store.ts'
 import type { Db, Writers } from './rows.ts'
 import { byteStrings, numbers } from './text.ts'
@@ -16,7 +17,7 @@ const ROWS_MAX = 128
 const FROM_N = `
   SELECT ${COLUMNS} FROM (
     SELECT ${COLUMNS}, sum(bytes) OVER (ORDER BY last_n) - bytes AS before, row_number() OVER (ORDER BY last_n) AS place FROM (
-      SELECT * FROM frames WHERE run_key = $1 AND last_n >= $2 ORDER BY last_n LIMIT ${ROWS_MAX}
+      SELECT * FROM frames WHERE run_key = $1 AND last_n >= $2 AND ${isRunPresent('$1')} ORDER BY last_n LIMIT ${ROWS_MAX}
     ) AS next
   ) AS measured
   WHERE before < $3::bigint OR place = 1 ORDER BY last_n`
@@ -27,7 +28,8 @@ export function frameReads(db: Db): FrameReads {
       return (await db.rows<FrameRow>(FROM_N, [runKey, from, maxBytes])).map(toSegment)
     },
     async bounds(runKey) {
-      const sql = `SELECT epoch, min(first_n) AS first, max(last_n) AS last FROM frames WHERE run_key = $1 GROUP BY epoch ORDER BY 2`
+      const sql = `SELECT epoch, min(first_n) AS first, max(last_n) AS last FROM frames WHERE run_key = $1 AND ${isRunPresent('$1')}
+        GROUP BY epoch ORDER BY 2`
       const rows = await db.rows<{ epoch: number; first: number; last: number }>(sql, [runKey])
       const [first] = rows
       if (!first) return null
@@ -94,12 +96,22 @@ export const frameWrites: Writers<FrameOps> = {
   },
 
   'frames.sweep': async ({ before, after, limit }, batch) => {
-    // Segments are nearly in the order of their commits, so the oldest come first and a step is a short range of the table.
-    const sql = `SELECT f.id, r.key IS NULL OR (r.status NOT IN ('pending', 'running') AND r.updated_at < $2) AS is_old
-      FROM frames AS f LEFT JOIN runs AS r ON r.key = f.run_key WHERE f.id > $1 ORDER BY f.id LIMIT $3`
-    const rows = await batch.rows<{ id: number; is_old: boolean }>(sql, [after, before, limit])
-    const old = rows.filter((row) => row.is_old).map(({ id }) => id)
-    if (old.length) await batch.changes('DELETE FROM frames WHERE id = ANY($1::bigint[])', [numbers(old)])
-    return { removed: old.length, next: rows.length === limit ? rows.at(-1)!.id : null }
+    // Runs that another process is sweeping are left to it.
+    const ended = await batch.rows<{ key: number }>(
+      `SELECT key FROM runs WHERE NOT is_swept AND status NOT IN ('pending', 'running') AND updated_at < $1
+        ORDER BY updated_at LIMIT ${SWEPT_RUNS} FOR UPDATE SKIP LOCKED`,
+      [before]
+    )
+    const some = 'DELETE FROM frames WHERE id IN (SELECT id FROM frames WHERE run_key = $1 LIMIT $2)'
+    const swept: number[] = []
+    let removed = 0
+    for (const { key } of ended) {
+      removed += await batch.changes(some, [key, limit - removed])
+      if (removed === limit) break
+      swept.push(key)
+    }
+    if (swept.length > 0)
+      await batch.changes('UPDATE runs SET is_swept = true WHERE key = ANY($1::bigint[])', [numbers(swept)])
+    return { removed, next: removed === limit || ended.length === SWEPT_RUNS ? after + 1 : null }
   }
 }

@@ -9,6 +9,7 @@ import { frameReads } from './frames.ts'
 import { Lease } from './lease.ts'
 import { PostgresPeers } from './peers.ts'
 import { Pool, type PoolOptions } from './pool.ts'
+import { Remover } from './removal.ts'
 import { runReads } from './runs.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
@@ -40,6 +41,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   const ownPool = new Pool(url, { ...lineOptions, max: OWN_LINES })
   const lease = new Lease(leaseMs)
   const writer = new BatchWriter(ownPool, lease)
+  const remover = new Remover(pool)
   const peers = new PostgresPeers(url, { pool, ownPool, lease, writer })
   return {
     users: userReads(pool),
@@ -51,7 +53,11 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     checkpoints: checkpointReads(pool),
     feedback: feedbackReads(pool),
     peers,
-    apply: (groups) => writer.apply(groups),
+    async apply(groups) {
+      const outcomes = await writer.apply(groups)
+      remover.written(groups)
+      return outcomes
+    },
     get trouble() {
       return writer.trouble
     },
@@ -62,6 +68,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     },
     async close() {
       await writer.close()
+      await remover.close()
       await peers.close()
       await Promise.all([pool.close(), ownPool.close()])
     }

@@ -14,6 +14,7 @@ import type { Run } from '../../types.ts'
 import type { Lease } from './lease.ts'
 import { Line } from './line.ts'
 import type { Pool } from './pool.ts'
+import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
@@ -142,7 +143,7 @@ export class PostgresPeers implements Peers {
 
   async look(runIds: readonly string[]): Promise<Standing[]> {
     const sql = `SELECT run_id, status, writer_id AS owner, (SELECT max(last_n) FROM frames WHERE run_key = key) AS last
-      FROM runs LEFT JOIN writers ON writer_id = owner WHERE run_id = ANY($1::text[])`
+      FROM runs LEFT JOIN writers ON writer_id = owner WHERE run_id = ANY($1::text[]) AND ${PRESENT}`
     return this.#pool.rows<Standing>(sql, [texts(runIds)])
   }
 

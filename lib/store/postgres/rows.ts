@@ -1,4 +1,5 @@
 // What every noun of this store needs to go between rows and records: how to ask, and the owner filter.
+import { PRESENT } from '../sql/removal.ts'
 import type { Op, OpName, OpOf, Result } from '../store.ts'
 import type { Batch } from './batch.ts'
 
@@ -25,6 +26,11 @@ export type AnyWriter = (op: Op, batch: Batch) => Promise<unknown>
 /** The owner filter of [Auth 7] as SQL, for the n-th parameter: own rows and rows without an owner, or everything for null. */
 export function owned(n: number): string {
   return `($${n}::text IS NULL OR user_id = $${n} OR user_id IS NULL)`
+}
+
+/** The same of rows that belong to a thread, which must not have been removed. */
+export function visible(n: number): string {
+  return `${owned(n)} AND ${PRESENT}`
 }
 
 /** `$from, $from+1, ...`: n parameters. */

@@ -1,10 +1,11 @@
 // Runs in PostgreSQL.
 import type { Run } from '../../types.ts'
 import { Refused } from '../refused.ts'
+import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, GIVEN, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
 import type { Admission, NewRun, RunReads } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, owned, params, type Writers } from './rows.ts'
+import { type Db, params, type Writers, visible } from './rows.ts'
 
 function valuesOf(run: Omit<Run, 'key'>) {
   return [
@@ -45,7 +46,7 @@ const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND
 export function runReads(db: Db): RunReads {
   return {
     async get(runId, user) {
-      const sql = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${owned(1)}`
+      const sql = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visible(1)}`
       const [row] = await db.rows<RunRow>(sql, [user, runId])
       return row ? toRun(row) : null
     },
@@ -54,24 +55,26 @@ export function runReads(db: Db): RunReads {
       return row ? toRun(row) : null
     },
     async list(threadId, { limit, offset, status }, user) {
-      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ($3::text IS NULL OR status = $3) AND ${owned(1)}
+      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ($3::text IS NULL OR status = $3) AND ${visible(1)}
         ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
       const rows = await db.rows<RunRow>(sql, [user, threadId, status ?? null, limit, offset])
       return rows.map(toRun)
     },
     async inFlight(threadId) {
-      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`
+      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY ordinal`
       return (await db.rows<RunRow>(sql, [threadId])).map(toRun)
     },
     async unfinished() {
-      return (await db.rows<RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)).map(toRun)
+      return (await db.rows<RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${PRESENT} ORDER BY key`)).map(
+        toRun
+      )
     },
     async tokens(threadId, user) {
       // Sums of bigint are numeric, which has no end and comes as a text.
       const sql = `SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs, sum(total_input_tokens)::bigint AS input,
           sum(total_output_tokens)::bigint AS output, sum(total_tokens)::bigint AS total, sum(lead_agent_tokens)::bigint AS lead_agent,
           sum(subagent_tokens)::bigint AS subagent, sum(middleware_tokens)::bigint AS middleware
-        FROM runs WHERE thread_id = $2 AND status NOT IN ('pending', 'running') AND ${owned(1)} GROUP BY 1`
+        FROM runs WHERE thread_id = $2 AND status NOT IN ('pending', 'running') AND ${visible(1)} GROUP BY 1`
       return toUsage(await db.rows<UsageRow>(sql, [user, threadId]))
     }
   }

@@ -6,6 +6,7 @@ import { countStatement, pageStatement, type SearchDialect } from '../sql/thread
 import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import { StoreUnavailable, type ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
+import { beginRemoval, finishRemoval } from './removal.ts'
 import { type Db, owned, params, type Writers } from './rows.ts'
 import { texts } from './text.ts'
 
@@ -50,9 +51,6 @@ export function threadReads(db: Db): ThreadReads {
 
 type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
 
-/** Every table that has rows of a thread, save the thread's own and the frames, which know their run only. */
-const TABLES_OF_A_THREAD = ['run_events', 'runs', 'checkpoints', 'checkpoint_bodies', 'feedback']
-
 export const threadWrites: Writers<ThreadOps> = {
   'thread.create': async ({ thread, checkpoint }, batch) => {
     const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
@@ -81,6 +79,7 @@ export const threadWrites: Writers<ThreadOps> = {
       return { thread: toThread(found), created: false }
     }
     batch.born(thread_id)
+    await finishRemoval(batch, thread_id)
     // A legacy thread has checkpoints already: an empty one on top would hide its conversation.
     const before = await batch.rows('SELECT 1 FROM checkpoints WHERE thread_id = $1 LIMIT 1', [thread_id])
     if (before.length === 0) await checkpointPut(checkpoint, batch)
@@ -103,12 +102,11 @@ export const threadWrites: Writers<ThreadOps> = {
     const sql = `SELECT 1 FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
     if ((await batch.rows(sql, [user, thread_id])).length === 0) return false
     await batch.flush()
+    // First: another process may be rewriting the frames of one of them.
+    await batch.rows('SELECT 1 FROM runs WHERE thread_id = $1 ORDER BY key FOR UPDATE', [thread_id])
     await Promise.all([
-      // First: another process may be rewriting the frames of one of them.
-      batch.rows('SELECT 1 FROM runs WHERE thread_id = $1 ORDER BY key FOR UPDATE', [thread_id]),
-      batch.changes('DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE thread_id = $1)', [thread_id]),
-      ...TABLES_OF_A_THREAD.map((table) => batch.changes(`DELETE FROM ${table} WHERE thread_id = $1`, [thread_id])),
-      batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id])
+      batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id]),
+      beginRemoval(batch, thread_id)
     ])
     batch.gone(thread_id)
     return true

@@ -2,6 +2,7 @@
 import type Database from 'better-sqlite3'
 import { pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { Refused } from '../refused.ts'
+import { PRESENT } from '../sql/removal.ts'
 import { type CheckpointRow, COLUMN_NAMES, COLUMNS, toHead } from '../sql/checkpoints.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
@@ -52,7 +53,7 @@ function statesStatement<More extends object>(
 ): Database.Statement<StateParams & More, StateRow> {
   return db
     .prepare<StateParams & More, StateRow>(`
-    WITH heads AS MATERIALIZED (SELECT key, ${COLUMNS} FROM checkpoints WHERE thread_id = @thread AND ${heads}),
+    WITH heads AS MATERIALIZED (SELECT key, ${COLUMNS} FROM checkpoints WHERE thread_id = @thread AND ${PRESENT} AND ${heads}),
       -- Read once, or their JSON would be parsed for every body that is compared with them.
       ranges AS MATERIALIZED (
         SELECT CAST(r.value ->> 0 AS INTEGER) AS first, CAST(r.value ->> 1 AS INTEGER) AS last
@@ -78,7 +79,8 @@ function stateStatement<More extends object>(
   db: Database.Database,
   which: string
 ): Database.Statement<StateParams & More, StateRow> {
-  const head = (columns: string) => `(SELECT ${columns} FROM checkpoints WHERE thread_id = @thread AND ${which})`
+  const head = (columns: string) =>
+    `(SELECT ${columns} FROM checkpoints WHERE thread_id = @thread AND ${PRESENT} AND ${which})`
   return db
     .prepare<StateParams & More, StateRow>(`
     SELECT json_array(${COLUMNS}, key, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = @thread))

@@ -6,7 +6,7 @@ import type { EventReads, SeqPage } from '../store.ts'
 import { TEXTS_OF_EVENT } from './event-texts.ts'
 import { ORIGINS, originsIn, originsParams, type OriginsParams } from './origins.ts'
 import type { Reader } from './reader.ts'
-import { OWNED, type Writers } from './rows.ts'
+import { VISIBLE, type Writers } from './rows.ts'
 
 interface PageParams {
   thread: string
@@ -21,7 +21,7 @@ interface PageParams {
 export function eventReads(db: Database.Database, reader: Reader): EventReads {
   const page = (direction: 'ASC' | 'DESC', index: string, scope: string) =>
     db.prepare<PageParams, EventRow>(
-      `SELECT ${COLUMNS} FROM run_events INDEXED BY ${index} WHERE ${scope} AND category = 'message' AND seq > @after AND seq < @before AND ${OWNED}
+      `SELECT ${COLUMNS} FROM run_events INDEXED BY ${index} WHERE ${scope} AND category = 'message' AND seq > @after AND seq < @before AND ${VISIBLE}
        ORDER BY seq ${direction} LIMIT @limit`
     )
   const IN_THREAD = ['ix_events_thread_messages', 'thread_id = @thread'] as const
@@ -31,7 +31,7 @@ export function eventReads(db: Database.Database, reader: Reader): EventReads {
     run: { ASC: page('ASC', ...IN_RUN), DESC: page('DESC', ...IN_RUN) }
   }
   const eventsSql = (types: string) => `SELECT ${COLUMNS} FROM run_events INDEXED BY ix_events_run
-     WHERE run_id = @run AND thread_id = @thread AND seq > @after AND ${OWNED} ${types} ORDER BY seq LIMIT @limit`
+     WHERE run_id = @run AND thread_id = @thread AND seq > @after AND ${VISIBLE} ${types} ORDER BY seq LIMIT @limit`
   const events = db.prepare<object, EventRow>(eventsSql(''))
   const eventsOfTypes = eventsSql('AND event_type IN (SELECT value FROM json_each(@types))')
   const lastK = db.prepare<{ thread: string; run: string }, { k: number }>(

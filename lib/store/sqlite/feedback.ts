@@ -2,6 +2,7 @@
 import type Database from 'better-sqlite3'
 import type { Feedback, FeedbackStats } from '../../types.ts'
 import { Refused } from '../refused.ts'
+import { PRESENT } from '../sql/removal.ts'
 import type { FeedbackReads } from '../store.ts'
 import { ORIGINS, originsIn, originsParams, type OriginsParams } from './origins.ts'
 import type { Writers } from './rows.ts'
@@ -9,7 +10,7 @@ import type { Writers } from './rows.ts'
 const NAMES = ['feedback_id', 'run_id', 'thread_id', 'user_id', 'message_id', 'rating', 'comment', 'created_at']
 const COLUMNS = NAMES.join(', ')
 /** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
-const OWN = '(@owner IS NULL OR user_id = @owner)'
+const OWN = `(@owner IS NULL OR user_id = @owner) AND ${PRESENT}`
 const LIST_MAX = 100
 
 export function feedbackReads(db: Database.Database): FeedbackReads {
@@ -18,7 +19,7 @@ export function feedbackReads(db: Database.Database): FeedbackReads {
   )
   const stats = db.prepare<[string, string], FeedbackStats>(
     `SELECT count(*) AS total, coalesce(sum(rating = 1), 0) AS positive, coalesce(sum(rating = -1), 0) AS negative
-     FROM feedback WHERE thread_id = ? AND run_id = ?`
+     FROM feedback WHERE thread_id = ? AND run_id = ? AND ${PRESENT}`
   )
   const byRuns = db.prepare<{ thread: string; runs: string; owner: string | null }, Feedback>(
     `SELECT ${COLUMNS} FROM feedback WHERE thread_id = @thread AND run_id IN (SELECT value FROM json_each(@runs)) AND ${OWN}`

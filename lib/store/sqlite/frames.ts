@@ -3,23 +3,25 @@ import type Database from 'better-sqlite3'
 import { Sqlite } from '../../sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
 import { Refused } from '../refused.ts'
+import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads, Segment } from '../store.ts'
 import type { Writers } from './rows.ts'
 
 /** Frames are found by n, never by row: compaction swaps rows. */
-const FROM_N =
-  'SELECT id, first_n, last_n, epoch, format, idx, data FROM frames WHERE run_key = ? AND last_n >= ? ORDER BY last_n'
+const FROM_N = (and: string) =>
+  `SELECT id, first_n, last_n, epoch, format, idx, data FROM frames WHERE run_key = ? AND last_n >= ? AND ${and} ORDER BY last_n`
 
 export function frameReads(db: Database.Database): FrameReads {
-  const from = db.prepare<[number, number], FrameRow>(FROM_N)
-  const extents = db.prepare<[number], { epoch: number; first: number; last: number }>(
-    'SELECT epoch, min(first_n) AS first, max(last_n) AS last FROM frames WHERE run_key = ? GROUP BY epoch ORDER BY 2'
+  const from = db.prepare<[number, number, number], FrameRow>(FROM_N(isRunPresent('?')))
+  const extents = db.prepare<[number, number], { epoch: number; first: number; last: number }>(
+    `SELECT epoch, min(first_n) AS first, max(last_n) AS last FROM frames WHERE run_key = ? AND ${isRunPresent('?')}
+     GROUP BY epoch ORDER BY 2`
   )
   return {
     async read(runKey, n, maxBytes) {
       const segments: Segment[] = []
       let bytes = 0
-      for (const row of from.iterate(runKey, n)) {
+      for (const row of from.iterate(runKey, n, runKey)) {
         const segment = toSegment(row)
         segments.push(segment)
         bytes += segment.data.length
@@ -28,7 +30,7 @@ export function frameReads(db: Database.Database): FrameReads {
       return segments
     },
     async bounds(runKey) {
-      const epochs = extents.all(runKey)
+      const epochs = extents.all(runKey, runKey)
       const [oldest, newest] = [epochs[0], epochs.at(-1)]
       if (!oldest || !newest) return null
       return { first: oldest.first, last: newest.last, epochs: epochs.map(({ epoch, first }) => ({ epoch, first })) }
@@ -47,12 +49,14 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
   const append = db.prepare(`
     INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data)
     VALUES ((SELECT key FROM runs WHERE key = ? AND thread_id = ?), ?, ?, ?, ${Format.plain}, ?, ?)`)
-  // Segments are in the order of their commits, so the oldest come first and a step is a short range of the table.
-  const oldest = db.prepare<{ after: number; before: string; limit: number }, { id: number; is_old: number }>(`
-    SELECT f.id, r.key IS NULL OR (r.status NOT IN ('pending', 'running') AND r.updated_at < @before) AS is_old
-    FROM frames AS f LEFT JOIN runs AS r ON r.key = f.run_key WHERE f.id > @after ORDER BY f.id LIMIT @limit`)
+  const ended = db
+    .prepare<[string], number>(`SELECT key FROM runs INDEXED BY ix_runs_to_sweep
+      WHERE is_swept = 0 AND status NOT IN ('pending', 'running') AND updated_at < ? ORDER BY updated_at LIMIT ${SWEPT_RUNS}`)
+    .pluck()
+  const removeSome = db.prepare('DELETE FROM frames WHERE id IN (SELECT id FROM frames WHERE run_key = ? LIMIT ?)')
+  const setSwept = db.prepare('UPDATE runs SET is_swept = 1 WHERE key = ?')
   const remove = db.prepare('DELETE FROM frames WHERE id = ?')
-  const from = db.prepare<[number, number], FrameRow>(FROM_N)
+  const from = db.prepare<[number, number], FrameRow>(FROM_N('TRUE'))
 
   return {
     'frames.compact': ({ run_key, from: n }) => {
@@ -64,10 +68,14 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
       return { next: isLast ? null : last.last_n + 1 }
     },
     'frames.sweep': ({ before, after, limit }) => {
-      const rows = oldest.all({ before, after, limit })
-      const old = rows.filter((row) => row.is_old)
-      for (const { id } of old) remove.run(id)
-      return { removed: old.length, next: rows.length === limit ? rows.at(-1)!.id : null }
+      const keys = ended.all(before)
+      let removed = 0
+      for (const key of keys) {
+        removed += removeSome.run(key, limit - removed).changes
+        if (removed === limit) return { removed, next: after + 1 }
+        setSwept.run(key)
+      }
+      return { removed, next: keys.length === SWEPT_RUNS ? after + 1 : null }
     },
     'frames.append': ({ run_key, thread_id, segment }) => {
       const { epoch, first, last, index, data } = segment

@@ -1,6 +1,6 @@
 // Who said what, in SQLite: of messages of a thread the runs that recorded them.
 import type { MessageOrigin } from '../store.ts'
-import { OWNED } from './rows.ts'
+import { VISIBLE } from './rows.ts'
 
 /** What `ORIGINS` asks: of which messages, as a JSON list, and from how many messages of the thread on each is looked up. */
 export interface OriginsParams {
@@ -15,7 +15,7 @@ type OriginRow = readonly [message_id: string, seq: number, run_id: string, even
 
 /** Records of a source as one JSON list: with other lists it is the one row of a statement. */
 const recorded = (source: string) =>
-  `SELECT json_group_array(json_array(message_id, seq, run_id, event_type)) FROM ${source} AND ${OWNED}`
+  `SELECT json_group_array(json_array(message_id, seq, run_id, event_type)) FROM ${source} AND ${VISIBLE}`
 
 /**
  * Who said what, as an expression. The index alone answers. Who asks for half of a thread's messages or more is given all: to read

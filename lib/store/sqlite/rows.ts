@@ -1,4 +1,5 @@
 // What every noun of this store needs to go between rows and records: its writers, and the owner filter.
+import { PRESENT } from '../sql/removal.ts'
 import type { OpName, OpOf, Result } from '../store.ts'
 import type { EventTexts } from './event-texts.ts'
 
@@ -16,3 +17,6 @@ export type AnyWriter = (op: WriterOp) => unknown
 
 /** The owner filter of [Auth 7] as SQL: own rows and rows without an owner, or everything when @owner is null. */
 export const OWNED = '(@owner IS NULL OR user_id = @owner OR user_id IS NULL)'
+
+/** The same of rows that belong to a thread, which must not have been removed. */
+export const VISIBLE = `${OWNED} AND ${PRESENT}`

@@ -2,33 +2,36 @@
 import type Database from 'better-sqlite3'
 import type { RunStatus } from '../../types.ts'
 import { Refused } from '../refused.ts'
+import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
 import type { Admission, NewRun, RunReads } from '../store.ts'
-import { OWNED, type Writers } from './rows.ts'
+import { VISIBLE, type Writers } from './rows.ts'
 
 /** By the index of the status, hence the +: in the order of the other index all runs of the thread would be read. */
-export const IN_FLIGHT_OF_THREAD = `thread_id = ? AND ${IN_FLIGHT} ORDER BY +ordinal`
+export const IN_FLIGHT_OF_THREAD = `thread_id = ? AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY +ordinal`
 
 const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = ? AND idempotency_key = ?`
 
 export function runReads(db: Database.Database): RunReads {
   const get = db.prepare<{ id: string; owner: string | null }, RunRow>(
-    `SELECT ${COLUMNS} FROM runs WHERE run_id = @id AND ${OWNED}`
+    `SELECT ${COLUMNS} FROM runs WHERE run_id = @id AND ${VISIBLE}`
   )
   const list = db.prepare<
     { thread: string; status: RunStatus | null; limit: number; offset: number; owner: string | null },
     RunRow
   >(
-    `SELECT ${COLUMNS} FROM runs WHERE thread_id = @thread AND (@status IS NULL OR status = @status) AND ${OWNED}
+    `SELECT ${COLUMNS} FROM runs WHERE thread_id = @thread AND (@status IS NULL OR status = @status) AND ${VISIBLE}
      ORDER BY ordinal DESC LIMIT @limit OFFSET @offset`
   )
   const byKey = db.prepare<[string, string], RunRow>(BY_KEY)
   const inFlight = db.prepare<[string], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`)
-  const unfinished = db.prepare<[], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} ORDER BY key`)
+  const unfinished = db.prepare<[], RunRow>(
+    `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${PRESENT} ORDER BY key`
+  )
   const tokens = db.prepare<{ thread: string; owner: string | null }, UsageRow>(`
     SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs, sum(total_input_tokens) AS input, sum(total_output_tokens) AS output,
       sum(total_tokens) AS total, sum(lead_agent_tokens) AS lead_agent, sum(subagent_tokens) AS subagent, sum(middleware_tokens) AS middleware
-    FROM runs WHERE thread_id = @thread AND status NOT IN ('pending', 'running') AND ${OWNED} GROUP BY 1`)
+    FROM runs WHERE thread_id = @thread AND status NOT IN ('pending', 'running') AND ${VISIBLE} GROUP BY 1`)
   return {
     async get(runId, user) {
       const row = get.get({ id: runId, owner: user })

@@ -5,6 +5,7 @@ import { parseObject } from '../sql/json.ts'
 import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
+import { removal } from './removal.ts'
 import { OWNED, type Writers } from './rows.ts'
 import type { ThreadSearch } from './search.ts'
 import { termWrites } from './terms.ts'
@@ -32,9 +33,6 @@ export function threadReads(db: Database.Database, search: ThreadSearch): Thread
 
 type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
 
-/** Every table that has rows of a thread, save the thread's own and the frames, which know their run only. */
-const TABLES_OF_A_THREAD = ['run_events', 'runs', 'checkpoints', 'checkpoint_bodies', 'feedback']
-
 export function threadWrites(db: Database.Database): Writers<ThreadOps> {
   const any = db.prepare<[string], ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = ?`)
   const owned = db.prepare<{ id: string; owner: string | null }, ThreadRow & { key: number }>(
@@ -45,11 +43,10 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
     VALUES (@thread_id, @user_id, @assistant_id, @display_name, @status, @metadata_json, @created_at, @updated_at)`)
   const hasCheckpoint = db.prepare('SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1')
   const setMetadata = db.prepare('UPDATE threads_meta SET metadata_json = ?, updated_at = ? WHERE thread_id = ?')
-  const removeFrames = db.prepare('DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE thread_id = ?)')
-  const removeRows = TABLES_OF_A_THREAD.map((table) => db.prepare(`DELETE FROM ${table} WHERE thread_id = ?`))
   const removeThread = db.prepare('DELETE FROM threads_meta WHERE thread_id = ?')
   const putCheckpoint = checkpointPut(db)
   const terms = termWrites(db)
+  const removed = removal(db)
 
   return {
     'thread.create': ({ thread, checkpoint }) => {
@@ -58,6 +55,7 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
         const visible = found.user_id === null || found.user_id === thread.user_id
         return visible ? { thread: toThread(found), created: false } : null
       }
+      removed.finish(thread.thread_id)
       const { lastInsertRowid } = insert.run({ ...thread, metadata_json: JSON.stringify(thread.metadata) })
       terms.add(thread.user_id, Number(lastInsertRowid), thread.metadata)
       // A legacy thread has checkpoints already: an empty one on top would hide its conversation.
@@ -80,9 +78,8 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
       const row = owned.get({ id: thread_id, owner: user })
       if (!row) return false
       terms.remove(row.user_id, row.key, parseObject(row.metadata_json))
-      removeFrames.run(thread_id)
-      for (const statement of removeRows) statement.run(thread_id)
       removeThread.run(thread_id)
+      removed.begin(thread_id)
       return true
     }
   }

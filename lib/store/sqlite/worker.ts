@@ -7,6 +7,7 @@ import type { Outcome } from '../store.ts'
 import { connect } from './connection.ts'
 import { opWriters } from './ops.ts'
 import { type Answers, packedOutcomes, type Parcel, unpacked } from './parcel.ts'
+import { Remover } from './removal.ts'
 import type { WriterGroup } from './rows.ts'
 
 const DAY_MS = 86_400_000
@@ -133,9 +134,11 @@ function serve({ path, writerId }: WriterData): void {
   const db = connect(path)
   const numbers = batchNumbers(db, writerId)
   const apply = batchWriter(db)
+  const remover = new Remover(db)
   const say = (message: WriterMessage, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)
   port.on('message', (message: { id: number; parcel: Parcel } | 'stop') => {
     if (message === 'stop') {
+      remover.stop()
       db.close()
       port.close()
       return
@@ -144,6 +147,7 @@ function serve({ path, writerId }: WriterData): void {
     const { block } = parcel
     const failure = failureOf(id, parcel)
     say({ kind: failure ? 'failed' : 'committed', id, block, ...(failure ?? NO_FAILURE) }, block ? [block] : [])
+    if (parcel.ops.some((op) => op?.name === 'thread.remove')) remover.wake()
   })
   // A batch that cannot be read has no number to be answered by: the thread ends, which the other side hears.
   port.on('messageerror', (error) => {

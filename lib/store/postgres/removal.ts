@@ -1,0 +1,110 @@
+// What removed threads have left in PostgreSQL, and how it goes: step by step, beside the batches, by whichever process comes first.
+import { STEP_ROWS } from '../sql/removal.ts'
+import type { Group } from '../store.ts'
+import type { Pool } from './pool.ts'
+import type { Db } from './rows.ts'
+
+/** Between two steps, in ms: the server has other things to do. */
+const PAUSE_MS = 5
+/** After a step that could not be made. */
+const AGAIN_MS = 10_000
+
+/** Rows of the one that is being removed, by what names a row of each table. */
+const some = (table: string, id: string, rows: number) =>
+  `DELETE FROM ${table} WHERE thread_id = (SELECT thread_id FROM one) AND ${id} IN (
+    SELECT ${id} FROM ${table} WHERE thread_id = (SELECT thread_id FROM one) LIMIT ${rows})`
+const anyOf = (table: string) => `SELECT 1 FROM ${table} WHERE thread_id = (SELECT thread_id FROM one)`
+
+/**
+ * One step, for $1 or, when that is null, for any that nobody else is at. The lock of its row keeps a new thread of this id waiting.
+ * Frames go before the runs that lead to them. Answers how many were found, and whether this one is done: a step sees what was there
+ * before it, so the last one finds nothing.
+ */
+const STEP = `
+  WITH one AS MATERIALIZED (
+    SELECT thread_id FROM removed_threads WHERE $1::text IS NULL OR thread_id = $1 LIMIT 1 FOR UPDATE SKIP LOCKED
+  ),
+  of_frames AS (
+    DELETE FROM frames WHERE id IN (
+      SELECT f.id FROM runs AS r JOIN frames AS f ON f.run_key = r.key
+      WHERE r.thread_id = (SELECT thread_id FROM one) LIMIT ${STEP_ROWS.frames})
+  ),
+  of_events AS (${some('run_events', 'seq', STEP_ROWS.run_events)}),
+  of_bodies AS (${some('checkpoint_bodies', 'no', STEP_ROWS.checkpoint_bodies)}),
+  of_checkpoints AS (${some('checkpoints', 'key', STEP_ROWS.checkpoints)}),
+  of_feedback AS (${some('feedback', 'feedback_id', STEP_ROWS.feedback)}),
+  of_runs AS (
+    DELETE FROM runs WHERE key IN (
+      SELECT key FROM runs WHERE thread_id = (SELECT thread_id FROM one)
+        AND NOT EXISTS (SELECT 1 FROM frames WHERE run_key = key) LIMIT ${STEP_ROWS.runs})
+  ),
+  done AS (
+    DELETE FROM removed_threads WHERE thread_id = (SELECT thread_id FROM one) AND NOT EXISTS (
+      ${['run_events', 'checkpoint_bodies', 'checkpoints', 'feedback', 'runs'].map(anyOf).join(' UNION ALL ')})
+    RETURNING 1
+  )
+  SELECT (SELECT count(*) FROM one) AS found, (SELECT count(*) FROM done) AS done`
+
+/** Steps in the transaction that removes a thread: of most threads nothing is left after them. */
+const STEPS_AT_ONCE = 3
+
+function step(db: Db, threadId: string | null): Promise<{ found: number; done: number }[]> {
+  return db.rows(STEP, [threadId])
+}
+
+/** The thread's row is gone: so is what it has left, or it is unseen from now on. */
+export async function beginRemoval(db: Db, threadId: string): Promise<void> {
+  // Keys of runs may come again, and nobody is to take them for runs that were cut off.
+  const closeRuns = `UPDATE runs SET idempotency_key = NULL,
+      status = CASE WHEN status IN ('pending', 'running') THEN 'error' ELSE status END
+    WHERE thread_id = $1 AND (idempotency_key IS NOT NULL OR status IN ('pending', 'running'))`
+  await Promise.all([
+    db.changes('INSERT INTO removed_threads (thread_id) VALUES ($1) ON CONFLICT DO NOTHING', [threadId]),
+    db.changes(closeRuns, [threadId]),
+    ...Array.from({ length: STEPS_AT_ONCE }, () => step(db, threadId))
+  ])
+}
+
+/** Removes all that a thread of this id has left: another one is about to be made. */
+export async function finishRemoval(db: Db, threadId: string): Promise<void> {
+  const left = await db.rows('SELECT 1 FROM removed_threads WHERE thread_id = $1 FOR UPDATE', [threadId])
+  for (let isLeft = left.length > 0; isLeft; ) isLeft = (await step(db, threadId))[0]?.done === 0
+}
+
+/** Makes the steps, one after the other, with pauses. */
+export class Remover {
+  readonly #pool: Pool
+  #timer: NodeJS.Timeout | null = null
+  #isClosed = false
+  #working: Promise<void> = Promise.resolve()
+
+  constructor(pool: Pool) {
+    this.#pool = pool
+    this.#stepIn(PAUSE_MS)
+  }
+
+  /** These were written. */
+  written(groups: readonly Group[]): void {
+    if (groups.some(({ ops }) => ops.some(({ name }) => name === 'thread.remove'))) this.#stepIn(PAUSE_MS)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    if (this.#timer) clearTimeout(this.#timer)
+    await this.#working
+  }
+
+  #stepIn(ms: number): void {
+    if (this.#isClosed) return
+    this.#timer ??= setTimeout(() => {
+      this.#working = this.#step()
+    }, ms).unref()
+  }
+
+  async #step(): Promise<void> {
+    this.#timer = null
+    const [answer] = await step(this.#pool, null).catch(() => [null])
+    if (answer === null) this.#stepIn(AGAIN_MS)
+    else if (answer && answer.found > 0) this.#stepIn(PAUSE_MS)
+  }
+}
