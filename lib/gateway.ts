@@ -226,7 +226,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       tokens,
       apiTokens,
       log,
-      countable: (call) => !proxies.isFrontEnd(call.req),
+      allowanceOf: (call) => proxies.allowanceOf(call.req),
       onLoginRefused: (code) => metrics.loginRefused(code)
     })
   })

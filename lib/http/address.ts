@@ -33,11 +33,15 @@ export class Proxies {
   }
 
   /**
-   * True when the request comes from a trusted proxy and names no client: the front end's own server speaks for itself, and
-   * its questions must not use up a client's allowance.
+   * Whose allowance a question uses up that both a page and its front end's server ask. Null: nobody's, because a trusted proxy that
+   * names no client is that server. On one machine the two share an address, and browsers alone say where a request comes from.
    */
-  isFrontEnd(req: IncomingMessage): boolean {
-    return this.#trusts(plain(req.socket.remoteAddress ?? '')) && realIp(req) === ''
+  allowanceOf(req: IncomingMessage): string | null {
+    const peer = plain(req.socket.remoteAddress ?? '')
+    const isTrusted = this.#trusts(peer)
+    if (isTrusted && realIp(req) === '') return null
+    const isApart = (isTrusted || isLoopback(peer)) && req.headers['sec-fetch-site'] !== undefined
+    return isApart ? `${this.addressOf(req)} browser` : this.addressOf(req)
   }
 
   /** True when the client speaks https, to us or to the proxy in front. Decides about cookies and nothing else. */
@@ -68,6 +72,10 @@ export class Proxies {
     this.#trusted.addSubnet(range.address, range.bits, range.family)
     return true
   }
+}
+
+function isLoopback(address: string): boolean {
+  return address === '::1' || address.startsWith('127.')
 }
 
 function realIp(req: IncomingMessage): string {

@@ -37,7 +37,7 @@ export type FactFields = Partial<Pick<MemoryFact, 'content' | 'category' | 'conf
 
 const VERSION = '1.0'
 
-export function emptyMemory(now = ''): Memory {
+export function emptyMemory(now = new Date().toISOString()): Memory {
   const context: Context = { summary: '', updatedAt: '' }
   return {
     version: VERSION,

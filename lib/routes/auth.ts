@@ -28,8 +28,8 @@ export interface AuthServices {
   readonly log: { warn(fields: object, text: string): void }
   /** Told the code of every sign-in that is refused. */
   readonly onLoginRefused?: (code: string) => void
-  /** Whether a request counts for the cooldown of setup-status: not when it comes from the front end's own server. */
-  countable(call: Call): boolean
+  /** By whom a request counts for the cooldown of setup-status; null: not at all. */
+  allowanceOf(call: Call): string | null
 }
 
 // -------------------------------------------------------------------------------------------------- bodies
@@ -213,7 +213,8 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   const setupStatus = async (call: Call): Promise<Reply> => {
-    const wait = services.countable(call) ? cooldown.ask(call.address) : 0
+    const asker = services.allowanceOf(call)
+    const wait = asker === null ? 0 : cooldown.ask(asker)
     if (wait > 0) throw fail('setup_status_cooldown', null, { 'Retry-After': String(wait) })
     const needs_setup = (await users.admin()) === null
     return { json: { needs_setup, registration_enabled: config.auth.allow_registration } }

@@ -1,4 +1,4 @@
-// Tool servers: what is configured, how it goes, and changing it. For administrators: a stdio server is a command that runs as we
+// Tool servers: what is configured, how it goes, and changing it, which is for administrators: a stdio server is a command that runs as we
 // do [needs N20, contract 6.5].
 import * as v from 'valibot'
 import { type CommandPolicy, isWebAddress, problemOf } from '../agent/mcp/command-policy.ts'
@@ -71,6 +71,15 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
     return { json: { mcp_servers: Object.fromEntries(servers) } }
   }
 
+  /** For everybody else: what there is, and nothing of how it is reached, which is where secrets are. */
+  const outline = (file: ExtensionsFile): Reply => {
+    const servers = Object.entries(parsed(file)).map(
+      ([name, { enabled, type, description }]) =>
+        [name, { enabled, type, description, status: { state: toolServers.status(name).state } }] as const
+    )
+    return { json: { mcp_servers: Object.fromEntries(servers) } }
+  }
+
   const changed = async (change: (before: McpServerConfigs) => McpServerConfigs): Promise<Reply> => {
     const file = await extensions.change((before) => ({ ...before, mcpServers: toJson(change(parsed(before))) }))
     toolServers.configure(storedServers(file, policy, log))
@@ -107,9 +116,9 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
       method: 'GET',
       path,
       access: 'user',
-      handler: async (call) => {
-        requireAdmin(call)
-        return view(await extensions.read())
+      handler: async ({ user }) => {
+        const file = await extensions.read()
+        return user?.system_role === 'admin' ? view(file) : outline(file)
       }
     }),
     route({ method: 'PUT', path, access: 'user', body: Body, bodyLimit: BODY_BYTES, handler: replace }),

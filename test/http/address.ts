@@ -76,10 +76,18 @@ t.test('a connection without a peer is unknown', async (t) => {
 
 t.test('a trusted proxy that names no client speaks for itself', async (t) => {
   const some = proxies('127.0.0.1')
-  t.equal(some.isFrontEnd(from('127.0.0.1')), true)
-  t.equal(some.isFrontEnd(from('127.0.0.1', real)), false)
-  t.equal(some.isFrontEnd(from('127.0.0.2')), false)
-  t.equal(proxies().isFrontEnd(from('127.0.0.1')), false)
+  t.equal(some.allowanceOf(from('127.0.0.1')), null)
+  t.equal(some.allowanceOf(from('127.0.0.1', real)), '203.0.113.7')
+  t.equal(some.allowanceOf(from('127.0.0.2')), '127.0.0.2')
+  t.equal(proxies().allowanceOf(from('127.0.0.1')), '127.0.0.1')
+})
+
+t.test('a browser and a server on one machine are two; elsewhere nobody is two by what he says', async (t) => {
+  const page = { 'sec-fetch-site': 'same-origin' }
+  t.equal(proxies().allowanceOf(from('127.0.0.1', page)), '127.0.0.1 browser')
+  t.equal(proxies().allowanceOf(from('::1', page)), '::1 browser')
+  t.equal(proxies().allowanceOf(from('203.0.113.9', page)), '203.0.113.9')
+  t.equal(proxies('10.0.0.1').allowanceOf(from('10.0.0.1', { ...real, ...page })), '203.0.113.7 browser')
 })
 
 t.test('https is what a trusted proxy says first; another one is not believed, and named once', async (t) => {

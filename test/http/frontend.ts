@@ -1,0 +1,73 @@
+// What DeerFlow's web frontend, of April and of today, asks of the service, and what it would break without.
+import t from 'tap'
+import { at, openSite, Person, PASSWORD, signIn } from '../fixtures/gateway.ts'
+
+t.test(
+  '[Auth 10] a first boot is answered twice: to the server of the front end, and to the browser beside it',
+  async (t) => {
+    const person = new Person((await openSite(t)).url)
+    const browser = { headers: { 'sec-fetch-site': 'same-origin' } }
+    const ask = async (asking = {}) => (await person.get('/api/v1/auth/setup-status', asking)).status
+    t.equal(await ask(), 200, "the front end's server")
+    t.equal(await ask(browser), 200, 'the browser')
+    t.strictSame([await ask(), await ask(browser)], [429, 429], 'each within its own minute')
+  }
+)
+
+t.test('the memory of who has none was updated now: an empty date is no date to a page', async (t) => {
+  const person = await signIn(await openSite(t))
+  for (const path of ['/api/memory', '/api/memory/export', '/api/memory/status']) {
+    const { body } = await person.get(path)
+    const told = at(body, 'lastUpdated') ?? at(body, 'data', 'lastUpdated')
+    t.ok(Math.abs(Date.parse(String(told)) - Date.now()) < 60_000, `${path}: ${told}`)
+  }
+})
+
+t.test(
+  'everybody sees names and states of the tool servers; only administrators see how they are reached',
+  async (t) => {
+    const site = await openSite(t, { config: { mcp: { stdio_commands: ['false'] } } })
+    const admin = new Person(site.url)
+    await admin.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
+    const server = {
+      enabled: false,
+      type: 'stdio',
+      command: 'false',
+      args: ['secret-argument'],
+      env: { KEY: 'secret-value' },
+      description: 'does things'
+    }
+    t.equal((await admin.ask('PUT', '/api/mcp/config', { body: { mcp_servers: { tools: server } } })).status, 200)
+    const person = await signIn(site)
+    const answer = await person.get('/api/mcp/config')
+    t.equal(answer.status, 200)
+    t.strictSame(at(answer.body, 'mcp_servers'), {
+      tools: { enabled: false, type: 'stdio', description: 'does things', status: { state: 'off' } }
+    })
+    for (const [method, body] of [
+      ['PUT', { mcp_servers: {} }],
+      ['PATCH', { server_name: 'tools', enabled: true }]
+    ] as const)
+      t.equal((await person.ask(method, '/api/mcp/config', { body })).status, 403, method)
+    t.match((await admin.get('/api/mcp/config')).body, { mcp_servers: { tools: { command: 'false' } } })
+  }
+)
+
+t.test('features that are not there answer empty, so that a page shows none and tries nothing again', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  const run = await person.run(thread, '/demo deltas=1 rate=0')
+  const empty = {
+    '/api/channels': { service_running: false, channels: {} },
+    '/api/channels/providers': { enabled: false, providers: [] },
+    '/api/channels/connections': { connections: [] },
+    '/api/scheduled-tasks': [],
+    '/api/agents': { agents: [] },
+    [`/api/threads/${thread}/scheduled-tasks`]: [],
+    [`/api/threads/${thread}/goal`]: { goal: null }
+  }
+  for (const [path, wanted] of Object.entries(empty)) t.strictSame((await person.get(path)).body, wanted, path)
+  t.match((await person.get(`${run}/workspace-changes`)).body, { available: false, files: [], summary: { created: 0 } })
+  const stranger = await signIn({ url: person.url })
+  t.equal((await stranger.get(`/api/threads/${thread}/goal`)).status, 404)
+})
