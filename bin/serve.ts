@@ -34,7 +34,7 @@ export const serve: Command = {
     const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))
     const gateway = await startGateway({ config, log })
     onSignals(async (signal) => {
-      log.info({ signal }, 'stopping: new runs are refused, the running ones have their grace')
+      log.info({ signal }, 'a signal ends the process; a second one ends it at once')
       await gateway.stop()
     })
     process.stdout.write(`Colloquy is listening on ${gateway.url}\n`)

@@ -35,6 +35,7 @@ import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { openStore } from './store/open.ts'
 import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
+import { VERSION } from './version.ts'
 import { type Store, StoreUnavailable } from './store/store.ts'
 
 export interface Gateway {
@@ -114,7 +115,10 @@ export async function startGateway(parts: GatewayParts): Promise<Gateway> {
 
 async function compose(parts: GatewayParts, components: Components): Promise<Gateway> {
   const { config, log } = parts
+  const began = performance.now()
+  const cut = { runs: 0, streams: 0 }
   const start = (component: Component) => components.start(component)
+  log.info(installationOf(config), 'starting')
   const unlock = lockPremises({
     home: config.home,
     canShare: canShareHome(config),
@@ -265,7 +269,9 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       readiness.serve()
     },
     // Not before the grace is over no connections are taken: until then readiness says 503, and who loses its own can come back.
-    stop: () => registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS))
+    stop: async () => {
+      Object.assign(cut, await registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS)))
+    }
   })
   await start({ start: () => sweeper.start(), stop: () => sweeper.stop() })
   await start({
@@ -277,7 +283,44 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   if ((await store.users.admin()) === null)
     log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
   const sizes = () => ({ ...registry.sizes(), unwritten: committer.size })
-  return { url, store, sizes, stop: () => components.stop() }
+  log.info({ url, took_ms: msSince(began) }, 'listening')
+  let stopped: Promise<void> | null = null
+  const stop = async () => {
+    const since = performance.now()
+    log.info({ runs: registry.phases(), streams: registry.streams.size }, 'stopping: new runs are refused')
+    await components.stop()
+    log.info({ took_ms: msSince(since), cut }, 'stopped')
+  }
+  return {
+    url,
+    store,
+    sizes,
+    stop: () => {
+      stopped ??= stop()
+      return stopped
+    }
+  }
+}
+
+function msSince(time: number): number {
+  return Math.round(performance.now() - time)
+}
+
+/** What a line of the log says of an installation: where it is and what it is made of; no address with a password in it. */
+function installationOf({ file, home, database, run_events, agent, models }: Config): object {
+  const nameOf = (backend: string | { readonly module: string }) =>
+    typeof backend === 'string' ? backend : backend.module
+  return {
+    version: VERSION,
+    node: process.versions.node,
+    pid: process.pid,
+    configuration: file,
+    home,
+    database: nameOf(database.backend),
+    run_events: nameOf(run_events.backend),
+    agent: agent.runtime,
+    models: models.map(({ name }) => name)
+  }
 }
 
 function newCommitter(config: Config, log: Log, store: Store, apply: Store['apply']): Committer {

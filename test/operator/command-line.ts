@@ -34,10 +34,11 @@ async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
 
 t.test('every command tells its help on stdout and ends with 0, and the version is that of the package', async (t) => {
   const home = homeOf(t)
-  for (const asked of COMMANDS.flatMap((name) => [`${name} --help`, `${name} -h`])) {
-    const { code, out, errors } = await run(home, ...asked.split(' '))
-    t.equal(code, 0, asked)
-    t.match(out, asked.replace(/ -.*/, ''))
+  const asked = COMMANDS.flatMap((name) => [`${name} --help`, `${name} -h`])
+  const answers = await Promise.all(asked.map((words) => run(home, ...words.split(' '))))
+  for (const [i, { code, out, errors }] of answers.entries()) {
+    t.equal(code, 0, asked[i] ?? '')
+    t.match(out, asked[i]!.replace(/ -.*/, ''))
     t.equal(errors, '')
   }
   for (const asked of ['--help', '-h', 'help']) {

@@ -160,16 +160,18 @@ export class Streams {
    * Resets all, about one a ms but within `spreadMs`: they all come back. Who was told the end is left to read it, as long as the
    * server lets its socket be.
    */
-  async resetAll(spreadMs: number): Promise<void> {
+  async resetAll(spreadMs: number): Promise<number> {
     this.#isClosing = true
     const open = [...this.#open.keys()].filter(({ isEnding }) => !isEnding)
-    const totalMs = Math.min(spreadMs, open.length)
+    const count = open.length
+    const totalMs = Math.min(spreadMs, count)
     const steps = Math.min(open.length, 20)
     for (let step = 1; step <= steps; step++) {
       const due = open.splice(0, Math.ceil(open.length / (steps - step + 1)))
       for (const stream of due) if (!stream.isEnding) stream.reset()
       if (step < steps && totalMs > 0) await new Promise((resolve) => setTimeout(resolve, totalMs / steps))
     }
+    return count
   }
 
   stop(): void {

@@ -407,21 +407,23 @@ export class Registry {
    * Ends the life of this registry: runs may finish for `graceMs`, what still runs then ends as interrupted with what it has,
    * streams are reset one after the other. Pending runs stay pending: they start with the next process.
    * `graceOver` is called before the first reset: the moment to take no new connections, so that nobody comes back to us.
+   * Answers what was cut: runs that were ended before they had, and streams that were reset.
    */
-  async stop(graceMs: number, graceOver: () => void = () => {}): Promise<void> {
+  async stop(graceMs: number, graceOver: () => void = () => {}): Promise<{ runs: number; streams: number }> {
     this.refuseNew()
     const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
     const allClosed = Promise.all(running.map((actor) => actor.closed))
     if (running.length) await within(allClosed, graceMs)
     graceOver()
     // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
-    await this.streams.resetAll(RESET_MS_MAX)
+    const streams = await this.streams.resetAll(RESET_MS_MAX)
     this.elsewhere?.stop()
-    for (const actor of running) actor.cancel('interrupt', 'shutdown')
+    const cut = running.filter((actor) => actor.cancel('interrupt', 'shutdown'))
     for (const actor of this.#actors.values()) actor.forgetCreator()
     await within(allClosed, this.#deps.options.settleTimeoutMs)
     this.streams.stop()
     this.#compactor.stop()
     this.#ticker.stop()
+    return { runs: cut.length, streams }
   }
 }
