@@ -1,6 +1,7 @@
 // An agent that does nothing but tell deltas: so many, so large, so fast, beginning when it is told to.
 import type { Agent, AgentInput, Sink } from '../lib/agent/runtime.ts'
 import { type AiMessage, textOf } from '../lib/types.ts'
+import { stamped } from './stamp.ts'
 
 /** The last human message is one of these, as JSON. */
 export interface Script {
@@ -11,6 +12,8 @@ export interface Script {
   readonly rate: number
   /** Deltas in a turn of the loop, when they go as fast as they can. Default 16. */
   readonly turn?: number
+  /** Every delta says when it was made, for who measures how old it becomes. */
+  readonly isStamped?: boolean
   /** Begins by itself and not at the word: where the beginning is measured, or nobody waits for it. */
   readonly atOnce?: boolean
   /** The run stays open behind its last delta until the word to begin is given once more. */
@@ -107,9 +110,10 @@ function prose(): string {
 }
 
 /** The i-th delta of a script. */
-export function piece({ size }: Script, i: number): string {
+export function piece({ size, isStamped = false }: Script, i: number): string {
   const at = (i * size) % (PROSE.length - size)
-  return PROSE.slice(at, at + size)
+  const text = PROSE.slice(at, at + size)
+  return isStamped ? stamped(text) : text
 }
 
 function textOfScript(script: Script): string {

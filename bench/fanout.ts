@@ -14,12 +14,12 @@ interface Candidate {
   readonly floor?: Floor
   readonly tickMs?: number
   /** Of the gateway. */
-  readonly gatherMs?: number
+  readonly coalesceMs?: number
 }
 
-function start({ floor, tickMs, gatherMs }: Candidate, script: Script): Promise<Server> {
+function start({ floor, tickMs, coalesceMs }: Candidate, script: Script): Promise<Server> {
   if (floor) return Server.floor({ floor, script, tickMs })
-  return Server.gateway(gatherMs === undefined ? {} : { streams: { gather_ms: gatherMs } })
+  return Server.gateway(coalesceMs === undefined ? {} : { streams: { coalesce_ms: coalesceMs } })
 }
 
 /** One round: the readers come, the run streams and ends. */
@@ -124,7 +124,7 @@ export async function fanout(options: Options): Promise<void> {
       continue
     }
     if (joiners === 100) {
-      const gathered = await samplesOf({ ours: { gatherMs: 50 }, joined: PACED.joined }, joiners, paced, options)
+      const gathered = await samplesOf({ ours: { coalesceMs: 50 }, joined: PACED.joined }, joiners, paced, options)
       rows.push(row(joiners, `${RATE}, gathered`, gathered))
       measures.push(measure('fanout-100-gathered', gathered.ours, gathered.joined))
     }

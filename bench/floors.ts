@@ -124,7 +124,7 @@ async function flatOut(
 /** Woken by every frame, as whoever hears a model is, and sends what has come when a tick is over. */
 async function paced(
   floor: Broadcast,
-  { deltas, rate }: Script,
+  { deltas, rate, size, isStamped }: Script,
   frame: Buffer,
   responses: readonly ServerResponse[],
   tickMs: number
@@ -137,7 +137,7 @@ async function paced(
     const due = Math.min(deltas, Math.floor(((now - began) / 1000) * rate))
     // Timers are of whole milliseconds.
     if (now - sentAt < tickMs - 1 && due < deltas) continue
-    send(floor, frame, due - sent, responses)
+    send(floor, isStamped ? Buffer.from(frameOf(size, true)) : frame, due - sent, responses)
     sent = due
     sentAt = now
   }

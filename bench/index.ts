@@ -11,6 +11,7 @@ import { fanout } from './fanout.ts'
 import { firstFrame } from './first-frame.ts'
 import { flush } from './flush.ts'
 import { idle } from './idle.ts'
+import { latency } from './latency.ts'
 import { logins } from './logins.ts'
 import { loopDelay } from './loop-delay.ts'
 import { manyRuns } from './many-runs.ts'
@@ -28,6 +29,7 @@ import { threadGrowth } from './thread-growth.ts'
 
 const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   fanout,
+  latency,
   'many-runs': manyRuns,
   'first-frame': firstFrame,
   replay,

@@ -1,6 +1,7 @@
 // Readers of streams, as a process of its own: raw sockets that count what arrives and keep nothing.
 import { connect, type Socket } from 'node:net'
 import { quantile } from './report.ts'
+import { agesIn } from './stamp.ts'
 
 /** What one reader asks for. */
 export interface Asked {
@@ -18,6 +19,8 @@ export interface ReadOrder {
   readonly until?: number
   /** Also keep the time from each frame to the next, which costs the readers. */
   readonly gaps?: boolean
+  /** Also keep how old each frame is, of a script whose deltas say when they were made. */
+  readonly ages?: boolean
 }
 
 /** What they answer: first `open` when all heads are there, then `done` when the last has everything. */
@@ -31,6 +34,8 @@ export type ReadAnswer =
       readonly firstMs: readonly number[]
       /** From a frame to the next one of the same reader, over all readers: 99 of 100 are no longer. 0 when not asked for. */
       readonly gapP99: number
+      /** In ms, of all frames; empty when not asked for. */
+      readonly ages: readonly number[]
       readonly wallMs: number
     }
 
@@ -44,6 +49,7 @@ class Reader {
   bytes = 0
   firstMs = 0
   readonly gaps: number[] = []
+  readonly ages: number[] = []
   readonly #order: ReadOrder
   readonly #socket: Socket
   readonly #began = performance.now()
@@ -74,6 +80,7 @@ class Reader {
   #came(chunk: Buffer): void {
     this.#setOpen()
     this.bytes += chunk.length
+    if (this.#order.ages) this.ages.push(...agesIn(chunk))
     const before = this.frames
     const seam = this.#tail + chunk.toString('latin1', 0, TAIL)
     if (crosses(seam, ID, this.#tail.length)) this.frames++
@@ -125,6 +132,7 @@ process.on('message', async (order: ReadOrder) => {
       readers.flatMap((reader) => reader.gaps),
       0.99
     ),
+    ages: readers.flatMap((reader) => reader.ages),
     wallMs: performance.now() - began
   } satisfies ReadAnswer)
 })

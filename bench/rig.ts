@@ -215,4 +215,4 @@ export class Readers {
   }
 }
 
-type Reading = Pick<ReadOrder, 'until' | 'gaps'>
+type Reading = Pick<ReadOrder, 'until' | 'gaps' | 'ages'>

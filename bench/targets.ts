@@ -50,6 +50,20 @@ export const TARGETS = {
     excellent: { ratio: 1.3 },
     good: { ratio: 2.9 }
   },
+  'latency-1': {
+    scenario: 'age of a frame at its reader, one reader, 100 frames/s',
+    unit: 'ms p50',
+    floor: 'a framed socket.write a frame',
+    excellent: { atMost: 1.5 },
+    good: { atMost: 3 }
+  },
+  'latency-100': {
+    scenario: 'age of a frame at its reader, 100 readers, 100 frames/s',
+    unit: 'ms p50',
+    floor: 'a framed socket.write a frame',
+    excellent: { atMost: 20 },
+    good: { atMost: 50 }
+  },
   'fanout-flat': {
     scenario: '100 readers, as fast as they take it',
     unit: frame,

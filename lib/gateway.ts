@@ -365,7 +365,7 @@ function registryOptions(config: Config): RegistryOptions {
     ...journalOptions(config),
     heartbeatMs: streams.heartbeat_ms,
     stallMs: streams.stall_ms,
-    gatherMs: streams.gather_ms,
+    coalesceMs: streams.gather_ms ?? streams.coalesce_ms,
     streams: { perUser: streams.per_user, total: streams.total },
     activePerUser: runs.active_per_user,
     windowBytes: streams.window_bytes,

@@ -84,9 +84,11 @@ const streams = section({
   flush_ms: whole(20, 0, 10_000),
   // Milliseconds for the store to take the end of a run; then joiners are reset and readiness is 503. Without it they hang.
   settle_timeout_ms: whole(30_000, 0, DAY_MS),
-  // Milliseconds for which the frames of a busy run are gathered, at least, before they go out together; more under load, up to 50.
-  // A run that was quiet for as long is sent at once. Longer: fewer writes, and readers see pieces later.
-  gather_ms: whole(10, 0, 50),
+  // Milliseconds for which the frames of a busy run wait for others, at least, before they go out together. 0: frames go out as they
+  // come, until writing takes more than 4% of the time; then more, up to 50. Longer: fewer writes, and readers see pieces later.
+  coalesce_ms: whole(0, 0, 50),
+  // The older name of coalesce_ms; counts where it is given.
+  gather_ms: v.nullish(whole(0, 0, 50), null),
   // Milliseconds without any progress on a joiner's full socket before it is reset; it comes back by its position.
   stall_ms: whole(30_000, 0, DAY_MS),
   // Hours after its end that a run can be watched again frame by frame; afterwards its messages and state remain.

@@ -1,20 +1,21 @@
 // The one ticker of the process: decides when what a run has appended goes out to its joiners.
 //
-// A run that was quiet is delivered at the end of the turn in which its frame came. Under load what is due is gathered, because a
-// write costs the same for one frame as for ten: the more of the time deliveries take, of one run with many readers or of many
-// runs, the longer. There is one timer for all runs, armed only while one is due.
+// A frame goes out at the end of the turn in which it came. Only when deliveries take more than a small share of the time, of one run
+// with many readers or of many runs, are frames coalesced, because a write costs the same for one frame as for ten: few readers never
+// wait. There is one timer for all runs, armed only while one is due.
 import { counters } from '../log/counters.ts'
 
-const GATHER_MS_MIN = 10
-const GATHER_MS_MAX = 50
-/** What it is when a delivery takes longer than that: thousands of readers, who would keep the loop busy with nothing else. */
-const GATHER_MS_CROWD = 100
-/** Of the time, what deliveries may take before more is gathered: the loop stays mostly free, for models that speak and for requests. */
+const COALESCE_MS_MAX = 50
+/** What it is when one delivery takes longer than that: thousands of readers, who would keep the loop busy with nothing else. */
+const COALESCE_MS_BURST = 100
+/** Of the time, what deliveries may take before more is coalesced: the loop stays mostly free, for models that speak and for requests. */
 const SHARE_MAX = 0.04
+/** Less is coalesced only below this, so that what helped is not taken back because it helped. */
+const SHARE_MIN = SHARE_MAX / 2
 /** For how long that share is measured, at least. */
 const MEASURED_MS = 50
 
-/** Who has something to deliver: a run actor. Its two fields are the ticker's: a set of hundreds, made anew for every tick, is dearer. */
+/** What has something to deliver: the log of a run. Its two fields are the ticker's: flags are cheaper than a set made anew every tick. */
 export interface Tickable {
   /** When it delivered last, by `performance.now()`. */
   deliveredAt: number
@@ -25,8 +26,8 @@ export interface Tickable {
 export class Ticker {
   #now: Tickable[] = []
   #later: Tickable[] = []
-  readonly #gatherMsMin: number
-  #gatherMs: number
+  readonly #coalesceMsMin: number
+  #coalesceMs: number
   /** When the first of those came that are due now, and of those that are due later. */
   #nowSince = 0
   #laterSince = 0
@@ -36,10 +37,10 @@ export class Ticker {
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
 
-  /** @param gatherMs for how long the frames of a busy run are gathered, at least; a run that was silent for as long is quiet */
-  constructor(gatherMs = GATHER_MS_MIN) {
-    this.#gatherMsMin = gatherMs
-    this.#gatherMs = gatherMs
+  /** @param coalesceMs for how long the frames of a busy run wait for others, at least */
+  constructor(coalesceMs = 0) {
+    this.#coalesceMsMin = coalesceMs
+    this.#coalesceMs = coalesceMs
   }
 
   /** `tickable` has appended something. */
@@ -47,10 +48,10 @@ export class Ticker {
     if (tickable.isDue) return
     tickable.isDue = true
     const now = performance.now()
-    if (now - tickable.deliveredAt < this.#gatherMs) {
+    if (now - tickable.deliveredAt < this.#coalesceMs) {
       if (this.#later.length === 0) this.#laterSince = now
       this.#later.push(tickable)
-      this.#timer ??= setTimeout(() => this.#gathered(), this.#gatherMs)
+      this.#timer ??= setTimeout(() => this.#coalesced(), this.#coalesceMs)
       return
     }
     if (this.#now.length === 0) this.#nowSince = now
@@ -70,7 +71,7 @@ export class Ticker {
     this.#deliver(due, this.#nowSince)
   }
 
-  #gathered(): void {
+  #coalesced(): void {
     this.#timer = null
     const due = this.#later
     this.#later = []
@@ -90,16 +91,17 @@ export class Ticker {
     this.#adapt(ended - started, ended)
   }
 
-  /** Gathers as much longer as deliveries take more than their share, and as much shorter as they take less. */
+  /** Coalesces as much longer as deliveries take more than their share; shorter when they take much less. */
   #adapt(deliveryMs: number, now: number): void {
     this.#spentMs += deliveryMs
     const measuredMs = now - this.#measuredSince
     if (measuredMs < MEASURED_MS) return
-    const longest = deliveryMs > GATHER_MS_MAX ? GATHER_MS_CROWD : GATHER_MS_MAX
-    const toShare = this.#spentMs / measuredMs / SHARE_MAX
-    // From a millisecond on: a server that gathers nothing would never begin to.
-    const wanted = Math.max(1, this.#gatherMs) * toShare
-    this.#gatherMs = Math.min(longest, Math.max(this.#gatherMsMin, wanted))
+    const share = this.#spentMs / measuredMs
+    const longest = deliveryMs > COALESCE_MS_MAX ? COALESCE_MS_BURST : COALESCE_MS_MAX
+    // From a millisecond on: nothing times anything is nothing.
+    if (share > SHARE_MAX) this.#coalesceMs = Math.min(longest, (Math.max(1, this.#coalesceMs) * share) / SHARE_MAX)
+    else if (share < SHARE_MIN) this.#coalesceMs *= share / SHARE_MIN
+    if (this.#coalesceMs < Math.max(1, this.#coalesceMsMin)) this.#coalesceMs = this.#coalesceMsMin
     this.#spentMs = 0
     this.#measuredSince = now
   }

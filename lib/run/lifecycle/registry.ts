@@ -29,8 +29,8 @@ export interface RegistryOptions extends ActorOptions {
   readonly streams: StreamLimits
   /** What of all runs may wait for the store, in bytes, before every agent pauses; 0: no limit. */
   readonly pendingTotalBytes?: number
-  /** For how long frames of a busy run are gathered, at least, in ms. */
-  readonly gatherMs?: number
+  /** For how long frames of a busy run wait for others, at least, in ms. */
+  readonly coalesceMs?: number
   /** Pending and running runs of one user; 0: no limit. */
   readonly activePerUser: number
 }
@@ -70,7 +70,7 @@ export class Registry {
   constructor(deps: RegistryDeps) {
     this.#deps = deps
     this.#states = new StateCache(deps.store)
-    this.#ticker = new Ticker(deps.options.gatherMs)
+    this.#ticker = new Ticker(deps.options.coalesceMs)
     this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0)
     this.streams = new Streams({
       ...deps.options,
