@@ -1,7 +1,8 @@
 // The database behind the URL: made when it is missing, and looked at before it is used.
 import postgres from 'postgres'
-import { databaseOf, Line } from './line.ts'
+import { Line } from './line.ts'
 import { messageOf, migrate } from './schema.ts'
+import { inDatabase, readUrl } from './url.ts'
 
 /** The server's database for those who have none yet. */
 const MAINTENANCE_DATABASE = 'postgres'
@@ -16,9 +17,11 @@ const NOT_ALLOWED = '42501'
  * newer than this program.
  */
 export async function prepareDatabase(url: string): Promise<void> {
+  const { schema } = readUrl(url)
   const line = await open(url)
   try {
     await checkEncoding(line)
+    if (schema) await line.rows(`CREATE SCHEMA IF NOT EXISTS "${schema.replaceAll('"', '""')}"`)
     await migrate(line)
   } finally {
     await line.close()
@@ -36,10 +39,8 @@ async function open(url: string): Promise<Line> {
 }
 
 async function createDatabase(url: string): Promise<void> {
-  const name = databaseOf(url)
-  const elsewhere = new URL(url)
-  elsewhere.pathname = `/${MAINTENANCE_DATABASE}`
-  const line = await Line.open(elsewhere.href).catch((error: unknown) => {
+  const { database: name } = readUrl(url)
+  const line = await Line.open(inDatabase(url, MAINTENANCE_DATABASE)).catch((error: unknown) => {
     throw unreachable(url, error)
   })
   try {
@@ -65,9 +66,9 @@ async function checkEncoding(line: Line): Promise<void> {
 
 /** Without the URL: it may hold a password. */
 function unreachable(url: string, error: unknown): Error {
-  const { host } = new URL(url)
-  const where = host ? ` at ${host}` : ''
-  return new Error(`PostgreSQL${where} cannot be used: ${messageOf(error)}`, { cause: error })
+  const { host, port } = readUrl(url)
+  const where = host.startsWith('/') ? host : `${host}:${port}`
+  return new Error(`PostgreSQL at ${where} cannot be used: ${messageOf(error)}`, { cause: error })
 }
 
 function is(error: unknown, code: string): boolean {

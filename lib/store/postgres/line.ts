@@ -8,6 +8,7 @@ import type { Timestamp } from '../../types.ts'
 import type { Db, Param, Planning } from './rows.ts'
 import { given, hex, storable } from './text.ts'
 import { endsTheLine } from './trouble.ts'
+import { readUrl } from './url.ts'
 
 /** To make a connection, its sign-in included, in seconds. */
 const CONNECT_TIMEOUT_S = 10
@@ -28,9 +29,11 @@ export interface LineOptions {
 /** To end a connection in order, in seconds. */
 const GOOD_BYE_S = 1
 
-/** What every connection is told first. What the URL says has the last word. */
-const SETTINGS = {
-  application_name: 'colloquy',
+/**
+ * What every connection is told first, by a statement: a pooler between us and the server refuses startup parameters that it does not
+ * know. What the URL says has the last word.
+ */
+const SETTINGS: Readonly<Record<string, string | number>> = {
   TimeZone: 'UTC',
   DateStyle: 'ISO',
   bytea_output: 'hex',
@@ -41,7 +44,7 @@ const SETTINGS = {
   tcp_keepalives_idle: 30,
   tcp_keepalives_interval: 10,
   tcp_keepalives_count: 3
-} as const
+}
 
 /** `2026-01-01 00:00:00.5+00` in the service's one time format. */
 function timeOf(text: string): Timestamp {
@@ -69,6 +72,7 @@ interface Waiting {
 
 export class Line implements Db {
   readonly #client: postgres.Sql
+  readonly #settings: Readonly<Record<string, string | number>>
   #sql: postgres.ReservedSql | null = null
   #pid = 0
   #lost: Error | null = null
@@ -77,24 +81,29 @@ export class Line implements Db {
   readonly #waiting = new Set<Waiting>()
 
   private constructor(url: string, { idleInTransactionMs = IDLE_IN_TRANSACTION_MS, onNotify = () => {} }: LineOptions) {
-    this.#client = postgres(url, {
+    const { host, port, user, password, database, ssl, settings } = readUrl(url)
+    this.#settings = { ...SETTINGS, idle_in_transaction_session_timeout: idleInTransactionMs, ...settings }
+    this.#client = postgres({
       max: 1,
-      database: databaseOf(url),
+      user,
+      password,
+      database,
+      ssl,
       connect_timeout: CONNECT_TIMEOUT_S,
       // The driver's own ideas of when to hang up and what to ask first.
       idle_timeout: 0,
       max_lifetime: null,
       fetch_types: false,
-      connection: { ...SETTINGS, idle_in_transaction_session_timeout: idleInTransactionMs },
+      connection: { application_name: 'colloquy' },
       types: TYPES,
       onnotice: () => {},
       onclose: () => this.lose(closed()),
-      ...this.#wayTo(url, onNotify)
+      ...this.#wayTo(host, port, onNotify)
     })
   }
 
   /** Options of the driver that its types leave out: where the server listens, whom to ask for a socket, and whom to notify. */
-  #wayTo(url: string, onnotify: NonNullable<LineOptions['onNotify']>): object {
+  #wayTo(host: string, port: number, onnotify: NonNullable<LineOptions['onNotify']>): object {
     let sockets = 0
     const socket = async (options: postgres.ParsedOptions): Promise<Socket> => {
       if (sockets++ > 0) throw closed()
@@ -106,7 +115,8 @@ export class Line implements Db {
         throw error
       }
     }
-    return { ...addressOf(url), socket, onnotify }
+    const path = host.startsWith('/') && { path: `${host}/.s.PGSQL.${port}` }
+    return { host: [host], port: [port], ...path, socket, onnotify }
   }
 
   /** @throws Error when the server cannot be reached or does not let us in. */
@@ -114,7 +124,10 @@ export class Line implements Db {
     const line = new Line(url, options)
     try {
       // A reservation alone would never be told of the connection that it waits for.
-      const [row] = await line.#orLost(line.#client.unsafe('SELECT pg_backend_pid() AS pid'))
+      const names = Object.keys(line.#settings)
+      const set = names.map((_, at) => `, set_config($${2 * at + 1}, $${2 * at + 2}, false)`).join('')
+      const params = Object.entries(line.#settings).flatMap(([name, value]) => [name, String(value)])
+      const [row] = await line.#orLost(line.#client.unsafe(`SELECT pg_backend_pid() AS pid${set}`, params))
       line.#pid = row?.pid
       line.#sql = await line.#orLost(line.#client.reserve())
       return line
@@ -211,20 +224,6 @@ export class Line implements Db {
     await this.#client.end({ timeout }).catch(() => {})
     setTimeout(() => this.#socket?.destroy(), GOOD_BYE_S * 1000).unref()
   }
-}
-
-/** Where the server listens: a name, an address of either kind, or `%2F...`, a folder with its socket. The driver knows not all. */
-function addressOf(url: string): { host: string[]; port: number[]; path?: string } {
-  const { hostname, port } = new URL(url)
-  const host = decodeURIComponent(hostname).replace(/^\[|\]$/g, '') || 'localhost'
-  const number = Number(port) || 5432
-  return { host: [host], port: [number], ...(host.startsWith('/') && { path: `${host}/.s.PGSQL.${number}` }) }
-}
-
-/** The name in the URL's path; without one that of the user, as everywhere with PostgreSQL. */
-export function databaseOf(url: string): string {
-  const { pathname, username } = new URL(url)
-  return decodeURIComponent(pathname.slice(1) || username || 'postgres')
 }
 
 function errorOf(error: unknown): Error {

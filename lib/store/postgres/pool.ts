@@ -3,6 +3,7 @@ import { StoreUnavailable } from '../store.ts'
 import { Line, type LineOptions, STATEMENT_TIMEOUT_MS } from './line.ts'
 import type { Db, Param, Planning } from './rows.ts'
 import { unavailable } from './trouble.ts'
+import { readUrl } from './url.ts'
 
 /** Lines at most; `?max=N` in the URL says otherwise. */
 const LINES_MAX = 10
@@ -52,7 +53,7 @@ export class Pool implements Db {
     this.#url = url
     this.#answerMs = answerMs
     this.#lineOptions = lineOptions
-    this.#max = max ?? (Number(new URL(url).searchParams.get('max')) || LINES_MAX)
+    this.#max = max ?? readUrl(url).max ?? LINES_MAX
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS / 2).unref()
   }
 
