@@ -82,6 +82,10 @@ function complete(parsed: Parsed, file: string | null, cwd: string): Config {
   const backend = located(parsed.database.backend, beside)
   return {
     ...parsed,
+    auth: {
+      ...parsed.auth,
+      registration: parsed.auth.allow_registration ? parsed.auth.registration : 'closed'
+    },
     file,
     home,
     database: {
@@ -102,6 +106,9 @@ function located<Word extends string>(backend: Word | ModuleOption, beside: stri
   return typeof backend === 'string' ? backend : { ...backend, module: resolve(beside, backend.module) }
 }
 
+/** As much as the signature has: a shorter key is the easier thing to guess. */
+const JWT_SECRET_BYTES_MIN = 32
+
 /** What is well formed and cannot be done, mostly two options against each other. */
 function contradictions(config: Config): string[] {
   const problems: string[] = []
@@ -114,6 +121,11 @@ function contradictions(config: Config): string[] {
     problems.push('agent.path is missing: agent.runtime module needs a file.')
   if (streams.event_bytes > 0 && streams.event_bytes < EVENT_BYTES_MIN)
     problems.push(`streams.event_bytes is ${streams.event_bytes}; it must be 0 or at least ${EVENT_BYTES_MIN}.`)
+  const secret = config.auth.jwt_secret
+  if (secret !== null && Buffer.byteLength(secret) < JWT_SECRET_BYTES_MIN)
+    problems.push(
+      `auth.jwt_secret has fewer than ${JWT_SECRET_BYTES_MIN} bytes: whoever guesses it is everybody. openssl rand -base64 48 makes one.`
+    )
   config.models.forEach(({ name }, i) => {
     const first = config.models.findIndex((other) => other.name === name)
     if (first < i) problems.push(`models[${i}].name is ${name}, which models[${first}] is called already.`)

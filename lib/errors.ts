@@ -19,6 +19,7 @@ const TABLE = {
   email_already_exists: [400, 'Email already registered', 'email_already_exists'],
   email_in_use: [400, 'Email already in use', 'email_already_exists'],
   system_already_initialized: [409, 'System already initialized', 'system_already_initialized'],
+  invitation_invalid: [403, 'Registration needs an invitation that is good', 'registration_disabled'],
   registration_disabled: [403, 'Registration is disabled', 'registration_disabled'],
 
   // Guards: {"detail": "text"}, as everything below.
@@ -30,6 +31,8 @@ const TABLE = {
   api_token_not_found: [404, 'API token {id} not found'],
   api_tokens_full: [409, 'An account has at most {max} API tokens. Revoke one and try again.'],
   too_many_logins: [429, 'Too many login attempts. Try again later.'],
+  too_many_registrations: [429, 'Too many registrations from this address. Try again later.'],
+  invitation_not_found: [404, 'Invitation {id} not found'],
   setup_status_cooldown: [429, 'Setup status check is rate limited'],
   oauth_unsupported: [400, 'Unsupported OAuth provider: {provider}'],
   oauth_not_implemented: [501, 'OAuth login not yet implemented'],
@@ -62,6 +65,7 @@ const TABLE = {
   model_unknown: [400, "Model '{name}' is not in the configured model allowlist"],
   model_not_found: [404, "Model '{name}' not found"],
   too_many_streams: [429, 'Too many open streams. Close one and try again.'],
+  too_many_suggestions: [429, 'Suggestions are being made already. Wait for them.'],
   too_many_runs: [429, 'Too many active runs. Wait for one to end and try again.'],
   not_ready: [503, 'Not ready: {reason}'],
   store_unavailable: [503, 'The database does not take writes at the moment: {reason}. Try again.'],
@@ -82,6 +86,7 @@ const TABLE = {
   too_many_files: [413, 'Too many files: at most {limit} in one request'],
   file_too_large: [413, 'File too large: at most {limit} bytes'],
   files_too_large: [413, 'Files too large: at most {limit} bytes in one request'],
+  files_over_quota: [413, 'Your files would have more than {limit} bytes. Delete some and try again.'],
   file_not_found: [404, 'File not found: {name}'],
   file_path_invalid: [400, 'Invalid path'],
   artifact_path_invalid: [400, 'Path must start with /mnt/user-data'],
@@ -160,6 +165,7 @@ export class Invalid extends Failure {
     super('invalid')
     this.name = 'Invalid'
     this.detail = issues
+    this.message = issues.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')
   }
 }
 

@@ -7,6 +7,7 @@ import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
 import { Credentials } from './auth/credentials.ts'
+import { Invitations } from './auth/invitations.ts'
 import { type Revocation, Sessions } from './auth/session.ts'
 import { openTokens } from './auth/token.ts'
 import { composeAgent } from './compose-agent.ts'
@@ -18,7 +19,7 @@ import { Documents } from './files/documents.ts'
 import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
-import { Origins } from './http/guards.ts'
+import { isLoopbackName, Origins } from './http/guards.ts'
 import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
 import { Metrics } from './metrics.ts'
 import { routes } from './routes/index.ts'
@@ -215,6 +216,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
     proxies,
     publicUrl: config.server.public_url,
+    limits: { connectionsPerAddress: config.server.connections_per_address },
     log,
     failureOf: unreachable,
     notYet: () => (readiness.isStarting ? readiness.reason : null)
@@ -229,6 +231,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       sessions,
       tokens,
       apiTokens,
+      invitations: new Invitations(scoped.apiTokens, writer),
       log,
       allowanceOf: (call) => proxies.allowanceOf(call.req),
       onLoginRefused: (code) => metrics.loginRefused(code)
@@ -282,6 +285,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   })
   if ((await store.users.admin()) === null)
     log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
+  if (config.auth.registration === 'open' && !isLoopbackName(new URL(url).hostname))
+    log.warn(
+      { host: config.server.host },
+      'whoever reaches this address can make an account: auth.registration invite or closed changes that'
+    )
   const sizes = () => ({ ...registry.sizes(), unwritten: committer.size })
   log.info({ url, took_ms: msSince(began) }, 'listening')
   let stopped: Promise<void> | null = null

@@ -16,7 +16,9 @@ import type { ApiToken, User } from './types.ts'
  * @throws Error when there is no SQL database, or nobody to reset.
  */
 export function resetAdministrator(config: Config, email: string | null): Promise<Reset> {
-  return beside(config, ({ users }, writer) => resetAdmin({ users, writer, home: config.home, email }))
+  return beside(config, (store, writer) =>
+    resetAdmin({ users: store.users, apiTokens: tokensOf(store, writer), writer, home: config.home, email })
+  )
 }
 
 export type TokenWish = Omit<NewApiToken, 'user_id'>

@@ -38,6 +38,9 @@ export const PERMISSIONS = [
 ] as const
 export type Permission = (typeof PERMISSIONS)[number]
 
+/** What an invitation is good for, and nothing else is: one account. */
+export const INVITATION = 'accounts:register'
+
 /** How every API token begins: what does not is none of ours, and is left to whoever it is for. */
 export const API_TOKEN_PREFIX = 'clq_'
 
@@ -48,7 +51,7 @@ export interface ApiToken {
   readonly name: string
   /** SHA-256 of the token as hex. The token itself is shown once, when it is made, and kept nowhere. */
   readonly digest: string
-  readonly scopes: readonly Permission[]
+  readonly scopes: readonly (Permission | typeof INVITATION)[]
   readonly created_at: Timestamp
   /** null: it ends when it is revoked. */
   readonly expires_at: Timestamp | null

@@ -52,8 +52,13 @@ t.test('without a file the defaults serve', async (t) => {
     flush_ms: 20,
     stall_ms: 30_000
   })
-  t.match(config.runs, { on_disconnect: 'continue', recursion_limit: 100, timeout_s: 3_600, active_per_user: 0 })
-  t.strictSame(config.auth, { allow_registration: true, token_expiry_days: 7, jwt_secret: null })
+  t.match(config.runs, { on_disconnect: 'continue', recursion_limit: 100, timeout_s: 3_600, active_per_user: 100 })
+  t.strictSame(config.auth, {
+    registration: 'open',
+    allow_registration: true,
+    token_expiry_days: 7,
+    jwt_secret: null
+  })
   t.strictSame(config.models, [])
   t.strictSame(config.title, { enabled: true, max_words: 6, max_chars: 60, model_name: null })
   t.match(config.memory, { enabled: true, debounce_seconds: 30, max_facts: 100, fact_confidence_threshold: 0.7 })
@@ -189,10 +194,15 @@ t.test('a bad value from outside the file is refused under the name it has there
 
 t.test('AUTH_TRUSTED_PROXIES and AUTH_JWT_SECRET are read; an empty variable is none', async (t) => {
   const config = load(t, {
-    env: { AUTH_TRUSTED_PROXIES: '10.0.0.0/8, nonsense', AUTH_JWT_SECRET: 's', GATEWAY_PORT: '', COLLOQUY_HOME: '' }
+    env: {
+      AUTH_TRUSTED_PROXIES: '10.0.0.0/8, nonsense',
+      AUTH_JWT_SECRET: 's'.repeat(32),
+      GATEWAY_PORT: '',
+      COLLOQUY_HOME: ''
+    }
   })
   t.strictSame(config.server.trusted_proxies, ['10.0.0.0/8', 'nonsense'])
-  t.equal(config.auth.jwt_secret, 's')
+  t.equal(config.auth.jwt_secret, 's'.repeat(32))
   t.equal(config.server.port, 8001)
 })
 
@@ -295,4 +305,23 @@ t.test('JSON is a configuration file too', async (t) => {
     JSON.stringify({ database: { backend: 'sqlite' }, models: [{ name: 'main', model: 'fake' }] }, null, 2)
   )
   t.equal(loadConfig({ env: {}, file: 'c.json', cwd }).models[0]?.model, 'fake')
+})
+
+t.test('[18.B.8] a key of the session tokens that is shorter than its signature is refused', async (t) => {
+  const problems = (secret: string) => problemsOf(t, { env: { AUTH_JWT_SECRET: secret } })
+  t.match(problems('s'.repeat(31)), [/^auth\.jwt_secret has fewer than 32 bytes/])
+  t.notMatch(problems('hunter2').join(), /hunter2/)
+  t.equal(load(t, { env: { AUTH_JWT_SECRET: 'é'.repeat(16) } }).auth.jwt_secret, 'é'.repeat(16))
+})
+
+t.test('allow_registration: false is the older word for registration: closed', async (t) => {
+  const registration = (auth: object) => load(t, { yaml: JSON.stringify({ auth }) }).auth.registration
+  t.strictSame(
+    [
+      registration({}),
+      registration({ registration: 'invite' }),
+      registration({ registration: 'invite', allow_registration: false })
+    ],
+    ['open', 'invite', 'closed']
+  )
 })

@@ -4,6 +4,7 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type Timestamp, timestamp, type User } from '../types.ts'
+import type { ApiTokens } from './api-tokens.ts'
 import { emailKey } from './email.ts'
 import { hashPassword } from './password.ts'
 
@@ -16,6 +17,7 @@ export class NobodyToReset extends Error {
 }
 
 export interface ResetParts {
+  readonly apiTokens: Pick<ApiTokens, 'revokeAll'>
   readonly users: UserReads
   readonly writer: Writer
   /** The data home. */
@@ -32,12 +34,12 @@ export interface Reset {
 }
 
 /**
- * Gives an account a random password and leaves it in `<home>/admin_initial_credentials.txt`. Ends all sessions of the account
+ * Gives an account a random password and leaves it in `<home>/admin_initial_credentials.txt`. Ends all sessions and API tokens of the account
  * and asks it to set itself up again. Works beside a running server.
  * @throws NobodyToReset
  * @throws Error when the file cannot be written; then the old password still holds
  */
-export async function resetAdmin({ users, writer, home, email }: ResetParts): Promise<Reset> {
+export async function resetAdmin({ users, apiTokens, writer, home, email }: ResetParts): Promise<Reset> {
   const user = email === null ? await users.admin() : await users.byEmail(emailKey(email))
   if (user === null) throw new NobodyToReset(missing(email))
   if (user.system_role !== 'admin') throw new NobodyToReset(`${user.email} is no administrator`)
@@ -49,6 +51,8 @@ export async function resetAdmin({ users, writer, home, email }: ResetParts): Pr
   await writeFile(draft, credentials(user.email, password, timestamp()), { mode: 0o600, flag: 'wx', flush: true })
   try {
     await renew(writer, user, await hashPassword(password), email)
+    // Whoever had the account may have made keys for it.
+    await apiTokens.revokeAll(user.id)
     // A new file in place of the old one, whose mode and links would otherwise be those of the password.
     await keepOfOther(file, user.email)
     await rename(draft, file)

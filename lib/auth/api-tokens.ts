@@ -3,7 +3,15 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { Failure, fail } from '../errors.ts'
 import type { UserArg } from '../scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
-import { API_TOKEN_PREFIX, type ApiToken, type Permission, type Principal, type Right, timestamp } from '../types.ts'
+import {
+  API_TOKEN_PREFIX,
+  type ApiToken,
+  INVITATION,
+  type Permission,
+  type Principal,
+  type Right,
+  timestamp
+} from '../types.ts'
 import type { Revocation } from './session.ts'
 import { digestOf } from './token.ts'
 
@@ -28,6 +36,31 @@ export interface NewApiToken {
   readonly scopes: readonly Permission[]
   /** Milliseconds until it ends; null: when it is revoked. */
   readonly lifetimeMs: number | null
+}
+
+export function isInvitation({ scopes }: ApiToken): boolean {
+  return scopes.includes(INVITATION)
+}
+
+/** A key and the row that is kept of it. */
+export function newKey(wanted: Omit<NewApiToken, 'scopes'> & Pick<ApiToken, 'scopes'>): {
+  token: ApiToken
+  text: string
+} {
+  const text = API_TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url')
+  const now = Date.now()
+  const { user_id, name, scopes, lifetimeMs } = wanted
+  const token: ApiToken = {
+    token_id: randomUUID(),
+    user_id,
+    name,
+    digest: digestOf(text),
+    scopes: [...new Set(scopes)],
+    created_at: timestamp(now),
+    expires_at: lifetimeMs === null ? null : timestamp(now + lifetimeMs),
+    last_used_at: null
+  }
+  return { token, text }
 }
 
 export class ApiTokens {
@@ -56,8 +89,10 @@ export class ApiTokens {
     const expires = token.expires_at === null ? null : Date.parse(token.expires_at) / 1000
     if (expires !== null && expires * 1000 <= Date.now()) throw new Failure('token_expired')
     if (!user) throw new Failure('user_not_found')
+    // It lets somebody in who has no account yet, and nobody act for its maker.
+    if (isInvitation(token)) throw new Failure('token_invalid')
     this.#noteUse(token)
-    const permissions = new Set(token.scopes)
+    const permissions = new Set(token.scopes.filter((scope) => scope !== INVITATION))
     return { user, right: { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions } }
   }
 
@@ -72,26 +107,22 @@ export class ApiTokens {
    * @throws Failure api_tokens_full
    */
   async create({ user_id, name, scopes, lifetimeMs }: NewApiToken): Promise<{ token: ApiToken; text: string }> {
-    const text = API_TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url')
-    const now = Date.now()
-    const token: ApiToken = {
-      token_id: randomUUID(),
-      user_id,
-      name,
-      digest: digestOf(text),
-      scopes: [...new Set(scopes)],
-      created_at: timestamp(now),
-      expires_at: lifetimeMs === null ? null : timestamp(now + lifetimeMs),
-      last_used_at: null
-    }
+    const { token, text } = newKey({ user_id, name, scopes, lifetimeMs })
     const outcome = await this.#writer.write({ name: 'apiToken.create', token, max: API_TOKENS_MAX })
     if (outcome === 'too_many') throw fail('api_tokens_full', { max: API_TOKENS_MAX })
     return { token, text }
   }
 
   /** Newest first. */
-  list(user?: UserArg): Promise<ApiToken[]> {
-    return this.#reads.list(user)
+  async list(user?: UserArg): Promise<ApiToken[]> {
+    return (await this.#reads.list(user)).filter((token) => !isInvitation(token))
+  }
+
+  /** Ends all tokens of a user: how many there were. */
+  async revokeAll(user: string): Promise<number> {
+    const tokens = await this.list(user)
+    for (const { token_id } of tokens) await this.revoke(token_id, user)
+    return tokens.length
   }
 
   /** Ends a token at once, its streams with it. False: no such token of this user. */

@@ -6,14 +6,18 @@
 // `$dfv2$` and `$dfv1$` are the same versions as another implementation writes them.
 import { createHash } from 'node:crypto'
 import bcrypt from 'bcrypt'
+import { KeyedMutex, MutexBusy } from '../files/keyed-mutex.ts'
 
 const COST = 12
 /** Longer passwords are refused before any hashing, in bytes. */
 export const PASSWORD_BYTES_MAX = 1024
-/** Hashes at once: bcrypt runs on the thread pool, which files need as well. */
-const AT_ONCE = 2
-/** Hashes that may wait; more are refused, because they would time out anyway. */
-const WAITING_MAX = 64
+/**
+ * Looking at passwords and making hashes have turns of their own, so that a flood of registrations leaves sign-ins alone; of each
+ * the addresses have their turns one after the other. Few at once: bcrypt runs on the thread pool, which files need as well. Of one
+ * address no more may wait than can be answered before their clients give up.
+ */
+const LOOKING = new KeyedMutex({ all: 2, each: 2, waiting: 256, waitingEach: 64 })
+const MAKING = new KeyedMutex({ all: 1, each: 1, waiting: 256, waitingEach: 64 })
 
 const PREFIXES: readonly (readonly [prefix: string, version: 1 | 2])[] = [
   ['$dfv2$', 2],
@@ -33,29 +37,28 @@ export class HashingBusy extends Error {
   override readonly name = 'HashingBusy'
 }
 
-/** Asked when the turn of a hash has come, before it costs anything; what it throws is the answer. */
-export type Gate = () => void
-
-let running = 0
-const waiting: (() => void)[] = []
-
-async function inTurn<T>(gate: Gate, work: () => Promise<T>): Promise<T> {
-  if (running >= AT_ONCE) {
-    if (waiting.length >= WAITING_MAX) throw new HashingBusy('too many passwords are being hashed')
-    // Whoever is done hands its place over: `running` stays as it is.
-    await new Promise<void>((resolve) => waiting.push(resolve))
-  } else running++
-  try {
-    gate()
-    return await work()
-  } finally {
-    const next = waiting.shift()
-    if (next) next()
-    else running--
-  }
+export interface HashingTurn {
+  /** Whose turn it is: the address of who asks. Default: ours. */
+  readonly address?: string
+  /** Asked when the turn has come, before it costs anything; what it throws is the answer. */
+  readonly lastCheck?: () => void
 }
 
-const always: Gate = () => {}
+async function inTurn<T>(
+  turns: KeyedMutex,
+  { address = '', lastCheck }: HashingTurn,
+  work: () => Promise<T>
+): Promise<T> {
+  const leave = await turns.enter(address).catch((error: unknown) => {
+    throw error instanceof MutexBusy ? new HashingBusy('too many passwords are being hashed') : error
+  })
+  try {
+    lastCheck?.()
+    return await work()
+  } finally {
+    leave()
+  }
+}
 
 function digest(password: string): string {
   return createHash('sha256').update(password).digest('base64')
@@ -81,24 +84,23 @@ export function isTooLong(password: string): boolean {
  * @throws HashingBusy
  * @throws RangeError for a password above PASSWORD_BYTES_MAX: who calls has to refuse it with words for the user
  */
-export async function hashPassword(password: string): Promise<string> {
+export async function hashPassword(password: string, turn: HashingTurn = {}): Promise<string> {
   if (isTooLong(password)) throw new RangeError('a password that is too long was not refused before it was hashed')
-  const text = await inTurn(always, () => bcrypt.hash(digest(password), COST))
+  const text = await inTurn(MAKING, turn, () => bcrypt.hash(digest(password), COST))
   return `2$${text}`
 }
 
 /**
  * Whether the password belongs to the hash [User 1, 2]. To null (no such user, no password) and to a malformed hash belongs
  * none, and it takes as long as a wrong password, so that the time does not tell which addresses have an account.
- * @param gate a last chance to refuse, by throwing, when the turn has come
  * @throws HashingBusy
  */
-export async function verifyPassword(password: string, hash: string | null, gate: Gate = always): Promise<boolean> {
+export async function verifyPassword(password: string, hash: string | null, turn: HashingTurn = {}): Promise<boolean> {
   if (isTooLong(password)) return false
   const { version, bare } = versionOf(hash ?? '')
   const text = readable(bare)
   const given = version === 2 ? digest(password) : password
-  const isSame = await inTurn(gate, () => bcrypt.compare(given, text ?? DECOY))
+  const isSame = await inTurn(LOOKING, turn, () => bcrypt.compare(given, text ?? DECOY))
   return isSame && text !== null
 }
 

@@ -37,6 +37,9 @@ const server = section({
   // Bytes of the body of a run, a state update or an import; all others are 64 KiB, or 8 KiB without a session. Each holds several
   // times as much while it is worked on.
   body_bytes: whole(2 * MIB, 4096, 256 * MIB),
+  // Connections of one address, but for trusted proxies. Without it one client takes every file descriptor. A proxy that is not
+  // listed above is one address.
+  connections_per_address: whole(2_000, 0),
   // Milliseconds that requests and runs have to end on SIGTERM. Too short: answers are cut; too long: the supervisor kills us.
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)
 })
@@ -103,22 +106,26 @@ const runs = section({
   on_disconnect: choice(['continue', 'cancel'], 'continue'),
   // Milliseconds that such a request has to come back before `cancel` acts: a blip must not kill its run.
   disconnect_grace_ms: whole(3_000, 0, DAY_MS),
-  // Model calls of one run. Without it an agent that goes in circles never ends and is paid for.
+  // Model calls of one run, and the most that a caller may ask for. Without it an agent that goes in circles never ends and is paid for.
   recursion_limit: whole(100, 1, 10_000),
   // Seconds of one run.
   timeout_s: whole(3_600, 0, 2_000_000),
-  // Pending and running runs of one user.
-  active_per_user: whole(0, 0),
+  // Pending and running runs of one user. Without it one user's runs take the model, the memory and the disk of all.
+  active_per_user: whole(100, 0),
   // Milliseconds after which another process may take over the runs of one that died.
   lease_ms: whole(15_000, 1_000, DAY_MS)
 })
 
 const auth = section({
-  // Off: accounts are made by initialize alone, register is 403.
+  // Who may register: open, everybody who reaches the server; invite, whoever has an administrator's invitation; closed, nobody:
+  // then accounts are made by initialize alone.
+  registration: choice(['open', 'invite', 'closed'], 'open'),
+  // The older word for it: false is `closed`.
   allow_registration: flag(true),
   // Days until a session ends by itself.
   token_expiry_days: whole(7, 1, 30),
-  // Key of the session tokens. null: one is made and kept in <home>; several processes behind one address need the same.
+  // Key of the session tokens, of at least 32 bytes. null: one is made and kept in <home>; several processes behind one address
+  // need the same.
   jwt_secret: nullable()
 })
 
@@ -219,7 +226,9 @@ export const Options = v.object({
     // Of one request; bytes.
     max_files: whole(10, 0),
     max_file_size: whole(50 * MIB, 0),
-    max_total_size: whole(100 * MIB, 0)
+    max_total_size: whole(100 * MIB, 0),
+    // Of all uploads of one user. Without it one user fills the disk.
+    user_bytes: whole(5 * 1024 * MIB, 0)
   }),
   // The page at `/`. Off: browsers find nothing there, and the API is all there is.
   console: section({ enabled: flag(true) }),

@@ -16,6 +16,8 @@ export interface UploadLimits {
   readonly max_file_size: number
   /** Bytes of all files together. */
   readonly max_total_size: number
+  /** Bytes of all that a user has uploaded. */
+  readonly user_bytes: number
 }
 
 export type UploadProblem =
@@ -30,11 +32,13 @@ export type UploadProblem =
   | 'too_many_files'
   | 'file_too_large'
   | 'total_too_large'
+  /** Of all files of the user together. */
+  | 'over_quota'
 
 /** A request whose files are not taken. Nothing of it is left on the disk. */
 export class UploadError extends Error {
   readonly problem: UploadProblem
-  /** The limit that was passed, for the last three. */
+  /** The limit that was passed, for the last four. */
   readonly limit: number
 
   constructor(problem: UploadProblem, limit = 0) {
@@ -76,13 +80,16 @@ export class Intake {
   readonly #limits: UploadLimits
   readonly #drafts: Promise<Draft>[] = []
   readonly #stop = new AbortController()
+  readonly #take: (bytes: number) => boolean
   /** Parts called `files` that have a name. */
   #named = 0
   /** Parts called `files` of which the name is empty. */
   #unnamed = 0
   #totalBytes = 0
 
-  constructor(source: UploadSource, folder: string, limits: UploadLimits) {
+  /** @param take told how much has come; false: there is no space for it */
+  constructor(source: UploadSource, folder: string, limits: UploadLimits, take: (bytes: number) => boolean) {
+    this.#take = take
     this.#source = source
     this.#folder = folder
     this.#limits = limits
@@ -129,7 +136,7 @@ export class Intake {
         onGone = () => {
           if (!source.readableEnded) refuse(new UploadError('cut'))
         }
-        parser.on('file', (field, stream, given) => this.#take(field, stream, given, refuse))
+        parser.on('file', (field, stream, given) => this.#open(field, stream, given, refuse))
         parser.on('partsLimit', () => refuse(new UploadError('too_many_files', this.#limits.max_files)))
         parser.on('error', () => refuse(new UploadError('malformed')))
         parser.on('finish', resolve)
@@ -145,7 +152,7 @@ export class Intake {
   }
 
   /** Called for one part with a file name, before its content comes. What is not wanted has to be read all the same. */
-  #take(field: string, stream: BusboyFileStream, given: string, refuse: (error: unknown) => void): void {
+  #open(field: string, stream: BusboyFileStream, given: string, refuse: (error: unknown) => void): void {
     // A body that is cut off is an error event on the part it ends in, also on one that nobody reads.
     stream.on('error', ignore)
     if (field !== FIELD || this.#stop.signal.aborted) return void stream.resume()
@@ -186,6 +193,7 @@ export class Intake {
       this.#totalBytes += chunk.length
       if (isOver(draft.size, max_file_size)) throw new UploadError('file_too_large', max_file_size)
       if (isOver(this.#totalBytes, max_total_size)) throw this.#tooLarge()
+      if (!this.#take(chunk.length)) throw new UploadError('over_quota', this.#limits.user_bytes)
       yield chunk
     }
   }

@@ -159,6 +159,18 @@ export class Paths {
     }
   }
 
+  /** What a user has uploaded to all of his threads, in bytes. */
+  async uploadedBytes(userId: string): Promise<number> {
+    const threads = (await readdir(join(this.userDir(userId), 'threads')).catch(nullIfMissing)) ?? []
+    let bytes = 0
+    for (const thread of threads.filter((id) => SAFE_ID.test(id))) {
+      const folder = this.uploads(thread, userId)
+      for (const name of (await readdir(folder).catch(() => null)) ?? [])
+        bytes += (await lstat(join(folder, name)).catch(nullIfMissing))?.size ?? 0
+    }
+    return bytes
+  }
+
   /**
    * Removes all files of a thread, after the writes that are under way: a tool that was told to stop may be in the middle of one.
    * Safe to call twice.

@@ -21,42 +21,69 @@ export class Uploads {
   readonly limits: UploadLimits
   readonly #paths: Paths
   readonly #documents: Documents | null
+  /** Bytes by user that are coming in. */
+  readonly #arriving = new Map<string, number>()
 
   /** @param documents reads the documents among the files; null: they get no text beside them */
   constructor(
     paths: Paths,
-    { max_files, max_file_size, max_total_size }: UploadLimits,
+    { max_files, max_file_size, max_total_size, user_bytes }: UploadLimits,
     documents: Documents | null = null
   ) {
     this.#documents = documents
-    this.limits = { max_files, max_file_size, max_total_size }
+    this.limits = { max_files, max_file_size, max_total_size, user_bytes }
     this.#paths = paths
   }
 
   /**
    * Takes in a multipart form, its parts called `files`. A file of an earlier request is replaced; of two with one name in this
    * request the second is renamed. The source is left paused where reading has stopped.
+   * @param check asked when all of it is here, before anything gets its name: what it throws is the answer
    * @throws UploadError
    * @throws PathError `bad_id`; `escapes` or `not_a_file` when the uploads folder is none
    */
-  async receive(source: UploadSource, threadId: string, userId?: string): Promise<Received> {
+  async receive(
+    source: UploadSource,
+    threadId: string,
+    userId?: string,
+    check: () => Promise<void> = async () => {}
+  ): Promise<Received> {
     // Before anything is read: throws for ids that cannot be part of a path.
     this.#paths.uploads(threadId, userId)
     const incoming = this.#paths.incoming(userId)
     const folder = join(incoming, randomUUID())
     await removeStale(incoming)
+    const quota = await this.#quota(userId)
     await mkdir(folder, { recursive: true })
     try {
-      const intake = new Intake(source, folder, this.limits)
+      const intake = new Intake(source, folder, this.limits, quota.take)
       const drafts = await intake.read()
       // Before they have names: nobody can change a document while it is read.
       const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
-      return await this.#paths.writing(threadId, userId, async () =>
-        publish(drafts, texts, intake.skipped, await this.#paths.makeUploads(threadId, userId))
-      )
+      return await this.#paths.writing(threadId, userId, async () => {
+        await check()
+        return publish(drafts, texts, intake.skipped, await this.#paths.makeUploads(threadId, userId))
+      })
     } finally {
+      quota.release()
       await rm(folder, { recursive: true, force: true })
     }
+  }
+
+  /** What a user may still send, while it comes: what lies there already and what others of his requests bring counts too. */
+  async #quota(userId: string | undefined): Promise<{ take(bytes: number): boolean; release(): void }> {
+    const { user_bytes: max } = this.limits
+    if (max === 0 || userId === undefined) return { take: () => true, release: () => {} }
+    const stored = await this.#paths.uploadedBytes(userId)
+    let mine = 0
+    const add = (bytes: number) => {
+      mine += bytes
+      const all = (this.#arriving.get(userId) ?? 0) + bytes
+      if (all > 0) this.#arriving.set(userId, all)
+      else this.#arriving.delete(userId)
+      return all
+    }
+    return { take: (bytes) => stored + add(bytes) <= max, release: () => void add(-mine) }
   }
 
   /**

@@ -44,6 +44,15 @@ export class Proxies {
     return isApart ? `${this.addressOf(req)} browser` : this.addressOf(req)
   }
 
+  /** True when who sends the request is a proxy whose word counts. */
+  isTrusted(req: IncomingMessage): boolean {
+    return this.isTrustedAddress(req.socket.remoteAddress ?? '')
+  }
+
+  isTrustedAddress(address: string): boolean {
+    return this.#trusts(plain(address))
+  }
+
   /** True when the client speaks https, to us or to the proxy in front. Decides about cookies and nothing else. */
   isSecure(req: IncomingMessage): boolean {
     // node:http gives a TLSSocket when it is served over TLS.

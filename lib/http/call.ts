@@ -1,5 +1,6 @@
 // One request on its way to a handler, and what a handler answers. Routes know these shapes and not node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Failure } from '../errors.ts'
 import type { Right, User } from '../types.ts'
 
 export interface Call<Body = unknown, Query = unknown> {
@@ -55,3 +56,15 @@ export const TAKEN: { readonly taken: true } = { taken: true }
 export type Handler<Body = unknown, Query = unknown> = (
   call: Call<Body, Query>
 ) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
+
+/** A call whose user was looked at: what handlers of routes for who is signed in are given. */
+export type UserCall<Body = unknown, Query = unknown> = Call<Body, Query> & { readonly user: User }
+
+/**
+ * The call's user: holds by itself, even if the guards before it were left out [Auth 5].
+ * @throws Failure 401 not_authenticated
+ */
+export function requireUser(call: Call): User {
+  if (call.user === null) throw new Failure('guard_not_authenticated')
+  return call.user
+}

@@ -4,10 +4,12 @@ import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Failure, fail, Invalid } from '../errors.ts'
 import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Right, type User } from '../types.ts'
-import type { Call, Cookie } from './call.ts'
+import { type Call, type Cookie, requireUser } from './call.ts'
 import { cookieOf, firstOf } from './request.ts'
 import type { Route } from './route.ts'
 import { ID_PATTERN, isId, issue } from './schema.ts'
+
+export { requireUser } from './call.ts'
 
 export const SESSION_COOKIE = 'access_token'
 export const CSRF_COOKIE = 'csrf_token'
@@ -72,11 +74,13 @@ export class Origins {
 // ------------------------------------------------------------------------------------------------- CSRF
 
 /**
- * Whether a changing request has to show the CSRF token. Not one that shows an API token and no cookie at all: nothing in it was
- * put there by a browser, so no foreign page can have made it.
+ * Whether a changing request has to show the CSRF token. Not one that shows a key, right or wrong, and no cookie at all: nothing in
+ * it was put there by a browser, so no foreign page can have made it.
  */
 export function needsCsrf(req: IncomingMessage): boolean {
-  return isChanging(req.method ?? 'GET') && (apiTokenOf(req) === null || Boolean(req.headers.cookie?.trim()))
+  const { authorization, cookie } = req.headers
+  const hasKey = req.headers['x-api-key'] !== undefined || /^bearer /i.test(authorization ?? '')
+  return isChanging(req.method ?? 'GET') && (!hasKey || Boolean(cookie?.trim()))
 }
 
 /**
@@ -95,16 +99,26 @@ export function checkCsrf(req: IncomingMessage): void {
  * under an account of its own. No Origin: not sent by a page.
  * @throws Failure cross_site
  */
-export function checkOrigin(req: IncomingMessage, origins: Origins, publicUrl: string | null): void {
+export function checkOrigin(
+  req: IncomingMessage,
+  origins: Origins,
+  publicUrl: string | null,
+  isFromProxy: boolean
+): void {
   const { origin } = req.headers
   if (origin === undefined || origins.has(origin)) return
-  if (!isOwnOrigin(origin, req, publicUrl)) throw fail('cross_site')
+  if (!isOwnOrigin(origin, req, publicUrl, isFromProxy)) throw fail('cross_site')
 }
 
 // X-Forwarded-Host counts from any peer: a foreign page cannot set it. Where no proxy tells the scheme, the page's own fills in.
-function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | null): boolean {
+function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | null, isFromProxy: boolean): boolean {
   const page = urlOf(origin)
   if (page === null || !/^https?:$/.test(page.protocol)) return false
+  // On this machine's own address a name of somebody else's is a page that has had its name point here: Host, Origin and whatever
+  // it says besides are its own, and they match. What comes through a proxy that we were told to trust has its name from there.
+  const isOurs = isFromProxy && publicUrl === null
+  if (isLoopback(req.socket.localAddress ?? '') && !isOurs && !isLoopbackName(page.hostname))
+    return publicUrl !== null && urlOf(publicUrl)?.origin === page.origin
   const protocol = firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() ?? page.protocol.slice(0, -1)
   const forwarded = firstOf(req.headers['x-forwarded-host'])
   const port = firstOf(req.headers['x-forwarded-port'])
@@ -114,13 +128,35 @@ function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | n
   return own.some((url) => url?.origin === page.origin)
 }
 
+/** `::ffff:127.0.0.1` is how a socket of both versions shows it. */
+function isLoopback(address: string): boolean {
+  return address === '::1' || /^(::ffff:)?127\./.test(address)
+}
+
+/** Whether a host is this machine by its name alone, as a URL spells it: no name server was asked. */
+export function isLoopbackName(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname)
+}
+
 function urlOf(text: string): URL | null {
   return URL.canParse(text) ? new URL(text) : null
 }
 
-/** A new csrf_token: readable by the page, which has to repeat it. */
-export function csrfCookie(secure: boolean): Cookie {
+/**
+ * Whether a cookie may outlive the browser: over https, or when the browser speaks to its own machine [contract 1.4].
+ */
+export function mayLast(req: IncomingMessage, secure: boolean): boolean {
+  const url = urlOf(`http://${req.headers.host ?? ''}`)
+  return secure || isLoopbackName(url?.hostname ?? '')
+}
+
+/**
+ * A new csrf_token: readable by the page, which has to repeat it.
+ * @param maxAge that of the session beside it: who is signed in without one cannot write
+ */
+export function csrfCookie(secure: boolean, maxAge?: number): Cookie {
   return {
+    ...(maxAge !== undefined && { maxAge }),
     name: CSRF_COOKIE,
     value: randomBytes(64).toString('base64url'),
     httpOnly: false,
@@ -173,15 +209,6 @@ export async function principalOf(req: IncomingMessage, authenticate: Authentica
 }
 
 /**
- * The call's user, for handlers: holds by itself, even if the guards before it were left out [Auth 5].
- * @throws Failure 401 not_authenticated
- */
-export function requireUser(call: Call): User {
-  if (call.user === null) throw new Failure('guard_not_authenticated')
-  return call.user
-}
-
-/**
  * The call's user, who must be an administrator.
  * @throws Failure 401 not_authenticated; 403 permission_denied
  */
@@ -198,7 +225,7 @@ export function requireAdmin(call: Call): User {
  * @throws Failure 403 permission_denied, token_not_accepted
  */
 export function checkPermission({ permission }: Route, { permissions }: Right): void {
-  if (permissions === null) return
+  if (permissions === null || permission === 'any') return
   if (permission === null) throw fail('token_not_accepted')
   if (!permissions.has(permission)) throw fail('permission_denied', { permission })
 }

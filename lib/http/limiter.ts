@@ -35,13 +35,17 @@ export class LoginLimiter {
     this.#now = options.now ?? monotonic
   }
 
-  /** Asked before the password is looked at: a locked address is refused even with the right one. */
-  isLocked(address: string): boolean {
+  /**
+   * Asked before the password is looked at: a locked address is refused even with the right one. 0: it is not; else whole seconds
+   * until it can try again.
+   */
+  lockedFor(address: string): number {
     const record = this.#records.get(address)
-    if (record === undefined || record.lockedUntil === 0) return false
-    if (record.lockedUntil > this.#now()) return true
+    if (record === undefined || record.lockedUntil === 0) return 0
+    const left = record.lockedUntil - this.#now()
+    if (left > 0) return Math.ceil(left / 1000)
     this.#records.delete(address)
-    return false
+    return 0
   }
 
   failed(address: string): void {
@@ -111,6 +115,48 @@ export class Cooldown {
     for (const address of this.#answered.keys()) {
       if (excess-- <= 0) break
       this.#answered.delete(address)
+    }
+  }
+}
+
+const ALLOWANCE = 120
+const REFILL_MS = 2_000
+
+/** So many at once, and then one in a while: what each address may do that costs us much and is done rarely. */
+export class Allowance {
+  /** When each address will have its whole allowance again; who has it is not in the table. */
+  readonly #fullAt = new Map<string, number>()
+  readonly #refillMs: number
+  readonly #burstMs: number
+  readonly #size: number
+  readonly #now: () => number
+
+  constructor(options: LimiterOptions & { readonly burst?: number; readonly refillMs?: number } = {}) {
+    this.#refillMs = options.refillMs ?? REFILL_MS
+    this.#burstMs = (options.burst ?? ALLOWANCE) * this.#refillMs
+    this.#size = options.size ?? SIZE
+    this.#now = options.now ?? monotonic
+  }
+
+  /** 0: go on, and one is used. Else whole seconds until there is another one. */
+  ask(address: string): number {
+    const now = this.#now()
+    const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + this.#refillMs
+    const excess = fullAt - now - this.#burstMs
+    if (excess > 0) return Math.ceil(excess / 1000)
+    this.#fullAt.delete(address)
+    if (this.#fullAt.size >= this.#size) this.#evict(now)
+    this.#fullAt.set(address, fullAt)
+    return 0
+  }
+
+  /** Whoever is full again goes; if nobody is, those who asked longest ago. */
+  #evict(now: number): void {
+    for (const [address, fullAt] of this.#fullAt) if (fullAt <= now) this.#fullAt.delete(address)
+    let excess = this.#fullAt.size < this.#size ? 0 : Math.ceil(this.#size / 2)
+    for (const address of this.#fullAt.keys()) {
+      if (excess-- <= 0) break
+      this.#fullAt.delete(address)
     }
   }
 }

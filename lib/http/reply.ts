@@ -25,14 +25,15 @@ export function sendReply(
   send(req, res, reply.status ?? 200, { ...reply.headers }, text, type, [...own, ...others])
 }
 
-/** `{"detail": ...}` with the status of the failure. */
+/** `{"detail": ...}` with the status of the failure, and where that is no text one beside it, for clients that show one. */
 export function sendFailure(
   req: IncomingMessage,
   res: ServerResponse,
   failure: Failure,
   cookies: readonly Cookie[] = []
 ): void {
-  const text = JSON.stringify({ detail: failure.detail })
+  const { detail, message } = failure
+  const text = JSON.stringify(typeof detail === 'string' ? { detail } : { detail, message })
   send(req, res, failure.status, { ...failure.headers }, text, JSON_TYPE, cookies)
 }
 

@@ -1,7 +1,7 @@
 // A route: one line of the API's table. What may call it, what it takes, and the handler that answers.
 import type * as v from 'valibot'
 import type { Permission } from '../types.ts'
-import type { Call, Handler, Reply, TAKEN } from './call.ts'
+import { type Call, type Handler, type Reply, requireUser, type TAKEN, type UserCall } from './call.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -22,8 +22,11 @@ export interface Route {
   /** `exempt`: no X-CSRF-Token is asked for, but the Origin is checked and a new csrf_token is set with the answer. */
   readonly csrf: 'required' | 'exempt'
   readonly thread: ThreadAccess | null
-  /** What an API token must be allowed for it; null: it is for sessions alone, so a route that nobody thought about is closed. */
-  readonly permission: Permission | null
+  /**
+   * What an API token must be allowed for it; `any`: nothing, it is about the caller, or what everybody is told. null: it is for
+   * sessions alone, so a route that nobody thought about is closed.
+   */
+  readonly permission: Permission | 'any' | null
   /** Without it the body is thrown away, or left to the handler where it is `streamed`. */
   readonly body: v.GenericSchema | null
   readonly query: v.GenericSchema | null
@@ -45,15 +48,17 @@ export const BODY_BYTES = 64 * 1024
 type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : unknown
 
 /** A route as it is written down: everything that has an obvious default may be left out. */
-export interface RouteSpec<Body, Query>
+export interface RouteSpec<Body, Query, Who extends Access = Access>
   extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail'>> {
   readonly method: Method
   readonly path: string
-  readonly access: Access
+  readonly access: Who
   readonly body?: Body
   readonly query?: Query
   readonly bodyLimit?: Route['bodyLimit']
-  readonly handler: (call: Call<Output<Body>, Output<Query>>) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
+  readonly handler: (
+    call: Who extends 'user' ? UserCall<Output<Body>, Output<Query>> : Call<Output<Body>, Output<Query>>
+  ) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
 }
 
 /**
@@ -62,8 +67,9 @@ export interface RouteSpec<Body, Query>
  */
 export function route<
   const Body extends v.GenericSchema | undefined = undefined,
-  const Query extends v.GenericSchema | undefined = undefined
->(spec: RouteSpec<Body, Query>): Route {
+  const Query extends v.GenericSchema | undefined = undefined,
+  const Who extends Access = Access
+>(spec: RouteSpec<Body, Query, Who>): Route {
   const { method, path, access } = spec
   const complain = (what: string): never => {
     throw new Error(`route ${method} ${path}: ${what}`)
@@ -90,6 +96,14 @@ export function route<
     form: spec.form ?? false,
     tail: spec.tail ?? false,
     // The server calls the handler with what the route's own schemas made, which is what the handler is typed by.
-    handler: spec.handler as Handler
+    handler: access === 'user' ? withUser(spec.handler as Handler) : (spec.handler as Handler)
+  }
+}
+
+/** Whatever becomes of the guards in front: without a user such a handler is not called [Auth 5]. */
+function withUser(handler: Handler): Handler {
+  return (call) => {
+    requireUser(call)
+    return handler(call)
   }
 }

@@ -105,6 +105,14 @@ export function objectOf<const Entries extends v.ObjectEntries>(entries: Entries
   return v.pipe(v.unknown(), isObject, v.object(entries))
 }
 
+/** At least so many characters: what a person counts in a text, and not the units of its encoding. */
+export function minCharacters(min: number) {
+  return v.rawCheck<string>(({ dataset, addIssue }) => {
+    if (dataset.typed && [...dataset.value.slice(0, 2 * min)].length < min)
+      addIssue({ expected: 'string_too_short', received: String(min) })
+  })
+}
+
 /** A list of at most `max` items: how many there are is known before the first of them is looked at. */
 export function listOf<const Item extends v.GenericSchema>(item: Item, max: number) {
   return v.pipe(
@@ -232,6 +240,10 @@ function wordsOf(found: v.BaseIssue<unknown>): Issue {
   switch (found.type) {
     case 'raw_transform':
       return issue(isIssueType(found.expected) ? found.expected : 'value_error', [])
+    case 'raw_check':
+      return isIssueType(found.expected)
+        ? lengthIssue(found.expected, 'min_length', Number(found.received))
+        : { type: 'value_error', loc: [], msg: found.message }
     case 'string':
       return issue('string_type', [])
     case 'number':

@@ -18,6 +18,7 @@ import {
   checkPermission,
   csrfCookie,
   isChanging,
+  mayLast,
   needsCsrf,
   type Origins,
   principalOf,
@@ -49,6 +50,8 @@ export interface HttpOptions {
   readonly limits?: {
     /** Milliseconds for the body of somebody who is not signed in to arrive. */
     readonly publicBodyMs?: number
+    /** Connections of one address, trusted proxies apart; 0 is no limit. */
+    readonly connectionsPerAddress?: number
   }
   readonly log: Log
   /** What an error from below means for a client, where waiting may help; null: it is something else. */
@@ -75,6 +78,8 @@ export interface HttpServer {
 const PUBLIC_BODIES = { each: 64 * 1024, all: 4 * 1024 * 1024 }
 /** Bodies of who is signed in, by user. */
 const BODIES = { each: 16 * 1024 * 1024, all: 96 * 1024 * 1024 }
+/** Of a csrf_token that is set with a refusal: no session ends later. */
+const CSRF_SECONDS = 30 * 86_400
 /** A body of 8 KiB that has not arrived by then is held back on purpose. */
 const PUBLIC_BODY_MS = 10_000
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
@@ -98,6 +103,8 @@ class NodeServer implements HttpServer {
   readonly #server: Server
   /** Open connections, each with its answers that are not out: of those only one has the socket. */
   readonly #sockets = new Map<Socket, Set<ServerResponse>>()
+  readonly #connections = new Map<string, number>()
+  #hasWarned = false
   readonly #publicBodies = new BodyBudget(PUBLIC_BODIES)
   readonly #bodies = new BodyBudget(BODIES)
   #closed: Promise<void> | null = null
@@ -150,6 +157,7 @@ class NodeServer implements HttpServer {
   }
 
   #keep(socket: Socket): void {
+    if (!this.#admit(socket)) return void socket.resetAndDestroy()
     const answers = new Set<ServerResponse>()
     this.#sockets.set(socket, answers)
     socket.once('close', () => {
@@ -157,6 +165,31 @@ class NodeServer implements HttpServer {
       // An answer that waits behind another one has no socket yet, and node:http tells nobody that it never gets one.
       for (const res of answers) if (res.socket === null && !res.closed) res.destroy().emit('close')
     })
+  }
+
+  /** False: its address has as many as it may. */
+  #admit(socket: Socket): boolean {
+    const { limits, proxies, log } = this.#options
+    const most = limits?.connectionsPerAddress ?? 0
+    const address = socket.remoteAddress ?? ''
+    if (most === 0 || proxies.isTrustedAddress(address)) return true
+    const count = this.#connections.get(address) ?? 0
+    if (count >= most) {
+      if (!this.#hasWarned)
+        log.warn(
+          { address, most },
+          'an address has as many connections as one may: server.connections_per_address, or server.trusted_proxies if it is a proxy'
+        )
+      this.#hasWarned = true
+      return false
+    }
+    this.#connections.set(address, count + 1)
+    socket.once('close', () => {
+      const left = (this.#connections.get(address) ?? 1) - 1
+      if (left > 0) this.#connections.set(address, left)
+      else this.#connections.delete(address)
+    })
+    return true
   }
 
   #follow(req: IncomingMessage, res: ServerResponse): void {
@@ -214,8 +247,9 @@ class NodeServer implements HttpServer {
     const secure = proxies.isSecure(req)
     if (isChanging(method)) {
       if (isExempt(match)) {
-        checkOrigin(req, origins, publicUrl)
-        cookies.push(csrfCookie(secure))
+        checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
+        // Of who signs in the handler sets one that lasts as long as the session. This one stands beside what was there before.
+        cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
       } else if (needsCsrf(req)) checkCsrf(req)
     }
     const reason = this.#options.notYet?.() ?? null
@@ -334,11 +368,11 @@ function isExempt(match: Match): boolean {
   return match.kind === 'found' && match.route.csrf === 'exempt'
 }
 
-/** Before routing, so to say: who is not signed in learns nothing about which paths below /api exist [Auth 3]. */
+/** Before routing, so to say: who is not signed in learns nothing about which paths exist; what is public is a route [Auth 3]. */
 function needsSession(match: Match): boolean {
   if (match.kind === 'found') return match.route.access === 'user'
   if (match.kind === 'method') return !match.isPublic
-  return match.path === '/api' || match.path.startsWith('/api/')
+  return true
 }
 
 function missed(match: Exclude<Match, { kind: 'found' }>): never {

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
+import type { Invitations } from '../auth/invitations.ts'
 import { isCommon } from '../auth/blocklist.ts'
 import { emailKey, readEmail } from '../auth/email.ts'
 import { HashingBusy, hashPassword, needsRehash, PASSWORD_BYTES_MAX, verifyPassword } from '../auth/password.ts'
@@ -11,10 +12,10 @@ import type { Tokens } from '../auth/token.ts'
 import type { Config } from '../config.ts'
 import { Failure, fail } from '../errors.ts'
 import type { Call, Cookie, Reply } from '../http/call.ts'
-import { csrfCookie, requireUser, SESSION_COOKIE } from '../http/guards.ts'
-import { Cooldown, LoginLimiter } from '../http/limiter.ts'
+import { csrfCookie, mayLast, requireUser, SESSION_COOKIE } from '../http/guards.ts'
+import { Allowance, Cooldown, LoginLimiter } from '../http/limiter.ts'
 import { type Route, route } from '../http/route.ts'
-import { isJsonObject, objectOf, queryBoolean } from '../http/schema.ts'
+import { isJsonObject, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type JsonObject, timestamp, type User } from '../types.ts'
 
@@ -25,6 +26,7 @@ export interface AuthServices {
   readonly sessions: Sessions
   readonly tokens: Tokens
   readonly apiTokens: ApiTokens
+  readonly invitations: Invitations
   readonly log: { warn(fields: object, text: string): void }
   /** Told the code of every sign-in that is refused. */
   readonly onLoginRefused?: (code: string) => void
@@ -39,8 +41,8 @@ const PASSWORD_MIN = 8
 /** A password that somebody chooses: length first, then the blocklist [Auth 8]. */
 const newPassword = v.pipe(
   v.string(),
-  v.minLength(PASSWORD_MIN),
   v.maxBytes(PASSWORD_BYTES_MAX, `Value error, Password is too long; use at most ${PASSWORD_BYTES_MAX} bytes.`),
+  minCharacters(PASSWORD_MIN),
   v.check((password) => !isCommon(password), 'Value error, Password is too common; choose a stronger password.')
 )
 
@@ -61,8 +63,16 @@ const newEmail = v.pipe(
 /** A yes or no of JSON or of a form. */
 const remember_me = v.optional(v.union([v.boolean(), queryBoolean]), true)
 
-const accountBody = objectOf({ email: newEmail, password: newPassword, remember_me })
-const changeBody = objectOf({ current_password: v.string(), new_password: newPassword, new_email: v.nullish(newEmail) })
+const account = { email: newEmail, password: newPassword, remember_me }
+const accountBody = objectOf(account)
+const registerBody = objectOf({ ...account, invitation: v.nullish(v.string(), null) })
+const changeBody = objectOf({
+  current_password: v.string(),
+  new_password: newPassword,
+  new_email: v.nullish(newEmail),
+  // API tokens outlive a change of password, unless this says that they may be in wrong hands as well.
+  revoke_tokens: v.optional(v.boolean(), false)
+})
 /** The form of an OAuth2 password login, or the same as JSON, where the name may be called what it is. */
 const loginBody = v.pipe(
   v.unknown(),
@@ -73,6 +83,7 @@ const loginBody = v.pipe(
 )
 
 type AccountCall = Call<v.InferOutput<typeof accountBody>>
+type RegisterCall = Call<v.InferOutput<typeof registerBody>>
 
 function userView({ id, email, system_role, needs_setup, oauth_provider }: User): JsonObject {
   return { id, email, system_role, needs_setup, oauth_provider }
@@ -81,18 +92,36 @@ function userView({ id, email, system_role, needs_setup, oauth_provider }: User)
 // ------------------------------------------------------------------------------------------------- handlers
 
 export function authRoutes(services: AuthServices): Route[] {
-  const { config, users, writer, sessions, tokens, log } = services
+  const { config, users, writer, sessions, tokens, apiTokens, invitations, log } = services
+  const { registration } = config.auth
   const limiter = new LoginLimiter()
+  const registrations = new Allowance()
   const cooldown = new Cooldown()
   const inOrder = oneAtATime()
 
-  const signIn = async (call: Call, user: User, remember: boolean): Promise<Cookie> => {
-    const maxAge = remember && isPrivateWay(call) ? { maxAge: tokens.lifetimeS } : {}
-    return { ...sessionCookie(call, await tokens.issue(user, { remember })), ...maxAge }
+  /** The session, and the token without which it could not write: both end together. */
+  const signIn = async (call: Call, user: User, remember: boolean): Promise<Cookie[]> => {
+    const maxAge = remember && mayLast(call.req, call.secure) ? tokens.lifetimeS : undefined
+    const session = sessionCookie(call, await tokens.issue(user, { remember }))
+    return [{ ...session, ...(maxAge !== undefined && { maxAge }) }, csrfCookie(call.secure, maxAge)]
   }
 
   const refuseLocked = (call: Call): void => {
-    if (limiter.isLocked(call.address)) throw fail('too_many_logins')
+    const seconds = limiter.lockedFor(call.address)
+    if (seconds > 0) throw fail('too_many_logins', null, { 'Retry-After': String(seconds) })
+  }
+
+  /**
+   * Whether this is the user's password. Who has failed too often from this address is not even answered; asked again when its turn
+   * has come: of tries that were sent all at once no more are looked at than one after the other.
+   */
+  const checkPassword = async (call: Call, password: string, hash: string | null): Promise<boolean> => {
+    refuseLocked(call)
+    const turn = { address: call.address, lastCheck: () => refuseLocked(call) }
+    const isRight = await unlessBusy(verifyPassword(password, hash, turn))
+    if (isRight) limiter.succeeded(call.address)
+    else limiter.failed(call.address)
+    return isRight
   }
 
   /** After a sign-in with an old hash the password is known: it is hashed in the current form. Its failure harms nobody. */
@@ -115,17 +144,12 @@ export function authRoutes(services: AuthServices): Route[] {
     refuseLocked(call)
     const user = await users.byEmail(emailKey(username))
     const hash = user?.password_hash ?? null
-    // Asked again when its turn has come: of tries that were sent all at once no more are looked at than one after the other.
-    const isRight = await unlessBusy(verifyPassword(password, hash, () => refuseLocked(call)))
-    if (user === null || hash === null || !isRight) {
-      limiter.failed(call.address)
-      throw fail('invalid_credentials')
-    }
-    limiter.succeeded(call.address)
+    const isRight = await checkPassword(call, password, hash)
+    if (user === null || hash === null || !isRight) throw fail('invalid_credentials')
     if (needsRehash(hash)) await rehash(user, password)
     return {
       json: { expires_in: tokens.lifetimeS, needs_setup: user.needs_setup },
-      cookies: [await signIn(call, user, remember_me)]
+      cookies: await signIn(call, user, remember_me)
     }
   }
 
@@ -138,10 +162,10 @@ export function authRoutes(services: AuthServices): Route[] {
     }
   }
 
-  const newUser = async ({ body }: AccountCall, system_role: User['system_role']): Promise<User> => ({
+  const newUser = async ({ body, address }: AccountCall, system_role: User['system_role']): Promise<User> => ({
     id: randomUUID(),
     email: body.email,
-    password_hash: await unlessBusy(hashPassword(body.password)),
+    password_hash: await unlessBusy(hashPassword(body.password, { address })),
     system_role,
     created_at: timestamp(),
     oauth_provider: null,
@@ -153,14 +177,18 @@ export function authRoutes(services: AuthServices): Route[] {
   const welcome = async (call: AccountCall, user: User): Promise<Reply> => ({
     status: 201,
     json: userView(user),
-    cookies: [await signIn(call, user, call.body.remember_me)]
+    cookies: await signIn(call, user, call.body.remember_me)
   })
 
   // Before the hash, which is expensive; of racing calls the write decides.
-  const register = async (call: AccountCall): Promise<Reply> => {
-    if (!config.auth.allow_registration) throw fail('registration_disabled')
+  const register = async (call: RegisterCall): Promise<Reply> => {
+    if (registration === 'closed') throw fail('registration_disabled')
+    const seconds = registrations.ask(call.address)
+    if (seconds > 0) throw fail('too_many_registrations', null, { 'Retry-After': String(seconds) })
+    const invitation = registration === 'invite' ? await invitations.find(call.body.invitation) : null
     if (await users.byEmail(call.body.email)) throw fail('email_already_exists')
     const user = await newUser(call, 'user')
+    if (invitation) await invitations.use(invitation)
     if ((await writer.write({ name: 'user.create', user })) === 'email_taken') throw fail('email_already_exists')
     return welcome(call, user)
   }
@@ -191,10 +219,10 @@ export function authRoutes(services: AuthServices): Route[] {
 
   const changePassword = async (call: Call<v.InferOutput<typeof changeBody>>): Promise<Reply> => {
     const user = requireUser(call)
-    const { current_password, new_password, new_email } = call.body
+    const { current_password, new_password, new_email, revoke_tokens } = call.body
     if (user.password_hash === null) throw fail('password_not_used')
-    if (!(await unlessBusy(verifyPassword(current_password, user.password_hash)))) throw fail('current_password_wrong')
-    const password_hash = await unlessBusy(hashPassword(new_password))
+    if (!(await checkPassword(call, current_password, user.password_hash))) throw fail('current_password_wrong')
+    const password_hash = await unlessBusy(hashPassword(new_password, { address: call.address }))
     const email = new_email == null ? {} : { email: new_email, needs_setup: false }
     const updated = await inOrder(user.id, async () => {
       // Asked again: of two changes at once the second comes with a password that is no longer the current one.
@@ -206,9 +234,11 @@ export function authRoutes(services: AuthServices): Route[] {
     if (updated === null) throw fail('user_not_found') // [User 4]
     if (updated === 'email_taken') throw fail('email_in_use')
     sessions.revokeUser(user.id)
+    const revoked = revoke_tokens ? await apiTokens.revokeAll(user.id) : 0
+    const standing = (await apiTokens.list(user.id)).length
     return {
-      json: { message: 'Password changed successfully' },
-      cookies: [await signIn(call, updated, await isRemembered(call)), csrfCookie(call.secure)]
+      json: { message: 'Password changed successfully', tokens_revoked: revoked, tokens_standing: standing },
+      cookies: await signIn(call, updated, await isRemembered(call))
     }
   }
 
@@ -217,7 +247,7 @@ export function authRoutes(services: AuthServices): Route[] {
     const wait = asker === null ? 0 : cooldown.ask(asker)
     if (wait > 0) throw fail('setup_status_cooldown', null, { 'Retry-After': String(wait) })
     const needs_setup = (await users.admin()) === null
-    return { json: { needs_setup, registration_enabled: config.auth.allow_registration } }
+    return { json: { needs_setup, registration_enabled: registration === 'open', registration } }
   }
 
   const oauth = ({ params }: Call): never => {
@@ -231,7 +261,7 @@ export function authRoutes(services: AuthServices): Route[] {
   const entry = { method: 'POST', access: 'public', csrf: 'exempt' } as const
   return [
     route({ ...entry, path: at('/login/local'), body: loginBody, form: true, handler: countedLogin }),
-    route({ ...entry, path: at('/register'), body: accountBody, handler: register }),
+    route({ ...entry, path: at('/register'), body: registerBody, handler: register }),
     route({ ...entry, path: at('/initialize'), body: accountBody, handler: initialize }),
     route({ ...entry, path: at('/logout'), handler: logout }),
     route({ method: 'POST', path: at('/change-password'), access: 'user', body: changeBody, handler: changePassword }),
@@ -239,6 +269,7 @@ export function authRoutes(services: AuthServices): Route[] {
       method: 'GET',
       path: at('/me'),
       access: 'user',
+      permission: 'any',
       handler: (call) => ({ json: userView(requireUser(call)) })
     }),
     route({ method: 'GET', path: at('/setup-status'), access: 'public', handler: setupStatus }),
@@ -254,17 +285,10 @@ function sessionCookie(call: Call, value: string): Cookie {
   return { name: SESSION_COOKIE, value, httpOnly: true, sameSite: 'Lax', secure: call.secure }
 }
 
-/** Whether a cookie may outlive the browser: over https, or when the browser speaks to its own machine [contract 1.4]. */
-function isPrivateWay({ secure, req }: Call): boolean {
-  const url = `http://${req.headers.host ?? ''}`
-  const host = URL.canParse(url) ? new URL(url).hostname : ''
-  return secure || host === 'localhost' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
-}
-
 /** Passwords that cannot be hashed now: an answer that the client understands. */
 function unlessBusy<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
-    throw error instanceof HashingBusy ? fail('too_many_logins') : error
+    throw error instanceof HashingBusy ? fail('too_many_logins', null, { 'Retry-After': '5' }) : error
   })
 }
 

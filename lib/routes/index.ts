@@ -8,6 +8,7 @@ import { feedbackRoutes } from './feedback.ts'
 import { featureRoutes } from './features.ts'
 import { frameRoutes } from './frames.ts'
 import { healthRoutes } from './health.ts'
+import { invitationRoutes } from './invitations.ts'
 import { mcpRoutes } from './mcp.ts'
 import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
@@ -28,6 +29,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...metricsRoutes(services), //  /metrics
     ...authRoutes(auth), //         /api/v1/auth/...
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
+    ...invitationRoutes(auth), //   /api/v1/auth/invitations
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs

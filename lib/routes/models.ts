@@ -9,6 +9,7 @@ export function modelRoutes({ agent, config }: Services): Route[] {
       method: 'GET',
       path: '/api/models',
       access: 'user',
+      permission: 'any',
       handler: () => ({
         json: { models: agent.models?.() ?? [], token_usage: { enabled: config.token_usage.enabled } }
       })
@@ -17,6 +18,7 @@ export function modelRoutes({ agent, config }: Services): Route[] {
       method: 'GET',
       path: '/api/models/{model_name}',
       access: 'user',
+      permission: 'any',
       handler: ({ params }) => {
         const name = params.model_name!
         const model = agent.models?.().find((one) => one.name === name)

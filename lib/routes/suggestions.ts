@@ -1,6 +1,8 @@
 // Follow-up questions that a page offers below an answer. They are a courtesy: whatever goes wrong, there are none [contract 6.3].
 import * as v from 'valibot'
-import type { Call, Reply } from '../http/call.ts'
+import { fail } from '../errors.ts'
+import { KeyedMutex, MutexBusy } from '../files/keyed-mutex.ts'
+import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
 import type { Services } from './services.ts'
@@ -12,6 +14,8 @@ const MESSAGES = 20
 /** Messages that a client may send. */
 const MESSAGES_MAX = 1_000
 const TIMEOUT_MS = 20_000
+/** Model calls at one time that belong to no run. */
+const TURNS = { all: 16, each: 1, waitingEach: 4 }
 /** Clients send the end of a conversation, whole answers in it. */
 const BODY_BYTES = 1024 * 1024
 
@@ -29,14 +33,18 @@ export function suggestionRoutes({
 }: Pick<Services, 'config' | 'completeOnce' | 'log'>): Route[] {
   const { enabled, max_suggestions, model_name } = config.suggestions
 
-  const suggest = async ({ body }: Call<Body>): Promise<Reply> => {
+  const turns = new KeyedMutex(TURNS)
+
+  const suggest = async ({ body, user }: UserCall<Body>): Promise<Reply> => {
     if (!enabled || body.messages.length === 0) return { json: { suggestions: [] } }
     const n = Math.min(body.n, max_suggestions)
     try {
       const messages = [{ role: 'user', content: question(body, n) }]
-      const text = await completeOnce(messages, body.model_name ?? model_name, AbortSignal.timeout(TIMEOUT_MS))
+      const signal = AbortSignal.timeout(TIMEOUT_MS)
+      const text = await turns.run(user.id, () => completeOnce(messages, body.model_name ?? model_name, signal), signal)
       return { json: { suggestions: read(text, n) } }
     } catch (error) {
+      if (error instanceof MutexBusy) throw fail('too_many_suggestions', null, { 'Retry-After': '5' })
       log.warn({ err: error }, 'no suggestions: the model failed')
       return { json: { suggestions: [] } }
     }
@@ -47,7 +55,8 @@ export function suggestionRoutes({
       method: 'POST',
       path: '/api/threads/{thread_id}/suggestions',
       access: 'user',
-      permission: 'threads:read',
+      // It costs what a run costs.
+      permission: 'runs:create',
       thread: 'read',
       body: Body,
       bodyLimit: BODY_BYTES,

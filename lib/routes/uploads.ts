@@ -4,17 +4,23 @@ import { fail, Invalid } from '../errors.ts'
 import { VIRTUAL_ROOT, PathError } from '../files/paths.ts'
 import { UploadError } from '../files/intake.ts'
 import type { Received, Upload } from '../files/publication.ts'
-import type { Call, Reply } from '../http/call.ts'
+import type { Call, Reply, UserCall } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
 import { issue } from '../http/schema.ts'
 import type { Services } from './services.ts'
 
-export function uploadRoutes({ uploads }: Pick<Services, 'uploads'>): Route[] {
-  const upload = async (call: Call): Promise<Reply> => {
+export function uploadRoutes({ uploads, store, holds }: Pick<Services, 'uploads' | 'store' | 'holds'>): Route[] {
+  const upload = async (call: UserCall): Promise<Reply> => {
     const threadId = call.params.thread_id!
+    const owner = await store.threads.ownerOf(threadId)
+    // A large one takes minutes: its session may have ended since, and its thread may be gone.
+    const check = async (): Promise<void> => {
+      if (call.right === null || !(await holds(call.right))) throw fail('token_revoked')
+      if ((await store.threads.ownerOf(threadId)) !== owner) throw fail('thread_not_found', { id: threadId })
+    }
     try {
-      return { json: receivedView(await uploads.receive(call.req, threadId, requireUser(call).id), threadId) }
+      return { json: receivedView(await uploads.receive(call.req, threadId, call.user.id, check), threadId) }
     } catch (error) {
       throw refused(error)
     }
@@ -139,6 +145,8 @@ function refusedUpload({ problem, limit }: UploadError): never {
       throw fail('too_many_files', { limit })
     case 'file_too_large':
       throw fail('file_too_large', { limit })
+    case 'over_quota':
+      throw fail('files_over_quota', { limit })
     case 'total_too_large':
       throw fail('files_too_large', { limit })
   }

@@ -9,6 +9,8 @@ import type { User } from '../../lib/types.ts'
 import { aUser, write } from '../contract/harness.ts'
 import { type Backend, onEachBackend, openBackend } from '../fixtures/backends.ts'
 import { homeOf } from '../fixtures/gateway.ts'
+import { ApiTokens } from '../../lib/auth/api-tokens.ts'
+import { scopedStore, scopedWriter } from '../../lib/store/scoped.ts'
 import { PASSWORD, writerOf } from '../fixtures/house.ts'
 
 async function storeWithAdmin(t: Test, backend: Backend): Promise<{ store: Store; admin: User }> {
@@ -18,7 +20,16 @@ async function storeWithAdmin(t: Test, backend: Backend): Promise<{ store: Store
   return { store, admin }
 }
 
+const apiTokensOf = (store: Store) =>
+  new ApiTokens({
+    reads: scopedStore(store).apiTokens,
+    writer: scopedWriter(writerOf(store)),
+    log: { warn: () => {} },
+    onRevoked: () => {}
+  })
+
 const partsOf = (store: Store, home: string, email: string | null = null) => ({
+  apiTokens: apiTokensOf(store),
   users: store.users,
   writer: writerOf(store),
   home,
@@ -113,4 +124,16 @@ onEachBackend(t, '[Auth 11] a file that cannot be written leaves the old passwor
   await t.rejects(resetAdmin(partsOf(store, notAFolder)))
   t.strictSame(await store.users.byId(admin.id), admin)
   t.notOk(existsSync(join(notAFolder, CREDENTIALS_FILE)))
+})
+
+onEachBackend(t, '[18.B.3] a reset ends the API tokens of the account, and of nobody else', async (t, backend) => {
+  const { store, admin } = await storeWithAdmin(t, backend)
+  const other = aUser({ email: 'other@example.com' })
+  await write(store, { name: 'user.create', user: other })
+  const apiTokens = apiTokensOf(store)
+  for (const user_id of [admin.id, admin.id, other.id])
+    await apiTokens.create({ user_id, name: 'key', scopes: [], lifetimeMs: null })
+  await resetAdmin(partsOf(store, homeOf(t)))
+  t.equal((await apiTokens.list(admin.id)).length, 0)
+  t.equal((await apiTokens.list(other.id)).length, 1)
 })

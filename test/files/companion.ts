@@ -9,7 +9,7 @@ import { Uploads } from '../../lib/files/uploads.ts'
 import { docxOf, paragraph, pdfOf } from '../fixtures/documents.ts'
 import { type FilePart, FORM_TYPE, formOf } from '../fixtures/form.ts'
 
-const LIMITS = { max_files: 0, max_file_size: 0, max_total_size: 0 }
+const LIMITS = { max_files: 0, max_file_size: 0, max_total_size: 0, user_bytes: 0 }
 
 const open = (t: Test) => {
   const paths = new Paths(t.testdir())

@@ -13,7 +13,7 @@ const THREAD = 'thread-1'
 const USER = 'user-1'
 const BOUNDARY = 'test-boundary'
 const TYPE = `multipart/form-data; boundary=${BOUNDARY}`
-const NO_LIMITS: UploadLimits = { max_files: 0, max_file_size: 0, max_total_size: 0 }
+const NO_LIMITS: UploadLimits = { max_files: 0, max_file_size: 0, max_total_size: 0, user_bytes: 0 }
 
 type Part = readonly [name: string, content: string | Buffer, field?: string]
 

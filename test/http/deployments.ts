@@ -39,7 +39,13 @@ const DEPLOYMENTS: Readonly<Record<string, Deployment>> = {
     origin: 'http://127.0.0.1:PORT',
     expected: plain
   },
-  'plain http over a network, on a port': {
+  'plain http under a name that points to this machine': {
+    headers: { host: 'chat.lan:8001' },
+    origin: 'http://chat.lan:8001',
+    expected: { ...plain, lasting: false, signIn: 'refused' }
+  },
+  'the same name in public_url': {
+    publicUrl: 'http://chat.lan:8001',
     headers: { host: 'chat.lan:8001' },
     origin: 'http://chat.lan:8001',
     expected: { ...plain, lasting: false }
@@ -126,14 +132,14 @@ const DEPLOYMENTS: Readonly<Record<string, Deployment>> = {
   'TLS in front of which nobody was told': {
     headers: { host: 'chat.example.com', ...overTls },
     origin: 'https://chat.example.com',
-    expected: { secure: false, lasting: false, signIn: 'passes', address: '127.0.0.1' }
+    expected: { secure: false, lasting: false, signIn: 'refused', address: '127.0.0.1' }
   },
   'headers of a peer that is not the proxy': {
     trusted: ['127.0.0.1'],
     from: '127.0.0.9',
     headers: { host: 'chat.example.com', ...overTls },
     origin: 'https://chat.example.com',
-    expected: { secure: false, lasting: false, signIn: 'passes', address: '127.0.0.9' }
+    expected: { secure: false, lasting: false, signIn: 'refused', address: '127.0.0.9' }
   },
   'IPv6 without a proxy': {
     host: '::1',

@@ -32,7 +32,7 @@ onEachBackend(
 )
 
 t.test('registration can be off; initialize works all the same', async (t) => {
-  const house = await openHouse(t, { allowRegistration: false })
+  const house = await openHouse(t, { registration: 'closed' })
   t.match(await new Browser(house).register('ann@example.com'), refusal(403, 'registration_disabled'))
   const boss = new Browser(house)
   t.equal((await boss.ask('POST', '/initialize', { email: 'boss@example.com', password: PASSWORD })).status, 201)

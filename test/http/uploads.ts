@@ -10,12 +10,19 @@ import { loadConfig } from '../../lib/config.ts'
 import type { UploadLimits } from '../../lib/files/intake.ts'
 import { Uploads } from '../../lib/files/uploads.ts'
 import { artifactRoutes } from '../../lib/routes/artifacts.ts'
+import type { Services } from '../../lib/routes/services.ts'
 import { uploadRoutes } from '../../lib/routes/uploads.ts'
 import { type KnockOptions, openDoor } from '../fixtures/door.ts'
 import { type FilePart, FORM_TYPE, formOf, headOf } from '../fixtures/form.ts'
 
-const LIMITS: UploadLimits = { max_files: 3, max_file_size: 1_000_000, max_total_size: 2_000_000 }
+const LIMITS: UploadLimits = { max_files: 3, max_file_size: 1_000_000, max_total_size: 2_000_000, user_bytes: 0 }
 const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
+/** Every right stands, and threads are whose they were. */
+const standing = {
+  holds: async () => true,
+  // Nothing else of the store is asked.
+  store: { threads: { ownerOf: async () => 'u' } } as unknown as Services['store']
+}
 const SAFETY = { 'x-content-type-options': 'nosniff', 'content-security-policy': "sandbox; default-src 'none'" }
 
 const credentials = (as: string) => ({ cookie: `access_token=token-${as}; csrf_token=c`, 'x-csrf-token': 'c' })
@@ -24,7 +31,7 @@ const credentials = (as: string) => ({ cookie: `access_token=token-${as}; csrf_t
 const open = async (t: Test) => {
   const paths = new Paths(t.testdir())
   const routes = [
-    ...uploadRoutes({ uploads: new Uploads(paths, LIMITS) }),
+    ...uploadRoutes({ uploads: new Uploads(paths, LIMITS), ...standing }),
     ...artifactRoutes({ artifacts: new Artifacts(paths), config })
   ]
   const door = await openDoor(t, routes, { owners: { mine: 'u', theirs: 'v' } })

@@ -4,8 +4,6 @@ import { type InputMessage, readMessages } from '../../thread/message.ts'
 import { isInternal } from '../../thread/state.ts'
 import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../../types.ts'
 
-const RECURSION_MAX = 1000
-
 /** The stream modes of the run: what a joiner gets that names none. */
 export function modesOf(run: Run): string[] {
   const modes = run.kwargs.stream_mode
@@ -44,8 +42,8 @@ export function contextOf(run: Run): JsonObject {
   return withoutReserved({ ...part(context), ...part(configurable), ...part(configured) })
 }
 
-/** Model calls at most; `fallback` where the caller names no sensible number. */
-export function recursionLimitOf(run: Run, fallback: number): number {
+/** Model calls at most: what the caller asks for, and never more than the operator allows. */
+export function recursionLimitOf(run: Run, max: number): number {
   const limit = isObject(run.kwargs.config) ? run.kwargs.config.recursion_limit : undefined
-  return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, RECURSION_MAX) : fallback
+  return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, max) : max
 }

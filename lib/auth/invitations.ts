@@ -1,0 +1,59 @@
+// Invitations: keys that an administrator makes for people who have no account yet. Each is good for one, until it ends. They are
+// kept where API tokens are, with a scope of their own, so that they need no table and a key of one kind is none of the other.
+import { fail } from '../errors.ts'
+import type { UserArg } from '../scope.ts'
+import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
+import { type ApiToken, INVITATION } from '../types.ts'
+import { API_TOKENS_MAX, isInvitation, newKey } from './api-tokens.ts'
+import { digestOf } from './token.ts'
+
+export class Invitations {
+  readonly #reads: ScopedStore['apiTokens']
+  readonly #writer: ScopedWriter
+
+  constructor(reads: ScopedStore['apiTokens'], writer: ScopedWriter) {
+    this.#reads = reads
+    this.#writer = writer
+  }
+
+  /**
+   * Makes one. `text` is shown to who asked for it, who passes it on.
+   * @throws Failure api_tokens_full: invitations count among the tokens of their maker
+   */
+  async create(wanted: {
+    user_id: string
+    name: string
+    lifetimeMs: number
+  }): Promise<{ token: ApiToken; text: string }> {
+    const made = newKey({ ...wanted, scopes: [INVITATION] })
+    const outcome = await this.#writer.write({ name: 'apiToken.create', token: made.token, max: API_TOKENS_MAX })
+    if (outcome === 'too_many') throw fail('api_tokens_full', { max: API_TOKENS_MAX })
+    return made
+  }
+
+  /** Those that nobody has used, newest first; also those that have ended. */
+  async list(user?: UserArg): Promise<ApiToken[]> {
+    return (await this.#reads.list(user)).filter(isInvitation)
+  }
+
+  /** False: no such invitation of this user. */
+  async revoke(id: string, user?: UserArg): Promise<boolean> {
+    const isOne = (await this.list(user)).some(({ token_id }) => token_id === id)
+    return isOne && (await this.#writer.write({ name: 'apiToken.remove', token_id: id, user })) !== null
+  }
+
+  /** @throws Failure invitation_invalid: none, used, revoked, ended, or its maker is no administrator any more */
+  async find(text: string | null): Promise<ApiToken> {
+    const found = text === null ? null : await this.#reads.byDigest(digestOf(text))
+    const hasEnded = found !== null && Date.parse(found.token.expires_at ?? '') <= Date.now()
+    if (!found || !isInvitation(found.token) || hasEnded || found.user?.system_role !== 'admin')
+      throw fail('invitation_invalid')
+    return found.token
+  }
+
+  /** Of those who come with the same one the first is let in. @throws Failure invitation_invalid */
+  async use({ token_id, user_id }: ApiToken): Promise<void> {
+    if ((await this.#writer.write({ name: 'apiToken.remove', token_id, user: user_id })) === null)
+      throw fail('invitation_invalid')
+  }
+}

@@ -1,0 +1,52 @@
+// Invitations, where registration needs one: made, listed and revoked by administrators, in a session.
+import * as v from 'valibot'
+import type { Invitations } from '../auth/invitations.ts'
+import { fail } from '../errors.ts'
+import type { UserCall } from '../http/call.ts'
+import { requireAdmin } from '../http/guards.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, objectOf } from '../http/schema.ts'
+import type { ApiToken, JsonObject } from '../types.ts'
+
+const DAY_MS = 86_400_000
+
+const createBody = objectOf({
+  // For whom: a note that is shown in the list.
+  name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(100)), ''),
+  expires_in_days: v.optional(integer({ min: 1, max: 365 }), 7)
+})
+
+function invitationView({ token_id, name, created_at, expires_at }: ApiToken): JsonObject {
+  return { invitation_id: token_id, name, created_at, expires_at }
+}
+
+export function invitationRoutes({ invitations }: { readonly invitations: Invitations }): Route[] {
+  const create = async (call: UserCall<v.InferOutput<typeof createBody>>) => {
+    const { name, expires_in_days: days } = call.body
+    const { token, text } = await invitations.create({
+      user_id: requireAdmin(call).id,
+      name,
+      lifetimeMs: days * DAY_MS
+    })
+    return { status: 201, json: { ...invitationView(token), invitation: text } }
+  }
+
+  const list = async (call: UserCall) => {
+    requireAdmin(call)
+    return { json: { invitations: (await invitations.list()).map(invitationView) } }
+  }
+
+  const revoke = async (call: UserCall) => {
+    requireAdmin(call)
+    const id = call.params.invitation_id!
+    if (!(await invitations.revoke(id))) throw fail('invitation_not_found', { id })
+    return { json: { success: true } }
+  }
+
+  const path = '/api/v1/auth/invitations'
+  return [
+    route({ method: 'POST', path, access: 'user', body: createBody, bodyOptional: true, handler: create }),
+    route({ method: 'GET', path, access: 'user', handler: list }),
+    route({ method: 'DELETE', path: `${path}/{invitation_id}`, access: 'user', handler: revoke })
+  ]
+}

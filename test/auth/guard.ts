@@ -1,0 +1,65 @@
+// The guard in the handlers: what they answer when everything in front of them was left out.
+import t from 'tap'
+import type { Route } from '../../lib/http/route.ts'
+import { routes } from '../../lib/routes/index.ts'
+import type { AuthServices } from '../../lib/routes/auth.ts'
+import type { Services } from '../../lib/routes/services.ts'
+import { loadConfig } from '../../lib/config.ts'
+import { EXPECTED } from '../fixtures/expected.ts'
+import { openDoor } from '../fixtures/door.ts'
+import { elsewhere } from '../fixtures/place.ts'
+
+const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
+
+/** Whatever is asked of it has been asked too early. */
+function untouchable(name: string, touched: string[]): object {
+  return new Proxy(
+    {},
+    {
+      get: (_, part) => {
+        if (typeof part === 'symbol' || part === 'limits') return undefined
+        return (...given: unknown[]) => {
+          touched.push(`${name}.${part}(${given.length})`)
+          throw new Error(`${name}.${part} was asked without a user`)
+        }
+      }
+    }
+  )
+}
+
+/** The real routes over services of which none may be touched. */
+function realRoutes(touched: string[]): Route[] {
+  const parts = new Proxy(
+    { config },
+    { get: (known, name: string) => (name === 'config' ? known.config : untouchable(name, touched)) }
+  )
+  // Every service is there, and breaks when it is used.
+  return routes(parts as unknown as Services, parts as unknown as AuthServices)
+}
+
+t.test(
+  '[Auth 5] with the guards taken out every route of the table answers 401, and no service is asked',
+  async (t) => {
+    const touched: string[] = []
+    const guarded = realRoutes(touched).filter(({ access }) => access === 'user')
+    t.ok(guarded.length > 60, `${guarded.length} routes`)
+    // As if somebody had forgotten the session, the owner check and the CSRF header of all of them.
+    const open = guarded.map(
+      (route): Route => ({ ...route, access: 'public', csrf: 'exempt', thread: null, bodyLimit: 8192 })
+    )
+    const door = await openDoor(t, open)
+    const place = elsewhere()
+    for (const { method, path } of open) {
+      const { query = '', body, headers = {} } = EXPECTED[`${method} ${path}`]!
+      const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => place[name] ?? '')
+      const answer = await door.knock(method, filled + query, { headers, ...(body !== undefined && { body }) })
+      t.match(
+        answer,
+        { status: 401, body: { detail: { code: 'not_authenticated' }, message: 'Not authenticated' } },
+        `${method} ${path}`
+      )
+    }
+    t.strictSame(touched, [])
+    t.strictSame(door.logged, [])
+  }
+)
