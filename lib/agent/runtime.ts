@@ -52,8 +52,6 @@ export interface Custom {
 }
 /** What is shown while the agent works. */
 export type StreamPart = Delta | Custom
-/** Until nobody says so any more. */
-export type Piece = StreamPart
 
 /** What is worth keeping. The run turns records into events, state and frames. */
 export type AgentRecord =
@@ -101,8 +99,6 @@ export type AgentRecord =
   /** Old messages have been replaced, for the model, by a summary. */
   | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }
   | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }
-/** Until nobody says so any more. */
-export type Fact = AgentRecord
 
 /** What an agent hands over is checked once, here (check.ts): what is not right fails the run, with a sentence that names the field. */
 export interface Sink {

@@ -6,6 +6,8 @@ import { type Tool, type ToolContext, UserInterrupt } from './tool.ts'
 /** Folders as the agent sees them: the same places that files/paths.ts calls so. */
 export const VIRTUAL_ROOT = '/mnt/user-data'
 export const VIRTUAL_OUTPUTS = `${VIRTUAL_ROOT}/outputs`
+/** Files in one call. */
+const PRESENTED_MAX = 100
 export const VIEW_IMAGE = 'view_image'
 
 /** The little that tools need of the files room, which this one does not know. Every method rejects with a text for the model. */
@@ -50,7 +52,7 @@ export function builtInTools({
     viewImage(files),
     searchFiles(files),
     writeFile(files),
-    presentFile(files),
+    presentFiles(files),
     askUser()
   ]
 }
@@ -167,15 +169,21 @@ function writeFile(files: ThreadFiles): Tool {
   }
 }
 
-function presentFile(files: ThreadFiles): Tool {
+/** Name and argument as the front ends of this API know them, which draw a card from the call itself. */
+function presentFiles(files: ThreadFiles): Tool {
   return {
-    name: 'present_file',
-    description: 'Shows a file of this conversation to the user, who can open it then.',
-    parameters: parametersOf({ path: { type: 'string', description: `Path below ${VIRTUAL_ROOT}` } }, ['path']),
+    name: 'present_files',
+    description: 'Shows files of this conversation to the user, who can open them then.',
+    parameters: parametersOf(
+      { filepaths: { type: 'array', items: { type: 'string' }, description: `Paths below ${VIRTUAL_ROOT}` } },
+      ['filepaths']
+    ),
     async run(args, context) {
-      const path = textArgument(args, 'path')
-      await files.check(...whose(context), path)
-      return { content: `${path} is shown to the user`, channels: presented(context, path) }
+      const paths = Array.isArray(args.filepaths) ? args.filepaths.filter((path) => typeof path === 'string') : []
+      if (paths.length === 0 || paths.length > PRESENTED_MAX)
+        throw new Error(`The argument "filepaths" must be a list of 1 to ${PRESENTED_MAX} paths`)
+      for (const path of paths) await files.check(...whose(context), path)
+      return { content: `Shown to the user: ${paths.join(', ')}`, channels: presented(context, ...paths) }
     }
   }
 }
@@ -203,9 +211,8 @@ function whose({ threadId, userId }: ToolContext): [threadId: string, userId: st
   return [threadId, userId ?? DEFAULT_USER_ID]
 }
 
-function presented({ channels: { artifacts } }: ToolContext, path: string): { artifacts: Json[] } {
-  const known = Array.isArray(artifacts) ? artifacts : []
-  return { artifacts: known.includes(path) ? known : [...known, path] }
+function presented({ channels: { artifacts } }: ToolContext, ...paths: string[]): { artifacts: Json[] } {
+  return { artifacts: [...new Set([...(Array.isArray(artifacts) ? artifacts : []), ...paths])] }
 }
 
 function parametersOf(properties: JsonObject, required: string[] = []): JsonObject {

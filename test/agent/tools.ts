@@ -107,9 +107,10 @@ t.test('a draft in the workspace is no artifact; a file that is presented is one
   const tools = builtInTools({ files: new Workspace(new Paths(t.testdir())) })
   const path = '/mnt/user-data/workspace/draft.md'
   t.equal(typeof (await named(tools, 'write_file').run({ path, content: 'x' }, context)), 'string')
-  t.match(await named(tools, 'present_file').run({ path }, context), { channels: { artifacts: [path] } })
-  await t.rejects(named(tools, 'present_file').run({ path: '/mnt/user-data/none' }, context))
-  await t.rejects(named(tools, 'present_file').run({ path: '/mnt/user-data/workspace' }, context))
+  const present = (filepaths: unknown) => named(tools, 'present_files').run({ filepaths } as JsonObject, context)
+  t.match(await present([path, path]), { channels: { artifacts: [path] } })
+  for (const wrong of [['/mnt/user-data/none'], [path, '/mnt/user-data/workspace'], [], path, undefined])
+    await t.rejects(present(wrong))
 })
 
 t.test('no tool reads over a link, out of the thread, or what is no text', async (t) => {

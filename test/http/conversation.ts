@@ -16,7 +16,7 @@ const USAGE = [{ prompt_tokens: 100, completion_tokens: 10 }]
 const calls: Script['calls'] = [
   [{ name: 'read_file', args: '{"path":"/mnt/user-data/uploads/notes.txt"}', id: 'call_read' }],
   [{ name: 'write_file', args: JSON.stringify({ path: OUTPUT, content: REPORT }), id: 'call_write' }],
-  [{ name: 'present_file', args: JSON.stringify({ path: OUTPUT }), id: 'call_present' }]
+  [{ name: 'present_files', args: JSON.stringify({ filepaths: [OUTPUT] }), id: 'call_present' }]
 ]
 
 /** What the middlewares are answered, by a word of their question. */

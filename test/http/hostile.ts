@@ -282,8 +282,11 @@ t.test(
         `write_file ${JSON.stringify(path)}`
       )
       // The root itself may be listed, and is no file.
-      for (const tool of ['read_file', 'present_file']) {
-        const answer = await call(tool, { path })
+      for (const [tool, args] of [
+        ['read_file', { path }],
+        ['present_files', { filepaths: [path] }]
+      ] as const) {
+        const answer = await call(tool, args)
         t.match(answer, { status: 'error' }, `${tool} ${JSON.stringify(path)}`)
         t.notMatch(textIn(answer, 'content'), new RegExp(`SECRET|root:|${site.home}`))
       }

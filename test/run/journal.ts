@@ -1,6 +1,6 @@
 // The journal: facts become events in the contract's shapes, totals are booked on who asked, what is broken off is made whole.
 import t from 'tap'
-import type { Caller, Fact } from '../../lib/agent/runtime.ts'
+import type { Caller, AgentRecord } from '../../lib/agent/runtime.ts'
 import { cutTrace, Journal } from '../../lib/run/log/journal.ts'
 import type { AiMessage, HumanMessage, RunEvent, ToolCall, ToolMessage, UsageMetadata } from '../../lib/types.ts'
 
@@ -31,7 +31,7 @@ const usage = (input_tokens: number, output_tokens: number): UsageMetadata => ({
   output_tokens,
   total_tokens: 0
 })
-const request = (caller: Caller = 'lead_agent'): Fact => ({
+const request = (caller: Caller = 'lead_agent'): AgentRecord => ({
   type: 'llm_request',
   caller,
   model: 'm',
@@ -40,7 +40,7 @@ const request = (caller: Caller = 'lead_agent'): Fact => ({
 const response = (
   message: AiMessage,
   of: { caller?: Caller; usage?: UsageMetadata | null; finish?: string } = {}
-): Fact => ({
+): AgentRecord => ({
   type: 'llm_response',
   caller: of.caller ?? 'lead_agent',
   model: 'm',
@@ -57,15 +57,15 @@ const types = (made: Journal) => made.takeEvents().map((event) => event.event_ty
 t.test('a full run with one tool call has exactly the order of contract 4.3, k from 0', async (t) => {
   const made = journal()
   made.begin(human, null)
-  for (const fact of [
+  for (const record of [
     request(),
     response(ai('', [call])),
     { type: 'tool_start', call },
     { type: 'tool_end', call, message: result('success') },
     request(),
     response(ai('done'))
-  ] satisfies Fact[])
-    made.record(fact)
+  ] satisfies AgentRecord[])
+    made.record(record)
   made.end('success')
   const events = made.takeEvents()
   t.same(

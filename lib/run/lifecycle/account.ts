@@ -1,6 +1,6 @@
 // The account of a run: what its agent tells, as frames for those who watch, events for those who ask later, and the state that the
 // next run goes on from; and how all three are closed, whatever ends the run.
-import type { AgentInput, Fact, Piece } from '../../agent/runtime.ts'
+import type { AgentInput, AgentRecord, StreamPart } from '../../agent/runtime.ts'
 import type { Settlement } from '../../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
 import { type Interrupt, type Message, type Run, type RunTotals, timestamp } from '../../types.ts'
@@ -75,12 +75,12 @@ export class Account {
   // ------------------------------------------------------------------------------------------- what the agent tells
 
   /** Something to show. On the live path: encoded once, for everybody and for the disk. */
-  emit(piece: Piece): void {
-    if (piece.type === 'delta') {
-      this.#show(piece.messageId, this.#journal.messages.say(piece))
+  emit(part: StreamPart): void {
+    if (part.type === 'delta') {
+      this.#show(part.messageId, this.#journal.messages.say(part))
     } else {
-      if (piece.name !== undefined) this.#journal.custom(piece.name, piece.data)
-      this.#frames.append(Kind.custom, 'custom', JSON.stringify(piece.data))
+      if (part.name !== undefined) this.#journal.custom(part.name, part.data)
+      this.#frames.append(Kind.custom, 'custom', JSON.stringify(part.data))
     }
   }
 
@@ -89,19 +89,19 @@ export class Account {
   }
 
   /** Something to keep. */
-  record(fact: Fact): void {
-    const isReply = fact.type === 'llm_response' && fact.caller === 'lead_agent'
-    if (isReply) this.#show(fact.message.id, this.#journal.messages.complete(fact.message.id))
-    this.#journal.record(fact)
+  record(record: AgentRecord): void {
+    const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
+    if (isReply) this.#show(record.message.id, this.#journal.messages.complete(record.message.id))
+    this.#journal.record(record)
     if (isReply) {
-      const { message } = fact
+      const { message } = record
       this.#frames.append(Kind.messages, 'messages', lastChunkJson(message), shortChunk(message, 'last'))
       this.#steps.add([message])
-    } else if (fact.type === 'tool_end') this.#addWhole(fact.message)
-    else if (fact.type === 'messages') this.#steps.add(fact.messages)
-    else if (fact.type === 'update') this.#steps.set(fact.channels)
-    else if (fact.type === 'interrupt') this.#ask(fact.interrupt)
-    else if (fact.type === 'step') this.#steps.close(fact.node, fact.next ?? this.#nextAfter(fact.node), 'loop')
+    } else if (record.type === 'tool_end') this.#addWhole(record.message)
+    else if (record.type === 'messages') this.#steps.add(record.messages)
+    else if (record.type === 'update') this.#steps.set(record.channels)
+    else if (record.type === 'interrupt') this.#ask(record.interrupt)
+    else if (record.type === 'step') this.#steps.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop')
   }
 
   #addWhole(message: Message): void {

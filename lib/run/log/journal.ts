@@ -1,7 +1,7 @@
 // The journal of one run: folds deltas into the message being built, and turns facts into the events, totals and texts that are
 // kept of the run [contract 4.2, 4.3].
 import { randomUUID } from 'node:crypto'
-import type { Caller, Fact } from '../../agent/runtime.ts'
+import type { Caller, AgentRecord } from '../../agent/runtime.ts'
 import type { NewEvent } from '../../store/store.ts'
 import {
   type AiMessage,
@@ -141,22 +141,22 @@ export class Journal {
     this.#add('run_start', 'lifecycle', '', { input_preview: preview })
   }
 
-  record(fact: Fact): void {
-    switch (fact.type) {
+  record(record: AgentRecord): void {
+    switch (record.type) {
       case 'llm_request':
-        return this.#request(fact)
+        return this.#request(record)
       case 'llm_response':
-        return this.#response(fact)
+        return this.#response(record)
       case 'llm_error':
-        return this.#add('llm_error', 'trace', fact.error, { caller: fact.caller, llm_call_index: this.#llmCalls })
+        return this.#add('llm_error', 'trace', record.error, { caller: record.caller, llm_call_index: this.#llmCalls })
       case 'tool_start':
-        return this.#toolStart(fact.call)
+        return this.#toolStart(record.call)
       case 'tool_end':
-        return this.#toolResult(fact.call, fact.message)
+        return this.#toolResult(record.call, record.message)
       case 'middleware':
-        return this.#add(cutTo(`middleware:${fact.tag}`, TYPE_MAX), 'middleware', fact.content, fact.metadata)
+        return this.#add(cutTo(`middleware:${record.tag}`, TYPE_MAX), 'middleware', record.content, record.metadata)
       case 'summarization':
-        return this.#summarized(fact.text, fact.replacedIds)
+        return this.#summarized(record.text, record.replacedIds)
       case 'messages':
       case 'update':
       case 'interrupt':
@@ -215,16 +215,16 @@ export class Journal {
     this.#add('run_error', 'lifecycle', text, { error_type: kind })
   }
 
-  #request({ caller, model, messages }: Fact & { type: 'llm_request' }): void {
+  #request({ caller, model, messages }: AgentRecord & { type: 'llm_request' }): void {
     this.#llmCalls++
     this.#add('llm_request', 'trace', { model, messages: [...messages] }, { caller, llm_call_index: this.#llmCalls })
   }
 
-  #response(fact: Fact & { type: 'llm_response' }): void {
-    const { caller, model, message, usage, finishReason } = fact
+  #response(record: AgentRecord & { type: 'llm_response' }): void {
+    const { caller, model, message, usage, finishReason } = record
     this.messages.complete(message.id)
     const content: JsonObject = {
-      id: fact.responseId,
+      id: record.responseId,
       model,
       choices: [{ index: 0, message: asChatCompletion(message), finish_reason: finishReason }],
       usage: usage && {
@@ -236,7 +236,7 @@ export class Journal {
     const about: JsonObject = {
       caller,
       usage: usage && { ...usage },
-      latency_ms: Math.round(fact.latencyMs),
+      latency_ms: Math.round(record.latencyMs),
       llm_call_index: this.#llmCalls
     }
     this.#add('llm_response', 'trace', content, about)
