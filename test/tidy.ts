@@ -69,6 +69,21 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ]
 }
 
+/** The same for the rooms inside run/. What lies at its top, every one may import. */
+const ROOMS_OF_RUN: Readonly<Record<string, readonly string[]>> = {
+  log: [],
+  delivery: ['log'],
+  commit: [],
+  cluster: ['log', 'lifecycle'],
+  lifecycle: ['log', 'delivery', 'commit', 'cluster']
+}
+
+/** Circles that are left, of types alone: none may come. */
+const KNOWN_CIRCLES = [
+  'lib/store/ports/module lib/store/store',
+  'lib/store/postgres/batch lib/store/postgres/events lib/store/postgres/frames lib/store/postgres/line lib/store/postgres/rows'
+]
+
 /** Dialects of the store: only store/open.ts and the dialect itself may name one. */
 const DIALECTS = ['store/memory', 'store/sqlite', 'store/postgres', 'store/jsonl']
 
@@ -119,6 +134,55 @@ const imports = files.flatMap(importsOf)
 t.test('imports point one way: bin -> gateway -> routes -> run -> store, and never back', async (t) => {
   const wrong = imports.filter((one) => !isAllowed(one)).map(({ from, to }) => `${from} imports ${to}`)
   t.same(wrong, [])
+})
+
+t.test(
+  'inside run/ too: delivery and lifecycle read the log, which knows nobody; commit knows the store alone',
+  async (t) => {
+    const roomInRun = (path: string) => /^lib\/run\/([^/]+)\//.exec(path)?.[1]
+    const wrong = imports.filter(({ from, to }) => {
+      const [room, other] = [roomInRun(from), roomInRun(to)]
+      return room !== undefined && other !== undefined && room !== other && !ROOMS_OF_RUN[room]?.includes(other)
+    })
+    t.same(
+      wrong.map(({ from, to }) => `${from} imports ${to}`),
+      []
+    )
+  }
+)
+
+/** Files that import each other around a circle, as far as one leads to all others and back: Tarjan's components. */
+function circlesAmong(all: readonly Import[]): string[] {
+  const next = new Map<string, string[]>()
+  for (const { from, to } of all) next.set(from, [...(next.get(from) ?? []), to])
+  const number = new Map<string, number>()
+  const lowest = new Map<string, number>()
+  const open: string[] = []
+  const found: string[] = []
+  const visit = (file: string): void => {
+    number.set(file, number.size)
+    lowest.set(file, number.get(file)!)
+    open.push(file)
+    for (const other of next.get(file) ?? []) {
+      if (!number.has(other)) visit(other)
+      if (open.includes(other)) lowest.set(file, Math.min(lowest.get(file)!, lowest.get(other)!))
+    }
+    if (lowest.get(file) !== number.get(file)) return
+    const circle = open.splice(open.indexOf(file))
+    if (circle.length > 1) found.push(circle.sort().join(' '))
+  }
+  for (const file of next.keys()) if (!number.has(file)) visit(file)
+  return found
+}
+
+t.test('imports make no circle, of types neither', async (t) => {
+  const a = { from: 'a', to: 'b' }
+  t.same(circlesAmong([a, { from: 'b', to: 'c' }, { from: 'c', to: 'a' }, { from: 'd', to: 'a' }]), ['a b c'])
+  t.same(circlesAmong([a, { from: 'a', to: 'c' }, { from: 'b', to: 'c' }]), [])
+  t.same(
+    circlesAmong(imports).filter((circle) => !KNOWN_CIRCLES.includes(circle)),
+    []
+  )
 })
 
 t.test('there is no file in lib/ that nobody imports', async (t) => {

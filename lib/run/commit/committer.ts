@@ -9,7 +9,7 @@ import { Failure } from '../../errors.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
 import { StoreUnavailable } from '../../store/store.ts'
-import { Drains } from '../lifecycle/drains.ts'
+import { Drains } from './drains.ts'
 
 /** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
 export interface Source {

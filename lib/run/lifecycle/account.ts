@@ -7,13 +7,13 @@ import { type Interrupt, type Message, type Run, type RunTotals, timestamp } fro
 import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from '../log/message.ts'
 import { ASKING, type Ending, REFUSED, threadStatusAfter } from './ending.ts'
 import { Kind } from '../log/filter.ts'
-import type { Sources } from '../commit/handover.ts'
+import type { Sources } from './handover.ts'
 import type { Journal } from '../log/journal.ts'
 import type { RunLog } from '../log/run-log.ts'
 import { type Snapshot, snapshotOf } from '../log/snapshot.ts'
 import type { StateBuilder } from '../log/state-builder.ts'
 import type { SavedState } from '../log/state-cache.ts'
-import { contextOf, inputOf, lastHuman, recursionLimitOf, resumeOf } from './wanted.ts'
+import { contextOf, inputOf, lastHuman, recursionLimitOf, resumeOf } from '../run-kwargs.ts'
 
 export interface AccountOptions {
   readonly recursionLimit: number

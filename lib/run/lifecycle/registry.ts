@@ -19,7 +19,7 @@ import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
 import { StateCache } from '../log/state-cache.ts'
-import { modesOf } from './wanted.ts'
+import { modesOf } from '../run-kwargs.ts'
 import { within } from './within.ts'
 
 export interface RegistryOptions extends ActorOptions {

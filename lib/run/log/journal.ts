@@ -21,7 +21,7 @@ import {
   isObject
 } from '../../types.ts'
 import { LiveMessages } from './message.ts'
-import { weightOf } from '../commit/weight.ts'
+import { estimateBytes } from './estimate-bytes.ts'
 
 export interface JournalOptions {
   /** Bytes of a trace's content at most [Events 4]; 0: no limit. */
@@ -291,7 +291,7 @@ export class Journal {
   #add(event_type: string, category: EventCategory, content: Json, metadata: JsonObject): void {
     const kept =
       category === 'trace' ? cutTrace(content, metadata, this.#options.maxTraceContent) : { content, metadata }
-    this.#pendingBytes += weightOf(kept.content) + weightOf(kept.metadata)
+    this.#pendingBytes += estimateBytes(kept.content) + estimateBytes(kept.metadata)
     this.#events.push({ event_type, category, created_at: timestamp(), k: this.#k++, ...kept })
   }
 }

@@ -9,7 +9,7 @@ import { framesOf, type RawFrame } from './segment.ts'
 import { Journal } from './journal.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { dataOf } from './sse.ts'
-import { baseOf } from '../lifecycle/wanted.ts'
+import { baseOf } from '../run-kwargs.ts'
 import { madeWhole } from './oversized-reader.ts'
 
 /** Events that say what was answered, and by which model: the others are traces. */

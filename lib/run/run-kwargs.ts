@@ -1,8 +1,8 @@
 // What a run was asked for, read from its record. It was checked when the run was created, which may be a process ago.
-import { withoutReserved } from '../../reserved.ts'
-import { type InputMessage, readMessages } from '../../thread/message.ts'
-import { isInternal } from '../../thread/state.ts'
-import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../../types.ts'
+import { withoutReserved } from '../reserved.ts'
+import { type InputMessage, readMessages } from '../thread/message.ts'
+import { isInternal } from '../thread/state.ts'
+import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../types.ts'
 
 /** The stream modes of the run: what a joiner gets that names none. */
 export function modesOf(run: Run): string[] {

@@ -1,10 +1,9 @@
 // Drains: who waits until everything that the committer had been handed at one moment is written, and for nothing that came later.
 // Batches are counted: once the last of what a drain waits for has been taken, the number of that batch is known.
-import type { Source } from '../commit/committer.ts'
 
 interface Drain {
   /** Sources that had something then and have not been asked since. */
-  readonly sources: Set<Source>
+  readonly sources: Set<object>
   /** The newest call that waited then. */
   readonly call: number
   /** The batch that holds the last of it; null: not known yet. */
@@ -23,7 +22,7 @@ export class Drains {
   }
 
   /** Resolves when `sources`, the calls up to `call` (0: none waits) and, if there is one, the batch under way are written. */
-  wait(sources: ReadonlySet<Source>, call: number, isUnderWay: boolean): Promise<void> {
+  wait(sources: ReadonlySet<object>, call: number, isUnderWay: boolean): Promise<void> {
     const nothingLeft = sources.size === 0 && call === 0
     if (nothingLeft && !isUnderWay) return Promise.resolve()
     return new Promise((resolve) => {
@@ -31,7 +30,7 @@ export class Drains {
     })
   }
 
-  sourceTaken(source: Source): void {
+  sourceTaken(source: object): void {
     for (const { sources } of this.#waiting) sources.delete(source)
   }
 
