@@ -124,6 +124,19 @@ export function threadStoreContract(t: Test, open: Open): void {
     t.strictSame(await seenOf(await reopen(), run), [])
   })
 
+  test('a name is as long as it may be, whatever its characters, and so is all that a client names [Store 9]', async (t, store) => {
+    for (const unit of ['\u0000', '\u001a', '\u{1f6a2}', 'é']) {
+      const [name, id] = [unit.repeat(256), unit.repeat(128)]
+      const thread = await addThread(store, { display_name: name, assistant_id: id })
+      t.equal((await store.threads.get(thread.thread_id, null))?.display_name, name)
+      const run = await addRun(store, thread.thread_id, { assistant_id: id, idempotency_key: unit.repeat(255) })
+      t.match(await store.runs.get(run.run_id, null), { assistant_id: id, idempotency_key: unit.repeat(255) })
+      await write(store, aSettlement(run, { model_name: `${unit}${'m'.repeat(500)}`, title: name }))
+      t.equal((await store.runs.get(run.run_id, null))?.model_name, `${unit}${'m'.repeat(500)}`)
+      t.equal((await store.threads.get(thread.thread_id, null))?.display_name, name)
+    }
+  })
+
   test('a thread is read back field for field', async (t, store) => {
     const thread = aThread({
       display_name: 'Ships',
