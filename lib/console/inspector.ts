@@ -1,4 +1,316 @@
-// placeholder
-export function View() {
-  return null
+// The inside of a run: what it did and when, the frames as clients get them, its records, and another run beside it.
+import { signal, useSignal } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
+import type { Frame } from '../client/colloquy.ts'
+import { call, colloquy, textOf } from './api.ts'
+import type { Conversation, Run } from './conversation.ts'
+import { classes, html, Icon } from './html.ts'
+import { copyText } from './markdown.ts'
+import { go, threadLink } from './router.ts'
+import { count, duration } from './time.ts'
+import { notify } from './toast.ts'
+
+interface RunEvent {
+  readonly seq: number
+  readonly event_type: string
+  readonly category: string
+  readonly content: unknown
+  readonly metadata: Readonly<Record<string, unknown>>
+  readonly created_at: string
+}
+interface Step {
+  readonly name: string
+  readonly kind: 'model' | 'tool' | 'middleware'
+  readonly from: number
+  readonly to: number
+  readonly note: string
+  readonly isBad: boolean
+}
+
+const EVENTS_PAGE = 2000
+/** Frames that are kept to look at; all are counted. */
+const FRAMES_KEPT = 400
+const MODES = ['messages-tuple', 'values', 'updates', 'custom', 'tasks', 'checkpoints', 'debug']
+
+type Tab = 'timeline' | 'frames' | 'events' | 'compare'
+const TABS: readonly (readonly [Tab, string])[] = [
+  ['timeline', 'Timeline'],
+  ['frames', 'Frames'],
+  ['events', 'Events'],
+  ['compare', 'Compare']
+]
+const tab = signal<Tab>('timeline')
+
+interface ViewProps {
+  readonly conversation: Conversation
+  readonly runId: string
+  readonly otherId: string | null
+}
+
+export function View({ conversation, runId, otherId }: ViewProps) {
+  const run = useRun(conversation, runId)
+  const close = () => go(threadLink(conversation.threadId))
+  useEffect(() => {
+    if (otherId) tab.value = 'compare'
+  }, [otherId])
+  return html`<aside class="panel run" aria-label="The inside of a run">
+    <header>
+      <h2><${Icon} name="pulse" /> Run ${runId.slice(0, 8)}</h2>
+      <button class="plain" onClick=${() => copyCurl(conversation.threadId, runId)}><${Icon} name="copy" /> curl</button>
+      <button class="quiet" aria-label="Close the run" onClick=${close}><${Icon} name="close" /></button>
+    </header>
+    <div class="tabs" role="tablist">
+      ${TABS.map(
+        ([id, name]) =>
+          html`<button key=${id} role="tab" aria-selected=${tab.value === id} onClick=${() => (tab.value = id)}>${name}</button>`
+      )}
+    </div>
+    <div class="panel-body" tabindex="0" role="tabpanel" aria-label=${tab.value}>
+      ${typeof run === 'string' ? html`<p class="problem" role="alert">${run}</p>` : run === null ? html`<p class="hint">Loading…</p>` : html`<${Body} key=${runId} ...${{ conversation, run, otherId }} />`}
+    </div>
+  </aside>`
+}
+
+/** The run, read again when it ends; a text where it cannot be. */
+function useRun({ threadId, active }: Conversation, runId: string): Run | string | null {
+  const [run, setRun] = useState<Run | string | null>(null)
+  useEffect(() => {
+    call<Run>('GET', `/api/threads/${threadId}/runs/${runId}`).then(setRun, (error) => setRun(textOf(error)))
+  }, [runId, active.value])
+  return run
+}
+
+function Body({ conversation, run, otherId }: { conversation: Conversation; run: Run; otherId: string | null }) {
+  const events = useEvents(run)
+  const { value } = tab
+  if (value === 'frames') return html`<${Frames} run=${run} />`
+  if (value === 'compare') return html`<${Compare} ...${{ conversation, run, events, otherId }} />`
+  if (value === 'events') return html`<${Events} events=${events} />`
+  return html`<${Facts} run=${run} events=${events} /><${Timeline} events=${events} />`
+}
+
+function useEvents({ thread_id, run_id, updated_at }: Run): readonly RunEvent[] {
+  const [events, setEvents] = useState<readonly RunEvent[]>([])
+  useEffect(() => {
+    let isGone = false
+    const load = async () => {
+      const all: RunEvent[] = []
+      for (;;) {
+        const after = all.at(-1)?.seq
+        const path = `/api/threads/${thread_id}/runs/${run_id}/events?limit=${EVENTS_PAGE}${after ? `&after_seq=${after}` : ''}`
+        const page = await call<RunEvent[]>('GET', path)
+        all.push(...page)
+        if (page.length < EVENTS_PAGE || isGone) break
+      }
+      if (!isGone) setEvents(all)
+    }
+    load().catch((error) => notify(textOf(error), true))
+    return () => {
+      isGone = true
+    }
+  }, [run_id, updated_at])
+  return events
+}
+
+function factsOf(run: Run, events: readonly RunEvent[]): [string, string][] {
+  const ms = Date.parse(run.updated_at) - Date.parse(run.created_at)
+  const first = events.find(({ event_type }) => event_type === 'llm_response')?.metadata.first_token_ms
+  const tools = events.filter(({ event_type }) => event_type === 'tool_start').length
+  return [
+    ['Status', run.stop_reason ? `${run.status} (${run.stop_reason})` : run.status],
+    ['Duration', run.status === 'running' ? 'running' : duration(ms)],
+    ...(typeof first === 'number' ? ([['First token', duration(first)]] as [string, string][]) : []),
+    ['Model calls', count(run.llm_call_count)],
+    ['Tools', count(tools)],
+    ['Tokens in', count(run.total_input_tokens)],
+    ['Tokens out', count(run.total_output_tokens)],
+    ['By the agent', count(run.lead_agent_tokens)],
+    ['By middleware', count(run.middleware_tokens)],
+    ['Events', count(events.length)]
+  ]
+}
+
+function Facts({ run, events }: { run: Run; events: readonly RunEvent[] }) {
+  return html`<dl class="facts">
+      ${factsOf(run, events).map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}
+    </dl>
+    ${run.error && html`<div class="failure">${run.error}</div>`}`
+}
+
+// -------------------------------------------------------------------------------------------------- timeline
+
+/** What began and ended, from the records of the run. */
+function stepsOf(events: readonly RunEvent[]): Step[] {
+  const open = new Map<string, RunEvent>()
+  const steps: Step[] = []
+  for (const event of events) {
+    const { event_type: type, metadata, created_at } = event
+    const at = Date.parse(created_at)
+    if (type === 'llm_request') open.set(`model ${metadata.llm_call_index}`, event)
+    if (type === 'tool_start') open.set(`tool ${metadata.tool_call_id}`, event)
+    if (type === 'llm_response') {
+      const asked = open.get(`model ${metadata.llm_call_index}`)
+      const usage = metadata.usage as { total_tokens?: number } | undefined
+      const caller = String(metadata.caller ?? 'lead_agent')
+      const from = asked ? Date.parse(asked.created_at) : at - Number(metadata.latency_ms ?? 0)
+      const note = [duration(at - from), usage?.total_tokens ? `${count(usage.total_tokens)} tokens` : ''].filter(
+        Boolean
+      )
+      const kind = caller.startsWith('middleware') ? 'middleware' : 'model'
+      const name = kind === 'middleware' ? caller : `Model call ${metadata.llm_call_index}`
+      steps.push({ name, kind, from, to: at, note: note.join(', '), isBad: false })
+    }
+    if (type === 'tool_end' || type === 'tool_error') {
+      const asked = open.get(`tool ${metadata.tool_call_id}`)
+      const from = asked ? Date.parse(asked.created_at) : at
+      const isBad = metadata.status === 'error' || type === 'tool_error'
+      steps.push({
+        name: String(metadata.tool_name ?? 'tool'),
+        kind: 'tool',
+        from,
+        to: at,
+        note: duration(at - from),
+        isBad
+      })
+    }
+    if (type.startsWith('middleware:'))
+      steps.push({ name: type, kind: 'middleware', from: at, to: at, note: '', isBad: false })
+  }
+  return steps.toSorted((a, b) => a.from - b.from)
+}
+
+function Timeline({ events }: { events: readonly RunEvent[] }) {
+  const steps = stepsOf(events)
+  if (steps.length === 0) return html`<p class="hint">No model call and no tool has ended yet.</p>`
+  const begin = Math.min(...steps.map(({ from }) => from))
+  const whole = Math.max(1, Math.max(...steps.map(({ to }) => to)) - begin)
+  return html`<ol class="timeline">
+    ${steps.map(
+      ({ name, kind, from, to, note, isBad }, i) => html`<li key=${i}>
+        <span class="name" title=${name}>${name}</span>
+        <span class="lane"><svg aria-hidden="true"><rect class=${classes(kind, isBad && 'bad')} x=${`${((from - begin) / whole) * 100}%`} width=${`${Math.max(0.6, ((to - from) / whole) * 100)}%`} height="100%" rx="4" /></svg></span>
+        <small>${note}</small>
+      </li>`
+    )}
+  </ol>`
+}
+
+// ---------------------------------------------------------------------------------------------------- frames
+
+interface Seen {
+  readonly frames: readonly Frame[]
+  readonly total: number
+  readonly epochs: readonly string[]
+  readonly isLive: boolean
+}
+
+function Frames({ run }: { run: Run }) {
+  const [only, setOnly] = useState('')
+  const seen = useSignal<Seen>({ frames: [], total: 0, epochs: [], isLive: true })
+  useEffect(() => {
+    let kept: Frame[] = []
+    let total = 0
+    let isDue = false
+    let isDone = false
+    const epochs = new Set<string>()
+    const names = only === '' ? MODES : [only]
+    const stream = colloquy.watch(run, { modes: names })
+    const show = (isLive: boolean) => {
+      seen.value = { frames: kept, total, epochs: [...epochs], isLive }
+    }
+    const follow = async () => {
+      for await (const frame of stream) {
+        total++
+        const epoch = frame.id?.split('-')[0]
+        if (epoch) epochs.add(epoch)
+        kept.push(frame)
+        if (kept.length > FRAMES_KEPT * 2) kept = kept.slice(-FRAMES_KEPT)
+        if (isDue) continue
+        isDue = true
+        requestAnimationFrame(() => {
+          isDue = false
+          show(!isDone)
+        })
+      }
+      isDone = true
+      show(false)
+    }
+    follow().catch((error) => notify(textOf(error), true))
+    return () => stream.close()
+  }, [run.run_id, only])
+  const { frames, total, epochs, isLive } = seen.value
+  const shown = frames.slice(-FRAMES_KEPT)
+  let epoch: string | undefined
+  return html`<div class="tools">
+      <label class="check">Mode <select aria-label="Mode" value=${only} onChange=${(event: Event) => setOnly((event.currentTarget as HTMLSelectElement).value)}>
+        <option value="">all</option>
+        ${MODES.map((mode) => html`<option key=${mode} value=${mode}>${mode}</option>`)}
+      </select></label>
+      <span>${count(total)} frames${total > shown.length ? `, the last ${shown.length} shown` : ''}</span>
+      ${isLive && html`<span class="badge live">live</span>`}
+      ${epochs.length > 1 && html`<span class="badge bad">${epochs.length} attempts</span>`}
+    </div>
+    <ol class="frames">
+      ${shown.map(({ event, data, id }, i) => {
+        const now = id?.split('-')[0]
+        const isNew = epoch !== undefined && now !== undefined && now !== epoch
+        epoch = now ?? epoch
+        const text = JSON.stringify(data)
+        return html`${isNew && html`<li key=${`epoch ${now}`} class="epoch">A new attempt: the process before it had ended</li>`}
+          <li key=${id ?? `${event} ${i}`}><span class="id">${id?.split('-')[1] ?? '–'}</span><span class="name">${event}</span><details><summary class="data">${text.slice(0, 300)}</summary><pre tabindex="0">${JSON.stringify(data, null, 2).slice(0, 20_000)}</pre></details></li>`
+      })}
+    </ol>`
+}
+
+function Events({ events }: { events: readonly RunEvent[] }) {
+  return html`<div class="tools"><span>${count(events.length)} events</span></div>
+    <ol class="frames events">
+      ${events.map(
+        ({ seq, event_type, content, metadata, created_at }) => html`<li key=${seq}>
+          <span class="id">${seq}</span><span class="name">${event_type}</span>
+          <details><summary class="data">${created_at.slice(11, 23)} ${(typeof content === 'string' ? content : JSON.stringify(content)).slice(0, 300)}</summary><pre tabindex="0">${JSON.stringify({ metadata, content }, null, 2).slice(0, 20_000)}</pre></details>
+        </li>`
+      )}
+    </ol>`
+}
+
+// --------------------------------------------------------------------------------------------------- compare
+
+interface CompareProps {
+  readonly conversation: Conversation
+  readonly run: Run
+  readonly events: readonly RunEvent[]
+  readonly otherId: string | null
+}
+
+function Compare({ conversation, run, events, otherId }: CompareProps) {
+  const others = conversation.runs.value.filter(({ run_id }) => run_id !== run.run_id)
+  const other = others.find(({ run_id }) => run_id === otherId)
+  const choose = (event: Event) => {
+    const { value } = event.currentTarget as HTMLSelectElement
+    go(`${threadLink(conversation.threadId, run.run_id)}${value && `/${value}`}`)
+  }
+  if (others.length === 0) return html`<p class="hint">This is the only run of its conversation.</p>`
+  return html`<div class="tools"><label class="check">Beside <select aria-label="The other run" value=${otherId ?? ''} onChange=${choose}>
+      <option value="">choose a run</option>
+      ${others.map(({ run_id, status, created_at }) => html`<option key=${run_id} value=${run_id}>${run_id.slice(0, 8)}, ${status}, ${new Date(created_at).toLocaleTimeString()}</option>`)}
+    </select></label></div>
+    ${other && html`<${SideBySide} key=${other.run_id} run=${run} events=${events} other=${other} />`}`
+}
+
+function SideBySide({ run, events, other }: { run: Run; events: readonly RunEvent[]; other: Run }) {
+  const otherEvents = useEvents(other)
+  const facts = new Map(factsOf(other, otherEvents))
+  return html`<table class="compare">
+      <thead><tr><th>What</th><th>${run.run_id.slice(0, 8)}</th><th>${other.run_id.slice(0, 8)}</th></tr></thead>
+      <tbody>${factsOf(run, events).map(([name, text]) => html`<tr key=${name}><th scope="row">${name}</th><td>${text}</td><td>${facts.get(name) ?? '–'}</td></tr>`)}</tbody>
+    </table>
+    <h3>${run.run_id.slice(0, 8)}</h3><${Timeline} events=${events} />
+    <h3>${other.run_id.slice(0, 8)}</h3><${Timeline} events=${otherEvents} />`
+}
+
+function copyCurl(threadId: string, runId: string): void {
+  const url = `${location.origin}/api/threads/${threadId}/runs/${runId}/stream`
+  const text = `curl -N -H 'Accept: text/event-stream' -H "Authorization: Bearer $COLLOQUY_TOKEN" '${url}'`
+  void copyText(text).then(() => notify('Copied. Put an API token with runs:read into COLLOQUY_TOKEN.'))
 }

@@ -33,8 +33,9 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
 const RULES = {
   FORBID_TAGS: ['style', 'form', 'input', 'img', 'svg', 'math', 'video', 'audio', 'picture', 'source'],
   FORBID_ATTR: ['style', 'id', 'name'],
-  ADD_ATTR: ['target', 'data-copy'],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#|\/)/i
+  ADD_ATTR: ['target', 'data-copy', 'tabindex'],
+  // The library's own, with fewer protocols: values of all attributes have to match.
+  ALLOWED_URI_REGEXP: /^(?:(?:https?|mailto):|[^a-z]|[a-z+.-]+(?:[^a-z+.\-:]|$))/i
 }
 
 interface Block {

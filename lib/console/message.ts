@@ -96,6 +96,8 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
   const text = plainText(message.content)
   const { raw, reasoning, calls, isPartial } = message
   const runId = conversation.runOf(message)
+  // What asks is not answered yet: nothing can be said of it.
+  const waits = conversation.questions.value.length > 0 && conversation.messages.value.at(-1)?.id === message.id
   const isThinking = isPartial && reasoning !== '' && text === '' && calls.length === 0
   return html`<article class=${classes('message ai', isPartial && 'live')} aria-label="Answer" aria-busy=${isPartial}>
     ${
@@ -108,7 +110,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
     ${text && html`<${Markdown} text=${text} />`}
     ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning }} />`)}
     ${
-      isLast && !isPartial && !isRunning && runId !== null && conversation.questions.value.length === 0
+      isLast && !isPartial && !isRunning && runId !== null && !waits
         ? html`<${Actions} ...${{ conversation, message, runId, text, usage: raw.usage_metadata }} />`
         : null
     }

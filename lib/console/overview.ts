@@ -1,4 +1,258 @@
-// placeholder
+// What an administrator watches: the figures of the last hour, models, tool servers, skills, and what is remembered of oneself.
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type uPlot from 'uplot'
+import { call, colloquy, textOf } from './api.ts'
+import { newId } from './conversation.ts'
+import { type Sample, samples, total, watchFigures } from './figures.ts'
+import { classes, html, Icon } from './html.ts'
+import { bytes, count, duration } from './time.ts'
+import { notify } from './toast.ts'
+
+interface Figure {
+  readonly name: string
+  /** Its value at a sample, given the one before. */
+  readonly read: (now: Sample, before: Sample) => number
+  readonly show: (value: number) => string
+}
+
+/** How much a counter has grown, a second. */
+const rate = (name: string) => (now: Sample, before: Sample) =>
+  Math.max(0, total(now, name) - total(before, name)) / Math.max(1, now.at - before.at)
+const gauge =
+  (name: string, label = '') =>
+  (now: Sample) =>
+    total(now, name, label)
+/** The mean of what a histogram has taken since the sample before. */
+const mean = (name: string) => (now: Sample, before: Sample) => {
+  const times = total(now, `${name}_count`) - total(before, `${name}_count`)
+  return times > 0 ? (total(now, `${name}_sum`) - total(before, `${name}_sum`)) / times : 0
+}
+const seconds = (value: number) => duration(value * 1000)
+const perSecond = (value: number) => `${value < 10 ? value.toFixed(1) : count(Math.round(value))}/s`
+const whole = (value: number) => count(Math.round(value))
+
+const FIGURES: readonly Figure[] = [
+  { name: 'Runs at work', read: gauge('colloquy_runs', 'running'), show: whole },
+  { name: 'Runs that wait', read: gauge('colloquy_runs', 'pending'), show: whole },
+  { name: 'Runs that ended', read: rate('colloquy_run_duration_seconds_count'), show: perSecond },
+  { name: 'Open streams', read: gauge('colloquy_streams_open'), show: whole },
+  { name: 'Frames delivered', read: rate('colloquy_frames_delivered_total'), show: perSecond },
+  { name: 'Bytes delivered', read: rate('colloquy_delivered_bytes_total'), show: (value) => `${bytes(value)}/s` },
+  { name: 'Event-loop delay', read: mean('colloquy_event_loop_delay_seconds'), show: seconds },
+  { name: 'Commit', read: mean('colloquy_commit_duration_seconds'), show: seconds },
+  { name: 'Commit queue', read: gauge('colloquy_commit_queue'), show: whole },
+  { name: 'Database', read: gauge('colloquy_store_bytes', 'database'), show: bytes },
+  { name: 'Write-ahead log', read: gauge('colloquy_store_bytes', 'wal'), show: bytes },
+  { name: 'Refused sign-ins', read: rate('colloquy_logins_refused_total'), show: perSecond },
+  { name: 'Memory', read: gauge('process_resident_memory_bytes'), show: bytes }
+]
+
 export function View() {
-  return null
+  useEffect(watchFigures, [])
+  return html`<main class="overview" tabindex="0">
+    <h1>Overview</h1>
+    <div class="charts">${FIGURES.map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
+    <p class="hint">The last hour, as far as this page was open. Scrape /metrics to keep more.</p>
+    <${Models} />
+    <${ToolServers} />
+    <${Skills} />
+    <${Memory} />
+  </main>`
+}
+
+function series(read: Figure['read']): [number[], (number | null)[]] {
+  const list = samples.value
+  const values = list.slice(1).map((now, i) => read(now, list[i]!))
+  return [list.slice(1).map(({ at }) => at), values.map((value) => (Number.isNaN(value) ? null : value))]
+}
+
+function Chart({ name, read, show }: Figure) {
+  const box = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | null>(null)
+  const [times, values] = series(read)
+  const last = values.at(-1)
+  useEffect(() => {
+    let isGone = false
+    void drawIn(box.current!).then((made) => {
+      if (isGone) return made.destroy()
+      plot.current = made
+      made.setData(series(read))
+    })
+    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: box.current!.clientWidth, height: 76 }))
+    sizes.observe(box.current!)
+    return () => {
+      isGone = true
+      sizes.disconnect()
+      plot.current?.destroy()
+    }
+  }, [])
+  useEffect(() => {
+    plot.current?.setData([times, values])
+  }, [samples.value])
+  return html`<section class="chart">
+    <header><h3>${name}</h3><b>${last == null ? '–' : show(last)}</b></header>
+    <div class="plot" ref=${box} role="img" aria-label=${`${name} over the last hour, now ${last == null ? 'unknown' : show(last)}`}></div>
+  </section>`
+}
+
+let styles: HTMLLinkElement | null = null
+
+/** The library and its styles, when they are needed first. */
+async function loadPlot(): Promise<typeof uPlot> {
+  if (!styles) {
+    styles = document.createElement('link')
+    styles.rel = 'stylesheet'
+    styles.href = new URL('../vendor/uplot.css', import.meta.url).href
+    document.head.append(styles)
+  }
+  return (await import('uplot')).default
+}
+
+async function drawIn(box: HTMLElement): Promise<uPlot> {
+  const Plot = await loadPlot()
+  const style = getComputedStyle(document.documentElement)
+  const accent = style.getPropertyValue('--accent').trim()
+  const options: uPlot.Options = {
+    width: box.clientWidth,
+    height: 76,
+    cursor: { show: false },
+    legend: { show: false },
+    axes: [{ show: false }, { show: false }],
+    scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(high * 1.15, 0.001)] } },
+    series: [{}, { stroke: accent, width: 1.5, fill: `${accent}22`, points: { show: false } }]
+  }
+  return new Plot(options, [[], []], box)
+}
+
+// ----------------------------------------------------------------------------------------------------- lists
+
+/** What a route answers; a text where it cannot be had. */
+function useAnswer<T>(path: string): { answer: T | null; problem: string | null; reload: () => void } {
+  const [answer, setAnswer] = useState<T | null>(null)
+  const [problem, setProblem] = useState<string | null>(null)
+  const reload = () => void call<T>('GET', path).then(setAnswer, (error) => setProblem(textOf(error)))
+  useEffect(reload, [])
+  return { answer, problem, reload }
+}
+
+interface Model {
+  readonly name: string
+  readonly model: string
+  readonly display_name: string | null
+  readonly description: string | null
+}
+
+function Models() {
+  const { answer, problem } = useAnswer<{ models: Model[] }>('/api/models')
+  return html`<h2>Models</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    <ul class="cards">${answer?.models.map((model) => html`<${ModelCard} key=${model.name} ...${model} />`)}</ul>`
+}
+
+/** Asked something small, on a thread that goes again. */
+async function testModel(name: string): Promise<string> {
+  const thread_id = newId()
+  const begun = performance.now()
+  await call('POST', '/api/threads', { thread_id })
+  try {
+    const run = colloquy.start(thread_id, {
+      input: { messages: [{ role: 'user', content: 'Answer with one word: ready' }] },
+      context: { model_name: name },
+      stream_mode: ['messages-tuple']
+    })
+    let first = 0
+    for await (const _words of run.text()) first ||= performance.now()
+    return `answers; the first word after ${duration((first || performance.now()) - begun)}`
+  } finally {
+    await call('DELETE', `/api/threads/${thread_id}`).catch(() => {})
+  }
+}
+
+function ModelCard({ name, model, display_name, description }: Model) {
+  const [state, setState] = useState<{ text: string; isGood: boolean } | null>(null)
+  const test = () => {
+    setState({ text: 'asking…', isGood: true })
+    testModel(name).then(
+      (text) => setState({ text, isGood: true }),
+      (error) => setState({ text: error instanceof Error ? error.message : textOf(error), isGood: false })
+    )
+  }
+  return html`<li>
+    <div class="row"><b>${display_name ?? name}</b><button class="plain" onClick=${test}>Test</button></div>
+    <small>${model === name ? description : `${model}. ${description ?? ''}`}</small>
+    ${state && html`<span class=${classes('badge', state.isGood ? 'good' : 'bad')} role="status">${state.text}</span>`}
+  </li>`
+}
+
+interface ToolServer {
+  readonly enabled: boolean
+  readonly type: string
+  readonly command: string | null
+  readonly url: string | null
+  readonly description: string
+}
+
+function ToolServers() {
+  const { answer, problem } = useAnswer<{ mcp_servers: Record<string, ToolServer> }>('/api/mcp/config')
+  const servers = Object.entries(answer?.mcp_servers ?? {})
+  return html`<h2>Tool servers</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    ${answer && servers.length === 0 && html`<p class="hint">None. They are set by PUT /api/mcp/config.</p>`}
+    <ul class="cards">
+      ${servers.map(
+        ([name, { enabled, type, command, url, description }]) => html`<li key=${name}>
+          <div class="row"><b>${name}</b><span class=${classes('badge', enabled && 'good')}>${enabled ? type : 'off'}</span></div>
+          <small>${description || url || command}</small>
+        </li>`
+      )}
+    </ul>`
+}
+
+interface Skill {
+  readonly name: string
+  readonly description: string
+  readonly category: string
+  readonly enabled: boolean
+}
+
+function Skills() {
+  const { answer, problem, reload } = useAnswer<{ skills: Skill[] }>('/api/skills')
+  const toggle = ({ name, enabled }: Skill) =>
+    call('PUT', `/api/skills/${encodeURIComponent(name)}`, { enabled: !enabled }).then(reload, (error) =>
+      notify(textOf(error), true)
+    )
+  return html`<h2>Skills</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    ${answer?.skills.length === 0 && html`<p class="hint">None are installed.</p>`}
+    <ul class="cards">
+      ${answer?.skills.map(
+        (skill) => html`<li key=${skill.name}>
+          <div class="row"><b>${skill.name}</b><label class="check"><input type="checkbox" checked=${skill.enabled} onChange=${() => toggle(skill)} /> on</label></div>
+          <small>${skill.description}</small>
+        </li>`
+      )}
+    </ul>`
+}
+
+interface Fact {
+  readonly id: string
+  readonly content: string
+  readonly category: string
+}
+
+function Memory() {
+  const { answer, problem, reload } = useAnswer<{ facts: Fact[] }>('/api/memory')
+  const forget = ({ id }: Fact) =>
+    call('DELETE', `/api/memory/facts/${encodeURIComponent(id)}`).then(reload, (error) => notify(textOf(error), true))
+  return html`<h2>What is remembered of you</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    ${answer?.facts.length === 0 && html`<p class="hint">Nothing yet.</p>`}
+    <ul class="cards">
+      ${answer?.facts.map(
+        (fact) => html`<li key=${fact.id}>
+          <div class="row"><span>${fact.content}</span><button class="quiet" aria-label="Forget this" onClick=${() => forget(fact)}><${Icon} name="bin" /></button></div>
+          <small>${fact.category}</small>
+        </li>`
+      )}
+    </ul>`
 }

@@ -6,6 +6,7 @@ import { Account } from './account.ts'
 import { Chat } from './chat.ts'
 import { Conversation, newId } from './conversation.ts'
 import { Dialog } from './dialog.ts'
+import { watchFigures } from './figures.ts'
 import { classes, html, Icon } from './html.ts'
 import { go, place, threadLink } from './router.ts'
 import { me } from './session.ts'
@@ -57,6 +58,7 @@ export function Shell() {
   const runId = place.value.view === 'thread' ? place.value.runId : null
 
   useEffect(() => {
+    if (me.value?.system_role === 'admin') watchFigures()
     void refresh().catch(() => {})
     const timer = setInterval(() => document.hidden || void refresh().catch(() => {}), REFRESH_MS)
     return () => clearInterval(timer)
@@ -81,7 +83,9 @@ export function Shell() {
       <a class="quiet button" href="#/" aria-label="New conversation"><${Icon} name="plus" /></a>
     </header>
     <div class="veil" onClick=${() => (isSideOpen.value = false)}></div>
-    <aside class="side" aria-label="Side">
+    <aside class="side" aria-label="Side" onClick=${(event: MouseEvent) => {
+      if ((event.target as Element).closest('a')) isSideOpen.value = false
+    }}>
       <div class="brand"><img src=${new URL('icon.svg', import.meta.url).href} alt="" width="26" height="26" /><b>Colloquy</b></div>
       <a class="new" href="#/"><${Icon} name="plus" /> New conversation</a>
       <label class="search"><${Icon} name="search" /><input id="search" type="search" placeholder="Search" aria-label="Search conversations" value=${query.value} onInput=${(event: InputEvent) => void find((event.currentTarget as HTMLInputElement).value)} /></label>

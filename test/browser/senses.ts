@@ -1,0 +1,131 @@
+// For everybody: names for who does not see the page, keys for who has no mouse, narrow screens and wide ones, light and dark.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Test } from 'tap'
+import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
+import { at, listIn, openSite, Person, PASSWORD, until } from '../fixtures/gateway.ts'
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Nothing that axe calls serious or critical, of the page as it stands. */
+async function isAccessible(t: Test, { page }: Visitor, view: string): Promise<void> {
+  const inLaw = (await page.evaluate('typeof axe')) === 'object'
+  // Evaluated by the debugger, which no rule of the page stands in the way of.
+  if (!inLaw) await page.evaluate(AXE)
+  const found: unknown = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+  const grave = listIn(found, 'violations').filter((one) => ['serious', 'critical'].includes(String(at(one, 'impact'))))
+  const told = grave.map(
+    (one) =>
+      `${at(one, 'id')}: ${listIn(one, 'nodes')
+        .map((node) => at(node, 'html'))
+        .join(' | ')}`
+  )
+  t.same(told, [], view)
+}
+
+for (const colorScheme of ['light', 'dark'] as const)
+  browserTest(`no view has a serious or critical issue of accessibility (${colorScheme})`, async (t) => {
+    const site = await openSite(t)
+    const visitor = await visit(t, site.url, { context: { colorScheme, reducedMotion: 'reduce' } })
+    const { page } = visitor
+    await visitor.open()
+    await page.getByRole('heading', { name: 'Welcome to Colloquy' }).waitFor()
+    await isAccessible(t, visitor, 'first boot')
+    const admin = new Person(site.url)
+    await admin.post('/api/v1/auth/initialize', { email: 'ada@example.com', password: PASSWORD })
+    await visitor.become(admin)
+    await page.reload()
+    await page.locator('.welcome').waitFor()
+    await isAccessible(t, visitor, 'a new conversation')
+    await visitor.say('Show me everything, and think first')
+    await visitor.answered()
+    await visitor.say('/demo rate=0 tool=ask_user args={"question":"Which?","options":["A"]}')
+    await page.locator('.question').waitFor()
+    for (const fold of await page.locator('.fold summary').all()) await fold.click()
+    await isAccessible(t, visitor, 'a conversation with all there is')
+    await page.getByRole('link', { name: 'Look inside this run' }).first().click()
+    await page.locator('.panel.run .facts').waitFor()
+    await isAccessible(t, visitor, 'the inside of a run')
+    await page.getByRole('link', { name: 'Overview' }).click()
+    await page.locator('.overview .chart').first().waitFor()
+    await isAccessible(t, visitor, 'the overview')
+    await page.getByRole('button', { name: 'ada@example.com' }).click()
+    await page.locator('dialog').waitFor()
+    await isAccessible(t, visitor, 'the account')
+  })
+
+browserTest('keys: search, a new conversation, the one before and after, write, help', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  for (const size of [6, 7]) {
+    await page.keyboard.press('Control+Shift+O')
+    await page.locator('.welcome').waitFor()
+    await visitor.say(`/demo deltas=2 rate=0 size=${size}`)
+    await visitor.answered()
+  }
+  await until(async () => (await page.locator('.thread').count()) === 2, 'two conversations')
+  await page.keyboard.press('Alt+ArrowDown')
+  await visitor.hasWords('w0001')
+  await page.keyboard.press('Alt+ArrowUp')
+  await visitor.hasWords('w00001')
+  const focused = (id: string) => until(async () => (await page.evaluate('document.activeElement.id')) === id, id)
+  await focused('composer')
+  await page.keyboard.press('Control+k')
+  await focused('search')
+  await page.locator('h1, .message').first().click()
+  await page.keyboard.press('/')
+  await focused('composer')
+  await page.locator('.message').first().click()
+  await page.evaluate('document.activeElement.blur()')
+  await page.keyboard.press('?')
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor()
+  await page.keyboard.press('Escape')
+  t.equal(await page.locator('dialog').count(), 0)
+})
+
+browserTest('what is spoken are sentences and not words', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await page.evaluate(`
+    window.said = []
+    new MutationObserver(() => said.push(document.querySelector('.spoken').textContent))
+      .observe(document.querySelector('.spoken'), { childList: true, characterData: true, subtree: true })`)
+  await visitor.say('hello')
+  await visitor.answered()
+  await until(async () => String(await page.evaluate('said.join(" ")')).includes('complete'), 'the end is said')
+  const said = await page.evaluate('said')
+  t.ok(listIn(said).length < 12, `${listIn(said).length} announcements of an answer of a hundred words`)
+  const text = listIn(said).join(' ')
+  t.match(text, /Hello/)
+  t.equal(text.split('Hello').length, 2, 'each sentence once')
+})
+
+for (const [width, height] of [
+  [380, 700],
+  [3840, 2160]
+] as const)
+  browserTest(`at ${width} by ${height} nothing sticks out at the side`, async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person, context: { viewport: { width, height } } })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('Show me a table and code')
+    await visitor.answered()
+    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
+    t.equal(
+      await page.evaluate(
+        "document.querySelector('.scroller').scrollWidth <= document.querySelector('.scroller').clientWidth"
+      ),
+      true
+    )
+    if (width > 760) return
+    await page.getByRole('button', { name: 'Conversations', exact: true }).click()
+    await page.locator('.thread a').first().click()
+    await until(() => page.locator('.side').isHidden(), 'the side goes when something was chosen')
+  })
