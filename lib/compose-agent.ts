@@ -49,6 +49,8 @@ export interface AgentServicesParts {
   readonly config: Config
   readonly paths: Paths
   readonly log: Log
+  /** Who gets what belongs to nobody [Auth 12]; null: there is no administrator yet. */
+  readonly adminId: () => Promise<string | null>
   /** Hears the figures of model calls. */
   readonly observer?: AgentObserver
 }
@@ -57,7 +59,13 @@ export interface AgentServicesParts {
 const MEMORY_FLUSH_MS = 5000
 
 /** @throws Error when the configured agent cannot be loaded */
-export async function composeAgent({ config, paths, log, observer }: AgentServicesParts): Promise<AgentServices> {
+export async function composeAgent({
+  config,
+  paths,
+  log,
+  observer,
+  adminId
+}: AgentServicesParts): Promise<AgentServices> {
   const reporting: Reporting = { log, observer }
   const workspace = new Workspace(paths)
   const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
@@ -93,10 +101,15 @@ export async function composeAgent({ config, paths, log, observer }: AgentServic
       ]
     })
   const agent = await agentOf(config, lead)
+  const stop = new AbortController()
   return {
     agent,
     services: { memories, skills, extensions, toolServers, completeOnce },
-    start: async () => toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log)),
+    start: async () => {
+      // Nobody waits for it: the agent's server may be slow, or not there.
+      void adopt(agent, adminId, log, stop.signal)
+      toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
+    },
     forget: (threadId) => {
       queue.forget(threadId)
       void agent
@@ -104,8 +117,34 @@ export async function composeAgent({ config, paths, log, observer }: AgentServic
         .catch((error: unknown) => log.warn({ err: error, thread_id: threadId }, 'the agent keeps a deleted thread'))
     },
     close: async () => {
+      stop.abort()
       await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close()])
     }
+  }
+}
+
+/** Threads that the agent's server has kept from before get the administrator as owner [Auth 12]. */
+async function adopt(
+  agent: Agent,
+  adminId: () => Promise<string | null>,
+  log: Log,
+  signal: AbortSignal
+): Promise<void> {
+  if (!agent.adoptThreads) return
+  try {
+    const owner = await adminId()
+    if (owner === null) return
+    const threads = await agent.adoptThreads(owner, signal, (thread_id, error) =>
+      log.warn({ thread_id, err: error }, "a thread of the agent's server could not be given an owner")
+    )
+    if (threads > 0)
+      log.info(
+        { threads, user_id: owner },
+        "threads of the agent's server without an owner are the administrator's now"
+      )
+  } catch (error) {
+    if (!signal.aborted)
+      log.warn({ err: error }, "the threads of the agent's server could not be searched for those without an owner")
   }
 }
 

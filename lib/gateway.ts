@@ -136,7 +136,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const readiness = new Readiness(committer, probe)
   const writer = mapWriteErrors(committer)
   const paths = new Paths(config.home)
-  const agentServices = await composeAgent({ config, paths, log, observer: metrics })
+  const agentServices = await composeAgent({
+    config,
+    paths,
+    log,
+    observer: metrics,
+    adminId: async () => (await store.users.admin())?.id ?? null
+  })
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })

@@ -13,6 +13,7 @@ export function contained(agent: Agent): Agent {
         work().then(() => resolve(), reject)
       }),
     ...(agent.models && { models: () => agent.models?.() ?? [] }),
+    ...(agent.adoptThreads && { adoptThreads: agent.adoptThreads.bind(agent) }),
     ...(agent.forget && { forget: async (threadId: string) => agent.forget?.(threadId) })
   }
 }

@@ -134,6 +134,16 @@ export interface Agent {
   models?(): readonly ModelInfo[]
   /** Its thread is deleted: drops what it keeps of that outside of the run's state. @throws Error when it cannot */
   forget?(threadId: string): Promise<void>
+  /**
+   * Threads of its own that belong to nobody, from before this gateway, get an owner [Auth 12]. Asked once at start.
+   * @param onFailed a thread that could not be changed; the others are
+   * @returns how many have got one. @throws Error when they cannot be listed
+   */
+  adoptThreads?(
+    ownerId: string,
+    signal: AbortSignal,
+    onFailed: (threadId: string, error: unknown) => void
+  ): Promise<number>
 }
 
 export type ListedAgent = Agent & Required<Pick<Agent, 'models'>>

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { at, openSite } from '../fixtures/gateway.ts'
+import { at, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
 import { dataOf, saidIn, Talk, textsIn } from '../fixtures/graph-journey.ts'
 
 interface Asked {
@@ -237,3 +237,42 @@ t.test('a failure of the graph is told in its words, and the state that it left 
     ['ai', 'done']
   ])
 })
+
+t.test(
+  '[Auth 12] a start gives threads of the server that belong to nobody to the administrator, page by page',
+  async (t) => {
+    const orphan = (n: number) => ({ thread_id: `old-${n}`, metadata: {} })
+    const others = [
+      { thread_id: 'owned', metadata: { user_id: 'somebody' } },
+      { thread_id: 'shared', metadata: { gateway_thread_id: 'ours' } },
+      { thread_id: 'broken', metadata: null }
+    ]
+    const pages = [Array.from({ length: 500 }, (_, n) => orphan(n)), [orphan(500), ...others]]
+    const server = await openServer(t, {
+      'POST /threads/search': [...pages, []],
+      'PATCH /threads/old-7': [(res: ServerResponse) => res.writeHead(403).end('no')],
+      'PATCH /threads/.*': [{}]
+    })
+    const config = { agent: { runtime: 'langgraph', url: server.url } }
+    const first = await openSite(t, { config })
+    const person = new Person(first.url)
+    const made = await person.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
+    t.equal(server.asked.length, 0, 'without an administrator nothing is asked')
+    await first.stop()
+    const site = await openSite(t, { config, home: first.home })
+    await until(() => server.of(/^PATCH/).length === 502, 'all of them were tried')
+    t.equal((await new Person(site.url).get('/health')).status, 200)
+    t.same(
+      server.of(/search$/).map(({ body }) => body),
+      [
+        { limit: 500, offset: 0 },
+        { limit: 500, offset: 500 }
+      ]
+    )
+    const admin = textIn(made.body, 'id')
+    t.ok(server.of(/^PATCH/).every(({ body }) => at(body, 'metadata', 'user_id') === admin))
+    const paths = new Set(server.of(/^PATCH/).map(({ path }) => path))
+    t.notOk(paths.has('PATCH /threads/owned') || paths.has('PATCH /threads/shared'))
+    t.ok(paths.has('PATCH /threads/old-7') && paths.has('PATCH /threads/old-500'), 'one that fails stops no other')
+  }
+)

@@ -6,7 +6,7 @@ import { addAbortSignal } from 'node:stream'
 import type { IdleTimeout } from './idle-timeout.ts'
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string

@@ -17,7 +17,8 @@ export function createGraphAgent(graph: Graph): ListedAgent {
     },
     // Which models a graph asks is its own affair: a run's model_name is passed on, whatever it is.
     models: () => [],
-    forget: (threadId) => graph.forget(threadId)
+    forget: (threadId) => graph.forget(threadId),
+    ...(graph.adoptThreads && { adoptThreads: graph.adoptThreads.bind(graph) })
   }
 }
 

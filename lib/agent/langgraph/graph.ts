@@ -1,7 +1,7 @@
 // A LangGraph graph as a run sees it, wherever it works: on a server of its own (server.ts), or in this process (compiled.ts).
 // What it tells comes in parts, the same from both: LangGraph's stream modes.
 import type { Interrupt, Json, JsonObject } from '../../types.ts'
-import type { AgentInput } from '../runtime.ts'
+import type { Agent, AgentInput } from '../runtime.ts'
 import type { GraphCheckpointRef } from './checkpoint-ref.ts'
 
 export interface Graph {
@@ -12,6 +12,8 @@ export interface Graph {
   open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread>
   /** Drops what it keeps of a thread. @throws Error when it cannot */
   forget(threadId: string): Promise<void>
+  /** See Agent.adoptThreads; a graph without it has no threads but ours. */
+  adoptThreads?: Agent['adoptThreads']
 }
 
 export interface GraphThread {

@@ -13,6 +13,8 @@ import { ServerThread } from './server-thread.ts'
 /** Milliseconds to delete a thread. */
 const FORGET_MS = 60_000
 const MODES = ['messages-tuple', 'values', 'updates', 'custom']
+/** Threads that are listed at once [Auth 12]. */
+const PAGE = 500
 /** Servers take no other names for threads. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -56,6 +58,39 @@ export class ServerGraph implements Graph {
     const found = await this.#requests.ask('POST', '/threads/search', { body, signal })
     for (const { thread_id } of objectsIn(found))
       await this.#requests.ask('DELETE', `/threads/${encodeURIComponent(textOr(thread_id) ?? '')}`, { signal })
+  }
+
+  async adoptThreads(
+    ownerId: string,
+    signal: AbortSignal,
+    onFailed: (threadId: string, error: unknown) => void
+  ): Promise<number> {
+    let adopted = 0
+    for (const id of await this.#orphans(signal)) {
+      const body = { metadata: { user_id: ownerId } }
+      const isDone = await this.#requests.ask('PATCH', `/threads/${encodeURIComponent(id)}`, { body, signal }).then(
+        () => true,
+        (error: unknown) => onFailed(id, error)
+      )
+      signal.throwIfAborted()
+      if (isDone) adopted++
+    }
+    return adopted
+  }
+
+  /** Threads that bear no user, and were not made for a thread of ours: one of those is everybody's. */
+  async #orphans(signal: AbortSignal): Promise<string[]> {
+    const ids: string[] = []
+    // All pages before the first change, which could put a thread on another page.
+    for (let offset = 0; ; offset += PAGE) {
+      const body = { limit: PAGE, offset }
+      const page = objectsIn(await this.#requests.ask('POST', '/threads/search', { body, signal }))
+      for (const { thread_id, metadata } of page) {
+        const { user_id, gateway_thread_id } = objectOr(metadata)
+        if (!user_id && !gateway_thread_id && typeof thread_id === 'string') ids.push(thread_id)
+      }
+      if (page.length < PAGE) return ids
+    }
   }
 
   async #enterNew(input: AgentInput, owner: JsonObject, signal: AbortSignal): Promise<string> {
