@@ -150,7 +150,13 @@ const Part = v.variant(
 const AgentRecordSchema = v.variant(
   'type',
   [
-    v.object({ type: v.literal('llm_request'), caller, model: text, messages: jsonList }),
+    v.object({
+      type: v.literal('llm_request'),
+      caller,
+      model: text,
+      messages: jsonList,
+      messageId: v.optional(name)
+    }),
     v.object({
       type: v.literal('llm_response'),
       caller,
@@ -161,7 +167,7 @@ const AgentRecordSchema = v.variant(
       usage: v.nullable(usage),
       latencyMs: v.pipe(v.number('must be a number'), v.finite('must be finite'))
     }),
-    v.object({ type: v.literal('llm_error'), caller, error: text }),
+    v.object({ type: v.literal('llm_error'), caller, error: text, messageId: v.optional(name) }),
     v.object({ type: v.literal('tool_start'), call: toolCall }),
     v.object({ type: v.literal('tool_end'), call: toolCall, message: tool }),
     v.object({ type: v.literal('messages'), messages: v.array(anyMessage, 'must be a list of messages') }),

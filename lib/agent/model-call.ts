@@ -32,13 +32,13 @@ export async function callModel(
 ): Promise<AiMessage> {
   const { model, caller, messages, tools, signal, onDelta = hearNothing, about, space } = call
   const names = { caller, model: model.info.name }
-  await record({ type: 'llm_request', ...names, messages: toTrace(messages) })
   const id = randomUUID()
+  await record({ type: 'llm_request', ...names, messages: toTrace(messages), messageId: id })
   const begun = performance.now()
   const request = { messages, messageId: id, signal, about, ...(tools && { tools }), ...(space && { space }) }
   const completion = await completed(model, request, onDelta, { caller, ...reporting }).catch(
     async (error: unknown) => {
-      if (error instanceof AgentError) await record({ type: 'llm_error', caller, error: error.message })
+      if (error instanceof AgentError) await record({ type: 'llm_error', caller, error: error.message, messageId: id })
       throw error
     }
   )

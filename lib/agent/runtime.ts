@@ -61,6 +61,8 @@ export type AgentRecord =
       readonly caller: Caller
       readonly model: string
       readonly messages: readonly JsonObject[]
+      /** Of the message that it will answer with: what pairs the two where several calls are under way. */
+      readonly messageId?: string
     }
   /** It is complete. A lead agent's message joins the conversation; that of others does not [Events 3], though it was shown. */
   | {
@@ -75,7 +77,7 @@ export type AgentRecord =
       readonly usage: UsageMetadata | null
       readonly latencyMs: number
     }
-  | { readonly type: 'llm_error'; readonly caller: Caller; readonly error: string }
+  | { readonly type: 'llm_error'; readonly caller: Caller; readonly error: string; readonly messageId?: string }
   | { readonly type: 'tool_start'; readonly call: ToolCall }
   /** The result joins the conversation. A failed tool is a message with status error, not an exception. */
   | { readonly type: 'tool_end'; readonly call: ToolCall; readonly message: ToolMessage }

@@ -28,7 +28,17 @@ function withValues(fields: object, values: string): string {
 /** What would go on from here, and the questions that it waits for. */
 function tasksOf(head: CheckpointHead, interrupts: readonly Interrupt[]): JsonObject[] {
   const waiting = interrupts.map(({ id, value }) => ({ id, value }))
-  return head.next.map((name) => ({ id: taskId(head, name), name, interrupts: waiting, error: null }))
+  return head.next.map((name) => ({
+    id: taskId(head, name),
+    name,
+    path: ['__pregel_pull', name],
+    interrupts: waiting,
+    error: null,
+    // Of tasks that are to come there is nothing yet; clients read these members nevertheless.
+    result: null,
+    checkpoint: null,
+    state: null
+  }))
 }
 
 function taskId(head: CheckpointHead, name: string): string {

@@ -136,3 +136,23 @@ t.test('a history shows the data of its thread: where its files lie', async (t) 
     outputs_path: '/mnt/user-data/outputs'
   })
 })
+
+t.test('a task of a state has all members that clients read, also before it has begun', async (t) => {
+  const asking: Agent = {
+    async start(_input, sink) {
+      sink.record({ type: 'interrupt', interrupt: { id: 'i', value: 'Which?' } })
+      sink.record({ type: 'step', node: 'agent' })
+    }
+  }
+  const person = await signIn(await openSite(t, { agent: asking }))
+  const path = `/api/threads/${await conversation(person, ['hello'])}`
+  const states = [(await person.get(`${path}/state`)).body, ...listIn((await person.post(`${path}/history`)).body)]
+  const tasks = states.flatMap((state) => listIn(state, 'tasks'))
+  t.ok(tasks.length >= 2)
+  for (const task of tasks)
+    t.strictSame(
+      Object.keys(task as object).toSorted(),
+      ['checkpoint', 'error', 'id', 'interrupts', 'name', 'path', 'result', 'state'],
+      'as LangGraph names them'
+    )
+})

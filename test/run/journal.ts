@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Caller, AgentRecord } from '../../lib/agent/runtime.ts'
 import { cutTrace, Journal } from '../../lib/run/log/journal.ts'
-import type { AiMessage, HumanMessage, RunEvent, ToolCall, ToolMessage, UsageMetadata } from '../../lib/types.ts'
+import type { AiMessage, HumanMessage, Json, RunEvent, ToolCall, ToolMessage, UsageMetadata } from '../../lib/types.ts'
 
 const fields = { additional_kwargs: {}, response_metadata: {}, name: null }
 const human: HumanMessage = { ...fields, type: 'human', id: 'h', content: 'hello there' }
@@ -234,4 +234,68 @@ t.test('a journal is taken up from its events: numbering, totals and open calls 
   t.match(after.breakOff('error'), [{ tool_call_id: 'c1' }])
   t.equal(after.takeEvents()[0]!.k, events.length)
   t.equal(after.modelName, 'm')
+})
+
+t.test('a final reply of content blocks is an ai_message, counted as one of text is', async (t) => {
+  const made = journal()
+  const blocks: Json[] = [
+    { type: 'text', text: 'It is ' },
+    { type: 'image_url', image_url: { url: 'x' } },
+    { type: 'text', text: 'noon' }
+  ]
+  made.record(request())
+  made.record(response({ ...ai(''), content: blocks }))
+  t.match(made.takeEvents().at(-1), {
+    event_type: 'ai_message',
+    content: { content: blocks },
+    metadata: { finish_reason: 'stop' }
+  })
+  t.strictSame([made.totals.message_count, made.lastAiMessage], [1, 'It is noon'])
+  made.record(response({ ...ai(''), content: [] }))
+  t.strictSame([types(made), made.totals.message_count], [['llm_response'], 1], 'nothing that was said is nothing')
+})
+
+t.test('calls that overlap are paired with their own answers and failures [Events]', async (t) => {
+  const made = journal()
+  const asking = (messageId: string, caller: Caller = 'lead_agent'): AgentRecord =>
+    ({ ...request(caller), messageId }) as AgentRecord
+  made.record(asking('one'))
+  made.record(asking('two', 'subagent:x'))
+  made.record(asking('three'))
+  made.record(request('middleware:title'))
+  made.record(response({ ...ai('b'), id: 'two' }, { caller: 'subagent:x' }))
+  made.record({ type: 'llm_error', caller: 'lead_agent', error: 'gone', messageId: 'one' })
+  made.record(response({ ...ai('t'), id: 'title' }, { caller: 'middleware:title' }))
+  made.record(response({ ...ai('c'), id: 'three' }))
+  const traces = made.takeEvents().filter(({ event_type }) => event_type.startsWith('llm'))
+  t.strictSame(
+    traces.map(({ event_type, metadata }) => [event_type, metadata.llm_call_index]),
+    [
+      ['llm_request', 1],
+      ['llm_request', 2],
+      ['llm_request', 3],
+      ['llm_request', 4],
+      ['llm_response', 2],
+      ['llm_error', 1],
+      ['llm_response', 4],
+      ['llm_response', 3]
+    ]
+  )
+})
+
+t.test('an answer that was broken off is counted, and says by its reason that it was', async (t) => {
+  for (const reason of ['interrupted', 'error', 'timeout']) {
+    const made = journal()
+    made.messages.say({ type: 'delta', messageId: 'm', model: 'm', text: 'half' })
+    made.breakOff(reason)
+    t.match(made.takeEvents().at(-1), { event_type: 'ai_message', metadata: { finish_reason: reason } })
+    t.equal(made.totals.message_count, 1, reason)
+  }
+})
+
+t.test('a caller of no known kind is the lead agent, not a middleware', async (t) => {
+  const made = journal()
+  // An agent in JavaScript may say anything.
+  made.record(response(ai('a'), { usage: usage(1, 1), caller: 'somebody' as Caller }))
+  t.match(made.totals, { lead_agent_tokens: 2, middleware_tokens: 0 })
 })

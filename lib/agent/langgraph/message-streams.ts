@@ -81,7 +81,7 @@ export class MessageStreams {
     const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
     // Beside the conversation a graph may tell its models more, which it tells nobody else; of a tool's work nothing is known.
     const messages = isHidden ? [] : toTrace(toChat(this.#conversation(id)))
-    this.#listener.record({ type: 'llm_request', caller, model, messages })
+    this.#listener.record({ type: 'llm_request', caller, model, messages, messageId: id })
     return stream
   }
 

@@ -45,6 +45,12 @@ export class Journal {
   #pendingBytes = 0
   #k = 0
   #llmCalls = 0
+  /** Model calls that have no answer yet: several may be under way. */
+  readonly #openModelCalls: {
+    readonly index: number
+    readonly caller: Caller
+    readonly messageId: string | undefined
+  }[] = []
   /** Messages that are being said. */
   readonly messages: LiveMessages
   /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
@@ -148,7 +154,10 @@ export class Journal {
       case 'llm_response':
         return this.#response(record)
       case 'llm_error':
-        return this.#add('llm_error', 'trace', record.error, { caller: record.caller, llm_call_index: this.#llmCalls })
+        return this.#add('llm_error', 'trace', record.error, {
+          caller: record.caller,
+          llm_call_index: this.#indexOf(record.caller, record.messageId)
+        })
       case 'tool_start':
         return this.#toolStart(record.call)
       case 'tool_end':
@@ -215,8 +224,18 @@ export class Journal {
     this.#add('run_error', 'lifecycle', text, { error_type: kind })
   }
 
-  #request({ caller, model, messages }: AgentRecord & { type: 'llm_request' }): void {
-    this.#llmCalls++
+  /** Which call has come to its end: the one that announced this message, else the latest of its caller. */
+  #indexOf(caller: Caller, messageId: string | undefined): number {
+    const calls = this.#openModelCalls
+    const named = messageId === undefined ? -1 : calls.findIndex((call) => call.messageId === messageId)
+    const at =
+      named >= 0 ? named : calls.findLastIndex((call) => call.messageId === undefined && call.caller === caller)
+    const [ended] = at < 0 ? [] : calls.splice(at, 1)
+    return ended?.index ?? this.#llmCalls
+  }
+
+  #request({ caller, model, messages, messageId }: AgentRecord & { type: 'llm_request' }): void {
+    this.#openModelCalls.push({ index: ++this.#llmCalls, caller, messageId })
     this.#add('llm_request', 'trace', { model, messages: [...messages] }, { caller, llm_call_index: this.#llmCalls })
   }
 
@@ -237,26 +256,28 @@ export class Journal {
       caller,
       usage: usage && { ...usage },
       latency_ms: Math.round(record.latencyMs),
-      llm_call_index: this.#llmCalls
+      llm_call_index: this.#indexOf(caller, message.id)
     }
     this.#add('llm_response', 'trace', content, about)
     if (usage) this.#count(caller, usage)
     if (caller !== 'lead_agent') return
     this.#modelName = model
-    if (message.tool_calls.length === 0 && typeof message.content === 'string' && message.content)
-      this.#totals.message_count++
     this.#reply(message, model, finishReason)
   }
 
-  /** The reply of the lead agent as an event: with calls, or with text; a reply of neither leaves none [contract 4.3]. */
+  /**
+   * The reply of the lead agent as an event: with calls, or with a content, of text or blocks; a reply of neither leaves none [contract
+   * 4.3]. One that was broken off is an `ai_message` too, and says by a finish_reason other than `stop` what ended it.
+   */
   #reply(message: AiMessage, model: string, finishReason: string): void {
     if (message.tool_calls.length) {
       for (const call of message.tool_calls) this.#openCalls.set(call.id, call)
       this.#add('ai_tool_call', 'message', asJson(message), { model_name: model, finish_reason: 'tool_calls' })
       return
     }
-    if (typeof message.content !== 'string' || !message.content) return
-    this.#lastAi = cutTo(message.content, MESSAGE_TEXT_MAX)
+    if (message.content.length === 0) return
+    this.#totals.message_count++
+    this.#lastAi = cutTo(textOf(message.content), MESSAGE_TEXT_MAX)
     this.#add('ai_message', 'message', asJson(message), { model_name: model, finish_reason: finishReason })
   }
 
@@ -283,9 +304,9 @@ export class Journal {
     totals.total_output_tokens += usage.output_tokens
     totals.total_tokens += total
     totals.llm_call_count++
-    if (caller === 'lead_agent') totals.lead_agent_tokens += total
-    else if (caller.startsWith('subagent:')) totals.subagent_tokens += total
-    else totals.middleware_tokens += total
+    if (caller.startsWith('subagent:')) totals.subagent_tokens += total
+    else if (caller.startsWith('middleware:')) totals.middleware_tokens += total
+    else totals.lead_agent_tokens += total
   }
 
   #add(event_type: string, category: EventCategory, content: Json, metadata: JsonObject): void {
