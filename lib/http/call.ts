@@ -51,11 +51,11 @@ export interface Reply {
 }
 
 /** The handler has taken the response over (a stream): nothing is written by the server any more. */
-export const TAKEN: { readonly taken: true } = { taken: true }
+export const HANDLED: { readonly taken: true } = { taken: true }
 
 export type Handler<Body = unknown, Query = unknown> = (
   call: Call<Body, Query>
-) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
+) => Reply | typeof HANDLED | Promise<Reply | typeof HANDLED>
 
 /** A call whose user was looked at: what handlers of routes for who is signed in are given. */
 export type UserCall<Body = unknown, Query = unknown> = Call<Body, Query> & { readonly user: User }

@@ -1,7 +1,7 @@
 // An answer that stays open: an event stream, or the wait for something that takes long.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Wire } from '../wire.ts'
+import type { StreamWriter } from '../stream-writer.ts'
 import type { Call } from './call.ts'
 import { boundReading, COPIED_MAX, JSON_TYPE } from './reply.ts'
 import { reset } from './reset.ts'
@@ -20,12 +20,12 @@ export interface OpenOptions {
 }
 
 /**
- * Takes the response over as an event stream: its head goes out at once, before there is a first frame. The handler answers TAKEN.
- * A HEAD request gets the head; its wire is closed from the beginning.
+ * Takes the response over as an event stream: its head goes out at once, before there is a first frame. The handler answers HANDLED.
+ * A HEAD request gets the head; its stream is closed from the beginning.
  */
-export function openStream(call: Call, options: OpenOptions = {}): Wire {
+export function openStream(call: Call, options: OpenOptions = {}): StreamWriter {
   writeOpenHead(call, { ...STREAM_HEADERS, ...options.headers }, options.status ?? 200)
-  return wireOf(call)
+  return writerOf(call)
 }
 
 /** An answer that takes long: blanks keep proxies from giving up, and JSON does not mind them. */
@@ -44,17 +44,17 @@ export interface LongReply {
 export function longReply(call: Call, options: OpenOptions = {}): LongReply {
   const headers = { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-cache, no-transform', 'X-Accel-Buffering': 'no' }
   writeOpenHead(call, { ...headers, ...options.headers }, options.status ?? 200)
-  const wire = plainWire(call.res)
+  const writer = plainWriter(call.res)
   return {
     beat() {
-      if (!call.res.writableNeedDrain) wire.write(BLANK)
+      if (!call.res.writableNeedDrain) writer.write(BLANK)
     },
     end(jsonText) {
       boundReading(call.res)
-      wire.end(Buffer.from(jsonText))
+      writer.end(Buffer.from(jsonText))
     },
-    reset: wire.reset,
-    onClose: wire.onClose
+    reset: writer.reset,
+    onClose: writer.onClose
   }
 }
 
@@ -80,15 +80,15 @@ function gather(socket: Socket | null): void {
   process.nextTick(() => socket.uncork())
 }
 
-function wireOf(call: Call): Wire {
+function writerOf(call: Call): StreamWriter {
   const { res } = call
   const { socket } = res
   // A pipelined request has no socket yet; an HTTP/1.0 client takes no chunks; a HEAD request takes no body.
   const isDirect = socket !== null && res.chunkedEncoding && !res.writableEnded
-  return isDirect ? directWire(res, socket) : plainWire(res)
+  return isDirect ? directWriter(res, socket) : plainWriter(res)
 }
 
-function plainWire(res: ServerResponse): Wire {
+function plainWriter(res: ServerResponse): StreamWriter {
   return {
     write: (bytes) => !res.writableEnded && !res.destroyed && res.write(bytes),
     end: (last) => {
@@ -106,7 +106,7 @@ function plainWire(res: ServerResponse): Wire {
  * Writes chunks past node:http, which would frame the same bytes anew for every joiner: that is a third of the price of a write.
  * Only the end is node:http's again, so that the connection can be used for the next request.
  */
-function directWire(res: ServerResponse, socket: Socket): Wire {
+function directWriter(res: ServerResponse, socket: Socket): StreamWriter {
   let drained: (() => void) | null = null
   const letGo = () => {
     if (drained) socket.off('drain', drained)
@@ -153,7 +153,7 @@ function writeChunk(socket: Socket, bytes: Uint8Array): boolean {
 }
 
 /**
- * Bytes in the framing of a chunk, framed once for all wires that they go to: those come one after the other, so that the last few
+ * Bytes in the framing of a chunk, framed once for all streams that they go to: those come one after the other, so that the last few
  * are enough to remember. (A WeakMap would remember all, and make work for whoever collects garbage.)
  */
 const framed: { readonly bytes: Uint8Array; readonly chunk: Buffer }[] = []

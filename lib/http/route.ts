@@ -1,7 +1,7 @@
 // A route: one line of the API's table. What may call it, what it takes, and the handler that answers.
 import type * as v from 'valibot'
 import type { Permission } from '../types.ts'
-import { type Call, type Handler, type Reply, requireUser, type TAKEN, type UserCall } from './call.ts'
+import { type Call, type Handler, type Reply, requireUser, type HANDLED, type UserCall } from './call.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -58,7 +58,7 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
   readonly bodyLimit?: Route['bodyLimit']
   readonly handler: (
     call: Who extends 'user' ? UserCall<Output<Body>, Output<Query>> : Call<Output<Body>, Output<Query>>
-  ) => Reply | typeof TAKEN | Promise<Reply | typeof TAKEN>
+  ) => Reply | typeof HANDLED | Promise<Reply | typeof HANDLED>
 }
 
 /**

@@ -8,7 +8,7 @@ import { asUser } from '../scope.ts'
 import type { Principal } from '../types.ts'
 import type { Proxies } from './address.ts'
 import { BodyBudget } from './body-budget.ts'
-import { type Call, type Cookie, type Reply, TAKEN } from './call.ts'
+import { type Call, type Cookie, type Reply, HANDLED } from './call.ts'
 import {
   type Authenticate,
   checkCsrf,
@@ -237,10 +237,10 @@ class NodeServer implements HttpServer {
     res: ServerResponse,
     cookies: Cookie[],
     seen: { route: string }
-  ): Promise<Reply | typeof TAKEN> {
+  ): Promise<Reply | typeof HANDLED> {
     const { origins, authenticate, proxies, publicUrl = null } = this.#options
     const method = req.method ?? 'GET'
-    if (this.#answerCors(req, res)) return TAKEN
+    if (this.#answerCors(req, res)) return HANDLED
     const target = targetOf(req)
     const match = this.#router.match(method, target.path)
     if (match.kind === 'found') seen.route = match.route.path
@@ -267,7 +267,7 @@ class NodeServer implements HttpServer {
    * Below a thread without a record a 404 says what it says below a thread of somebody else, to the letter: who asks must not
    * learn from the words which of them exist [Auth 6].
    */
-  async #likeForeign<Answer extends Reply | typeof TAKEN>(
+  async #likeForeign<Answer extends Reply | typeof HANDLED>(
     { route, params }: Extract<Match, { kind: 'found' }>,
     work: () => Promise<Answer>
   ): Promise<Answer> {

@@ -5,7 +5,7 @@ import { fail } from '../errors.ts'
 import { type Artifact, memberIn } from '../files/artifacts.ts'
 import { MutexBusy } from '../files/keyed-mutex.ts'
 import { PathError } from '../files/paths.ts'
-import { type Call, TAKEN } from '../http/call.ts'
+import { type Call, HANDLED } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
 import { wantedRange } from '../http/range.ts'
 import { boundReading } from '../http/reply.ts'
@@ -21,7 +21,7 @@ type ArtifactQuery = v.InferOutput<typeof artifactQuery>
 const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
 
 export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts' | 'config'>): Route[] {
-  const get = async (call: Call<unknown, ArtifactQuery>): Promise<typeof TAKEN> => {
+  const get = async (call: Call<unknown, ArtifactQuery>): Promise<typeof HANDLED> => {
     const { thread_id, path } = { thread_id: call.params.thread_id!, path: call.params.path! }
     const artifact = await artifacts
       .open(thread_id, requireUser(call).id, path)
@@ -76,7 +76,7 @@ function refused(error: unknown, path: string): never {
  * @throws Failure for a range outside the file
  * @throws Error when the file cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole
  */
-async function send(call: Call, artifact: Artifact, download: boolean, stallMs: number): Promise<typeof TAKEN> {
+async function send(call: Call, artifact: Artifact, download: boolean, stallMs: number): Promise<typeof HANDLED> {
   const { req, res } = call
   boundReading(res, stallMs)
   const { size } = artifact
@@ -102,7 +102,7 @@ async function send(call: Call, artifact: Artifact, download: boolean, stallMs: 
       if (!isGone(error)) throw error
     }
   }
-  return TAKEN
+  return HANDLED
 }
 
 /** Text that is shown needs no name; everything else carries its own, for the day it is saved. */

@@ -5,7 +5,7 @@ import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fail } from '../errors.ts'
 import { type Asset, sendAsset } from '../http/asset.ts'
-import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import type { Services } from './services.ts'
 
@@ -52,16 +52,16 @@ const SANDBOX_HEADERS = {
 export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   if (!config.console.enabled) return []
   let read: ReadonlyMap<string, Asset> | null = null
-  const send = (call: Call, path: string): typeof TAKEN => {
+  const send = (call: Call, path: string): typeof HANDLED => {
     read ??= assetsIn(FOLDER)
     const asset = read.get(path)
     if (!asset) throw fail('not_found')
     sendAsset(call.req, call.res, asset)
-    return TAKEN
+    return HANDLED
   }
 
   /** A browser gets the page; whoever asks for JSON learns where the API is described. */
-  const home = (call: Call): Reply | typeof TAKEN => {
+  const home = (call: Call): Reply | typeof HANDLED => {
     if ((call.req.headers.accept ?? '').includes('text/html')) return send(call, 'index.html')
     return { json: { service: 'colloquy', client: '/colloquy.js' }, headers: { Vary: 'Accept' } }
   }

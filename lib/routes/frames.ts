@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { fail } from '../errors.ts'
-import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { wantedRange } from '../http/range.ts'
 import { boundReading } from '../http/reply.ts'
 import { isGone } from '../http/reset.ts'
@@ -11,7 +11,7 @@ import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
 import type { Services } from './services.ts'
 
 export function frameRoutes({ config, store, registry }: Pick<Services, 'config' | 'store' | 'registry'>): Route[] {
-  const get = async ({ params, req, res }: Call): Promise<Reply | typeof TAKEN> => {
+  const get = async ({ params, req, res }: Call): Promise<Reply | typeof HANDLED> => {
     const id = params.run_id!
     const run = await store.runs.get(id)
     if (!run || run.thread_id !== params.thread_id!) throw fail('run_not_found', { id })
@@ -37,12 +37,12 @@ export function frameRoutes({ config, store, registry }: Pick<Services, 'config'
     })
     if (req.method === 'HEAD') {
       res.end()
-      return TAKEN
+      return HANDLED
     }
     await pipeline(Readable.from(wholeBytes(log, n, whole, start, end), { objectMode: false }), res).catch((error) => {
       if (!isGone(error)) throw error
     })
-    return TAKEN
+    return HANDLED
   }
 
   return [

@@ -1,7 +1,7 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
-import { type Call, type Reply, TAKEN } from '../http/call.ts'
+import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
 import { longReply, openStream } from '../http/open-answer.ts'
 import { type Route, route } from '../http/route.ts'
@@ -65,16 +65,16 @@ export function runRoutes(services: Services): Route[] {
 
   const background = (run: Run): Reply => ({ json: runView(run), headers: headersOf(run, 'stream') })
 
-  const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> =>
+  const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const run = await made()
       const wire = openStream(call, { headers: headersOf(run, 'stream') })
       const modes = call.body.stream_mode ?? null
       await registry.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
-      return TAKEN
+      return HANDLED
     })
 
-  const waitForNew = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof TAKEN> =>
+  const waitForNew = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const run = await made()
       return wait(call, run, place, headersOf(run, 'join'), true)
@@ -86,7 +86,7 @@ export function runRoutes(services: Services): Route[] {
     place: Place,
     headers: Record<string, string>,
     isCreator = false
-  ): Promise<typeof TAKEN> => {
+  ): Promise<typeof HANDLED> => {
     const reply = longReply(call, { headers })
     // What we break off is no leaving of the client.
     let isReset = false
@@ -107,7 +107,7 @@ export function runRoutes(services: Services): Route[] {
     const ended = await runs.waitFor(run)
     if (ended) reply.end(await finalJson(ended))
     else reply.reset()
-    return TAKEN
+    return HANDLED
   }
 
   /** What a run has led to: its final values, or what went wrong; never null, which some clients cannot read. */
@@ -153,24 +153,24 @@ export function runRoutes(services: Services): Route[] {
     return { status: call.query.wait ? 204 : 202 }
   }
 
-  const join = async (call: Call): Promise<typeof TAKEN> => {
+  const join = async (call: Call): Promise<typeof HANDLED> => {
     const run = await runOf(call)
     if (wantsStream(call)) return joined(call, run)
     return holdingPlace(call, (place) => wait(call, run, place, { Location: `${pathOf(run)}/join` }))
   }
 
-  const joined = (call: Call, run: Run): Promise<typeof TAKEN> =>
+  const joined = (call: Call, run: Run): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const wire = openStream(call, { headers: { Location: `${pathOf(run)}/stream${filterQuery(call)}` } })
       const request = { ...readingOf(call), wire, modes: modesIn(call), isSnapshot: wantsSnapshot(call) }
       await registry.join(run, request, place)
-      return TAKEN
+      return HANDLED
     })
 
   /** POST with an action cancels first. A GET never changes anything, whatever it says. */
   const cancelThenStream = async (
     call: Call<unknown, v.InferOutput<typeof streamQuery>>
-  ): Promise<Reply | typeof TAKEN> => {
+  ): Promise<Reply | typeof HANDLED> => {
     const run = await runOf(call)
     const { action: how, wait: untilEnded } = call.query
     if (how) requirePermission(call, 'runs:cancel')

@@ -5,7 +5,7 @@ import t from 'tap'
 import * as v from 'valibot'
 import { fail } from '../../lib/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
-import { TAKEN } from '../../lib/http/call.ts'
+import { HANDLED } from '../../lib/http/call.ts'
 import { Origins } from '../../lib/http/guards.ts'
 import { longReply, openStream } from '../../lib/http/open-answer.ts'
 import { route } from '../../lib/http/route.ts'
@@ -131,7 +131,7 @@ t.test(
           open++
           const answer = path === '/wait' ? longReply(call) : openStream(call)
           answer.onClose(() => open--)
-          return TAKEN
+          return HANDLED
         }
       })
     )
@@ -196,7 +196,7 @@ t.test('what does not end within the grace is reset', async (t) => {
     access: 'public',
     handler: (call) => {
       openStream(call)
-      return TAKEN
+      return HANDLED
     }
   })
   const door = await openDoor(t, [endless])

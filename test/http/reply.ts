@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { type Call, TAKEN } from '../../lib/http/call.ts'
-import type { Wire } from '../../lib/wire.ts'
+import { type Call, HANDLED } from '../../lib/http/call.ts'
+import type { StreamWriter } from '../../lib/stream-writer.ts'
 import { type LongReply, longReply, openStream } from '../../lib/http/open-answer.ts'
 import { cookieText } from '../../lib/http/reply.ts'
 import { breakOff } from '../../lib/http/reset.ts'
@@ -59,7 +59,7 @@ async function opening<Kind>(t: Test, open: (call: Call) => Kind) {
   const waiting: ((opened: Opened<Kind>) => void)[] = []
   const handler = (call: Call) => {
     waiting.shift()?.({ it: open(call), call })
-    return TAKEN
+    return HANDLED
   }
   const door = await openDoor(t, [route({ method: 'GET', path: '/open', access: 'public', handler })])
   const next = () => new Promise<Opened<Kind>>((resolve) => waiting.push(resolve))
@@ -220,7 +220,7 @@ t.test('onClose hears a client that leaves, and an end of our own', async (t) =>
 
 t.test('bytes that several wires share stay as they are', async (t) => {
   const { door, next } = await opening(t, (call) => openStream(call))
-  const opened: Wire[] = []
+  const opened: StreamWriter[] = []
   const texts: Promise<string>[] = []
   for (let i = 0; i < 5; i++) {
     const one = next()

@@ -7,7 +7,7 @@
 // Phases: `waiting` (not positioned yet: heartbeats only) -> `reading` -> `ending` (`end` was said, but its socket has not taken
 // everything yet) -> `gone`. A joiner that ends still counts as a stream, is found by a revocation and watched for a stall: a client
 // that never reads must not keep its socket for ever.
-import type { Wire } from '../../wire.ts'
+import type { StreamWriter } from '../../stream-writer.ts'
 import { counters } from '../log/counters.ts'
 import type { Filter } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
@@ -23,7 +23,7 @@ const WRITE_BYTES = 64 * 1024
 
 /** Who wants to read a run, in which modes, and from where on. */
 export interface JoinRequest {
-  readonly wire: Wire
+  readonly wire: StreamWriter
   readonly reader: Reader
   /** null: those the run was created for. */
   readonly modes: readonly string[] | null
@@ -48,7 +48,7 @@ type Phase = 'waiting' | 'reading' | 'ending' | 'gone'
 export class Joiner implements LogReader, OpenStream {
   readonly reader: Reader
   readonly filter: Filter
-  readonly #wire: Wire
+  readonly #writer: StreamWriter
   readonly #log: RunLog
   readonly #hooks: JoinerHooks
   #phase: Phase = 'waiting'
@@ -67,21 +67,21 @@ export class Joiner implements LogReader, OpenStream {
 
   /** Attached to the log until it is gone; `pump` sends it the first frames. */
   constructor(
-    { wire, reader }: Pick<JoinRequest, 'wire' | 'reader'>,
+    { wire: writer, reader }: Pick<JoinRequest, 'wire' | 'reader'>,
     log: RunLog,
     filter: Filter,
     start: Position | Snapshot,
     hooks: JoinerHooks
   ) {
-    this.#wire = wire
+    this.#writer = writer
     this.#log = log
     this.filter = filter
     this.#start = start
     this.#hooks = hooks
     this.reader = reader
     log.attach(this)
-    wire.onDrain(() => this.#drained())
-    wire.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
+    writer.onDrain(() => this.#drained())
+    writer.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
   }
 
   /** It was told everything; its socket may still hold some of it. */
@@ -156,13 +156,13 @@ export class Joiner implements LogReader, OpenStream {
   #send(bytes: Buffer): void {
     counters.bytes += bytes.length
     if (bytes.length > WRITE_BYTES) this.#write(bytes)
-    else if (bytes.length > 0 && !this.#wire.write(bytes)) this.#becameFull(null)
+    else if (bytes.length > 0 && !this.#writer.write(bytes)) this.#becameFull(null)
   }
 
   #write(bytes: Buffer): void {
     for (let at = 0; at < bytes.length; at += WRITE_BYTES) {
       const end = at + WRITE_BYTES
-      if (!this.#wire.write(bytes.subarray(at, end)))
+      if (!this.#writer.write(bytes.subarray(at, end)))
         return this.#becameFull(end < bytes.length ? bytes.subarray(end) : null)
     }
   }
@@ -198,14 +198,14 @@ export class Joiner implements LogReader, OpenStream {
   reset(): void {
     if (this.#phase === 'gone') return
     this.#leave('reset')
-    this.#wire.reset()
+    this.#writer.reset()
   }
 
-  /** Says the end. It is gone when its stream is closed, which the wire tells. */
+  /** Says the end. It is gone when its stream is closed, which its writer tells. */
   #finish(): void {
     this.#phase = 'ending'
     this.#waitsSince = performance.now()
-    this.#wire.end(END_FRAME)
+    this.#writer.end(END_FRAME)
   }
 
   #leave(why: CloseReason): void {

@@ -1,6 +1,6 @@
-// The little a joiner needs of a response or a WebSocket. http/ makes wires, run/ writes to them, and neither knows the other.
-export interface Wire {
-  /** False: no space; `onDrain` tells when there is again. Bytes are shared with other wires and must not be changed. */
+// The little a joiner needs of a response. http/ makes stream writers, run/ writes to them, and neither knows the other.
+export interface StreamWriter {
+  /** False: no space; `onDrain` tells when there is again. Bytes are shared with other streams and must not be changed. */
   write(bytes: Uint8Array): boolean
   /** These bytes are the last, all was said with them: a clean end. */
   end(last: Uint8Array): void
