@@ -1,8 +1,8 @@
 // Obligations of `apply`: groups, their atomicity, their isolation from each other, and what a caller may change.
 import fc from 'fast-check'
 import type { Test } from 'tap'
-import type { Op, Store } from '../../lib/store/store.ts'
-import type { Feedback, Run } from '../../lib/types.ts'
+import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
+import type { Feedback, JsonObject, Run } from '../../lib/types.ts'
 import {
   aCheckpoint,
   addEndedRun,
@@ -333,7 +333,8 @@ export function applyContract(t: Test, open: Open): void {
       } as const
       const groups = [{ ops: [append] }, { ops: [aSettlement(run)] }]
       const free = await opened.jam()
-      await t.rejects(store.apply(groups))
+      const error: unknown = await store.apply(groups).catch((error: unknown) => error)
+      t.ok(error instanceof StoreUnavailable, `what is about no group is the moment's, and says so: ${error}`)
       await free()
       t.equal((await store.runs.get(run.run_id, null))?.status, 'pending')
       t.equal(await messageCount(store, thread_id, null), 0)
@@ -343,6 +344,74 @@ export function applyContract(t: Test, open: Open): void {
       ])
     }
   )
+
+  test('a group that cannot be written at all is found, and keeps no other from being written [Store 3]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const patch = (metadata: unknown) =>
+      // What no store can keep, and no type lets through.
+      ({ name: 'thread.patch', thread_id, metadata: metadata as JsonObject, user: null, now: time(2) }) as const
+    const bad = {
+      get unreadable(): never {
+        throw new Error('it cannot be read')
+      }
+    }
+    for (const n of [1, 2]) {
+      const groups = [{ ops: [patch({ good: n })] }, { ops: [patch(bad)] }]
+      const outcome = await store.apply(groups).catch((error: unknown) => error)
+      t.notOk(outcome instanceof StoreUnavailable, 'it is not for the moment: nobody tries it again for ever')
+      if (!Array.isArray(outcome)) {
+        t.not((await store.threads.get(thread_id, null))?.metadata.good, n, 'it rejected, so nothing was written')
+        t.match(await store.apply(groups.slice(0, 1)), [{ ok: true }])
+        t.notOk((await store.apply(groups.slice(1)).catch((error: unknown) => error)) instanceof StoreUnavailable)
+      } else t.match(outcome, [{ ok: true }, { ok: false, message: String }])
+      t.equal((await store.threads.get(thread_id, null))?.metadata.good, n)
+    }
+  })
+
+  test('groups are applied in their order, whatever threads they are of [Store 2]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const other = await addThread(store)
+    const create = {
+      name: 'thread.create',
+      thread: aThread({ thread_id }),
+      checkpoint: aCheckpoint(thread_id)
+    } as const
+    const remove = { name: 'thread.remove', thread_id, user: null } as const
+    const key = { idempotency_key: 'the same', idempotency_hash: 'hash' }
+    const run = (threadId: string) => ({ name: 'run.create', run: aRun(threadId, key), autoFollowUp: false }) as const
+    const patch = (n: number) =>
+      ({ name: 'thread.patch', thread_id, metadata: { n, [n]: n }, user: null, now: time(n) }) as const
+    const ours = aRun(thread_id)
+    const events = {
+      name: 'events.append',
+      thread_id,
+      run_id: ours.run_id,
+      user_id: null,
+      events: someEvents(0, 2)
+    } as const
+    const outcomes = await apply(
+      store,
+      [remove],
+      [create],
+      [patch(1)],
+      [{ name: 'run.create', run: ours, autoFollowUp: false }],
+      [run(other.thread_id)],
+      [events],
+      [run(thread_id)],
+      [patch(2)]
+    )
+    t.match(outcomes, [
+      { ok: true, results: [true] },
+      { ok: true, results: [{ created: true }] },
+      { ok: true, results: [{ metadata: { n: 1 } }] },
+      { ok: true, results: [{ outcome: 'created', run: { ordinal: 1 } }] },
+      { ok: true, results: [{ outcome: 'created' }] },
+      { ok: true, results: [1] },
+      { ok: true, results: [{ outcome: 'repeated', run: { thread_id: other.thread_id } }] },
+      { ok: true, results: [{ metadata: { n: 2, 1: 1, 2: 2 } }] }
+    ])
+    t.strictSame((await store.threads.get(thread_id, null))?.metadata, { 1: 1, 2: 2, n: 2 })
+  })
 
   test('what a caller changes after it gave or got it does not change what is stored', async (t, store) => {
     const user = { ...aUser() }

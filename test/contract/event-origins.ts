@@ -40,6 +40,17 @@ export function originsContract(t: Test, open: Open): void {
     t.equal((await store.events.runsOfMessages(thread_id, [], 'ann')).size, 0)
   })
 
+  test('a message that several runs have recorded belongs to the newest record that the user sees', async (t, store) => {
+    const { thread_id } = await addThread(store, { user_id: null })
+    const runs = [await addRun(store, thread_id), await addRun(store, thread_id), await addRun(store, thread_id)]
+    for (const [n, owner] of ['ann', null, 'bob'].entries())
+      await addEvents(store, runs[n]!, [anEvent(0, said('moved', n === 1 ? 'human_message' : 'ai_message'))], owner)
+    const origin = async (user: string | null) =>
+      (await store.events.runsOfMessages(thread_id, ['moved'], user)).get('moved')
+    t.strictSame(await origin('ann'), { run_id: runs[1]!.run_id, event_type: 'human_message' })
+    t.strictSame(await origin(null), { run_id: runs[2]!.run_id, event_type: 'ai_message' })
+  })
+
   test('runsOfMessages says the same of a message whether few, most or all of its thread are asked for', async (t, store) => {
     const { threadId, ids, origins } = await addTalk(store)
     const missing = Array.from({ length: 10 }, (_, n) => `missing-${n}`)

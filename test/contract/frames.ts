@@ -6,7 +6,12 @@ import type { Run } from '../../lib/types.ts'
 import { addRun, addThread, aSettlement, durableRules, type Open, refuses, rules, time, write } from './harness.ts'
 
 /** A segment whose frames n have the bytes `sizeOf(n)`, each filled with n. */
-function aSegment(epoch: number, first: number, last: number, sizeOf: (n: number) => number = () => 10): Segment {
+export function aSegment(
+  epoch: number,
+  first: number,
+  last: number,
+  sizeOf: (n: number) => number = () => 10
+): Segment {
   const frames = Array.from({ length: last - first + 1 }, (_, at) => Buffer.alloc(sizeOf(first + at), first + at))
   const index = Buffer.alloc(5 * frames.length)
   for (const [at, frame] of frames.entries()) {
@@ -17,11 +22,11 @@ function aSegment(epoch: number, first: number, last: number, sizeOf: (n: number
 }
 
 /** Comparable, whichever kind of bytes the store answers with. */
-function plain({ epoch, first, last, index, data }: Segment) {
+export function plain({ epoch, first, last, index, data }: Segment) {
   return { epoch, first, last, index: Buffer.from(index).toString('hex'), data: Buffer.from(data).toString('hex') }
 }
 
-function append(store: Store, run: Run, segment: Segment): Promise<null> {
+export function appendFrames(store: Store, run: Run, segment: Segment): Promise<null> {
   return write(store, { name: 'frames.append', run_key: run.key, thread_id: run.thread_id, segment })
 }
 
@@ -82,7 +87,7 @@ export function frameStoreContract(t: Test, open: Open): void {
       index: Uint8Array.of(255, 0, 1, 0, 0),
       data: everyByte
     }
-    t.equal(await append(store, run, segment), null)
+    t.equal(await appendFrames(store, run, segment), null)
     const [found] = await store.frames.read(run.key, 0, 1)
     t.ok(found?.data instanceof Uint8Array && found.index instanceof Uint8Array)
     t.strictSame(found && plain(found), plain(segment))
@@ -96,7 +101,7 @@ export function frameStoreContract(t: Test, open: Open): void {
       [6, 19],
       [20, 21]
     ] as const)
-      await append(store, run, aSegment(1, first, last))
+      await appendFrames(store, run, aSegment(1, first, last))
     t.strictSame(await firstsOf(store, run, 0, 1e6), [0, 5, 6, 20])
     t.strictSame(await firstsOf(store, run, 4, 1e6), [0, 5, 6, 20])
     t.strictSame(await firstsOf(store, run, 5, 1e6), [5, 6, 20])
@@ -109,7 +114,7 @@ export function frameStoreContract(t: Test, open: Open): void {
   test('reading stops when maxBytes are together, and gives one segment at least', async (t, store) => {
     const run = await addNewRun(store)
     for (let n = 0; n < 5; n++)
-      await append(
+      await appendFrames(
         store,
         run,
         aSegment(1, n, n, () => 100)
@@ -153,12 +158,12 @@ export function frameStoreContract(t: Test, open: Open): void {
   test('bounds tells the first n of each epoch, in order, and the last n', async (t, store) => {
     const run = await addNewRun(store)
     t.equal(await store.frames.bounds(run.key), null, 'null: no frames')
-    await append(store, run, aSegment(500, 0, 2))
+    await appendFrames(store, run, aSegment(500, 0, 2))
     t.strictSame(await store.frames.bounds(run.key), { first: 0, last: 2, epochs: [{ epoch: 500, first: 0 }] })
-    await append(store, run, aSegment(500, 3, 9))
-    await append(store, run, aSegment(1_767_225_600_123, 10, 10))
-    await append(store, run, aSegment(1_767_225_600_123, 11, 14))
-    await append(store, run, aSegment(1_767_225_600_999, 15, 15))
+    await appendFrames(store, run, aSegment(500, 3, 9))
+    await appendFrames(store, run, aSegment(1_767_225_600_123, 10, 10))
+    await appendFrames(store, run, aSegment(1_767_225_600_123, 11, 14))
+    await appendFrames(store, run, aSegment(1_767_225_600_999, 15, 15))
     t.strictSame(await store.frames.bounds(run.key), {
       first: 0,
       last: 15,
@@ -172,7 +177,7 @@ export function frameStoreContract(t: Test, open: Open): void {
 
   test('n never repeats: a segment that is stored already is refused, and its group with it', async (t, store) => {
     const run = await addNewRun(store)
-    await append(store, run, aSegment(1, 0, 4))
+    await appendFrames(store, run, aSegment(1, 0, 4))
     const again = {
       name: 'frames.append',
       run_key: run.key,
@@ -186,24 +191,24 @@ export function frameStoreContract(t: Test, open: Open): void {
   test('runs do not see the frames of each other', async (t, store) => {
     const one = await addNewRun(store)
     const two = await addNewRun(store)
-    await append(store, one, aSegment(1, 0, 0))
-    await append(store, two, aSegment(2, 0, 7))
+    await appendFrames(store, one, aSegment(1, 0, 0))
+    await appendFrames(store, two, aSegment(2, 0, 7))
     t.strictSame((await store.frames.read(one.key, 0, 1e6)).map(plain), [plain(aSegment(1, 0, 0))])
     t.strictSame((await store.frames.read(two.key, 0, 1e6)).map(plain), [plain(aSegment(2, 0, 7))])
   })
 
   test('frames are there when their run has ended, and more may follow under a new epoch', async (t, store) => {
     const run = await addNewRun(store)
-    await append(store, run, aSegment(1, 0, 4))
+    await appendFrames(store, run, aSegment(1, 0, 4))
     await write(store, aSettlement(run))
     t.equal((await store.frames.bounds(run.key))?.last, 4)
-    await append(store, run, aSegment(2, 5, 6))
+    await appendFrames(store, run, aSegment(2, 5, 6))
     t.strictSame(await firstsOf(store, run, 0, 1e6), [0, 5])
   })
 
   test('nothing is appended to a thread that does not exist [Store 8]', async (t, store) => {
     const run = await addNewRun(store)
-    await append(store, run, aSegment(1, 0, 4))
+    await appendFrames(store, run, aSegment(1, 0, 4))
     await write(store, { name: 'thread.remove', thread_id: run.thread_id, user: null })
     const late = {
       name: 'frames.append',
@@ -220,7 +225,7 @@ export function frameStoreContract(t: Test, open: Open): void {
     const slab = new Uint8Array(64).fill(1)
     const segment = { epoch: 1, first: 0, last: 0, index: slab.subarray(0, 5), data: slab.subarray(5, 10) }
     const expected = plain(segment)
-    await append(store, run, segment)
+    await appendFrames(store, run, segment)
     slab.fill(2)
     const [first] = await store.frames.read(run.key, 0, 1)
     t.strictSame(first && plain(first), expected)
@@ -231,10 +236,10 @@ export function frameStoreContract(t: Test, open: Open): void {
 
   durable('frames survive a restart and go on behind it', async (t, store, reopen) => {
     const run = await addNewRun(store)
-    await append(store, run, aSegment(1, 0, 4))
+    await appendFrames(store, run, aSegment(1, 0, 4))
     const again = await reopen()
     t.strictSame((await again.frames.read(run.key, 0, 1e6)).map(plain), [plain(aSegment(1, 0, 4))])
-    await append(again, run, aSegment(2, 5, 5))
+    await appendFrames(again, run, aSegment(2, 5, 5))
     t.strictSame((await again.frames.bounds(run.key))?.epochs, [
       { epoch: 1, first: 0 },
       { epoch: 2, first: 5 }

@@ -39,6 +39,8 @@ export interface Opened {
    * in the way, and the test of [Store 3] is skipped.
    */
   jam?(): Promise<() => Promise<void>>
+  /** Opens it once more on the same data, as another process would [Store 10]. Absent: the store has one process. */
+  beside?(): Promise<Store>
   /** Closes what is open and removes the data. */
   close(): Promise<void>
 }

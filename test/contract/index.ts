@@ -21,8 +21,10 @@ import { applyContract } from './apply.ts'
 import { checkpointStoreContract } from './checkpoints.ts'
 import { eventStoreContract } from './events.ts'
 import { feedbackStoreContract } from './feedback.ts'
+import { frameUpkeepContract } from './frame-upkeep.ts'
 import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
+import { peerContract } from './peers.ts'
 import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
 import { threadMetadataContract } from './thread-metadata.ts'
@@ -39,6 +41,8 @@ export {
   eventStoreContract,
   feedbackStoreContract,
   frameStoreContract,
+  frameUpkeepContract,
+  peerContract,
   runStoreContract,
   scopeContract,
   threadMetadataContract,
@@ -46,26 +50,31 @@ export {
   userStoreContract
 }
 
+/** Every suite, by the noun that it is about. */
+export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Promise<void>>> = {
+  apply: applyContract,
+  scope: scopeContract,
+  users: userStoreContract,
+  apiTokens: apiTokenStoreContract,
+  threads: threadStoreContract,
+  threadMetadata: threadMetadataContract,
+  runs: runStoreContract,
+  events: eventStoreContract,
+  frames: frameStoreContract,
+  frameUpkeep: frameUpkeepContract,
+  checkpoints: checkpointStoreContract,
+  feedback: feedbackStoreContract,
+  peers: peerContract
+}
+
 /**
  * Runs every suite on the store that `open` gives: a new and empty one each time. Suites need nothing of each other. A store
- * that cannot `reopen` skips the rules of durability, one that cannot be jammed that of [Store 3], each with its reason.
+ * that cannot `reopen` skips the rules of durability, one that cannot be jammed a rule of [Store 3], one without `beside` those of
+ * [Store 10], each with its reason.
  */
 export function storeContract(t: Test, name: string, open: Open): void {
-  const suites = {
-    apply: applyContract,
-    scope: scopeContract,
-    users: userStoreContract,
-    apiTokens: apiTokenStoreContract,
-    threads: threadStoreContract,
-    threadMetadata: threadMetadataContract,
-    runs: runStoreContract,
-    events: eventStoreContract,
-    frames: frameStoreContract,
-    checkpoints: checkpointStoreContract,
-    feedback: feedbackStoreContract
-  }
   t.test(name, async (t) => {
-    for (const [noun, suite] of Object.entries(suites)) {
+    for (const [noun, suite] of Object.entries(SUITES)) {
       // Awaited by the test itself: it ends when the last of its own tests has.
       t.test(noun, async (t) => suite(t, open))
     }

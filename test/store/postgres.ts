@@ -29,6 +29,7 @@ async function open(): Promise<Opened> {
       return store
     },
     jam: () => jam(database.url),
+    beside: () => openPostgresStore(database.url),
     async close() {
       await store.close()
       await database.remove()
