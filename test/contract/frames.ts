@@ -46,7 +46,7 @@ export function frameStoreContract(t: Test, open: Open): void {
     const runs: Run[] = []
     for (let n = 0; n < 4; n++) {
       const run = await addNewRun(store)
-      for (let at = 0; at < 7; at++) await append(store, run, aSegment(1, at, at))
+      for (let at = 0; at < 7; at++) await appendFrames(store, run, aSegment(1, at, at))
       runs.push(run)
     }
     const [old, older, young, going] = runs as [Run, Run, Run, Run]
