@@ -134,6 +134,22 @@ export function admissionContract(t: Test, open: Open): void {
     }
   })
 
+  test('in a shared thread a run follows the newest success that its user may see, and never names another one', async (t, store) => {
+    const { thread_id } = await addThread(store, { user_id: null })
+    const nobodys = await addRun(store, thread_id, { user_id: null })
+    await write(store, aSettlement(nobodys, { status: 'success' }))
+    const anns = await addRun(store, thread_id, { user_id: 'ann' })
+    await write(store, aSettlement(anns, { status: 'success' }))
+    for (const [user_id, followed] of [
+      ['bob', nobodys],
+      ['ann', anns]
+    ] as const) {
+      const run = aRun(thread_id, { user_id })
+      await write(store, { name: 'run.create', run, autoFollowUp: true })
+      t.equal((await store.runs.get(run.run_id, null))?.follow_up_to_run_id, followed.run_id)
+    }
+  })
+
   test('refusals are not remembered under their key, and runs without a key are never the same', async (t, store) => {
     const { thread_id } = await addThread(store)
     const first = await addRun(store, thread_id)

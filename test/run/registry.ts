@@ -212,3 +212,20 @@ t.test('a store that takes nothing for too long refuses new runs, until it does 
   await turns()
   t.equal((await finish(room, run)).status, 'success')
 })
+
+t.test(
+  'in a shared thread a strategy ends the runs that its user could cancel, and waits for those of others',
+  async (t) => {
+    for (const multitask_strategy of ['interrupt', 'rollback'] as const) {
+      const room = await Room.open(t)
+      const anns = await room.ask({ text: 'one' })
+      await room.agent.stage(anns)
+      const nobodys = await room.ask({ text: 'two', user_id: null })
+      const bobs = await room.ask({ text: 'three', user_id: 'bob', multitask_strategy })
+      t.not((await room.ended(nobodys)).status, 'pending', 'one that nobody owns is everybody’s')
+      t.equal(room.registry.find(anns.run_id)?.phase, 'open', 'not theirs, not touched')
+      t.match(await finish(room, anns), { status: 'success' })
+      t.match(await finish(room, bobs), { status: 'success' })
+    }
+  }
+)

@@ -53,6 +53,7 @@ export class Cluster implements PeerListener {
     const { peers, identity, onNewId } = this.#deps
     this.#compare(await peers.start(this, identity, before))
     onNewId(peers.id)
+    this.#deps.registry.onLeftBehind = () => void this.#turn()
     this.#timer = setInterval(() => void this.#turn(), peers.leaseMs / RENEWALS).unref()
   }
 

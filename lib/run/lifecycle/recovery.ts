@@ -46,7 +46,7 @@ export async function recover(
   const waiting = unfinished.filter(({ status }) => status === 'pending')
   for (let at = 0; at < started.length; at += AT_ONCE)
     await Promise.all(started.slice(at, at + AT_ONCE).map((run) => recoverOrFail(run, parts, end)))
-  const resume = async (run: Run, past: LogBounds) => registry.resume(run, past)
+  const resume = async (run: Run, past: LogBounds) => () => registry.resume(run, past)
   for (const run of waiting) await recoverOrFail(run, parts, resume)
   // Behind what somebody waits for.
   for (const { key } of started) registry.archive(key)
@@ -61,12 +61,14 @@ export async function recover(
 async function recoverOrFail(
   run: Run,
   parts: RecoveryParts,
-  recoverRun: (run: Run, past: LogBounds, parts: RecoveryParts) => Promise<void>
+  read: (run: Run, past: LogBounds, parts: RecoveryParts) => Promise<() => unknown>
 ): Promise<void> {
   const { store, log, isOver = () => false } = parts
   if (isOver()) return
   try {
-    await untilRead(async () => recoverRun(run, await boundsOf(store, run), parts), isOver)
+    // Reads alone are repeated: a write that is refused may have been written.
+    const act = await untilRead(async () => read(run, await boundsOf(store, run), parts), isOver)
+    await act()
   } catch (error) {
     if (isOver()) return
     log.error({ err: error, run_id: run.run_id }, 'the answer of a run could not be recovered')
@@ -84,7 +86,7 @@ async function end(
   run: Run,
   past: LogBounds,
   { store, writer, journal: options, owner }: RecoveryParts
-): Promise<void> {
+): Promise<() => Promise<unknown>> {
   const { thread_id, run_id, key } = run
   const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
   const journal = Journal.resumed(options, events, await store.events.lastK(thread_id, run_id))
@@ -125,7 +127,7 @@ async function end(
   ops.push({ name: 'events.append', thread_id, run_id, user_id: run.user_id, events: journal.takeEvents() })
   for (const segment of frames.take()) ops.push({ name: 'frames.append', run_key: key, thread_id, segment })
   ops.push(settlement(run, journal, frames.lastCursor, finalId))
-  await writer.writeAll(ops, 'endless', owner)
+  return () => writer.writeAll(ops, 'endless', owner)
 }
 
 /** The end and nothing else: the log stops where it can be read no more. */

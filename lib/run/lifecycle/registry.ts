@@ -1,5 +1,5 @@
 // The live runs of this process: admits them, finds them, brings their readers to them, stops them all.
-import { withoutUser } from '../../scope.ts'
+import { isVisible, withoutUser } from '../../scope.ts'
 import type { Admission, NewRun, Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { type ActorDeps, type ActorOptions, RunActor } from './actor.ts'
@@ -64,6 +64,8 @@ export class Registry {
   readonly #states: StateCache
   readonly #ticker: Ticker
   #isStopping = false
+  /** There are runs of ours that are not taken over yet: the cluster's. */
+  onLeftBehind: () => void = () => {}
   /** Readers of frames, of runs that have ended as well. */
   #joiners = 0
 
@@ -178,21 +180,40 @@ export class Registry {
       if (admission.owner !== undefined) peers.tell(admission.owner, { kind: 'arrived', runs: [run.run_id] })
       return admission
     }
+    // Runs before it were left behind by another process: it waits until they are taken over, in their order.
+    if (peers && admission.inFlight.some((id) => !this.knows(id))) {
+      this.onLeftBehind()
+      return admission
+    }
     // The run outlives its request, and acts for the user of its record alone.
     withoutUser(() => this.#enqueue(admission.run))
     const { multitask_strategy: strategy } = run
     if (strategy === 'interrupt' || strategy === 'rollback') {
-      for (const runId of admission.inFlight) this.#endBefore(runId, strategy)
+      for (const runId of admission.inFlight) this.#endBefore(runId, run.user_id, strategy)
     }
     return admission
   }
 
-  /** One that another process has admitted may not have arrived yet. */
-  #endBefore(runId: string, strategy: CancelAction): void {
-    if (this.cancel(runId, strategy) || !this.elsewhere || this.#actors.has(runId)) return
-    this.elsewhere
-      .cancel(runId, strategy, null)
-      .catch((error: unknown) => this.#deps.log.warn({ err: error, run_id: runId }, 'a run may go on that was to end'))
+  /**
+   * In a shared thread somebody else's run is not touched: the new one waits behind it. One that another process has admitted may
+   * not have arrived yet.
+   */
+  #endBefore(runId: string, userId: string | null, strategy: CancelAction): void {
+    const actor = this.#actors.get(runId)
+    if (actor && isVisible(actor.run, userId)) actor.cancel(strategy)
+    if (actor || !this.elsewhere) return
+    this.#endElsewhere(this.elsewhere, runId, userId, strategy).catch((error: unknown) =>
+      this.#deps.log.warn({ err: error, run_id: runId }, 'a run may go on that was to end')
+    )
+  }
+
+  async #endElsewhere(
+    elsewhere: Elsewhere,
+    runId: string,
+    userId: string | null,
+    strategy: CancelAction
+  ): Promise<void> {
+    if (await this.#deps.store.runs.get(runId, userId)) await elsewhere.cancel(runId, strategy, null)
   }
 
   /** Takes a run that was admitted by another process, this one's or an earlier one's; `past` is what is stored of its log. */
@@ -202,7 +223,7 @@ export class Registry {
     this.elsewhere?.drop(run.run_id)
     const { multitask_strategy: strategy } = run
     if (strategy !== 'interrupt' && strategy !== 'rollback') return
-    for (const actor of this.#lanes.before(run)) actor.cancel(strategy)
+    for (const actor of this.#lanes.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
   }
 
   /** Whether a run is live here, or just being admitted. */

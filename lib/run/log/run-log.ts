@@ -95,6 +95,8 @@ export class RunLog {
   isDue = false
   /** With durability sync nothing is shown that is not stored. */
   readonly #isSync: boolean
+  /** Nothing is shown that is not stored: always with durability sync, and of a later attempt until its first frame is stored. */
+  #showsStored: boolean
   readonly #isReplica: boolean
   readonly #stored: StoredFrames
   readonly #scheduler: Scheduler | null
@@ -120,7 +122,11 @@ export class RunLog {
   private constructor({ run, store, bounds, options, scheduler, isClosed = false, isReplica = false }: Parts) {
     const { thread_id, run_id } = run
     this.#stored = new StoredFrames(run, store)
-    this.#isSync = run.kwargs.durability === 'sync'
+    // What another process has, or had, is stored when it is known here.
+    this.#isSync = run.kwargs.durability === 'sync' && !isReplica && !isClosed
+    // Where clocks differ, a lost epoch may be greater than the next one: then only a first attempt's may get lost, behind which
+    // everything is new, so that whoever comes with it is rightly given all.
+    this.#showsStored = this.#isSync || (bounds.epochs.length > 1 && !isReplica && !isClosed)
     this.#isReplica = isReplica
     this.#isClosed = isClosed
     this.#scheduler = scheduler ?? null
@@ -181,7 +187,7 @@ export class RunLog {
   }
   /** n of the first frame that readers may not see yet. */
   get shown(): number {
-    return this.#isSync ? this.#committed : this.#head
+    return this.#showsStored ? this.#committed : this.#head
   }
   /** The run is terminal and all of it is stored. */
   get isClosed(): boolean {
@@ -244,7 +250,7 @@ export class RunLog {
     slab.mask |= bit(kind)
     this.#bytes += length
     this.#pendingBytes += length
-    if (!this.isDue && !this.#isSync && this.#readers.size > 0) this.#scheduler?.schedule(this)
+    if (!this.isDue && !this.#showsStored && this.#readers.size > 0) this.#scheduler?.schedule(this)
     return this.#head++
   }
 
@@ -293,7 +299,8 @@ export class RunLog {
   commit(last: number, bytes: number): void {
     this.#committed = last + 1
     this.#pendingBytes -= bytes
-    if (this.#isSync && !this.isDue && this.#readers.size > 0) this.#scheduler?.schedule(this)
+    if (this.#showsStored && !this.isDue && this.#readers.size > 0) this.#scheduler?.schedule(this)
+    this.#showsStored = this.#isSync
     while (this.#slabs.length > 1 && this.#bytes + this.#stateBytes > this.#windowBytes) {
       const [oldest, second] = this.#slabs
       if (second!.first > this.#committed) return

@@ -175,8 +175,9 @@ export function memoryRuns(
   threads: ThreadRows,
   frames: { ended(runKey: number): void }
 ): Noun<RunReads, 'run.create' | 'run.start' | 'run.settle'> {
-  const newestSuccess = (threadId: string): string | null => {
-    for (const run of rows.newestFirst(threadId)) if (run.status === 'success') return run.run_id
+  const newestSuccess = ({ thread_id, user_id }: NewRun): string | null => {
+    for (const run of rows.newestFirst(thread_id))
+      if (run.status === 'success' && isVisible(run, user_id)) return run.run_id
     return null
   }
 
@@ -190,7 +191,7 @@ export function memoryRuns(
     if (!threads.get(run.thread_id)) return { outcome: 'thread_missing' }
     const inFlight = rows.inFlight(run.thread_id).map(({ run_id }) => run_id)
     if (inFlight.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
-    const followUp = autoFollowUp ? newestSuccess(run.thread_id) : run.follow_up_to_run_id
+    const followUp = autoFollowUp ? newestSuccess(run) : run.follow_up_to_run_id
     return { outcome: 'created', run: rows.add({ ...run, follow_up_to_run_id: followUp }, undo), inFlight }
   }
 

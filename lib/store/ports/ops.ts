@@ -41,7 +41,8 @@ export interface Ops {
   'thread.remove': { in: { thread_id: string; user: Owner }; out: boolean }
   /**
    * Admits a run [Store 6]. `strategy` reject answers busy while one is in flight; the others are stored pending behind it, and
-   * `inFlight` names what stood before. `autoFollowUp`: the newest successful run of the thread becomes follow_up_to_run_id.
+   * `inFlight` names what stood before. `autoFollowUp`: the newest successful run of the thread that its user may see becomes
+   * follow_up_to_run_id.
    */
   'run.create': { in: { run: NewRun; autoFollowUp: boolean }; out: Admission }
   /** pending -> running, and the thread with it. False: it is not pending any more. */

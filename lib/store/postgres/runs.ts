@@ -5,7 +5,7 @@ import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, GIVEN, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
 import type { Admission, NewRun, RunReads } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, params, type Writers, visible } from './rows.ts'
+import { type Db, owned, params, type Writers, visible } from './rows.ts'
 
 function valuesOf(run: Omit<Run, 'key'>) {
   return [
@@ -116,8 +116,8 @@ export const runWrites: Writers<RunOps> = {
         [thread_id]
       ),
       batch.rows<{ run_id: string }>(
-        "SELECT run_id FROM runs WHERE thread_id = $1 AND status = 'success' ORDER BY ordinal DESC LIMIT 1",
-        [thread_id]
+        `SELECT run_id FROM runs WHERE thread_id = $2 AND status = 'success' AND ${owned(1)} ORDER BY ordinal DESC LIMIT 1`,
+        [run.user_id, thread_id]
       )
     ])
     if (earlier) return earlier

@@ -5,7 +5,7 @@ import { Refused } from '../refused.ts'
 import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
 import type { Admission, NewRun, RunReads } from '../store.ts'
-import { VISIBLE, type Writers } from './rows.ts'
+import { OWNED, VISIBLE, type Writers } from './rows.ts'
 
 /** By the index of the status, hence the +: in the order of the other index all runs of the thread would be read. */
 export const IN_FLIGHT_OF_THREAD = `thread_id = ? AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY +ordinal`
@@ -66,8 +66,8 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
   const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
   const inFlight = db.prepare<[string], { run_id: string }>(`SELECT run_id FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`)
   const byKey = db.prepare<[string, string], RunRow>(BY_KEY)
-  const latestSuccess = db.prepare<[string], { run_id: string }>(
-    "SELECT run_id FROM runs WHERE thread_id = ? AND status = 'success' ORDER BY ordinal DESC LIMIT 1"
+  const latestSuccess = db.prepare<{ thread: string; owner: string | null }, { run_id: string }>(
+    `SELECT run_id FROM runs WHERE thread_id = @thread AND status = 'success' AND ${OWNED} ORDER BY ordinal DESC LIMIT 1`
   )
   const insert = db.prepare(`
     INSERT INTO runs (run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
@@ -111,7 +111,9 @@ export function runWrites(db: Database.Database): Writers<RunOps> {
       if (!threadExists.get(run.thread_id)) return { outcome: 'thread_missing' }
       const before = inFlight.all(run.thread_id).map((row) => row.run_id)
       if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
-      const followUp = autoFollowUp ? (latestSuccess.get(run.thread_id)?.run_id ?? null) : run.follow_up_to_run_id
+      const followUp = autoFollowUp
+        ? (latestSuccess.get({ thread: run.thread_id, owner: run.user_id })?.run_id ?? null)
+        : run.follow_up_to_run_id
       const ordinal = nextOrdinal.get(run.thread_id)!.ordinal
       const admitted = { ordinal, ...run, follow_up_to_run_id: followUp }
       const { metadata, kwargs, ...row } = admitted

@@ -1,0 +1,58 @@
+// Attempts at a run, and who reads them elsewhere: what a process shows must be what the next one can go on from.
+import t from 'tap'
+import { filterOf, Kind } from '../../lib/run/log/filter.ts'
+import { RunLog } from '../../lib/run/log/run-log.ts'
+import type { Run } from '../../lib/types.ts'
+import { aRun } from '../contract/harness.ts'
+import { begun, OPTIONS, Room } from '../fixtures/room.ts'
+import { until } from '../fixtures/until.ts'
+
+const ALL = filterOf(['messages-tuple', 'custom'])
+
+t.test(
+  'a run with durability sync is shown on another process as far as it is stored, and no end before the rest',
+  async (t) => {
+    const room = await Room.open(t)
+    const run = await room.ask({ asks: { durability: 'sync' } })
+    const replica = await RunLog.replica(await room.row(run), room.gate.inner)
+    const stage = await room.agent.stage(run)
+    stage.say('half an answer')
+    await until(async () => {
+      await replica.advance()
+      return replica.head > 2
+    }, 'it is stored')
+    t.equal(replica.next(0, ALL), 'behind', 'there is something to load')
+    stage.finish()
+    const row = await room.ended(run)
+    await replica.advance()
+    replica.close(row)
+    t.equal(replica.next(0, ALL), 'behind')
+    t.equal(replica.next(replica.head, ALL), 'end')
+  }
+)
+
+t.test(
+  'of a later attempt nothing is shown before its first frame is stored: no reader has a cursor that nobody knows',
+  async (t) => {
+    const room = await Room.open(t)
+    const { run } = await begun(room)
+    const past = { epochs: [{ epoch: 5, first: 0 }], head: 3 }
+    const log = RunLog.begin(run, room.gate.inner, OPTIONS, past)
+    log.append(Kind.metadata, 'metadata', '{}')
+    t.equal(log.next(3, ALL), 'tail')
+    const [segment] = log.take()
+    log.commit(segment!.last, segment!.data.length)
+    t.not(log.next(3, ALL), 'tail')
+    log.append(Kind.custom, 'custom', '1')
+    t.not(log.next(4, ALL), 'tail', 'from then on at once')
+  }
+)
+
+t.test('of a first attempt everything is shown at once', async (t) => {
+  const room = await Room.open(t)
+  // The store gives them; nothing of it is written.
+  const run = { ...aRun(room.threadId), key: 1, ordinal: 1 } as Run
+  const log = RunLog.begin(run, room.gate.inner, OPTIONS)
+  log.append(Kind.metadata, 'metadata', '{}')
+  t.not(log.next(0, ALL), 'tail')
+})
