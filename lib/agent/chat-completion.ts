@@ -5,6 +5,8 @@ import { createParser, type EventSourceParser } from 'eventsource-parser'
 import { GrowingText } from '../growing-text.ts'
 import { type Json, type JsonObject, type UsageMetadata, isObject } from '../types.ts'
 import type { PeerFailures } from './http/failures.ts'
+import type { IdleTimeout } from './http/idle-timeout.ts'
+import type { ConnectionLost, ResponseBody } from './http/post.ts'
 import { parseJson } from './json.ts'
 import type { Completion, OnDelta, RawCall } from './model.ts'
 import type { Delta } from './runtime.ts'
@@ -67,6 +69,18 @@ export class ChatCompletion {
         // Fields that we do not know are skipped, as the event-stream format has it.
         if (error.type === 'max-buffer-size-exceeded') throw failures.garbage('an event without an end')
       }
+    })
+  }
+
+  /**
+   * Hears the body until the answer is over or its bytes end; without space it is not read, which makes the provider wait.
+   * @returns what broke it off; null: nothing did
+   */
+  listen(body: ResponseBody, timeout: IdleTimeout, space: () => Promise<void>): Promise<ConnectionLost | null> {
+    return body.each((chunk) => {
+      const hasSpace = this.feed(chunk)
+      if (this.isOver) return 'enough'
+      return hasSpace ? 'more' : timeout.pausedWhile(space)
     })
   }
 

@@ -8,7 +8,7 @@ import { toolToChat } from './chat.ts'
 import { ChatCompletion } from './chat-completion.ts'
 import { PeerError, PeerFailures } from './http/failures.ts'
 import { IdleTimeout } from './http/idle-timeout.ts'
-import { type ConnectionLost, isOk, ResponseBody, send } from './http/post.ts'
+import { isOk, ResponseBody, send } from './http/post.ts'
 import { RETRY, RetryableError, type RetryPolicy, retrying } from './http/retry.ts'
 import type { Completion, Model, ModelRequest, OnDelta } from './model.ts'
 import type { AgentLog } from './observer.ts'
@@ -146,7 +146,7 @@ export class ChatModel implements Model {
     const { messageId, onFirst } = request
     const receiver = { messageId, model: this.info.name, onDelta, ...(onFirst && { onFirst }) }
     const answer = new ChatCompletion(receiver, this.#failures)
-    const lost = await listen(answer, body, timeout, request)
+    const lost = await answer.listen(body, timeout, async () => request.space?.())
     if (answer.isOver) body.drain()
     if (answer.isWhole) return answer.completion()
     if (timeout.isSilent) throw this.#failures.silent(this.#idleMs)
@@ -155,21 +155,6 @@ export class ChatModel implements Model {
     if (!answer.hasEvents) throw this.#failures.notAStream()
     throw this.#failures.interrupted('ended its answer before it was complete')
   }
-}
-
-/** Feeds an answer until it is over or its bytes end. @returns What broke them off; null: nothing did. */
-function listen(
-  answer: ChatCompletion,
-  body: ResponseBody,
-  timeout: IdleTimeout,
-  request: ModelRequest
-): Promise<ConnectionLost | null> {
-  return body.each((chunk) => {
-    const hasSpace = answer.feed(chunk)
-    if (answer.isOver) return 'enough'
-    // The log has no space: the provider is made to wait by not being read.
-    return hasSpace ? 'more' : timeout.pausedWhile(async () => request.space?.())
-  })
 }
 
 function infoOf(config: ModelConfig): ModelInfo {

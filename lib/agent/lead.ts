@@ -193,7 +193,8 @@ class LeadRun implements MiddlewareContext {
         tools: this.#tools,
         signal: this.signal,
         about: this.#about,
-        onDelta: (delta) => this.#sink.emit(delta),
+        // The sink itself: nothing stands between the model's bytes and the log.
+        onDelta: this.#sink.emit.bind(this.#sink),
         space: () => this.#sink.space()
       },
       (record) => this.#record(record),

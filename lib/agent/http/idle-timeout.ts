@@ -68,6 +68,7 @@ export class IdleTimeout {
   }
 
   #checkIn(ms: number): void {
+    clearTimeout(this.#timer)
     this.#timer = setTimeout(() => void this.#check(), ms)
   }
 
