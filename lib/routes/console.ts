@@ -63,7 +63,10 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   /** A browser gets the page; whoever asks for JSON learns where the API is described. */
   const home = (call: Call): Reply | typeof HANDLED => {
     if ((call.req.headers.accept ?? '').includes('text/html')) return send(call, 'index.html')
-    return { json: { service: 'colloquy', client: '/colloquy.js' }, headers: { Vary: 'Accept' } }
+    return {
+      json: { service: 'colloquy', openapi: '/openapi.json', client: '/colloquy.js' },
+      headers: { Vary: 'Accept' }
+    }
   }
 
   const open = { method: 'GET', access: 'public' } as const

@@ -14,6 +14,7 @@ import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
 import { metricsRoutes } from './metrics.ts'
 import { modelRoutes } from './models.ts'
+import { withOpenApi } from './openapi.ts'
 import { runRoutes } from './runs.ts'
 import type { Services } from './services.ts'
 import { skillRoutes } from './skills.ts'
@@ -23,7 +24,7 @@ import { threadRoutes } from './threads.ts'
 import { uploadRoutes } from './uploads.ts'
 
 export function routes(services: Services, auth: AuthServices): Route[] {
-  return [
+  return withOpenApi([
     ...consoleRoutes(services), //  / /colloquy.js /console/...
     ...healthRoutes(services), //   /health /readyz /ok /info
     ...metricsRoutes(services), //  /metrics
@@ -44,5 +45,5 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...memoryRoutes(services), //   /api/memory
     ...skillRoutes(services), //    /api/skills
     ...featureRoutes() //           /api/features
-  ]
+  ])
 }
