@@ -146,7 +146,7 @@ onEachBackend(
     const [run] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
     t.notMatch(JSON.stringify(run), /somebody|langgraph_|__|checkpoint_ns/, 'nor is it kept with the run')
     const { metadata } = (await person.get(`/api/threads/${thread}`)).body as { metadata: object } // a thread record
-    t.strictSame(metadata, { mood: 'calm' }, 'nor with the thread')
+    t.strictSame(metadata, { mood: 'calm', graph_id: 'lead_agent', assistant_id: 'lead_agent' }, 'nor with the thread')
     t.same((await person.post('/api/threads/search', { metadata: { user_id: 'somebody' } })).body, [])
   }
 )

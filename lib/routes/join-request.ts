@@ -14,9 +14,12 @@ export function positionText(call: Call): string | undefined {
   return searchParams(call).get('last_event_id') ?? undefined
 }
 
-/** Modes in a query: repeated, or one JSON list, as clients of different ages write them. */
-export function modesIn(call: Call): string[] | null {
-  const given = searchParams(call).getAll('stream_mode').flatMap(readMode)
+/** Modes that the query names; null: it names none. */
+export const modesIn = (call: Call): string[] | null => listIn(call, 'stream_mode')
+
+/** Names in a query: repeated, or one JSON list, as clients of different ages write them. */
+export function listIn(call: Call, name: string): string[] | null {
+  const given = searchParams(call).getAll(name).flatMap(readList)
   return given.length ? given : null
 }
 
@@ -28,11 +31,11 @@ export function filterQuery(call: Call): string {
   return query.size > 0 ? `?${query}` : ''
 }
 
-function readMode(text: string): string[] {
+function readList(text: string): string[] {
   if (!text.startsWith('[')) return text.split(',').filter(Boolean)
   try {
     const list: unknown = JSON.parse(text)
-    return Array.isArray(list) ? list.filter((mode) => typeof mode === 'string') : []
+    return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []
   } catch {
     return []
   }

@@ -13,9 +13,9 @@ import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
 import { streamedJson } from '../thread/state.ts'
-import type { Run } from '../types.ts'
+import type { JsonObject, Run } from '../types.ts'
 import { keyOf } from './idempotency-key.ts'
-import { filterQuery, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
+import { filterQuery, listIn, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
 import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
 
@@ -141,10 +141,13 @@ export function runRoutes(services: Services): Route[] {
     return run && user && isOfThread && isVisible(run, user.id) ? run : runOf(call)
   }
 
-  const list = async ({ params, query }: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
+  const list = async (call: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
+    const { params, query } = call
     const { limit, offset, status } = query
     const page = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
-    return { json: page.map(runView) }
+    const fields = listIn(call, 'select')
+    const views = page.map(runView)
+    return { json: fields ? views.map((view) => pick(view, fields)) : views }
   }
 
   const cancel = async (call: Call<unknown, v.InferOutput<typeof cancelQuery>>): Promise<Reply> => {
@@ -264,6 +267,10 @@ export function runRoutes(services: Services): Route[] {
       handler: cancelThenStream
     })
   ]
+}
+
+function pick(view: JsonObject, fields: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(view).filter(([name]) => fields.includes(name)))
 }
 
 /** Where a run is found, for clients that read its id from there, and where its answer goes on, for those that were cut off. */

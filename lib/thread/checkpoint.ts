@@ -31,7 +31,7 @@ function tasksOf(head: CheckpointHead, interrupts: readonly Interrupt[]): JsonOb
   return head.next.map((name) => ({
     id: taskId(head, name),
     name,
-    path: ['__pregel_pull', name],
+    path: [name],
     interrupts: waiting,
     error: null,
     // Of tasks that are to come there is nothing yet; clients read these members nevertheless.

@@ -1,6 +1,6 @@
 // What DeerFlow's web frontend, of April and of today, asks of the service, and what it would break without.
 import t from 'tap'
-import { at, openSite, Person, PASSWORD, signIn } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, Person, PASSWORD, signIn, textIn, until } from '../fixtures/gateway.ts'
 
 t.test(
   '[Auth 10] a first boot is answered twice: to the server of the front end, and to the browser beside it',
@@ -71,3 +71,33 @@ t.test('features that are not there answer empty, so that a page shows none and 
   const stranger = await signIn({ url: person.url })
   t.equal((await stranger.get(`/api/threads/${thread}/goal`)).status, 404)
 })
+
+t.test('a list of runs has the fields that are selected', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  const run = await person.run(thread, '/demo deltas=1 rate=0')
+  const wanted = [{ run_id: run.split('/').at(-1) }]
+  for (const query of ['select=run_id', 'select=["run_id"]', 'select=run_id&select=nothing'])
+    t.strictSame((await person.get(`/api/threads/${thread}/runs?${query}`)).body, wanted, query)
+})
+
+t.test(
+  'the first run of a thread writes into its metadata which graph it is with, and overwrites nothing',
+  async (t) => {
+    const person = await signIn(await openSite(t))
+    const found = async (metadata: object) => listIn((await person.post('/api/threads/search', { metadata })).body)
+    const ask = (thread: string, more = {}) =>
+      person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=1 rate=0', more))
+    await ask(await person.thread())
+    await until(
+      async () => (await found({ graph_id: 'lead_agent', assistant_id: 'lead_agent' })).length === 1,
+      'it is found'
+    )
+    const named = textIn((await person.post('/api/threads', { metadata: { graph_id: 'mine' } })).body, 'thread_id')
+    await ask(named, { assistant_id: 'writer' })
+    await until(
+      async () => (await found({ graph_id: 'mine', assistant_id: 'writer' })).length === 1,
+      'what was said stays'
+    )
+  }
+)

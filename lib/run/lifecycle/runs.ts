@@ -13,8 +13,11 @@ import type { Registry } from './registry.ts'
 const CANCEL_WAIT_MS = 5000
 const RETRY_AFTER = { 'Retry-After': '5' }
 
+/** Whom a run is with that names nobody. */
+const DEFAULT_ASSISTANT = 'lead_agent'
+
 export interface RunsDeps {
-  readonly store: Pick<Store, 'runs' | 'checkpoints'>
+  readonly store: Pick<Store, 'runs' | 'checkpoints' | 'threads'>
   readonly writer: Writer
   readonly registry: Registry
   /** null: ready; else the reason why no run is taken. */
@@ -70,7 +73,20 @@ export class Runs {
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, [])))
       throw fail('checkpoint_not_found', { id: base })
-    return runIn(await registry.create({ ...run, thread_id: threadId }, autoFollowUp), threadId)
+    const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp)
+    // Nobody waits for it: the run is there, and must not be refused any more.
+    if (admission.outcome === 'created' && admission.run.ordinal === 1)
+      void this.#nameGraph(admission.run).catch(() => {})
+    return runIn(admission, threadId)
+  }
+
+  /** The first run of a thread says which graph it is with: LangGraph's clients list their threads by that. What is said already stays. */
+  async #nameGraph({ thread_id, assistant_id }: Run): Promise<void> {
+    const thread = await this.#deps.store.threads.get(thread_id, null)
+    if (!thread) return
+    const name = assistant_id ?? DEFAULT_ASSISTANT
+    const metadata = { graph_id: name, assistant_id: name, ...thread.metadata }
+    await this.#deps.writer.write({ name: 'thread.patch', thread_id, metadata, user: null, now: thread.updated_at })
   }
 
   async #createStateless(order: StatelessOrder): Promise<Run> {
