@@ -30,7 +30,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   http: ['types', 'errors', 'scope', 'stream-writer', 'well-formed'],
   agent: ['types', 'scope', 'growing-text', 'reserved', 'well-formed'],
   files: ['types', 'sqlite-driver'],
-  store: ['types', 'scope', 'sqlite-driver'],
+  store: ['types', 'scope', 'sqlite-driver', 'files/lock'],
   thread: ['types', 'errors', 'scope', 'reserved', 'well-formed', 'store/store', 'files'],
   auth: ['types', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
   memory: ['types', 'scope', 'store/store', 'files'],

@@ -57,7 +57,9 @@ const database = section({
   // null: <home>/data/colloquy.db. Relative to the working directory.
   sqlite_path: nullable(),
   // postgres://user:password@host:port/name; the database is made when it is missing. ?max=20: so many connections, else 10.
-  postgres_url: nullable()
+  postgres_url: nullable(),
+  // A newer program changes the schema at its first start: before that it copies a SQLite file to <sqlite_path>.schema-<n>.<time>.bak.
+  migration_backup: flag(true)
 })
 
 const run_events = section({

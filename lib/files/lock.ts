@@ -42,16 +42,34 @@ export function lockPremises({ home, canShare, databaseFile }: Premises): (() =>
   }
 }
 
-/** By whatever name: a link to a file is that file. @throws Error when another server has it. */
+/** By whatever name: a link to a file is that file. */
+function databaseLock(path: string): string {
+  const real = existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
+  return `${real}.lock`
+}
+
+/** @throws Error when another server has it. */
 function lockDatabase(path: string): () => void {
   mkdirSync(dirname(path), { recursive: true })
-  const real = existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
-  const unlock = lockFile(`${real}.lock`, `The folder of database.sqlite_path, ${dirname(real)}, cannot be written`)
+  const unlock = lockFile(databaseLock(path), `The folder of database.sqlite_path, ${dirname(path)}, cannot be written`)
   if (!unlock)
     throw new Error(
       `Another server is running on the database ${path}: stop it, or choose another database.sqlite_path`
     )
   return unlock
+}
+
+/** Locks of this process, by their files. */
+const ours = new Set<string>()
+
+/** True: another server has the home, or the database file, by whatever name. */
+export function isServed(home: string, databaseFile: string): boolean {
+  return [join(home, LOCK_FILE), databaseLock(databaseFile)].some((path) => {
+    if (ours.has(path) || !existsSync(path)) return false
+    const unlock = lockFile(path, `The lock ${path} cannot be read`)
+    unlock?.()
+    return unlock === null
+  })
 }
 
 /** Null: somebody has it. */
@@ -66,7 +84,11 @@ function lockFile(path: string, otherwise: string): (() => void) | null {
     if (error.code.startsWith('SQLITE_BUSY')) return null
     throw new Error(`${otherwise} (${error.code})`)
   }
-  return () => db.close()
+  ours.add(path)
+  return () => {
+    ours.delete(path)
+    db.close()
+  }
 }
 
 /** The id of who had the lock before us, and is therefore no more; null: not known. For the holder of the lock alone. */

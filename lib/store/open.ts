@@ -6,6 +6,7 @@
 // | db                | the database's own, warns | the database's own              |
 // | jsonl             | beside it, in files that no restart knows | beside it, in files |
 // | a module          | beside it                 | beside it                       |
+import { isServed } from '../files/lock.ts'
 import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
@@ -21,6 +22,8 @@ export interface DatabaseOptions {
   readonly sqlite_path: string
   /** Checked with the configuration: there is one where the backend is postgres. */
   readonly postgres_url?: string | null
+  /** False: no copy is made of a SQLite file before its schema is changed. */
+  readonly migration_backup?: boolean
 }
 
 export interface StoreOptions {
@@ -48,11 +51,16 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
 
 /** The database alone, for who has nothing to do with events. @throws Error when it cannot be opened, or is newer. */
 export async function openDatabase({ home, database, runs }: StoreOptions, warn: Warn): Promise<Store> {
-  const { backend, sqlite_path, postgres_url } = database
+  const { backend, sqlite_path, postgres_url, migration_backup = true } = database
+  const onMigrated = (what: object) => warn(what, 'the database was brought to the schema of this program')
   if (typeof backend === 'object') return openDatabaseModule(backend, { home, warn })
   switch (backend) {
     case 'sqlite':
-      return openSqliteStore(sqlite_path).catch((error: unknown) => {
+      return openSqliteStore(sqlite_path, {
+        isServed: () => isServed(home, sqlite_path),
+        hasBackup: migration_backup,
+        onMigrated
+      }).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error)
         throw new Error(`The database ${sqlite_path} cannot be opened: ${reason}`, { cause: error })
       })
@@ -61,7 +69,7 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
       return openMemoryStore({ onForget: (threadId) => warn({ thread_id: threadId }, FULL) })
     case 'postgres':
       if (!postgres_url) throw new Error('database.postgres_url is missing')
-      return openPostgresStore(postgres_url, runs && { leaseMs: runs.lease_ms })
+      return openPostgresStore(postgres_url, { onMigrated, ...(runs && { leaseMs: runs.lease_ms }) })
   }
 }
 

@@ -24,7 +24,8 @@ import {
   refuses,
   time,
   write,
-  messageCount
+  messageCount,
+  someEvents
 } from '../contract/harness.ts'
 
 storeContract(t, 'memory', async () => {
@@ -165,4 +166,19 @@ t.test('events in memory beside a database have a bound of their own', async (t)
   t.strictSame(forgotten, [runs[0]!.thread_id])
   t.strictSame(await Promise.all(runs.map(({ thread_id }) => messageCount(store, thread_id, null))), [0, 1, 1])
   t.equal(await addEvents(store, runs[0]!, [anEvent(1)]), 2, 'and no seq is given twice')
+})
+
+t.test('messages are found by their ids without a look through all of them for each record', async (t) => {
+  const events = openMemoryEvents()
+  const of = { thread_id: 't', run_id: 'r', user_id: null }
+  await events.append(someEvents(1, 3000).map((event) => ({ ...event, ...of, seq: event.k })))
+  const messageIds = Array.from({ length: 3000 }, (_, n) => `message-${n + 1}`)
+  let looks = 0
+  messageIds.includes = () => {
+    looks++
+    return true
+  }
+  const query = { threadId: 't', owner: null, after: 0, before: 1e9, messageIds }
+  t.equal((await events.select(query, 1e9, 'last')).length, 3000)
+  t.equal(looks, 0)
 })

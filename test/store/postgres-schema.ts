@@ -246,3 +246,31 @@ t.test('every list reads about as many rows as it answers, from an index, howeve
     }
   }
 })
+
+t.test('a database that a server of another version has is left as it is by a newer program', async (t) => {
+  const database = await migratedDatabase()
+  t.teardown(() => database.remove())
+  const line = await lineTo(t, database.url)
+  const to = STEPS.at(-1)!.version
+  await line.rows('DELETE FROM migrations WHERE version = $1', [to])
+  await line.rows("INSERT INTO writers (writer_id, lease_until) VALUES ('older', now() + interval '1 minute')")
+  await t.rejects(openPostgresStore(database.url), {
+    message: `The database has schema version ${to - 1}, this program would bring it to ${to}, and a server of another version is using it`
+  })
+  t.equal((await line.rows('SELECT 1 FROM migrations')).length, to - 1)
+})
+
+t.test('a process whose database was changed by a newer program takes no more writes, and says why', async (t) => {
+  const database = await migratedDatabase()
+  t.teardown(() => database.remove())
+  const store = await openPostgresStore(database.url)
+  t.teardown(() => store.close())
+  const { thread_id } = await addThread(store)
+  const line = await lineTo(t, database.url)
+  await line.rows('INSERT INTO migrations (version, applied_at) VALUES (999, now())')
+  const error: unknown = await addThread(store).catch((error: unknown) => error)
+  t.match(error, { name: 'StoreUnavailable', code: 'SCHEMA_NEWER', passes: false, message: /schema version 999/ })
+  t.match(await store.threads.get(thread_id, null), { thread_id }, 'what is there can be read')
+  await line.rows('DELETE FROM migrations WHERE version = 999')
+  await addThread(store)
+})

@@ -2,16 +2,20 @@
 // a time before users.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
+import { openDatabase } from '../../lib/store/open.ts'
+import type { Migrated } from '../../lib/store/sql/migrations.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import { StoreUnavailable } from '../../lib/store/store.ts'
 import type { JsonObject } from '../../lib/types.ts'
 import { addTermsOf } from '../../lib/store/sqlite/terms.ts'
-import { idsOf } from '../contract/harness.ts'
+import { addThread, idsOf } from '../contract/harness.ts'
 
 const FOLDER = new URL('../../lib/store/sqlite/migrations/', import.meta.url)
 const STEPS = readdirSync(FOLDER)
@@ -156,4 +160,103 @@ t.test('a database of another program with tables of our names is refused, and l
   db.exec('CREATE TABLE runs (run_id TEXT, user_id TEXT)')
   db.close()
   await t.rejects(openSqliteStore(path), { message: /has runs, and was created by another program/ })
+})
+
+// ------------------------------------------------------------------------- a newer program beside an older one
+
+t.test('before a schema is changed the file is copied, and what was done is told', async (t) => {
+  const path = madeBy(t, 5)
+  const before = rowsOf(path, TABLES)
+  const told: Migrated[] = []
+  const options = { hasBackup: true, onMigrated: (what: Migrated) => void told.push(what) }
+  await (await openSqliteStore(path, options)).close()
+  t.match(told, [{ from: 5, to: STEPS.length, breaking: Boolean, duration_ms: Number, backup: String }])
+  const { backup } = told[0]!
+  t.match(backup, /\.schema-5\.\d+\.bak$/)
+  t.strictSame(rowsOf(backup!, TABLES), before, 'the copy is the database as it was')
+  await (await openSqliteStore(path, options)).close()
+  t.equal(told.length, 1, 'once')
+  await (await openSqliteStore(`${path}.new`, options)).close()
+  t.equal(told.length, 1, 'a new database is no change')
+  const plain = madeBy(t, 5)
+  await (await openSqliteStore(plain, { ...options, hasBackup: false })).close()
+  t.match(told[1], { from: 5, backup: null }, 'unless it is told not to')
+})
+
+t.test('a schema is not changed when no copy can be made of the file', async (t) => {
+  const path = madeBy(t, 5)
+  const db = new Sqlite(path)
+  // As if there were no room for it.
+  const full = new Proxy(db, {
+    get(_, name) {
+      if (name === 'name') return join(path, 'no folder')
+      const member: unknown = Reflect.get(db, name)
+      return typeof member === 'function' ? member.bind(db) : member
+    }
+  })
+  t.throws(() => migrate(full, { hasBackup: true }), {
+    message: /No copy of the database could be made.*migration_backup/
+  })
+  t.equal(db.prepare('SELECT max(version) FROM migrations').pluck().get(), 5)
+  db.close()
+})
+
+t.test(
+  'a database that a server of another version has is left as it is by every command of a newer program',
+  async (t) => {
+    const [home, elsewhere] = [
+      mkdtempSync(join(tmpdir(), 'colloquy-old-')),
+      mkdtempSync(join(tmpdir(), 'colloquy-old-'))
+    ]
+    t.teardown(() => {
+      for (const folder of [home, elsewhere]) rmSync(folder, { recursive: true, force: true })
+    })
+    const path = join(home, 'colloquy.db')
+    copyFileSync(madeBy(t, 5), path)
+    const program = `const { lockPremises } = await import(${JSON.stringify(new URL('../../lib/files/lock.js', import.meta.url).href)})
+    lockPremises({ home: process.argv[1], canShare: false, databaseFile: process.argv[2] || null })
+    console.log('locked'); setInterval(() => {}, 1000)`
+    const database = { backend: 'sqlite', sqlite_path: path } as const
+    const options = { home, database, run_events: { backend: 'db' } } as const
+    // One that locks its home alone, as versions before this did, and one that locks the file as well.
+    for (const [at, file] of [
+      [home, ''],
+      [elsewhere, path]
+    ] as const) {
+      const server = spawn(process.execPath, ['--input-type=module', '-e', program, at, file], {
+        stdio: ['ignore', 'pipe', 'inherit']
+      })
+      await once(server.stdout, 'data')
+      await t.rejects(
+        openDatabase(options, () => {}),
+        { message: /schema version 5.*a server of another version is using it/ }
+      )
+      const closed = once(server, 'close')
+      server.kill('SIGKILL')
+      await closed
+    }
+    const told: object[] = []
+    await (await openDatabase(options, (fields) => void told.push(fields))).close()
+    t.match(told, [{ from: 5, to: STEPS.length }], 'when it has stopped')
+  }
+)
+
+t.test('a process whose database was changed by a newer program takes no more writes, and says why', async (t) => {
+  const path = join(t.testdir(), 'colloquy.db')
+  const store = await openSqliteStore(path)
+  const { thread_id } = await addThread(store)
+  const newer = new Sqlite(path)
+  newer.prepare('INSERT INTO migrations (version, applied_at) VALUES (999, ?)').run(new Date().toISOString())
+  const error: unknown = await addThread(store).catch((error: unknown) => error)
+  t.ok(error instanceof StoreUnavailable, String(error))
+  t.match(error, {
+    code: 'SCHEMA_NEWER',
+    passes: false,
+    message: /schema version 999, and this one knows \d+: start the newer one/
+  })
+  t.match(await store.threads.get(thread_id, null), { thread_id }, 'what is there can be read')
+  newer.prepare('DELETE FROM migrations WHERE version = 999').run()
+  newer.close()
+  await addThread(store)
+  await store.close()
 })

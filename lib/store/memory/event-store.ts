@@ -107,12 +107,14 @@ function* matching(
   const records = (runId === undefined ? thread?.all : thread?.byRun.get(runId)) ?? []
   const from = firstFrom(records, after + 1)
   const to = firstFrom(records, before)
+  // A history asks for all messages of its thread.
+  const wanted = messageIds && new Set(messageIds)
   for (let step = 0; step < to - from; step++) {
     const record = records[which === 'first' ? from + step : to - 1 - step]!
     if (!isVisible(record, owner)) continue
     if (category !== undefined && record.category !== category) continue
     if (types && !types.includes(record.event_type)) continue
-    if (messageIds && !messageIds.includes(messageIdOf(record) ?? '')) continue
+    if (wanted && !wanted.has(messageIdOf(record) ?? '')) continue
     yield record
   }
 }

@@ -1,6 +1,7 @@
 // The database behind the URL: made when it is missing, and looked at before it is used.
 import postgres from 'postgres'
 import { Line } from './line.ts'
+import type { Migrated } from '../sql/migrations.ts'
 import { messageOf, migrate } from './schema.ts'
 import { inDatabase, readUrl } from './url.ts'
 
@@ -16,13 +17,13 @@ const NOT_ALLOWED = '42501'
  * @throws Error with a sentence for the operator: the server does not answer or lets nobody in, the database is none of ours or
  * newer than this program.
  */
-export async function prepareDatabase(url: string): Promise<void> {
+export async function prepareDatabase(url: string, onMigrated?: (what: Migrated) => void): Promise<void> {
   const { schema } = readUrl(url)
   const line = await open(url)
   try {
     await checkEncoding(line)
     if (schema) await line.rows(`CREATE SCHEMA IF NOT EXISTS "${schema.replaceAll('"', '""')}"`)
-    await migrate(line)
+    await migrate(line, onMigrated)
   } finally {
     await line.close()
   }

@@ -5,8 +5,10 @@
 // written after the row is gone, and a process that was late but whom nobody has replaced goes on as if nothing had been. Time is
 // the database's alone.
 import { randomUUID } from 'node:crypto'
-import { LeaseLost, type PeerIdentity } from '../store.ts'
+import { outdated } from '../sql/migrations.ts'
+import { LeaseLost, type PeerIdentity, StoreUnavailable } from '../store.ts'
 import type { Db } from './rows.ts'
+import { knownVersion } from './schema.ts'
 
 /** The part of a lease in which the database answers, or it could not be reached. */
 const LATE = 3
@@ -18,6 +20,8 @@ export class Lease {
   readonly ms: number
   #id = randomUUID() as string
   #isKnown = false
+  /** The schema that this program knows. */
+  readonly #known = knownVersion()
   #identity: PeerIdentity | null = null
   #onLost: () => void = () => {}
   #renewedAt: string | null = null
@@ -64,8 +68,11 @@ export class Lease {
 
   /** Prolongs the lease with the number of a batch, and locks the row for as long as the transaction takes. @throws LeaseLost */
   async hold(db: Db, id: string, batch: number): Promise<void> {
-    const sql = `UPDATE writers SET batch = $3, lease_until = ${UNTIL} WHERE writer_id = $1`
-    if ((await db.changes(sql, [id, this.ms, batch])) === 0) throw this.lose(id)
+    const sql = `UPDATE writers SET batch = $3, lease_until = ${UNTIL} WHERE writer_id = $1
+      RETURNING (SELECT max(version) FROM migrations) AS version`
+    const [row] = await db.rows<{ version: number }>(sql, [id, this.ms, batch])
+    if (!row) throw this.lose(id)
+    if (row.version > this.#known) throw new StoreUnavailable('SCHEMA_NEWER', outdated(this.#known, row.version))
   }
 
   /** For a transaction that has taken long: it is not to end with a lease that is over. */

@@ -1,4 +1,5 @@
 // A PostgreSQL database for application data and checkpoints: opened as a store. Several processes may have it open.
+import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from './api-tokens.ts'
 import { checkpointReads } from './checkpoints.ts'
@@ -18,6 +19,7 @@ import { BatchWriter } from './writer.ts'
 export interface PostgresOptions extends PoolOptions {
   /** How long this process keeps its lease without a sign of life, in ms. Default 15,000. */
   readonly leaseMs?: number
+  readonly onMigrated?: (what: Migrated) => void
 }
 
 const LEASE_MS = 15_000
@@ -34,8 +36,8 @@ const IDLE_IN_TRANSACTION_MS = 10_000
  * @throws Error with a sentence when the server cannot be used, or the schema is newer than this program.
  */
 export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
-  const { leaseMs = LEASE_MS, ...poolOptions } = options
-  await prepareDatabase(url)
+  const { leaseMs = LEASE_MS, onMigrated, ...poolOptions } = options
+  await prepareDatabase(url, onMigrated)
   const lineOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
   const pool = new Pool(url, lineOptions)
   const ownPool = new Pool(url, { ...lineOptions, max: OWN_LINES })

@@ -1,5 +1,5 @@
 // The schema that a database must have: brought there step by step, or refused.
-import { migrationsIn } from '../sql/migrations.ts'
+import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
 import type { Line } from './line.ts'
 
 /** Of the advisory lock under which the schema is changed: any number that nobody else takes in this database. */
@@ -11,7 +11,7 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url)
  * Each step in a transaction together with the row that records it, one process at a time: who waited finds it done. A step that
  * is killed in its middle has not happened.
  */
-export async function migrate(line: Line): Promise<void> {
+export async function migrate(line: Line, onMigrated: (what: Migrated) => void = () => {}): Promise<void> {
   // Another process may be at it for longer than a statement may take.
   await line.rows('SET statement_timeout = 0')
   await line.rows('SET lock_timeout = 0')
@@ -27,8 +27,24 @@ export async function migrate(line: Line): Promise<void> {
       `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
     )
   if (found === 0) await refuseStrangers(line)
-  for (const { version, sql } of steps) if (version > found) await step(line, version, sql)
+  const missing = steps.filter(({ version }) => version > found)
+  if (found > 0 && missing.length > 0 && (await isServed(line))) throw servedByAnother(found, known)
+  const begun = performance.now()
+  for (const { version, sql } of missing) await step(line, version, sql)
+  const breaking = missing.some(({ isBreaking }) => isBreaking)
+  const duration_ms = Math.round(performance.now() - begun)
+  if (found > 0 && missing.length > 0) onMigrated({ from: found, to: known, breaking, duration_ms, backup: null })
   // The lock goes with the connection.
+}
+
+/** Of the schema that this program makes. */
+export function knownVersion(): number {
+  return migrationsIn(MIGRATIONS).at(-1)?.version ?? 0
+}
+
+/** True: a process has a lease, of another version than this program, as the schema is not this one's. */
+async function isServed(line: Line): Promise<boolean> {
+  return (await line.rows('SELECT 1 FROM writers WHERE lease_until > clock_timestamp() LIMIT 1')).length > 0
 }
 
 async function versionOf(line: Line): Promise<number> {

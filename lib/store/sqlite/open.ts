@@ -13,14 +13,14 @@ import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
 import { ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
-import { migrate } from './schema.ts'
+import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
-export interface SqliteOptions {
+export interface SqliteOptions extends MigrationOptions {
   /** What runs in the thread that writes. Default: worker.ts. */
   readonly worker?: URL
 }
@@ -33,7 +33,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   mkdirSync(dirname(path), { recursive: true })
   const first = connect(path)
   try {
-    migrate(first)
+    migrate(first, options)
   } finally {
     first.close()
   }

@@ -1,15 +1,28 @@
 // The schema that a database file must have: brought there step by step, or refused.
 import type Database from 'better-sqlite3'
-import { migrationsIn } from '../sql/migrations.ts'
+import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
 import { addTermsOf } from './terms.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
+
+export interface MigrationOptions {
+  /** True: another server has the file. */
+  readonly isServed?: () => boolean
+  /** False: no copy is made before. */
+  readonly hasBackup?: boolean
+  readonly onMigrated?: (what: Migrated) => void
+}
+
+/** Of the schema that this program makes. */
+export function knownVersion(): number {
+  return migrationsIn(MIGRATIONS).at(-1)?.version ?? 0
+}
 
 /**
  * Brings the file to this binary's schema, each step in a transaction together with the row that records it.
  * @throws Error when the file is newer than the binary, which would not understand what it reads, or is none of ours.
  */
-export function migrate(db: Database.Database): void {
+export function migrate(db: Database.Database, options: MigrationOptions = {}): void {
   refuseForeign(db)
   db.exec('CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
   addTermsOf(db)
@@ -29,7 +42,31 @@ export function migrate(db: Database.Database): void {
       `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
     )
   }
-  for (const { version, sql } of steps) if (version > found) step.immediate(version, sql)
+  const missing = steps.filter(({ version }) => version > found)
+  if (missing.length === 0) return
+  if (found > 0 && options.isServed?.()) throw servedByAnother(found, known)
+  const begun = performance.now()
+  const backup = found > 0 && options.hasBackup ? backedUp(db, found) : null
+  for (const { version, sql } of missing) step.immediate(version, sql)
+  const breaking = missing.some(({ isBreaking }) => isBreaking)
+  const duration_ms = Math.round(performance.now() - begun)
+  if (found > 0) options.onMigrated?.({ from: found, to: known, breaking, duration_ms, backup })
+}
+
+/** Copies the database beside itself; answers the name of the copy. @throws Error when it cannot be made: then nothing is changed. */
+function backedUp(db: Database.Database, version: number): string {
+  const path = `${db.name}.schema-${version}.${Date.now()}.bak`
+  try {
+    db.prepare('VACUUM INTO ?').run(path)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Error(
+      `No copy of the database could be made before its schema is changed (${why}): make room, or set ` +
+        'database.migration_backup to false and copy it yourself',
+      { cause: error }
+    )
+  }
+  return path
 }
 
 /** Tables that an earlier service of this contract has as well, where every row belongs to a user [contract 8.2]. */

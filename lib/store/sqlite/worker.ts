@@ -9,6 +9,8 @@ import { opWriters } from './ops.ts'
 import { type Answers, packedOutcomes, type Parcel, unpacked } from './parcel.ts'
 import { Remover } from './removal.ts'
 import type { WriterGroup } from './rows.ts'
+import { knownVersion } from './schema.ts'
+import { outdated } from '../sql/migrations.ts'
 
 const DAY_MS = 86_400_000
 
@@ -43,6 +45,11 @@ interface Failure {
   readonly passes: boolean
 }
 
+/** The schema was changed by a newer program since this one has started. */
+class Outdated extends Error {
+  readonly code = 'SCHEMA_NEWER'
+}
+
 const NO_FAILURE: Failure = { code: null, message: '', passes: false }
 
 /**
@@ -64,6 +71,8 @@ export type BatchWriter = (groups: readonly WriterGroup[], beforeCommit?: (outco
 /** Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite. */
 export function batchWriter(db: Database.Database): BatchWriter {
   const writers = opWriters(db)
+  const known = knownVersion()
+  const version = db.prepare<[], number>('SELECT max(version) FROM migrations').pluck()
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const rollback = db.prepare('ROLLBACK')
@@ -94,6 +103,8 @@ export function batchWriter(db: Database.Database): BatchWriter {
   ): Outcome[] => {
     begin.run()
     try {
+      const found = version.get() ?? 0
+      if (found > known) throw new Outdated(outdated(known, found))
       const outcomes = groups.map(applyOne)
       beforeCommit(outcomes)
       commit.run()
@@ -110,7 +121,7 @@ export function batchWriter(db: Database.Database): BatchWriter {
       // Hardly ever is a group refused: the savepoints, two more statements a group, are for when one was.
       return applyAll(groups, results, beforeCommit)
     } catch (error) {
-      if (isUnavailable(error)) throw error
+      if (isUnavailable(error) || error instanceof Outdated) throw error
       return applyAll(groups, applyGroup, beforeCommit)
     }
   }
@@ -163,7 +174,7 @@ function serve({ path, writerId }: WriterData): void {
       })
       return null
     } catch (error) {
-      const code = isUnavailable(error) ? error.code : null
+      const code = isUnavailable(error) || error instanceof Outdated ? error.code : null
       const message = error instanceof Error ? error.message : String(error)
       return { code, message, passes: code !== null && isLock(code) }
     }
