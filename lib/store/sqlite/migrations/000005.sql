@@ -1,3 +1,4 @@
+-- breaking: an older program writes threads without their terms, and searches would not find them.
 -- Threads have a number, by which the terms of their metadata name them: a search by a value reads the entries of that value and not
 -- every thread of its user. updated_at is not among the terms, or every run would move them.
 
