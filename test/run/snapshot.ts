@@ -271,3 +271,29 @@ t.test(
     )
   }
 )
+
+t.test('a snapshot that is made of a long stored log leaves the loop to others between its reads', async (t) => {
+  const room = await Room.open(t)
+  const run = await room.ask()
+  const stage = await room.agent.stage(run)
+  for (let i = 0; i < 20; i++) {
+    stage.say(`${i} `)
+    await room.committer.drained()
+  }
+  const { frames } = room.gate.inner
+  let turn = 0
+  const timer = setInterval(() => {
+    turn++
+  }, 1)
+  t.teardown(() => clearInterval(timer))
+  const readIn: number[] = []
+  const read: typeof frames.read = async (key, from) => {
+    readIn.push(turn)
+    for (const end = performance.now() + 5; performance.now() < end; );
+    return frames.read(key, from, 1)
+  }
+  const made = await storedSnapshot({ ...room.gate.store, frames: { ...frames, read } }, run)
+  t.match(made!.partial, [{ content: Array.from({ length: 20 }, (_, i) => `${i} `).join('') }])
+  t.ok(readIn.length > 20, `${readIn.length} reads`)
+  t.equal(new Set(readIn).size, readIn.length, 'timers go on between them')
+})

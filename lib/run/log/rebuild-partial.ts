@@ -5,6 +5,7 @@ import type { Store } from '../../store/store.ts'
 import { State } from '../../thread/state.ts'
 import { type Json, type JsonObject, type Message, type Run, type RunEvent, isObject } from '../../types.ts'
 import { Kind } from './filter.ts'
+import { readTurns } from './read-turns.ts'
 import { framesOf, type RawFrame } from './segment.ts'
 import { Journal } from './journal.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
@@ -95,6 +96,8 @@ function repliesIn(events: readonly RunEvent[]): Map<string, Message> {
 async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: number): AsyncGenerator<RawFrame> {
   let next = 0
   while (next < head) {
+    // Others have a turn between two reads, however long the log is.
+    await readTurns.next()
     const segments = await store.frames.read(run.key, next, READ_BYTES)
     if (segments.length === 0) return
     for (const segment of segments) {
