@@ -7,7 +7,7 @@ import { ChatModel } from '../../lib/agent/chat-model.ts'
 import type { ModelCallStats } from '../../lib/agent/observer.ts'
 import type { Tool } from '../../lib/agent/tool.ts'
 import { aHuman, inputOf } from '../fixtures/agent-input.ts'
-import { asked, openSite, PASSWORD, Person, textIn } from '../fixtures/gateway.ts'
+import { asked, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
 import { RecordingSink } from '../fixtures/sink.ts'
 
@@ -139,4 +139,22 @@ t.test('the figures of model calls stand in /metrics', async (t) => {
   const { text } = await person.get('/metrics')
   t.match(text, /colloquy_model_call_duration_seconds_count\{model="demo",status="success"\} 1/)
   t.match(text, /colloquy_model_first_token_seconds_count\{model="demo"\} 1/)
+})
+
+t.test('a run that fails is one line with run, thread, user and model, whatever it fails of', async (t) => {
+  const site = await openSite(t)
+  const person = await signIn(site)
+  const thread = textIn((await person.post('/api/threads', {})).body, 'thread_id')
+  const context = { model_name: 'demo' }
+  await person.post(`/api/threads/${thread}/runs/wait`, { ...asked('/demo error deltas=1 rate=0'), context })
+  const failures = () => site.logged.filter(([, , text]) => text === 'a run has failed')
+  await until(() => failures().length > 0, 'it is said')
+  const me = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+  t.match(failures(), [
+    [
+      'warn',
+      { run_id: String, thread_id: thread, user_id: me, model: 'demo', status: 'error', error_type: 'DemoFailure' }
+    ]
+  ])
+  t.equal(failures().length, 1)
 })

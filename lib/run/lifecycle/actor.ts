@@ -196,9 +196,7 @@ export class RunActor implements Source {
   }
 
   #failed(error: unknown): void {
-    if (!(error instanceof AgentError) && this.#isOpen())
-      this.#deps.log.error({ run_id: this.run.run_id, err: error }, 'a run has failed')
-    this.#settle(failed(error))
+    this.#settle(failed(error), error)
   }
 
   /**
@@ -280,10 +278,11 @@ export class RunActor implements Source {
    * Decides the end. False: it is decided already. Never throws: whatever an agent has handed over, its run reaches one terminal
    * row, and who ends it (a request, a timer, a signal) hears nothing of what is broken [design 4, rule 11].
    */
-  #settle(ending: Ending): boolean {
+  #settle(ending: Ending, cause?: unknown): boolean {
     if (this.#phase === 'settling' || this.#phase === 'closed') return false
     const wasOpen = this.#phase === 'open'
     this.#phase = 'settling'
+    if (ending.failure) this.#logFailure(ending.status, ending.failure, cause)
     this.#stopAgent()
     this.#clearTimers()
     this.#tellSpace()
@@ -291,6 +290,15 @@ export class RunActor implements Source {
     this.#deps.committer.due(this, true)
     this.#armSettleTimeout()
     return true
+  }
+
+  /** One line a run. An agent's words are a warning; what nobody expected is an error, with its stack. */
+  #logFailure(status: string, { kind, message }: NonNullable<Ending['failure']>, cause: unknown): void {
+    const { run_id, thread_id, user_id, model_name } = this.run
+    const about = { run_id, thread_id, user_id, model: this.#journal.modelName ?? model_name, status }
+    const isExpected = cause === undefined || cause instanceof AgentError
+    if (isExpected) this.#deps.log.warn({ ...about, error_type: kind, error: message }, 'a run has failed')
+    else this.#deps.log.error({ ...about, err: cause }, 'a run has failed')
   }
 
   /** What is kept when the records cannot be closed: that the run has failed. */
