@@ -157,7 +157,7 @@ t.test('a tool that fails, or that does not exist, is a result with status error
   t.equal(sink.all('llm_response').at(-1)?.message.content, 'recovered')
 })
 
-t.test('what a tool changes is told as an update, and the next tool sees it', async (t) => {
+t.test('what a tool changes is told as an update, and the next tool sees it [Events 1]', async (t) => {
   const seen: unknown[] = []
   const collect: Tool = {
     ...echo,
@@ -174,6 +174,11 @@ t.test('what a tool changes is told as an update, and the next tool sees it', as
   t.same(
     sink.all('update').map(({ channels }) => channels),
     [{ artifacts: [{ n: 1 }] }, { artifacts: [{ n: 2 }] }]
+  )
+  t.same(
+    sink.all('tool_end').map(({ message }) => message.content),
+    ['ok', 'ok'],
+    'the result is the message alone'
   )
 })
 

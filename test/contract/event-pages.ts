@@ -67,7 +67,7 @@ export function pagesContract(t: Test, open: Open): void {
     t.strictSame(await store.events.listMessagesByRun('missing', runs[0]!.run_id, { limit: 100 }, 'ann'), [])
   })
 
-  test('every page is what the cursor rules say, of a thread and of a run [contract 4.4]', async (t, store) => {
+  test('every page is what the cursor rules say, of a thread and of a run [contract 4.4] [Events 5]', async (t, store) => {
     const { threadId, runs, messages } = await addInterleaved(store)
     const seq = fc.integer({ min: 1, max: 62 })
     const page = fc.record(

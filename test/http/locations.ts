@@ -1,5 +1,6 @@
 // Where an answer that was cut goes on: every one that takes long says so in its head, and who follows it gets the rest.
 import t from 'tap'
+import type { Store } from '../../lib/store/store.ts'
 import { asked, listIn, openSite, type Person, signIn } from '../fixtures/gateway.ts'
 import type { Stream } from '../fixtures/stream.ts'
 
@@ -66,4 +67,23 @@ t.test('who waits for a run is told where the answer is, and gets it there as JS
     t.strictSame(again.body, answer.body)
     t.equal(listIn(again.body, 'messages').length, 2)
   }
+})
+
+t.test('a stream ends also when the set-up of its run fails [Events 8]', async (t) => {
+  let isBroken = false
+  const behind = (store: Store): Store => ({
+    ...store,
+    checkpoints: {
+      ...store.checkpoints,
+      load: (...args) => (isBroken ? Promise.reject(new Error('unreadable')) : store.checkpoints.load(...args))
+    }
+  })
+  const person = await signIn(await openSite(t, { behind }))
+  const thread = await person.thread()
+  isBroken = true
+  const frames = await (await person.stream(thread, WORDS)).whole()
+  t.strictSame(
+    frames.map(({ event }) => event).filter((event) => event !== 'metadata'),
+    ['error', 'end']
+  )
 })

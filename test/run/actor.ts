@@ -11,7 +11,7 @@ const ALL = ['values', 'messages-tuple', 'custom']
 
 // --------------------------------------------------------------------------------------------------- what is seen
 
-t.test('a run is metadata, its values, its deltas, and the end', async (t) => {
+t.test('a run is metadata, its values, its deltas, and the end [Events 9]', async (t) => {
   const room = await Room.open(t)
   const { run, stage } = await begun(room)
   const wire = await room.join(run, ALL)

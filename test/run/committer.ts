@@ -102,7 +102,7 @@ t.test(
   }
 )
 
-t.test('what a request waits for does not wait for the window; frames do', async (t) => {
+t.test('what a request waits for does not wait for the window; frames do [Events 6]', async (t) => {
   const { store, committer } = setUp(60_000)
   const source = new FakeSource()
   source.pending.push(op('frames'))
@@ -117,7 +117,7 @@ t.test('what a request waits for does not wait for the window; frames do', async
   committer.stop()
 })
 
-t.test('a batch that the store does not take stays in front and is tried again, whole', async (t) => {
+t.test('a batch that the store does not take stays in front and is tried again, whole [Events 7]', async (t) => {
   const { store, committer } = setUp()
   const first = committer.writeAll([op('a')])
   await store.answer(new StoreUnavailable('SQLITE_BUSY', 'locked'))

@@ -54,7 +54,7 @@ const journal = (options: { maxTraceContent?: number; trackTokens?: boolean } = 
   new Journal({ maxTraceContent: 10240, trackTokens: true, ...options })
 const types = (made: Journal) => made.takeEvents().map((event) => event.event_type)
 
-t.test('a full run with one tool call has exactly the order of contract 4.3, k from 0', async (t) => {
+t.test('a full run with one tool call has exactly the order of contract 4.3, k from 0 [Events 10]', async (t) => {
   const made = journal()
   made.begin(human, null)
   for (const record of [
@@ -255,7 +255,7 @@ t.test('a final reply of content blocks is an ai_message, counted as one of text
   t.strictSame([types(made), made.totals.message_count], [['llm_response'], 1], 'nothing that was said is nothing')
 })
 
-t.test('calls that overlap are paired with their own answers and failures [Events]', async (t) => {
+t.test('calls that overlap are paired with their own answers and failures', async (t) => {
   const made = journal()
   const asking = (messageId: string, caller: Caller = 'lead_agent'): AgentRecord =>
     ({ ...request(caller), messageId }) as AgentRecord
