@@ -341,6 +341,7 @@ function newCommitter(config: Config, log: Log, store: Store, apply: Store['appl
   return new Committer(apply, {
     flushMs: config.streams.flush_ms,
     patienceMs: config.streams.settle_timeout_ms,
+    unstoredMs: config.streams.unstored_ms,
     troubleOf: () => store.trouble ?? null,
     onTrouble: (error, attempts) =>
       log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),

@@ -186,6 +186,11 @@ export class Metrics implements AgentObserver {
       'For how long the transaction in front has been waiting for the store',
       () => committer.waitingMs / 1000
     )
+    this.#gauge(
+      'colloquy_oldest_unstored_seconds',
+      'Age of the oldest frame or record of a run that the store has not taken: what a kill would take back',
+      () => committer.unstoredMs / 1000
+    )
     const registers = [this.#names]
     new Gauge({
       name: 'colloquy_runs',

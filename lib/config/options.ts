@@ -87,6 +87,9 @@ const streams = section({
   event_bytes: whole(MIB, 0),
   // Milliseconds that frames wait for others before they are stored together. A crash takes back at most this much.
   flush_ms: whole(20, 0, 10_000),
+  // Milliseconds that what a run has said may wait for the store; above it agents pause until the store has caught up. 0: no bound.
+  // What a kill takes back: about this much, and one commit more.
+  unstored_ms: whole(2_000, 0, DAY_MS),
   // Milliseconds for the store to take the end of a run; then joiners are reset and readiness is 503. Without it they hang.
   settle_timeout_ms: whole(30_000, 0, DAY_MS),
   // Milliseconds for which the frames of a busy run wait for others, at least, before they go out together. 0: frames go out as they

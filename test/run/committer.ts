@@ -409,3 +409,24 @@ t.test('runs that have much to say go into several batches, in their order, and 
   t.ok(sources.every(({ outcomes }) => outcomes.length === 1))
   committer.stop()
 })
+
+t.test(
+  'a clock that is set forward meanwhile refuses nobody: waiting is measured by one that only goes on',
+  async (t) => {
+    const store = new SlowStore()
+    const committer = new Committer((groups) => store.apply(groups), { flushMs: 1 })
+    const { now } = Date
+    t.teardown(() => {
+      Date.now = now
+    })
+    const writing = committer.writeAll([op('one')], 'limited')
+    await until(() => store.batches.length > 0, 'it is under way')
+    Date.now = () => now() + 3_600_000
+    t.equal(committer.stuck, null)
+    t.ok(committer.waitingMs < 60_000)
+    const late = committer.writeAll([op('two')], 'limited')
+    await store.answer()
+    await store.answer()
+    await t.resolves(Promise.all([writing, late]))
+  }
+)

@@ -229,3 +229,31 @@ t.test(
     }
   }
 )
+
+t.test(
+  'an agent waits when what it has said is unstored for too long, however little that is, and goes on when it is stored',
+  async (t) => {
+    const room = await Room.open(t, { unstoredMs: 50 })
+    const run = await room.ask()
+    const stage = await room.agent.stage(run)
+    await room.committer.drained()
+    t.equal(room.committer.unstoredMs, 0)
+    room.gate.hold()
+    t.equal(stage.say('one'), true)
+    await until(() => !stage.say('.'), 'it is told to wait')
+    t.ok(room.committer.unstoredMs > 50)
+    let isWaiting = true
+    const waiting = stage.sink.space().then(() => {
+      isWaiting = false
+    })
+    await turns()
+    t.equal(isWaiting, true)
+    room.gate.release()
+    await waiting
+    await room.committer.drained()
+    t.equal(room.committer.unstoredMs, 0)
+    t.equal(stage.say('on'), true)
+    stage.finish()
+    t.match(await room.ended(run), { status: 'success' })
+  }
+)

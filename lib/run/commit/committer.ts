@@ -32,6 +32,8 @@ export interface CommitterOptions {
   readonly patienceMs?: number
   /** The same for one that fails: nobody but its administrator can help. In ms, default 1,000. */
   readonly downMs?: number
+  /** How old what runs have said may become before agents wait for the store, in ms; 0: as old as it likes. Default 2,000. */
+  readonly unstoredMs?: number
   /** What the store knows of a batch that it has not answered yet. */
   readonly troubleOf?: () => StoreUnavailable | null
   readonly onTrouble?: (error: unknown, attempts: number) => void
@@ -73,6 +75,7 @@ const DEFAULTS = {
   flushMsMax: 200,
   patienceMs: 30_000,
   downMs: 1000,
+  unstoredMs: 2000,
   troubleOf: () => null,
   onTrouble: nothing,
   onRecovered: nothing,
@@ -110,6 +113,11 @@ export class Committer implements Writer {
   /** Why the batch in front was not taken. */
   #trouble: StoreUnavailable | null = null
   #busySince: number | null = null
+  /** When the oldest source that waits has said so, and of those that the batch under way was taken from; by `performance.now()`. */
+  #dueSince: number | null = null
+  #takenSince: number | null = null
+  #takenAt = 0
+  #isLate = false
   #windowMs: number
   #window: NodeJS.Timeout | null = null
   #soon: NodeJS.Immediate | null = null
@@ -155,19 +163,37 @@ export class Committer implements Writer {
   /** `source` has something to write. Urgent: somebody waits for it. */
   due(source: Source, urgent: boolean): void {
     if (urgent) {
+      this.#dueSince ??= performance.now()
       this.#urgent.add(source)
       this.#flushSoon()
       return
     }
     if (source.isWaiting) return
     source.isWaiting = true
+    this.#dueSince ??= performance.now()
     this.#due.push(source)
     this.#window ??= setTimeout(() => this.#windowOver(), this.#windowMs)
   }
 
   /** For how long the batch in front has been waiting for the store, in ms; 0: there is none. */
   get waitingMs(): number {
-    return this.#busySince === null ? 0 : Date.now() - this.#busySince
+    return this.#busySince === null ? 0 : performance.now() - this.#busySince
+  }
+
+  /** How old the oldest is that a run has said and the store has not taken: what a kill would take back, in ms; 0: there is none. */
+  get unstoredMs(): number {
+    const since = Math.min(this.#takenSince ?? Number.POSITIVE_INFINITY, this.#dueSince ?? Number.POSITIVE_INFINITY)
+    return Number.isFinite(since) ? performance.now() - since : 0
+  }
+
+  /** It is older than it may be: agents wait. Looked at while a batch is under way, so that nobody asks the clock for every delta. */
+  get isLate(): boolean {
+    return this.#isLate
+  }
+
+  #lookAtAge(): void {
+    const { unstoredMs } = this.#options
+    this.#isLate = unstoredMs > 0 && this.unstoredMs > unstoredMs
   }
 
   /** Writes and sources that wait for their turn. */
@@ -246,6 +272,10 @@ export class Committer implements Writer {
       const group = this.#takeFrom(source)
       if (group) batch.push({ group, done: (outcome) => source.committed(outcome) })
     }
+    if (batch.length) this.#takenSince = this.#dueSince
+    // What is left came behind the batch before this one, or it would have been in that.
+    this.#dueSince = this.#urgent.size + this.#due.length === 0 ? null : this.#takenAt
+    this.#takenAt = performance.now()
     return batch
   }
 
@@ -261,11 +291,16 @@ export class Committer implements Writer {
 
   async #commit(batch: Entry[]): Promise<void> {
     this.#inFlight = true
-    this.#busySince ??= Date.now()
+    this.#busySince ??= performance.now()
     const started = performance.now()
-    const watch = setInterval(() => this.#refuseWaiting(), WATCH_MS)
+    const watch = setInterval(() => {
+      this.#lookAtAge()
+      this.#refuseWaiting()
+    }, WATCH_MS)
     try {
       const outcomes = await this.#apply(batch.map(({ group }) => group))
+      this.#takenSince = null
+      this.#isLate = false
       this.#tellAll(batch, outcomes)
     } catch (error) {
       if (error instanceof StoreUnavailable) return this.#putBack(batch, error)
@@ -326,6 +361,8 @@ export class Committer implements Writer {
   #written(): void {
     const attempts = this.#attempts
     this.#inFlight = false
+    this.#takenSince = null
+    this.#isLate = false
     this.#attempts = 0
     this.#trouble = null
     this.#busySince = null
@@ -339,6 +376,7 @@ export class Committer implements Writer {
     this.#inFlight = false
     this.#attempts++
     this.#trouble = error
+    this.#lookAtAge()
     this.#options.onTrouble(error, this.#attempts)
     const { stuck } = this
     this.#held = stuck === null ? batch : this.#withdraw(batch, unavailable(stuck))

@@ -2,19 +2,21 @@
 // pauses, also those whose own run waits with little: a store that is stuck must not fill the memory by many small runs.
 export class PendingBudget {
   readonly #limit: number
+  readonly #isLate: () => boolean
   #bytes = 0
   readonly #waiting = new Set<() => void>()
 
-  /** @param limit 0: none */
-  constructor(limit: number) {
+  /** @param limit 0: none. @param isLate what waits has waited for too long: a kill would take too much back */
+  constructor(limit: number, isLate: () => boolean = () => false) {
     this.#limit = limit
+    this.#isLate = isLate
   }
 
   get bytes(): number {
     return this.#bytes
   }
   get hasSpace(): boolean {
-    return this.#limit === 0 || this.#bytes < this.#limit
+    return (this.#limit === 0 || this.#bytes < this.#limit) && !this.#isLate()
   }
 
   /** A run has so many bytes more that wait, or fewer. */
