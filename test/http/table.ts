@@ -8,7 +8,7 @@ import { loadConfig } from '../../lib/config.ts'
 import type { AuthServices } from '../../lib/routes/auth.ts'
 import { routes } from '../../lib/routes/index.ts'
 import type { Services } from '../../lib/routes/services.ts'
-import { Line } from '../../lib/store/postgres/line.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { PERMISSIONS, type Permission } from '../../lib/types.ts'
 import { type Backend, type DatabaseSection, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
@@ -162,7 +162,7 @@ async function forget(site: Site, person: Person, { backend, postgres_url }: Dat
     return void db.close()
   }
   if (postgres_url !== undefined) {
-    const line = await Line.open(postgres_url)
+    const line = await PgConnection.open(postgres_url)
     await line.changes('DELETE FROM users WHERE id = $1', [id])
     return line.close()
   }

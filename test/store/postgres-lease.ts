@@ -1,7 +1,7 @@
 // The lease of a process on PostgreSQL, in trouble: what was committed under it is committed, slow reads do not cost it, and a server
 // that forbids to listen is not asked to death [Store 10].
 import t, { type Test } from 'tap'
-import { Line } from '../../lib/store/postgres/line.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore, type PostgresOptions } from '../../lib/store/postgres/open.ts'
 import type { PeerListener, Store } from '../../lib/store/store.ts'
 import { addThread, aUser, write } from '../contract/harness.ts'
@@ -23,8 +23,8 @@ async function openStore(t: Test, url: string, options: PostgresOptions = {}): P
   return store
 }
 
-async function openLine(t: Test, url: string): Promise<Line> {
-  const line = await Line.open(url)
+async function openLine(t: Test, url: string): Promise<PgConnection> {
+  const line = await PgConnection.open(url)
   t.teardown(() => line.close())
   return line
 }
@@ -108,7 +108,7 @@ t.test('a server that has become a standby is asked to listen on one connection,
   await store.peers!.start(heard, NOBODY, null)
   await server.stop()
   await server.start({ standby: true })
-  const line = await Line.open(server.url)
+  const line = await PgConnection.open(server.url)
   t.strictSame(await line.rows('SELECT pg_is_in_recovery() AS standby'), [{ standby: true }])
   const sql = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
   let tries = 0

@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { checkpointReads } from '../../lib/store/postgres/checkpoints.ts'
-import { prepareDatabase } from '../../lib/store/postgres/connection.ts'
+import { prepareDatabase } from '../../lib/store/postgres/prepare.ts'
 import { eventReads } from '../../lib/store/postgres/events.ts'
 import { feedbackReads } from '../../lib/store/postgres/feedback.ts'
 import { frameReads } from '../../lib/store/postgres/frames.ts'
-import { Line } from '../../lib/store/postgres/line.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
-import type { Db, Param, Planning } from '../../lib/store/postgres/rows.ts'
+import type { Db, Param, Planning } from '../../lib/store/postgres/db.ts'
 import { runReads } from '../../lib/store/postgres/runs.ts'
 import { threadReads } from '../../lib/store/postgres/threads.ts'
 import { addThread } from '../contract/harness.ts'
@@ -17,8 +17,8 @@ import { createDatabase, migratedDatabase, newName, onServer, removeDatabase, ur
 
 const STEPS = migrationsIn(new URL('../../lib/store/postgres/migrations/', import.meta.url))
 
-async function lineTo(t: Test, url: string): Promise<Line> {
-  const line = await Line.open(url)
+async function lineTo(t: Test, url: string): Promise<PgConnection> {
+  const line = await PgConnection.open(url)
   t.teardown(() => line.close())
   return line
 }
@@ -97,7 +97,7 @@ t.test('a step that is broken off has not happened, and the next start does it',
   t.teardown(() => database.remove())
   const line = await lineTo(t, database.url)
   // What a process had done that was killed before its COMMIT.
-  const killed = await Line.open(database.url)
+  const killed = await PgConnection.open(database.url)
   const sql = new URL('../../lib/store/postgres/migrations/000001.sql', import.meta.url)
   await killed.rows('BEGIN')
   await killed.rows(readFileSync(sql, 'utf8'))
@@ -146,10 +146,10 @@ function nodesOf(plan: Plan): string[] {
 /** A connection that explains what it is asked: as for these values, and as a statement that is kept for all values. */
 class Explainer implements Db {
   readonly plans: { readonly sql: string; readonly way: string; readonly plan: Plan }[] = []
-  readonly #line: Line
+  readonly #line: PgConnection
   #n = 0
 
-  constructor(line: Line) {
+  constructor(line: PgConnection) {
     this.#line = line
   }
 

@@ -1,6 +1,6 @@
 // The PostgreSQL store while its server, or the way to it, is in trouble: nothing is lost, nothing is written twice.
 import t, { type Test } from 'tap'
-import { Line } from '../../lib/store/postgres/line.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
@@ -160,7 +160,7 @@ t.test(
     t.teardown(() => database.remove())
     const store = await openStore(t, database.url)
     const { thread_id } = await addThread(store)
-    const other = await Line.open(database.url)
+    const other = await PgConnection.open(database.url)
     await other.rows('BEGIN')
     await other.rows('SELECT 1 FROM threads_meta WHERE thread_id = $1 FOR UPDATE', [thread_id])
     const patch = { name: 'thread.patch', thread_id, metadata: { n: 1 }, user: null, now: time(1) } as const
@@ -177,7 +177,7 @@ t.test('a transaction that the server ends while it is open is written later, on
   t.teardown(() => database.remove())
   const store = await openStore(t, database.url)
   const run = await addRun(store, (await addThread(store)).thread_id)
-  const holder = await Line.open(database.url)
+  const holder = await PgConnection.open(database.url)
   await holder.rows('BEGIN')
   await holder.rows('SELECT 1 FROM threads_meta FOR UPDATE')
   const batch = applyUntilTaken(store, [records(run, 0)])
@@ -209,7 +209,7 @@ t.test('a store that is closed waits for what it was given and leaves no connect
   await store.close()
   t.equal((await creating).thread_id, thread.thread_id)
   await t.rejects(store.threads.get(thread.thread_id, null), { name: 'StoreUnavailable', code: 'STORE_CLOSED' })
-  const line = await Line.open(database.url)
+  const line = await PgConnection.open(database.url)
   const sql =
     'SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()'
   // The server notices a moment later.

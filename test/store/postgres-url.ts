@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Line } from '../../lib/store/postgres/line.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { readUrl } from '../../lib/store/postgres/url.ts'
 import { addThread } from '../contract/harness.ts'
@@ -60,7 +60,7 @@ t.test('a pooler that knows few startup parameters lets us in, and every connect
   const thread = await addThread(store)
   t.strictSame(await store.threads.get(thread.thread_id, null), thread)
   await store.close()
-  const line = await Line.open(`${pooler.url}?lock_timeout=1234`)
+  const line = await PgConnection.open(`${pooler.url}?lock_timeout=1234`)
   const sql = `SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock,
     current_setting('TimeZone') AS zone, current_setting('application_name') AS name`
   t.strictSame(await line.rows(sql), [{ statement: '30s', lock: '1234ms', zone: 'UTC', name: 'colloquy' }])
@@ -87,7 +87,7 @@ t.test('a schema in the URL is made, and the tables are there and nowhere else',
   const store = await openPostgresStore(`${url}?schema=of%20"mine"`)
   const { thread_id } = await addThread(store)
   await store.close()
-  const line = await Line.open(url)
+  const line = await PgConnection.open(url)
   t.teardown(() => line.close())
   t.strictSame(await line.rows('SELECT thread_id FROM "of ""mine""".threads_meta'), [{ thread_id }])
   t.strictSame(await line.rows("SELECT to_regclass('public.threads_meta')::text AS found"), [{ found: null }])

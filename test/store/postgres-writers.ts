@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
-import { given, storable, texts } from '../../lib/store/postgres/text.ts'
+import { decodeText, encodeText, texts } from '../../lib/store/postgres/text.ts'
 import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
 import {
@@ -225,10 +225,10 @@ t.test('any text is stored as it is or escaped, comes back as it was, and no two
   )
   await fc.assert(
     fc.asyncProperty(fc.uniqueArray(text, { minLength: 1, maxLength: 20 }), async (list) => {
-      const stored = list.map(storable)
+      const stored = list.map(encodeText)
       t.equal(new Set(stored).size, list.length)
       t.ok(stored.every((one) => one.isWellFormed() && !one.includes('\0')))
-      t.strictSame(stored.map(given), list)
+      t.strictSame(stored.map(decodeText), list)
     })
   )
   await onServer(async (line) => {

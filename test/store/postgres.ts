@@ -1,6 +1,6 @@
 // The PostgreSQL store under all suites, on a real server.
 import t from 'tap'
-import { Line } from '../../lib/store/postgres/line.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { type Opened, storeContract } from '../contract/index.ts'
 import { migratedDatabase } from '../fixtures/postgres.ts'
@@ -9,7 +9,7 @@ import { migratedDatabase } from '../fixtures/postgres.ts'
 async function jam(url: string): Promise<() => Promise<void>> {
   const patient = new URL(url)
   patient.searchParams.set('idle_in_transaction_session_timeout', '0')
-  const line = await Line.open(patient.href)
+  const line = await PgConnection.open(patient.href)
   await line.rows('BEGIN')
   await line.rows('LOCK TABLE threads_meta IN EXCLUSIVE MODE')
   return async () => {

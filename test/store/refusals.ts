@@ -3,7 +3,7 @@
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Line } from '../../lib/store/postgres/line.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
@@ -38,10 +38,10 @@ async function survives(t: Test, store: Store, harm: () => Promise<() => Promise
   for (const run of runs) t.equal((await eventsOf(store, run)).length, 1, 'nothing was dropped')
 }
 
-async function openPostgres(t: Test): Promise<{ store: Store; line: Line; url: string }> {
+async function openPostgres(t: Test): Promise<{ store: Store; line: PgConnection; url: string }> {
   const database = await migratedDatabase()
   t.teardown(() => database.remove())
-  const line = await Line.open(database.url)
+  const line = await PgConnection.open(database.url)
   t.teardown(() => line.close())
   const store = await openPostgresStore(database.url)
   t.teardown(() => store.close())
@@ -49,7 +49,7 @@ async function openPostgres(t: Test): Promise<{ store: Store; line: Line; url: s
 }
 
 /** The server answers every event with this SQLSTATE. */
-async function failingWith(line: Line, code: string): Promise<() => Promise<void>> {
+async function failingWith(line: PgConnection, code: string): Promise<() => Promise<void>> {
   await line.rows(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'as a test wants it' USING ERRCODE = '${code}'; END $$`)
   await line.rows('CREATE TRIGGER fails BEFORE INSERT ON run_events EXECUTE FUNCTION fail()')

@@ -14,7 +14,7 @@ import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { StoreUnavailable } from '../../lib/store/store.ts'
 import type { JsonObject } from '../../lib/types.ts'
-import { addTermsOf } from '../../lib/store/sqlite/terms.ts'
+import { addIndexFunction } from '../../lib/store/sqlite/metadata-index.ts'
 import { addThread, idsOf } from '../contract/harness.ts'
 
 const FOLDER = new URL('../../lib/store/sqlite/migrations/', import.meta.url)
@@ -38,7 +38,7 @@ const THREADS: readonly [id: string, user: string | null, metadata: JsonObject][
 function madeBy(t: Test, version: number, bodies = 3): string {
   const path = join(t.testdir(), 'old.db')
   const db = connect(path)
-  addTermsOf(db)
+  addIndexFunction(db)
   db.exec('CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
   for (const [index, name] of STEPS.slice(0, version).entries()) {
     db.exec(readFileSync(new URL(name, FOLDER), 'utf8'))

@@ -1,7 +1,8 @@
 // API tokens in PostgreSQL.
 import { COLUMNS, type TokenRow, toToken } from '../sql/api-tokens.ts'
 import type { ApiTokenReads } from '../store.ts'
-import { type Db, owned, params, type Writers } from './rows.ts'
+import { type Db, owned, params } from './db.ts'
+import type { Writers } from './rows.ts'
 import { userById } from './users.ts'
 
 export function apiTokenReads(db: Db): ApiTokenReads {

@@ -6,10 +6,9 @@
 import { Refused } from '../refused.ts'
 import type { NewEventRow } from '../sql/events.ts'
 import type { Op } from '../store.ts'
-import { type Counter, insertEvents, moveCounters } from './events.ts'
-import { insertFrames, type RunSegment } from './frames.ts'
-import type { Line } from './line.ts'
-import type { Db, Param } from './rows.ts'
+import { type Counter, insertEvents, insertFrames, moveCounters, type RunSegment } from './bulk.ts'
+import type { PgConnection } from './pg-connection.ts'
+import type { Db, Param } from './db.ts'
 import { numbers, texts } from './text.ts'
 
 /** A thread that is there, as this batch leaves it. */
@@ -52,28 +51,28 @@ export async function lockThreads(db: Db, threadIds: readonly string[]): Promise
 export class Batch implements Db {
   /** The process that writes: the owner of the runs that it admits. */
   readonly writerId: string
-  readonly #line: Line
+  readonly #connection: PgConnection
   readonly #ops: readonly Op[]
   readonly #threads = new Map<string, ThreadState>()
   #events: NewEventRow[] = []
   #frames: RunSegment[] = []
 
-  constructor(line: Line, ops: readonly Op[], writerId: string) {
+  constructor(connection: PgConnection, ops: readonly Op[], writerId: string) {
     this.writerId = writerId
-    this.#line = line
+    this.#connection = connection
     this.#ops = ops
   }
 
   rows<Row>(sql: string, params?: readonly Param[]): Promise<Row[]> {
-    return this.#line.rows(sql, params)
+    return this.#connection.rows(sql, params)
   }
 
   changes(sql: string, params?: readonly Param[]): Promise<number> {
-    return this.#line.changes(sql, params)
+    return this.#connection.changes(sql, params)
   }
 
   /** Locks these threads and reads what the ops of the batch want to know of them. Nothing of them may be waiting. */
-  async look(threadIds: readonly string[]): Promise<void> {
+  async load(threadIds: readonly string[]): Promise<void> {
     const ids = new Set(threadIds)
     const ops = this.#ops.filter((op) => ids.has(threadOf(op) ?? ''))
     const runIds = new Map(ops.flatMap((op) => (op.name === 'events.append' ? [[op.run_id, op.thread_id]] : [])))
@@ -84,7 +83,7 @@ export class Batch implements Db {
       this.#runsOf([...runKeys])
     ])
     for (const id of ids) this.#threads.delete(id)
-    for (const [id, nextSeq] of counters) this.#know(id, nextSeq)
+    for (const [id, nextSeq] of counters) this.keep(id, nextSeq)
     for (const { run_id, k } of lasts) this.#threads.get(runIds.get(run_id) ?? '')?.lastK.set(run_id, k)
     for (const { key, thread_id } of runs) this.#threads.get(thread_id)?.runKeys.add(key)
   }
@@ -101,7 +100,7 @@ export class Batch implements Db {
     return this.rows('SELECT key, thread_id FROM runs WHERE key = ANY($1::bigint[])', [numbers(keys)])
   }
 
-  #know(threadId: string, nextSeq: number): void {
+  keep(threadId: string, nextSeq: number): void {
     this.#threads.set(threadId, { nextSeq, storedSeq: nextSeq, lastK: new Map(), runKeys: new Set() })
   }
 
@@ -118,12 +117,12 @@ export class Batch implements Db {
   }
 
   /** A thread was made by this batch. */
-  born(threadId: string): void {
-    this.#know(threadId, 1)
+  created(threadId: string): void {
+    this.keep(threadId, 1)
   }
 
   /** A thread was removed by this batch. */
-  gone(threadId: string): void {
+  removed(threadId: string): void {
     this.#threads.delete(threadId)
   }
 
@@ -135,7 +134,7 @@ export class Batch implements Db {
     this.#frames.push(segment)
   }
 
-  /** Sends what waits. Later statements of the line see it, whether or not they wait for the answer. */
+  /** Sends what waits. Later statements of the connection see it, whether or not they wait for the answer. */
   async flush(): Promise<void> {
     const frames = this.#frames.splice(0)
     const events = this.#events.splice(0)

@@ -5,7 +5,8 @@ import { type CheckpointRow, COLUMNS, toHead } from '../sql/checkpoints.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, params, type Writers } from './rows.ts'
+import { type Db, params } from './db.ts'
+import type { Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
 
 /** One checkpoint: by its id, or the newest of the thread. */

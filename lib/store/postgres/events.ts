@@ -1,10 +1,11 @@
 // Run events in PostgreSQL: the durable log of a thread.
 import type { RunEvent } from '../../types.ts'
 import { Refused } from '../refused.ts'
-import { COLUMNS, type EventRow, type NewEventRow, toEvent, toRow } from '../sql/events.ts'
+import { COLUMNS, type EventRow, toEvent, toRow } from '../sql/events.ts'
 import type { EventReads, SeqPage } from '../store.ts'
-import { type Db, type Writers, visible } from './rows.ts'
-import { numbers, texts } from './text.ts'
+import { type Db, visible } from './db.ts'
+import type { Writers } from './rows.ts'
+import { texts } from './text.ts'
 
 export function eventReads(db: Db): EventReads {
   const page = (scope: string, direction: 'ASC' | 'DESC') =>
@@ -71,47 +72,6 @@ export function eventReads(db: Db): EventReads {
 export const ORIGINS = `SELECT message_id, run_id, event_type, seq FROM run_events
   WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
     AND message_id = ANY($3::text[]) AND ${visible(1)}`
-
-/** The seq that the next event of a thread gets. */
-export interface Counter {
-  readonly thread_id: string
-  readonly next_seq: number
-}
-
-const MOVE_COUNTERS = (ids: number, seqs: number) => `UPDATE threads_meta AS t SET next_seq = counter.next_seq
-  FROM unnest($${ids}::text[], $${seqs}::bigint[]) AS counter (thread_id, next_seq) WHERE t.thread_id = counter.thread_id`
-
-/** Moves the counters of these threads, which are locked. */
-export function moveCounters(db: Db, counters: readonly Counter[]): Promise<number> {
-  return db.changes(MOVE_COUNTERS(1, 2), counterParams(counters))
-}
-
-/** Rows of any threads, and the counters that they move, in one statement: each is answered, and wakes both sides, by itself. */
-export function insertEvents(db: Db, rows: readonly NewEventRow[], counters: readonly Counter[]): Promise<number> {
-  const sql = `WITH moved AS (${MOVE_COUNTERS(12, 13)})
-    INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, content, event_metadata, message_id,
-      created_at, seq, k)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-      $9::timestamptz[], $10::bigint[], $11::integer[])`
-  return db.changes(sql, [
-    texts(rows.map((row) => row.thread_id)),
-    texts(rows.map((row) => row.run_id)),
-    texts(rows.map((row) => row.user_id)),
-    texts(rows.map((row) => row.event_type)),
-    texts(rows.map((row) => row.category)),
-    texts(rows.map((row) => row.content)),
-    texts(rows.map((row) => row.event_metadata)),
-    texts(rows.map((row) => row.message_id)),
-    texts(rows.map((row) => row.created_at)),
-    numbers(rows.map((row) => row.seq)),
-    numbers(rows.map((row) => row.k)),
-    ...counterParams(counters)
-  ])
-}
-
-function counterParams(counters: readonly Counter[]): [ids: string, seqs: string] {
-  return [texts(counters.map(({ thread_id }) => thread_id)), numbers(counters.map(({ next_seq }) => next_seq))]
-}
 
 type EventOps = 'events.append' | 'seq.move'
 

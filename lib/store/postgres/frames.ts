@@ -2,9 +2,10 @@
 import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
 import { Refused } from '../refused.ts'
 import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
-import type { FrameReads, Segment } from '../store.ts'
-import type { Db, Writers } from './rows.ts'
-import { byteStrings, numbers } from './text.ts'
+import type { FrameReads } from '../store.ts'
+import type { Db } from './db.ts'
+import type { Writers } from './rows.ts'
+import { numbers } from './text.ts'
 
 const COLUMNS = 'id, first_n, last_n, epoch, format, idx, data'
 /** Rows of one answer at most: so few that the server takes them in the order of the index, and does not sort the whole run. */
@@ -40,27 +41,6 @@ export function frameReads(db: Db): FrameReads {
       }
     }
   }
-}
-
-/** A segment that is to be written. */
-export interface RunSegment {
-  readonly run_key: number
-  readonly segment: Segment
-}
-
-/** Segments of any runs in one statement. */
-export function insertFrames(db: Db, list: readonly RunSegment[]): Promise<number> {
-  const sql = `INSERT INTO frames (run_key, first_n, last_n, epoch, bytes, idx, data)
-    SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[], $5::integer[], $6::bytea[], $7::bytea[])`
-  return db.changes(sql, [
-    numbers(list.map((one) => one.run_key)),
-    numbers(list.map((one) => one.segment.first)),
-    numbers(list.map((one) => one.segment.last)),
-    numbers(list.map((one) => one.segment.epoch)),
-    numbers(list.map((one) => one.segment.data.length)),
-    byteStrings(list.map((one) => one.segment.index)),
-    byteStrings(list.map((one) => one.segment.data))
-  ])
 }
 
 type FrameOps = 'frames.append' | 'frames.compact' | 'frames.sweep'

@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import { outdated } from '../sql/migrations.ts'
 import { LeaseLost, type PeerIdentity, StoreUnavailable } from '../store.ts'
-import type { Db } from './rows.ts'
+import type { Db } from './db.ts'
 import { knownVersion } from './schema.ts'
 
 /** The part of a lease in which the database answers, or it could not be reached. */
@@ -46,7 +46,7 @@ export class Lease {
   }
 
   /** Makes the row, when there is none. `batch`: the number of the batch that this process has written last. */
-  async introduce(db: Db, batch: number): Promise<void> {
+  async register(db: Db, batch: number): Promise<void> {
     if (this.#isKnown) return
     const sql = `INSERT INTO writers (writer_id, batch, lease_until, identity) VALUES ($1, $3, ${UNTIL}, $4::text::jsonb) ON CONFLICT DO NOTHING`
     await db.changes(sql, [this.#id, this.ms, batch, this.#identity && JSON.stringify(this.#identity)])
@@ -67,7 +67,7 @@ export class Lease {
   }
 
   /** Prolongs the lease with the number of a batch, and locks the row for as long as the transaction takes. @throws LeaseLost */
-  async hold(db: Db, id: string, batch: number): Promise<void> {
+  async assert(db: Db, id: string, batch: number): Promise<void> {
     const sql = `UPDATE writers SET batch = $3, lease_until = ${UNTIL} WHERE writer_id = $1
       RETURNING (SELECT max(version) FROM migrations) AS version`
     const [row] = await db.rows<{ version: number }>(sql, [id, this.ms, batch])
@@ -76,12 +76,12 @@ export class Lease {
   }
 
   /** For a transaction that has taken long: it is not to end with a lease that is over. */
-  async prolong(db: Db, id: string): Promise<void> {
+  async renew(db: Db, id: string): Promise<void> {
     await db.changes(`UPDATE writers SET lease_until = ${UNTIL} WHERE writer_id = $1`, [id, this.ms])
   }
 
   /** The same without a batch. A row that a batch of ours holds is left to that. `begun`: when the database was first asked. @throws LeaseLost */
-  async renew(db: Db, begun: number): Promise<void> {
+  async keepAlive(db: Db, begun: number): Promise<void> {
     if (!this.#isKnown) return
     const id = this.#id
     const sql = `WITH mine AS (

@@ -3,7 +3,7 @@ import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from './api-tokens.ts'
 import { checkpointReads } from './checkpoints.ts'
-import { prepareDatabase } from './connection.ts'
+import { prepareDatabase } from './prepare.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
@@ -27,7 +27,7 @@ const LEASE_MS = 15_000
  * Lines that reads never take: one for batches, one for the lease, one for taking over runs. Behind slow reads a process that is well
  * would lose its lease.
  */
-const OWN_LINES = 3
+const OWN_CONNECTIONS = 3
 /** A transaction is never idle for so long while all is well. */
 const IDLE_IN_TRANSACTION_MS = 10_000
 
@@ -38,9 +38,9 @@ const IDLE_IN_TRANSACTION_MS = 10_000
 export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
   const { leaseMs = LEASE_MS, onMigrated, ...poolOptions } = options
   await prepareDatabase(url, onMigrated)
-  const lineOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
-  const pool = new Pool(url, lineOptions)
-  const ownPool = new Pool(url, { ...lineOptions, max: OWN_LINES })
+  const connectionOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
+  const pool = new Pool(url, connectionOptions)
+  const ownPool = new Pool(url, { ...connectionOptions, max: OWN_CONNECTIONS })
   const lease = new Lease(leaseMs)
   const writer = new BatchWriter(ownPool, lease)
   const remover = new Remover(pool)

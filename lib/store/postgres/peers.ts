@@ -1,7 +1,7 @@
-// The other processes on this database: whose lease is over, what was theirs, and a line to tell each other what has happened.
+// The other processes on this database: whose lease is over, what was theirs, and a connection to tell each other what has happened.
 //
 // Messages are notifications of PostgreSQL: ids, told when they are committed, to whoever listens at that moment. One that comes
-// while the line is broken is lost, so nothing may rest on them alone.
+// while the connection is broken is lost, so nothing may rest on them alone.
 import {
   LeaseLost,
   type PeerIdentity,
@@ -12,17 +12,17 @@ import {
 } from '../store.ts'
 import type { Run } from '../../types.ts'
 import type { Lease } from './lease.ts'
-import { Line } from './line.ts'
+import { PgConnection } from './pg-connection.ts'
 import type { Pool } from './pool.ts'
 import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
 
-/** Between two tries to get a line, in ms: at first, and at most, when one after the other has failed. */
+/** Between two tries to get a connection, in ms: at first, and at most, when one after the other has failed. */
 const AGAIN_MS = 200
 const AGAIN_MS_MAX = 5000
-/** A line that does not answer for so long is given up, in ms. */
+/** A connection that does not answer for so long is given up, in ms. */
 const ANSWER_MS = 5000
 /** Runs in one notification: it has room for 8,000 bytes. */
 const RUNS_MAX = 100
@@ -75,7 +75,7 @@ export class PostgresPeers implements Peers {
   readonly #lease: Lease
   readonly #writer: BatchWriter
   #listener: PeerListener | null = null
-  #line: Line | null = null
+  #connection: PgConnection | null = null
   /** Told at the end of this turn, together. */
   #outbox: { readonly to: string; readonly text: string }[] = []
   #isClosed = false
@@ -107,18 +107,18 @@ export class PostgresPeers implements Peers {
 
   async renew(): Promise<void> {
     const begun = performance.now()
-    await this.#writer.introduce()
-    await this.#lease.renew(this.#ownPool, begun)
+    await this.#writer.register()
+    await this.#lease.keepAlive(this.#ownPool, begun)
     this.#ping()
   }
 
-  /** Nobody would notice otherwise that the line is dead. */
+  /** Nobody would notice otherwise that the connection is dead. */
   #ping(): void {
-    const line = this.#line
-    if (!line) return
-    const silent = setTimeout(() => line.lose(new Error('the line does not answer')), ANSWER_MS)
+    const connection = this.#connection
+    if (!connection) return
+    const silent = setTimeout(() => connection.lose(new Error('the connection does not answer')), ANSWER_MS)
     const answered = () => clearTimeout(silent)
-    line.rows('SELECT 1').then(answered, answered)
+    connection.rows('SELECT 1').then(answered, answered)
   }
 
   async claim(): Promise<Run[]> {
@@ -164,7 +164,7 @@ export class PostgresPeers implements Peers {
       await this.#send()
     }
     this.#isClosed = true
-    await this.#line?.close()
+    await this.#connection?.close()
   }
 
   async #send(): Promise<void> {
@@ -174,24 +174,24 @@ export class PostgresPeers implements Peers {
     const sql =
       'SELECT pg_notify(channel, payload)::text FROM unnest($1::text[], $2::text[]) AS told (channel, payload)'
     const params = [texts(told.map(({ to }) => to)), texts(told.map(({ text }) => text))]
-    await this.#line?.rows(sql, params).catch(() => {})
+    await this.#connection?.rows(sql, params).catch(() => {})
   }
 
-  /** Rejects when there is no line to be had at the start; later one is tried for until there is. */
+  /** Rejects when there is no connection to be had at the start; later one is tried for until there is. */
   async #listen(): Promise<void> {
-    const line = await Line.open(this.#url, { onNotify: (_, text) => this.#heard(text) })
+    const connection = await PgConnection.open(this.#url, { onNotify: (_, text) => this.#heard(text) })
     try {
-      await line.rows(`LISTEN ${EVERYBODY}`)
-      await line.rows(`LISTEN "${channelOf(this.id)}"`)
+      await connection.rows(`LISTEN ${EVERYBODY}`)
+      await connection.rows(`LISTEN "${channelOf(this.id)}"`)
     } catch (error) {
       // A standby lets us in and forbids LISTEN.
-      await line.close()
+      await connection.close()
       throw error
     }
-    if (this.#isClosed) return line.close()
-    this.#line = line
-    line.onLost(() => {
-      this.#line = null
+    if (this.#isClosed) return connection.close()
+    this.#connection = connection
+    connection.onLost(() => {
+      this.#connection = null
       this.#listenAgain()
     })
   }
@@ -212,7 +212,7 @@ export class PostgresPeers implements Peers {
   }
 
   #lost(): void {
-    this.#line?.rows(`LISTEN "${channelOf(this.id)}"`).catch(() => {})
+    this.#connection?.rows(`LISTEN "${channelOf(this.id)}"`).catch(() => {})
     this.#listener?.lost()
   }
 }

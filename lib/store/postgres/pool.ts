@@ -1,13 +1,13 @@
-// The lines to the server, kept open and lent for one piece of work at a time.
+// The connections to the server, kept open and lent for one piece of work at a time.
 import { StoreUnavailable } from '../store.ts'
-import { Line, type LineOptions, STATEMENT_TIMEOUT_MS } from './line.ts'
-import type { Db, Param, Planning } from './rows.ts'
-import { unavailable } from './trouble.ts'
+import { PgConnection, type PgConnectionOptions, STATEMENT_TIMEOUT_MS } from './pg-connection.ts'
+import type { Db, Param, Planning } from './db.ts'
+import { unavailable } from './sqlstate.ts'
 import { readUrl } from './url.ts'
 
 /** Lines at most; `?max=N` in the URL says otherwise. */
-const LINES_MAX = 10
-/** A line that nobody wanted for so long is closed, in ms: something on the way may have forgotten it already. */
+const CONNECTIONS_MAX = 10
+/** A connection that nobody wanted for so long is closed, in ms: something on the way may have forgotten it already. */
 const IDLE_MS = 60_000
 /** Longer than the server lets a statement work. */
 const ANSWER_MS = STATEMENT_TIMEOUT_MS + 5000
@@ -15,7 +15,7 @@ const ANSWER_MS = STATEMENT_TIMEOUT_MS + 5000
 const NO_ANSWER = 'NO_ANSWER'
 
 export interface PoolOptions {
-  /** After this a line that does not answer is given up, in ms: its server hangs, or the way to it. Default 35,000. */
+  /** After this a connection that does not answer is given up, in ms: its server hangs, or the way to it. Default 35,000. */
   readonly answerMs?: number
   /** Lines at most. Default 10, or what `?max=N` in the URL says. */
   readonly max?: number
@@ -24,12 +24,12 @@ export interface PoolOptions {
 }
 
 interface Idle {
-  readonly line: Line
+  readonly connection: PgConnection
   readonly since: number
 }
 
 interface Waiting {
-  resolve(line: Line): void
+  resolve(connection: PgConnection): void
   reject(error: unknown): void
 }
 
@@ -37,7 +37,7 @@ export class Pool implements Db {
   readonly #url: string
   readonly #max: number
   readonly #answerMs: number
-  readonly #lineOptions: LineOptions
+  readonly #connectionOptions: PgConnectionOptions
   /** Last in, first out: what is not needed grows old at the bottom. */
   readonly #idle: Idle[] = []
   readonly #waiting: Waiting[] = []
@@ -49,47 +49,47 @@ export class Pool implements Db {
   #isClosed = false
   #allGone: () => void = () => {}
 
-  constructor(url: string, { answerMs = ANSWER_MS, max, ...lineOptions }: PoolOptions = {}) {
+  constructor(url: string, { answerMs = ANSWER_MS, max, ...connectionOptions }: PoolOptions = {}) {
     this.#url = url
     this.#answerMs = answerMs
-    this.#lineOptions = lineOptions
-    this.#max = max ?? readUrl(url).max ?? LINES_MAX
+    this.#connectionOptions = connectionOptions
+    this.#max = max ?? readUrl(url).max ?? CONNECTIONS_MAX
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS / 2).unref()
   }
 
   /**
-   * Lends a line for `work`. `first`: before all who wait.
+   * Lends a connection for `work`. `first`: before all who wait.
    * @throws StoreUnavailable when there is none to be had, or it does not answer in time
    */
-  async use<T>(work: (line: Line) => Promise<T>, { first = false } = {}): Promise<T> {
-    const line = await this.#take(first).catch((error: unknown) => {
+  async use<T>(work: (connection: PgConnection) => Promise<T>, { first = false } = {}): Promise<T> {
+    const connection = await this.#take(first).catch((error: unknown) => {
       throw unavailable(error) ?? error
     })
     const deadline = setTimeout(
-      () => line.lose(new StoreUnavailable(NO_ANSWER, 'PostgreSQL does not answer')),
+      () => connection.lose(new StoreUnavailable(NO_ANSWER, 'PostgreSQL does not answer')),
       this.#answerMs
     )
     try {
-      return await work(line)
+      return await work(connection)
     } finally {
       clearTimeout(deadline)
-      this.#giveBack(line)
+      this.#giveBack(connection)
     }
   }
 
   rows<Row>(sql: string, params?: readonly Param[], plan?: Planning): Promise<Row[]> {
-    return this.#read((line) => line.rows(sql, params, plan))
+    return this.#read((connection) => connection.rows(sql, params, plan))
   }
 
   changes(sql: string, params?: readonly Param[]): Promise<number> {
-    return this.#read((line) => line.changes(sql, params))
+    return this.#read((connection) => connection.changes(sql, params))
   }
 
-  /** Once more when the line was lost: the server was restarted while it lay idle, and another one may be had already. */
-  async #read<T>(work: (line: Line) => Promise<T>): Promise<T> {
+  /** Once more when the connection was lost: the server was restarted while it lay idle, and another one may be had already. */
+  async #read<T>(work: (connection: PgConnection) => Promise<T>): Promise<T> {
     let wasLost = false
     try {
-      return await this.use((line) => work(line).finally(() => (wasLost = line.isLost)))
+      return await this.use((connection) => work(connection).finally(() => (wasLost = connection.isLost)))
     } catch (error) {
       if (!wasLost || this.#isClosed || isSilence(error)) throw unavailable(error) ?? error
     }
@@ -100,20 +100,20 @@ export class Pool implements Db {
     }
   }
 
-  /** Waits for what is under way, then closes all lines. */
+  /** Waits for what is under way, then closes all connections. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#sweeper)
     for (const { reject } of this.#waiting.splice(0)) reject(closed())
-    for (const { line } of this.#idle.splice(0)) this.#hangUp(line)
+    for (const { connection } of this.#idle.splice(0)) this.#hangUp(connection)
     if (this.#open > 0) await new Promise<void>((resolve) => (this.#allGone = resolve))
   }
 
-  async #take(first: boolean): Promise<Line> {
+  async #take(first: boolean): Promise<PgConnection> {
     if (this.#isClosed) throw closed()
     const idle = this.#idle.pop()
-    if (idle) return idle.line
-    if (this.#open < this.#max) return this.#openLine()
+    if (idle) return idle.connection
+    if (this.#open < this.#max) return this.#openConnection()
     return new Promise((resolve, reject) => {
       const waiting = { resolve, reject }
       if (first) this.#waiting.unshift(waiting)
@@ -121,13 +121,13 @@ export class Pool implements Db {
     })
   }
 
-  async #openLine(): Promise<Line> {
+  async #openConnection(): Promise<PgConnection> {
     this.#open++
     try {
-      const line = await Line.open(this.#url, this.#lineOptions)
+      const connection = await PgConnection.open(this.#url, this.#connectionOptions)
       this.#alive++
-      line.onLost(() => this.#gone(line))
-      return line
+      connection.onLost(() => this.#gone(connection))
+      return connection
     } catch (error) {
       // Nobody who waits would fare better.
       if (this.#alive === 0) for (const { reject } of this.#waiting.splice(0)) reject(error)
@@ -136,35 +136,35 @@ export class Pool implements Db {
     }
   }
 
-  #giveBack(line: Line): void {
-    if (line.isLost) return
-    if (this.#isClosed) return this.#hangUp(line)
+  #giveBack(connection: PgConnection): void {
+    if (connection.isLost) return
+    if (this.#isClosed) return this.#hangUp(connection)
     const next = this.#waiting.shift()
-    if (next) next.resolve(line)
-    else this.#idle.push({ line, since: performance.now() })
+    if (next) next.resolve(connection)
+    else this.#idle.push({ connection, since: performance.now() })
   }
 
-  /** A line is no more, or (null) never came to be: who waits may have one opened in its place. */
-  #gone(line: Line | null): void {
+  /** A connection is no more, or (null) never came to be: who waits may have one opened in its place. */
+  #gone(connection: PgConnection | null): void {
     this.#open--
-    if (line !== null) this.#alive--
-    const at = this.#idle.findIndex((idle) => idle.line === line)
+    if (connection !== null) this.#alive--
+    const at = this.#idle.findIndex((idle) => idle.connection === connection)
     if (at >= 0) this.#idle.splice(at, 1)
     if (this.#isClosed) {
       if (this.#open === 0) this.#allGone()
       return
     }
     const next = this.#waiting.shift()
-    if (next) this.#openLine().then(next.resolve, next.reject)
+    if (next) this.#openConnection().then(next.resolve, next.reject)
   }
 
-  #hangUp(line: Line): void {
-    void line.close().finally(() => this.#gone(line))
+  #hangUp(connection: PgConnection): void {
+    void connection.close().finally(() => this.#gone(connection))
   }
 
   #sweep(): void {
     const old = performance.now() - IDLE_MS
-    while (this.#idle[0] && this.#idle[0].since < old) this.#hangUp(this.#idle.shift()!.line)
+    while (this.#idle[0] && this.#idle[0].since < old) this.#hangUp(this.#idle.shift()!.connection)
   }
 }
 

@@ -2,7 +2,7 @@
 import { STEP_ROWS } from '../sql/removal.ts'
 import type { Group } from '../store.ts'
 import type { Pool } from './pool.ts'
-import type { Db } from './rows.ts'
+import type { Db } from './db.ts'
 
 /** Between two steps, in ms: the server has other things to do. */
 const PAUSE_MS = 5

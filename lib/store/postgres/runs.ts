@@ -5,7 +5,8 @@ import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, GIVEN, IN_FLIGHT, type RunRow, toRun, toUsage, type UsageRow } from '../sql/runs.ts'
 import type { Admission, NewRun, RunReads } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, owned, params, type Writers, visible } from './rows.ts'
+import { type Db, owned, params, visible } from './db.ts'
+import type { Writers } from './rows.ts'
 
 function valuesOf(run: Omit<Run, 'key'>) {
   return [

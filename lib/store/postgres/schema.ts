@@ -1,6 +1,6 @@
 // The schema that a database must have: brought there step by step, or refused.
 import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
-import type { Line } from './line.ts'
+import type { PgConnection } from './pg-connection.ts'
 
 /** Of the advisory lock under which the schema is changed: any number that nobody else takes in this database. */
 const MIGRATION_LOCK = 7_236_001
@@ -11,26 +11,29 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url)
  * Each step in a transaction together with the row that records it, one process at a time: who waited finds it done. A step that
  * is killed in its middle has not happened.
  */
-export async function migrate(line: Line, onMigrated: (what: Migrated) => void = () => {}): Promise<void> {
+export async function migrate(
+  connection: PgConnection,
+  onMigrated: (what: Migrated) => void = () => {}
+): Promise<void> {
   // Another process may be at it for longer than a statement may take.
-  await line.rows('SET statement_timeout = 0')
-  await line.rows('SET lock_timeout = 0')
-  await line.rows('SELECT pg_advisory_lock($1)::text', [MIGRATION_LOCK])
-  await line.rows(
+  await connection.rows('SET statement_timeout = 0')
+  await connection.rows('SET lock_timeout = 0')
+  await connection.rows('SELECT pg_advisory_lock($1)::text', [MIGRATION_LOCK])
+  await connection.rows(
     'CREATE TABLE IF NOT EXISTS migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)'
   )
   const steps = migrationsIn(MIGRATIONS)
-  const found = await versionOf(line)
+  const found = await versionOf(connection)
   const known = steps.at(-1)?.version ?? 0
   if (found > known)
     throw new Error(
       `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
     )
-  if (found === 0) await refuseStrangers(line)
+  if (found === 0) await refuseStrangers(connection)
   const missing = steps.filter(({ version }) => version > found)
-  if (found > 0 && missing.length > 0 && (await isServed(line))) throw servedByAnother(found, known)
+  if (found > 0 && missing.length > 0 && (await isServed(connection))) throw servedByAnother(found, known)
   const begun = performance.now()
-  for (const { version, sql } of missing) await step(line, version, sql)
+  for (const { version, sql } of missing) await step(connection, version, sql)
   const breaking = missing.some(({ isBreaking }) => isBreaking)
   const duration_ms = Math.round(performance.now() - begun)
   if (found > 0 && missing.length > 0) onMigrated({ from: found, to: known, breaking, duration_ms, backup: null })
@@ -43,18 +46,18 @@ export function knownVersion(): number {
 }
 
 /** True: a process has a lease, of another version than this program, as the schema is not this one's. */
-async function isServed(line: Line): Promise<boolean> {
-  return (await line.rows('SELECT 1 FROM writers WHERE lease_until > clock_timestamp() LIMIT 1')).length > 0
+async function isServed(connection: PgConnection): Promise<boolean> {
+  return (await connection.rows('SELECT 1 FROM writers WHERE lease_until > clock_timestamp() LIMIT 1')).length > 0
 }
 
-async function versionOf(line: Line): Promise<number> {
-  const [row] = await line.rows<{ version: number | null }>('SELECT max(version) AS version FROM migrations')
+async function versionOf(connection: PgConnection): Promise<number> {
+  const [row] = await connection.rows<{ version: number | null }>('SELECT max(version) AS version FROM migrations')
   return row?.version ?? 0
 }
 
 /** Tables of our names that we have not made: of another service, or of one before this. */
-async function refuseStrangers(line: Line): Promise<void> {
-  const [row] = await line.rows<{ found: string | null }>("SELECT to_regclass('threads_meta')::text AS found")
+async function refuseStrangers(connection: PgConnection): Promise<void> {
+  const [row] = await connection.rows<{ found: string | null }>("SELECT to_regclass('threads_meta')::text AS found")
   if (row?.found)
     throw new Error(
       'The database has tables that this program did not make, and no migration exists for them: ' +
@@ -62,14 +65,14 @@ async function refuseStrangers(line: Line): Promise<void> {
     )
 }
 
-async function step(line: Line, version: number, sql: string): Promise<void> {
+async function step(connection: PgConnection, version: number, sql: string): Promise<void> {
   try {
-    await line.rows('BEGIN')
-    await line.rows(sql)
-    await line.rows('INSERT INTO migrations (version, applied_at) VALUES ($1, now())', [version])
-    await line.rows('COMMIT')
+    await connection.rows('BEGIN')
+    await connection.rows(sql)
+    await connection.rows('INSERT INTO migrations (version, applied_at) VALUES ($1, now())', [version])
+    await connection.rows('COMMIT')
   } catch (error) {
-    if (!line.isLost) await line.rows('ROLLBACK')
+    if (!connection.isLost) await connection.rows('ROLLBACK')
     throw new Error(`Step ${version} of the database schema failed: ${messageOf(error)}`, { cause: error })
   }
 }

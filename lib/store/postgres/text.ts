@@ -13,20 +13,20 @@ const CONTROLS = /[\0\u001a]/
 const ESCAPED = new RegExp(`${ESCAPE}([0-9a-f]{4})`, 'g')
 
 /** The text as it is stored. */
-export function storable(text: string): string {
+export function encodeText(text: string): string {
   if (text.isWellFormed() && !CONTROLS.test(text)) return text
   return text.replace(NO_PLACE, (unit) => ESCAPE + unit.charCodeAt(0).toString(16).padStart(4, '0'))
 }
 
 /** The text as it was given. */
-export function given(text: string): string {
+export function decodeText(text: string): string {
   if (!text.includes(ESCAPE)) return text
   return text.replace(ESCAPED, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
 /** A list of texts as one parameter; cast it: `$1::text[]`. */
 export function texts(list: readonly (string | null)[]): string {
-  return `{${list.map((text) => (text === null ? 'NULL' : quoted(storable(text)))).join()}}`
+  return `{${list.map((text) => (text === null ? 'NULL' : quoted(encodeText(text)))).join()}}`
 }
 
 /** A list of numbers as one parameter; cast it: `$1::bigint[]`. */

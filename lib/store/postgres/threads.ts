@@ -1,18 +1,19 @@
 // Thread records in PostgreSQL.
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
-import { termsOf } from '../sql/terms.ts'
+import { metadataDigests } from '../sql/metadata-index.ts'
 import { countStatement, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
 import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
 import { StoreUnavailable, type ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
 import { beginRemoval, finishRemoval } from './removal.ts'
-import { type Db, owned, params, type Writers } from './rows.ts'
+import { type Db, owned, params } from './db.ts'
+import type { Writers } from './rows.ts'
 import { texts } from './text.ts'
 
 /** The terms of metadata, as the column has them. */
 function termTexts(metadata: JsonObject): string {
-  return texts(termsOf(metadata).map((digest) => digest.toString('base64')))
+  return texts(metadataDigests(metadata).map((digest) => digest.toString('base64')))
 }
 
 const DIALECT: SearchDialect = {
@@ -74,11 +75,11 @@ export const threadWrites: Writers<ThreadOps> = {
       ])
       if (!found) throw new StoreUnavailable('GONE_MEANWHILE', `thread ${thread_id} was removed while it was created`)
       // It was made by another process after this batch had looked.
-      if (!batch.thread(thread_id)) await batch.look([thread_id])
+      if (!batch.thread(thread_id)) await batch.load([thread_id])
       if (found.user_id !== null && found.user_id !== user_id) return null
       return { thread: toThread(found), created: false }
     }
-    batch.born(thread_id)
+    batch.created(thread_id)
     await finishRemoval(batch, thread_id)
     // A legacy thread has checkpoints already: an empty one on top would hide its conversation.
     const before = await batch.rows('SELECT 1 FROM checkpoints WHERE thread_id = $1 LIMIT 1', [thread_id])
@@ -108,7 +109,7 @@ export const threadWrites: Writers<ThreadOps> = {
       batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id]),
       beginRemoval(batch, thread_id)
     ])
-    batch.gone(thread_id)
+    batch.removed(thread_id)
     return true
   }
 }

@@ -2,7 +2,8 @@
 import type { User } from '../../types.ts'
 import type { UserReads } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, params, type Writers } from './rows.ts'
+import { type Db, params } from './db.ts'
+import type { Writers } from './rows.ts'
 
 const COLUMNS =
   'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version'

@@ -6,17 +6,17 @@
 import { type Group, LeaseLost, type Outcome, StoreUnavailable } from '../store.ts'
 import { Batch, lockThreads, threadsOf } from './batch.ts'
 import type { Lease } from './lease.ts'
-import type { Line } from './line.ts'
+import type { PgConnection } from './pg-connection.ts'
 import { write } from './ops.ts'
 import type { Pool } from './pool.ts'
-import { isEcho, unavailable } from './trouble.ts'
+import { isAbortedTransaction, unavailable } from './sqlstate.ts'
 
 /** Between two questions to a server that does not answer, in ms. */
 const ASK_AGAIN_MS = 200
 /** Sends the rows that wait and COMMIT behind them. */
 type Commit = (outcomes: Outcome[], flush?: () => Promise<void>) => Promise<void>
 /** What a transaction does; it ends with `commit`. When it rejects, it sends nothing more. */
-type Work = (line: Line, commit: Commit) => Promise<void>
+type Work = (connection: PgConnection, commit: Commit) => Promise<void>
 
 export class BatchWriter {
   readonly #pool: Pool
@@ -35,8 +35,8 @@ export class BatchWriter {
   }
 
   /** Makes this process known to others. Also done by the first batch. */
-  introduce(): Promise<void> {
-    return this.#lease.introduce(this.#pool, this.#number)
+  register(): Promise<void> {
+    return this.#lease.register(this.#pool, this.#number)
   }
 
   /** Batches follow each other in the order of their calls. Rejects as [Store 3] says. */
@@ -71,15 +71,15 @@ export class BatchWriter {
     if (groups.length === 0) return []
     const { id } = this.#lease
     try {
-      return await this.#transaction(id, (line, commit) => allTogether(line, groups, commit, id))
+      return await this.#transaction(id, (connection, commit) => allTogether(connection, groups, commit, id))
     } catch (error) {
-      throwIfOfTheMoment(error)
+      throwIfUnavailable(error)
       if (groups.length === 1) return [refusal(error)]
     }
     try {
-      return await this.#transaction(id, (line, commit) => oneByOne(line, groups, commit, id))
+      return await this.#transaction(id, (connection, commit) => oneByOne(connection, groups, commit, id))
     } catch (error) {
-      throwIfOfTheMoment(error)
+      throwIfUnavailable(error)
       throw error
     }
   }
@@ -87,30 +87,30 @@ export class BatchWriter {
   /** Rejects when nothing was written, for certain. `id`: in whose name. */
   async #transaction(id: string, work: Work): Promise<Outcome[]> {
     await this.#endAbandoned()
-    await this.introduce()
+    await this.register()
     if (id !== this.#lease.id) throw new LeaseLost()
     const number = ++this.#number
     let outcomes: Outcome[] | null = null
-    const onLine = async (line: Line): Promise<void> => {
+    const onConnection = async (connection: PgConnection): Promise<void> => {
       const started = performance.now()
-      const begun = this.#begin(line, id, number)
+      const begun = this.#begin(connection, id, number)
       const commit: Commit = async (results, flush) => {
         await begun
         outcomes = results
         const isLate = performance.now() - started > this.#lease.ms / 3
-        await allSent([flush?.(), isLate ? this.#lease.prolong(line, id) : undefined, committed(line)])
+        await allSent([flush?.(), isLate ? this.#lease.renew(connection, id) : undefined, committed(connection)])
       }
       try {
         // The first statements of the work need not wait for the answer to BEGIN.
-        await allSent([begun, work(line, commit)])
+        await allSent([begun, work(connection, commit)])
       } catch (error) {
-        if (line.isLost) this.#abandoned = line.pid
-        else await line.rows('ROLLBACK')
+        if (connection.isLost) this.#abandoned = connection.pid
+        else await connection.rows('ROLLBACK')
         throw error
       }
     }
     try {
-      await this.#pool.use(onLine, { first: true })
+      await this.#pool.use(onConnection, { first: true })
     } catch (error) {
       // Once COMMIT is on its way, a connection that breaks says nothing about what became of it.
       if (outcomes === null || !unavailable(error) || !(await this.#isWritten(id, number))) throw error
@@ -118,8 +118,8 @@ export class BatchWriter {
     return outcomes!
   }
 
-  async #begin(line: Line, id: string, number: number): Promise<void> {
-    await Promise.all([line.rows('BEGIN'), this.#lease.hold(line, id, number)])
+  async #begin(connection: PgConnection, id: string, number: number): Promise<void> {
+    await Promise.all([connection.rows('BEGIN'), this.#lease.assert(connection, id, number)])
   }
 
   /** A server that has not noticed yet would hold the locks of a transaction that nobody goes on with. */
@@ -165,8 +165,8 @@ export class BatchWriter {
   }
 }
 
-async function committed(line: Line): Promise<void> {
-  const answer = await line.command('COMMIT')
+async function committed(connection: PgConnection): Promise<void> {
+  const answer = await connection.command('COMMIT')
   if (answer !== 'COMMIT') throw new StoreUnavailable('NOT_COMMITTED', 'PostgreSQL has rolled the batch back')
 }
 
@@ -177,14 +177,19 @@ async function committed(line: Line): Promise<void> {
 async function allSent(work: readonly (Promise<void> | undefined)[]): Promise<void> {
   const ends = await Promise.allSettled(work)
   const failures = ends.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []))
-  if (failures.length) throw failures.find((error) => !isEcho(error)) ?? failures[0]
+  if (failures.length) throw failures.find((error) => !isAbortedTransaction(error)) ?? failures[0]
 }
 
 /** All groups, those of different threads side by side. Any failure is the batch's. */
-async function allTogether(line: Line, groups: readonly Group[], commit: Commit, writerId: string): Promise<void> {
+async function allTogether(
+  connection: PgConnection,
+  groups: readonly Group[],
+  commit: Commit,
+  writerId: string
+): Promise<void> {
   const ops = groups.flatMap((group) => group.ops)
-  const batch = new Batch(line, ops, writerId)
-  await batch.look(threadsOf(ops))
+  const batch = new Batch(connection, ops, writerId)
+  await batch.load(threadsOf(ops))
   const outcomes: Outcome[] = []
   const lanes = lanesOf(groups).map(async (lane) => {
     for (const at of lane) outcomes[at] = { ok: true, results: await applyGroup(groups[at]!, batch) }
@@ -194,23 +199,28 @@ async function allTogether(line: Line, groups: readonly Group[], commit: Commit,
 }
 
 /** Each group under a savepoint, in their order: what cannot be written fails alone. */
-async function oneByOne(line: Line, groups: readonly Group[], commit: Commit, writerId: string): Promise<void> {
-  await lockThreads(line, threadsOf(groups.flatMap((group) => group.ops)))
+async function oneByOne(
+  connection: PgConnection,
+  groups: readonly Group[],
+  commit: Commit,
+  writerId: string
+): Promise<void> {
+  await lockThreads(connection, threadsOf(groups.flatMap((group) => group.ops)))
   const outcomes: Outcome[] = []
   for (const group of groups) {
-    await line.rows('SAVEPOINT one_group')
+    await connection.rows('SAVEPOINT one_group')
     try {
-      const batch = new Batch(line, group.ops, writerId)
-      await batch.look(threadsOf(group.ops))
+      const batch = new Batch(connection, group.ops, writerId)
+      await batch.load(threadsOf(group.ops))
       const results = await applyGroup(group, batch)
       await batch.flush()
       outcomes.push({ ok: true, results })
     } catch (error) {
-      throwIfOfTheMoment(error)
-      await line.rows('ROLLBACK TO SAVEPOINT one_group')
+      throwIfUnavailable(error)
+      await connection.rows('ROLLBACK TO SAVEPOINT one_group')
       outcomes.push(refusal(error))
     }
-    await line.rows('RELEASE SAVEPOINT one_group')
+    await connection.rows('RELEASE SAVEPOINT one_group')
   }
   await commit(outcomes)
 }
@@ -247,7 +257,7 @@ function refusal(error: unknown): Outcome {
   return { ok: false, message: error instanceof Error ? error.message : String(error) }
 }
 
-function throwIfOfTheMoment(error: unknown): void {
+function throwIfUnavailable(error: unknown): void {
   const trouble = unavailable(error)
   if (trouble) throw trouble
 }

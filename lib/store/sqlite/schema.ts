@@ -1,7 +1,7 @@
 // The schema that a database file must have: brought there step by step, or refused.
 import type Database from 'better-sqlite3'
 import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
-import { addTermsOf } from './terms.ts'
+import { addIndexFunction } from './metadata-index.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
@@ -25,7 +25,7 @@ export function knownVersion(): number {
 export function migrate(db: Database.Database, options: MigrationOptions = {}): void {
   refuseForeign(db)
   db.exec('CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
-  addTermsOf(db)
+  addIndexFunction(db)
   const steps = migrationsIn(MIGRATIONS)
   const known = steps.at(-1)?.version ?? 0
   const step = db.transaction((version: number, sql: string) => {

@@ -5,10 +5,10 @@ import { countStatement, isShort, pageStatement, type SearchDialect } from '../s
 import { type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
 import { bindings } from './connection.ts'
-import { Counts } from './counts.ts'
+import { TotalsCache } from './totals-cache.ts'
 import type { Reader } from './reader.ts'
-import { TermSearch } from './term-search.ts'
-import { termTexts } from './terms.ts'
+import { MetadataSearch } from './metadata-search.ts'
+import { indexEntries } from './metadata-index.ts'
 
 const DIALECT: SearchDialect = {
   isIn: (column, list) => `${column} IN (SELECT value FROM json_each(${list}))`,
@@ -21,21 +21,21 @@ type Ask = <Row>(sql: string, params: object) => Row[] | Promise<Row[]>
 
 /** Answers searches of an owner, or of null, who sees everything. */
 export class ThreadSearch {
-  readonly #byTerms: TermSearch
+  readonly #byTerms: MetadataSearch
   /** How many threads each owner sees. */
-  readonly #totals = new Counts<Owner, number>(['thread.create', 'thread.remove'])
+  readonly #totals = new TotalsCache<Owner, number>(['thread.create', 'thread.remove'])
   readonly #here: Ask
   readonly #beside: Ask
 
   constructor(db: Database.Database, reader: Reader) {
-    this.#byTerms = new TermSearch(db, reader)
+    this.#byTerms = new MetadataSearch(db, reader)
     // Rows are what the SQL beside the call says.
     this.#here = <Row>(sql: string, params: object) => db.prepare<object>(sql).all(params) as Row[]
     this.#beside = (sql, params) => reader.rows(sql, params)
   }
 
   async page(query: ThreadQuery, owner: Owner): Promise<ThreadPage> {
-    const terms = termTexts(query.metadata ?? {})
+    const terms = indexEntries(query.metadata ?? {})
     // Terms are kept by owner; and who names ids names few.
     if (terms.length === 0 || query.ids || owner === null) return this.#amongThreads(query, terms, owner)
     return this.#byTerms.page(query, terms, owner)

@@ -8,7 +8,7 @@ import { checkpointPut } from './checkpoints.ts'
 import { removal } from './removal.ts'
 import { OWNED, type Writers } from './rows.ts'
 import type { ThreadSearch } from './search.ts'
-import { termWrites } from './terms.ts'
+import { metadataIndexWrites } from './metadata-index.ts'
 
 export function threadReads(db: Database.Database, search: ThreadSearch): ThreadReads {
   const get = db.prepare<{ id: string; owner: string | null }, ThreadRow>(
@@ -45,7 +45,7 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
   const setMetadata = db.prepare('UPDATE threads_meta SET metadata_json = ?, updated_at = ? WHERE thread_id = ?')
   const removeThread = db.prepare('DELETE FROM threads_meta WHERE thread_id = ?')
   const putCheckpoint = checkpointPut(db)
-  const terms = termWrites(db)
+  const terms = metadataIndexWrites(db)
   const removed = removal(db)
 
   return {

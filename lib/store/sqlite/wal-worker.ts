@@ -3,30 +3,30 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { connect } from './connection.ts'
 
-/** Rounds in a row at most: what is committed during one is carried over by the next, until a round meets no commit. */
+/** Rounds in a row at most: what is committed during one is checkpointed by the next, until a round meets no commit. */
 const ROUNDS_MAX = 4
 
 /** The answer of the pragma: pages in the log, and how many of them are in the file. */
-interface Carried {
+interface CheckpointResult {
   readonly log: number
   readonly checkpointed: number
 }
 
-function carry(db: Database.Database): void {
+function checkpoint(db: Database.Database): void {
   for (let round = 0; round < ROUNDS_MAX; round++) {
     // PASSIVE waits for nobody, and nobody for it.
-    const [carried] = db.pragma('wal_checkpoint(PASSIVE)') as Carried[]
-    if (!carried || carried.checkpointed >= carried.log) return
+    const [result] = db.pragma('wal_checkpoint(PASSIVE)') as CheckpointResult[]
+    if (!result || result.checkpointed >= result.log) return
   }
 }
 
 function serve(path: string): void {
   const port = parentPort!
   const db = connect(path)
-  port.on('message', (message: 'carry' | 'stop') => {
-    if (message === 'carry') {
+  port.on('message', (message: 'checkpoint' | 'stop') => {
+    if (message === 'checkpoint') {
       try {
-        carry(db)
+        checkpoint(db)
       } catch {
         // A full or failing disk: the writer meets it as well, and tells. What is in the log stays there.
       }

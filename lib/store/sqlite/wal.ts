@@ -1,11 +1,11 @@
-// The write-ahead log beside the database file: what is committed lies in it until it is carried over into the file.
+// The write-ahead log beside the database file: what is committed lies in it until a checkpoint moves it into the file.
 //
 // SQLite would do that within a commit, every thousand pages, and whoever waits for that commit would wait for two syncs of the disk
 // as well. Here a thread with a connection of its own does it beside the commits; the writer does it only when the log has become
 // long all the same (see WAL_PAGES_MAX of connection.ts).
 import { Worker } from 'node:worker_threads'
 
-/** Ops after which what has come together is carried over. */
+/** Ops after which a checkpoint is made. */
 const OPS_MAX = 2000
 /** The same when they are fewer, in ms after the first: seldom, because it costs two syncs of the disk. */
 const REST_MS = 2000
@@ -16,7 +16,7 @@ export class WriteAheadLog {
   readonly #path: string
   /** null: it was not needed yet, or has died. */
   #worker: Worker | null = null
-  /** That were committed since it was told to carry over. */
+  /** That were committed since the last checkpoint was asked for. */
   #ops = 0
   #rest: NodeJS.Timeout | null = null
   #stopped: Promise<void> | null = null
@@ -29,17 +29,17 @@ export class WriteAheadLog {
   grew(ops: number): void {
     if (this.#stopped !== null) return
     this.#ops += ops
-    if (this.#ops >= OPS_MAX) return this.#carry()
+    if (this.#ops >= OPS_MAX) return this.checkpoint()
     // What is left in the log is no less safe than in the file: nobody has to live on for it.
-    this.#rest ??= setTimeout(() => this.#carry(), REST_MS).unref()
+    this.#rest ??= setTimeout(() => this.checkpoint(), REST_MS).unref()
   }
 
-  #carry(): void {
+  checkpoint(): void {
     if (this.#rest) clearTimeout(this.#rest)
     this.#rest = null
     this.#ops = 0
     this.#worker ??= this.#start()
-    this.#worker.postMessage('carry')
+    this.#worker.postMessage('checkpoint')
   }
 
   /** A thread that dies is replaced the next time: meanwhile the log is longer, and nothing is lost. */

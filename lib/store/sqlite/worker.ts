@@ -6,7 +6,7 @@ import { timestamp } from '../../types.ts'
 import type { Outcome } from '../store.ts'
 import { connect } from './connection.ts'
 import { opWriters } from './ops.ts'
-import { type Answers, packedOutcomes, type Parcel, unpacked } from './parcel.ts'
+import { type Answers, encodeOutcomes, type EncodedBatch, decodeBatch } from './batch-codec.ts'
 import { Remover } from './removal.ts'
 import type { WriterGroup } from './rows.ts'
 import { knownVersion } from './schema.ts'
@@ -32,7 +32,7 @@ export type WriterMessage =
   | ({
       readonly kind: 'committed' | 'failed'
       readonly id: number
-      /** Of the parcel: it comes back, for the next one. */
+      /** Of the batch: it comes back, for the next one. */
       readonly block: ArrayBuffer | null
     } & Failure)
 
@@ -147,18 +147,18 @@ function serve({ path, writerId }: WriterData): void {
   const apply = batchWriter(db)
   const remover = new Remover(db)
   const say = (message: WriterMessage, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)
-  port.on('message', (message: { id: number; parcel: Parcel } | 'stop') => {
+  port.on('message', (message: { id: number; batch: EncodedBatch } | 'stop') => {
     if (message === 'stop') {
       remover.stop()
       db.close()
       port.close()
       return
     }
-    const { id, parcel } = message
-    const { block } = parcel
-    const failure = failureOf(id, parcel)
+    const { id, batch } = message
+    const { block } = batch
+    const failure = failureOf(id, batch)
     say({ kind: failure ? 'failed' : 'committed', id, block, ...(failure ?? NO_FAILURE) }, block ? [block] : [])
-    if (parcel.ops.some((op) => op?.name === 'thread.remove')) remover.wake()
+    if (batch.ops.some((op) => op?.name === 'thread.remove')) remover.wake()
   })
   // A batch that cannot be read has no number to be answered by: the thread ends, which the other side hears.
   port.on('messageerror', (error) => {
@@ -166,11 +166,11 @@ function serve({ path, writerId }: WriterData): void {
   })
   say({ kind: 'ready', committed: numbers.last() })
 
-  function failureOf(id: number, parcel: Parcel): Failure | null {
+  function failureOf(id: number, batch: EncodedBatch): Failure | null {
     try {
-      apply(unpacked(parcel), (outcomes) => {
+      apply(decodeBatch(batch), (outcomes) => {
         numbers.note(id)
-        say({ kind: 'committing', id, answers: packedOutcomes(outcomes) })
+        say({ kind: 'committing', id, answers: encodeOutcomes(outcomes) })
       })
       return null
     } catch (error) {

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
-import { type Answers, packed, unpackedOutcomes } from './parcel.ts'
+import { type Answers, encodeBatch, decodeOutcomes } from './batch-codec.ts'
 import type { WriterData, WriterMessage } from './worker.ts'
 
 const STACK_MB = 16
@@ -31,7 +31,7 @@ export class WriterThread {
   #starting: Promise<number> | null = null
   readonly #waiting = new Map<number, Waiting>()
   #nextId = 1
-  /** The block of the parcel before, which the worker has given back. */
+  /** The block of the batch before, which the worker has given back. */
   #spare: ArrayBuffer | null = null
   #trouble: StoreUnavailable | null = null
   #stopped: Promise<void> | null = null
@@ -65,10 +65,10 @@ export class WriterThread {
     if (!worker) throw gone('the writer thread has ended')
     const id = this.#nextId++
     return new Promise((resolve, reject) => {
-      const parcel = packed(groups, this.#spare)
+      const batch = encodeBatch(groups, this.#spare)
       this.#spare = null
       // Throws for what cannot be copied: then nobody will answer. The block was made for the journey and need not be copied.
-      worker.postMessage({ id, parcel }, parcel.block ? [parcel.block] : [])
+      worker.postMessage({ id, batch }, batch.block ? [batch.block] : [])
       this.#waiting.set(id, { id, groups, answers: null, resolve, reject })
     })
   }
@@ -128,7 +128,7 @@ export class WriterThread {
     if (block && block.byteLength <= SPARE_BYTES_MAX) this.#spare = block
     if (!waiting) return
     this.#waiting.delete(message.id)
-    if (message.kind === 'committed') return waiting.resolve(unpackedOutcomes(waiting.answers!, waiting.groups))
+    if (message.kind === 'committed') return waiting.resolve(decodeOutcomes(waiting.answers!, waiting.groups))
     waiting.reject(code === null ? new Error(text) : new StoreUnavailable(code, text, passes))
     // Its connection remembers the damaged page, also when the file has been mended.
     if (code !== null && DAMAGED.test(code)) this.#giveUp(new Error(text))
@@ -158,7 +158,7 @@ export class WriterThread {
     this.#trouble = gone(error.message)
     for (let committed: number | null = null; committed === null; ) {
       committed = await this.#restart().catch(() => null)
-      if (committed === id) resolve(unpackedOutcomes(answers, groups))
+      if (committed === id) resolve(decodeOutcomes(answers, groups))
       else if (committed !== null || this.#stopped) reject(gone(error.message))
       if (committed !== null || this.#stopped) break
       await new Promise((again) => setTimeout(again, ASK_AGAIN_MS))

@@ -34,11 +34,11 @@ function codeOf(error: unknown): string {
 }
 
 /** True when the server has not answered, or hangs up after this answer: the connection is of no use any more. */
-export function endsTheLine(error: unknown): boolean {
+export function endsConnection(error: unknown): boolean {
   return !(error instanceof postgres.PostgresError) || error.severity === 'FATAL' || error.severity === 'PANIC'
 }
 
-export function isEcho(error: unknown): boolean {
+export function isAbortedTransaction(error: unknown): boolean {
   return codeOf(error) === ABORTED
 }
 

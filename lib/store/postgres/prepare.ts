@@ -1,6 +1,6 @@
 // The database behind the URL: made when it is missing, and looked at before it is used.
 import postgres from 'postgres'
-import { Line } from './line.ts'
+import { PgConnection } from './pg-connection.ts'
 import type { Migrated } from '../sql/migrations.ts'
 import { messageOf, migrate } from './schema.ts'
 import { inDatabase, readUrl } from './url.ts'
@@ -19,33 +19,33 @@ const NOT_ALLOWED = '42501'
  */
 export async function prepareDatabase(url: string, onMigrated?: (what: Migrated) => void): Promise<void> {
   const { schema } = readUrl(url)
-  const line = await open(url)
+  const connection = await open(url)
   try {
-    await checkEncoding(line)
-    if (schema) await line.rows(`CREATE SCHEMA IF NOT EXISTS "${schema.replaceAll('"', '""')}"`)
-    await migrate(line, onMigrated)
+    await checkEncoding(connection)
+    if (schema) await connection.rows(`CREATE SCHEMA IF NOT EXISTS "${schema.replaceAll('"', '""')}"`)
+    await migrate(connection, onMigrated)
   } finally {
-    await line.close()
+    await connection.close()
   }
 }
 
-async function open(url: string): Promise<Line> {
+async function open(url: string): Promise<PgConnection> {
   try {
-    return await Line.open(url)
+    return await PgConnection.open(url)
   } catch (error) {
     if (!is(error, NO_SUCH_DATABASE)) throw unreachable(url, error)
   }
   await createDatabase(url)
-  return Line.open(url)
+  return PgConnection.open(url)
 }
 
 async function createDatabase(url: string): Promise<void> {
   const { database: name } = readUrl(url)
-  const line = await Line.open(inDatabase(url, MAINTENANCE_DATABASE)).catch((error: unknown) => {
+  const connection = await PgConnection.open(inDatabase(url, MAINTENANCE_DATABASE)).catch((error: unknown) => {
     throw unreachable(url, error)
   })
   try {
-    await line.rows(`CREATE DATABASE "${name.replaceAll('"', '""')}" ENCODING 'UTF8' TEMPLATE template0`)
+    await connection.rows(`CREATE DATABASE "${name.replaceAll('"', '""')}" ENCODING 'UTF8' TEMPLATE template0`)
   } catch (error) {
     // Another process was faster.
     if (error instanceof postgres.PostgresError && EXISTS_ALREADY.test(error.code)) return
@@ -55,12 +55,12 @@ async function createDatabase(url: string): Promise<void> {
       { cause: error }
     )
   } finally {
-    await line.close()
+    await connection.close()
   }
 }
 
-async function checkEncoding(line: Line): Promise<void> {
-  const [row] = await line.rows<{ server_encoding: string }>('SHOW server_encoding')
+async function checkEncoding(connection: PgConnection): Promise<void> {
+  const [row] = await connection.rows<{ server_encoding: string }>('SHOW server_encoding')
   if (row?.server_encoding !== 'UTF8')
     throw new Error(`The database has the encoding ${row?.server_encoding}: it must be UTF8, or texts would be lost`)
 }

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../types.ts'
  * A digest of each entry, its value with its type and with the keys of objects in order. Keys and values come from outside, of any
  * length and with any characters; digests are neither.
  */
-export function termsOf(metadata: JsonObject): Buffer[] {
+export function metadataDigests(metadata: JsonObject): Buffer[] {
   return Object.entries(metadata).map((entry) =>
     createHash('sha256')
       .update(JSON.stringify(entry.map(inOrder)))

@@ -1,4 +1,4 @@
-// A parcel: groups as they cross to the thread that writes. Nearly all that is written are frames, a few hundred small segments a
+// How a batch crosses to the thread that writes, and its outcomes back. Nearly all that is written are frames, a few hundred small segments a
 // batch, and copying each as an object with two buffers costs more than storing it: they travel as one block of bytes, numbers and
 // all. Events travel as the texts of their rows. Everything else crosses as it is.
 import type { Group, OpOf, Outcome } from '../store.ts'
@@ -7,7 +7,7 @@ import type { WriterGroup, WriterOp } from './rows.ts'
 
 type Append = OpOf<'frames.append'>
 
-export interface Parcel {
+export interface EncodedBatch {
   /** How many ops each group has. */
   readonly counts: readonly number[]
   /** Those of all groups, in order; null stands for the next segment of the block. */
@@ -29,7 +29,7 @@ const BLOCK_BYTES_MIN = 64 * 1024
  * it is large enough, because memory that is new is dearer than what is copied into it.
  * @throws Error when an event is not JSON, e.g. has a member that contains itself
  */
-export function packed(groups: readonly Group[], spare: ArrayBuffer | null = null): Parcel {
+export function encodeBatch(groups: readonly Group[], spare: ArrayBuffer | null = null): EncodedBatch {
   const counts: number[] = []
   const ops: (WriterOp | null)[] = []
   const appends: Append[] = []
@@ -71,7 +71,7 @@ function sizeFor(bytes: number): number {
   return Math.max(BLOCK_BYTES_MIN, 2 ** Math.ceil(Math.log2(bytes)))
 }
 
-export function unpacked({ counts, ops, threads, block }: Parcel): WriterGroup[] {
+export function decodeBatch({ counts, ops, threads, block }: EncodedBatch): WriterGroup[] {
   const appends = block ? appendsOf(block, threads) : []
   let taken = 0
   let from = 0
@@ -107,10 +107,10 @@ function appendsOf(block: ArrayBuffer, threads: readonly string[]): Append[] {
 /** The way back: null stands for a group that was written and has nothing to say, as nearly all are. */
 export type Answers = readonly (Outcome | null)[]
 
-export function packedOutcomes(outcomes: readonly Outcome[]): Answers {
+export function encodeOutcomes(outcomes: readonly Outcome[]): Answers {
   return outcomes.map((outcome) => (outcome.ok && outcome.results.every((result) => result === null) ? null : outcome))
 }
 
-export function unpackedOutcomes(answers: Answers, groups: readonly Group[]): Outcome[] {
+export function decodeOutcomes(answers: Answers, groups: readonly Group[]): Outcome[] {
   return answers.map((answer, i) => answer ?? { ok: true, results: groups[i]!.ops.map(() => null) })
 }

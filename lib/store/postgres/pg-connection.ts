@@ -1,13 +1,13 @@
-// A line: one connection to the server, from its opening until it is lost or closed.
+// One connection to the server, from its opening until it is lost or closed.
 //
 // The driver would connect again by itself and go on with what was waiting: with the rest of a transaction whose beginning is gone.
-// A line never does. It has one socket; when that is lost, everything under way on it fails and nothing more is ever sent.
+// A PgConnection never does. It has one socket; when that is lost, everything under way on it fails and nothing more is ever sent.
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import type { Timestamp } from '../../types.ts'
-import type { Db, Param, Planning } from './rows.ts'
-import { given, hex, storable } from './text.ts'
-import { endsTheLine } from './trouble.ts'
+import type { Db, Param, Planning } from './db.ts'
+import { decodeText, hex, encodeText } from './text.ts'
+import { endsConnection } from './sqlstate.ts'
 import { readUrl } from './url.ts'
 
 /** To make a connection, its sign-in included, in seconds. */
@@ -19,10 +19,10 @@ const LOCK_TIMEOUT_MS = 5000
 /** A transaction whose client says nothing for so long is ended by the server, in ms: its locks would stay for ever. */
 const IDLE_IN_TRANSACTION_MS = 10_000
 
-export interface LineOptions {
+export interface PgConnectionOptions {
   /** In place of the longest that a transaction may be idle, in ms. */
   readonly idleInTransactionMs?: number
-  /** What somebody has told on a channel that this line listens to. */
+  /** What somebody has told on a channel that this connection listens to. */
   readonly onNotify?: (channel: string, text: string) => void
 }
 
@@ -55,7 +55,7 @@ function timeOf(text: string): Timestamp {
 
 /** Types by their numbers in pg_type. */
 const TYPES = {
-  text: { to: 25, from: [25, 1043], serialize: storable, parse: given },
+  text: { to: 25, from: [25, 1043], serialize: encodeText, parse: decodeText },
   integer: { to: 20, from: [20, 21, 23], serialize: String, parse: Number },
   time: { to: 1184, from: [1184], serialize: String, parse: timeOf },
   bytes: {
@@ -70,7 +70,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-export class Line implements Db {
+export class PgConnection implements Db {
   readonly #client: postgres.Sql
   readonly #settings: Readonly<Record<string, string | number>>
   #sql: postgres.ReservedSql | null = null
@@ -80,7 +80,10 @@ export class Line implements Db {
   #onLost: () => void = () => {}
   readonly #waiting = new Set<Waiting>()
 
-  private constructor(url: string, { idleInTransactionMs = IDLE_IN_TRANSACTION_MS, onNotify = () => {} }: LineOptions) {
+  private constructor(
+    url: string,
+    { idleInTransactionMs = IDLE_IN_TRANSACTION_MS, onNotify = () => {} }: PgConnectionOptions
+  ) {
     const { host, port, user, password, database, ssl, settings } = readUrl(url)
     this.#settings = { ...SETTINGS, idle_in_transaction_session_timeout: idleInTransactionMs, ...settings }
     this.#client = postgres({
@@ -103,7 +106,7 @@ export class Line implements Db {
   }
 
   /** Options of the driver that its types leave out: where the server listens, whom to ask for a socket, and whom to notify. */
-  #wayTo(host: string, port: number, onnotify: NonNullable<LineOptions['onNotify']>): object {
+  #wayTo(host: string, port: number, onnotify: NonNullable<PgConnectionOptions['onNotify']>): object {
     let sockets = 0
     const socket = async (options: postgres.ParsedOptions): Promise<Socket> => {
       if (sockets++ > 0) throw closed()
@@ -120,19 +123,19 @@ export class Line implements Db {
   }
 
   /** @throws Error when the server cannot be reached or does not let us in. */
-  static async open(url: string, options: LineOptions = {}): Promise<Line> {
-    const line = new Line(url, options)
+  static async open(url: string, options: PgConnectionOptions = {}): Promise<PgConnection> {
+    const connection = new PgConnection(url, options)
     try {
       // A reservation alone would never be told of the connection that it waits for.
-      const names = Object.keys(line.#settings)
+      const names = Object.keys(connection.#settings)
       const set = names.map((_, at) => `, set_config($${2 * at + 1}, $${2 * at + 2}, false)`).join('')
-      const params = Object.entries(line.#settings).flatMap(([name, value]) => [name, String(value)])
-      const [row] = await line.#orLost(line.#client.unsafe(`SELECT pg_backend_pid() AS pid${set}`, params))
-      line.#pid = row?.pid
-      line.#sql = await line.#orLost(line.#client.reserve())
-      return line
+      const params = Object.entries(connection.#settings).flatMap(([name, value]) => [name, String(value)])
+      const [row] = await connection.#orLost(connection.#client.unsafe(`SELECT pg_backend_pid() AS pid${set}`, params))
+      connection.#pid = row?.pid
+      connection.#sql = await connection.#orLost(connection.#client.reserve())
+      return connection
     } catch (error) {
-      line.lose(errorOf(error))
+      connection.lose(errorOf(error))
       throw error
     }
   }
@@ -146,7 +149,7 @@ export class Line implements Db {
     return this.#lost !== null
   }
 
-  /** Called once, when the line is lost; at once when it is already. */
+  /** Called once, when the connection is lost; at once when it is already. */
   onLost(listener: () => void): void {
     if (this.#lost) listener()
     else this.#onLost = listener
@@ -174,10 +177,10 @@ export class Line implements Db {
   ): Promise<postgres.RowList<postgres.Row[]>> {
     if (this.#lost) throw this.#lost
     try {
-      // A copy: the driver writes into it. Opened, or nobody has the line.
+      // A copy: the driver writes into it. Opened, or nobody has the connection.
       return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: plan === 'kept' }))
     } catch (error) {
-      if (endsTheLine(error)) this.lose(errorOf(error))
+      if (endsConnection(error)) this.lose(errorOf(error))
       throw error
     }
   }
@@ -201,7 +204,7 @@ export class Line implements Db {
     })
   }
 
-  /** Gives the line up: what is under way fails with `error`, and nothing more is sent. */
+  /** Gives the connection up: what is under way fails with `error`, and nothing more is sent. */
   lose(error: Error): void {
     if (this.#lost) return
     this.#lost = error

@@ -2,36 +2,36 @@
 import type Database from 'better-sqlite3'
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
-import { termsOf } from '../sql/terms.ts'
+import { metadataDigests } from '../sql/metadata-index.ts'
 
 /** Who owns a row of terms: a user, or nobody. */
-export type TermOwner = string | 0
+export type IndexOwner = string | 0
 
 /** Of a digest so much that no two entries will ever share it, in bytes: there is one for every entry of every thread. */
 const TERM_BYTES = 16
 
 /** The terms of metadata, as the table has them. */
-export function termTexts(metadata: JsonObject): string[] {
-  return termsOf(metadata).map((digest) => digest.toString('base64url', 0, TERM_BYTES))
+export function indexEntries(metadata: JsonObject): string[] {
+  return metadataDigests(metadata).map((digest) => digest.toString('base64url', 0, TERM_BYTES))
 }
 
 /** `terms_of(json)`, for the migration that fills the table: the terms of metadata as a JSON list. */
-export function addTermsOf(db: Database.Database): void {
-  db.function('terms_of', { deterministic: true }, (json) => JSON.stringify(termTexts(parseObject(String(json)))))
+export function addIndexFunction(db: Database.Database): void {
+  db.function('terms_of', { deterministic: true }, (json) => JSON.stringify(indexEntries(parseObject(String(json)))))
 }
 
-export interface TermWrites {
+export interface MetadataIndexWrites {
   add(owner: string | null, key: number, metadata: JsonObject): void
   remove(owner: string | null, key: number, metadata: JsonObject): void
 }
 
-export function termWrites(db: Database.Database): TermWrites {
-  const insert = db.prepare<[TermOwner, string, number]>('INSERT INTO thread_terms VALUES (?, ?, ?)')
-  const remove = db.prepare<[TermOwner, string, number]>(
+export function metadataIndexWrites(db: Database.Database): MetadataIndexWrites {
+  const insert = db.prepare<[IndexOwner, string, number]>('INSERT INTO thread_terms VALUES (?, ?, ?)')
+  const remove = db.prepare<[IndexOwner, string, number]>(
     'DELETE FROM thread_terms WHERE owner = ? AND term = ? AND thread_key = ?'
   )
   const each = (statement: typeof insert) => (owner: string | null, key: number, metadata: JsonObject) => {
-    for (const term of termTexts(metadata)) statement.run(owner ?? 0, term, key)
+    for (const term of indexEntries(metadata)) statement.run(owner ?? 0, term, key)
   }
   return { add: each(insert), remove: each(remove) }
 }

@@ -2,9 +2,9 @@
 import type Database from 'better-sqlite3'
 import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
-import { Counts } from './counts.ts'
+import { TotalsCache } from './totals-cache.ts'
 import type { Reader } from './reader.ts'
-import type { TermOwner } from './terms.ts'
+import type { IndexOwner } from './metadata-index.ts'
 
 /** One's own threads, or those that nobody owns: the names of what is bound for them, and which rows they are. */
 const SCOPES = {
@@ -14,7 +14,7 @@ const SCOPES = {
 type Scope = (typeof SCOPES)[keyof typeof SCOPES]
 
 interface SizeRow {
-  readonly owner: TermOwner
+  readonly owner: IndexOwner
   /** The rarest of the terms, and how many threads have it. */
   readonly term: string
   readonly entries: number
@@ -107,13 +107,13 @@ function wayOf({ sortBy = 'updated_at', sortOrder = 'desc', offset, limit }: Thr
 }
 
 /** Answers searches of an owner by terms, at least one, in two statements at most. */
-export class TermSearch {
+export class MetadataSearch {
   readonly #db: Database.Database
   readonly #reader: Reader
   /** By their text, of which there are as many as ways, columns and directions. */
   readonly #pages = new Map<string, Database.Statement<object, ThreadRow>>()
   /** Of searches for one term and nothing else, by owner and term. */
-  readonly #known = new Counts<string, readonly SizeRow[]>(['thread.create', 'thread.patch', 'thread.remove'])
+  readonly #known = new TotalsCache<string, readonly SizeRow[]>(['thread.create', 'thread.patch', 'thread.remove'])
 
   constructor(db: Database.Database, reader: Reader) {
     this.#db = db

@@ -4,7 +4,7 @@ import type { Group, OpName } from '../store.ts'
 /** What is remembered at most: more users than these look at lists at one time. */
 const COUNTS_MAX = 10_000
 
-export class Counts<Key, Count> {
+export class TotalsCache<Key, Count> {
   readonly #known = new Map<Key, Count>()
   readonly #changing: readonly OpName[]
   #version = 0
