@@ -3,11 +3,12 @@
 import { VERSION } from '../lib/version.ts'
 import { bench } from './bench.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
+import { demo } from './demo.ts'
 import { resetAdmin } from './reset-admin.ts'
 import { serve } from './serve.ts'
 import { createToken, listTokens, revokeToken } from './token.ts'
 
-const COMMANDS: readonly Command[] = [serve, resetAdmin, createToken, listTokens, revokeToken, bench]
+const COMMANDS: readonly Command[] = [serve, demo, resetAdmin, createToken, listTokens, revokeToken, bench]
 
 const HELP = ['--help', '-h']
 

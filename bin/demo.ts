@@ -1,0 +1,81 @@
+// colloquy demo: a first look. A gateway that keeps nothing, with conversations in it that are worth opening.
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Colloquy } from '../lib/client/colloquy.ts'
+import { loadConfig } from '../lib/config.ts'
+import { startGateway } from '../lib/gateway.ts'
+import { type Command, parse } from './command.ts'
+
+const EMAIL = 'demo@example.com'
+
+/** What is asked in each conversation; titles come of themselves. */
+const CONVERSATIONS: readonly (readonly string[])[] = [
+  ['Ask me something'],
+  ['Please fail, so that I see what that looks like'],
+  ['What can you do?', 'Show me a table'],
+  ['Write a report', 'What time is it?'],
+  ['Think, and show me everything', 'What time is it?']
+]
+
+export interface Demo {
+  readonly url: string
+  readonly email: string
+  readonly password: string
+  stop(): Promise<void>
+}
+
+export async function startDemo(port: string): Promise<Demo> {
+  const home = mkdtempSync(join(tmpdir(), 'colloquy-demo-'))
+  const file = join(home, 'colloquy.yaml')
+  writeFileSync(file, JSON.stringify({ database: { backend: 'memory' }, log_level: 'silent' }))
+  // Nothing of the environment: a key of the user's would call a real model.
+  const config = loadConfig({ file, home, port, env: {} })
+  const quiet = () => {}
+  const gateway = await startGateway({ config, log: { info: quiet, warn: quiet, error: quiet } })
+  const stop = async () => {
+    await gateway.stop()
+    rmSync(home, { recursive: true, force: true })
+  }
+  const password = randomBytes(9).toString('base64url')
+  const colloquy = await signedUp(gateway.url, password)
+  await Promise.all(CONVERSATIONS.map((questions) => converse(colloquy, questions)))
+  return { url: gateway.url, email: EMAIL, password, stop }
+}
+
+/** A client with the session of the administrator that it makes. */
+async function signedUp(url: string, password: string): Promise<Colloquy> {
+  const { headers } = await new Colloquy({ url }).send('POST', '/api/v1/auth/initialize', {
+    body: { email: EMAIL, password }
+  })
+  const cookies = headers.getSetCookie().map((line) => line.split(';')[0] ?? '')
+  const csrf = cookies.find((cookie) => cookie.startsWith('csrf_token='))?.slice('csrf_token='.length) ?? ''
+  return new Colloquy({ url, headers: { cookie: cookies.join('; '), 'X-CSRF-Token': csrf } })
+}
+
+async function converse(colloquy: Colloquy, questions: readonly string[]): Promise<void> {
+  const { thread_id } = await colloquy.call<{ thread_id: string }>('POST', '/api/threads', {})
+  for (const content of questions) {
+    const input = { messages: [{ role: 'user', content }] }
+    const run = colloquy.start(thread_id, { input, stream_mode: ['custom'] })
+    // Until its end, which is an error where one was asked for.
+    for await (const _frame of run);
+  }
+}
+
+export const demo: Command = {
+  name: 'demo',
+  usage: '[--port NUMBER]',
+  summary: 'A first look: starts with sample conversations, keeps nothing, and prints the URL and a password.',
+  options: [['--port NUMBER', 'port; default a free one']],
+  async run(args) {
+    const { values } = parse(args, { port: { type: 'string' } })
+    const { url, email, password, stop } = await startDemo(values.port ?? '0')
+    for (const signal of ['SIGTERM', 'SIGINT'] as const)
+      process.once(signal, () => void stop().then(() => process.exit(0)))
+    process.stdout.write(
+      `Colloquy is listening on ${url}\nSign in as ${email} with ${password}\nNothing is kept: Ctrl+C ends it.\n`
+    )
+  }
+}
