@@ -23,7 +23,7 @@ import { isLoopbackName, Origins } from './http/guards.ts'
 import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
 import { Metrics } from './metrics.ts'
 import { routes } from './routes/index.ts'
-import { watchRoutes } from './routes/metrics.ts'
+import { metricsRoutes } from './routes/metrics.ts'
 import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
 import { Committer, WriteRefused } from './run/commit/committer.ts'
@@ -207,7 +207,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     paths,
     ...agentServices.services,
     log,
-    holds: (right) => credentials.holds(right),
+    isValid: (grant) => credentials.isValid(grant),
     unready: () => readiness.check(),
     metrics: () => metrics.text(),
     removeFiles: (threadId, owner) => {
@@ -243,7 +243,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       onLoginRefused: (code) => metrics.loginRefused(code)
     })
   })
-  const watchers = config.metrics.port === 0 ? null : createHttpServer({ ...common, routes: watchRoutes(services) })
+  const watchers = config.metrics.port === 0 ? null : createHttpServer({ ...common, routes: metricsRoutes(services) })
   const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
     log.warn({ err: error }, 'old frames could not be removed')
   )

@@ -60,7 +60,7 @@ export interface ApiToken {
 }
 
 /** By which credential somebody is here: small enough to be kept with an open answer, and asked again while it lasts. */
-export interface Right {
+export interface Grant {
   readonly kind: 'session' | 'token'
   readonly userId: string
   /** SHA-256 of the credential as hex. */
@@ -75,14 +75,14 @@ export interface Right {
 
 /** What a request presents to be let in: the token of a session, or an API token. */
 export interface Credential {
-  readonly kind: Right['kind']
+  readonly kind: Grant['kind']
   readonly text: string
 }
 
-/** Who calls, and by what right. */
+/** Who calls, and what lets them. */
 export interface Principal {
   readonly user: User
-  readonly right: Right
+  readonly grant: Grant
 }
 
 /** A question that waits for its user. */

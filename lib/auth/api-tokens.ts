@@ -9,7 +9,7 @@ import {
   INVITATION,
   type Permission,
   type Principal,
-  type Right,
+  type Grant,
   timestamp
 } from '../types.ts'
 import type { Revocation } from './session.ts'
@@ -93,11 +93,11 @@ export class ApiTokens {
     if (isInvitation(token)) throw new Failure('token_invalid')
     this.#noteUse(token)
     const permissions = new Set(token.scopes.filter((scope) => scope !== INVITATION))
-    return { user, right: { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions } }
+    return { user, grant: { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions } }
   }
 
   /** Whether a token is still good, for streams that are open while it is revoked. One look-up. */
-  async holds({ digest }: Right): Promise<boolean> {
+  async isValid({ digest }: Grant): Promise<boolean> {
     const found = await this.#reads.byDigest(digest)
     return found !== null && found.user !== null
   }

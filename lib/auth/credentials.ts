@@ -1,5 +1,5 @@
 // Credentials: what a request presents to be let in, a session's token or an API token, and what becomes of it.
-import type { Credential, Principal, Right } from '../types.ts'
+import type { Credential, Principal, Grant } from '../types.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import type { Sessions } from './session.ts'
 
@@ -17,9 +17,9 @@ export class Credentials {
     return kind === 'session' ? this.#sessions.authenticate(text) : this.#apiTokens.authenticate(text)
   }
 
-  /** Whether a right that was given still stands. One look-up; none when it has ended by itself. */
-  async holds(right: Right): Promise<boolean> {
-    if (right.expires !== null && right.expires * 1000 <= Date.now()) return false
-    return right.kind === 'session' ? this.#sessions.holds(right) : this.#apiTokens.holds(right)
+  /** Whether a grant still stands. One look-up; none when it has ended by itself. */
+  async isValid(grant: Grant): Promise<boolean> {
+    if (grant.expires !== null && grant.expires * 1000 <= Date.now()) return false
+    return grant.kind === 'session' ? this.#sessions.isValid(grant) : this.#apiTokens.isValid(grant)
   }
 }

@@ -1,7 +1,7 @@
 // Sessions: from the token in a cookie to its user, and the end of a session before its time.
 import { Failure } from '../errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
-import type { Principal, Right } from '../types.ts'
+import type { Principal, Grant } from '../types.ts'
 import { digestOf, type TokenFailure, type Tokens } from './token.ts'
 
 /** What has lost its right, or may have: one credential, by its digest, or those of a user. */
@@ -46,11 +46,11 @@ export class Sessions {
     const user = await this.#users.ofSession(sub, digest)
     if (user === null) throw new Failure('user_not_found')
     if (user === 'denied' || user.token_version !== ver) throw new Failure('token_revoked')
-    return { user, right: { kind: 'session', userId: sub, digest, version: ver, expires: exp, permissions: null } }
+    return { user, grant: { kind: 'session', userId: sub, digest, version: ver, expires: exp, permissions: null } }
   }
 
   /** Whether a session is still good: one look-up, for streams that are open while it ends. */
-  async holds({ userId, digest, version }: Right): Promise<boolean> {
+  async isValid({ userId, digest, version }: Grant): Promise<boolean> {
     const user = await this.#users.ofSession(userId, digest)
     return user !== null && user !== 'denied' && user.token_version === version
   }

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type JsonObject, isObject } from '../types.ts'
 import { nullIfMissing } from './paths.ts'
-import { writeWhole } from './whole.ts'
+import { atomicWrite } from './atomic-write.ts'
 
 export interface ExtensionsFile {
   readonly mcpServers: JsonObject
@@ -34,7 +34,7 @@ export class Extensions {
   async change(change: (before: ExtensionsFile) => ExtensionsFile): Promise<ExtensionsFile> {
     const mine = this.#last.then(async () => {
       const after = change(await this.read())
-      await writeWhole(this.path, JSON.stringify(after, null, 2), 0o600)
+      await atomicWrite(this.path, JSON.stringify(after, null, 2), 0o600)
       return after
     })
     this.#last = mine.catch(ignore)

@@ -1,8 +1,8 @@
 // The publication of drafts: they get their names, each by one rename, so that readers see the old file or the new one.
 import { lstat, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { companionName, companionText, removeCompanion } from './companion.ts'
-import type { Draft } from './intake.ts'
+import { markdownCopyName, markdownCopyText, removeMarkdownCopy } from './markdown-copy.ts'
+import type { Draft } from './upload-receiver.ts'
 import { freeName } from './name.ts'
 import { nullIfMissing } from './paths.ts'
 
@@ -50,7 +50,7 @@ export async function publish(
     await rename(path, target)
     taken.add(name)
     // It has the text of what stood here before.
-    await removeCompanion(folder, name, false)
+    await removeMarkdownCopy(folder, name, false)
     const text = texts[at] ?? null
     if (text !== null) documents.push({ file: files.length, draft: `${path}.md`, text })
     files.push({ filename: name, size, original: name === given ? null : given })
@@ -58,9 +58,9 @@ export async function publish(
   // When all uploads have their names: what the user has sent goes before what we make of it.
   for (const { file, draft, text } of documents) {
     const { filename } = files[file]!
-    const markdown = await companionName(folder, filename, taken)
+    const markdown = await markdownCopyName(folder, filename, taken)
     if (markdown === null) continue
-    await writeFile(draft, companionText(filename, text), { flag: 'wx', mode: 0o644 })
+    await writeFile(draft, markdownCopyText(filename, text), { flag: 'wx', mode: 0o644 })
     await rename(draft, join(folder, markdown))
     files[file] = { ...files[file]!, markdown }
   }

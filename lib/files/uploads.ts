@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { removeCompanion } from './companion.ts'
+import { removeMarkdownCopy } from './markdown-copy.ts'
 import type { Documents } from './documents.ts'
-import { Intake, type UploadLimits, type UploadSource } from './intake.ts'
+import { UploadReceiver, type UploadLimits, type UploadSource } from './upload-receiver.ts'
 import { isName } from './name.ts'
 import { kindOf, nullIfMissing, PathError, type Paths } from './paths.ts'
 import { publish, type Received, type Upload } from './publication.ts'
@@ -56,13 +56,13 @@ export class Uploads {
     const quota = await this.#quota(userId)
     await mkdir(folder, { recursive: true })
     try {
-      const intake = new Intake(source, folder, this.limits, quota.take)
-      const drafts = await intake.read()
+      const receiver = new UploadReceiver(source, folder, this.limits, quota.take)
+      const drafts = await receiver.read()
       // Before they have names: nobody can change a document while it is read.
       const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
       return await this.#paths.writing(threadId, userId, async () => {
         await check()
-        return publish(drafts, texts, intake.skipped, await this.#paths.makeUploads(threadId, userId))
+        return publish(drafts, texts, receiver.skipped, await this.#paths.makeUploads(threadId, userId))
       })
     } finally {
       quota.release()
@@ -106,7 +106,7 @@ export class Uploads {
     if (!isName(name)) throw new PathError('escapes', 'This is not the name of a file')
     const folder = await this.#existing(threadId, userId)
     if (folder === null || !(await removeFile(join(folder, name)))) return false
-    await removeCompanion(folder, name, true)
+    await removeMarkdownCopy(folder, name, true)
     return true
   }
 

@@ -1,7 +1,7 @@
 // One request on its way to a handler, and what a handler answers. Routes know these shapes and not node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../errors.ts'
-import type { Right, User } from '../types.ts'
+import type { Grant, User } from '../types.ts'
 
 export interface Call<Body = unknown, Query = unknown> {
   readonly method: string
@@ -19,8 +19,8 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly address: string
   /** The client speaks https, to us or to the proxy in front. */
   readonly secure: boolean
-  /** By what right the user is here; null on public routes. */
-  readonly right: Right | null
+  /** By what the user is here; null on public routes. */
+  readonly grant: Grant | null
   /** The session token as it came, whether it is one or not; null: none came. */
   readonly credential: string | null
   readonly req: IncomingMessage

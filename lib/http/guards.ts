@@ -3,7 +3,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Failure, fail, Invalid } from '../errors.ts'
-import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Right, type User } from '../types.ts'
+import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant, type User } from '../types.ts'
 import { type Call, type Cookie, requireUser } from './call.ts'
 import { cookieOf, firstOf } from './request.ts'
 import type { Route } from './route.ts'
@@ -224,7 +224,7 @@ export function requireAdmin(call: Call): User {
  * Lets a session pass, and an API token to a route that it is allowed.
  * @throws Failure 403 permission_denied, token_not_accepted
  */
-export function checkPermission({ permission }: Route, { permissions }: Right): void {
+export function checkPermission({ permission }: Route, { permissions }: Grant): void {
   if (permissions === null || permission === 'any') return
   if (permission === null) throw fail('token_not_accepted')
   if (!permissions.has(permission)) throw fail('permission_denied', { permission })
@@ -235,8 +235,8 @@ export function checkPermission({ permission }: Route, { permissions }: Right): 
  * @throws Failure 401 not_authenticated; 403 permission_denied
  */
 export function requirePermission(call: Call, permission: Permission): void {
-  if (call.right === null) throw new Failure('guard_not_authenticated')
-  const { permissions } = call.right
+  if (call.grant === null) throw new Failure('guard_not_authenticated')
+  const { permissions } = call.grant
   if (permissions !== null && !permissions.has(permission)) throw fail('permission_denied', { permission })
 }
 

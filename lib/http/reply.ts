@@ -70,7 +70,7 @@ function send(
   const isUnread = hasLongRest(req)
   if (isUnread) res.shouldKeepAlive = false
   res.writeHead(status, headers)
-  if (isUnread) return sayAndLinger(req, res, body)
+  if (isUnread) return lingeringClose(req, res, body)
   boundReading(res)
   res.end(body)
 }
@@ -115,7 +115,7 @@ function hasLongRest(req: IncomingMessage): boolean {
  * Answers a request whose body is still coming. Closing at once would reset the connection, and the client would see the reset
  * and not the answer; so the answer goes out whole, a bounded rest of the body is thrown away, and then the connection ends.
  */
-function sayAndLinger(req: IncomingMessage, res: ServerResponse, body: string | Buffer): void {
+function lingeringClose(req: IncomingMessage, res: ServerResponse, body: string | Buffer): void {
   if (body === '') res.flushHeaders()
   else res.write(body)
   let left = LINGER_BYTES

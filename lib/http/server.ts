@@ -256,18 +256,18 @@ class NodeServer implements HttpServer {
     if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
     const principal = needsSession(match) ? await principalOf(req, authenticate) : null
     if (match.kind !== 'found') throw missed(match)
-    if (principal !== null) checkPermission(match.route, principal.right)
+    if (principal !== null) checkPermission(match.route, principal.grant)
     const call = await this.#callOf(req, res, match, target, principal, secure)
     const { handler } = match.route
     const { user } = call
-    return user === null ? handler(call) : this.#likeForeign(match, () => asUser(user.id, async () => handler(call)))
+    return user === null ? handler(call) : this.#hideExistence(match, () => asUser(user.id, async () => handler(call)))
   }
 
   /**
    * Below a thread without a record a 404 says what it says below a thread of somebody else, to the letter: who asks must not
    * learn from the words which of them exist [Auth 6].
    */
-  async #likeForeign<Answer extends Reply | typeof HANDLED>(
+  async #hideExistence<Answer extends Reply | typeof HANDLED>(
     { route, params }: Extract<Match, { kind: 'found' }>,
     work: () => Promise<Answer>
   ): Promise<Answer> {
@@ -303,7 +303,7 @@ class NodeServer implements HttpServer {
       params,
       query: route.query === null ? fields : check(route.query, fields, 'query'),
       user,
-      right: principal?.right ?? null,
+      grant: principal?.grant ?? null,
       address: this.#options.proxies.addressOf(req),
       secure,
       credential: cookieOf(req, SESSION_COOKIE) ?? null,

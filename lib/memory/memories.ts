@@ -7,7 +7,7 @@
 import { readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
-import { writeWhole } from '../files/whole.ts'
+import { atomicWrite } from '../files/atomic-write.ts'
 import { emptyMemory, type Memory, parseMemory } from './memory.ts'
 
 /** Whose memory: keyed by both, so that no user and no agent sees another's. */
@@ -66,7 +66,7 @@ export class Memories {
     const before = this.#changes.get(path) ?? Promise.resolve()
     const mine = before.then(async () => {
       const changed = change(await this.#read(path))
-      if (changed !== null) await writeWhole(path, JSON.stringify(changed, null, 2), 0o600)
+      if (changed !== null) await atomicWrite(path, JSON.stringify(changed, null, 2), 0o600)
       return changed
     })
     // The next one does not care whether this one failed.

@@ -12,7 +12,7 @@ import { invitationRoutes } from './invitations.ts'
 import { mcpRoutes } from './mcp.ts'
 import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
-import { metricsRoutes } from './metrics.ts'
+import { adminMetricsRoutes } from './metrics.ts'
 import { modelRoutes } from './models.ts'
 import { withOpenApi } from './openapi.ts'
 import { runRoutes } from './runs.ts'
@@ -27,7 +27,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
   return withOpenApi([
     ...consoleRoutes(services), //  / /colloquy.js /console/...
     ...healthRoutes(services), //   /health /readyz /ok /info
-    ...metricsRoutes(services), //  /metrics
+    ...adminMetricsRoutes(services), //  /metrics
     ...authRoutes(auth), //         /api/v1/auth/...
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...invitationRoutes(auth), //   /api/v1/auth/invitations

@@ -5,7 +5,7 @@ import { type Route, route } from '../http/route.ts'
 import { healthRoutes } from './health.ts'
 import type { Services } from './services.ts'
 
-export function metricsRoutes({ metrics }: Services): Route[] {
+export function adminMetricsRoutes({ metrics }: Services): Route[] {
   return [
     route({
       method: 'GET',
@@ -20,7 +20,7 @@ export function metricsRoutes({ metrics }: Services): Route[] {
 }
 
 /** What is answered on the port for metrics: to everybody who reaches it. */
-export function watchRoutes(services: Services): Route[] {
+export function metricsRoutes(services: Services): Route[] {
   const all = route({
     method: 'GET',
     path: '/metrics',

@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
-import { longReply, openStream } from '../http/open-answer.ts'
+import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
@@ -87,7 +87,7 @@ export function runRoutes(services: Services): Route[] {
     headers: Record<string, string>,
     isCreator = false
   ): Promise<typeof HANDLED> => {
-    const reply = longReply(call, { headers })
+    const reply = deferredJson(call, { headers })
     // What we break off is no leaving of the client.
     let isReset = false
     const waiter: OpenStream = {
@@ -182,10 +182,10 @@ export function runRoutes(services: Services): Route[] {
     return joined(call, run)
   }
 
-  const readerOf = ({ user, right }: Call): Reader => ({
+  const readerOf = ({ user, grant }: Call): Reader => ({
     userId: user?.id ?? null,
-    credential: right?.digest ?? null,
-    isValid: async () => right === null || services.holds(right)
+    credential: grant?.digest ?? null,
+    isValid: async () => grant === null || services.isValid(grant)
   })
 
   /** Who reads, and what was seen of the run before. */

@@ -12,7 +12,7 @@ import type { Registry } from '../run/lifecycle/registry.ts'
 import type { Runs } from '../run/lifecycle/runs.ts'
 import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
-import type { JsonObject, Right } from '../types.ts'
+import type { JsonObject, Grant } from '../types.ts'
 
 export interface Services {
   readonly config: Config
@@ -33,8 +33,8 @@ export interface Services {
   completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
   /** Removes the files of a thread, of one without an owner those of everybody; true if there were any. */
   removeFiles(threadId: string, owner: string | null): Promise<boolean>
-  /** Whether the right of a call still stands: asked as long as its answer stays open. */
-  holds(right: Right): Promise<boolean>
+  /** Whether the grant of a call still stands: asked as long as its answer stays open. */
+  isValid(grant: Grant): Promise<boolean>
   /** null: ready; else the reason why not. The database is tried when nothing was written lately. */
   unready(): Promise<string | null>
   /** What the process is doing, in the words of Prometheus. */

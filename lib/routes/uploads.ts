@@ -2,7 +2,7 @@
 import { extname } from 'node:path'
 import { fail, Invalid } from '../errors.ts'
 import { VIRTUAL_ROOT, PathError } from '../files/paths.ts'
-import { UploadError } from '../files/intake.ts'
+import { UploadError } from '../files/upload-receiver.ts'
 import type { Received, Upload } from '../files/publication.ts'
 import type { Call, Reply, UserCall } from '../http/call.ts'
 import { requireUser } from '../http/guards.ts'
@@ -10,13 +10,13 @@ import { type Route, route } from '../http/route.ts'
 import { issue } from '../http/schema.ts'
 import type { Services } from './services.ts'
 
-export function uploadRoutes({ uploads, store, holds }: Pick<Services, 'uploads' | 'store' | 'holds'>): Route[] {
+export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'uploads' | 'store' | 'isValid'>): Route[] {
   const upload = async (call: UserCall): Promise<Reply> => {
     const threadId = call.params.thread_id!
     const owner = await store.threads.ownerOf(threadId)
     // A large one takes minutes: its session may have ended since, and its thread may be gone.
     const check = async (): Promise<void> => {
-      if (call.right === null || !(await holds(call.right))) throw fail('token_revoked')
+      if (call.grant === null || !(await isValid(call.grant))) throw fail('token_revoked')
       if ((await store.threads.ownerOf(threadId)) !== owner) throw fail('thread_not_found', { id: threadId })
     }
     try {

@@ -19,7 +19,7 @@ onEachBackend(t, '[Auth 3] a token is its user, with the row as it is now', asyn
   const token = await tokens.issue(user)
   t.match(await sessions.authenticate(token), {
     user,
-    right: { kind: 'session', userId: user.id, digest: digestOf(token), version: user.token_version, permissions: null }
+    grant: { kind: 'session', userId: user.id, digest: digestOf(token), version: user.token_version, permissions: null }
   })
   await write(store, { name: 'user.update', id: user.id, set: { email: 'new@example.com' } })
   t.match(await sessions.authenticate(token), { user: { email: 'new@example.com' } })
@@ -75,14 +75,14 @@ onEachBackend(
     const user = aUser()
     await write(store, { name: 'user.create', user })
     const [one, other] = [await tokens.issue(user), await tokens.issue(user)]
-    const rights = [(await sessions.authenticate(one)).right, (await sessions.authenticate(other)).right] as const
-    const held = () => Promise.all(rights.map((right) => sessions.holds(right)))
+    const rights = [(await sessions.authenticate(one)).grant, (await sessions.authenticate(other)).grant] as const
+    const held = () => Promise.all(rights.map((grant) => sessions.isValid(grant)))
     t.strictSame(await held(), [true, true])
     await sessions.logout(one)
     t.strictSame(await held(), [false, true])
     await write(store, { name: 'user.update', id: user.id, set: { token_version: user.token_version + 1 } })
     t.strictSame(await held(), [false, false])
-    t.equal(await sessions.holds({ ...rights[1], userId: 'nobody' }), false)
+    t.equal(await sessions.isValid({ ...rights[1], userId: 'nobody' }), false)
   }
 )
 
@@ -101,7 +101,7 @@ t.test('a credential that was signed out stays refused after a restart', async (
       await sessions.logout(issued[0] ?? '')
     }
     await t.rejects(sessions.authenticate(issued[0] ?? ''), { code: 'token_revoked' })
-    t.match(await sessions.authenticate(issued[1] ?? ''), { right: { kind: 'session' } }, 'the other session goes on')
+    t.match(await sessions.authenticate(issued[1] ?? ''), { grant: { kind: 'session' } }, 'the other session goes on')
     await store.close()
   }
 })

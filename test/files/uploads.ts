@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Paths, PathError } from '../../lib/files/paths.ts'
-import { UploadError, type UploadLimits, type UploadSource } from '../../lib/files/intake.ts'
+import { UploadError, type UploadLimits, type UploadSource } from '../../lib/files/upload-receiver.ts'
 import { Uploads } from '../../lib/files/uploads.ts'
 
 const THREAD = 'thread-1'

@@ -7,7 +7,7 @@ import { fail } from '../../lib/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { HANDLED } from '../../lib/http/call.ts'
 import { Origins } from '../../lib/http/guards.ts'
-import { longReply, openStream } from '../../lib/http/open-answer.ts'
+import { deferredJson, openStream } from '../../lib/http/streaming-response.ts'
 import { route } from '../../lib/http/route.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'
 import { until } from '../fixtures/until.ts'
@@ -129,7 +129,7 @@ t.test(
         access: 'public',
         handler: (call) => {
           open++
-          const answer = path === '/wait' ? longReply(call) : openStream(call)
+          const answer = path === '/wait' ? deferredJson(call) : openStream(call)
           answer.onClose(() => open--)
           return HANDLED
         }

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { type Call, HANDLED } from '../../lib/http/call.ts'
 import type { StreamWriter } from '../../lib/stream-writer.ts'
-import { type LongReply, longReply, openStream } from '../../lib/http/open-answer.ts'
+import { type DeferredJson, deferredJson, openStream } from '../../lib/http/streaming-response.ts'
 import { cookieText } from '../../lib/http/reply.ts'
 import { breakOff } from '../../lib/http/reset.ts'
 import { route } from '../../lib/http/route.ts'
@@ -235,8 +235,8 @@ t.test('bytes that several wires share stay as they are', async (t) => {
 })
 
 t.test('a long wait is one JSON text with blanks before it', async (t) => {
-  const { door, next } = await opening(t, (call) => longReply(call, { headers: { 'Content-Location': '/r' } }))
-  const opened: Promise<Opened<LongReply>> = next()
+  const { door, next } = await opening(t, (call) => deferredJson(call, { headers: { 'Content-Location': '/r' } }))
+  const opened: Promise<Opened<DeferredJson>> = next()
   const response = await request(door.port)
   t.match(response.headers, { 'content-type': 'application/json', 'content-location': '/r' })
   const { it: reply } = await opened
@@ -251,7 +251,7 @@ t.test('a long wait is one JSON text with blanks before it', async (t) => {
 })
 
 t.test('a long wait that is broken off is no answer', async (t) => {
-  const { door, next } = await opening(t, (call) => longReply(call))
+  const { door, next } = await opening(t, (call) => deferredJson(call))
   const opened = next()
   const response = await request(door.port)
   const { it: reply } = await opened

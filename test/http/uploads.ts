@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { Artifacts } from '../../lib/files/artifacts.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { loadConfig } from '../../lib/config.ts'
-import type { UploadLimits } from '../../lib/files/intake.ts'
+import type { UploadLimits } from '../../lib/files/upload-receiver.ts'
 import { Uploads } from '../../lib/files/uploads.ts'
 import { artifactRoutes } from '../../lib/routes/artifacts.ts'
 import type { Services } from '../../lib/routes/services.ts'
@@ -19,7 +19,7 @@ const LIMITS: UploadLimits = { max_files: 3, max_file_size: 1_000_000, max_total
 const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
 /** Every right stands, and threads are whose they were. */
 const standing = {
-  holds: async () => true,
+  isValid: async () => true,
   // Nothing else of the store is asked.
   store: { threads: { ownerOf: async () => 'u' } } as unknown as Services['store']
 }

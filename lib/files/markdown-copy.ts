@@ -11,7 +11,7 @@ const HEAD = '<!-- Text of '
 /** The longest first line: a name of 255 bytes, each escaped. */
 const LINE_BYTES = 2048
 
-export function companionText(document: string, text: string): string {
+export function markdownCopyText(document: string, text: string): string {
   return `${firstLine(document)}\n\n${text}`
 }
 
@@ -25,7 +25,7 @@ function firstLine(document: string): string {
  * @param taken names that this request has given to uploads
  * @returns null when both are somebody else's
  */
-export async function companionName(
+export async function markdownCopyName(
   folder: string,
   document: string,
   taken: ReadonlySet<string>
@@ -42,7 +42,7 @@ export async function companionName(
  * Removes the companion of a document.
  * @param isGone the document is removed as well: then also a file of its stem that does not say whose it is [contract 6.1]
  */
-export async function removeCompanion(folder: string, document: string, isGone: boolean): Promise<void> {
+export async function removeMarkdownCopy(folder: string, document: string, isGone: boolean): Promise<void> {
   if (!isDocument(document)) return
   for (const [at, name] of candidates(document).entries()) {
     const owner = await ownerOf(join(folder, name), document)

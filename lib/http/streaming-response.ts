@@ -29,7 +29,7 @@ export function openStream(call: Call, options: OpenOptions = {}): StreamWriter 
 }
 
 /** An answer that takes long: blanks keep proxies from giving up, and JSON does not mind them. */
-export interface LongReply {
+export interface DeferredJson {
   /** Sends one blank, unless the client does not read. */
   beat(): void
   /** Sends the JSON text, which ends the answer. */
@@ -41,7 +41,7 @@ export interface LongReply {
 }
 
 /** Takes the response over for one JSON text that is not known yet. The status cannot be changed any more: fail before. */
-export function longReply(call: Call, options: OpenOptions = {}): LongReply {
+export function deferredJson(call: Call, options: OpenOptions = {}): DeferredJson {
   const headers = { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-cache, no-transform', 'X-Accel-Buffering': 'no' }
   writeOpenHead(call, { ...headers, ...options.headers }, options.status ?? 200)
   const writer = plainWriter(call.res)

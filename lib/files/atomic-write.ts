@@ -4,7 +4,7 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /** Makes the folders on the way. @param mode of the new file, e.g. 0o600: for its owner alone */
-export async function writeWhole(path: string, content: string, mode: number): Promise<void> {
+export async function atomicWrite(path: string, content: string, mode: number): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
   const draft = `${path}.${randomUUID()}.part`
   try {

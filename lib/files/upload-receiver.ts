@@ -73,7 +73,7 @@ const FIELD_BYTES = 1024
 const DRAFT_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 /** One request's body on its way to drafts. It reads until the end or the first problem; then all of its files are closed. */
-export class Intake {
+export class UploadReceiver {
   readonly skipped: string[] = []
   readonly #source: UploadSource
   readonly #folder: string
