@@ -50,6 +50,7 @@ async function addLongThread(store: Store, n: number): Promise<Run> {
   const checkpoint = aCheckpoint(thread_id, { checkpoint_id: checkpointId(1), messages: [[0, n - 1]], bodies })
   await write(store, { name: 'checkpoint.put', ...checkpoint })
   await write(store, aSettlement(run))
+  if (!store.feedback) return run
   await write(store, {
     name: 'feedback.upsert',
     feedback: {

@@ -12,7 +12,7 @@ export interface FeedbackReads {
   byRuns(threadId: string, runIds: readonly string[], user: Owner): Promise<ReadonlyMap<string, Feedback>>
   /**
    * What `EventReads.runsOfMessages` says of these messages, and the caller's own feedback on their runs. One query where both lie
-   * in one database; lib/store/beside.ts makes it of two.
+   * in one database; `besideMessages` of `colloquy` makes it of two.
    */
   besideMessages(threadId: string, messageIds: readonly string[], user: Owner): Promise<BesideMessages>
 }
