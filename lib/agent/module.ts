@@ -102,7 +102,7 @@ function lineIn(error: unknown, path: string): string | null {
 /** Node says nowhere in the error itself where a module's syntax is wrong; its own check of the file does. */
 function syntaxLine(path: string): Promise<string | null> {
   return new Promise((resolve) => {
-    execFile(process.execPath, ['--check', path], { timeout: 10_000 }, (_error, _out, said) =>
+    execFile(process.execPath, ['--check', path], { timeout: 30_000 }, (_error, _out, said) =>
       resolve(said.startsWith(`${path}:`) ? (/^\d+/.exec(said.slice(path.length + 1))?.[0] ?? null) : null)
     )
   })
