@@ -1,3 +1,4 @@
+-- breaking: an older program shows what removed threads have left, and makes threads on top of it.
 -- Threads that were removed and have left rows, which nobody sees any more: they go in small steps, because a long conversation in one
 -- would hold up everybody's commits.
 CREATE TABLE removed_threads (

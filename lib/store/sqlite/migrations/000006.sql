@@ -1,3 +1,4 @@
+-- breaking: an older program takes the greatest id for the newest checkpoint.
 -- Checkpoints are ordered by a number that the store gives: their ids come from the clocks of processes, which are set back and
 -- apart, and what is newest in a thread must not hang on one [Store 11].
 

@@ -1,3 +1,4 @@
+-- breaking: the statements of an older program name indexes that are gone.
 -- Every list is a range of an index, in the order in which it is asked for.
 
 CREATE INDEX ix_threads_user_created ON threads_meta (user_id, created_at, thread_id);
