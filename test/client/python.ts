@@ -1,0 +1,123 @@
+// LangGraph's Python client, the newest that can be had, works against ours as it is, through a proxy that cuts. It is installed into a
+// virtual environment of its own; where there is no Python, or no registry, the test says so.
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { demoWord } from '../../lib/agent/demo.ts'
+import { asked, at, listIn, openSite, type Person, signIn } from '../fixtures/gateway.ts'
+import { type CuttingProxy, openProxy } from '../fixtures/proxy.ts'
+
+/** The script lies beside the build this file was compiled into. */
+const SCRIPT = fileURLToPath(new URL('../../../test/client/python/client.py', import.meta.url))
+const INSTALL_MS = 150_000
+/** The newest of a week ago is new enough. */
+const WEEK_MS = 7 * 24 * 3600 * 1000
+const run = promisify(execFile)
+
+/** @returns the interpreter; a sentence why there is none */
+async function installed(): Promise<{ readonly python: string } | { readonly reason: string }> {
+  const folder = join(tmpdir(), `colloquy-python-${Math.floor(Date.now() / WEEK_MS)}`)
+  const python = join(folder, 'bin', 'python')
+  if (existsSync(python)) return { python }
+  const fresh = mkdtempSync(`${folder}-`)
+  try {
+    await run('python3', ['-m', 'venv', fresh], { timeout: INSTALL_MS })
+    const args = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', 'langgraph-sdk', 'langgraph']
+    await run(join(fresh, 'bin', 'python'), args, { timeout: INSTALL_MS })
+    renameSync(fresh, folder)
+    return { python }
+  } catch (error) {
+    rmSync(fresh, { recursive: true, force: true })
+    // Somebody else was faster.
+    if (existsSync(python)) return { python }
+    return { reason: `Python's client cannot be installed here: ${String(error).split('\n')[0]}` }
+  }
+}
+
+const client = await installed()
+const options = { skip: 'reason' in client && client.reason, timeout: 120_000 }
+const python = 'python' in client ? client.python : ''
+
+interface Scene {
+  readonly person: Person
+  readonly proxy: CuttingProxy
+  /** Runs a scenario of the script through the proxy. */
+  play(scenario: string, given: object): Promise<unknown>
+}
+
+async function open(t: Test): Promise<Scene> {
+  const person = await signIn(await openSite(t, { config: { title: { enabled: false } } }))
+  const proxy = await openProxy(t, person.url)
+  const play = async (scenario: string, given: object): Promise<unknown> => {
+    const args = [SCRIPT, scenario, `${proxy.url}/api`, JSON.stringify(person.headers()), JSON.stringify(given)]
+    // Nothing of ours: a key that the developer has set would be sent along.
+    const { stdout } = await run(python, args, { env: { PATH: process.env.PATH } })
+    return JSON.parse(stdout)
+  }
+  return { person, proxy, play }
+}
+
+const demoText = (deltas: number) => Array.from({ length: deltas }, (_, n) => demoWord(n)).join('')
+
+t.test('[Python] a stream that is reset three times arrives whole, and nothing of it twice', options, async (t) => {
+  const { person, proxy, play } = await open(t)
+  proxy.cutAfter(5_000, 9_000, 7_000)
+  const told = await play('stream', { thread: await person.thread(), ...asked('/demo deltas=400 rate=200') })
+  t.equal(proxy.cutsLeft, 0, 'all three have happened')
+  t.strictSame(told, { text: demoText(400), events: ['metadata', 'messages', 'end'] })
+})
+
+t.test('[Python] a join that is reset goes on with its own filter', options, async (t) => {
+  const { person, proxy, play } = await open(t)
+  const thread = await person.thread()
+  const path = await person.run(thread, '/demo deltas=400 rate=200', { stream_mode: ['values'] })
+  proxy.cutAfter(5_000, 9_000)
+  const told = await play('join_stream', { thread, run: path.split('/').at(-1) })
+  t.equal(proxy.cutsLeft, 0, 'both have happened')
+  t.strictSame(told, { text: demoText(400), events: ['metadata', 'messages', 'end'] })
+})
+
+t.test('[Python] a wait that is cut is taken up, and is the one answer', options, async (t) => {
+  const { person, proxy, play } = await open(t)
+  const thread = await person.thread()
+  // In the middle of the answer: a head, of which there is less, must have come.
+  proxy.cutAfter(1_000)
+  const values = await play('wait', { thread, ...asked('/demo deltas=400 rate=0') })
+  t.equal(proxy.cutsLeft, 0, 'it has happened')
+  t.match(listIn(values, 'messages'), [{ type: 'human' }, { type: 'ai', content: demoText(400) }])
+  t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1, 'no second run was made')
+})
+
+t.test('[Python] the client without asyncio streams and lists', options, async (t) => {
+  const { play } = await open(t)
+  const told = await play('sync', asked('/demo deltas=20 rate=0'))
+  t.strictSame(told, { text: demoText(20), events: ['metadata', 'messages', 'end'], runs: 1 })
+})
+
+t.test('[Python] half a surrogate pair makes no state, history or list unreadable', options, async (t) => {
+  const { person, play } = await open(t)
+  const thread = await person.thread()
+  const half = '\ud83d'
+  await person.ask('PATCH', `/api/threads/${thread}`, { body: { metadata: { half } } })
+  await person.post(`/api/threads/${thread}/state`, {
+    values: { title: half, messages: [{ role: 'user', content: `a${half}` }] }
+  })
+  const told = await play('read', { thread })
+  t.equal(at(told, 'state', 'values', 'messages', 0, 'content'), 'a\ufffd')
+  t.ok(listIn(told, 'threads').includes(thread))
+})
+
+t.test('[Python] RemoteGraph reads tasks, state and history, and runs', options, async (t) => {
+  const { person, play } = await open(t)
+  const thread = await person.thread()
+  const question = JSON.stringify({ question: 'Tea or coffee?' })
+  await person.post(`/api/threads/${thread}/runs/wait`, asked(`/demo tool=ask_user rate=0 args=${question}`))
+  const told = await play('remote_graph', { thread, ...asked('/demo deltas=2 rate=0') })
+  t.match(told, { next: ['tools'], tasks: [{ name: 'tools', interrupts: [{ question: 'Tea or coffee?' }] }] })
+  t.strictSame(listIn(told, 'history').slice(-2), [1, 0], 'each entry has its messages')
+  t.equal(listIn(told, 'messages').at(-1), demoText(2))
+})
