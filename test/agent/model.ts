@@ -252,7 +252,7 @@ t.test(
       })
     const script = { deltas: 200, pad: 65_536 }
     const messages = [{ role: 'user', content: scripted(script) }]
-    const idle_timeout_ms = 300
+    const idle_timeout_ms = 2000
     const result = modelOf({ idle_timeout_ms }).complete(
       { messages, messageId: 'm', signal: new AbortController().signal, space },
       ({ text }) => {
@@ -263,7 +263,7 @@ t.test(
     await waiting
     const before = told.length
     // Longer than the model may be silent: it is us who are silent.
-    await new Promise((resolve) => setTimeout(resolve, 2 * idle_timeout_ms))
+    await new Promise((resolve) => setTimeout(resolve, 1.5 * idle_timeout_ms))
     t.equal(told.length, before)
     hasSpace = true
     makeSpace()
