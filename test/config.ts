@@ -41,7 +41,8 @@ t.test('without a file the defaults serve', async (t) => {
   t.strictSame(config.database, {
     backend: 'sqlite',
     sqlite_path: join(cwd, '.colloquy', 'data', 'colloquy.db'),
-    postgres_url: null
+    postgres_url: null,
+    migration_backup: true
   })
   t.strictSame(config.run_events, { backend: 'db', max_trace_content: 10_240, track_token_usage: true })
   t.match(config.streams, {
