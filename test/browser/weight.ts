@@ -1,6 +1,6 @@
 // What the page weighs: the first picture, a conversation of 5,000 messages, a model flat out.
 import { account, browserTest, visit } from '../fixtures/browser.ts'
-import { openSite, until } from '../fixtures/gateway.ts'
+import { listIn, openSite, until } from '../fixtures/gateway.ts'
 
 /** A tenth of this is what is meant; tests run beside others. */
 const SLACK = 10
@@ -34,23 +34,24 @@ browserTest('of 5,000 messages those in sight are drawn, and scrolling through t
   await page.getByText('Question 4998').waitFor()
   const drawn = () => page.locator('.message').count()
   t.ok((await drawn()) < 400, `${await drawn()} are drawn`)
-  // Up through all of them: the longest frame on the way.
-  const longest = Number(
-    await page.evaluate(`new Promise((resolve) => {
-      const box = document.querySelector('.scroller')
-      let [last, longest, frames] = [performance.now(), 0, 0]
-      const step = (now) => {
-        longest = Math.max(longest, now - last)
-        last = now
-        box.scrollTop -= 3000
-        if (++frames > 120) resolve(longest)
-        else requestAnimationFrame(step)
-      }
-      requestAnimationFrame(step)
-    })`)
-  )
-  t.comment(`the longest frame took ${Math.round(longest)} ms`)
-  t.ok(longest < 50 * SLACK)
+  // Up through a good part of them. The middle of the frames: the longest one says more of who else is at work on the machine.
+  const frames = await page.evaluate(`new Promise((resolve) => {
+    const box = document.querySelector('.scroller')
+    const frames = []
+    let last = performance.now()
+    const step = (now) => {
+      frames.push(now - last)
+      last = now
+      box.scrollTop -= 3000
+      if (frames.length > 120) resolve(frames.sort((a, b) => a - b))
+      else requestAnimationFrame(step)
+    }
+    requestAnimationFrame(step)
+  })`)
+  const sorted = listIn(frames).map(Number)
+  const [middle, longest] = [sorted[Math.floor(sorted.length / 2)]!, sorted.at(-1)!]
+  t.comment(`a frame takes ${Math.round(middle)} ms, the longest ${Math.round(longest)} ms`)
+  t.ok(middle < 50 * SLACK)
   await page.locator('.scroller').evaluate('(box) => { box.scrollTop = 0 }')
   await page.locator('.scroller').hover()
   await until(async () => {
