@@ -91,6 +91,8 @@ const TELLING = [
   'deep lists'
 ]
 
+const SHALLOW = ['combining marks', 'many keys', 'a list of texts']
+
 /** How many of something fit, also below the greatest number of values that a body may have. */
 function least(count: number, values = 1, max = VALUES_MAX): number {
   return Math.max(2, Math.floor(Math.min(count, max / values - 200)))
@@ -155,10 +157,14 @@ function attacks(person: Person, { name, route, fields }: Stop): { what: string;
   const valid = EXPECTED[name]?.body
   const kinds = Object.entries(SHAPES).filter(([kind]) => WHOLE || TELLING.includes(kind))
   return fields.flatMap((field) => {
-    const single = kinds.map(([kind, shape]) => ({
-      what: `${name} ${field}: ${kind}`,
-      attack: () => send(person, name, bodyOf(valid, field, shape, limit))
-    }))
+    // Deep in a body everything is tried; above it what schemas have been wrong about.
+    const isDeep = WHOLE || field.includes('.') || limit <= BODY_BYTES
+    const single = kinds
+      .filter(([kind]) => isDeep || SHALLOW.includes(kind))
+      .map(([kind, shape]) => ({
+        what: `${name} ${field}: ${kind}`,
+        attack: () => send(person, name, bodyOf(valid, field, shape, limit))
+      }))
     if (limit > BODY_BYTES) return single
     return {
       what: `${name} ${field}`,
