@@ -20,12 +20,12 @@ t.test('every stream says where it goes on, with its filter in it, and there it 
   const streams: Readonly<Record<string, () => Promise<Stream>>> = {
     'POST runs/stream': () => person.open('POST', `/api/threads/${thread}/runs/stream`, { body: modes }),
     'POST runs/stream, without a thread': () => person.open('POST', '/api/runs/stream', { body: modes }),
-    'GET stream': () => person.open('GET', `${path}/stream?stream_mode=custom&stream_mode=values`),
-    'GET stream, a JSON list': () => person.open('GET', `${path}/stream?stream_mode=["custom","values"]`),
+    'GET stream': () => person.open('GET', `${path}/stream?stream_mode=custom&stream_mode=messages-tuple`),
+    'GET stream, a JSON list': () => person.open('GET', `${path}/stream?stream_mode=["custom","messages-tuple"]`),
     'GET stream, of a client that repeats its query': () =>
-      person.open('GET', `${path}/stream?stream_mode=values&stream_mode=custom&stream_mode=values`),
-    'GET join': () => person.open('GET', `${path}/join?stream_mode=custom,values`),
-    'POST stream': () => person.open('POST', `${path}/stream?stream_mode=custom,values`),
+      person.open('GET', `${path}/stream?stream_mode=messages-tuple&stream_mode=custom&stream_mode=messages-tuple`),
+    'GET join': () => person.open('GET', `${path}/join?stream_mode=custom,messages-tuple`),
+    'POST stream': () => person.open('POST', `${path}/stream?stream_mode=custom,messages-tuple`),
     'GET stream, all modes of the run': () => person.join(path)
   }
   await (await person.join(path)).whole()
