@@ -50,6 +50,11 @@ export function documentOf(routes: readonly Route[]): JsonObject {
   }
 }
 
+/** The name of an event's schema: a slash in it would be a step of the reference. */
+function eventName(event: string): string {
+  return `Event_${event.replace('/', '_')}`
+}
+
 /** Every event of a stream with its data and an example. */
 function eventSchemas(): Record<string, JsonObject> {
   const entries = Object.entries(EVENTS).map(([event, { summary, data, example }]) => {
@@ -64,7 +69,7 @@ function eventSchemas(): Record<string, JsonObject> {
       required: ['event', 'data'],
       examples: [{ event, data: example }]
     }
-    return [`Event_${event}`, schema] as const
+    return [eventName(event), schema] as const
   })
   return Object.fromEntries(entries)
 }
@@ -177,7 +182,7 @@ function contentOf(status: string, answer: Told['answers'][string]): JsonObject 
       description,
       content: {
         'text/event-stream': {
-          schema: { oneOf: Object.keys(EVENTS).map((event) => ({ $ref: `#/components/schemas/Event_${event}` })) }
+          schema: { oneOf: Object.keys(EVENTS).map((event) => ({ $ref: `#/components/schemas/${eventName(event)}` })) }
         }
       }
     }

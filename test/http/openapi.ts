@@ -48,6 +48,8 @@ t.test('references lead somewhere, names of operations are unique, schemas are o
   const text = JSON.stringify(document)
   for (const [, name] of text.matchAll(/"#\/components\/schemas\/([^"]+)"/g))
     t.ok(at(document, 'components', 'schemas', name!), `${name}`)
+  const schemas = Object.keys(at(document, 'components', 'schemas') as object)
+  for (const name of schemas) t.match(name, /^[A-Za-z0-9._-]+$/, name)
   const ids = [...text.matchAll(/"operationId":"([^"]+)"/g)].map(([, id]) => id)
   t.equal(new Set(ids).size, ids.length)
   const run = at(
