@@ -99,6 +99,8 @@ export interface RunRequest {
   readonly key: string | null
   /** What the key stands for: the path, so that a key reused on another thread is another request. */
   readonly path: string
+  /** Digest of the credential whose leaving may end the run; null: the request does not stay open for it. */
+  readonly creator: string | null
 }
 
 export interface RunRequestDefaults {
@@ -143,7 +145,7 @@ export function newRun(request: RunRequest, defaults: RunRequestDefaults): RunOr
 }
 
 /** All that a run needs when it starts, which may be after a restart. */
-function kwargsOf({ body, threadId }: RunRequest, { onDisconnect }: RunRequestDefaults): JsonObject {
+function kwargsOf({ body, threadId, creator }: RunRequest, { onDisconnect }: RunRequestDefaults): JsonObject {
   const messages = readInput(body.input?.messages, 'input.messages')
   const checkpoint = checkpointIdIn(body.checkpoint, threadId)
   // Messages are JSON by construction.
@@ -158,7 +160,8 @@ function kwargsOf({ body, threadId }: RunRequest, { onDisconnect }: RunRequestDe
     checkpoint_id: body.checkpoint_id || checkpoint,
     stream_mode: body.stream_mode ?? ['values'],
     on_disconnect: body.on_disconnect ?? onDisconnect,
-    durability: body.durability ?? 'async'
+    durability: body.durability ?? 'async',
+    creator
   }
 }
 

@@ -6,6 +6,7 @@ import { requirePermission } from '../http/guards.ts'
 import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { isCreator } from '../run/run-kwargs.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
@@ -39,23 +40,25 @@ export function runRoutes(services: Services): Route[] {
     if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
   }
 
-  const orderOf = (call: Call<RunBody>): RunOrder => {
+  const orderOf = (call: Call<RunBody>, staysOpen: boolean): RunOrder => {
     checkStrategy(call)
     const models = agent.models?.().map((model) => model.name) ?? []
     const threadId = call.params.thread_id ?? threadIdIn(call.body)
-    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path }
+    const creator = staysOpen ? (call.grant?.digest ?? null) : null
+    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path, creator }
     return newRun(request, { onDisconnect: config.runs.on_disconnect, models })
   }
 
-  const create = async (call: Call<RunBody>): Promise<Run> => runs.start(call.params.thread_id!, orderOf(call))
+  const create = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> =>
+    runs.start(call.params.thread_id!, orderOf(call, staysOpen))
 
   /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
-  const createStateless = async (call: Call<RunBody>): Promise<Run> => {
+  const createStateless = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> => {
     const threadId = threadIdIn(call.body)
     if (threadId !== null && !isId(threadId))
       throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
     const { assistant_id, metadata } = call.body
-    const order = orderOf(call)
+    const order = orderOf(call, staysOpen)
     return runs.startStateless({ ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} })
   }
 
@@ -85,13 +88,16 @@ export function runRoutes(services: Services): Route[] {
     run: Run,
     place: Place,
     headers: Record<string, string>,
-    isCreator = false
+    isNew = false
   ): Promise<typeof HANDLED> => {
     const reply = deferredJson(call, { headers })
+    const reader = readerOf(call)
+    const isTheirs = isNew || isCreator(run, reader)
+    if (isTheirs) registry.creatorCame(run.run_id)
     // What we break off is no leaving of the client.
     let isReset = false
     const waiter: OpenStream = {
-      reader: readerOf(call),
+      reader,
       isEnding: false,
       beat: () => reply.beat(),
       reset: () => {
@@ -101,7 +107,7 @@ export function runRoutes(services: Services): Route[] {
     }
     reply.onClose(() => {
       registry.streams.remove(waiter)
-      if (isCreator && !isReset) registry.creatorLeft(run.run_id)
+      if (isTheirs && !isReset) registry.creatorLeft(run.run_id)
     })
     registry.streams.add(waiter, place)
     const ended = await runs.waitFor(run)
@@ -210,30 +216,30 @@ export function runRoutes(services: Services): Route[] {
       ...creating,
       path: thread,
       thread: 'write',
-      handler: async (call) => background(await create(call))
+      handler: async (call) => background(await create(call, false))
     }),
     route({
       ...creating,
       path: `${thread}/stream`,
       thread: 'write',
-      handler: (call) => stream(call, () => create(call))
+      handler: (call) => stream(call, () => create(call, true))
     }),
     route({
       ...creating,
       path: `${thread}/wait`,
       thread: 'write',
-      handler: (call) => waitForNew(call, () => create(call))
+      handler: (call) => waitForNew(call, () => create(call, true))
     }),
-    route({ ...creating, path: '/api/runs', handler: async (call) => background(await createStateless(call)) }),
+    route({ ...creating, path: '/api/runs', handler: async (call) => background(await createStateless(call, false)) }),
     route({
       ...creating,
       path: '/api/runs/stream',
-      handler: (call) => stream(call, () => createStateless(call))
+      handler: (call) => stream(call, () => createStateless(call, true))
     }),
     route({
       ...creating,
       path: '/api/runs/wait',
-      handler: (call) => waitForNew(call, () => createStateless(call))
+      handler: (call) => waitForNew(call, () => createStateless(call, true))
     }),
     route({ ...watching, method: 'GET', path: thread, query: listQuery, handler: list }),
     route({

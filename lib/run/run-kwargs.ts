@@ -19,6 +19,11 @@ export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<
   return { messages: readMessages(messages), channels }
 }
 
+/** Whose leaving may end the run: the credential of the request that has created it and stayed open. */
+export function isCreator(run: Run, { credential }: { readonly credential: string | null }): boolean {
+  return credential !== null && run.kwargs.creator === credential
+}
+
 export function lastHuman(messages: readonly InputMessage[]): HumanMessage | null {
   return messages.findLast((message): message is HumanMessage => message.type === 'human') ?? null
 }

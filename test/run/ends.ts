@@ -6,7 +6,7 @@ import { State, storedJson } from '../../lib/thread/state.ts'
 import type { Run } from '../../lib/types.ts'
 import { aCall, anAnswer, request, response, type Stage } from '../fixtures/agent.ts'
 import { Clock } from '../fixtures/clock.ts'
-import { begun, isOver, messagesOf, namesTold, Room, toldTo } from '../fixtures/room.ts'
+import { ANN, begun, isOver, messagesOf, namesTold, Room, toldTo } from '../fixtures/room.ts'
 import { turns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
@@ -261,6 +261,29 @@ t.test('with on_disconnect cancel the run ends when its creator has been away fo
   t.equal(room.registry.find(run.run_id)?.phase, 'open')
   await clock.pass(200)
   t.match(await room.row(run), { status: 'interrupted', stop_reason: 'disconnected' })
+})
+
+t.test('a creator that comes back renews the grace: it counts from the last time that it left', async (t) => {
+  const clock = Clock.stopFor(t)
+  const room = await Room.open(t, { disconnectGraceMs: 3000 })
+  const creator = ANN.credential
+  const asked = room.ask({ asks: { on_disconnect: 'cancel', creator }, thread_id: await room.addThread() })
+  await clock.pass(100)
+  const run = await asked
+  let wire = await room.join(run, null, null, true)
+  for (let cut = 0; cut < 3; cut++) {
+    wire.leave()
+    await clock.pass(2000)
+    wire = await room.join(run)
+  }
+  t.equal(room.registry.find(run.run_id)?.phase, 'open', 'it has always come back in time')
+  await clock.pass(10_000)
+  t.equal(room.registry.find(run.run_id)?.phase, 'open', 'and is there')
+  wire.leave()
+  await clock.pass(2900)
+  t.equal(room.registry.find(run.run_id)?.phase, 'open')
+  await clock.pass(200)
+  t.match(await room.row(run), { status: 'interrupted', stop_reason: 'disconnected' }, 'then it has left for good')
 })
 
 t.test('whoever watches then keeps it alive; and the going of others never ends it', async (t) => {

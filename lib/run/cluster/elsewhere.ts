@@ -4,6 +4,7 @@
 // A wish that a run ends is told again with every look until it has, to whoever owns the run then.
 import type { PeerMessage, Peers, Standing } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
+import { DisconnectTimer } from '../lifecycle/disconnect-timer.ts'
 import type { CancelAction } from '../lifecycle/ending.ts'
 import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
 import type { RunLog } from '../log/run-log.ts'
@@ -46,6 +47,8 @@ export class Elsewhere {
   readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
   readonly #wishes = new Map<string, Wish>()
   readonly #clearings = new Set<Clearing>()
+  /** Of runs whose creator has left here. */
+  readonly #disconnects = new Map<string, DisconnectTimer>()
   #looks = 0
   #timer: NodeJS.Timeout | null = null
   #isLooking = false
@@ -105,14 +108,23 @@ export class Elsewhere {
     if (remote) this.#creatorLeft(remote)
   }
 
+  /** It is back: the grace counts from its next departure. */
+  creatorCame(runId: string): void {
+    this.#disconnects.get(runId)?.stop()
+    this.#disconnects.delete(runId)
+  }
+
   /** With on_disconnect cancel the run ends after a grace, unless somebody watches it then, here or where it is. */
   #creatorLeft({ run }: RunReplica): void {
-    if (run.kwargs.on_disconnect !== 'cancel') return
-    const timer = setTimeout(() => {
-      if (this.#runs.get(run.run_id)?.log.readers) return
-      void this.#tellOwner(run.run_id, { kind: 'cancel', run: run.run_id, action: 'interrupt', reason: 'disconnected' })
-    }, this.#deps.disconnectGraceMs)
-    timer.unref()
+    const { run_id } = run
+    this.creatorCame(run_id)
+    const timer = new DisconnectTimer(run, this.#deps.disconnectGraceMs, () => {
+      this.#disconnects.delete(run_id)
+      if (this.#runs.get(run_id)?.log.readers) return
+      void this.#tellOwner(run_id, { kind: 'cancel', run: run_id, action: 'interrupt', reason: 'disconnected' })
+    })
+    if (run.kwargs.on_disconnect === 'cancel') this.#disconnects.set(run_id, timer)
+    timer.left()
   }
 
   async #of(run: Run): Promise<RunReplica> {

@@ -16,7 +16,7 @@ import { Account } from './account.ts'
 import type { Committer, Source } from '../commit/committer.ts'
 import { ASKING, type CancelAction, cancelled, type Ending, failed, SUCCESS, timedOut } from './ending.ts'
 import { extraKinds, Kind } from '../log/filter.ts'
-import { Grace } from './grace.ts'
+import { DisconnectTimer } from './disconnect-timer.ts'
 import { Handover } from './handover.ts'
 import type { PendingBudget } from '../commit/pending-budget.ts'
 import { Journal } from '../log/journal.ts'
@@ -83,7 +83,7 @@ export class RunActor implements Source {
   readonly #steps: StateBuilder
   readonly #account: Account
   readonly #handover: Handover
-  readonly #grace: Grace
+  readonly #disconnect: DisconnectTimer
   /** What of the process's budget is this run's. */
   #budgeted = 0
   #waitingForSpace: (() => void)[] = []
@@ -111,7 +111,7 @@ export class RunActor implements Source {
     const sources = { frames: this.log, journal: this.#journal, steps: this.#steps }
     this.#account = new Account(run, sources, deps.options)
     this.#handover = new Handover(run, sources, deps.owner)
-    this.#grace = new Grace(run, deps.options.disconnectGraceMs, () => {
+    this.#disconnect = new DisconnectTimer(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')
     })
     this.closed = new Promise((resolve) => {
@@ -385,7 +385,7 @@ export class RunActor implements Source {
 
   #clearTimers(): void {
     if (this.#runTimer) clearTimeout(this.#runTimer)
-    this.#grace.end()
+    this.#disconnect.stop()
   }
 
   // ------------------------------------------------------------------------------------------------ to the disk
@@ -461,12 +461,17 @@ export class RunActor implements Source {
    * A creating request is gone. With on_disconnect cancel the run ends after a grace, unless somebody watches it then.
    */
   creatorLeft(): void {
-    if (this.#phase === 'pending' || this.#phase === 'open') this.#grace.begin()
+    if (this.#phase === 'pending' || this.#phase === 'open') this.#disconnect.left()
+  }
+
+  /** It is back: the grace counts from its next departure. */
+  creatorCame(): void {
+    this.#disconnect.stop()
   }
 
   /** The process ends: whose creator goes away now goes on in the next one. */
   forgetCreator(): void {
-    this.#grace.forget()
+    this.#disconnect.forget()
   }
 }
 

@@ -19,7 +19,7 @@ import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
 import { StateCache } from '../log/state-cache.ts'
-import { modesOf } from '../run-kwargs.ts'
+import { isCreator, modesOf } from '../run-kwargs.ts'
 import { within } from './within.ts'
 
 export interface RegistryOptions extends ActorOptions {
@@ -298,14 +298,16 @@ export class Registry {
     if (this.streams.isClosing) return request.wire.reset()
     // Looked for after the await: it may have ended meanwhile.
     if (!actor || this.#actors.get(run_id) !== actor) return this.#joinStored(run_id, request, place)
+    const isTheirs = request.isCreator || isCreator(actor.run, request.reader)
+    if (isTheirs) actor.creatorCame()
     this.#attach(actor.log, request, start, place, (why) => {
-      if (request.isCreator && why === 'left') actor.creatorLeft()
+      if (isTheirs && why === 'left') actor.creatorLeft()
     })
   }
 
   async #joinStored(runId: string, request: JoinRequest, place: Place): Promise<void> {
     const { store } = this.#deps
-    const { wire, position, isSnapshot = false, isCreator = false } = request
+    const { wire, position, isSnapshot = false } = request
     // The row that the caller read may be older than the run's end.
     const run = await store.runs.get(runId, null)
     if (run && !isInFlight(run)) {
@@ -316,8 +318,10 @@ export class Registry {
     const opened = run && (await this.elsewhere?.open(run, position, isSnapshot))
     // Its end is not known here: an `end` now would be made up.
     if (!opened) return wire.reset()
+    const isTheirs = request.isCreator || isCreator(run, request.reader)
+    if (isTheirs) this.elsewhere?.creatorCame(runId)
     this.#attach(opened.log, request, opened.start, place, (why) =>
-      this.elsewhere?.left(runId, isCreator && why === 'left')
+      this.elsewhere?.left(runId, isTheirs && why === 'left')
     )
   }
 
@@ -384,6 +388,12 @@ export class Registry {
       // It has come here meanwhile, its process being gone.
       if (!this.#actors.has(runId)) return false
     }
+  }
+
+  /** Its creator waits for the end of the run, again. */
+  creatorCame(runId: string): void {
+    this.#actors.get(runId)?.creatorCame()
+    this.elsewhere?.creatorCame(runId)
   }
 
   /** A creating request that waited for the end of its run is gone. */
