@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { ApiError, Colloquy, type Connection, type Frame, FrameParser, Transcript } from '../../lib/client/colloquy.ts'
 import { startChild } from '../fixtures/child.ts'
-import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { asked, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
 const FAST = { backoffMs: 5, backoffMaxMs: 200 }
@@ -128,9 +128,8 @@ t.test(
 )
 
 t.test('a watcher begins with a snapshot and goes on live, and a cursor goes on behind its frame', async (t) => {
-  const { client, threadId, person } = await open(t)
-  await client.start(threadId, asked('/demo deltas=5 rate=0', { stream_mode: MODES })).started
-  await until(async () => at((await person.get(`/api/threads/${threadId}`)).body, 'status') === 'idle', 'the first run')
+  const { client, threadId } = await open(t)
+  await all(client.start(threadId, asked('/demo deltas=5 rate=0', { stream_mode: MODES })))
   const run = client.start(threadId, asked('/demo deltas=60 rate=60', { stream_mode: MODES }))
   const seen: Frame[] = []
   for await (const frame of run) if (seen.push(frame) === 20) break
