@@ -11,6 +11,7 @@ import { begun, OPTIONS, Room, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
+const silent = { error: () => {} }
 const JOURNAL = { maxTraceContent: 10_240, trackTokens: true }
 const NOTHING = { position: null, modes: ['messages-tuple'], reader: { userId: 'ann', credential: null } }
 
@@ -47,7 +48,8 @@ async function leftBehind(t: Test): Promise<{ room: Room; run: Run; waiting: Run
 /** The next process on that store. */
 async function takeOver(
   t: Test,
-  store: Store
+  store: Store,
+  isOver: () => boolean = () => false
 ): Promise<{ registry: Registry; agent: ScriptedAgent; logged: string[] }> {
   const agent = new ScriptedAgent()
   const committer = new Committer((groups) => store.apply(groups), { flushMs: 1 })
@@ -59,7 +61,7 @@ async function takeOver(
     await registry.stop(0)
     committer.stop()
   })
-  await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal: JOURNAL, log })
+  await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal: JOURNAL, log, isOver })
   return { registry, agent, logged }
 }
 
@@ -138,4 +140,30 @@ t.test('a run whose turn comes while the store does not answer begins when it do
   const next = await room.agent.stage(third)
   next.finish()
   t.match(await room.ended(third), { status: 'success' })
+})
+
+t.test('runs whose lease is lost while they are read are left to the process that has it', async (t) => {
+  const { room, run, waiting, store } = await leftBehind(t)
+  let isLost = false
+  const losing = failing(store, 'frames.bounds', () => {
+    isLost = true
+    return null
+  })
+  const { registry } = await takeOver(t, losing, () => isLost)
+  t.equal(isLost, true)
+  t.equal(registry.active, 0)
+  t.match(await room.row(run), { status: 'running' })
+  t.match(await room.row(waiting), { status: 'pending' })
+  const pending = (await store.runs.unfinished()).filter(({ status }) => status === 'pending')
+  const journal = JOURNAL
+  isLost = false
+  await recover(pending, {
+    store: losing,
+    writer: room.committer,
+    registry,
+    journal,
+    log: silent,
+    isOver: () => isLost
+  })
+  t.equal(registry.active, 0, 'one that waited is not begun by two')
 })

@@ -122,14 +122,20 @@ export class Cluster implements PeerListener {
     )
   }
 
-  /** Those that are unknown here and did not end since they were found. */
+  /**
+   * Those that are unknown here and did not end since they were found. One behind a run that is not taken over yet is left to a later
+   * claim, which finds them in their order: begun now it would be a second run of its thread.
+   */
   async #stillInFlight(found: readonly Run[]): Promise<Run[]> {
     const { store, registry } = this.#deps
     const runs: Run[] = []
     for (const { run_id } of found) {
       if (registry.knows(run_id)) continue
       const run = await store.runs.get(run_id, null)
-      if (run && isInFlight(run) && !registry.knows(run_id)) runs.push(run)
+      if (!run || !isInFlight(run)) continue
+      const before = (await store.runs.inFlight(run.thread_id)).filter(({ ordinal }) => ordinal < run.ordinal)
+      const isTaken = (id: string) => registry.knows(id) || runs.some((one) => one.run_id === id)
+      if (!registry.knows(run_id) && before.every((one) => isTaken(one.run_id))) runs.push(run)
     }
     return runs
   }
@@ -171,6 +177,7 @@ export class Cluster implements PeerListener {
       const own = (await peers.look(runIds)).filter(({ owner }) => owner === peers.id)
       const runs = await Promise.all(own.map(({ run_id }) => store.runs.get(run_id, null)))
       await this.#take(runs.filter((run) => run !== null))
+      if (own.some(({ run_id }) => !this.#deps.registry.knows(run_id))) await this.#turn()
     } catch (error) {
       // The next renewal finds them.
       log.warn({ err: error }, 'runs that another process has admitted here could not be read')

@@ -68,7 +68,8 @@ async function recoverOrFail(
   try {
     // Reads alone are repeated: a write that is refused may have been written.
     const act = await untilRead(async () => read(run, await boundsOf(store, run), parts), isOver)
-    await act()
+    // The lease may have been lost over the reads: the run is somebody else's then, and must not be begun here as well.
+    if (!isOver()) await act()
   } catch (error) {
     if (isOver()) return
     log.error({ err: error, run_id: run.run_id }, 'the answer of a run could not be recovered')
