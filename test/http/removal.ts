@@ -77,7 +77,8 @@ for (const [events, config] of Object.entries(backends)) {
       const threadId = await lived(person)
       await isCompacted()
       const had = rowsOf(home, threadId)
-      const empty = Object.keys(had).filter((table) => had[table] === 0)
+      // Tombstones are of threads that are too long to be removed at once.
+      const empty = Object.keys(had).filter((table) => had[table] === 0 && table !== 'removed_threads')
       t.same(empty, events === 'db' ? [] : ['run_events'], 'it had rows in every table that knows threads')
       t.not(filesOf(home).length, files.length, 'and files')
 
