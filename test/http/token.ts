@@ -91,7 +91,11 @@ onEachBackend(
       for (const path of [ME, '/api/threads/any/state', '/api/no/such/path']) {
         const answer = await ask(token, path)
         t.equal(answer.status, 401, `${what}: ${path}`)
-        t.strictSame(answer.body, { detail: { code: 'token_invalid', message: 'Invalid token' } }, what)
+        t.strictSame(
+          answer.body,
+          { detail: { code: 'token_invalid', message: 'Invalid token' }, message: 'Invalid token' },
+          what
+        )
       }
     }
     t.match(await ask(emptySub ?? ''), { status: 401, body: { detail: { code: 'user_not_found' } } })
