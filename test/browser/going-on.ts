@@ -34,6 +34,7 @@ browserTest('reloaded at ten moments of a run, the page goes on where the text s
   await visitor.say(`/demo deltas=${deltas} rate=50`)
   const threadId = await visitor.threadId()
   const isRunning = async () => at((await person.get(`/api/threads/${threadId}`)).body, 'status') === 'running'
+  await visitor.page.locator('.message').nth(1).waitFor()
   for (let i = 0; i < 10; i++) {
     // By chance, and yet the same chance every time.
     await visitor.page.waitForTimeout((i * 7919) % 300)
