@@ -51,6 +51,13 @@ export interface Attached {
   readonly virtual_path: string
 }
 
+/** A start that the gateway has not answered yet. It outlives a reload; its key keeps a second try from being a second run. */
+interface Unsent {
+  readonly key: string
+  readonly message: object
+  readonly body: object
+}
+
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
 const HISTORY_PAGE = 20
@@ -120,10 +127,12 @@ export class Conversation {
         this.runs.value = runs
         const [newest] = history
         if (newest) this.#show(newest)
-        this.state.value = newest || runs.length > 0 ? 'ready' : 'missing'
+        this.state.value = newest || runs.length > 0 || this.#unsent ? 'ready' : 'missing'
         const last = runs[0]
         this.failure.value = last && isFailed(last) ? (last.error ?? 'The run failed') : null
       })
+      const unsent = this.#unsent
+      if (unsent && this.active.value === null) return void this.#resend(unsent)
       const inFlight = runs.find(isInFlight)
       if (inFlight) void this.#follow(colloquy.watch(inFlight, this.#watching(true)), inFlight.run_id)
       void this.#countTokens()
@@ -131,6 +140,7 @@ export class Conversation {
       noticeSignedOut(error)
       if (this.#isClosed) return
       const isMissing = error instanceof ApiError && (error.status === 404 || error.status === 422)
+      if (isMissing && this.#unsent && this.active.value === null) return void this.#resend(this.#unsent)
       this.state.value = isMissing ? 'missing' : this.state.value === 'ready' ? 'ready' : 'broken'
     }
   }
@@ -326,27 +336,57 @@ export class Conversation {
     message: object,
     more: { model?: string | null; base?: string; parent: string | null; branchOf?: string }
   ): Promise<void> {
-    if (this.state.value === 'new') await call('POST', '/api/threads', { thread_id: this.threadId })
-    this.#transcript.apply({ event: 'messages', data: [message, {}], id: null })
-    this.#publish()
-    await this.#run({
+    const body = {
       input: { messages: [message] },
       metadata: { parent_run: more.parent, ...(more.branchOf && { branch_of: more.branchOf }) },
       ...(more.base && { checkpoint_id: more.base }),
       ...(more.model && { context: { model_name: more.model } })
-    })
+    }
+    await this.#sendOff({ key: newId(), message, body }, this.state.value === 'new')
+  }
+
+  /** Kept until it is answered: a page that is reloaded before that sends it again. */
+  async #sendOff(unsent: Unsent, isNew: boolean): Promise<void> {
+    sessionStorage.setItem(this.#outbox, JSON.stringify(unsent))
+    try {
+      if (isNew) await call('POST', '/api/threads', { thread_id: this.threadId })
+      this.#transcript.apply({ event: 'messages', data: [unsent.message, {}], id: null })
+      this.#publish()
+      await this.#run(unsent.body, unsent.key)
+      sessionStorage.removeItem(this.#outbox)
+    } catch (error) {
+      // Refused is answered; what a reload has cut is not.
+      if (error instanceof ApiError) sessionStorage.removeItem(this.#outbox)
+      throw error
+    }
+  }
+
+  async #resend(unsent: Unsent): Promise<void> {
+    this.state.value = 'ready'
+    await this.#sendOff(unsent, true).catch((error: unknown) => notify(textOf(error), true))
+  }
+
+  get #unsent(): Unsent | null {
+    const text = sessionStorage.getItem(this.#outbox)
+    // Written above, by this very origin.
+    return text === null ? null : (JSON.parse(text) as Unsent)
+  }
+
+  get #outbox(): string {
+    return `colloquy-unsent-${this.threadId}`
   }
 
   /** @throws what the start was refused with; the page then shows what is stored */
-  async #run(body: object): Promise<void> {
+  async #run(body: object, key = newId()): Promise<void> {
     const stream = colloquy.start(
       this.threadId,
       { ...body, stream_mode: MODES, on_disconnect: 'continue' },
-      this.#watching(false)
+      { ...this.#watching(false), key }
     )
     const following = this.#follow(stream, null)
     following.catch(() => {})
     await stream.started.catch(async (error: unknown) => {
+      if (error instanceof ApiError) sessionStorage.removeItem(this.#outbox)
       await this.load()
       throw error
     })

@@ -34,7 +34,6 @@ browserTest('reloaded at ten moments of a run, the page goes on where the text s
   await visitor.say(`/demo deltas=${deltas} rate=50`)
   const threadId = await visitor.threadId()
   const isRunning = async () => at((await person.get(`/api/threads/${threadId}`)).body, 'status') === 'running'
-  await visitor.page.locator('.message').nth(1).waitFor()
   for (let i = 0; i < 10; i++) {
     // By chance, and yet the same chance every time.
     await visitor.page.waitForTimeout((i * 7919) % 300)
@@ -46,6 +45,22 @@ browserTest('reloaded at ten moments of a run, the page goes on where the text s
   await visitor.answered()
   t.equal(await visitor.lastAnswer(), demoText(deltas))
   t.equal(await visitor.lastAnswer(), await stored(person, threadId))
+})
+
+browserTest('reloaded before the first message is answered, or has even left, the page sends it once', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  visitor.expect(/ERR_ABORTED|ERR_FAILED|404/)
+  await visitor.open()
+  // The thread is made, and what should follow never leaves.
+  await visitor.page.route('**/runs/stream', (route) => route.abort())
+  await visitor.say('/demo deltas=5 rate=0')
+  await visitor.threadId()
+  await visitor.page.unroute('**/runs/stream')
+  await visitor.page.reload()
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), demoText(5))
+  t.equal(await visitor.page.locator('.message.human').count(), 1)
 })
 
 browserTest(
