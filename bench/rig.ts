@@ -13,8 +13,18 @@ const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 /** The one account of a server under the bench. */
 export const VISITOR = { email: 'bench@example.com', password: 'correct-horse-42' } as const
 
-/** All readers of a bench are one user. */
-const CONFIG = { streams: { per_user: 0, total: 0 } }
+/** All readers of a bench are one user at one address, whose runs are all there are. */
+const UNLIMITED = {
+  server: { connections_per_address: 0 },
+  streams: { per_user: 0, total: 0 },
+  runs: { active_per_user: 0 }
+} as const
+
+/** A configuration with those limits off, section by section. */
+function unlimited(config: Config): Config {
+  const sections = Object.entries(UNLIMITED).map(([name, limits]) => [name, { ...limits, ...config[name] }])
+  return { ...config, ...Object.fromEntries(sections) }
+}
 
 let profiles: string | null = null
 
@@ -51,8 +61,7 @@ export class Server {
 
   /** The gateway, with one account signed in. `asksModel`: its own agent, and the model of the configuration. */
   static async gateway(config: Config = {}, asksModel = false): Promise<Server> {
-    const all = { ...config, streams: { ...CONFIG.streams, ...config.streams } }
-    const server = await Server.#start({ type: 'gateway', config: all, asksModel })
+    const server = await Server.#start({ type: 'gateway', config: unlimited(config), asksModel })
     await server.#signIn()
     return server
   }

@@ -24,11 +24,6 @@ export type Config = Readonly<Omit<Parsed, 'database' | 'run_events'>> & {
 }
 export type ModelConfig = Config['models'][number]
 
-/** A limit as a number to compare with: 0 in the configuration is no limit. Not for timers: they take no Infinity. */
-export function limitOf(option: number): number {
-  return option === 0 ? Number.POSITIVE_INFINITY : option
-}
-
 /** Where the configuration comes from: flags beat the environment, which beats the file. */
 export interface ConfigSource extends Flags {
   /** --config; must exist when given. */

@@ -194,11 +194,6 @@ export function diskFailure(error: unknown): Failure | null {
   return reason === undefined ? null : new Failure('disk_unavailable', { reason }, { 'Retry-After': '30' })
 }
 
-/** True for a failure with one of these codes. */
-export function isFailure(error: unknown, ...codes: Code[]): error is Failure {
-  return error instanceof Failure && (codes.length === 0 || codes.includes(error.code))
-}
-
 // One pass: what is filled in is not looked at again, so an id that contains braces stays as it is.
 function fill(text: string, params: Readonly<Record<string, string | number>> | null): string {
   if (params === null) return text
