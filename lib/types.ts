@@ -107,6 +107,27 @@ export interface Thread {
   readonly updated_at: Timestamp
 }
 
+/** What an assistant adds to its graph, and each version keeps. */
+export interface AssistantContent {
+  readonly graph_id: string
+  readonly name: string
+  readonly description: string | null
+  readonly config: JsonObject
+  readonly context: JsonObject
+  readonly metadata: JsonObject
+}
+
+/** A graph with a configuration of its own. */
+export interface Assistant extends AssistantContent {
+  readonly assistant_id: string
+  /** null: everybody's. */
+  readonly user_id: string | null
+  /** The one that is in force, from 1. */
+  readonly version: number
+  readonly created_at: Timestamp
+  readonly updated_at: Timestamp
+}
+
 export type RunStatus = 'pending' | 'running' | 'success' | 'error' | 'timeout' | 'interrupted'
 export type MultitaskStrategy = 'reject' | 'interrupt' | 'rollback' | 'enqueue'
 

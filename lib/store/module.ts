@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url'
 import type { JsonObject } from '../types.ts'
 import type {
   ApiTokenReads,
+  AssistantReads,
   CheckpointReads,
   EventReads,
   EventStore,
@@ -39,6 +40,7 @@ const EVENT_STORE: Methods<Omit<EventStore, 'setTombstones' | 'tombstones'>> = {
 
 const USERS: Methods<UserReads> = { byId: true, ofSession: true, byEmail: true, admin: true }
 const API_TOKENS: Methods<ApiTokenReads> = { byDigest: true, list: true }
+const ASSISTANTS: Methods<AssistantReads> = { get: true, list: true, versions: true }
 const THREADS: Methods<ThreadReads> = { get: true, ownerOf: true, search: true }
 const RUNS: Methods<RunReads> = { get: true, byKey: true, list: true, inFlight: true, unfinished: true, tokens: true }
 const EVENTS: Methods<EventReads> = {
@@ -67,6 +69,7 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext)
   const nouns = Object.entries({
     users: USERS,
     apiTokens: API_TOKENS,
+    assistants: ASSISTANTS,
     threads: THREADS,
     runs: RUNS,
     events: EVENTS,

@@ -17,6 +17,7 @@ type Scoped<Reads> = { readonly [Name in keyof Reads]: Asked<Reads[Name]> }
 /** What handlers read from: the user may be left out, and is the current one then. */
 export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints'> {
   readonly apiTokens: Scoped<Store['apiTokens']>
+  readonly assistants: Scoped<Store['assistants']>
   readonly threads: Scoped<Store['threads']>
   readonly runs: Scoped<Store['runs']>
   readonly events: Scoped<Store['events']>
@@ -39,6 +40,7 @@ export interface ScopedWriter {
 export function scopedStore({
   users,
   apiTokens,
+  assistants,
   threads,
   runs,
   events,
@@ -53,6 +55,11 @@ export function scopedStore({
     apiTokens: {
       byDigest: (digest) => apiTokens.byDigest(digest),
       list: async (user) => apiTokens.list(ownerOf(user, 'apiTokens.list'))
+    },
+    assistants: {
+      get: async (assistantId, user) => assistants.get(assistantId, ownerOf(user, 'assistants.get')),
+      list: async (user) => assistants.list(ownerOf(user, 'assistants.list')),
+      versions: async (assistantId, user) => assistants.versions(assistantId, ownerOf(user, 'assistants.versions'))
     },
     threads: {
       get: async (threadId, user) => threads.get(threadId, ownerOf(user, 'threads.get')),

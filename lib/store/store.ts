@@ -23,6 +23,7 @@
 // 11. Checkpoints of a thread are in the order in which they were written, and the newest is the last one: a store counts them, and
 //     compares neither their ids nor their times, which come from clocks that are set back and are apart.
 import type { ApiTokenReads } from './ports/api-tokens.ts'
+import type { AssistantReads } from './ports/assistants.ts'
 import type { CheckpointReads } from './ports/checkpoints.ts'
 import type { EventReads } from './ports/events.ts'
 import type { FeedbackReads } from './ports/feedback.ts'
@@ -34,6 +35,7 @@ import type { ThreadReads } from './ports/threads.ts'
 import type { UserReads } from './ports/users.ts'
 
 export type * from './ports/api-tokens.ts'
+export type * from './ports/assistants.ts'
 export type * from './ports/checkpoints.ts'
 export type * from './ports/event-store.ts'
 export type * from './ports/events.ts'
@@ -50,6 +52,7 @@ export { OWNED_OPS } from './ports/ops.ts'
 export interface Store {
   readonly users: UserReads
   readonly apiTokens: ApiTokenReads
+  readonly assistants: AssistantReads
   readonly threads: ThreadReads
   readonly runs: RunReads
   readonly events: EventReads

@@ -18,6 +18,7 @@
 import type { Test } from 'tap'
 import { apiTokenStoreContract } from './api-tokens.ts'
 import { applyContract } from './apply.ts'
+import { assistantStoreContract } from './assistants.ts'
 import { checkpointStoreContract } from './checkpoints.ts'
 import { eventStoreContract } from './events.ts'
 import { feedbackStoreContract } from './feedback.ts'
@@ -37,6 +38,7 @@ export { eventsOverMemory, type OpenedEvents } from './events-over-memory.ts'
 export {
   apiTokenStoreContract,
   applyContract,
+  assistantStoreContract,
   checkpointStoreContract,
   eventStoreContract,
   feedbackStoreContract,
@@ -56,6 +58,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   scope: scopeContract,
   users: userStoreContract,
   apiTokens: apiTokenStoreContract,
+  assistants: assistantStoreContract,
   threads: threadStoreContract,
   threadMetadata: threadMetadataContract,
   runs: runStoreContract,

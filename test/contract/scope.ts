@@ -1,6 +1,7 @@
 // Obligations of every write that is filtered by a user.
 import type { Test } from 'tap'
 import { anApiToken } from './api-tokens.ts'
+import { anAssistant } from './assistants.ts'
 import type { Owner } from '../../lib/scope.ts'
 import { type OpName, OWNED_OPS, type Result, type Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
@@ -12,6 +13,7 @@ interface Place {
   readonly run: Run
   readonly feedback_id: string
   readonly token_id: string
+  readonly assistant_id: string
 }
 
 /** A thread of ann with everything in it that an op could take away. */
@@ -26,15 +28,28 @@ async function furnished(store: Store): Promise<Place> {
   if (store.feedback) await write(store, { name: 'feedback.upsert', feedback })
   const token = anApiToken({ user_id: 'ann' })
   await write(store, { name: 'apiToken.create', token, max: 100 })
-  return { store, thread_id, run, feedback_id, token_id: token.token_id }
+  const assistant = anAssistant({ user_id: 'ann' })
+  await write(store, { name: 'assistant.create', assistant, max: 100 })
+  await write(store, {
+    name: 'assistant.update',
+    assistant_id: assistant.assistant_id,
+    set: {},
+    keep: 9,
+    user: null,
+    now: time(1)
+  })
+  return { store, thread_id, run, feedback_id, token_id: token.token_id, assistant_id: assistant.assistant_id }
 }
 
 /** The ops by name, for a user. */
-function ops({ thread_id, run: { run_id }, feedback_id, token_id }: Place, user: Owner) {
+function ops({ thread_id, run: { run_id }, feedback_id, token_id, assistant_id }: Place, user: Owner) {
   return {
     'thread.patch': { name: 'thread.patch', thread_id, metadata: { touched: true }, now: time(2), user },
     'thread.remove': { name: 'thread.remove', thread_id, user },
     'apiToken.remove': { name: 'apiToken.remove', token_id, user },
+    'assistant.update': { name: 'assistant.update', assistant_id, set: { name: 'B' }, keep: 9, user, now: time(2) },
+    'assistant.setVersion': { name: 'assistant.setVersion', assistant_id, version: 1, user, now: time(2) },
+    'assistant.remove': { name: 'assistant.remove', assistant_id, user },
     'feedback.remove': { name: 'feedback.remove', thread_id, run_id, user },
     'feedback.removeById': { name: 'feedback.removeById', feedback_id, thread_id, run_id, user }
   } as const
@@ -49,6 +64,7 @@ async function stateOf({ store, thread_id, run }: Place): Promise<string> {
     await store.threads.get(thread_id, null),
     await messageCount(store, thread_id, null),
     await store.apiTokens.list(null),
+    await store.assistants.list(null),
     (await store.feedback?.list(thread_id, run.run_id, null)) ?? null
   ])
 }

@@ -9,6 +9,9 @@ type Read = (...args: unknown[]) => Promise<unknown>
 /** What comes before the user, for every read that takes one. */
 const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
   'apiTokens.list': [],
+  'assistants.get': ['a'],
+  'assistants.list': [],
+  'assistants.versions': ['a'],
   'threads.get': ['t'],
   'threads.search': [{ limit: 1, offset: 0 }],
   'runs.get': ['r'],
@@ -52,12 +55,13 @@ function noun(name: string, calls: unknown[]): object {
 /** A store that notes the arguments of every call, and its reads by name. */
 function setUp() {
   const calls: unknown[] = []
-  const names = ['users', 'apiTokens', 'threads', 'runs', 'events', 'frames', 'checkpoints', 'feedback']
+  const names = ['users', 'apiTokens', 'assistants', 'threads', 'runs', 'events', 'frames', 'checkpoints', 'feedback']
   // Whatever method it is asked for, it has it.
   const store = Object.fromEntries(names.map((name) => [name, noun(name, calls)])) as unknown as Store
   const scoped = scopedStore(store)
   const nouns = Object.entries({
     apiTokens: scoped.apiTokens,
+    assistants: scoped.assistants,
     threads: scoped.threads,
     runs: scoped.runs,
     events: scoped.events,

@@ -3,6 +3,7 @@ import { besideMessages } from '../beside.ts'
 import { Refused } from '../refused.ts'
 import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
 import { memoryApiTokens } from './api-tokens.ts'
+import { memoryAssistants } from './assistants.ts'
 import { memoryCheckpoints } from './checkpoints.ts'
 import { memoryEvents } from './events.ts'
 import { memoryFeedback } from './feedback.ts'
@@ -40,6 +41,7 @@ export function openMemoryStore({
   const feedback = memoryFeedback(threadRows)
   const users = memoryUsers()
   const apiTokens = memoryApiTokens(users.reads.byId)
+  const assistants = memoryAssistants()
   const runs = memoryRuns(runRows, threadRows, frames)
   const sizes = new Sizes()
   const threads = memoryThreads(threadRows, {
@@ -52,6 +54,7 @@ export function openMemoryStore({
     'store.touch': () => null,
     ...users.writes,
     ...apiTokens.writes,
+    ...assistants.writes,
     ...threads.writes,
     ...runs.writes,
     ...events.writes,
@@ -94,6 +97,7 @@ export function openMemoryStore({
   return {
     users: users.reads,
     apiTokens: apiTokens.reads,
+    assistants: assistants.reads,
     threads: threads.reads,
     runs: runs.reads,
     events: events.reads,

@@ -1,6 +1,7 @@
 // The writes: every one that a store takes, and what it answers.
-import type { ApiToken, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
+import type { ApiToken, Assistant, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
+import type { AssistantCreation, AssistantPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
@@ -25,6 +26,19 @@ export interface Ops {
   'apiToken.remove': { in: { token_id: string; user: Owner }; out: ApiToken | null }
   /** Notes a use. Nothing happens when the token is gone, or a later use is noted. */
   'apiToken.use': { in: { token_id: string; at: Timestamp }; out: null }
+  /** Version 1 of an assistant, or the one of this id that is there. Its user has `max` at most. */
+  'assistant.create': { in: { assistant: Assistant; max: number }; out: AssistantCreation }
+  /** A new version, the one in force from now on; of the versions the newest `keep` stay. null: no such assistant of this user. */
+  'assistant.update': {
+    in: { assistant_id: string; set: AssistantPatch; keep: number; user: Owner; now: Timestamp }
+    out: Assistant | null
+  }
+  /** Puts a version in force again. null: no such assistant of this user, or no such version of it. */
+  'assistant.setVersion': {
+    in: { assistant_id: string; version: number; user: Owner; now: Timestamp }
+    out: Assistant | null
+  }
+  'assistant.remove': { in: { assistant_id: string; user: Owner }; out: boolean }
   /** Writes something that means nothing, for who wants to know whether the store takes writes (again). */
   'store.touch': { in: object; out: null }
   /** Creates the row and its first, empty checkpoint, or answers the row that is there; null: it belongs to somebody else. */
@@ -117,6 +131,9 @@ export type Outcome =
 /** The ops whose rows are filtered by their user, which who asked for them has resolved [Auth 7]. */
 export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'apiToken.remove',
+  'assistant.update',
+  'assistant.setVersion',
+  'assistant.remove',
   'thread.patch',
   'thread.remove',
   'feedback.remove',

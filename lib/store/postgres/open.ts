@@ -2,6 +2,7 @@
 import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from './api-tokens.ts'
+import { assistantReads } from '../sql/assistants.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './prepare.ts'
 import { eventReads } from './events.ts'
@@ -12,6 +13,7 @@ import { PostgresPeers } from './peers.ts'
 import { Pool, type PoolOptions } from './pool.ts'
 import { Remover } from './removal.ts'
 import { runReads } from './runs.ts'
+import { runSteps } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
 import { BatchWriter } from './writer.ts'
@@ -48,6 +50,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   return {
     users: userReads(pool),
     apiTokens: apiTokenReads(pool),
+    assistants: assistantReads((steps) => runSteps(pool, steps)),
     threads: threadReads(pool),
     runs: runReads(pool),
     events: eventReads(pool),

@@ -1,5 +1,6 @@
 // Every write of the process, by name: what a batch can do.
 import type { Op, OpName } from '../store.ts'
+import { assistantWrites } from '../sql/assistants.ts'
 import { apiTokenWrites } from './api-tokens.ts'
 import type { Batch } from './batch.ts'
 import { checkpointWrites } from './checkpoints.ts'
@@ -8,6 +9,7 @@ import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
+import { stepWriters } from './steps.ts'
 import { threadWrites } from './threads.ts'
 import { userWrites } from './users.ts'
 
@@ -16,6 +18,7 @@ const WRITES: Writers<OpName> = {
   'store.touch': async () => null,
   ...userWrites,
   ...apiTokenWrites,
+  ...stepWriters(assistantWrites),
   ...threadWrites,
   ...runWrites,
   ...eventWrites,

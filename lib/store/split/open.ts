@@ -41,10 +41,11 @@ export async function openSplitStore(database: Store, events: EventStore, warn: 
 function joined(database: Store, events: EventStore, removals: Removals): Store {
   const writer = new SplitWriter(database, events, removals)
   const reads = eventReads(database, events)
-  const { users, apiTokens, threads, runs, frames, checkpoints, feedback, peers } = database
+  const { users, apiTokens, assistants, threads, runs, frames, checkpoints, feedback, peers } = database
   return {
     users,
     apiTokens,
+    assistants,
     threads,
     runs,
     events: reads,

@@ -6,6 +6,7 @@ import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from './api-tokens.ts'
+import { assistantReads } from '../sql/assistants.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { connect } from './connection.ts'
 import { eventReads } from './events.ts'
@@ -15,6 +16,7 @@ import { ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
+import { stepRunner } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
 import { WriteAheadLog } from './wal.ts'
@@ -43,9 +45,11 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   db.pragma('query_only = ON')
   const reader = new ReaderThread(path)
   const search = new ThreadSearch(db, reader)
+  const runSteps = stepRunner(db)
   return {
     users: userReads(db),
     apiTokens: apiTokenReads(db),
+    assistants: assistantReads(async (steps) => runSteps(steps)),
     threads: threadReads(db, search),
     runs: runReads(db),
     events: eventReads(db, reader),

@@ -1,6 +1,7 @@
 // Every write of the process, by name: what the writer thread can do.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
+import { assistantWrites } from '../sql/assistants.ts'
 import { apiTokenWrites } from './api-tokens.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
@@ -8,6 +9,7 @@ import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
 import type { AnyWriter, WriterOp, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
+import { stepWriters } from './steps.ts'
 import { threadWrites } from './threads.ts'
 import { userWrites } from './users.ts'
 
@@ -22,6 +24,7 @@ export function opWriters(db: Database.Database): AnyWriter {
     },
     ...userWrites(db),
     ...apiTokenWrites(db),
+    ...stepWriters(db, assistantWrites),
     ...threadWrites(db),
     ...runWrites(db),
     ...eventWrites(db),

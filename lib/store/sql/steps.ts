@@ -1,0 +1,33 @@
+// Work of a noun in the words of both databases: the statements that it makes one after the other, each with the rows of the one
+// before. One database runs them at once, the other waits for each answer; what they are is written once.
+import type { OpName, OpOf, Result } from '../store.ts'
+
+/** With $1, $2...; a cast is written `CAST($1 AS text)`, which both know. */
+export interface Statement {
+  readonly sql: string
+  readonly params: readonly (string | number | null)[]
+}
+
+/** Each statement is answered with its rows: none where it has no RETURNING. */
+export type Steps<T> = Generator<Statement, T, readonly unknown[]>
+
+/** The writing functions of one noun, by op. */
+export type StepWrites<K extends OpName> = { readonly [P in K]: (op: OpOf<P>) => Steps<Result<P>> }
+
+/** Answers steps outside of a transaction. */
+export type RunSteps = <T>(steps: Steps<T>) => Promise<T>
+
+/** One statement; its rows are what the SQL says. */
+export function* ask<Row>(sql: string, ...params: Statement['params']): Steps<Row[]> {
+  return (yield { sql, params }) as Row[]
+}
+
+/** The owner filter of [Auth 7] for the n-th parameter: own rows and rows without an owner, or everything for null. */
+export function ownedBy(n: number): string {
+  return `(CAST($${n} AS text) IS NULL OR user_id = $${n} OR user_id IS NULL)`
+}
+
+/** `$1, $2...`: n parameters. */
+export function places(n: number): string {
+  return Array.from({ length: n }, (_, at) => `$${at + 1}`).join(', ')
+}
