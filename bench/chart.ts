@@ -1,6 +1,6 @@
 // The target table as a picture: a bar a row, its length the share of its bound that is used up. Inside the line is excellent.
 import type { Entry } from './report.ts'
-import { measuresOf, standingOf, TARGETS, type Verdict } from './targets.ts'
+import { measuresOf, resultOf, TARGETS, type Verdict } from './targets.ts'
 
 const WIDTH = 900
 const ROW = 24
@@ -21,7 +21,7 @@ interface Bar {
 
 function barsOf(entries: readonly Entry[]): Bar[] {
   return measuresOf(entries).map((measure) => {
-    const { ours, ratio, verdict, target } = standingOf(measure)
+    const { ours, ratio, verdict, target } = resultOf(measure)
     const { scenario, unit, excellent } = TARGETS[target]
     const rounded = Number(ours.toPrecision(3)).toLocaleString('en')
     if ('ratio' in excellent)

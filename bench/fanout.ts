@@ -112,14 +112,14 @@ export async function fanout(options: Options): Promise<void> {
   const rows: Row[] = []
   const measures: Measure[] = []
   for (const joiners of counts) {
-    const isCrowd = joiners >= 5000
+    const isBurst = joiners >= 5000
     const paced: Script = { deltas: RATE * seconds, size: SIZE, rate: RATE }
-    const crowd = { ours: {}, joined: { floor: 'coalesce', tickMs: 100 } } as const
-    const samples = await samplesOf(isCrowd ? crowd : PACED, joiners, paced, options)
+    const burst = { ours: {}, joined: { floor: 'coalesce', tickMs: 100 } } as const
+    const samples = await samplesOf(isBurst ? burst : PACED, joiners, paced, options)
     rows.push(row(joiners, RATE, samples))
     if (joiners === 100) measures.push(measure('fanout-100', samples.ours, samples.sock))
     if (joiners === 1000) measures.push(measure('fanout-1000', samples.ours, samples.joined))
-    if (isCrowd) {
+    if (isBurst) {
       measures.push(measure('fanout-5000', samples.ours, samples.joined))
       continue
     }

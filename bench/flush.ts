@@ -112,7 +112,7 @@ async function ours(runs: number, flushMs: number, seconds: number, module: stri
     await atPace(runs, seconds, (run) => {
       const source = all[run]!
       source.append()
-      committer.due(source, false)
+      committer.schedule(source, false)
     })
     await committer.drained()
     committer.stop()

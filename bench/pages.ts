@@ -7,7 +7,7 @@ import { conversation } from './state.ts'
 import type { TargetName } from './targets.ts'
 import { type Call, timesOf } from './timing.ts'
 
-interface Question {
+interface Query {
   readonly name: string
   readonly small: Call
   readonly large: Call
@@ -31,7 +31,7 @@ export async function pages({ quick, repeats }: Options): Promise<void> {
     const long = await conversation(many, turns)
     const get = (path: string): Call => ({ server: many, path })
     const search = (server: Server, body: object): Call => ({ server, path: '/api/threads/search', body })
-    const questions: Question[] = [
+    const questions: Query[] = [
       {
         name: `threads, newest 50 (100 / ${threads})`,
         small: search(few, { limit: 50 }),

@@ -6,7 +6,7 @@ import type { Script } from './agent.ts'
 import type { FloorOptions } from './floors.ts'
 import type { ModelOrder } from './model.ts'
 import type { Asked, ReadAnswer, ReadOrder } from './readers.ts'
-import type { Order, Started, Usage } from './server.ts'
+import type { Command, Started, Usage } from './server.ts'
 
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
@@ -48,7 +48,7 @@ export class Server {
     this.database = database
   }
 
-  static async #start(order: Order): Promise<Server> {
+  static async #start(order: Command): Promise<Server> {
     const execArgv = profiles === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profiles}`]
     const child = fork(file('./server.js'), { execArgv })
     child.send(order)
@@ -120,18 +120,18 @@ export class Server {
 
   /** The word to begin. Watched: `usage` tells the delay of the loop, which takes a timer of 200 a second. */
   go(isWatched = false): void {
-    this.#child.send({ type: 'go', isWatched } satisfies Order)
+    this.#child.send({ type: 'go', isWatched } satisfies Command)
   }
 
   async usage(): Promise<Usage> {
     const answer = once(this.#child, 'message')
-    this.#child.send({ type: 'usage' } satisfies Order)
+    this.#child.send({ type: 'usage' } satisfies Command)
     // A server that runs sends nothing else.
     return ((await answer) as [Usage])[0]
   }
 
   async stop(): Promise<void> {
-    this.#child.send({ type: 'stop' } satisfies Order)
+    this.#child.send({ type: 'stop' } satisfies Command)
     await once(this.#child, 'exit')
   }
 }

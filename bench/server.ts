@@ -11,7 +11,7 @@ import { benchAgent } from './agent.ts'
 import { type FloorOptions, startFloor } from './floors.ts'
 import { Word } from './word.ts'
 
-export interface GatewayOrder {
+export interface GatewayCommand {
   readonly type: 'gateway'
   /** Sections of colloquy.yaml. */
   readonly config: object
@@ -20,8 +20,8 @@ export interface GatewayOrder {
 }
 
 /** What the bench says. */
-export type Order =
-  | GatewayOrder
+export type Command =
+  | GatewayCommand
   | ({ readonly type: 'floor' } & FloorOptions)
   /** Watched: the delay of the loop is measured from now on. It costs a timer, so only who asks for the figure has it. */
   | { readonly type: 'go'; readonly isWatched: boolean }
@@ -61,7 +61,7 @@ const log = {
   error: (fields: object, text: string) => process.stderr.write(`${text} ${JSON.stringify(fields)}\n`)
 }
 
-async function startOurs({ config, asksModel }: GatewayOrder): Promise<Started> {
+async function startOurs({ config, asksModel }: GatewayCommand): Promise<Started> {
   const home = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
   const file = join(home, 'colloquy.yaml')
   // JSON is YAML: the options are checked as everybody's are.
@@ -113,7 +113,7 @@ function usage(): Usage {
   }
 }
 
-process.on('message', async (order: Order) => {
+process.on('message', async (order: Command) => {
   if (order.type === 'gateway') process.send?.(await startOurs(order))
   else if (order.type === 'floor') {
     const floor = await startFloor(order, () => word.next)

@@ -196,12 +196,12 @@ async function candidates(folder: string, theirs: string | null, postgres: Postg
     const given = await postgres.newUrl()
     all.splice(1, 0, { ...own, name: 'postgres', given, floor, serverPid: postgres.pid, target: 'store-postgres' })
   }
-  if (theirs !== null) all.push({ ...own, name: theirs, ...(await placeOf(theirs)) })
+  if (theirs !== null) all.push({ ...own, name: theirs, ...(await candidateOf(theirs)) })
   return all
 }
 
 /** A module is a database, or a place for events beside SQLite: whichever it exports. */
-async function placeOf(theirs: string): Promise<Pick<Candidate, 'given' | 'events'>> {
+async function candidateOf(theirs: string): Promise<Pick<Candidate, 'given' | 'events'>> {
   if (/^postgres/.test(theirs)) return { given: theirs, events: 'db' }
   const file: object = await import(pathToFileURL(theirs).href)
   return 'openStore' in file

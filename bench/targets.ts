@@ -252,7 +252,7 @@ export type TargetName = keyof typeof TARGETS
 export type Verdict = 'excellent' | 'good' | 'short'
 
 /** What a measure comes to. */
-export interface Standing {
+export interface Result {
   readonly target: TargetName
   readonly ours: number
   readonly floor: number | null
@@ -260,16 +260,16 @@ export interface Standing {
   readonly verdict: Verdict
 }
 
-export function standingOf({ target, ours, floor }: Measure): Standing {
+export function resultOf({ target, ours, floor }: Measure): Result {
   const mid = median(ours).mid
   const below = floor.length ? median(floor).mid : null
   const ratio = below === null || below === 0 ? null : mid / below
   const { excellent, good }: Target = TARGETS[target]
-  const verdict = holds(excellent, mid, ratio) ? 'excellent' : holds(good, mid, ratio) ? 'good' : 'short'
+  const verdict = isMet(excellent, mid, ratio) ? 'excellent' : isMet(good, mid, ratio) ? 'good' : 'short'
   return { target, ours: mid, floor: below, ratio, verdict }
 }
 
-function holds(bound: Bound, ours: number, ratio: number | null): boolean {
+function isMet(bound: Bound, ours: number, ratio: number | null): boolean {
   if (bound.ratio !== undefined && (ratio === null || ratio > bound.ratio)) return false
   return ours <= (bound.atMost ?? Number.POSITIVE_INFINITY) && ours >= (bound.atLeast ?? 0)
 }
@@ -290,7 +290,7 @@ export function measuresOf(entries: readonly Entry[]): Measure[] {
 export function targetRows(entries: readonly Entry[]): Row[] {
   return measuresOf(entries).map((measure) => {
     const { scenario, unit, floor, excellent }: Target = TARGETS[measure.target]
-    const { ratio, verdict } = standingOf(measure)
+    const { ratio, verdict } = resultOf(measure)
     return {
       Scenario: scenario,
       Unit: unit,

@@ -28,7 +28,7 @@ import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
 import { Committer, WriteRefused } from './run/commit/committer.ts'
 import type { JournalOptions } from './run/log/journal.ts'
-import { Probe } from './run/commit/probe.ts'
+import { WriteHealthCheck } from './run/commit/write-health-check.ts'
 import { recover } from './run/lifecycle/recovery.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
@@ -131,8 +131,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 
   const metrics = new Metrics()
   await start({ stop: () => metrics.stop() })
-  const probe = new Probe()
-  const committer = newCommitter(config, log, store, probe.around(metrics.around((groups) => store.apply(groups))))
+  const probe = new WriteHealthCheck()
+  const committer = newCommitter(config, log, store, probe.observing(metrics.around((groups) => store.apply(groups))))
   const readiness = new Readiness(committer, probe)
   const writer = mapWriteErrors(committer)
   const paths = new Paths(config.home)
@@ -286,7 +286,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   await start({
     stop: () => {
       readiness.stop()
-      registry.refuseNew()
+      registry.drain()
     }
   })
   if ((await store.users.admin()) === null)
@@ -340,7 +340,7 @@ function installationOf({ file, home, database, run_events, agent, models }: Con
 function newCommitter(config: Config, log: Log, store: Store, apply: Store['apply']): Committer {
   return new Committer(apply, {
     flushMs: config.streams.flush_ms,
-    patienceMs: config.streams.settle_timeout_ms,
+    stuckAfterMs: config.streams.settle_timeout_ms,
     unstoredMs: config.streams.unstored_ms,
     troubleOf: () => store.trouble ?? null,
     onTrouble: (error, attempts) =>

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { chart } from '../bench/chart.ts'
 import type { Entry, Measure } from '../bench/report.ts'
-import { standingOf, TARGETS, type TargetName, targetRows } from '../bench/targets.ts'
+import { resultOf, TARGETS, type TargetName, targetRows } from '../bench/targets.ts'
 
 const BENCHES = fileURLToPath(new URL('../../bench', import.meta.url))
 const COMMAND = fileURLToPath(new URL('../bin/colloquy.js', import.meta.url))
@@ -19,7 +19,7 @@ function entryOf(measures: readonly Measure[]): Entry {
 
 t.test('a figure is judged by its ratio to the floor of the same run, or by itself', async (t) => {
   const verdict = (target: TargetName, ours: number, floor: number[]) =>
-    standingOf({ target, ours: [ours], floor }).verdict
+    resultOf({ target, ours: [ours], floor }).verdict
   t.equal(verdict('fanout-100', 11, [10]), 'excellent')
   t.equal(verdict('fanout-100', 18, [10]), 'good')
   t.equal(verdict('fanout-100', 20, [10]), 'short')

@@ -315,7 +315,7 @@ export class RunStream implements AsyncIterable<Frame> {
    * continue words that are no longer there, so the stream begins anew with how the run stands.
    */
   #takesBack({ id }: Frame): boolean {
-    const [now, seen] = [placeOf(id), placeOf(this.cursor)]
+    const [now, seen] = [positionOf(id), positionOf(this.cursor)]
     if (!now || !seen || now.epoch === seen.epoch || now.n > seen.n) return false
     this.cursor = null
     this.#isSnapshot = true
@@ -541,7 +541,7 @@ function locationIn({ headers }: Response): string {
   return headers.get('content-location') ?? headers.get('location') ?? ''
 }
 
-function placeOf(cursor: string | null): { epoch: number; n: number } | null {
+function positionOf(cursor: string | null): { epoch: number; n: number } | null {
   const [, epoch, n] = /^(\d+)-(\d+)$/.exec(cursor ?? '') ?? []
   return n === undefined ? null : { epoch: Number(epoch), n: Number(n) }
 }

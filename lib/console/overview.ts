@@ -234,15 +234,15 @@ function Skills() {
     </ul>`
 }
 
-interface Fact {
+interface MemoryFact {
   readonly id: string
   readonly content: string
   readonly category: string
 }
 
 function Memory() {
-  const { answer, problem, reload } = useAnswer<{ facts: Fact[] }>('/api/memory')
-  const forget = ({ id }: Fact) =>
+  const { answer, problem, reload } = useAnswer<{ facts: MemoryFact[] }>('/api/memory')
+  const forget = ({ id }: MemoryFact) =>
     call('DELETE', `/api/memory/facts/${encodeURIComponent(id)}`).then(reload, (error) => notify(textOf(error), true))
   return html`<h2>What is remembered of you</h2>
     ${problem && html`<p class="problem">${problem}</p>`}

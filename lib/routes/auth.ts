@@ -235,9 +235,9 @@ export function authRoutes(services: AuthServices): Route[] {
     if (updated === 'email_taken') throw fail('email_in_use')
     sessions.revokeUser(user.id)
     const revoked = revoke_tokens ? await apiTokens.revokeAll(user.id) : 0
-    const standing = (await apiTokens.list(user.id)).length
+    const active = (await apiTokens.list(user.id)).length
     return {
-      json: { message: 'Password changed successfully', tokens_revoked: revoked, tokens_standing: standing },
+      json: { message: 'Password changed successfully', tokens_revoked: revoked, tokens_standing: active },
       cookies: await signIn(call, updated, await isRemembered(call))
     }
   }

@@ -7,7 +7,7 @@ import type { Services } from '../../lib/routes/services.ts'
 import { loadConfig } from '../../lib/config.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { openDoor } from '../fixtures/door.ts'
-import { elsewhere } from '../fixtures/place.ts'
+import { nowhere } from '../fixtures/place.ts'
 
 const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
 
@@ -48,7 +48,7 @@ t.test(
       (route): Route => ({ ...route, access: 'public', csrf: 'exempt', thread: null, bodyLimit: 8192 })
     )
     const door = await openDoor(t, open)
-    const place = elsewhere()
+    const place = nowhere()
     for (const { method, path } of open) {
       const { query = '', body, headers = {} } = EXPECTED[`${method} ${path}`]!
       const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => place[name] ?? '')

@@ -37,9 +37,9 @@ const IDENTITY = { secret: 'one', events: 'db' }
 async function join(store: Store, before: string | null = null, identity = IDENTITY): Promise<Process> {
   const [heard, losses]: [[PeerMessage, string][], string[]] = [[], []]
   const listener: PeerListener = {
-    told: (message, from) => void heard.push([message, from]),
-    missed: () => {},
-    lost: () => void losses.push(store.peers!.id)
+    onMessage: (message, from) => void heard.push([message, from]),
+    onGap: () => {},
+    onLeaseLost: () => void losses.push(store.peers!.id)
   }
   await store.peers!.start(listener, identity, before)
   return { store, id: store.peers!.id, heard, losses }
@@ -94,7 +94,7 @@ export function peerContract(t: Test, open: Open): void {
       'nobody takes from the living'
     )
     await startRun(a, mine.run)
-    const standings = await b.peers!.look([mine.run.run_id, 'missing'])
+    const standings = await b.peers!.runLocations([mine.run.run_id, 'missing'])
     t.match(standings, [{ run_id: mine.run.run_id, status: 'running', owner: one.id, last: null }])
     t.equal(standings.length, 1)
     for (const { run } of [mine, behind]) await write(a, aSettlement(run))
@@ -134,7 +134,7 @@ export function peerContract(t: Test, open: Open): void {
   test('processes tell each other, and who they are', async (t, a, b, third) => {
     const [one, other] = [await join(a), await join(b, null, { secret: 'two', events: 'db' })]
     const found = await (await third()).peers!.start(
-      { told: () => {}, missed: () => {}, lost: () => {} },
+      { onMessage: () => {}, onGap: () => {}, onLeaseLost: () => {} },
       IDENTITY,
       null
     )

@@ -195,7 +195,7 @@ export function threadMetadataContract(t: Test, open: Open): void {
   })
 
   test('a search by metadata gives exactly the page that reading all threads would give', async (t, store) => {
-    const all = await crowd(store)
+    const all = await manyThreads(store)
     const metadata = fc.constantFrom<JsonObject>(
       { key: 'common' },
       { other: 'old' },
@@ -245,7 +245,7 @@ export function threadMetadataContract(t: Test, open: Open): void {
  * Threads enough that a store may choose how it finds them: of two users and of nobody, with a value that many of them have, one
  * that only the oldest have, and one that hardly any has; some that were changed, and some that are gone.
  */
-async function crowd(store: Store): Promise<Thread[]> {
+async function manyThreads(store: Store): Promise<Thread[]> {
   const all: Thread[] = []
   for (let n = 0; n < 240; n++) {
     const thread = await addThread(store, {

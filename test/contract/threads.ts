@@ -114,7 +114,7 @@ export function threadStoreContract(t: Test, open: Open): void {
     t.equal(await addEvents(store, next, someEvents(0, 5)), 1)
     t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 1)
     // Whatever is removed beside it in the meantime.
-    for (let n = 0; n < 20; n++) await write(store, { name: 'store.touch' })
+    for (let n = 0; n < 20; n++) await write(store, { name: 'store.ping' })
     t.equal((await store.events.listMessages(thread_id, { limit: 99 }, null)).length, 5)
     t.equal(await store.runs.get(run.run_id, null), null)
   })

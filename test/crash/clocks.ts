@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { startChild } from '../fixtures/child.ts'
 import { at, asked, homeOf, listIn, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
-import { elsewhere, startPair } from '../fixtures/pair.ts'
+import { onOther, startPair } from '../fixtures/pair.ts'
 
 const AHEAD_MS = 60_000
 
@@ -85,7 +85,7 @@ t.test('a clock that is set back over a restart loses no turn', { timeout: 170_0
   for (const n of [0, 1]) await turn(early, thread, n)
   await first.stop()
   const second = await startChild(t, { home, config })
-  const late = elsewhere(early, second)
+  const late = onOther(early, second)
   for (const n of [2, 3]) await turn(late, thread, n)
   await isWhole(t, late, thread, model, [0, 1, 2, 3])
 })

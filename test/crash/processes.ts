@@ -10,7 +10,7 @@ import { type Stream, textOf } from '../fixtures/stream.ts'
 
 const MODES = { stream_mode: ['messages-tuple'] }
 const LEASE_MS = 2000
-/** Figures are wished for on a quiet machine, and asserted with ten times as much. */
+/** Figures are measured on a quiet machine, and asserted with ten times as much. */
 const RULE_OF_TEN = 10
 
 t.test('a run of A is read, waited for and cancelled on B', { timeout: 170_000 }, async (t) => {
@@ -211,11 +211,11 @@ t.test('a creator that leaves B ends its run on A, if it asked for that', { time
   })
   const { onA, onB } = pair
   const slow = scripted({ deltas: 4000, rate: 50 })
-  const wish = { ...MODES, on_disconnect: 'cancel', multitask_strategy: 'enqueue' }
+  const options = { ...MODES, on_disconnect: 'cancel', multitask_strategy: 'enqueue' }
   const thread = await onA.thread()
-  const first = await onA.stream(thread, slow, wish)
-  const second = await onB.stream(thread, slow, wish)
-  const third = await onB.stream(thread, slow, wish)
+  const first = await onA.stream(thread, slow, options)
+  const second = await onB.stream(thread, slow, options)
+  const third = await onB.stream(thread, slow, options)
   const watching = await onB.join(first.runPath, null, ['messages-tuple'])
   await watching.untilFrames(3)
   first.leave()

@@ -5,7 +5,7 @@ import { startChild } from '../fixtures/child.ts'
 import { asked, at, listIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted } from '../fixtures/model.ts'
 import { postgresServer } from '../fixtures/postgres.ts'
-import { elsewhere, frameTexts, idsOf, startPair, statusOf } from '../fixtures/pair.ts'
+import { onOther, frameTexts, idsOf, startPair, statusOf } from '../fixtures/pair.ts'
 import type { Frame } from '../fixtures/stream.ts'
 
 const MODES = { stream_mode: ['messages-tuple'] }
@@ -170,12 +170,12 @@ t.test(
     t.equal(at((await onB.get(first.runPath)).body, 'status'), 'interrupted')
     await pair.b.stop()
     const alone = await startChild(t, { home: pair.home, config: pair.config })
-    const there = elsewhere(onA, alone)
+    const there = onOther(onA, alone)
     const cut = await there.stream(thread, scripted({ deltas: 4000, rate: 50 }), MODES)
     await cut.untilFrames(10)
     await alone.kill()
     const next = await startChild(t, { home: pair.home, config: pair.config })
-    const back = elsewhere(onA, next)
+    const back = onOther(onA, next)
     t.equal(at((await back.get(cut.runPath)).body, 'status'), 'error', 'long before its lease is over')
   }
 )

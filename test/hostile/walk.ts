@@ -13,7 +13,7 @@ import { isObject, type Json } from '../../lib/types.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { upload } from '../fixtures/form.ts'
 import { listIn, PASSWORD, Person, signIn, textIn } from '../fixtures/gateway.ts'
-import { elsewhere } from '../fixtures/place.ts'
+import { nowhere } from '../fixtures/place.ts'
 import { besieged, type Damage, WHOLE, withstands } from '../fixtures/siege.ts'
 
 /** All routes, as the gateway serves them. */
@@ -179,7 +179,7 @@ function attacks(person: Person, { name, route, fields }: Stop): { what: string;
 async function send(person: Person, name: string, body: string): Promise<void> {
   const [method = '', path = ''] = name.split(' ')
   const thread_id = path.includes('{thread_id}') ? await person.thread() : randomUUID()
-  const place = { ...elsewhere(), thread_id }
+  const place = { ...nowhere(), thread_id }
   const filled = path.replace(/\{(\w+)\}/g, (_, part: string) => textIn(place, part))
   const answer = await person.ask(method, filled, { body })
   if (answer.status >= 500) throw new Error(`${name} answered ${answer.status}: ${answer.text.slice(0, 200)}`)

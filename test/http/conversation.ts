@@ -35,7 +35,7 @@ const ASIDE: readonly (readonly [RegExp, Script])[] = [
   ]
 ]
 
-function aside(messages: readonly JsonObject[]): Script | null {
+function sideCall(messages: readonly JsonObject[]): Script | null {
   const said = String(messages[0]?.content ?? '')
   return ASIDE.find(([question]) => question.test(said))?.[1] ?? null
 }
@@ -59,7 +59,7 @@ interface Scene {
 
 async function open(t: Test, backend: Backend): Promise<Scene> {
   const model = await startModel()
-  model.aside = aside
+  model.aside = sideCall
   t.teardown(() => model.stop())
   const config = {
     database: await databaseSection(t, backend),

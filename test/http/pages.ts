@@ -7,7 +7,7 @@ import { at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/g
 
 const RUNS = Number(process.env.PAGES_RUNS ?? 25)
 /** What happens next: somebody writes, scrolls back, or looks for what is new. All of one turn happen at once. */
-const turns = fc.array(
+const rounds = fc.array(
   fc.array(fc.oneof(fc.constantFrom('back' as const, 'forth' as const), fc.integer({ min: 1, max: 7 })), {
     maxLength: 4
   }),
@@ -70,7 +70,7 @@ t.test('pages cover each record once while others write [contract 4.4]', async (
   const person = await signIn(await openSite(t, { store }))
   const user_id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
 
-  const property = fc.asyncProperty(fc.integer({ min: 1, max: 6 }), turns, async (limit, turns) => {
+  const property = fc.asyncProperty(fc.integer({ min: 1, max: 6 }), rounds, async (limit, rounds) => {
     const { thread_id } = await addThread(store, { user_id })
     const run = await addRun(store, thread_id, { user_id })
     const path = `/api/threads/${thread_id}`
@@ -89,7 +89,7 @@ t.test('pages cover each record once while others write [contract 4.4]', async (
     const readers = [ofThread, ofRun]
     for (const reader of readers) await reader.begin()
     const events: number[] = []
-    for (const turn of turns) {
+    for (const turn of rounds) {
       const writing = turn.filter((act) => typeof act === 'number').reduce((sum, count) => sum + count, 0)
       const reading = readers.map(async (reader) => {
         for (const act of turn) {

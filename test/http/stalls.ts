@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { type Person, signIn } from '../fixtures/gateway.ts'
 import type { Stream } from '../fixtures/stream.ts'
-import { turns } from '../fixtures/until.ts'
+import { loopTurns } from '../fixtures/until.ts'
 
 const STALLED = Number(process.env.STALLED ?? 30)
 const MB_OF_RUN = Number(process.env.STALL_MB ?? 12)
@@ -29,7 +29,7 @@ const MODES = ['messages-tuple']
 const STREAMS = { heartbeat_ms: 600_000, stall_ms: 0, window_bytes: WINDOW, pending_bytes: PENDING }
 
 /** Reads all of a stream and keeps nothing of it: when something came, and the digest of everything. */
-class Watch {
+class StreamWatch {
   /** Between arrivals, in ms; in the second half of the bytes. */
   readonly gaps: number[] = []
   readonly lateGaps: number[] = []
@@ -72,7 +72,7 @@ interface Round {
   /** What is in use when the run is over and those who stalled have not read. */
   readonly held: number
   readonly digest: string
-  readonly stalled: readonly Watch[]
+  readonly stalled: readonly StreamWatch[]
 }
 
 /** One run with fast readers, and with so many that read its beginning and then nothing more. */
@@ -80,8 +80,8 @@ async function round(t: Test, child: Child, person: Person, stalls: number): Pro
   child.measure()
   const first = await person.stream(await person.thread(), WORDS, { stream_mode: MODES })
   const stalled = await Promise.all(Array.from({ length: stalls }, () => stalling(person, first.runPath)))
-  const fast = [new Watch(first)]
-  while (fast.length < FAST) fast.push(new Watch(await person.join(first.runPath, null, MODES)))
+  const fast = [new StreamWatch(first)]
+  while (fast.length < FAST) fast.push(new StreamWatch(await person.join(first.runPath, null, MODES)))
   const digests = await Promise.all(fast.map((watch) => watch.digest()))
   t.equal(new Set(digests).size, 1, 'all fast readers got the same')
   const { since: rssMax } = await child.memory()
@@ -90,16 +90,16 @@ async function round(t: Test, child: Child, person: Person, stalls: number): Pro
   return { p99, lateP99, rssMax, held: await child.held(), digest: digests[0]!, stalled }
 }
 
-async function stalling(person: Person, path: string): Promise<Watch> {
-  const watch = new Watch(await person.join(path, null, MODES))
+async function stalling(person: Person, path: string): Promise<StreamWatch> {
+  const watch = new StreamWatch(await person.join(path, null, MODES))
   // Its first bytes flow in a turn of their own.
-  await turns()
+  await loopTurns()
   watch.stream.stall()
   return watch
 }
 
 /** They read again. Answers what they got. */
-async function allRead(stalled: readonly Watch[]): Promise<Set<string>> {
+async function allRead(stalled: readonly StreamWatch[]): Promise<Set<string>> {
   for (const { stream } of stalled) stream.resume()
   return new Set(await Promise.all(stalled.map((watch) => watch.digest())))
 }

@@ -9,7 +9,7 @@ import { startChild } from '../fixtures/child.ts'
 import { ScriptedAgent } from '../fixtures/agent.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { configFile, homeOf, listIn, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
-import { turns } from '../fixtures/until.ts'
+import { loopTurns } from '../fixtures/until.ts'
 
 const silent = { info() {}, warn() {}, error() {} }
 
@@ -61,7 +61,7 @@ t.test(
     t.equal(refused.status, 503)
     t.match(refused.headers.get('retry-after'), /^\d+$/)
     t.match((await person.get('/readyz')).body, { reason: 'the server is starting' })
-    await turns()
+    await loopTurns()
     isOpen = true
     const gateway = await starting
     t.equal((await person.get('/readyz')).status, 200)

@@ -14,7 +14,7 @@ import { type Backend, type DatabaseSection, databaseSection, onEachBackend } fr
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
 import { openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
 import { type Program, programOf } from '../fixtures/program.ts'
-import { ask, bare, elsewhere, furnished, SECRET, statusOf } from '../fixtures/place.ts'
+import { ask, bare, nowhere, furnished, SECRET, statusOf } from '../fixtures/place.ts'
 
 const JWT_SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
 const CHANGING = ['POST', 'PUT', 'PATCH', 'DELETE']
@@ -53,7 +53,7 @@ const COLUMNS: Readonly<Record<string, Column>> = {
     await admin.post('/api/v1/auth/initialize', { email: 'boss@example.com', password: PASSWORD })
     return async (name, expected) => {
       if (expected.reach !== 'admin') return
-      t.equal((await ask(admin, name, elsewhere())).status, expected.status, name)
+      t.equal((await ask(admin, name, nowhere())).status, expected.status, name)
     }
   },
 
@@ -64,9 +64,9 @@ const COLUMNS: Readonly<Record<string, Column>> = {
     return async (name, expected) => {
       // To everybody the same: asked by nobody below. And one of them ends the session.
       if (expected.reach === 'public') return
-      const nowhere = elsewhere()
+      const unknown = nowhere()
       const foreign = await ask(other, name, there)
-      const missing = await ask(other, name, nowhere)
+      const missing = await ask(other, name, unknown)
       t.notOk(
         [SECRET, email].some((text) => foreign.text.includes(text)),
         `${name} shows what belongs to somebody else`
@@ -82,11 +82,11 @@ const COLUMNS: Readonly<Record<string, Column>> = {
         case 'thread':
           t.equal(foreign.status, 404, name)
           // A thread without a record may be read [Auth 6]; where there is nothing to read it must not look different.
-          return void (missing.status === 404 && t.strictSame(bare(missing, nowhere), bare(foreign, there), name))
+          return void (missing.status === 404 && t.strictSame(bare(missing, unknown), bare(foreign, there), name))
         case 'record':
         case 'thing':
           if (!isUnavailable) t.equal(foreign.status, 404, name)
-          t.strictSame(bare(missing, nowhere), bare(foreign, there), `${name}: foreign and missing are the same`)
+          t.strictSame(bare(missing, unknown), bare(foreign, there), `${name}: foreign and missing are the same`)
       }
     }
   },
@@ -96,12 +96,12 @@ const COLUMNS: Readonly<Record<string, Column>> = {
     return async (name, expected) => {
       const isChanging = CHANGING.includes(name.split(' ')[0] ?? '')
       nobody.cookies.clear()
-      const answer = await ask(nobody, name, elsewhere())
+      const answer = await ask(nobody, name, nowhere())
       if (expected.reach === 'public') return void t.equal(answer.status, expected.status, name)
       if (!isChanging) return void t.match(answer, UNKNOWN, name)
       t.match(answer, { status: 403, body: { detail: /^CSRF token missing/ } }, `${name}: CSRF before anything else`)
       nobody.cookies.set('csrf_token', 'of-my-own-making')
-      t.match(await ask(nobody, name, elsewhere()), UNKNOWN, name)
+      t.match(await ask(nobody, name, nowhere()), UNKNOWN, name)
     }
   },
 

@@ -18,7 +18,7 @@ import { type FilePart, FORM_TYPE, formOf, headOf } from '../fixtures/form.ts'
 const LIMITS: UploadLimits = { max_files: 3, max_file_size: 1_000_000, max_total_size: 2_000_000, user_bytes: 0 }
 const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
 /** Every right stands, and threads are whose they were. */
-const standing = {
+const doubles = {
   isValid: async () => true,
   // Nothing else of the store is asked.
   store: { threads: { ownerOf: async () => 'u' } } as unknown as Services['store']
@@ -31,7 +31,7 @@ const credentials = (as: string) => ({ cookie: `access_token=token-${as}; csrf_t
 const open = async (t: Test) => {
   const paths = new Paths(t.testdir())
   const routes = [
-    ...uploadRoutes({ uploads: new Uploads(paths, LIMITS), ...standing }),
+    ...uploadRoutes({ uploads: new Uploads(paths, LIMITS), ...doubles }),
     ...artifactRoutes({ artifacts: new Artifacts(paths), config })
   ]
   const door = await openDoor(t, routes, { owners: { mine: 'u', theirs: 'v' } })

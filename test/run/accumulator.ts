@@ -13,10 +13,10 @@ import { aLog, appendState } from '../fixtures/run-log.ts'
 
 const texts = new DeltaEncoder()
 
-type Piece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
+type Fragment = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 
 const newLog = () => aLog({ windowBytes: 1_000_000 })
-const say = (log: RunLog, id: string, piece: Piece) =>
+const say = (log: RunLog, id: string, piece: Fragment) =>
   log.append(Kind.messages, 'messages', texts.json({ type: 'delta', messageId: id, model: 'scripted', ...piece }))
 const complete = (log: RunLog, id: string) => log.append(Kind.messages, 'messages', lastChunkJson(anAnswer('', { id })))
 

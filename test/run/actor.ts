@@ -5,7 +5,7 @@ import { AgentError } from '../../lib/agent/runtime.ts'
 import { StoreUnavailable } from '../../lib/store/store.ts'
 import type { JsonObject } from '../../lib/types.ts'
 import { begun, holding, isOver, messagesOf, namesTold, Room } from '../fixtures/room.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 
 const ALL = ['values', 'messages-tuple', 'custom']
 
@@ -88,7 +88,7 @@ t.test('a run reads the same from memory, and from the store, whatever was done 
       else if (step.do === 'release') room.gate.release()
       else if (step.do === 'stall') live.isFull = true
       else if (step.do === 'drain') live.drain()
-      else await turns(2)
+      else await loopTurns(2)
     }
     if (how === 'finish') stage.finish()
     else if (how === 'fail') stage.fail(new AgentError('Broken', 'on purpose'))
@@ -113,7 +113,7 @@ t.test('with durability sync nothing is shown that is not stored', async (t) => 
   room.gate.hold()
   stage.say('wait for it')
   await until(() => room.gate.groups.at(-1)!.ops[0]!.name === 'frames.append', 'it is under way to the store')
-  await turns(10)
+  await loopTurns(10)
   t.notMatch(wire.text, /wait for it/)
   room.gate.release()
   await until(() => wire.text.includes('wait for it'), 'shown after the commit')
@@ -133,7 +133,7 @@ t.test('emit answers false while too much is not stored; space() resolves after 
   const space = stage.sink.space().then(() => {
     hasSpace = true
   })
-  await turns(10)
+  await loopTurns(10)
   t.equal(hasSpace, false)
   room.gate.release()
   await space

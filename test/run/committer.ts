@@ -106,12 +106,12 @@ t.test('what a request waits for does not wait for the window; frames do [Events
   const { store, committer } = setUp(60_000)
   const source = new FakeSource()
   source.pending.push(op('frames'))
-  committer.due(source, false)
+  committer.schedule(source, false)
   const write = committer.writeAll([op('request')])
   await store.answer()
   await write
   t.same(store.names, [['request']])
-  committer.due(source, true)
+  committer.schedule(source, true)
   await store.answer()
   t.same(store.names, [['request'], ['frames']], 'urgent closes its window')
   committer.stop()
@@ -159,7 +159,7 @@ t.test('drained resolves when everything handed over is written, windows include
   const { store, committer } = setUp(60_000)
   const source = new FakeSource()
   source.pending.push(op('frames'))
-  committer.due(source, false)
+  committer.schedule(source, false)
   let isDrained = false
   const drained = committer.drained().then(() => {
     isDrained = true
@@ -188,7 +188,7 @@ t.test('a source that throws is refused alone: the others of its batch are writt
   }
   const good = new FakeSource()
   good.pending.push(op('good'))
-  for (const source of [cannotGive, cannotHear, good]) committer.due(source, true)
+  for (const source of [cannotGive, cannotHear, good]) committer.schedule(source, true)
   const call = committer.writeAll([op('call')])
   await store.answer()
   await call
@@ -207,7 +207,7 @@ t.test('a flood of calls does not keep the ends of runs waiting, nor a flood of 
     return source
   })
   const calls = Array.from({ length: 2000 }, (_, at) => committer.writeAll([op(`call ${at}`)]))
-  for (const source of sources) committer.due(source, true)
+  for (const source of sources) committer.schedule(source, true)
   for (let batch = 0; batch < 3; batch++) await store.answer()
   const [first, second, third] = store.names
   t.equal(first!.length, 512)
@@ -222,41 +222,6 @@ t.test('a flood of calls does not keep the ends of runs waiting, nor a flood of 
     calls.map((_, at) => `call ${at}`),
     'which are in their order'
   )
-})
-
-t.test('drained resolves under constant load: it waits for nothing that came later', async (t) => {
-  const { store, committer } = setUp(60_000)
-  const busy = new FakeSource()
-  let told = 0
-  busy.committed = () => {
-    told++
-    busy.pending.push(op('more'))
-    committer.due(busy, true)
-  }
-  busy.pending.push(op('first'))
-  committer.due(busy, true)
-  const slow = new FakeSource()
-  slow.pending.push(op('frames'))
-  committer.due(slow, false)
-  let isDrained = false
-  const before = committer.writeAll([op('before')])
-  const drained = committer.drained().then(() => {
-    isDrained = true
-  })
-  const after = [committer.writeAll([op('after')])]
-  await store.answer()
-  await before
-  after.push(committer.writeAll([op('after')]))
-  await drained
-  t.equal(isDrained, true)
-  t.equal(told, 1, 'and the source has more to write already')
-  t.equal(slow.outcomes.length, 1)
-  await store.answer()
-  const again = committer.drained()
-  await store.answer()
-  await again
-  t.ok(told >= 2, 'a batch under way is waited for, and what its sources had then')
-  committer.stop()
 })
 
 // ------------------------------------------------------------------------------------------- a store that is stuck
@@ -279,10 +244,10 @@ t.test('when the store is stuck requests are refused, what runs say waits, and i
   const store = failingStore(new StoreUnavailable('SQLITE_FULL', 'database or disk is full'))
   const recovered: number[] = []
   const onRecovered = (attempts: number) => void recovered.push(attempts)
-  const committer = new Committer(store.apply, { flushMs: 1, downMs: 100, onRecovered })
+  const committer = new Committer(store.apply, { flushMs: 1, downAfterMs: 100, onRecovered })
   const source = new FakeSource()
   source.pending.push(op('run'))
-  committer.due(source, true)
+  committer.schedule(source, true)
   const engine = committer.writeAll([op('engine')])
   const refusal = { code: 'store_unavailable', status: 503, headers: { 'Retry-After': '5' }, message: /disk is full/ }
   t.equal(committer.stuck, null, 'not at once')
@@ -307,7 +272,7 @@ t.test(
     const store = new SlowStore()
     let trouble: StoreUnavailable | null = null
     const apply = (groups: readonly Group[]) => store.apply(groups)
-    const committer = new Committer(apply, { flushMs: 1, downMs: 100, troubleOf: () => trouble })
+    const committer = new Committer(apply, { flushMs: 1, downAfterMs: 100, troubleOf: () => trouble })
     const doubtful = committer.writeAll([op('doubtful')], 'limited')
     await until(() => store.inFlight === 1, 'it is under way')
     const engine = committer.writeAll([op('engine')])
@@ -328,18 +293,18 @@ t.test(
 
 t.test('a stuck store is asked again although nobody waits any more: else nobody would know', async (t) => {
   const store = failingStore(new StoreUnavailable('SQLITE_READONLY', 'read-only'))
-  const committer = new Committer(store.apply, { flushMs: 1, downMs: 50 })
+  const committer = new Committer(store.apply, { flushMs: 1, downAfterMs: 50 })
   await t.rejects(committer.writeAll([op('a')], 'limited'))
   await new Promise((resolve) => setTimeout(resolve, 100))
   t.equal(committer.stuck, 'read-only')
   store.trouble = null
   await until(() => committer.stuck === null, 'it is found to work')
-  t.same(store.written, ['store.touch'])
+  t.same(store.written, ['store.ping'])
 })
 
-t.test('a lock is waited for as long as patience lasts: it goes by itself', async (t) => {
+t.test('a lock is waited for as long as `stuckAfterMs`: it goes by itself', async (t) => {
   const store = failingStore(new StoreUnavailable('SQLITE_BUSY', 'database is locked', true))
-  const committer = new Committer(store.apply, { flushMs: 1, downMs: 10, patienceMs: 60_000 })
+  const committer = new Committer(store.apply, { flushMs: 1, downAfterMs: 10, stuckAfterMs: 60_000 })
   const write = committer.writeAll([op('patient')], 'limited')
   await new Promise((resolve) => setTimeout(resolve, 200))
   t.equal(committer.stuck, null)
@@ -348,9 +313,9 @@ t.test('a lock is waited for as long as patience lasts: it goes by itself', asyn
   await t.resolves(write)
 })
 
-t.test('drained waits for the calls of its moment, also when later ones are withdrawn', async (t) => {
+t.test('drained waits for the batch in front and those behind it, also when later ones are refused', async (t) => {
   const store = failingStore(new StoreUnavailable('SQLITE_FULL', 'full'))
-  const committer = new Committer(store.apply, { flushMs: 1, downMs: 50 })
+  const committer = new Committer(store.apply, { flushMs: 1, downAfterMs: 50 })
   const first = committer.writeAll([op('in front')])
   await until(() => committer.waitingMs > 0, 'it is under way')
   const second = committer.writeAll([op('behind')])
@@ -395,7 +360,7 @@ t.test('runs that have much to say go into several batches, in their order, and 
     source.pendingBytes = 3 * 1024 * 1024
     return source
   })
-  for (const source of sources) committer.due(source, true)
+  for (const source of sources) committer.schedule(source, true)
   await until(() => store.batches.length === 1, 'a batch is made')
   const call = committer.write({ name: 'thread.remove', thread_id: 'call', user: null })
   await store.answer()

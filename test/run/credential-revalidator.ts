@@ -1,7 +1,7 @@
 // The credential revalidator: once a credential, whoever has come with it; what has lost its right is reset, and nothing else.
 import t from 'tap'
 import { CredentialRevalidator, type Reader } from '../../lib/run/delivery/credential-revalidator.ts'
-import { turns } from '../fixtures/until.ts'
+import { loopTurns } from '../fixtures/until.ts'
 
 /** What stands behind credentials: whether they hold, and how often that was asked. */
 class Credentials {
@@ -35,10 +35,10 @@ t.test('of a crowd that comes with one credential one is asked for, when the tur
   for (let i = 0; i < 100; i++) revalidator.soon(credentials.reader('one'))
   revalidator.soon(credentials.reader('other'))
   t.same(credentials.asked, [])
-  await turns()
+  await loopTurns()
   t.same(credentials.asked, ['one', 'other'])
   revalidator.soon(credentials.reader('one'))
-  await turns()
+  await loopTurns()
   t.same(credentials.asked, ['one', 'other', 'one'], 'who comes later is asked for anew')
 })
 
@@ -48,7 +48,7 @@ t.test('all streams of a credential that was revoked are reset, and those of nob
   credentials.revoked.add('one')
   streams.revalidator.soon(streams.open[0]!)
   streams.revalidator.soon(streams.open[1]!)
-  await turns()
+  await loopTurns()
   t.same(streams.reset, [streams.open[0], streams.open[2]])
 })
 
@@ -58,7 +58,7 @@ t.test('a look-up that fails ends no stream, and keeps no other from being asked
   credentials.broken.add('one')
   credentials.revoked.add('other')
   for (const reader of streams.open) streams.revalidator.soon(reader)
-  await turns()
+  await loopTurns()
   t.same(streams.reset, [streams.open[1]])
   t.equal(streams.troubles.length, 1)
 })
@@ -71,7 +71,7 @@ t.test('who came without a credential, or with one that nothing can end, is not 
     { userId: 'ann', credential: 'for ever' }
   )
   for (const reader of streams.open) streams.revalidator.soon(reader)
-  await turns()
+  await loopTurns()
   await streams.revalidator.walk()
   t.same(streams.reset, [])
 })

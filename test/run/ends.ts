@@ -7,7 +7,7 @@ import type { Run } from '../../lib/types.ts'
 import { aCall, anAnswer, request, response, type Stage } from '../fixtures/agent.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, begun, isOver, messagesOf, namesTold, Room, toldTo } from '../fixtures/room.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const ALL = ['values', 'messages-tuple', 'custom']
@@ -30,7 +30,7 @@ t.test('who reloads on `end` finds everything: status, final state and messages'
   stage.reply('the answer')
   room.gate.hold()
   stage.finish()
-  await turns(10)
+  await loopTurns(10)
   t.notMatch(wire.text, /event: end/, 'not before the commit')
   room.gate.release()
   await until(() => found !== null, 'the end')
@@ -98,7 +98,7 @@ t.test('exactly one terminal status, in 1,000 races of cancel, finish and failur
         if (room.registry.cancel(run.run_id, end)) accepted = end
       } else ends[end](stage)
       if (moments[at] === 'microtask') await Promise.resolve()
-      else if (moments[at] === 'turn') await turns(1)
+      else if (moments[at] === 'turn') await loopTurns(1)
       else if (moments[at] === 'hold') room.gate.hold()
       else if (moments[at] === 'release') room.gate.release()
     }
@@ -212,9 +212,9 @@ t.test('what a run records is stored in the order of contract 4.3', async (t) =>
   const { run, stage } = await begun(room)
   const call = aCall('c1', 'clock', { zone: 'UTC' })
   stage.reply('', { id: 'calls', tool_calls: [call] })
-  await turns(5)
+  await loopTurns(5)
   stage.use(call, 'noon')
-  await turns(5)
+  await loopTurns(5)
   stage.reply('It is noon.', { id: 'says' })
   stage.finish()
   t.match(await room.ended(run), { message_count: 1, last_ai_message: 'It is noon.', first_human_message: 'question' })

@@ -17,8 +17,8 @@ import { aRun, write } from '../contract/harness.ts'
 import { ScriptedAgent, type Stage } from '../fixtures/agent.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, OPTIONS } from '../fixtures/room.ts'
-import { Shelf } from '../fixtures/shelf.ts'
-import { turns } from '../fixtures/until.ts'
+import { SteppedStore } from '../fixtures/stepped-store.ts'
+import { loopTurns } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const RUNS = Number(process.env.PROPERTY_RUNS ?? 5000)
@@ -136,7 +136,7 @@ class Reader {
 
 class World {
   readonly #clock: Clock
-  readonly shelf = new Shelf()
+  readonly stepped = new SteppedStore()
   readonly readers: Reader[] = []
   runs: [Run, Run]
   #agent = new ScriptedAgent()
@@ -152,7 +152,7 @@ class World {
   static async open(clock: Clock, isSync: boolean): Promise<World> {
     const given = { thread_id: randomUUID(), user_id: 'ann', assistant_id: null, metadata: {} }
     const world = new World(clock, [aRun(given.thread_id), aRun(given.thread_id)] as unknown as [Run, Run])
-    await write(world.shelf.inner, { name: 'thread.create', ...newThread(given, timestamp()) })
+    await write(world.stepped.inner, { name: 'thread.create', ...newThread(given, timestamp()) })
     world.#live()
     const created: Run[] = []
     for (const text of ['one', 'two']) {
@@ -166,15 +166,15 @@ class World {
       if (admission.outcome !== 'created') throw new Error(admission.outcome)
       created.push(admission.run)
     }
-    await turns(3)
+    await loopTurns(3)
     world.runs = created as [Run, Run]
-    world.shelf.isOpen = false
+    world.stepped.isOpen = false
     return world
   }
 
   /** A process. */
   #live(): void {
-    const store = this.shelf.store()
+    const store = this.stepped.store()
     this.#agent = new ScriptedAgent()
     // The window is opened by hand.
     this.#committer = new Committer((groups) => store.apply(groups), { flushMs: 1e9 })
@@ -184,12 +184,12 @@ class World {
 
   /** The process is killed, and the next one takes care of what it has left. */
   async #restart(): Promise<void> {
-    this.shelf.kill()
+    this.stepped.kill()
     this.#clock.clear()
     for (const { wire } of this.readers) if (wire?.ending === 'open') wire.leave()
-    this.shelf.isOpen = true
+    this.stepped.isOpen = true
     this.#live()
-    const store = this.shelf.store()
+    const store = this.stepped.store()
     await recover(await store.runs.unfinished(), {
       store,
       writer: this.#committer,
@@ -197,7 +197,7 @@ class World {
       journal: JOURNAL,
       log
     })
-    this.shelf.isOpen = false
+    this.stepped.isOpen = false
   }
 
   /** The stage that is played on. */
@@ -220,17 +220,17 @@ class World {
         return
       case 'flush':
         void this.#committer.drained()
-        return turns(1)
+        return loopTurns(1)
       case 'commit':
-        await this.shelf.commit()
-        return turns(1)
+        await this.stepped.commit()
+        return loopTurns(1)
       case 'take':
-        return this.shelf.take()
+        return this.stepped.take()
       case 'refuse':
-        return this.shelf.refuse()
+        return this.stepped.refuse()
       case 'read':
-        this.shelf.answerRead()
-        return turns(1)
+        this.stepped.answerRead()
+        return loopTurns(1)
       case 'deliver':
         await this.#clock.pass(60)
         return
@@ -253,10 +253,10 @@ class World {
         await this.#clock.pass(STALL_MS + 2 * HEARTBEAT_MS)
         return
       case 'pack':
-        for (const { key } of this.runs) this.shelf.pack(key)
+        for (const { key } of this.runs) this.stepped.pack(key)
         return
       case 'sweep':
-        return this.shelf.sweep()
+        return this.stepped.sweep()
       case 'restart':
         return this.#restart()
       default:
@@ -269,7 +269,7 @@ class World {
     if (how === 'finish') stage?.finish()
     else if (how === 'fail') stage?.fail(new Error('on purpose'))
     else if (runId) this.#registry.cancel(runId, how === 'rollback' ? 'rollback' : 'interrupt')
-    await turns(1)
+    await loopTurns(1)
   }
 
   #set(which: number, change: (wire: FakeWire) => void): void {
@@ -293,17 +293,19 @@ class World {
     if (other?.run.run_id !== run.run_id || other.seen.length === 0) return null
     const { cursor } = other.seen[place.at % other.seen.length]!
     // A bare number means a frame of whatever epoch: only one that is stored is the same one for ever.
-    const isStored = this.shelf.kept.get(run.key)?.some(({ epoch, last }) => epoch === cursor.epoch && last >= cursor.n)
+    const isStored = this.stepped.kept
+      .get(run.key)
+      ?.some(({ epoch, last }) => epoch === cursor.epoch && last >= cursor.n)
     return place.isBare && isStored ? { epoch: null, n: cursor.n } : cursor
   }
 
   /** As the route does it: the row is read first, and may be old when the registry sees it. */
   async #connect(reader: Reader): Promise<void> {
-    const row = await this.shelf.inner.runs.get(reader.run.run_id, null)
+    const row = await this.stepped.inner.runs.get(reader.run.run_id, null)
     const wire = new FakeWire()
     reader.connect(wire)
     void this.#registry.join(row!, { wire, reader: ANN, modes: reader.modes, position: reader.position })
-    await turns(1)
+    await loopTurns(1)
   }
 
   async #returnAll(): Promise<void> {
@@ -316,7 +318,7 @@ class World {
   /** Everything goes on until all runs have ended and all readers know. False: somebody hangs. */
   async finish(): Promise<boolean> {
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      await this.shelf.open()
+      await this.stepped.open()
       this.#stage?.finish()
       for (const { wire } of this.readers) if (wire?.ending === 'open') wire.drain()
       await this.#clock.pass(1100)
@@ -330,7 +332,7 @@ class World {
   wrongWith(reader: Reader): string | null {
     const { seen, run, ends, wasToldOfGap } = reader
     if (ends !== 1) return `${ends} ends`
-    if (wasToldOfGap && !this.shelf.swept.has(run.key)) return 'a gap where nothing was swept'
+    if (wasToldOfGap && !this.stepped.swept.has(run.key)) return 'a gap where nothing was swept'
     for (const [at, { cursor }] of seen.entries()) {
       const before = seen[at - 1]?.cursor
       if (before && !isAfter(cursor, before)) return `${text(cursor)} after ${text(before)}`
@@ -340,7 +342,7 @@ class World {
 
   /** Of a reader of frames as they are logged. */
   #wrongFrames(reader: Reader): string | null {
-    const stored = this.#wanted(reader)
+    const stored = this.#expected(reader)
     const texts = new Map(stored.map((frame) => [text(frame.cursor), frame.text]))
     const got = reader.seen.filter(({ cursor }) => texts.has(text(cursor)))
     for (const { cursor, text: came } of got) {
@@ -355,16 +357,16 @@ class World {
   /** Of a reader of whole messages: several deltas are one frame for it, everything else is as ever. */
   #wrongWhole(reader: Reader): string | null {
     if (reader.wasToldOfGap) return null
-    const stored = this.#wanted(reader).filter(({ kind }) => kind !== Kind.messages)
+    const stored = this.#expected(reader).filter(({ kind }) => kind !== Kind.messages)
     const came = new Set(reader.seen.map(({ cursor }) => text(cursor)))
     const missing = stored.find(({ cursor }) => !came.has(text(cursor)))
     return missing ? `${text(missing.cursor)} has not come` : null
   }
 
   /** The stored frames that the reader must get. The text of a values frame is made when it is read: null. */
-  #wanted({ run, from, modes }: Reader): { cursor: Cursor; kind: Kind; text: string | null }[] {
+  #expected({ run, from, modes }: Reader): { cursor: Cursor; kind: Kind; text: string | null }[] {
     const { mask } = filterOf(modes)
-    const segments = this.shelf.kept.get(run.key) ?? []
+    const segments = this.stepped.kept.get(run.key) ?? []
     const all = segments.flatMap((segment) =>
       [...framesOf(segment)].map(({ epoch, n, kind, bytes }) => ({
         cursor: { epoch, n },
@@ -376,7 +378,7 @@ class World {
   }
 
   async close(): Promise<void> {
-    this.shelf.kill()
+    this.stepped.kill()
     this.#clock.clear()
   }
 }

@@ -6,7 +6,7 @@ import { filterOf, Kind } from '../../lib/run/log/filter.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { aLog, appendState, commit, HandStore } from '../fixtures/run-log.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const MODES = ['messages-tuple', 'custom', 'values']
@@ -37,9 +37,9 @@ class FakeRun {
   }
   /** Lets one read of the store that is under way, or about to be, come back. */
   async answerRead(): Promise<void> {
-    await turns(2)
+    await loopTurns(2)
     this.store.answer()
-    await turns(2)
+    await loopTurns(2)
   }
 }
 
@@ -81,7 +81,7 @@ t.test(
     const wire = new FakeWire()
     const joiner = join(run, wire)
     joiner.pump()
-    await turns()
+    await loopTurns()
     while (run.isReading) {
       run.append(Kind.custom)
       await run.answerRead()

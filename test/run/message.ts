@@ -8,14 +8,14 @@ import type { JsonObject } from '../../lib/types.ts'
 import { Room, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
 
-type Piece = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
+type Fragment = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 
-function built(...pieces: Piece[]): PartialMessage {
+function built(...pieces: Fragment[]): PartialMessage {
   const partial = new PartialMessage('m1', 'scripted')
   for (const piece of pieces) partial.fold({ type: 'delta', messageId: 'm1', model: 'scripted', ...piece })
   return partial
 }
-const piece = (index: number, args: string, id?: string, name?: string): Piece => ({
+const piece = (index: number, args: string, id?: string, name?: string): Fragment => ({
   toolCall: { index, args, ...(id !== undefined && { id }), ...(name !== undefined && { name }) }
 })
 
@@ -48,7 +48,7 @@ t.test('a call is whole when its arguments are an object, and has a name and an 
 })
 
 t.test('everything else of a call is kept as an invalid one, with its text', async (t) => {
-  const fragments: Piece[][] = [
+  const fragments: Fragment[][] = [
     [piece(0, '', 'c1', 'look')],
     [piece(0, '{"a":', 'c1', 'look')],
     [piece(0, '[1]', 'c1', 'look')],

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import type { Run } from '../../lib/types.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, type Ask, hasSpace, isOver, Room, toldTo } from '../fixtures/room.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const endsIn = (wire: FakeWire) => toldTo(wire).filter(({ event }) => event === 'end').length
@@ -43,8 +43,8 @@ t.test('a run that others see before its creator was answered is found: joined, 
   const wire = new FakeWire()
   const joined = room.registry.join(seen, { wire, reader: ANN, modes: null, position: null })
   const waited = room.registry.ended(seen.run_id)
-  const cancelled = room.registry.arrived(seen.run_id).then(() => room.registry.cancel(seen.run_id, 'interrupt'))
-  await turns()
+  const cancelled = room.registry.admitted(seen.run_id).then(() => room.registry.cancel(seen.run_id, 'interrupt'))
+  await loopTurns()
   t.equal(wire.ending, 'open', 'not reset, and not told an end that was made up')
   room.gate.release()
   await asking
@@ -71,8 +71,8 @@ t.test('a run whose admission is refused leaves nobody waiting for it', async (t
   room.gate.refuses = () => true
   const asking = room.ask()
   await t.rejects(asking)
-  await t.resolves(room.registry.arrived('whatever'))
-  t.equal(room.registry.sizes().arriving, 0)
+  await t.resolves(room.registry.admitted('whatever'))
+  t.equal(room.registry.sizes().admissions, 0)
 })
 
 t.test('between the end in the store and the end that we know of, nothing is decided anew', async (t) => {
@@ -85,7 +85,7 @@ t.test('between the end in the store and the end that we know of, nothing is dec
   t.equal(room.registry.cancel(run.run_id, 'rollback'), false)
   const late = await room.join(run)
   const next = room.ask({ text: 'two' })
-  await turns()
+  await loopTurns()
   t.equal(wire.ending, 'open')
   t.equal(late.ending, 'open')
   room.gate.release()
@@ -131,7 +131,7 @@ for (const strategy of ['interrupt', 'rollback'] as const) {
       ;(await room.agent.stage(running)).say('more ', `answer to ${running.run_id}`)
       const drained = room.committer.drained()
       const asking = room.ask({ text: 'three', multitask_strategy: strategy })
-      await turns()
+      await loopTurns()
       room.gate.release()
       const next = await asking
       await drained
@@ -154,9 +154,9 @@ for (const strategy of ['interrupt', 'rollback'] as const) {
     const running = await begun(room, { text: 'one' })
     room.gate.hold()
     ;(await room.agent.stage(running)).finish()
-    await turns()
+    await loopTurns()
     const asking = room.ask({ text: 'two', multitask_strategy: strategy })
-    await turns()
+    await loopTurns()
     room.gate.release()
     const next = await asking
     t.match(await room.ended(running), { status: 'success' })
@@ -171,7 +171,7 @@ t.test('of three that interrupt each other at once the last one runs, and every 
   const first = await begun(room, { text: 'zero' })
   room.gate.hold()
   const asking = ['one', 'two', 'three'].map((text) => room.ask({ text, multitask_strategy: 'interrupt' }))
-  await turns()
+  await loopTurns()
   room.gate.release()
   const runs = await Promise.all(asking)
   const last = runs.reduce((a, b) => (a.ordinal > b.ordinal ? a : b))
@@ -185,7 +185,7 @@ t.test('twenty runs asked for at once go one at a time, in the order of their ad
   const room = await Room.open(t)
   room.gate.hold()
   const asking = Array.from({ length: 20 }, (_, n) => room.ask({ text: `question ${n}` }))
-  await turns()
+  await loopTurns()
   room.gate.release()
   const runs = (await Promise.all(asking)).sort((a, b) => a.ordinal - b.ordinal)
   for (const run of runs) {
@@ -306,7 +306,7 @@ t.test('while the process ends no creator can come back: its going ends nothing 
   await clock.pass(100)
   const [, waiting] = await asking
   const wire = await room.join(waiting, null, null, true)
-  room.registry.refuseNew()
+  room.registry.drain()
   wire.leave()
   await clock.pass(60_000)
   t.match(await room.row(waiting), { status: 'pending' })

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import type { Run } from '../../lib/types.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, finish, hasSpace, isOver, Room, toldTo } from '../fixtures/room.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const beats = (wire: FakeWire) => wire.text.match(/^: heartbeat$/gm)?.length ?? 0
@@ -38,14 +38,14 @@ t.test('a reader that catches up is given 128 KB at a time, and nothing more whi
   await room.registry.join(run, { wire, reader: ANN, modes: ['messages-tuple'], position: null })
   const given = () => wire.written.reduce((sum, { length }) => sum + length, 0)
   await until(() => given() > 0, 'it is given something')
-  await turns()
+  await loopTurns()
   t.ok(given() <= 128 * 1024, 'one write')
   for (let before = given(); wire.ending === 'open'; before = given()) {
     wire.drain()
     // Read in a later turn, and given then.
     wire.isFull = true
     await until(() => given() > before || wire.ending !== 'open', 'it is given more')
-    await turns()
+    await loopTurns()
     t.ok(given() - before <= 128 * 1024 || wire.ending !== 'open')
   }
   t.equal(wire.ns.length, 42)
@@ -73,7 +73,7 @@ t.test('a crowd that a fast run leaves behind asks the store as often as one rea
       // One write, in a later turn.
       wire.isFull = true
     }
-    await turns()
+    await loopTurns()
   }
   const [first, ...others] = wires
   t.ok(first!.ns.length >= 40)
@@ -250,7 +250,7 @@ t.test('heartbeats go to every open stream: of a run that goes, that waits, that
   await clock.pass(10_000)
   t.same(wires.map(beats), [2, 2, 2])
   go()
-  await turns()
+  await loopTurns()
   t.equal(wires[0]!.ending, 'ended')
 })
 

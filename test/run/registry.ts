@@ -2,10 +2,10 @@
 import t from 'tap'
 import { StoreUnavailable } from '../../lib/store/store.ts'
 import { ANN, finish, holding, isOver, Room, toldTo } from '../fixtures/room.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
-// ------------------------------------------------------------------------------------------------------- the lanes
+// ------------------------------------------------------------------------------------------------------- the queues of runs
 
 t.test(
   'runs of a thread go one at a time, in the order of their admission, each on what the last one left',
@@ -209,7 +209,7 @@ t.test('a store that takes nothing for too long refuses new runs, until it does 
   await until(() => room.committer.stuck !== null, 'refused')
   room.gate.trouble = null
   await until(() => room.committer.stuck === null, 'welcome')
-  await turns()
+  await loopTurns()
   t.equal((await finish(room, run)).status, 'success')
 })
 
@@ -246,7 +246,7 @@ t.test(
     const waiting = stage.sink.space().then(() => {
       isWaiting = false
     })
-    await turns()
+    await loopTurns()
     t.equal(isWaiting, true)
     room.gate.release()
     await waiting

@@ -8,13 +8,13 @@ import type { Snapshot } from '../../lib/run/log/snapshot.ts'
 import type { Position } from '../../lib/run/log/sse.ts'
 import type { Run } from '../../lib/types.ts'
 import { aLog, appendState, aStoredRun, commit, HandStore } from '../fixtures/run-log.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const nobody = { userId: null, credential: null }
 
 /** A run elsewhere: what its process stores, and how its row stands. */
-class Elsewhere {
+class OtherRun {
   readonly store = new HandStore()
   row: Run = aStoredRun({ status: 'running' })
   readonly troubles: unknown[] = []
@@ -48,7 +48,7 @@ const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_,
 t.test(
   "a reader that comes back while the run's new status is known, and its frames are not, waits for its place",
   async (t) => {
-    const run = new Elsewhere()
+    const run = new OtherRun()
     run.row = aStoredRun({ status: 'pending' })
     const replica = await run.open()
     run.row = { ...run.row, status: 'running' }
@@ -57,7 +57,7 @@ t.test(
     const refreshed = replica.refresh(true)
     await until(() => run.store.reads!.length > 0, 'the frames are being read')
     const wire = join(replica, { epoch: 100, n: 9 })
-    await turns()
+    await loopTurns()
     t.same(wire.ns, [])
     const { reads } = run.store
     run.store.reads = null
@@ -68,7 +68,7 @@ t.test(
 )
 
 t.test('an attempt that nothing is stored of is waited for, also in a run that has begun', async (t) => {
-  const run = new Elsewhere()
+  const run = new OtherRun()
   run.stores(100, 10)
   const replica = await run.open()
   const [later, never] = [join(replica, { epoch: 200, n: 14 }), join(replica, { epoch: 50, n: 3 })]
@@ -87,7 +87,7 @@ t.test('an attempt that nothing is stored of is waited for, also in a run that h
 })
 
 t.test('a snapshot ahead of what is known here is followed by every frame behind it', async (t) => {
-  const run = new Elsewhere()
+  const run = new OtherRun()
   run.stores(100, 5)
   const replica = await run.open()
   const bytes = Buffer.from('event: snapshot\ndata: {}\nid: 100-9\n\n')
@@ -107,7 +107,7 @@ t.test('a snapshot ahead of what is known here is followed by every frame behind
 t.test(
   'readers at the head share one read, their states included; one that has seen all is given nothing twice',
   async (t) => {
-    const run = new Elsewhere()
+    const run = new OtherRun()
     run.stores(100, 5)
     const replica = await run.open()
     const wires = Array.from({ length: 20 }, () => join(replica, { epoch: 100, n: 4 }, ['messages-tuple', 'values']))

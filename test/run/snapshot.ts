@@ -5,7 +5,7 @@ import { storedSnapshot } from '../../lib/run/log/rebuild-partial.ts'
 import type { Run } from '../../lib/types.ts'
 import { aCall } from '../fixtures/agent.ts'
 import { ANN, Room, type Told, toldTo } from '../fixtures/room.ts'
-import { turns, until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const ALL = ['values', 'messages-tuple', 'custom']
@@ -16,19 +16,19 @@ async function snapshot(room: Room, run: Run, modes = ALL, last?: string): Promi
   return wire
 }
 
-interface Standing {
+interface Shown {
   readonly run_id: string
   readonly values: { readonly messages?: { readonly content: string }[] } | null
   readonly partial: { readonly content: string; readonly id: string }[]
 }
 
 /** What a snapshot frame holds: this service wrote it. */
-const standing = ({ data }: Told) => JSON.parse(data) as Standing
+const shown = ({ data }: Told) => JSON.parse(data) as Shown
 const said = (all: readonly Told[]) =>
   all
     .filter(({ event }) => event === 'messages')
     .map(({ data }) => (JSON.parse(data) as [{ content: string }])[0].content)
-const words = (one: Standing) => one.values?.messages?.map(({ content }) => content)
+const words = (one: Shown) => one.values?.messages?.map(({ content }) => content)
 
 t.test('one frame says how the run stands, and only what follows it comes after', async (t) => {
   const room = await Room.open(t)
@@ -41,9 +41,9 @@ t.test('one frame says how the run stands, and only what follows it comes after'
   t.same(none, [])
   // Metadata, the values of the input, a hundred deltas.
   t.equal(first!.n, 101)
-  const { run_id, partial } = standing(first!)
+  const { run_id, partial } = shown(first!)
   t.equal(run_id, run.run_id)
-  t.same(words(standing(first!)), ['question'])
+  t.same(words(shown(first!)), ['question'])
   t.match(partial, [{ type: 'AIMessageChunk', id: 'answer' }])
   t.equal(partial[0]!.content, Array.from({ length: 100 }, (_, i) => `${i} `).join(''))
   stage.say('more')
@@ -67,7 +67,7 @@ t.test('what is stored while a snapshot is made of the stored log comes after it
   const read = room.gate.holdReads()
   const making = storedSnapshot(store, run)
   // Its bounds are known, and its frames wait to be read.
-  await turns()
+  await loopTurns()
   stage.say('meanwhile')
   await isStored(3)
   read()
@@ -86,7 +86,7 @@ t.test('thoughts and pieces of calls are in it, and messages that are whole but 
   stage.think('hm')
   stage.callPiece({ index: 0, id: 'c0', name: 'look', args: '{"a"' })
   const [first] = toldTo(await snapshot(room, run))
-  t.match(standing(first!).partial, [
+  t.match(shown(first!).partial, [
     {
       content: '',
       additional_kwargs: { reasoning_content: 'hm' },
@@ -97,8 +97,8 @@ t.test('thoughts and pieces of calls are in it, and messages that are whole but 
   stage.sink.record({ type: 'tool_start', call: aCall('c0') })
   stage.use(aCall('c0'), 'found')
   const [second] = toldTo(await snapshot(room, run))
-  t.same(standing(second!).partial, [])
-  t.same(words(standing(second!)), ['question', 'I look', 'found'])
+  t.same(shown(second!).partial, [])
+  t.same(words(shown(second!)), ['question', 'I look', 'found'])
 })
 
 t.test('a run that waits shows the state of its thread, and then its own frames', async (t) => {
@@ -107,7 +107,7 @@ t.test('a run that waits shows the state of its thread, and then its own frames'
   const stage = await room.agent.stage(first)
   const second = await room.ask({ text: 'two', multitask_strategy: 'enqueue' })
   const wire = await snapshot(room, second)
-  t.same(words(standing(toldTo(wire)[0]!)), ['one'])
+  t.same(words(shown(toldTo(wire)[0]!)), ['one'])
   t.equal(toldTo(wire)[0]!.n, 0)
   stage.finish()
   await room.ended(first)
@@ -135,7 +135,7 @@ t.test('a run that was cancelled before its turn has left no state', async (t) =
     all.map(({ event }) => event),
     ['snapshot', 'end']
   )
-  t.match(standing(all[0]!), { values: null, partial: [] })
+  t.match(shown(all[0]!), { values: null, partial: [] })
 })
 
 t.test('an ended run shows the state that it has left, at its last position, and ends', async (t) => {
@@ -155,7 +155,7 @@ t.test('an ended run shows the state that it has left, at its last position, and
     ['snapshot', 'end']
   )
   t.match(wire.text, `id: ${row.last_cursor}\n`)
-  t.same(words(standing(all[0]!)), ['question', 'fine'], 'and not what the thread has become since')
+  t.same(words(shown(all[0]!)), ['question', 'fine'], 'and not what the thread has become since')
 })
 
 t.test('who names a frame goes on after it; who names nothing that there is begins with a snapshot', async (t) => {
@@ -179,7 +179,7 @@ t.test('what is behind memory is neither needed nor read', async (t) => {
   const go = room.gate.holdReads()
   const wire = await snapshot(room, run)
   t.equal(
-    standing(toldTo(wire)[0]!).partial[0]!.content.length,
+    shown(toldTo(wire)[0]!).partial[0]!.content.length,
     Array.from({ length: 500 }, (_, i) => `${i} `).join('').length
   )
   go()
@@ -197,7 +197,7 @@ t.test('with durability sync it goes out when all that it shows is stored', asyn
   t.equal(wire.text, '')
   room.gate.release()
   await until(() => wire.text !== '', 'it is shown')
-  t.equal(standing(toldTo(wire)[0]!).partial[0]!.content, 'not stored')
+  t.equal(shown(toldTo(wire)[0]!).partial[0]!.content, 'not stored')
 })
 
 t.test('mode messages: what follows is whole, without the log being read from its beginning', async (t) => {
@@ -237,7 +237,7 @@ t.test(
     await until(() => wires.every(({ wire }) => wire.ending === 'ended'), 'all have the end')
     const wrong = wires.filter(({ wire }) => {
       const all = toldTo(wire)
-      return (standing(all[0]!).partial[0]?.content ?? '') + said(all).join('') !== text
+      return (shown(all[0]!).partial[0]?.content ?? '') + said(all).join('') !== text
     })
     t.same(wrong, [])
     t.ok(late.text.length < text.length * 1.2, `${late.text.length} bytes for a text of ${text.length}`)
@@ -263,7 +263,7 @@ t.test(
     await until(() => wire.ending === 'ended', 'all is told')
     const [first, ...others] = toldTo(wire)
     t.equal(first!.event, 'snapshot')
-    t.same(standing(first!).partial[0]!.content, 'before')
+    t.same(shown(first!).partial[0]!.content, 'before')
     const last = Number(row.last_cursor!.split('-')[1])
     t.same(
       others.slice(0, -1).map(({ n }) => n),

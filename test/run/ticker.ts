@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { type Tickable, Ticker } from '../../lib/run/delivery/ticker.ts'
 import { Clock } from '../fixtures/clock.ts'
-import { turns } from '../fixtures/until.ts'
+import { loopTurns } from '../fixtures/until.ts'
 
 class Counting implements Tickable {
   deliveredAt = 0
@@ -26,7 +26,7 @@ t.test('a quiet run is delivered at the end of the turn, and time does not have 
   ticker.schedule(run)
   ticker.schedule(run)
   t.equal(run.count, 0, 'not in the same call: the rest of the turn goes with it')
-  await turns()
+  await loopTurns()
   t.equal(run.count, 1)
 })
 
@@ -34,10 +34,10 @@ t.test('what a busy run appends waits for as long as it was told to, and is deli
   const { clock, ticker } = setUp(t)
   const run = new Counting()
   ticker.schedule(run)
-  await turns()
+  await loopTurns()
   for (let i = 0; i < 20; i++) {
     ticker.schedule(run)
-    await turns(1)
+    await loopTurns(1)
   }
   await clock.pass(9)
   t.equal(run.count, 1)
@@ -49,10 +49,10 @@ t.test('a run that has been quiet for a while is quiet again', async (t) => {
   const { clock, ticker } = setUp(t)
   const run = new Counting()
   ticker.schedule(run)
-  await turns()
+  await loopTurns()
   await clock.pass(50)
   ticker.schedule(run)
-  await turns()
+  await loopTurns()
   t.equal(run.count, 2)
 })
 
@@ -60,7 +60,7 @@ t.test('there is one timer for all runs, and none while nothing is due', async (
   const { clock, ticker } = setUp(t)
   const runs = Array.from({ length: 100 }, () => new Counting())
   for (const run of runs) ticker.schedule(run)
-  await turns()
+  await loopTurns()
   t.equal(clock.pending, 0)
   for (const run of runs) ticker.schedule(run)
   t.equal(clock.pending, 1)

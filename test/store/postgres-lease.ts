@@ -7,7 +7,7 @@ import type { PeerListener, Store } from '../../lib/store/store.ts'
 import { addThread, aUser, write } from '../contract/harness.ts'
 import { type Database, migratedDatabase, OwnServer } from '../fixtures/postgres.ts'
 import { until } from '../fixtures/until.ts'
-import { openWire } from '../fixtures/wire-tap.ts'
+import { openWireTap } from '../fixtures/wire-tap.ts'
 
 const LEASE_MS = 500
 
@@ -34,7 +34,7 @@ const NOBODY = { secret: '', events: 'db' }
 
 function listener(): PeerListener & { readonly heard: { told: number; missed: number; lost: number } } {
   const heard = { told: 0, missed: 0, lost: 0 }
-  return { heard, told: () => heard.told++, missed: () => heard.missed++, lost: () => heard.lost++ }
+  return { heard, onMessage: () => heard.told++, onGap: () => heard.missed++, onLeaseLost: () => heard.lost++ }
 }
 
 for (const moment of ['after', 'before'] as const)
@@ -42,12 +42,12 @@ for (const moment of ['after', 'before'] as const)
     `a commit in doubt (${moment} the server saw it) whose lease is taken meanwhile: it is told the truth [Store 3]`,
     async (t) => {
       const { url } = await databaseFor(t)
-      const wire = await openWire(t, url)
+      const wire = await openWireTap(t, url)
       const one = await openStore(t, wire.url, { answerMs: 3000 })
       const heard = listener()
       await one.peers!.start(heard, NOBODY, null)
       const { id } = one.peers!
-      await write(one, { name: 'store.touch' })
+      await write(one, { name: 'store.ping' })
       wire.breakAt('COMMIT', moment, moment === 'after' ? 'silence' : 'reset')
       const user = aUser()
       const writing = one.apply([{ ops: [{ name: 'user.create', user }] }]).catch((error: unknown) => error)

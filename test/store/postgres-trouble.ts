@@ -16,7 +16,7 @@ import {
   messageCount
 } from '../contract/harness.ts'
 import { migratedDatabase, postgresServer } from '../fixtures/postgres.ts'
-import { openWire, type Wire } from '../fixtures/wire-tap.ts'
+import { openWireTap, type WireTap } from '../fixtures/wire-tap.ts'
 
 async function openStore(t: Test, url: string, answerMs = 35_000): Promise<Store> {
   const store = await openPostgresStore(url, { answerMs })
@@ -27,14 +27,14 @@ async function openStore(t: Test, url: string, answerMs = 35_000): Promise<Store
 interface Place {
   readonly store: Store
   readonly url: string
-  readonly wire: Wire
+  readonly wire: WireTap
 }
 
 /** A store that reaches its database by way of a wire that can be broken. */
 async function onWire(t: Test, answerMs?: number): Promise<Place> {
   const database = await migratedDatabase()
   t.teardown(() => database.remove())
-  const wire = await openWire(t, database.url)
+  const wire = await openWireTap(t, database.url)
   return { wire, url: database.url, store: await openStore(t, wire.url, answerMs) }
 }
 

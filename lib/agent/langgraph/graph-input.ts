@@ -22,7 +22,7 @@ export async function graphInputFor(
   ref: GraphCheckpointRef,
   thread: GraphThread
 ): Promise<GraphInput> {
-  const { state, checkpointId } = await placeOf(ref, thread)
+  const { state, checkpointId } = await positionOf(ref, thread)
   if (!input.resume) return { input: differences(input, state), resume: null, checkpointId }
   if (input.interrupts.length === 0 || !state)
     throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
@@ -30,7 +30,7 @@ export async function graphInputFor(
   return { input: null, resume: state.interrupts.length === 0 ? null : input.resume, checkpointId }
 }
 
-async function placeOf(ref: GraphCheckpointRef, thread: GraphThread): Promise<Place> {
+async function positionOf(ref: GraphCheckpointRef, thread: GraphThread): Promise<Place> {
   const newest = await thread.state(null)
   // Of a run that was broken off, and did not tell how far it had come, the newest is what it has come to.
   const isOurs = ref.checkpointId === newest?.checkpointId || (ref.runId !== null && ref.runId === newest?.runId)

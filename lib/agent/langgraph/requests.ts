@@ -83,12 +83,12 @@ export class Requests {
 
   /** A request whose answer is a stream, for the caller to read: only for its head there is a limit, in ms. @throws AgentError */
   async open(method: Method, path: string, options: RequestOptions, headMs: number): Promise<IncomingMessage> {
-    const patience = new AbortController()
-    const timer = setTimeout(() => patience.abort(), headMs)
+    const headTimeout = new AbortController()
+    const timer = setTimeout(() => headTimeout.abort(), headMs)
     try {
-      const signal = AbortSignal.any([options.signal, patience.signal])
+      const signal = AbortSignal.any([options.signal, headTimeout.signal])
       const response = await this.#head(method, path, { ...options, signal })
-      if (patience.signal.aborted) throw this.failures.silent(headMs)
+      if (headTimeout.signal.aborted) throw this.failures.silent(headMs)
       if (response instanceof RetryableError) throw response.error
       return response
     } finally {

@@ -127,8 +127,8 @@ export class McpConnection {
     const timeout = this.#options.connectTimeoutMs
     try {
       // The client's own time limit is per request, and some transports wait before their first one.
-      await within(client.connect(this.#transport(), { timeout }), timeout, this.#stop.signal)
-      const { tools } = await within(client.listTools(undefined, { timeout }), timeout, this.#stop.signal)
+      await withTimeout(client.connect(this.#transport(), { timeout }), timeout, this.#stop.signal)
+      const { tools } = await withTimeout(client.listTools(undefined, { timeout }), timeout, this.#stop.signal)
       this.#lastError = null
       this.#offer(tools)
     } catch (error) {
@@ -193,7 +193,7 @@ export class McpConnection {
   }
 }
 
-async function within<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
+async function withTimeout<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
   const timer = new AbortController()
   const either = AbortSignal.any([signal, timer.signal])
   const late = sleep(ms, undefined, { signal: either, ref: false }).then(

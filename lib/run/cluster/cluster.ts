@@ -2,11 +2,11 @@
 // does what others ask: it takes runs that they have admitted behind ours, tells them what is stored, ends what they want ended.
 //
 // Every message may get lost. So each has a second way: runs of ours that we do not know of are found at every renewal, the rest is
-// told again by who wants it (elsewhere.ts).
+// told again by who wants it (remote-runs.ts).
 import { LeaseLost, type PeerIdentity, type PeerListener, type PeerMessage, type Peers } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { recover, type RecoveryParts } from '../lifecycle/recovery.ts'
-import { within } from '../lifecycle/within.ts'
+import { withTimeout } from '../lifecycle/with-timeout.ts'
 
 /** How long others wait for an agent of ours when they delete its thread, and how long our stop waits for a turn, in ms. */
 const CLEAR_MS = 5000
@@ -88,7 +88,7 @@ export class Cluster implements PeerListener {
 
   async #renewAndClaim(): Promise<void> {
     const { peers, registry, log } = this.#deps
-    registry.followers?.forgetLate()
+    registry.subscriptions?.forgetLate()
     try {
       await peers.renew()
       if (this.#isServing && !registry.isStopping) await this.#take(await peers.claim())
@@ -116,7 +116,7 @@ export class Cluster implements PeerListener {
       // They are found again at the next renewal.
       log.error({ err: error }, 'runs that a process has left behind could not be taken over')
     }
-    registry.elsewhere?.stored(
+    registry.remoteRuns?.stored(
       runs.map(({ run_id }) => run_id),
       runs.map(({ run_id }) => run_id)
     )
@@ -142,7 +142,7 @@ export class Cluster implements PeerListener {
 
   // ------------------------------------------------------------------------------------------- what others tell
 
-  told(message: PeerMessage, from: string): void {
+  onMessage(message: PeerMessage, from: string): void {
     const { registry, onRevoked } = this.#deps
     switch (message.kind) {
       case 'arrived':
@@ -150,16 +150,16 @@ export class Cluster implements PeerListener {
       case 'follow':
         return this.#followed(message.runs, from)
       case 'unfollow':
-        for (const id of message.runs) registry.followers?.unfollow(from, id)
+        for (const id of message.runs) registry.subscriptions?.unfollow(from, id)
         return
       case 'stored':
-        return registry.elsewhere?.stored(message.runs, message.over)
+        return registry.remoteRuns?.stored(message.runs, message.over)
       case 'cancel':
         return this.#cancel(message)
       case 'clear':
         return void this.#clear(message.thread, from)
       case 'cleared':
-        return registry.elsewhere?.cleared(message.thread, from)
+        return registry.remoteRuns?.cleared(message.thread, from)
       case 'removed':
         return void this.#removed(message.thread, message.user)
       case 'revoked':
@@ -174,7 +174,7 @@ export class Cluster implements PeerListener {
     if (!this.#isServing) return
     const { store, peers, log } = this.#deps
     try {
-      const own = (await peers.look(runIds)).filter(({ owner }) => owner === peers.id)
+      const own = (await peers.runLocations(runIds)).filter(({ owner }) => owner === peers.id)
       const runs = await Promise.all(own.map(({ run_id }) => store.runs.get(run_id, null)))
       await this.#take(runs.filter((run) => run !== null))
       if (own.some(({ run_id }) => !this.#deps.registry.knows(run_id))) await this.#turn()
@@ -187,7 +187,7 @@ export class Cluster implements PeerListener {
   /** What was stored before they followed they may have missed. */
   #followed(runIds: readonly string[], from: string): void {
     const { registry, peers } = this.#deps
-    for (const id of runIds) registry.followers?.follow(from, id)
+    for (const id of runIds) registry.subscriptions?.follow(from, id)
     peers.tell(from, { kind: 'stored', runs: runIds, over: runIds.filter((id) => !registry.knows(id)) })
   }
 
@@ -214,12 +214,12 @@ export class Cluster implements PeerListener {
     }
   }
 
-  missed(): void {
-    void this.#deps.registry.elsewhere?.look()
+  onGap(): void {
+    void this.#deps.registry.remoteRuns?.revalidate()
     void this.#turn()
   }
 
-  lost(): void {
+  onLeaseLost(): void {
     const { registry, peers, log, onNewId } = this.#deps
     log.error({ runs: registry.active }, 'this process has lost its lease: its runs are ended by another one')
     registry.abandon()
@@ -241,6 +241,6 @@ export class Cluster implements PeerListener {
     this.#isStopped = true
     if (this.#timer) clearInterval(this.#timer)
     // A database that hangs keeps a renewal for as long as it likes.
-    await within(Promise.all([this.#turning, this.#taking]), CLEAR_MS)
+    await withTimeout(Promise.all([this.#turning, this.#taking]), CLEAR_MS)
   }
 }

@@ -9,7 +9,6 @@ import { Failure } from '../../errors.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
 import { StoreUnavailable } from '../../store/store.ts'
-import { Drains } from './drains.ts'
 
 /** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
 export interface Source {
@@ -29,9 +28,9 @@ export interface CommitterOptions {
   /** To what it may be stretched, in ms. */
   readonly flushMsMax?: number
   /** How long a store that is slow or locked is waited for before it counts as stuck, in ms. Default 30,000. */
-  readonly patienceMs?: number
+  readonly stuckAfterMs?: number
   /** The same for one that fails: nobody but its administrator can help. In ms, default 1,000. */
-  readonly downMs?: number
+  readonly downAfterMs?: number
   /** How old what runs have said may become before agents wait for the store, in ms; 0: as old as it likes. Default 2,000. */
   readonly unstoredMs?: number
   /** What the store knows of a batch that it has not answered yet. */
@@ -44,7 +43,7 @@ export interface CommitterOptions {
 }
 
 /** Whether a write waits for a stuck store as long as it takes, or is refused then: who asked for it tries again. */
-export type Patience = 'endless' | 'limited'
+export type WaitForStore = 'endless' | 'limited'
 
 /** Groups in one transaction at most: a longer one would keep requests waiting behind frames. */
 const GROUPS_MAX = 512
@@ -60,21 +59,21 @@ const WINDOW_TO_COMMIT = 3
 const RETRY_MS_FIRST = 50
 const RETRY_MS_MAX = 1000
 const RETRY_AFTER_S = 5
-/** For how long a crowd of requests is waited for that come at once, in ms. */
-const CROWD_MS = 2
+/** For how long a burst of requests is waited for that come at once, in ms. */
+const BURST_MS = 2
 /**
  * Requests that hear their outcome in one turn of the loop. What each does then, such as to begin a run, is done before the next ones
- * hear theirs; told all at once, the first of a crowd would have its first frame with the last.
+ * hear theirs; told all at once, the first of a burst would have its first frame with the last.
  */
-const TOLD_A_TURN = 8
+const ACKS_A_TURN = 8
 /** How often it is looked whether a batch under way has become one that does not come back. */
 const WATCH_MS = 250
 
 const nothing = (): void => {}
 const DEFAULTS = {
   flushMsMax: 200,
-  patienceMs: 30_000,
-  downMs: 1000,
+  stuckAfterMs: 30_000,
+  downAfterMs: 1000,
   unstoredMs: 2000,
   troubleOf: () => null,
   onTrouble: nothing,
@@ -84,15 +83,15 @@ const DEFAULTS = {
 
 interface Entry {
   readonly group: Group
-  /** Calls are numbered from 1. */
-  readonly no?: number
+  /** A request waits for it. */
+  readonly isCall?: boolean
   done(outcome: Outcome): void
   /** Nobody will write it. Absent: it stays until it is written. */
-  withdraw?(failure: Failure): void
+  rejectPending?(failure: Failure): void
 }
 
 /** What is tried when all that was in front was withdrawn: else nobody would notice that the store takes writes again. */
-const TOUCH: Entry = { group: { ops: [{ name: 'store.touch' }] }, done: nothing }
+const PING: Entry = { group: { ops: [{ name: 'store.ping' }] }, done: nothing }
 
 /** A group that the store refused: a constraint, a thread that is gone. */
 export class WriteRefused extends Error {}
@@ -101,20 +100,18 @@ export class Committer implements Writer {
   readonly #apply: (groups: readonly Group[]) => Promise<Outcome[]>
   readonly #options: Required<CommitterOptions>
   #calls: Entry[] = []
-  #callsMade = 0
   readonly #urgent = new Set<Source>()
   /** Those that wait for the window, and some that were written meanwhile and do not any more. */
-  #due: Source[] = []
-  readonly #drains = new Drains()
+  #scheduled: Source[] = []
   /** The batch that the store has not taken yet; nothing overtakes it. */
-  #held: Entry[] | null = null
+  #blockedBatch: Entry[] | null = null
   #inFlight = false
   #attempts = 0
   /** Why the batch in front was not taken. */
   #trouble: StoreUnavailable | null = null
   #busySince: number | null = null
   /** When the oldest source that waits has said so, and of those that the batch under way was taken from; by `performance.now()`. */
-  #dueSince: number | null = null
+  #scheduledSince: number | null = null
   #takenSince: number | null = null
   #takenAt = 0
   #isLate = false
@@ -125,8 +122,9 @@ export class Committer implements Writer {
   #soonSince = 0
   #waited = 0
   #retry: NodeJS.Timeout | null = null
+  #waitingForEmpty: (() => void)[] = []
   /** Requests that are written, and have not heard it yet. */
-  readonly #untold: (() => void)[] = []
+  readonly #pendingAcks: (() => void)[] = []
 
   constructor(apply: (groups: readonly Group[]) => Promise<Outcome[]>, options: CommitterOptions) {
     this.#apply = apply
@@ -137,41 +135,40 @@ export class Committer implements Writer {
   /**
    * Writes one op and answers its result after the commit.
    * @throws WriteRefused when the store refuses it
-   * @throws Failure `store_unavailable` with limited patience, when the store is stuck: then it is not written
+   * @throws Failure `store_unavailable` with a limited wait, when the store is stuck: then it is not written
    */
-  async write<K extends OpName>(op: OpOf<K>, patience: Patience = 'endless'): Promise<Result<K>> {
+  async write<K extends OpName>(op: OpOf<K>, waitForStore: WaitForStore = 'endless'): Promise<Result<K>> {
     // OpOf<K> is a member of Op for every K; the compiler does not see it while K is open, hence the detour.
-    const [result] = await this.writeAll([op as unknown as Op], patience)
+    const [result] = await this.writeAll([op as unknown as Op], waitForStore)
     // The store answers one result an op, of that op's type.
     return result as Result<K>
   }
 
   /** Writes ops that belong together: all or none. `owner`: they are a run's, and in whose name [Store 10]. */
-  writeAll(ops: readonly Op[], patience: Patience = 'endless', owner?: string): Promise<readonly unknown[]> {
+  writeAll(ops: readonly Op[], waitForStore: WaitForStore = 'endless', owner?: string): Promise<readonly unknown[]> {
     const { stuck } = this
-    if (stuck !== null && patience === 'limited') return Promise.reject(unavailable(stuck))
+    if (stuck !== null && waitForStore === 'limited') return Promise.reject(unavailable(stuck))
     return new Promise((resolve, reject) => {
       const done = (outcome: Outcome) =>
         outcome.ok ? resolve(outcome.results) : reject(new WriteRefused(outcome.message))
-      const no = ++this.#callsMade
       const group: Group = { ops, ...(owner !== undefined && { owner }) }
-      this.#calls.push({ group, no, done, ...(patience === 'limited' && { withdraw: reject }) })
+      this.#calls.push({ group, isCall: true, done, ...(waitForStore === 'limited' && { rejectPending: reject }) })
       this.#flushSoon()
     })
   }
 
   /** `source` has something to write. Urgent: somebody waits for it. */
-  due(source: Source, urgent: boolean): void {
+  schedule(source: Source, urgent: boolean): void {
     if (urgent) {
-      this.#dueSince ??= performance.now()
+      this.#scheduledSince ??= performance.now()
       this.#urgent.add(source)
       this.#flushSoon()
       return
     }
     if (source.isWaiting) return
     source.isWaiting = true
-    this.#dueSince ??= performance.now()
-    this.#due.push(source)
+    this.#scheduledSince ??= performance.now()
+    this.#scheduled.push(source)
     this.#window ??= setTimeout(() => this.#windowOver(), this.#windowMs)
   }
 
@@ -182,7 +179,10 @@ export class Committer implements Writer {
 
   /** How old the oldest is that a run has said and the store has not taken: what a kill would take back, in ms; 0: there is none. */
   get unstoredMs(): number {
-    const since = Math.min(this.#takenSince ?? Number.POSITIVE_INFINITY, this.#dueSince ?? Number.POSITIVE_INFINITY)
+    const since = Math.min(
+      this.#takenSince ?? Number.POSITIVE_INFINITY,
+      this.#scheduledSince ?? Number.POSITIVE_INFINITY
+    )
     return Number.isFinite(since) ? performance.now() - since : 0
   }
 
@@ -191,47 +191,59 @@ export class Committer implements Writer {
     return this.#isLate
   }
 
-  #lookAtAge(): void {
+  #checkAge(): void {
     const { unstoredMs } = this.#options
     this.#isLate = unstoredMs > 0 && this.unstoredMs > unstoredMs
   }
 
   /** Writes and sources that wait for their turn. */
   get size(): number {
-    return this.#calls.length + this.#urgent.size + this.#due.filter(isWaiting).length + (this.#held?.length ?? 0)
+    return (
+      this.#calls.length +
+      this.#urgent.size +
+      this.#scheduled.filter(isWaiting).length +
+      (this.#blockedBatch?.length ?? 0)
+    )
   }
 
   /** Why the store has taken nothing for too long; null: it takes what comes, or is only slow. */
   get stuck(): string | null {
-    const { patienceMs, downMs, troubleOf } = this.#options
+    const { stuckAfterMs, downAfterMs, troubleOf } = this.#options
     const trouble = this.#trouble ?? troubleOf()
     const isDown = trouble !== null && !trouble.passes
-    if (this.waitingMs <= (isDown ? Math.min(downMs, patienceMs) : patienceMs)) return null
+    if (this.waitingMs <= (isDown ? Math.min(downAfterMs, stuckAfterMs) : stuckAfterMs)) return null
     return trouble?.message ?? 'it does not answer'
   }
 
-  /** Resolves when everything handed over so far is written, whatever comes after it. */
+  /** Resolves when nothing waits to be written any more: for the end of the process, when nobody hands over more. */
   drained(): Promise<void> {
-    this.#hurry()
-    const newest = this.#calls.at(-1)?.no ?? 0
-    const drained = this.#drains.wait(this.#urgent, newest, this.#inFlight || this.#held !== null)
-    this.#flushSoon()
-    return drained
+    return new Promise((resolve) => {
+      this.#waitingForEmpty.push(resolve)
+      this.#flushSoon()
+    })
+  }
+
+  /** Who waits for an empty queue waits for no window. */
+  #checkEmpty(): void {
+    if (this.#waitingForEmpty.length === 0) return
+    this.#promoteDue()
+    if (this.size > 0) return this.#flushSoon()
+    for (const resolve of this.#waitingForEmpty.splice(0)) resolve()
   }
 
   #windowOver(): void {
     this.#window = null
-    this.#hurry()
+    this.#promoteDue()
     this.#flush()
   }
 
-  #hurry(): void {
-    for (const source of this.#due) if (source.isWaiting) this.#urgent.add(source)
-    this.#due = []
+  #promoteDue(): void {
+    for (const source of this.#scheduled) if (source.isWaiting) this.#urgent.add(source)
+    this.#scheduled = []
   }
 
   #flushSoon(): void {
-    if (this.#inFlight || this.#held) return
+    if (this.#inFlight || this.#blockedBatch) return
     // Not as the user of the request that woke it: what is written, and told afterwards, is everybody's.
     if (this.#soon) return
     this.#soonSince = performance.now()
@@ -239,10 +251,10 @@ export class Committer implements Writer {
     this.#soon = withoutUser(() => setImmediate(() => this.#turnOver()))
   }
 
-  /** As long as each turn brings more, they are waited for: a crowd that comes at once is one transaction, not one each. */
+  /** As long as each turn brings more, they are waited for: a burst is one transaction, not one each. */
   #turnOver(): void {
     const waiting = this.#calls.length + this.#urgent.size
-    if (waiting > this.#waited && performance.now() - this.#soonSince < CROWD_MS) {
+    if (waiting > this.#waited && performance.now() - this.#soonSince < BURST_MS) {
       this.#waited = waiting
       this.#soon = setImmediate(() => this.#turnOver())
       return
@@ -252,11 +264,10 @@ export class Committer implements Writer {
   }
 
   #flush(): void {
-    if (this.#inFlight || this.#held) return
+    if (this.#inFlight || this.#blockedBatch) return
     const batch = this.#take()
-    this.#drains.taken(this.#calls[0]?.no ?? Number.POSITIVE_INFINITY)
     if (batch.length) void this.#commit(batch)
-    else this.#drains.written()
+    else this.#checkEmpty()
   }
 
   /** The next batch: calls in their order, then sources, neither of which can keep the other out. */
@@ -268,13 +279,12 @@ export class Committer implements Writer {
       bytes += source.pendingBytes
       this.#urgent.delete(source)
       source.isWaiting = false
-      this.#drains.sourceTaken(source)
       const group = this.#takeFrom(source)
       if (group) batch.push({ group, done: (outcome) => source.committed(outcome) })
     }
-    if (batch.length) this.#takenSince = this.#dueSince
+    if (batch.length) this.#takenSince = this.#scheduledSince
     // What is left came behind the batch before this one, or it would have been in that.
-    this.#dueSince = this.#urgent.size + this.#due.length === 0 ? null : this.#takenAt
+    this.#scheduledSince = this.#urgent.size + this.#scheduled.length === 0 ? null : this.#takenAt
     this.#takenAt = performance.now()
     return batch
   }
@@ -284,7 +294,7 @@ export class Committer implements Writer {
       return source.take()
     } catch (error) {
       this.#options.onBroken(error)
-      this.#tell((outcome) => source.committed(outcome), refusal(error))
+      this.#ack((outcome) => source.committed(outcome), refusal(error))
       return null
     }
   }
@@ -294,14 +304,14 @@ export class Committer implements Writer {
     this.#busySince ??= performance.now()
     const started = performance.now()
     const watch = setInterval(() => {
-      this.#lookAtAge()
+      this.#checkAge()
       this.#refuseWaiting()
     }, WATCH_MS)
     try {
       const outcomes = await this.#apply(batch.map(({ group }) => group))
       this.#takenSince = null
       this.#isLate = false
-      this.#tellAll(batch, outcomes)
+      this.#acknowledge(batch, outcomes)
     } catch (error) {
       if (error instanceof StoreUnavailable) return this.#putBack(batch, error)
       this.#options.onTrouble(error, 1)
@@ -321,36 +331,36 @@ export class Committer implements Writer {
     for (const [index, entry] of batch.entries()) {
       try {
         const [outcome] = await this.#apply([entry.group])
-        this.#tell(entry.done, outcome!)
+        this.#ack(entry.done, outcome!)
       } catch (error) {
         if (error instanceof StoreUnavailable) {
           this.#putBack(batch.slice(index), error)
           return false
         }
-        this.#tell(entry.done, refusal(error))
+        this.#ack(entry.done, refusal(error))
       }
     }
     return true
   }
 
   /** Runs hear their outcome at once, requests a few a turn and in their order. */
-  #tellAll(batch: readonly Entry[], outcomes: readonly Outcome[]): void {
-    const isTelling = this.#untold.length > 0
-    for (const [index, { no, done }] of batch.entries()) {
-      const tell = () => this.#tell(done, outcomes[index]!)
-      if (no === undefined) tell()
-      else this.#untold.push(tell)
+  #acknowledge(batch: readonly Entry[], outcomes: readonly Outcome[]): void {
+    const isTelling = this.#pendingAcks.length > 0
+    for (const [index, { isCall, done }] of batch.entries()) {
+      const tell = () => this.#ack(done, outcomes[index]!)
+      if (isCall) this.#pendingAcks.push(tell)
+      else tell()
     }
-    if (!isTelling) this.#tellSome()
+    if (!isTelling) this.#ackSome()
   }
 
-  #tellSome(): void {
-    for (const tell of this.#untold.splice(0, TOLD_A_TURN)) tell()
-    if (this.#untold.length) setImmediate(() => this.#tellSome())
+  #ackSome(): void {
+    for (const tell of this.#pendingAcks.splice(0, ACKS_A_TURN)) tell()
+    if (this.#pendingAcks.length) setImmediate(() => this.#ackSome())
   }
 
   /** Who cannot hear its outcome must not keep the others from hearing theirs. */
-  #tell(done: Entry['done'], outcome: Outcome): void {
+  #ack(done: Entry['done'], outcome: Outcome): void {
     try {
       done(outcome)
     } catch (error) {
@@ -367,8 +377,8 @@ export class Committer implements Writer {
     this.#trouble = null
     this.#busySince = null
     if (attempts) this.#options.onRecovered(attempts)
-    this.#drains.written()
-    if (this.#calls.length || this.#urgent.size || this.#drains.any) this.#flushSoon()
+    this.#checkEmpty()
+    if (this.#calls.length || this.#urgent.size) this.#flushSoon()
   }
 
   /** Nothing was written: the batch stays in front. */
@@ -376,15 +386,15 @@ export class Committer implements Writer {
     this.#inFlight = false
     this.#attempts++
     this.#trouble = error
-    this.#lookAtAge()
+    this.#checkAge()
     this.#options.onTrouble(error, this.#attempts)
     const { stuck } = this
-    this.#held = stuck === null ? batch : this.#withdraw(batch, unavailable(stuck))
+    this.#blockedBatch = stuck === null ? batch : this.#rejectPending(batch, unavailable(stuck))
     const wait = Math.min(RETRY_MS_FIRST * 2 ** (this.#attempts - 1), RETRY_MS_MAX)
     this.#retry = setTimeout(() => {
       this.#retry = null
-      const held = this.#held!
-      this.#held = null
+      const held = this.#blockedBatch!
+      this.#blockedBatch = null
       void this.#commit(held)
     }, wait)
   }
@@ -392,15 +402,15 @@ export class Committer implements Writer {
   /** Requests behind a batch that does not come back try again; those in it may have been written already, and wait. */
   #refuseWaiting(): void {
     const { stuck } = this
-    if (stuck !== null) this.#withdraw([], unavailable(stuck))
+    if (stuck !== null) this.#rejectPending([], unavailable(stuck))
   }
 
   /** Refuses the requests that wait; answers what is left of the batch in front. */
-  #withdraw(batch: readonly Entry[], failure: Failure): Entry[] {
-    for (const entry of [...batch, ...this.#calls]) entry.withdraw?.(failure)
-    this.#calls = this.#calls.filter(({ withdraw }) => !withdraw)
-    const kept = batch.filter(({ withdraw }) => !withdraw)
-    return kept.length ? kept : [TOUCH]
+  #rejectPending(batch: readonly Entry[], failure: Failure): Entry[] {
+    for (const entry of [...batch, ...this.#calls]) entry.rejectPending?.(failure)
+    this.#calls = this.#calls.filter(({ rejectPending: withdraw }) => !withdraw)
+    const kept = batch.filter(({ rejectPending: withdraw }) => !withdraw)
+    return kept.length ? kept : [PING]
   }
 
   #stretchWindow(commitMs: number): void {

@@ -5,7 +5,7 @@ import type { Settlement } from '../../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
 import { type Interrupt, type Message, type Run, type RunTotals, timestamp } from '../../types.ts'
 import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from '../log/message.ts'
-import { ASKING, type Ending, REFUSED, threadStatusAfter } from './ending.ts'
+import { ASKING, type RunEnd, REFUSED, threadStatusAfter } from './run-end.ts'
 import { Kind } from '../log/filter.ts'
 import type { Sources } from './handover.ts'
 import type { Journal } from '../log/journal.ts'
@@ -127,7 +127,7 @@ export class Account {
   // ------------------------------------------------------------------------------------------------ the end
 
   /** `wasOpen`: it was the thread's turn. */
-  close(ending: Ending, wasOpen: boolean): Settlement {
+  close(ending: RunEnd, wasOpen: boolean): Settlement {
     if (this.#steps.hasBegun) this.#closeState(ending)
     else if (ending.failure) this.#failToBegin(ending.failure)
     this.#tellFailure(ending)
@@ -141,12 +141,12 @@ export class Account {
   }
 
   /** The same when that has thrown: of what the agent has told nothing is looked at again. */
-  closeBroken(ending: Ending, wasOpen: boolean): Settlement {
+  closeBroken(ending: RunEnd, wasOpen: boolean): Settlement {
     this.#tellFailure(ending)
     return { ...this.#rowOf(ending, wasOpen), ...this.#journal.totals }
   }
 
-  #tellFailure({ failure }: Ending): void {
+  #tellFailure({ failure }: RunEnd): void {
     if (failure) this.#frames.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
   }
 
@@ -154,13 +154,13 @@ export class Account {
    * Its state could not be read: there is nothing to go on from, and nothing to add to. What the human said is kept as an event
    * all the same, before the failure [contract 3.5, 4.3].
    */
-  #failToBegin({ kind, message }: NonNullable<Ending['failure']>): void {
+  #failToBegin({ kind, message }: NonNullable<RunEnd['failure']>): void {
     this.#journal.hear(lastHuman(inputOf(this.#run).messages), this.#run.follow_up_to_run_id)
     this.#journal.fail(kind, message)
   }
 
   /** Leaves a state that the next run can go on from: whatever was broken off is made whole, or undone. */
-  #closeState(ending: Ending): void {
+  #closeState(ending: RunEnd): void {
     if (ending.rollback) this.#undo()
     else if (ending !== ASKING) this.#keepBroken(ending)
     if (ending.status === 'success' || ending.status === 'interrupted') this.#giveTitle()
@@ -177,7 +177,7 @@ export class Account {
    * Keeps the part of an answer that came, valid for every model server: fragments of calls are marked as invalid, calls without
    * a result are answered. Otherwise every later run of the thread would be refused.
    */
-  #keepBroken(ending: Ending): void {
+  #keepBroken(ending: RunEnd): void {
     const reason = ending.status === 'success' ? 'stop' : ending.status
     for (const message of this.#journal.breakOff(reason)) this.#addBroken(message)
     this.#steps.unask()
@@ -206,7 +206,7 @@ export class Account {
   }
 
   /** `wasOpen`: it was the thread's turn, so that the thread ends as the run does; a run that waited leaves the thread alone. */
-  #settlementOf(ending: Ending, wasOpen: boolean): Settlement {
+  #settlementOf(ending: RunEnd, wasOpen: boolean): Settlement {
     return {
       ...this.#rowOf(ending, wasOpen),
       title: displayName(this.#steps.state.channel('title')),
@@ -215,7 +215,7 @@ export class Account {
     }
   }
 
-  #rowOf(ending: Ending, wasOpen: boolean): Omit<Settlement, keyof RunTotals> {
+  #rowOf(ending: RunEnd, wasOpen: boolean): Omit<Settlement, keyof RunTotals> {
     const run = this.#run
     return {
       run_id: run.run_id,

@@ -14,7 +14,7 @@ import { type Run, timestamp } from '../../types.ts'
 import { wellFormed } from '../../well-formed.ts'
 import { Account } from './account.ts'
 import type { Committer, Source } from '../commit/committer.ts'
-import { ASKING, type CancelAction, cancelled, type Ending, failed, SUCCESS, timedOut } from './ending.ts'
+import { ASKING, type CancelAction, cancelled, type RunEnd, failed, SUCCESS, timedOut } from './run-end.ts'
 import { extraKinds, Kind } from '../log/filter.ts'
 import { DisconnectTimer } from './disconnect-timer.ts'
 import { Handover } from './handover.ts'
@@ -119,7 +119,7 @@ export class RunActor implements Source {
     })
     const about = { run_id: run.run_id, thread_id: run.thread_id, attempt: this.log.attempts }
     this.log.append(Kind.metadata, 'metadata', JSON.stringify(about))
-    deps.committer.due(this, false)
+    deps.committer.schedule(this, false)
   }
 
   get phase(): Phase {
@@ -139,7 +139,7 @@ export class RunActor implements Source {
 
   /** Takes the run from pending to its end. Resolves when that is stored and the agent has let go; never rejects. */
   start(): Promise<void> {
-    if (this.#phase !== 'pending') return this.gone
+    if (this.#phase !== 'pending') return this.finished
     this.#course = this.#go()
     return this.#course
   }
@@ -148,7 +148,7 @@ export class RunActor implements Source {
    * Resolves when the run's end is stored and its agent has let go: later than `closed` when that does not listen to its signal.
    * Nothing is done in the run's name any more.
    */
-  get gone(): Promise<void> {
+  get finished(): Promise<void> {
     return this.#course ?? this.closed
   }
 
@@ -181,7 +181,7 @@ export class RunActor implements Source {
     this.#handover.add({ name: 'run.start', run_id: run.run_id, thread_id: run.thread_id, now: timestamp() })
     this.#account.begin(saved)
     this.#appended()
-    this.#deps.committer.due(this, true)
+    this.#deps.committer.schedule(this, true)
     await this.#deps.agent.start(this.#account.input(), this.#sink(), this.#abort.signal)
   }
 
@@ -229,7 +229,7 @@ export class RunActor implements Source {
 
   /** True: there is space for more. */
   #appended(): boolean {
-    this.#deps.committer.due(this, false)
+    this.#deps.committer.schedule(this, false)
     this.#budget(this.pendingBytes)
     return this.#hasSpace()
   }
@@ -278,7 +278,7 @@ export class RunActor implements Source {
    * Decides the end. False: it is decided already. Never throws: whatever an agent has handed over, its run reaches one terminal
    * row, and who ends it (a request, a timer, a signal) hears nothing of what is broken [design 4, rule 11].
    */
-  #settle(ending: Ending, cause?: unknown): boolean {
+  #settle(ending: RunEnd, cause?: unknown): boolean {
     if (this.#phase === 'settling' || this.#phase === 'closed') return false
     const wasOpen = this.#phase === 'open'
     this.#phase = 'settling'
@@ -287,13 +287,13 @@ export class RunActor implements Source {
     this.#clearTimers()
     this.#tellSpace()
     this.#handover.settle(this.#closeAccount(wasOpen, () => this.#account.close(ending, wasOpen)))
-    this.#deps.committer.due(this, true)
+    this.#deps.committer.schedule(this, true)
     this.#armSettleTimeout()
     return true
   }
 
   /** One line a run. An agent's words are a warning; what nobody expected is an error, with its stack. */
-  #logFailure(status: string, { kind, message }: NonNullable<Ending['failure']>, cause: unknown): void {
+  #logFailure(status: string, { kind, message }: NonNullable<RunEnd['failure']>, cause: unknown): void {
     const { run_id, thread_id, user_id, model_name } = this.run
     const about = { run_id, thread_id, user_id, model: this.#journal.modelName ?? model_name, status }
     const isExpected = cause === undefined || cause instanceof AgentError
@@ -395,7 +395,7 @@ export class RunActor implements Source {
   }
 
   committed(outcome: Outcome): void {
-    const flight = this.#handover.landed()
+    const flight = this.#handover.acknowledge()
     if (!outcome.ok) {
       // Without a flight: the records could not even be taken.
       if (this.#phase !== 'closed') this.#refused(outcome.message, flight?.ops ?? [])

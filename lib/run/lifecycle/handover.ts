@@ -8,7 +8,7 @@ import type { RunLog } from '../log/run-log.ts'
 import type { StateBuilder } from '../log/state-builder.ts'
 
 /** What the committer has taken. */
-export interface Flight {
+export interface InFlightBatch {
   readonly ops: readonly Op[]
   /** n of its last frame; null: it has none. */
   readonly last: number | null
@@ -35,7 +35,7 @@ export class Handover {
   /** Writes that wait; events and frames are added when they are taken. */
   #ops: Op[] = []
   #settlement: Settlement | null = null
-  #flight: Flight | null = null
+  #inFlight: InFlightBatch | null = null
 
   constructor(run: Run, sources: Sources, owner: string | undefined) {
     this.#run = run
@@ -45,7 +45,7 @@ export class Handover {
 
   /** What is not stored yet, in bytes; of events and checkpoints about. */
   get pendingBytes(): number {
-    return this.#sources.frames.pendingBytes + this.#recordBytes() + (this.#flight?.recordBytes ?? 0)
+    return this.#sources.frames.pendingBytes + this.#recordBytes() + (this.#inFlight?.recordBytes ?? 0)
   }
 
   /** No getter: one that is private costs a call into the engine, and this is asked for every delta. */
@@ -80,14 +80,14 @@ export class Handover {
     if (settlement) ops.push({ name: 'run.settle', ...settlement })
     if (ops.length === 0) return null
     const bytes = segments.reduce((sum, segment) => sum + segment.data.length, 0)
-    this.#flight = { ops, last: segments.at(-1)?.last ?? null, bytes, recordBytes, settles: settlement !== null }
+    this.#inFlight = { ops, last: segments.at(-1)?.last ?? null, bytes, recordBytes, settles: settlement !== null }
     return { ops, ...(this.#owner !== undefined && { owner: this.#owner }) }
   }
 
   /** What was taken is answered for. Null: it could not even be taken. */
-  landed(): Flight | null {
-    const flight = this.#flight
-    this.#flight = null
+  acknowledge(): InFlightBatch | null {
+    const flight = this.#inFlight
+    this.#inFlight = null
     return flight
   }
 

@@ -1,17 +1,17 @@
 // Readiness: whether this process takes new runs at the moment, and if not, why.
 import type { Committer } from '../commit/committer.ts'
-import type { Probe } from '../commit/probe.ts'
+import type { WriteHealthCheck } from '../commit/write-health-check.ts'
 
 type Phase = 'starting' | 'serving' | 'stopping'
 
 export class Readiness {
   readonly #committer: Committer
-  readonly #probe: Probe
+  readonly #health: WriteHealthCheck
   #phase: Phase = 'starting'
 
-  constructor(committer: Committer, probe: Probe) {
+  constructor(committer: Committer, probe: WriteHealthCheck) {
     this.#committer = committer
-    this.#probe = probe
+    this.#health = probe
   }
 
   /** What the process before left behind is taken care of. */
@@ -40,7 +40,7 @@ export class Readiness {
   async check(): Promise<string | null> {
     const { reason } = this
     if (reason !== null) return reason
-    const trouble = await this.#probe.failure(() => this.#committer.write({ name: 'store.touch' }, 'limited'))
+    const trouble = await this.#health.failure(() => this.#committer.write({ name: 'store.ping' }, 'limited'))
     return this.reason ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
   }
 }

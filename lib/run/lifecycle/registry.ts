@@ -7,20 +7,20 @@ import type { Agent } from '../../agent/runtime.ts'
 import type { Committer } from '../commit/committer.ts'
 import { Compactor } from '../commit/compactor.ts'
 import { PendingBudget } from '../commit/pending-budget.ts'
-import { Elsewhere } from '../cluster/elsewhere.ts'
-import type { CancelAction } from './ending.ts'
+import { RemoteRuns } from '../cluster/remote-runs.ts'
+import type { CancelAction } from './run-end.ts'
 import { filterOf } from '../log/filter.ts'
-import { Followers } from '../cluster/followers.ts'
+import { PeerSubscriptions } from '../cluster/peer-subscriptions.ts'
 import { Joiner, type JoinRequest } from '../delivery/joiner.ts'
 import { type CloseReason, type Place, type StreamLimits, Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
-import { Lanes } from './lanes.ts'
+import { RunQueues } from './run-queues.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
 import { StateCache } from '../log/state-cache.ts'
 import { isCreator, modesOf } from '../run-kwargs.ts'
-import { within } from './within.ts'
+import { withTimeout } from './with-timeout.ts'
 
 export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number
@@ -49,16 +49,16 @@ const RESET_MS_MAX = 5000
 export class Registry {
   readonly #deps: RegistryDeps
   readonly #actors = new Map<string, RunActor>()
-  readonly #lanes = new Lanes()
+  readonly #queues = new RunQueues()
   /** Runs whose admission is being written. Others see the row a moment before we are told that it is there. */
-  readonly #arriving = new Map<string, Promise<Admission>>()
+  readonly #pendingAdmissions = new Map<string, Promise<Admission>>()
   /** Places of runs that are being started [design 5]. */
   readonly #reserved = new Set<{ readonly userId: string | null; readonly key: string | null }>()
   /** All that is open, of whichever run. */
   readonly streams: Streams
   /** Where there is more than one process: who follows our runs elsewhere, and which of theirs are wanted here. */
-  readonly followers: Followers | null
-  readonly elsewhere: Elsewhere | null
+  readonly subscriptions: PeerSubscriptions | null
+  readonly remoteRuns: RemoteRuns | null
   readonly #compactor: Compactor
   readonly #budget: PendingBudget
   readonly #states: StateCache
@@ -83,9 +83,9 @@ export class Registry {
       deps.log.warn({ err: error }, 'the frames of a run stay as they are')
     )
     const { peers } = deps.store
-    this.followers = peers ? new Followers(peers) : null
-    this.elsewhere = peers
-      ? new Elsewhere({
+    this.subscriptions = peers ? new PeerSubscriptions(peers) : null
+    this.remoteRuns = peers
+      ? new RemoteRuns({
           ...deps.options,
           peers,
           store: deps.store,
@@ -119,8 +119,8 @@ export class Registry {
   sizes(): Readonly<Record<string, number>> {
     return {
       runs: this.#actors.size,
-      lanes: this.#lanes.size,
-      arriving: this.#arriving.size,
+      queues: this.#queues.size,
+      admissions: this.#pendingAdmissions.size,
       reserved: this.#reserved.size,
       streams: this.streams.size,
       places: this.streams.quota.total,
@@ -128,8 +128,8 @@ export class Registry {
       due: this.#ticker.size,
       uncompacted: this.#compactor.size,
       pendingBytes: this.#budget.bytes,
-      followed: this.followers?.size ?? 0,
-      elsewhere: this.elsewhere?.size ?? 0
+      subscriptions: this.subscriptions?.size ?? 0,
+      remoteRuns: this.remoteRuns?.size ?? 0
     }
   }
 
@@ -158,16 +158,16 @@ export class Registry {
   }
 
   /**
-   * Admits a run and puts it in its thread's lane. Strategies interrupt and rollback cancel what is in flight, after the new run
+   * Admits a run and puts it in its thread's queue. Strategies interrupt and rollback cancel what is in flight, after the new run
    * is stored: if storing it fails, the old ones go on.
    */
   async create(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const admitted = this.#admit(run, autoFollowUp)
-    this.#arriving.set(run.run_id, admitted)
+    this.#pendingAdmissions.set(run.run_id, admitted)
     try {
       return await admitted
     } finally {
-      this.#arriving.delete(run.run_id)
+      this.#pendingAdmissions.delete(run.run_id)
     }
   }
 
@@ -201,42 +201,42 @@ export class Registry {
   #endBefore(runId: string, userId: string | null, strategy: CancelAction): void {
     const actor = this.#actors.get(runId)
     if (actor && isVisible(actor.run, userId)) actor.cancel(strategy)
-    if (actor || !this.elsewhere) return
-    this.#endElsewhere(this.elsewhere, runId, userId, strategy).catch((error: unknown) =>
+    if (actor || !this.remoteRuns) return
+    this.#endRemote(this.remoteRuns, runId, userId, strategy).catch((error: unknown) =>
       this.#deps.log.warn({ err: error, run_id: runId }, 'a run may go on that was to end')
     )
   }
 
-  async #endElsewhere(
-    elsewhere: Elsewhere,
+  async #endRemote(
+    remoteRuns: RemoteRuns,
     runId: string,
     userId: string | null,
     strategy: CancelAction
   ): Promise<void> {
-    if (await this.#deps.store.runs.get(runId, userId)) await elsewhere.cancel(runId, strategy, null)
+    if (await this.#deps.store.runs.get(runId, userId)) await remoteRuns.cancel(runId, strategy, null)
   }
 
   /** Takes a run that was admitted by another process, this one's or an earlier one's; `past` is what is stored of its log. */
   resume(run: Run, past: LogBounds): void {
     if (this.knows(run.run_id)) return
     this.#enqueue(run, past)
-    this.elsewhere?.drop(run.run_id)
+    this.remoteRuns?.drop(run.run_id)
     const { multitask_strategy: strategy } = run
     if (strategy !== 'interrupt' && strategy !== 'rollback') return
-    for (const actor of this.#lanes.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
+    for (const actor of this.#queues.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
   }
 
   /** Whether a run is live here, or just being admitted. */
   knows(runId: string): boolean {
-    return this.#actors.has(runId) || this.#arriving.has(runId)
+    return this.#actors.has(runId) || this.#pendingAdmissions.has(runId)
   }
 
   /** The lease of this process was lost: all its runs are other processes', and nothing of them is done here any more. */
   abandon(): void {
     const actors = [...this.#actors.values()]
     this.#actors.clear()
-    this.#lanes.clear()
-    this.followers?.clear()
+    this.#queues.clear()
+    this.subscriptions?.clear()
     for (const actor of actors) actor.abandon()
   }
 
@@ -257,13 +257,13 @@ export class Registry {
       options,
       log,
       owner: store.peers?.id,
-      onStored: (runId, isOver) => this.followers?.stored(runId, isOver),
-      isFollowed: (runId) => this.followers?.has(runId) ?? false
+      onStored: (runId, isOver) => this.subscriptions?.stored(runId, isOver),
+      isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
     const actor = new RunActor(run, deps, past)
     this.#actors.set(run.run_id, actor)
     void actor.closed.then(() => this.#closed(actor))
-    this.#lanes.add(actor)
+    this.#queues.add(actor)
   }
 
   #closed(actor: RunActor): void {
@@ -272,7 +272,7 @@ export class Registry {
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
     // First: the next run of the thread waits for nothing else.
-    this.#lanes.remove(actor)
+    this.#queues.remove(actor)
     this.#compactor.add(key, actor.bytes)
     try {
       actor.release()
@@ -291,7 +291,7 @@ export class Registry {
   }
 
   async #join({ run_id }: Run, request: JoinRequest, place: Place): Promise<void> {
-    await this.arrived(run_id)
+    await this.admitted(run_id)
     const actor = this.#actors.get(run_id)
     const start = actor && request.isSnapshot ? await actor.snapshotFor(request.position) : request.position
     // It comes back, to the next process.
@@ -315,13 +315,13 @@ export class Registry {
       const snapshot = isSnapshot && log.place(position) === 0 ? await finalSnapshot(log) : null
       return this.#attach(log, request, snapshot ?? position, place)
     }
-    const opened = run && (await this.elsewhere?.open(run, position, isSnapshot))
+    const opened = run && (await this.remoteRuns?.open(run, position, isSnapshot))
     // Its end is not known here: an `end` now would be made up.
     if (!opened) return wire.reset()
     const isTheirs = request.isCreator || isCreator(run, request.reader)
-    if (isTheirs) this.elsewhere?.creatorCame(runId)
+    if (isTheirs) this.remoteRuns?.creatorCame(runId)
     this.#attach(opened.log, request, opened.start, place, (why) =>
-      this.elsewhere?.left(runId, isTheirs && why === 'left')
+      this.remoteRuns?.left(runId, isTheirs && why === 'left')
     )
   }
 
@@ -357,8 +357,8 @@ export class Registry {
   }
 
   /** A run that is just being admitted can be found, or is refused, when this resolves. */
-  async arrived(runId: string): Promise<void> {
-    await this.#arriving.get(runId)?.catch(() => {})
+  async admitted(runId: string): Promise<void> {
+    await this.#pendingAdmissions.get(runId)?.catch(() => {})
   }
 
   /** Cancels a run of this process. False: it has ended, or is just being written, or is another process's. */
@@ -368,13 +368,13 @@ export class Registry {
 
   /** Tells the process of a run that is none of ours to cancel it, until it has ended. False: there is no such run in flight. */
   async cancelElsewhere(runId: string, action: CancelAction): Promise<boolean> {
-    if (!this.elsewhere || this.#actors.has(runId)) return false
-    return this.elsewhere.cancel(runId, action, null)
+    if (!this.remoteRuns || this.#actors.has(runId)) return false
+    return this.remoteRuns.cancel(runId, action, null)
   }
 
   /** Resolves when the run's end is stored; at once when it is not live. */
   async ended(runId: string): Promise<void> {
-    await this.arrived(runId)
+    await this.admitted(runId)
     await this.#actors.get(runId)?.closed
   }
 
@@ -382,9 +382,9 @@ export class Registry {
   async settled(runId: string): Promise<boolean> {
     for (;;) {
       const actor = this.#actors.get(runId)
-      if (actor || !this.elsewhere) return (await actor?.settled()) ?? true
+      if (actor || !this.remoteRuns) return (await actor?.settled()) ?? true
       const run = await this.#deps.store.runs.get(runId, null)
-      if (!run || !isInFlight(run) || (await this.elsewhere.ended(run))) return true
+      if (!run || !isInFlight(run) || (await this.remoteRuns.ended(run))) return true
       // It has come here meanwhile, its process being gone.
       if (!this.#actors.has(runId)) return false
     }
@@ -393,14 +393,14 @@ export class Registry {
   /** Its creator waits for the end of the run, again. */
   creatorCame(runId: string): void {
     this.#actors.get(runId)?.creatorCame()
-    this.elsewhere?.creatorCame(runId)
+    this.remoteRuns?.creatorCame(runId)
   }
 
   /** A creating request that waited for the end of its run is gone. */
   creatorLeft(runId: string): void {
     const actor = this.#actors.get(runId)
     if (actor) actor.creatorLeft()
-    else this.elsewhere?.creatorLeft(runId)
+    else this.remoteRuns?.creatorLeft(runId)
   }
 
   /**
@@ -412,25 +412,25 @@ export class Registry {
   }
 
   async #cancelThreadElsewhere(threadId: string, timeoutMs: number): Promise<void> {
-    if (!this.elsewhere) return
+    if (!this.remoteRuns) return
     const runs = await this.#deps.store.runs.inFlight(threadId)
     const others = runs.map(({ run_id }) => run_id).filter((id) => !this.#actors.has(id))
-    if (others.length) await this.elsewhere.clear(threadId, others, timeoutMs)
+    if (others.length) await this.remoteRuns.clear(threadId, others, timeoutMs)
   }
 
   /** The same for the runs of this process. Answers whether there were any. */
   async cancelThreadHere(threadId: string, timeoutMs: number): Promise<boolean> {
     const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
     for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
-    if (actors.length) await within(Promise.all(actors.map((actor) => actor.gone)), timeoutMs)
+    if (actors.length) await withTimeout(Promise.all(actors.map((actor) => actor.finished)), timeoutMs)
     this.#states.forget(threadId)
     return actors.length > 0
   }
 
   /** Takes no new runs and starts none of those that wait. */
-  refuseNew(): void {
+  drain(): void {
     this.#isStopping = true
-    this.#lanes.halt()
+    this.#queues.halt()
     for (const actor of this.#actors.values()) if (actor.phase === 'pending') actor.forgetCreator()
   }
 
@@ -441,17 +441,17 @@ export class Registry {
    * Answers what was cut: runs that were ended before they had, and streams that were reset.
    */
   async stop(graceMs: number, graceOver: () => void = () => {}): Promise<{ runs: number; streams: number }> {
-    this.refuseNew()
+    this.drain()
     const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
     const allClosed = Promise.all(running.map((actor) => actor.closed))
-    if (running.length) await within(allClosed, graceMs)
+    if (running.length) await withTimeout(allClosed, graceMs)
     graceOver()
     // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
     const streams = await this.streams.resetAll(RESET_MS_MAX)
-    this.elsewhere?.stop()
+    this.remoteRuns?.stop()
     const cut = running.filter((actor) => actor.cancel('interrupt', 'shutdown'))
     for (const actor of this.#actors.values()) actor.forgetCreator()
-    await within(allClosed, this.#deps.options.settleTimeoutMs)
+    await withTimeout(allClosed, this.#deps.options.settleTimeoutMs)
     this.streams.stop()
     this.#compactor.stop()
     this.#ticker.stop()

@@ -6,7 +6,7 @@ import { fail } from '../../errors.ts'
 import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../../types.ts'
-import { type CancelAction, ROLLED_BACK } from './ending.ts'
+import { type CancelAction, ROLLED_BACK } from './run-end.ts'
 import type { Registry } from './registry.ts'
 
 /** How long a cancel waits to hear from the run's own process whether it came in time, in ms. */
@@ -110,7 +110,7 @@ export class Runs {
   async cancel(run: Run, how: CancelAction, untilEnded: boolean): Promise<void> {
     const { registry, store } = this.#deps
     const { run_id: id } = run
-    await registry.arrived(id)
+    await registry.admitted(id)
     const isDone = registry.cancel(id, how)
     // Its process is told until it has ended.
     const isTold = !isDone && (await registry.cancelElsewhere(id, how))

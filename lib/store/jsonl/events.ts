@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable } from '../store.ts'
 import { Descriptors } from './descriptors.ts'
 import { type Line, Moved, type Warn } from './run-file.ts'
-import { Shelf } from './shelf.ts'
+import { ThreadIndexCache } from './thread-index-cache.ts'
 import { allDone, grouped, ThreadFiles } from './thread-files.ts'
 
 export interface JsonlOptions {
@@ -50,14 +50,14 @@ class JsonlEvents implements EventStore {
   readonly #removing: string
   readonly #warn: Warn
   readonly #descriptors: Descriptors
-  readonly #threads: Shelf
+  readonly #threads: ThreadIndexCache
 
   constructor(root: string, { warn, openFilesMax = OPEN_FILES_MAX, linesMax = LINES_MAX }: JsonlOptions) {
     this.#root = root
     this.#removing = join(root, '.removing')
     this.#warn = warn
     this.#descriptors = new Descriptors(openFilesMax)
-    this.#threads = new Shelf((threadId) => this.#scan(threadId), linesMax)
+    this.#threads = new ThreadIndexCache((threadId) => this.#scan(threadId), linesMax)
   }
 
   async select(query: EventQuery, limit: number, which: 'first' | 'last'): Promise<EventRecord[]> {

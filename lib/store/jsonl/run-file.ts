@@ -58,7 +58,7 @@ export class RunFile {
   async scan(warn: Warn): Promise<void> {
     this.#exists = true
     await this.#descriptors.use(this.path, false, async (handle) => {
-      for await (const { at, bytes, isWhole } of piecesOf(handle)) {
+      for await (const { at, bytes, isWhole } of linesIn(handle)) {
         const line = this.#lineOf(at, bytes)
         if (line) this.lines.push(line)
         if (isWhole || line) this.#size = at + bytes.length + 1
@@ -174,7 +174,7 @@ export function recordIn(bytes: Uint8Array): EventRecord | null {
   return isRecord ? (parsed as unknown as EventRecord) : null
 }
 
-interface Piece {
+interface RawLine {
   readonly at: number
   readonly bytes: Buffer
   /** A newline follows. */
@@ -182,7 +182,7 @@ interface Piece {
 }
 
 /** What stands between the newlines of a file; behind the last one only when there is something. */
-async function* piecesOf(handle: FileHandle): AsyncGenerator<Piece> {
+async function* linesIn(handle: FileHandle): AsyncGenerator<RawLine> {
   let at = 0
   let position = 0
   let pending: Buffer[] = []

@@ -3,7 +3,7 @@ import { pageWithBodies, wantedOf, withBodies } from '../bodies.ts'
 import { Refused } from '../refused.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate } from '../store.ts'
-import { type Belonging, copyOf, type Noun } from './rows.ts'
+import { type ThreadOwned, copyOf, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
@@ -42,7 +42,7 @@ function checkpointReads(byThread: ReadonlyMap<string, ThreadStates>): Checkpoin
   }
 }
 
-export interface MemoryCheckpoints extends Noun<CheckpointReads, 'checkpoint.put' | 'state.update'>, Belonging {
+export interface MemoryCheckpoints extends Noun<CheckpointReads, 'checkpoint.put' | 'state.update'>, ThreadOwned {
   /** Writes one checkpoint with its new bodies, for the creation of a thread. */
   put(checkpoint: CheckpointWrite, undo: Undo): void
 }

@@ -4,7 +4,7 @@ import type { RunEvent } from '../../types.ts'
 import { markedMetadata, messageIdOf } from '../event.ts'
 import { Refused } from '../refused.ts'
 import type { EventReads, OpOf, SeqPage } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
+import { type ThreadOwned, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -128,7 +128,7 @@ function eventReads(logs: ReadonlyMap<string, ThreadLog>, threads: ThreadRows): 
 
 type EventOps = 'events.append' | 'seq.move'
 
-export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & Belonging {
+export function memoryEvents(threads: ThreadRows): Noun<EventReads, EventOps> & ThreadOwned {
   const logs = new Map<string, ThreadLog>()
 
   const logOf = (threadId: string, undo: Undo): ThreadLog => {

@@ -4,7 +4,7 @@ import type { Owner } from '../../scope.ts'
 import type { Feedback } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import type { FeedbackReads, OpOf } from '../store.ts'
-import { type Belonging, byText, copyOf, type Noun } from './rows.ts'
+import { type ThreadOwned, byText, copyOf, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -21,7 +21,7 @@ function oldestFirst(left: Feedback, right: Feedback): number {
 
 export function memoryFeedback(
   threads: ThreadRows
-): Noun<Omit<FeedbackReads, 'besideMessages'>, FeedbackOps> & Belonging {
+): Noun<Omit<FeedbackReads, 'besideMessages'>, FeedbackOps> & ThreadOwned {
   /** By thread, then by run. Lists are replaced, never changed. */
   const byThread = new Map<string, Map<string, readonly Feedback[]>>()
   const of = (threadId: string, runId: string): readonly Feedback[] => byThread.get(threadId)?.get(runId) ?? []

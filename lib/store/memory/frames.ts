@@ -1,7 +1,7 @@
 // Frames in memory: what joiners saw, as the bytes they got, for those who join late or come back.
 import { Refused } from '../refused.ts'
 import type { FrameReads, Segment } from '../store.ts'
-import { type Belonging, copyOf, firstNotBelow, type Noun } from './rows.ts'
+import { type ThreadOwned, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
 
@@ -18,7 +18,9 @@ interface FrameLog {
   bytes: number
 }
 
-export interface MemoryFrames extends Noun<FrameReads, 'frames.append' | 'frames.compact' | 'frames.sweep'>, Belonging {
+export interface MemoryFrames
+  extends Noun<FrameReads, 'frames.append' | 'frames.compact' | 'frames.sweep'>,
+    ThreadOwned {
   /** The run is over: its frames may be dropped when space is needed. */
   ended(runKey: number): void
   /** Drops frames of ended runs, the first that ended first, until the rest fits. Frames of a run in flight always stay. */

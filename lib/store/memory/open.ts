@@ -51,7 +51,7 @@ export function openMemoryStore({
   })
 
   const table: Writers<OpName> = {
-    'store.touch': () => null,
+    'store.ping': () => null,
     ...users.writes,
     ...apiTokens.writes,
     ...assistants.writes,

@@ -13,7 +13,7 @@ export interface Noun<Reads, K extends OpName> {
 }
 
 /** A noun whose records belong to threads, and go with them. */
-export interface Belonging {
+export interface ThreadOwned {
   /** Removes everything that belongs to the thread. */
   forget(threadId: string, undo: Undo): void
 }

@@ -3,7 +3,7 @@ import { isVisible } from '../../scope.ts'
 import { type Run, type Timestamp, isInFlight } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import type { Admission, NewRun, OpOf, RunReads, TokenUsage } from '../store.ts'
-import { type Belonging, copyOf, type Noun } from './rows.ts'
+import { type ThreadOwned, copyOf, type Noun } from './rows.ts'
 import type { ThreadRows } from './threads.ts'
 import type { Undo } from './undo.ts'
 
@@ -21,7 +21,7 @@ function keyOf({ user_id, idempotency_key }: Pick<NewRun, 'user_id' | 'idempoten
 }
 
 /** The rows of runs with the indexes that reads and admission need. */
-export class RunRows implements Belonging {
+export class RunRows implements ThreadOwned {
   readonly #byId = new Map<string, Run>()
   readonly #byThread = new Map<string, ThreadRuns>()
   readonly #idByIdempotency = new Map<string, string>()

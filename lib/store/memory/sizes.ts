@@ -1,12 +1,12 @@
 // What each thread takes in memory, about, and which one goes when all of them take too much.
 import type { Op } from '../store.ts'
-import { type Belonging, sizeOf } from './rows.ts'
+import { type ThreadOwned, sizeOf } from './rows.ts'
 import type { Undo } from './undo.ts'
 
 /** Bytes of threads with everything that belongs to them, beside their frames. Some ten thousand long conversations. */
 export const BYTES_MAX = 256 * 1024 * 1024
 
-export class Sizes implements Belonging {
+export class Sizes implements ThreadOwned {
   /** Bytes by thread, in the order in which they were written last. */
   readonly #byThread = new Map<string, number>()
   #total = 0

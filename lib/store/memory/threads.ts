@@ -4,7 +4,7 @@ import { isVisible, type Owner } from '../../scope.ts'
 import type { Json, Thread } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import type { CheckpointWrite, ThreadQuery, ThreadReads } from '../store.ts'
-import { type Belonging, byText, copyOf, type Noun } from './rows.ts'
+import { type ThreadOwned, byText, copyOf, type Noun } from './rows.ts'
 import type { Undo } from './undo.ts'
 
 /** The rows themselves, as the other nouns need them: does it exist, and may it be written for. */
@@ -97,7 +97,7 @@ function threadReads(rows: ThreadRows): ThreadReads {
 export interface ThreadParts {
   putCheckpoint(checkpoint: CheckpointWrite, undo: Undo): void
   /** In the order in which they are forgotten. */
-  readonly belongings: readonly Belonging[]
+  readonly belongings: readonly ThreadOwned[]
 }
 
 export function memoryThreads(

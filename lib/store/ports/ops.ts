@@ -40,7 +40,7 @@ export interface Ops {
   }
   'assistant.remove': { in: { assistant_id: string; user: Owner }; out: boolean }
   /** Writes something that means nothing, for who wants to know whether the store takes writes (again). */
-  'store.touch': { in: object; out: null }
+  'store.ping': { in: object; out: null }
   /** Creates the row and its first, empty checkpoint, or answers the row that is there; null: it belongs to somebody else. */
   'thread.create': {
     in: { thread: Thread; checkpoint: CheckpointWrite }

@@ -25,15 +25,15 @@ export type PeerMessage =
   | { readonly kind: 'left' }
 
 export interface PeerListener {
-  told(message: PeerMessage, from: string): void
+  onMessage(message: PeerMessage, from: string): void
   /** What was told in the last moments may not have arrived. */
-  missed(): void
+  onGap(): void
   /** This process has lost its lease: its runs are somebody else's. Called before anything is refused for it. */
-  lost(): void
+  onLeaseLost(): void
 }
 
 /** Where a run stands, as other processes can know it. */
-export interface Standing {
+export interface RunLocation {
   readonly run_id: string
   readonly status: RunStatus
   /** null: nobody, or one that is no more. */
@@ -66,7 +66,7 @@ export interface Peers {
   /** Takes the runs of processes that have lost their lease. Answers every run in flight of this process, oldest first. */
   claim(): Promise<Run[]>
   /** Those of these runs that there are. */
-  look(runIds: readonly string[]): Promise<Standing[]>
+  runLocations(runIds: readonly string[]): Promise<RunLocation[]>
   /** Tells one process, or with null all others. Nobody learns whether it has arrived. */
   tell(to: string | null, message: PeerMessage): void
 }

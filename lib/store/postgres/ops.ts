@@ -15,7 +15,7 @@ import { userWrites } from './users.ts'
 
 const WRITES: Writers<OpName> = {
   // Every batch writes its number, see writer.ts.
-  'store.touch': async () => null,
+  'store.ping': async () => null,
   ...userWrites,
   ...apiTokenWrites,
   ...stepWriters(assistantWrites),

@@ -8,7 +8,7 @@ import {
   type PeerListener,
   type PeerMessage,
   type Peers,
-  type Standing
+  type RunLocation
 } from '../store.ts'
 import type { Run } from '../../types.ts'
 import type { Lease } from './lease.ts'
@@ -141,10 +141,10 @@ export class PostgresPeers implements Peers {
     return row?.is_steady ? judgedAt : null
   }
 
-  async look(runIds: readonly string[]): Promise<Standing[]> {
+  async runLocations(runIds: readonly string[]): Promise<RunLocation[]> {
     const sql = `SELECT run_id, status, writer_id AS owner, (SELECT max(last_n) FROM frames WHERE run_key = key) AS last
       FROM runs LEFT JOIN writers ON writer_id = owner WHERE run_id = ANY($1::text[]) AND ${PRESENT}`
-    return this.#pool.rows<Standing>(sql, [texts(runIds)])
+    return this.#pool.rows<RunLocation>(sql, [texts(runIds)])
   }
 
   tell(to: string | null, message: PeerMessage): void {
@@ -200,7 +200,7 @@ export class PostgresPeers implements Peers {
     if (this.#isClosed) return
     const again = () =>
       this.#listen().then(
-        () => this.#listener?.missed(),
+        () => this.#listener?.onGap(),
         () => this.#listenAgain(Math.min(2 * afterMs, AGAIN_MS_MAX))
       )
     setTimeout(again, afterMs).unref()
@@ -208,12 +208,12 @@ export class PostgresPeers implements Peers {
 
   #heard(text: string): void {
     const told = envelopeIn(text)
-    if (told && told.from !== this.id) this.#listener?.told(told.message, told.from)
+    if (told && told.from !== this.id) this.#listener?.onMessage(told.message, told.from)
   }
 
   #lost(): void {
     this.#connection?.rows(`LISTEN "${channelOf(this.id)}"`).catch(() => {})
-    this.#listener?.lost()
+    this.#listener?.onLeaseLost()
   }
 }
 

@@ -191,10 +191,10 @@ async function allTogether(
   const batch = new Batch(connection, ops, writerId)
   await batch.load(threadsOf(ops))
   const outcomes: Outcome[] = []
-  const lanes = lanesOf(groups).map(async (lane) => {
-    for (const at of lane) outcomes[at] = { ok: true, results: await applyGroup(groups[at]!, batch) }
+  const queues = queuesOf(groups).map(async (queue) => {
+    for (const at of queue) outcomes[at] = { ok: true, results: await applyGroup(groups[at]!, batch) }
   })
-  await allSent(lanes)
+  await allSent(queues)
   await commit(outcomes, () => batch.flush())
 }
 
@@ -232,20 +232,20 @@ async function applyGroup(group: Group, batch: Batch): Promise<unknown[]> {
 }
 
 /**
- * Which groups may go side by side: each lane is the groups of one thread in their order, or those of none. A group of several
- * threads would join their lanes: then there is one lane for all.
+ * Which groups may go side by side: each queue is the groups of one thread in their order, or those of none. A group of several
+ * threads would join their queues: then there is one queue for all.
  */
-function lanesOf(groups: readonly Group[]): number[][] {
-  const lanes = new Map<string, number[]>()
+function queuesOf(groups: readonly Group[]): number[][] {
+  const queues = new Map<string, number[]>()
   for (const [at, group] of groups.entries()) {
     const threads = threadsOf(group.ops)
     if (threads.length > 1 || (threads.length === 1 && isMixed(group))) return [groups.map((_, index) => index)]
-    const lane = threads[0] ?? ''
-    const found = lanes.get(lane)
+    const queue = threads[0] ?? ''
+    const found = queues.get(queue)
     if (found) found.push(at)
-    else lanes.set(lane, [at])
+    else queues.set(queue, [at])
   }
-  return [...lanes.values()]
+  return [...queues.values()]
 }
 
 /** True when some ops of the group are of a thread and others of none. */

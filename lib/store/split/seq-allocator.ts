@@ -118,11 +118,11 @@ export class SeqAllocator {
     const known = this.#threads.get(threadId)
     // Used now, so it goes to the end of the queue.
     this.#threads.delete(threadId)
-    const place = known ?? (await this.#placeOf(threadId))
+    const place = known ?? (await this.#seqOf(threadId))
     this.#threads.set(threadId, place)
   }
 
-  async #placeOf(threadId: string): Promise<Place> {
+  async #seqOf(threadId: string): Promise<Place> {
     const counter = await this.#database.events.nextSeq(threadId).catch((error: unknown) => {
       // It says nothing about a group, only about the moment.
       if (error instanceof StoreUnavailable) throw error

@@ -46,7 +46,7 @@ function contentOf(text: string, metadata: JsonObject): Json {
 }
 
 /** Says beside a content that its text is JSON: of an object, or of anything else. */
-type Mark = 'content_is_dict' | 'content_is_json'
+type ContentMark = 'content_is_dict' | 'content_is_json'
 
 /** Content and metadata of an event as texts; what readers need to tell them apart is in the metadata. */
 export function stored({ content, metadata }: NewEvent): { content: string; metadata: string } {
@@ -54,12 +54,16 @@ export function stored({ content, metadata }: NewEvent): { content: string; meta
   return storedAsJson(content, metadata, isObject(content) ? 'content_is_dict' : 'content_is_json')
 }
 
-export function storedAsJson(content: Json, metadata: JsonObject, mark: Mark): { content: string; metadata: string } {
+export function storedAsJson(
+  content: Json,
+  metadata: JsonObject,
+  mark: ContentMark
+): { content: string; metadata: string } {
   return { content: JSON.stringify(content), metadata: marked(metadata, mark) }
 }
 
 /** The mark is put into the text: this is done for every event, and a copy of the object costs more than its text. */
-function marked(metadata: JsonObject, mark: Mark): string {
+function marked(metadata: JsonObject, mark: ContentMark): string {
   if (mark in metadata) return JSON.stringify({ ...metadata, [mark]: true })
   const members = JSON.stringify(metadata).slice(1, -1)
   return members === '' ? `{"${mark}":true}` : `{${members},"${mark}":true}`

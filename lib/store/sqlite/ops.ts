@@ -16,10 +16,10 @@ import { userWrites } from './users.ts'
 /** Prepares all statements once; the answer writes one op inside the caller's transaction. */
 export function opWriters(db: Database.Database): AnyWriter {
   // The same value: SQLite writes the page all the same.
-  const touch = db.prepare('UPDATE migrations SET applied_at = applied_at WHERE version = 1')
+  const ping = db.prepare('UPDATE migrations SET applied_at = applied_at WHERE version = 1')
   const table: Writers<OpName> = {
-    'store.touch': () => {
-      touch.run()
+    'store.ping': () => {
+      ping.run()
       return null
     },
     ...userWrites(db),

@@ -10,7 +10,7 @@ interface Entry {
   writers: number
 }
 
-export class Shelf {
+export class ThreadIndexCache {
   readonly #scan: (threadId: string) => Promise<ThreadFiles>
   readonly #linesMax: number
   /** In the order of their last use. */

@@ -10,7 +10,7 @@ interface News {
   readonly over: Set<string>
 }
 
-export class Followers {
+export class PeerSubscriptions {
   readonly #peers: Peers
   /** Run -> process -> until when, by `performance.now()`. */
   readonly #byRun = new Map<string, Map<string, number>>()

@@ -1,4 +1,4 @@
-// A crowd: many users at once, with runs, uploads, memory and titles going on behind their requests. Whatever one of them is
+// Many users at once, with runs, uploads, memory and titles going on behind their requests. Whatever one of them is
 // answered, whatever is logged, shown to a model or written to the disk: nothing of anybody else is in it.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -6,10 +6,10 @@ import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { startEcho } from '../fixtures/echo.ts'
-import { type Answer, type Asking, asked, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { type Answer, type AskOptions, asked, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 
 const USERS = 20
-const REQUESTS = Number(process.env.CROWD_REQUESTS ?? 5000)
+const REQUESTS = Number(process.env.MANY_USERS_REQUESTS ?? 5000)
 const AT_ONCE = 24
 /** Stands in every text of a user: `mark-07-x` is of the eighth. */
 const MARK = /mark-(\d\d)-\w/g
@@ -29,7 +29,7 @@ class Owners {
     return this.#owners.get(id)
   }
   /** Users whose marks and ids are in a text. */
-  within(text: string): Set<number> {
+  namedIn(text: string): Set<number> {
     const marks = [...text.matchAll(MARK)].map((found) => Number(found[1]))
     const ids = [...text.matchAll(UUID)].map(([id]) => this.of(id)).filter((user) => user !== undefined)
     return new Set([...marks, ...ids])
@@ -60,13 +60,13 @@ interface Member {
   readonly runs: string[]
 }
 
-interface Crowd {
+interface Members {
   readonly members: readonly Member[]
   readonly owners: Owners
   readonly statuses: Map<number, number>
 }
 
-async function gather(child: Child): Promise<Crowd> {
+async function gather(child: Child): Promise<Members> {
   const owners = new Owners()
   const members: Member[] = []
   for (let no = 0; no < USERS; no++) {
@@ -90,7 +90,13 @@ function dice(seed: number): (sides: number) => number {
   }
 }
 
-async function ask(crowd: Crowd, member: Member, method: string, path: string, asking: Asking = {}): Promise<Answer> {
+async function ask(
+  crowd: Members,
+  member: Member,
+  method: string,
+  path: string,
+  asking: AskOptions = {}
+): Promise<Answer> {
   const answer = await member.person.ask(method, path, asking)
   const question = `${method} ${path} ${JSON.stringify(asking.body ?? '')}`
   const headers = [...answer.headers].filter(([name]) => name !== 'set-cookie').join('\n')
@@ -100,7 +106,7 @@ async function ask(crowd: Crowd, member: Member, method: string, path: string, a
 }
 
 /** One request of one member, as the dice fall. */
-async function step(crowd: Crowd, roll: (sides: number) => number, i: number): Promise<void> {
+async function step(crowd: Members, roll: (sides: number) => number, i: number): Promise<void> {
   const member = crowd.members[roll(USERS)]!
   const other = crowd.members[(member.no + 1 + roll(USERS - 1)) % USERS]!
   const { mark, threads, runs } = member
@@ -176,22 +182,22 @@ function pathsBelow(folder: string): string[] {
 }
 
 /** Every path is below the folder of the one it names, and every file there holds words of that one alone. */
-function checkDisk(t: Test, { members, owners }: Crowd, home: string): void {
+function checkDisk(t: Test, { members, owners }: Members, home: string): void {
   const wrong: string[] = []
   for (const path of pathsBelow(home)) {
     const name = relative(home, path)
     const [top, userId] = name.split('/')
     const owner = top === 'users' ? members.find(({ id }) => id === userId)?.no : undefined
-    const named = [...owners.within(name)]
+    const named = [...owners.namedIn(name)]
     if (named.some((user) => user !== owner)) wrong.push(name)
     if (top !== 'users' || !statSync(path).isFile()) continue
-    if ([...owners.within(readFileSync(path, 'utf8'))].some((user) => user !== owner)) wrong.push(`in ${name}`)
+    if ([...owners.namedIn(readFileSync(path, 'utf8'))].some((user) => user !== owner)) wrong.push(`in ${name}`)
   }
   t.strictSame(wrong, [])
 }
 
 /** Every row is of the owner of its thread, and holds words of that one alone. */
-function checkRows(t: Test, { owners }: Crowd, file: string): void {
+function checkRows(t: Test, { owners }: Members, file: string): void {
   const db = new Sqlite(file, { readonly: true })
   const wrong: string[] = []
   for (const table of ['threads_meta', 'runs', 'run_events', 'feedback', 'checkpoints', 'checkpoint_bodies']) {
@@ -199,7 +205,7 @@ function checkRows(t: Test, { owners }: Crowd, file: string): void {
     // Any row is an object of its columns.
     for (const row of db.prepare(`SELECT * FROM ${table}`).iterate() as Iterable<Record<string, unknown>>) {
       count++
-      const found = owners.within(JSON.stringify(row))
+      const found = owners.namedIn(JSON.stringify(row))
       if (found.size !== 1) wrong.push(`${table}: ${JSON.stringify(row).slice(0, 300)}`)
       if ('user_id' in row && owners.of(String(row.user_id)) === undefined) wrong.push(`${table}: nobody's row`)
     }
@@ -237,9 +243,9 @@ t.test(
     for (const member of crowd.members) await until(() => learned(member), `the memory of ${member.mark}`)
 
     await child.stop()
-    const shown = echo.shown.filter((body) => crowd.owners.within(body).size > 1)
+    const shown = echo.shown.filter((body) => crowd.owners.namedIn(body).size > 1)
     t.strictSame(shown.slice(0, 3), [], `${echo.shown.length} conversations were shown to the model`)
-    const lines = child.log.split('\n').filter((line) => line.match(MARK) || crowd.owners.within(line).size > 1)
+    const lines = child.log.split('\n').filter((line) => line.match(MARK) || crowd.owners.namedIn(line).size > 1)
     t.strictSame(lines.slice(0, 3), [], 'the log has no words of anybody, and names one user a line')
     const database = join(child.home, 'data', 'colloquy.db')
     t.ok(existsSync(database))

@@ -7,16 +7,16 @@ type Apply = (groups: readonly Group[]) => Promise<Outcome[]>
 /** A write that is not older than this says that the store takes writes, in ms. */
 const FRESH_MS = 1000
 /** For how long an answer is waited for: longer, and who asked has given up, in ms. */
-const PATIENCE_MS = 1500
+const ANSWER_MS_MAX = 1500
 
-export class Probe {
+export class WriteHealthCheck {
   #wroteAt = Number.NEGATIVE_INFINITY
   #trouble: string | null = null
   #isAsking = false
   #waiting: (() => void)[] = []
 
   /** The same writes, watched. */
-  around(apply: Apply): Apply {
+  observing(apply: Apply): Apply {
     return async (groups) => {
       try {
         const outcomes = await apply(groups)
@@ -30,10 +30,10 @@ export class Probe {
     }
   }
 
-  /** Null: it takes writes. Else why not, within two seconds. `touch` hands over a write that means nothing. */
-  async failure(touch: () => Promise<unknown>): Promise<string | null> {
+  /** Null: it takes writes. Else why not, within two seconds. `ping` hands over a write that means nothing. */
+  async failure(ping: () => Promise<unknown>): Promise<string | null> {
     if (this.#isFresh()) return null
-    this.#ask(touch)
+    this.#ask(ping)
     if (this.#trouble === null) await this.#answer()
     if (this.#isFresh()) return null
     return this.#trouble ?? 'it does not answer'
@@ -44,18 +44,18 @@ export class Probe {
   }
 
   /** One at a time, however many ask: the last one is still being tried. */
-  #ask(touch: () => Promise<unknown>): void {
+  #ask(ping: () => Promise<unknown>): void {
     if (this.#isAsking) return
     this.#isAsking = true
     const over = () => {
       this.#isAsking = false
     }
-    touch().then(over, over)
+    ping().then(over, over)
   }
 
   #answer(): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, PATIENCE_MS)
+      const timer = setTimeout(resolve, ANSWER_MS_MAX)
       this.#waiting.push(() => {
         clearTimeout(timer)
         resolve()

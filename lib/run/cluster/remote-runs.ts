@@ -1,11 +1,11 @@
 // The runs of other processes that somebody here reads, waits for, or wants to end.
 //
 // Their owners tell what is stored of them; and because a message may get lost, all of them are looked at together once a second.
-// A wish that a run ends is told again with every look until it has, to whoever owns the run then.
-import type { PeerMessage, Peers, Standing } from '../../store/store.ts'
+// That a run is to end is sent again with every look until it has ended, to whoever owns the run then.
+import type { PeerMessage, Peers, RunLocation } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { DisconnectTimer } from '../lifecycle/disconnect-timer.ts'
-import type { CancelAction } from '../lifecycle/ending.ts'
+import type { CancelAction } from '../lifecycle/run-end.ts'
 import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
@@ -16,50 +16,50 @@ const LOOK_MS = 1000
 /** Looks after which an owner is told again that its run is followed: it may have missed it, or be forgetting us. */
 const FOLLOW_AGAIN = 5
 
-export interface ElsewhereDeps {
+export interface RemoteRunsDeps {
   readonly store: ReplicaDeps['store'] & TailStore
   readonly peers: Peers
   /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
   readonly disconnectGraceMs: number
-  /** The same wish for a run that turns out to be ours. */
+  /** The same for a run that turns out to be ours. */
   readonly cancelHere: (runId: string, action: CancelAction, reason: string | null) => void
   readonly onTrouble: (error: unknown) => void
 }
 
-interface Wish {
+interface PendingCancel {
   readonly action: CancelAction
   readonly reason: string | null
 }
 
-interface Clearing {
+interface ThreadDrain {
   readonly threadId: string
   /** Owners that have not answered yet. */
   readonly peers: Set<string>
   resolve(): void
 }
 
-export class Elsewhere {
-  readonly #deps: ElsewhereDeps
+export class RemoteRuns {
+  readonly #deps: RemoteRunsDeps
   readonly #runs = new Map<string, RunReplica>()
   /** Runs that are being opened: their first readers share it. */
   readonly #opening = new Map<string, Promise<RunReplica>>()
   /** Snapshots that are being made. */
   readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
-  readonly #wishes = new Map<string, Wish>()
-  readonly #clearings = new Set<Clearing>()
+  readonly #pendingCancels = new Map<string, PendingCancel>()
+  readonly #threadDrains = new Set<ThreadDrain>()
   /** Of runs whose creator has left here. */
   readonly #disconnects = new Map<string, DisconnectTimer>()
-  #looks = 0
+  #revalidations = 0
   #timer: NodeJS.Timeout | null = null
-  #isLooking = false
+  #isRevalidating = false
   #isStopped = false
 
-  constructor(deps: ElsewhereDeps) {
+  constructor(deps: RemoteRunsDeps) {
     this.#deps = deps
   }
 
   get size(): number {
-    return this.#runs.size + this.#wishes.size + this.#clearings.size
+    return this.#runs.size + this.#pendingCancels.size + this.#threadDrains.size
   }
 
   // ------------------------------------------------------------------------------------- reading and waiting
@@ -145,7 +145,7 @@ export class Elsewhere {
     this.#runs.set(run_id, remote)
     this.#wake()
     // In this order: what is stored before the owner knows of us is found by the look.
-    void this.#look([run_id])
+    void this.#revalidate([run_id])
     return remote
   }
 
@@ -172,18 +172,18 @@ export class Elsewhere {
 
   /** Wants a run in flight to end, until it does. False: it has ended already. */
   async cancel(runId: string, action: CancelAction, reason: string | null): Promise<boolean> {
-    const [standing] = await this.#deps.peers.look([runId])
-    if (!standing || !isInFlight(standing)) return false
-    this.#wishes.set(runId, { action, reason })
-    this.#insist(standing)
+    const [location] = await this.#deps.peers.runLocations([runId])
+    if (!location || !isInFlight(location)) return false
+    this.#pendingCancels.set(runId, { action, reason })
+    this.#resend(location)
     this.#wake()
     return true
   }
 
   /** Ends the runs of a thread and waits, `timeoutMs` at most, until their agents have let go. `runs`: those in flight. */
   async clear(threadId: string, runs: readonly string[], timeoutMs: number): Promise<void> {
-    const standings = await this.#deps.peers.look(runs)
-    const owners = standings.flatMap(({ owner }) => (owner === null || owner === this.#deps.peers.id ? [] : [owner]))
+    const locations = await this.#deps.peers.runLocations(runs)
+    const owners = locations.flatMap(({ owner }) => (owner === null || owner === this.#deps.peers.id ? [] : [owner]))
     if (owners.length === 0) return
     const tell = () => {
       for (const owner of owners) this.#deps.peers.tell(owner, { kind: 'clear', thread: threadId })
@@ -191,20 +191,20 @@ export class Elsewhere {
     const again = setInterval(tell, LOOK_MS)
     await new Promise<void>((resolve) => {
       const late = setTimeout(() => done(), timeoutMs)
-      const clearing: Clearing = { threadId, peers: new Set(owners), resolve: () => done() }
+      const drain: ThreadDrain = { threadId, peers: new Set(owners), resolve: () => done() }
       const done = () => {
         clearTimeout(late)
-        this.#clearings.delete(clearing)
+        this.#threadDrains.delete(drain)
         resolve()
       }
-      this.#clearings.add(clearing)
+      this.#threadDrains.add(drain)
       tell()
     })
     clearInterval(again)
   }
 
   cleared(threadId: string, peer: string): void {
-    for (const { threadId: id, peers, resolve } of this.#clearings) {
+    for (const { threadId: id, peers, resolve } of this.#threadDrains) {
       if (id === threadId && peers.delete(peer) && peers.size === 0) resolve()
     }
   }
@@ -213,36 +213,36 @@ export class Elsewhere {
 
   #wake(): void {
     if (this.#isStopped) return
-    this.#timer ??= setInterval(() => void this.look(), LOOK_MS).unref()
+    this.#timer ??= setInterval(() => void this.revalidate(), LOOK_MS).unref()
   }
 
   #sleep(): void {
-    if (this.#runs.size > 0 || this.#wishes.size > 0 || !this.#timer) return
+    if (this.#runs.size > 0 || this.#pendingCancels.size > 0 || !this.#timer) return
     clearInterval(this.#timer)
     this.#timer = null
   }
 
   /** Looks at all of them. Never rejects. */
-  async look(): Promise<void> {
+  async revalidate(): Promise<void> {
     // One that takes long is not overtaken by the next.
-    if (this.#isLooking) return
-    this.#isLooking = true
-    this.#looks++
-    const ids = new Set([...this.#runs.keys(), ...this.#wishes.keys()])
-    await this.#look([...ids])
-    this.#isLooking = false
+    if (this.#isRevalidating) return
+    this.#isRevalidating = true
+    this.#revalidations++
+    const ids = new Set([...this.#runs.keys(), ...this.#pendingCancels.keys()])
+    await this.#revalidate([...ids])
+    this.#isRevalidating = false
     this.#sleep()
   }
 
-  async #look(runIds: readonly string[]): Promise<void> {
+  async #revalidate(runIds: readonly string[]): Promise<void> {
     try {
-      const standings = new Map((await this.#deps.peers.look(runIds)).map((one) => [one.run_id, one]))
+      const locations = new Map((await this.#deps.peers.runLocations(runIds)).map((one) => [one.run_id, one]))
       const owners = new Map<string, string[]>()
       for (const id of runIds) {
-        const standing = standings.get(id)
-        this.#learn(id, standing, owners)
-        if (!standing || !isInFlight(standing)) this.#wishes.delete(id)
-        else this.#insist(standing)
+        const location = locations.get(id)
+        this.#learn(id, location, owners)
+        if (!location || !isInFlight(location)) this.#pendingCancels.delete(id)
+        else this.#resend(location)
       }
       for (const [owner, runs] of owners) this.#deps.peers.tell(owner, { kind: 'follow', runs })
     } catch (error) {
@@ -251,37 +251,37 @@ export class Elsewhere {
   }
 
   /** `owners`: who is to be told which runs we follow. */
-  #learn(runId: string, standing: Standing | undefined, owners: Map<string, string[]>): void {
+  #learn(runId: string, location: RunLocation | undefined, owners: Map<string, string[]>): void {
     const remote = this.#runs.get(runId)
     if (!remote) return
-    if (!standing || !isInFlight(standing)) return void remote.refresh(true)
-    const { owner, last, status } = standing
-    const isNew = owner !== remote.owner || this.#looks % FOLLOW_AGAIN === 0
+    if (!location || !isInFlight(location)) return void remote.refresh(true)
+    const { owner, last, status } = location
+    const isNew = owner !== remote.owner || this.#revalidations % FOLLOW_AGAIN === 0
     remote.owner = owner
     if (owner !== null && isNew) owners.set(owner, [...(owners.get(owner) ?? []), runId])
     if ((last ?? -1) >= remote.log.head || status !== remote.run.status)
       void remote.refresh(status !== remote.run.status)
   }
 
-  #insist({ run_id, owner }: Standing): void {
-    const wish = this.#wishes.get(run_id)
-    if (!wish || owner === null) return
+  #resend({ run_id, owner }: RunLocation): void {
+    const pending = this.#pendingCancels.get(run_id)
+    if (!pending || owner === null) return
     const { peers, cancelHere } = this.#deps
-    if (owner === peers.id) cancelHere(run_id, wish.action, wish.reason)
-    else peers.tell(owner, { kind: 'cancel', run: run_id, ...wish })
+    if (owner === peers.id) cancelHere(run_id, pending.action, pending.reason)
+    else peers.tell(owner, { kind: 'cancel', run: run_id, ...pending })
   }
 
   async #tellOwner(runId: string, message: PeerMessage): Promise<void> {
-    const [standing] = await this.#deps.peers.look([runId]).catch(() => [])
-    if (standing && isInFlight(standing) && standing.owner !== null) this.#deps.peers.tell(standing.owner, message)
+    const [location] = await this.#deps.peers.runLocations([runId]).catch(() => [])
+    if (location && isInFlight(location) && location.owner !== null) this.#deps.peers.tell(location.owner, message)
   }
 
   /** Nobody is waited for any more. */
   stop(): void {
     this.#isStopped = true
     if (this.#timer) clearInterval(this.#timer)
-    this.#wishes.clear()
+    this.#pendingCancels.clear()
     for (const remote of [...this.#runs.values()]) remote.drop()
-    for (const { resolve } of this.#clearings) resolve()
+    for (const { resolve } of this.#threadDrains) resolve()
   }
 }

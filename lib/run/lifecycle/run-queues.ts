@@ -1,0 +1,65 @@
+// The queues of runs: one for each thread with runs in this process. At most one actor of a thread is open, the others wait as pending in the
+// order in which the store admitted them; a queue moves on when the end of the run before is stored.
+import type { Run } from '../../types.ts'
+import type { RunActor } from './actor.ts'
+
+interface RunQueue {
+  running: RunActor | null
+  readonly waiting: RunActor[]
+}
+
+export class RunQueues {
+  readonly #queues = new Map<string, RunQueue>()
+  #isHalted = false
+
+  get size(): number {
+    return this.#queues.size
+  }
+
+  /** Puts it in the queue of its thread, and starts it when it is its turn. */
+  add(actor: RunActor): void {
+    const { thread_id, ordinal } = actor.run
+    const queue = this.#queues.get(thread_id) ?? { running: null, waiting: [] }
+    this.#queues.set(thread_id, queue)
+    // Nearly always the last; one that another process has admitted may arrive late.
+    const after = queue.waiting.findIndex(({ run }) => run.ordinal > ordinal)
+    queue.waiting.splice(after < 0 ? queue.waiting.length : after, 0, actor)
+    this.#advance(queue)
+  }
+
+  /** Its end is stored: the next one's turn. */
+  remove(actor: RunActor): void {
+    const { thread_id } = actor.run
+    const queue = this.#queues.get(thread_id)
+    if (!queue) return
+    if (queue.running === actor) queue.running = null
+    const at = queue.waiting.indexOf(actor)
+    if (at >= 0) queue.waiting.splice(at, 1)
+    if (queue.running || queue.waiting.length) this.#advance(queue)
+    else this.#queues.delete(thread_id)
+  }
+
+  /** Those in front of a run in its thread. */
+  before({ thread_id, ordinal }: Run): RunActor[] {
+    const { running, waiting } = this.#queues.get(thread_id) ?? { running: null, waiting: [] }
+    return [...(running ? [running] : []), ...waiting].filter(({ run }) => run.ordinal < ordinal)
+  }
+
+  /** None of those that wait is started any more. */
+  halt(): void {
+    this.#isHalted = true
+  }
+
+  clear(): void {
+    this.#queues.clear()
+  }
+
+  #advance(queue: RunQueue): void {
+    if (queue.running || this.#isHalted) return
+    const next = queue.waiting.find((actor) => actor.phase === 'pending')
+    if (!next) return
+    queue.waiting.splice(queue.waiting.indexOf(next), 1)
+    queue.running = next
+    void next.start()
+  }
+}
