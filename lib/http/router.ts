@@ -1,5 +1,6 @@
 // The router: method and path -> route and parameters. A tree of segments; nothing is compiled to regular expressions, and a
 // static segment wins over a {name} wherever both would fit.
+import { isAtRoot } from './langgraph-client.ts'
 import type { Route } from './route.ts'
 
 export type Match =
@@ -101,13 +102,14 @@ function anyChild(node: Node): Node {
 
 /**
  * Decoded segments, or null when the encoding is broken. A trailing slash is dropped; /api/langgraph/... is /api/..., as the
- * front proxies of existing deployments rewrite it. An encoded slash stays inside its segment and so cannot make a second one.
+ * front proxies of existing deployments rewrite it, and so is what LangGraph's clients look for at the root. An encoded slash stays inside its segment and so cannot make a second one.
  */
 function segmentsOf(target: string): string[] | null {
   const end = target.length > 1 && target.endsWith('/') ? target.length - 1 : target.length
   const segments = target.slice(1, end).split('/')
   if (segments.length === 1 && segments[0] === '') return []
   if (segments[0] === 'api' && segments[1] === 'langgraph') segments.splice(1, 1)
+  if (isAtRoot(segments[0])) segments.unshift('api')
   if (!target.includes('%')) return target.includes('\0') ? null : segments
   try {
     const decoded = segments.map(decodeURIComponent)

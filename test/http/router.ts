@@ -1,6 +1,8 @@
 // The router: what a path means, and what it does not.
+import type { IncomingMessage } from 'node:http'
 import fc from 'fast-check'
 import t from 'tap'
+import { isLangGraphClient } from '../../lib/http/langgraph-client.ts'
 import { type Method, route } from '../../lib/http/route.ts'
 import { Router } from '../../lib/http/router.ts'
 
@@ -51,6 +53,26 @@ t.test('a trailing slash is tolerated, an empty segment is not', async (t) => {
   t.match(found('GET', '/api/threads/abc/'), { params: { thread_id: 'abc' } })
   for (const path of ['/api//threads', '/api/threads//', '/api/threads//state', '//health'])
     t.equal(found('GET', path), 'missing', path)
+})
+
+t.test('what LangGraph has at the root is ours below /api, and nothing else is', async (t) => {
+  t.match(found('GET', '/threads/abc'), { path: '/api/threads/{thread_id}', shown: '/api/threads/abc' })
+  t.match(found('POST', '/threads/abc/runs/stream/'), { params: { thread_id: 'abc' } })
+  t.match(found('GET', '/threads/a%20b'), { params: { thread_id: 'a b' } })
+  for (const path of ['/skills/x', '/threads/threads/abc', '//threads/abc', '/api/api/threads/abc'])
+    t.equal(found('GET', path), 'missing', path)
+})
+
+t.test('a LangGraph client is known by where it calls, by X-Api-Key and by its name', async (t) => {
+  const is = (url: string, headers: Record<string, string> = {}) =>
+    isLangGraphClient({ req: { url, headers } as unknown as IncomingMessage })
+  t.equal(is('/api/threads'), false)
+  t.equal(is('/api/threads', { authorization: 'Bearer clq_x', cookie: 'access_token=x' }), false)
+  t.equal(is('/api/langgraph/threads?x=/threads'), false)
+  for (const url of ['/threads', '/runs/stream?stream_mode=values', '/assistants/search', '/store/items'])
+    t.equal(is(url), true, url)
+  t.equal(is('/api/threads', { 'x-api-key': 'clq_x' }), true)
+  t.equal(is('/api/threads', { 'user-agent': 'langgraph-sdk-py/0.4.14' }), true)
 })
 
 t.test('/api/langgraph/... is /api/...', async (t) => {

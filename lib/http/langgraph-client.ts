@@ -1,0 +1,20 @@
+// Who calls as LangGraph's own clients do: where they look for things, and what they expect by default, is theirs.
+import type { IncomingMessage } from 'node:http'
+
+/** A server of LangGraph's has its resources at the root; ours are the same ones, below /api. */
+const AT_ROOT: ReadonlySet<string> = new Set(['threads', 'runs', 'assistants', 'store'])
+
+/** True for the first segment of a path that is one of LangGraph's, without our prefix. */
+export function isAtRoot(segment: string | undefined): boolean {
+  return segment !== undefined && AT_ROOT.has(segment)
+}
+
+/**
+ * A client of LangGraph's, as far as a request shows it: it calls at the root, bears its key in X-Api-Key, or says so. Cookies and
+ * Authorization are the service's own clients', whose defaults hold below /api [spec].
+ */
+export function isLangGraphClient({ req }: { readonly req: IncomingMessage }): boolean {
+  if (req.headers['x-api-key'] !== undefined) return true
+  if (isAtRoot((req.url ?? '').split(/[/?#]/, 2)[1])) return true
+  return /^langgraph/i.test(req.headers['user-agent'] ?? '')
+}
