@@ -61,6 +61,7 @@ const TABLE = {
   range_outside: [416, 'The range lies outside of what there is'],
   thread_busy: [409, 'Thread {id} already has an active run'],
   idempotency_conflict: [409, 'This Idempotency-Key was used before with another request'],
+  state_invalid: [400, 'The state cannot be changed so: {reason}'],
   message_invalid: [400, 'Invalid message at {where}[{index}]: {reason}'],
   model_unknown: [400, "Model '{name}' is not in the configured model allowlist"],
   model_not_found: [404, "Model '{name}' not found"],

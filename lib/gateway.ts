@@ -5,6 +5,7 @@ import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
+import type { States } from './agent/states.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
 import { Credentials } from './auth/credentials.ts'
 import { Invitations } from './auth/invitations.ts'
@@ -34,6 +35,7 @@ import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
+import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
 import { VERSION } from './version.ts'
@@ -144,6 +146,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     adminId: async () => (await store.users.admin())?.id ?? null
   })
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
+  const states: States = agent.states ?? new StoredStates(store, writer)
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })
 
@@ -200,7 +203,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     store: scoped,
     writer,
     registry,
-    runs: new Runs({ store, writer, registry, notReady: () => readiness.reason }),
+    runs: new Runs({ store, writer, registry, states, notReady: () => readiness.reason }),
+    states,
     agent,
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),

@@ -45,6 +45,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'growing-text',
     'agent/check',
     'agent/runtime',
+    'agent/states',
     'thread',
     'store/store'
   ],
@@ -65,6 +66,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'store/store',
     'store/scoped',
     'agent/runtime',
+    'agent/states',
     'agent/mcp'
   ]
 }

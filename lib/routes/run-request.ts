@@ -6,7 +6,7 @@ import { fewKeys, integer, jsonObject, listOf, metadata, objectOf } from '../htt
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
-import { CHANNELS_MAX, checkpointIdIn, readInput } from './input.ts'
+import { CHANNELS_MAX, placeIn, readInput } from './input.ts'
 
 const assistantName = v.pipe(
   v.string(),
@@ -147,7 +147,7 @@ export function newRun(request: RunRequest, defaults: RunRequestDefaults): RunOr
 /** All that a run needs when it starts, which may be after a restart. */
 function kwargsOf({ body, threadId, creator }: RunRequest, { onDisconnect }: RunRequestDefaults): JsonObject {
   const messages = readInput(body.input?.messages, 'input.messages')
-  const checkpoint = checkpointIdIn(body.checkpoint, threadId)
+  const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
   // Messages are JSON by construction.
   const input = body.input
     ? { ...body.input, ...(body.input.messages !== undefined && { messages: messages as unknown as Json }) }

@@ -13,7 +13,6 @@ import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
-import { streamedJson } from '../thread/state.ts'
 import type { JsonObject, Run } from '../types.ts'
 import { keyOf } from './idempotency-key.ts'
 import { filterQuery, listIn, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
@@ -30,7 +29,7 @@ const listQuery = objectOf({
 const streamQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
 
 export function runRoutes(services: Services): Route[] {
-  const { config, store, registry, runs, agent } = services
+  const { config, store, registry, runs, agent, states } = services
 
   // ------------------------------------------------------------------------------------------------ create
 
@@ -122,8 +121,8 @@ export function runRoutes(services: Services): Route[] {
       const message = run.error ?? 'The run failed'
       return JSON.stringify({ __error__: { error: 'RunFailed', message }, status: run.status, error: message })
     }
-    const stored = await store.checkpoints.load(run.thread_id, run.final_checkpoint_id)
-    return stored ? streamedJson(stored) : JSON.stringify({ status: run.status, error: run.error })
+    const final = await states.values(run.thread_id, run.final_checkpoint_id)
+    return final ? final.json : JSON.stringify({ status: run.status, error: run.error })
   }
 
   // --------------------------------------------------------------------------------------- look at, cancel

@@ -1,120 +1,91 @@
 // The state of a thread and its history.
 import * as v from 'valibot'
+import type { StateChanged, StatePlace } from '../agent/states.ts'
 import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { fewKeys, integer, jsonObject, objectOf } from '../http/schema.ts'
-import type { StoredCheckpoint } from '../store/store.ts'
-import { decorated, headView, historyView, messageIds, stateView } from '../thread/checkpoint.ts'
-import { historyPage } from '../thread/history.ts'
-import { checkpointId } from '../thread/ids.ts'
-import { isInternal } from '../thread/state.ts'
-import { displayName } from '../thread/title.ts'
-import { type Json, type JsonObject, timestamp } from '../types.ts'
-import { CHANNELS_MAX, checkpointIdIn, readInput } from './input.ts'
+import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
+import { CHANNELS_MAX, checkCount, placeIn } from './input.ts'
+import { isObject } from '../types.ts'
 import type { Services } from './services.ts'
 
 const name = v.pipe(v.string(), v.maxLength(256))
 
+/** A state is an object mostly; a graph may have any JSON for one, and takes several updates as a list. */
+const values = v.union([fewKeys(CHANNELS_MAX), listOf(jsonObject, CHANNELS_MAX)])
+
 const updateBody = objectOf({
-  values: v.nullish(fewKeys(CHANNELS_MAX)),
+  values: v.nullish(values),
   checkpoint_id: v.nullish(name),
   checkpoint: v.nullish(jsonObject),
   as_node: v.nullish(name)
 })
 
-const checkpointBody = objectOf({ checkpoint: v.nullish(jsonObject) })
+const checkpointBody = objectOf({ checkpoint: v.nullish(jsonObject), subgraphs: v.nullish(v.boolean()) })
+const stateQuery = objectOf({ subgraphs: v.optional(queryBoolean, 'false') })
 
 const historyBody = objectOf({
   limit: v.nullish(integer({ min: 1, max: 100 }), 10),
   // A text, or LangGraph's config of a checkpoint.
-  before: v.nullish(v.union([v.string(), jsonObject]))
+  before: v.nullish(v.union([v.string(), jsonObject])),
+  checkpoint: v.nullish(jsonObject),
+  metadata: v.nullish(jsonObject)
 })
 
-/** Characters of a history's page: it ends before the entry with which it would be longer. */
-const HISTORY_LENGTH = 16 * 1024 * 1024
-
-/** An update as texts by channel. An empty title is no title: it neither renames nor takes the name away. */
-function changesOf(values: JsonObject): {
-  messages: string[] | null
-  channels: Record<string, string>
-  title: string | null
-} {
-  const { messages, ...rest } = values
-  const title = displayName(rest.title)
-  const kept = Object.entries(rest).filter(
-    ([channel]) => !isInternal(channel) && (channel !== 'title' || title !== null)
-  )
-  const given: Json | undefined = messages
-  const replaced =
-    given === undefined || given === null
-      ? null
-      : readInput(given, 'values.messages').filter((one) => one.type !== 'remove')
-  return {
-    messages: replaced?.map((message) => JSON.stringify(message)) ?? null,
-    channels: Object.fromEntries(kept.map(([channel, value]) => [channel, JSON.stringify(value)])),
-    title
+/** @throws Failure when a state could not be changed */
+export function writtenState(changed: StateChanged, threadId: string, base: string | null): string {
+  switch (changed.outcome) {
+    case 'written':
+      return changed.json
+    case 'busy':
+      throw fail('thread_in_flight', { id: threadId })
+    case 'checkpoint_missing':
+      throw fail('checkpoint_not_found', { id: base ?? threadId })
+    case 'invalid': {
+      const { index, message: reason } = changed
+      throw index === undefined
+        ? fail('state_invalid', { reason })
+        : fail('message_invalid', { where: 'values.messages', index, reason })
+    }
   }
 }
 
-export function stateRoutes({ config, store, writer }: Services): Route[] {
-  const load = async (threadId: string, id: string | null): Promise<StoredCheckpoint> => {
-    const stored = await store.checkpoints.load(threadId, id)
-    if (stored) return stored
+export function stateRoutes({ config, states }: Services): Route[] {
+  const load = async (threadId: string, place: StatePlace, withSubgraphs: boolean): Promise<{ jsonText: string }> => {
+    const jsonText = await states.get(threadId, place, withSubgraphs)
+    if (jsonText !== null) return { jsonText }
+    const { checkpointId: id } = place
     throw id === null ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
   }
 
-  const get = async ({ params }: Call) => ({
-    jsonText: stateView(await load(params.thread_id!, params.checkpoint_id ?? null))
-  })
+  const get = ({ params, query }: Call<unknown, v.InferOutput<typeof stateQuery>>) =>
+    load(params.thread_id!, { checkpointId: params.checkpoint_id ?? null, namespace: '' }, query.subgraphs)
 
-  const getAt = async ({ params, body }: Call<v.InferOutput<typeof checkpointBody>>) => ({
-    jsonText: stateView(await load(params.thread_id!, checkpointIdIn(body.checkpoint, params.thread_id!)))
-  })
+  const getAt = ({ params, body }: Call<v.InferOutput<typeof checkpointBody>>) =>
+    load(params.thread_id!, placeIn(body.checkpoint, params.thread_id!), body.subgraphs === true)
 
-  const update = async ({ params, body }: Call<v.InferOutput<typeof updateBody>>) => {
+  const update = async ({ params, body, user }: Call<v.InferOutput<typeof updateBody>>) => {
     const threadId = params.thread_id!
-    const named = checkpointIdIn(body.checkpoint, threadId)
-    const base = body.checkpoint_id ?? named
-    const newest = await store.checkpoints.load(threadId, null, [])
-    const written = await writer.write({
-      name: 'state.update',
-      thread_id: threadId,
-      base,
-      checkpoint_id: checkpointId(newest?.checkpoint_id),
-      now: timestamp(),
-      as_node: body.as_node ?? null,
-      ...changesOf(body.values ?? {})
+    checkCount(isObject(body.values) ? body.values.messages : undefined, 'values.messages')
+    const { checkpointId, namespace } = placeIn(body.checkpoint, threadId)
+    const place = { checkpointId: body.checkpoint_id ?? checkpointId, namespace }
+    const change = { place, values: body.values ?? null, asNode: body.as_node ?? null, user: user!.id }
+    return { jsonText: writtenState(await states.update(threadId, change), threadId, place.checkpointId) }
+  }
+
+  const history = async ({ params, body, user }: Call<v.InferOutput<typeof historyBody>>) => {
+    const threadId = params.thread_id!
+    const before = typeof body.before === 'string' ? body.before : placeIn(body.before, threadId).checkpointId
+    const entries = await states.history(threadId, {
+      limit: body.limit ?? 10,
+      before,
+      place: body.checkpoint ? placeIn(body.checkpoint, threadId) : null,
+      metadata: body.metadata ?? null,
+      user: user!.id
     })
-    if (written.outcome !== 'written') {
-      throw written.outcome === 'busy'
-        ? fail('thread_in_flight', { id: threadId })
-        : fail('checkpoint_not_found', { id: base ?? threadId })
-    }
-    const stored = await store.checkpoints.load(threadId, written.checkpoint.checkpoint_id)
-    return stored ? { jsonText: stateView(stored) } : { json: headView(written.checkpoint) }
-  }
-
-  /** With what is known beside the messages: asked once for the whole page, whose entries share them. */
-  const withDecorations = async (threadId: string, page: StoredCheckpoint[]): Promise<StoredCheckpoint[]> => {
-    const idsByNo = messageIds(page)
-    const ids = [...new Set(idsByNo.values())]
-    if (ids.length === 0) return page
-    const { feedback: reads } = store
-    const { origins, feedback } = reads
-      ? await reads.besideMessages(threadId, ids)
-      : { origins: await store.events.runsOfMessages(threadId, ids), feedback: null }
-    return decorated(page, idsByNo, origins, feedback)
-  }
-
-  const history = async ({ params, body }: Call<v.InferOutput<typeof historyBody>>) => {
-    const threadId = params.thread_id!
-    const before = typeof body.before === 'string' ? body.before : checkpointIdIn(body.before, threadId)
-    const page = { limit: body.limit ?? 10, channels: null, ...(before !== null && { before }) }
-    const entries = await historyPage(store.checkpoints, threadId, page, HISTORY_LENGTH)
     // Added and not joined: it is long, and is copied once, when it is sent.
     let text = '['
-    for (const one of await withDecorations(threadId, entries)) text += `${text === '[' ? '' : ','}${historyView(one)}`
+    for (const one of entries) text += `${text === '[' ? '' : ','}${one}`
     return { jsonText: `${text}]` }
   }
 
@@ -126,6 +97,7 @@ export function stateRoutes({ config, store, writer }: Services): Route[] {
       access: 'user',
       permission: 'threads:read',
       thread: 'read',
+      query: stateQuery,
       handler: get
     }),
     route({
@@ -153,6 +125,7 @@ export function stateRoutes({ config, store, writer }: Services): Route[] {
       access: 'user',
       permission: 'threads:read',
       thread: 'read',
+      query: stateQuery,
       handler: get
     }),
     route({

@@ -54,7 +54,7 @@ function selected(text: string, fields: readonly string[]): string {
   return JSON.stringify(Object.fromEntries(Object.entries(record).filter(([key]) => fields.includes(key))))
 }
 
-export function threadRoutes({ store, writer, registry, removeFiles }: Services): Route[] {
+export function threadRoutes({ store, states, writer, registry, removeFiles }: Services): Route[] {
   const create = async ({ body, user }: Call<v.InferOutput<typeof createBody>>) => {
     const threadId = body.thread_id ?? randomUUID()
     const given = {
@@ -96,10 +96,11 @@ export function threadRoutes({ store, writer, registry, removeFiles }: Services)
 
   const get = async ({ params }: Call) => {
     const threadId = params.thread_id!
-    const thread = await store.threads.get(threadId)
+    const [thread, state] = await Promise.all([store.threads.get(threadId), states.values(threadId, null)])
+    if (thread) return { jsonText: threadView(thread, state?.json ?? '{}', state?.interrupts) }
     const stored = await store.checkpoints.load(threadId, null)
-    if (!thread && !stored) throw fail('thread_not_found', { id: threadId })
-    return { jsonText: threadView(thread ?? legacyThread(stored!), stored ? storedJson(stored) : '{}', stored) }
+    if (!stored) throw fail('thread_not_found', { id: threadId })
+    return { jsonText: threadView(legacyThread(stored), storedJson(stored), state?.interrupts) }
   }
 
   const patch = async ({ params, body }: Call<v.InferOutput<typeof patchBody>>) => {

@@ -123,16 +123,13 @@ export function feedbackView(feedback: Feedback | null): JsonObject | null {
   return feedback && { feedback_id: feedback.feedback_id, rating: feedback.rating, comment: feedback.comment }
 }
 
-/** A thread's record on the wire; `values` as JSON text, `stored` where its questions are known. */
-export function threadView(thread: Thread, values: string, stored: StoredCheckpoint | null = null): string {
+/** A thread's record on the wire; `values` as JSON text, `interrupts` where its questions are known. */
+export function threadView(thread: Thread, values: string, interrupts: JsonObject = {}): string {
   const { thread_id, status, created_at, updated_at, metadata } = thread
-  return withValues(
-    { thread_id, status, created_at, updated_at, metadata, interrupts: stored ? waitingIn(stored) : {} },
-    values
-  )
+  return withValues({ thread_id, status, created_at, updated_at, metadata, interrupts }, values)
 }
 
-function waitingIn(stored: StoredCheckpoint): JsonObject {
+export function waitingIn(stored: StoredCheckpoint): JsonObject {
   const waiting = interruptsOf(stored).map(({ id, value }) => ({ id, value }))
   const [name] = stored.next
   return waiting.length === 0 || name === undefined ? {} : { [taskId(stored, name)]: waiting }

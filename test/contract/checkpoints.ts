@@ -333,6 +333,18 @@ function writesContract(t: Test, open: Open): void {
     t.equal(await store.threads.ownerOf(thread_id), undefined)
   })
 
+  test('a copy has all states of a thread in their order, and goes on by itself', async (t, store) => {
+    const from = await addConversation(store)
+    const { thread_id } = await addThread(store)
+    await write(store, { name: 'state.copy', from, thread_id })
+    const page = { limit: 9, channels: null }
+    const rowOf = ({ thread_id: _, ...rest }: { thread_id: string }) => rest
+    const copied = (await store.checkpoints.history(thread_id, page)).map(rowOf)
+    t.strictSame(copied, (await store.checkpoints.history(from, page)).map(rowOf), 'and nothing that it began with')
+    await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(8), bodies: [{ no: 6, json: '"more"' }] }))
+    t.equal((await store.checkpoints.load(from, null))?.checkpoint_id, checkpointId(2))
+  })
+
   durable('checkpoints and their bodies survive a restart', async (t, store, reopen) => {
     const thread_id = await addConversation(store)
     const before = [

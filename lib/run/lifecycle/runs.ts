@@ -2,6 +2,7 @@
 // who calls; what is refused here is refused before anything is written.
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import type { States } from '../../agent/states.ts'
 import { fail } from '../../errors.ts'
 import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
@@ -17,7 +18,8 @@ const RETRY_AFTER = { 'Retry-After': '5' }
 const DEFAULT_ASSISTANT = 'lead_agent'
 
 export interface RunsDeps {
-  readonly store: Pick<Store, 'runs' | 'checkpoints' | 'threads'>
+  readonly store: Pick<Store, 'runs' | 'threads'>
+  readonly states: Pick<States, 'has'>
   readonly writer: Writer
   readonly registry: Registry
   /** null: ready; else the reason why no run is taken. */
@@ -69,9 +71,9 @@ export class Runs {
   }
 
   async #create(threadId: string, { run, autoFollowUp }: RunOrder): Promise<Run> {
-    const { registry, store } = this.#deps
+    const { registry, states } = this.#deps
     const base = run.kwargs.checkpoint_id
-    if (typeof base === 'string' && !(await store.checkpoints.load(threadId, base, [])))
+    if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
     const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp)
     // Nobody waits for it: the run is there, and must not be refused any more.

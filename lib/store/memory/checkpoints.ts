@@ -42,7 +42,9 @@ function checkpointReads(byThread: ReadonlyMap<string, ThreadStates>): Checkpoin
   }
 }
 
-export interface MemoryCheckpoints extends Noun<CheckpointReads, 'checkpoint.put' | 'state.update'>, ThreadOwned {
+export interface MemoryCheckpoints
+  extends Noun<CheckpointReads, 'checkpoint.put' | 'state.update' | 'state.copy'>,
+    ThreadOwned {
   /** Writes one checkpoint with its new bodies, for the creation of a thread. */
   put(checkpoint: CheckpointWrite, undo: Undo): void
 }
@@ -98,7 +100,21 @@ export function memoryCheckpoints(threads: ThreadRows, runs: RunRows): MemoryChe
         put(checkpoint, undo)
         return null
       },
-      'state.update': update
+      'state.update': update,
+      'state.copy': ({ from, thread_id }, undo) => {
+        threads.require(thread_id)
+        const states = byThread.get(from)
+        undo.delete(byThread, thread_id)
+        if (!states) return null
+        const heads = states.heads.map((head) => ({ ...head, thread_id }))
+        undo.set(byThread, thread_id, {
+          ...states,
+          heads,
+          places: new Map(states.places),
+          bodies: new Map(states.bodies)
+        })
+        return null
+      }
     },
     put,
     forget: (threadId, undo) => undo.delete(byThread, threadId)

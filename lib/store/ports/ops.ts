@@ -104,6 +104,8 @@ export interface Ops {
     }
     out: StateUpdate
   }
+  /** All checkpoints of one thread, in their order, once more as those of another, that was just made [Store 11]. */
+  'state.copy': { in: { from: string; thread_id: string }; out: null }
   /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
   'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }

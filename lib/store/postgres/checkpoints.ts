@@ -1,7 +1,7 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import { channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { PRESENT } from '../sql/removal.ts'
-import { type CheckpointRow, COLUMNS, toHead } from '../sql/checkpoints.ts'
+import { type CheckpointRow, COLUMNS, COPIES, FORGET, toHead } from '../sql/checkpoints.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
@@ -105,12 +105,19 @@ export async function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): 
   await Promise.all([written, put])
 }
 
-type CheckpointOps = 'checkpoint.put' | 'state.update'
+type CheckpointOps = 'checkpoint.put' | 'state.update' | 'state.copy'
 
 export const checkpointWrites: Writers<CheckpointOps> = {
   'checkpoint.put': async ({ name: _, ...checkpoint }, batch) => {
     batch.needs(checkpoint.thread_id)
     await checkpointPut(checkpoint, batch)
+    return null
+  },
+
+  'state.copy': async ({ from, thread_id }, batch) => {
+    batch.needs(thread_id)
+    await batch.changes(FORGET, [thread_id])
+    for (const sql of COPIES) await batch.changes(sql, [from, thread_id])
     return null
   },
 

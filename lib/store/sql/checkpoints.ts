@@ -27,6 +27,16 @@ export const COLUMN_NAMES = [
 ] as const satisfies readonly (keyof CheckpointRow)[]
 export const COLUMNS = COLUMN_NAMES.join(', ')
 
+/** The empty checkpoint that a new thread begins with, of thread $1. */
+export const FORGET = 'DELETE FROM checkpoints WHERE thread_id = $1'
+
+/** All states of thread $1 as those of $2. */
+export const COPIES = [
+  `INSERT INTO checkpoint_bodies (thread_id, no, json) SELECT $2, no, json FROM checkpoint_bodies WHERE thread_id = $1`,
+  `INSERT INTO checkpoints (${COLUMNS})
+   SELECT $2, ${COLUMN_NAMES.slice(1).join(', ')} FROM checkpoints WHERE thread_id = $1 ORDER BY key`
+] as const
+
 export function toHead({
   metadata_json,
   next_json,

@@ -3,7 +3,7 @@ import type Database from 'better-sqlite3'
 import { pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { Refused } from '../refused.ts'
 import { PRESENT } from '../sql/removal.ts'
-import { type CheckpointRow, COLUMN_NAMES, COLUMNS, toHead } from '../sql/checkpoints.ts'
+import { type CheckpointRow, COLUMN_NAMES, COLUMNS, COPIES, FORGET, toHead } from '../sql/checkpoints.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Writers } from './rows.ts'
@@ -176,12 +176,14 @@ export function checkpointPut(db: Database.Database): (checkpoint: CheckpointWri
   }
 }
 
-type CheckpointOps = 'checkpoint.put' | 'state.update'
+type CheckpointOps = 'checkpoint.put' | 'state.update' | 'state.copy'
 
 export function checkpointWrites(db: Database.Database): Writers<CheckpointOps> {
   const put = checkpointPut(db)
   const find = finder(db)
   const nextBody = nextBodyFinder(db)
+  const copies = COPIES.map((sql) => db.prepare(sql))
+  const forgetFirst = db.prepare(FORGET)
   const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
   const inFlight = db.prepare("SELECT 1 FROM runs WHERE thread_id = ? AND status IN ('pending', 'running') LIMIT 1")
   const rename = db.prepare(
@@ -192,6 +194,12 @@ export function checkpointWrites(db: Database.Database): Writers<CheckpointOps> 
     'checkpoint.put': ({ name: _, ...checkpoint }) => {
       if (!threadExists.get(checkpoint.thread_id)) throw new Refused(`thread ${checkpoint.thread_id} is gone`)
       put(checkpoint)
+      return null
+    },
+    'state.copy': ({ from, thread_id }) => {
+      if (!threadExists.get(thread_id)) throw new Refused(`thread ${thread_id} is gone`)
+      forgetFirst.run({ 1: thread_id })
+      for (const statement of copies) statement.run({ 1: from, 2: thread_id })
       return null
     },
     'state.update': (update): StateUpdate => {

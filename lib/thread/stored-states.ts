@@ -1,0 +1,186 @@
+// The states of threads as our checkpoints hold them: those of the built-in agent and of agents out of a file. One side of the port
+// of agent/states.ts; what a graph of LangGraph keeps is its own.
+import type { Store, StoredCheckpoint, Writer } from '../store/store.ts'
+import { type JsonObject, timestamp, type Json, isObject } from '../types.ts'
+import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
+import { historyPage } from './history.ts'
+import { checkpointId } from './ids.ts'
+import { MessageInvalid, readMessages } from './message.ts'
+import { isInternal, storedJson, streamedJson } from './state.ts'
+import { displayName } from './title.ts'
+
+/** Characters of a history's page: it ends before the entry with which it would be longer. */
+const HISTORY_LENGTH = 16 * 1024 * 1024
+
+interface Place {
+  readonly checkpointId: string | null
+}
+interface Update {
+  readonly values: Json
+  readonly asNode: string | null
+}
+type Changed =
+  | { readonly outcome: 'written'; readonly json: string }
+  | { readonly outcome: 'busy' | 'checkpoint_missing' }
+  | { readonly outcome: 'invalid'; readonly message: string; readonly index?: number }
+
+export class StoredStates {
+  readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
+  readonly #writer: Writer
+  readonly #name: string
+
+  /** @param name what runs call the agent that names none */
+  constructor(store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>, writer: Writer, name = 'lead_agent') {
+    this.#store = store
+    this.#writer = writer
+    this.#name = name
+  }
+
+  async has(threadId: string, id: string): Promise<boolean> {
+    return (await this.#store.checkpoints.load(threadId, id, [])) !== null
+  }
+
+  async get(threadId: string, { checkpointId: id }: Place): Promise<string | null> {
+    const stored = await this.#store.checkpoints.load(threadId, id)
+    return stored && stateView(stored)
+  }
+
+  async values(threadId: string, id: string | null): Promise<{ json: string; interrupts: JsonObject } | null> {
+    const stored = await this.#store.checkpoints.load(threadId, id)
+    // A final answer has the questions among its values; a list shows them beside.
+    return stored && { json: id === null ? storedJson(stored) : streamedJson(stored), interrupts: waitingIn(stored) }
+  }
+
+  async history(
+    threadId: string,
+    query: {
+      readonly limit: number
+      readonly before: string | null
+      readonly metadata: JsonObject | null
+      readonly user: string | null
+    }
+  ): Promise<string[]> {
+    const { limit, before, user } = query
+    const page = { limit, channels: null, ...(before !== null && { before }) }
+    const entries = await historyPage(this.#store.checkpoints, threadId, page, HISTORY_LENGTH)
+    const found = entries.filter(({ metadata }) => holds(metadata, query.metadata))
+    return (await this.#decorated(threadId, found, user)).map(historyView)
+  }
+
+  async update(threadId: string, change: Update & { readonly place: Place }): Promise<Changed> {
+    const { place, values, asNode } = change
+    let changes: Changes
+    try {
+      changes = changesOf(isObject(values) ? values : {})
+    } catch (error) {
+      if (error instanceof MessageInvalid) return { outcome: 'invalid', message: error.message, index: error.index }
+      throw error
+    }
+    const newest = await this.#store.checkpoints.load(threadId, null, [])
+    const written = await this.#writer.write({
+      name: 'state.update',
+      thread_id: threadId,
+      base: place.checkpointId,
+      checkpoint_id: checkpointId(newest?.checkpoint_id),
+      now: timestamp(),
+      as_node: asNode,
+      ...changes
+    })
+    if (written.outcome !== 'written') return written
+    const stored = await this.#store.checkpoints.load(threadId, written.checkpoint.checkpoint_id)
+    return { outcome: 'written', json: stored ? stateView(stored) : JSON.stringify(headView(written.checkpoint)) }
+  }
+
+  async build(threadId: string, _graphId: string | null, supersteps: readonly (readonly Update[])[]): Promise<Changed> {
+    let last: Changed = { outcome: 'invalid', message: 'there is nothing to write' }
+    for (const update of supersteps.flat()) {
+      last = await this.update(threadId, { ...update, place: { checkpointId: null } })
+      if (last.outcome !== 'written') return last
+    }
+    return last
+  }
+
+  async copy(from: string, to: string): Promise<void> {
+    await this.#writer.write({ name: 'state.copy', from, thread_id: to })
+  }
+
+  graphs(): { id: string; description: string | null }[] {
+    return [{ id: this.#name, description: null }]
+  }
+
+  async schemas(graphId: string): Promise<JsonObject | null> {
+    if (graphId !== this.#name) return null
+    const state = { type: 'object', properties: { messages: { type: 'array', items: { type: 'object' } } } }
+    const none = { type: 'object', properties: {} }
+    return {
+      graph_id: graphId,
+      input_schema: state,
+      output_schema: state,
+      state_schema: state,
+      config_schema: none,
+      context_schema: none
+    }
+  }
+
+  async draw(graphId: string): Promise<JsonObject | null> {
+    return graphId === this.#name ? { ...DRAWING } : null
+  }
+
+  async subgraphs(graphId: string): Promise<JsonObject | null> {
+    return graphId === this.#name ? {} : null
+  }
+
+  /** With what is known beside the messages: asked once for the whole page, whose entries share them. */
+  async #decorated(threadId: string, page: StoredCheckpoint[], user: string | null): Promise<StoredCheckpoint[]> {
+    const idsByNo = messageIds(page)
+    const ids = [...new Set(idsByNo.values())]
+    if (ids.length === 0) return page
+    const { feedback: reads, events } = this.#store
+    const { origins, feedback } = reads
+      ? await reads.besideMessages(threadId, ids, user)
+      : { origins: await events.runsOfMessages(threadId, ids, user), feedback: null }
+    return decorated(page, idsByNo, origins, feedback)
+  }
+}
+
+/** An agent that asks a model and uses tools, in turns. */
+const DRAWING: JsonObject = {
+  nodes: [
+    { id: '__start__', type: 'schema', data: '__start__' },
+    { id: 'agent', type: 'runnable', data: { id: ['agent'], name: 'agent' } },
+    { id: 'tools', type: 'runnable', data: { id: ['tools'], name: 'tools' } },
+    { id: '__end__', type: 'schema', data: '__end__' }
+  ],
+  edges: [
+    { source: '__start__', target: 'agent' },
+    { source: 'agent', target: 'tools', conditional: true },
+    { source: 'agent', target: '__end__', conditional: true },
+    { source: 'tools', target: 'agent' }
+  ]
+}
+
+function holds(metadata: JsonObject, wanted: JsonObject | null): boolean {
+  return Object.entries(wanted ?? {}).every(([key, value]) => JSON.stringify(metadata[key]) === JSON.stringify(value))
+}
+
+interface Changes {
+  readonly messages: string[] | null
+  readonly channels: Record<string, string>
+  readonly title: string | null
+}
+
+/** An update as texts by channel. An empty title is no title: it neither renames nor takes the name away. */
+function changesOf({ messages, ...rest }: JsonObject): Changes {
+  const title = displayName(rest.title)
+  const kept = Object.entries(rest).filter(
+    ([channel]) => !isInternal(channel) && (channel !== 'title' || title !== null)
+  )
+  const given = messages as Json | undefined
+  const replaced =
+    given === undefined || given === null ? null : readMessages(given).filter((one) => one.type !== 'remove')
+  return {
+    messages: replaced?.map((message) => JSON.stringify(message)) ?? null,
+    channels: Object.fromEntries(kept.map(([channel, value]) => [channel, JSON.stringify(value)])),
+    title
+  }
+}
