@@ -1,4 +1,4 @@
-// SIGKILL, five times on one home: fifty runs under way and ten that wait, cut in text, in the arguments of a tool call and in a
+// SIGKILL, again and again on one home: fifty runs under way and ten that wait, cut in text, in the arguments of a tool call and in a
 // tool's work. What the next process makes of them, and whether their conversations go on.
 import t, { type Test } from 'tap'
 import { Child, startChild } from '../fixtures/child.ts'
@@ -7,8 +7,9 @@ import { type FakeModel, type Script, scripted, startModel } from '../fixtures/m
 import { segmentsOf, statusesOf } from '../fixtures/remains.ts'
 import { type Frame, type Stream, textOf } from '../fixtures/stream.ts'
 import { ToolServer } from '../fixtures/hanging-tool.ts'
+import { sized } from '../fixtures/size.ts'
 
-const ROUNDS = 5
+const ROUNDS = sized(2, 5)
 const STARTED = 50
 const PENDING = 10
 /** How long they go on before the kill, in ms: longer than a kill may take back. */
@@ -235,7 +236,7 @@ async function round(t: Test, scene: Scene): Promise<Replay[]> {
   return replays
 }
 
-t.test('killed in mid-answer, five times over', { timeout: 170_000 }, async (root) => {
+t.test(`killed in mid-answer, ${ROUNDS} times over`, { timeout: 170_000 }, async (root) => {
   const scene = await open(root)
   const replays: Replay[] = []
   for (let n = 1; n <= ROUNDS; n++) {

@@ -11,8 +11,9 @@ import type { RunEvent } from '../../lib/types.ts'
 import { addRun, someEvents, write, messageCount } from '../contract/harness.ts'
 import { databaseSection } from '../fixtures/backends.ts'
 import { EVENTS, openBoth, type Place, SHARED, STEPS } from '../fixtures/store-load.ts'
+import { sized } from '../fixtures/size.ts'
 
-const KILLS = 20
+const KILLS = sized(7, 20)
 /** The kill comes within this time of the first write, in ms: a life is some conversations long. */
 const LIFE_MS_MAX = { sqlite: 250, postgres: 600 } as const
 const PROGRAM = fileURLToPath(new URL('../fixtures/store-load.js', import.meta.url))

@@ -7,12 +7,13 @@ import { ScriptedAgent, type Stage } from '../fixtures/agent.ts'
 import { at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { digests, remainsOf } from '../fixtures/remains.ts'
 import type { Stream } from '../fixtures/stream.ts'
+import { sized } from '../fixtures/size.ts'
 
-const RACES = 1000
-const DELETES = 200
+const RACES = sized(300, 1000)
+const DELETES = sized(60, 200)
 const AT_ONCE = 10
 /** For how long nothing may come after an end, in ms. */
-const QUIET_MS = 10_000
+const QUIET_MS = sized(3000, 10_000)
 const MODES = { stream_mode: ['messages-tuple', 'values'] }
 
 const runIdOf = (path: string) => path.split('/').at(-1)!
