@@ -53,6 +53,18 @@ const TABLE = {
   checkpoint_not_found: [404, 'Checkpoint {id} not found'],
   checkpoint_elsewhere: [400, 'The checkpoint belongs to thread {id}'],
 
+  // Assistants.
+  assistant_not_found: [404, 'Assistant not found'],
+  assistant_unknown: [
+    404,
+    'No assistant found for "{id}". Make sure the assistant ID is for a valid assistant or a valid graph ID.'
+  ],
+  assistant_exists: [409, 'Assistant already exists'],
+  assistant_version_missing: [404, 'Assistant {id} has no version {version}'],
+  assistant_is_system: [409, 'Assistant {id} is the own one of its graph, and is not changed: create another one'],
+  assistants_full: [409, 'A user has at most {max} assistants. Delete one and try again.'],
+  graph_not_found: [404, 'Graph "{id}" not found'],
+
   // Runs.
   run_not_found: [404, 'Run {id} not found'],
   run_not_in_thread: [404, 'Run {id} not found in thread {thread_id}'],

@@ -35,6 +35,7 @@ import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
+import { Assistants } from './thread/assistants.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
@@ -205,6 +206,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     registry,
     runs: new Runs({ store, writer, registry, states, notReady: () => readiness.reason }),
     states,
+    assistants: new Assistants({ store: store.assistants, graphs: () => states.graphs(), takesAnyName: !agent.states }),
     agent,
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
@@ -395,7 +397,6 @@ function registryOptions(config: Config): RegistryOptions {
     disconnectGraceMs: runs.disconnect_grace_ms,
     timeoutMs: runs.timeout_s * 1000,
     recursionLimit: runs.recursion_limit,
-    replyAnswers: runs.reply_answers,
     title
   }
 }

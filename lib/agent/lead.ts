@@ -11,7 +11,6 @@ import {
   type ToolMessage
 } from '../types.ts'
 import { toChat } from './chat.ts'
-import { clarificationOf } from './clarification.ts'
 import type { Middleware, MiddlewareContext } from './middleware/middleware.ts'
 import type { CallIds, Model } from './model.ts'
 import { callModel } from './model-call.ts'
@@ -247,18 +246,14 @@ class LeadRun implements MiddlewareContext {
       await this.#answered(call, outcome)
       return false
     }
-    const { value } = outcome
-    await this.#record({ type: 'interrupt', interrupt: { id: call.id, value }, asked: clarificationOf(call, value) })
+    await this.#record({ type: 'interrupt', interrupt: { id: call.id, value: outcome.value } })
     return true
   }
 
   async #answered(call: ToolCall, { status, content, channels }: Outcome): Promise<void> {
-    // The answer to a question takes its place.
-    const at = this.#messages.findLastIndex((one) => one.type === 'tool' && one.tool_call_id === call.id)
-    const asked = this.input.openCalls.some(({ id }) => id === call.id) ? this.#messages[at] : undefined
     const message: ToolMessage = {
       type: 'tool',
-      id: asked?.id ?? randomUUID(),
+      id: randomUUID(),
       content,
       additional_kwargs: {},
       response_metadata: {},
@@ -267,8 +262,7 @@ class LeadRun implements MiddlewareContext {
       artifact: null,
       status
     }
-    if (asked) this.#messages[at] = message
-    else this.#messages.push(message)
+    this.#messages.push(message)
     await this.#record({ type: 'tool_end', call, message })
     if (channels) await this.update(channels)
   }

@@ -2,6 +2,7 @@
 import type { Route } from '../http/route.ts'
 import { apiTokenRoutes } from './api-tokens.ts'
 import { artifactRoutes } from './artifacts.ts'
+import { assistantRoutes } from './assistants.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { consoleRoutes } from './console.ts'
 import { feedbackRoutes } from './feedback.ts'
@@ -31,6 +32,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...authRoutes(auth), //         /api/v1/auth/...
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
+    ...assistantRoutes(services), // /api/assistants
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs

@@ -1,22 +1,19 @@
 // What a client asks for when it creates a run, and how that becomes a run record.
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
-import { describedAs, fewKeys, integer, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
+import { fail, Invalid } from '../errors.ts'
+import { fewKeys, integer, issue, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
+import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
 import { CHANNELS_MAX, placeIn, readInput } from './input.ts'
+import type { Services } from './services.ts'
 
 const assistantName = v.pipe(
   v.string(),
   v.maxLength(128),
-  v.transform((name) => ({ name, plain: name.trim().toLowerCase().replaceAll('_', '-') })),
-  v.check(
-    ({ plain }) => plain === '' || /^[a-z0-9-]+$/.test(plain),
-    'Value error, an assistant is named by letters, digits, - and _'
-  ),
-  v.transform(({ name }) => (name.trim() === '' ? null : name))
+  v.transform((name) => (name.trim() === '' ? null : name))
 )
 
 /** Stream modes, or nodes, that a run may name. */
@@ -50,9 +47,7 @@ const breakpoints = v.nullish(
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
 const runFields = objectOf({
   assistant_id: v.nullish(assistantName),
-  input: v.nullish(
-    v.pipe(fewKeys(CHANNELS_MAX), describedAs({ examples: [{ messages: [{ role: 'user', content: 'Hello' }] }] }))
-  ),
+  input: v.nullish(fewKeys(CHANNELS_MAX)),
   command: v.nullish(command),
   interrupt_before: breakpoints,
   interrupt_after: breakpoints,
@@ -74,13 +69,14 @@ export const runBody = v.pipe(
   v.check(
     ({ command, input }) => isNothing(command?.resume) || isNothing(input?.messages),
     'Value error, command.resume and input.messages exclude each other'
-  ),
-  describedAs({ title: 'RunRequest' })
+  )
 )
 export type RunBody = v.InferOutput<typeof runBody>
 
-/** The model that the caller names, in context or configuration. */
-function modelNameIn({ context, config }: RunBody): string | null {
+type Configuration = ReturnType<typeof withAssistant>
+
+/** The model that is named, in context or configuration. */
+function modelNameIn({ context, config }: Configuration): string | null {
   const configured = isObject(config?.configurable) ? config.configurable.model_name : undefined
   const name = context?.model_name ?? (isObject(config?.context) ? config.context.model_name : undefined) ?? configured
   return typeof name === 'string' && name !== '' ? name : null
@@ -104,33 +100,37 @@ export interface RunRequest {
   readonly path: string
   /** Digest of the credential whose leaving may end the run; null: the request does not stay open for it. */
   readonly creator: string | null
-}
-
-export interface RunRequestDefaults {
-  readonly onDisconnect: 'cancel' | 'continue'
-  /** Names of the configured models; empty: any name goes (the demo model). */
-  readonly models: readonly string[]
+  /** The thread bears its graph before the answer: its client lists by that. */
+  readonly isLangGraph: boolean
 }
 
 /**
  * The run that is asked for.
- * @throws Failure for messages that are none and for a model that is not configured: before anything is stored.
+ * @throws Failure for an assistant that is not there, messages that are none and a model that is not configured: before anything is
+ * stored.
  */
-export function newRun(request: RunRequest, defaults: RunRequestDefaults): RunOrder {
+export async function orderFor(
+  { assistants, agent, config }: Pick<Services, 'assistants' | 'agent' | 'config'>,
+  request: RunRequest
+): Promise<RunOrder> {
   const { body, userId } = request
-  const modelName = modelNameIn(body)
-  if (modelName !== null && defaults.models.length && !defaults.models.includes(modelName))
+  const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
+  const configuration = configurationOf(body, assistant)
+  const modelName = modelNameIn(configuration)
+  const models = agent.models?.() ?? []
+  // The demo model takes any name.
+  if (modelName !== null && models.length && !models.some(({ name }) => name === modelName))
     throw fail('model_unknown', { name: modelName })
   const now = timestamp()
   const run: RunOrder['run'] = {
     run_id: randomUUID(),
     user_id: userId,
-    assistant_id: body.assistant_id ?? null,
+    assistant_id: assistant.name,
     status: 'pending',
     model_name: modelName,
     multitask_strategy: body.multitask_strategy ?? 'reject',
-    metadata: withoutReserved(body.metadata ?? {}),
-    kwargs: kwargsOf(request, defaults),
+    metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
+    kwargs: { ...kwargsOf(request, config.runs.on_disconnect), ...configuration, graph_id: assistant.graphId },
     error: null,
     stop_reason: null,
     follow_up_to_run_id: body.follow_up_to_run_id ?? null,
@@ -144,11 +144,36 @@ export function newRun(request: RunRequest, defaults: RunRequestDefaults): RunOr
     created_at: now,
     updated_at: now
   }
-  return { run, autoFollowUp: run.follow_up_to_run_id === null }
+  const { graphId: graph_id, assistantId: assistant_id } = assistant
+  return {
+    run,
+    autoFollowUp: run.follow_up_to_run_id === null,
+    graph: { graph_id, assistant_id },
+    isLangGraph: request.isLangGraph
+  }
+}
+
+/** @throws Failure for a name that nobody has */
+async function assistantOf(assistants: Assistants, name: string | null, user: string | null): Promise<RunAssistant> {
+  const known = await assistants.resolve(name, user)
+  if (known) return known
+  if (assistants.takesAnyName && !NAME.test(name ?? '')) {
+    const found = issue('value_error', ['body', 'assistant_id'])
+    throw new Invalid([{ ...found, msg: 'Value error, an assistant is named by letters, digits, - and _' }])
+  }
+  throw fail('assistant_unknown', { id: name ?? '' })
+}
+
+/** What the caller says, over what its assistant does. */
+function configurationOf({ config, context }: RunBody, assistant: RunAssistant): Configuration {
+  return withAssistant(assistant, {
+    config: config ? configWithoutReserved(config) : null,
+    context: context ? withoutReserved(context) : null
+  })
 }
 
 /** All that a run needs when it starts, which may be after a restart. */
-function kwargsOf({ body, threadId, creator }: RunRequest, { onDisconnect }: RunRequestDefaults): JsonObject {
+function kwargsOf({ body, threadId, creator }: RunRequest, onDisconnect: 'cancel' | 'continue'): JsonObject {
   const messages = readInput(body.input?.messages, 'input.messages')
   const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
   // Messages are JSON by construction.
@@ -157,8 +182,6 @@ function kwargsOf({ body, threadId, creator }: RunRequest, { onDisconnect }: Run
     : null
   return {
     input,
-    config: body.config ? configWithoutReserved(body.config) : null,
-    context: body.context ? withoutReserved(body.context) : null,
     command: body.command ?? null,
     checkpoint_id: body.checkpoint_id || checkpoint,
     stream_mode: body.stream_mode ?? ['values'],

@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
+import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
@@ -16,24 +17,20 @@ import { isVisible } from '../scope.ts'
 import type { JsonObject, Run } from '../types.ts'
 import { keyOf } from './idempotency-key.ts'
 import { filterQuery, listIn, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
-import { newRun, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
+import { orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
 
 const action = v.optional(v.picklist(['interrupt', 'rollback']))
 const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
-/** What LangGraph's library says where its caller has named no limit. */
-const LIBRARY_LIMIT = 10
-/** Runs of a list that names no limit [contract 3.1]. */
-const LISTED = 100
 const listQuery = objectOf({
-  limit: v.optional(queryInteger({ min: 1, max: 1000 }), String(LISTED)),
+  limit: v.optional(queryInteger({ min: 1, max: 100 }), '100'),
   offset: v.optional(queryInteger({ min: 0 }), '0'),
   status: v.optional(v.picklist(['pending', 'running', 'success', 'error', 'timeout', 'interrupted']))
 })
 const streamQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
 
 export function runRoutes(services: Services): Route[] {
-  const { config, store, registry, runs, agent, states } = services
+  const { config, store, registry, runs, states } = services
 
   // ------------------------------------------------------------------------------------------------ create
 
@@ -43,17 +40,21 @@ export function runRoutes(services: Services): Route[] {
     if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
   }
 
-  const orderOf = (call: Call<RunBody>, staysOpen: boolean): RunOrder => {
+  const orderOf = async (call: Call<RunBody>, staysOpen: boolean): Promise<RunOrder> => {
     checkStrategy(call)
-    const models = agent.models?.().map((model) => model.name) ?? []
-    const threadId = call.params.thread_id ?? threadIdIn(call.body)
-    const creator = staysOpen ? (call.grant?.digest ?? null) : null
-    const request = { threadId, userId: call.user!.id, body: call.body, key: keyOf(call), path: call.path, creator }
-    return newRun(request, { onDisconnect: config.runs.on_disconnect, models })
+    return orderFor(services, {
+      threadId: call.params.thread_id ?? threadIdIn(call.body),
+      userId: call.user!.id,
+      body: call.body,
+      key: keyOf(call),
+      path: call.path,
+      creator: staysOpen ? (call.grant?.digest ?? null) : null,
+      isLangGraph: isLangGraphClient(call)
+    })
   }
 
   const create = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> =>
-    runs.start(call.params.thread_id!, orderOf(call, staysOpen))
+    runs.start(call.params.thread_id!, await orderOf(call, staysOpen))
 
   /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
   const createStateless = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> => {
@@ -61,7 +62,7 @@ export function runRoutes(services: Services): Route[] {
     if (threadId !== null && !isId(threadId))
       throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
     const { assistant_id, metadata } = call.body
-    const order = orderOf(call, staysOpen)
+    const order = await orderOf(call, staysOpen)
     return runs.startStateless({ ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} })
   }
 
@@ -152,8 +153,7 @@ export function runRoutes(services: Services): Route[] {
 
   const list = async (call: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
     const { params, query } = call
-    const { offset, status } = query
-    const limit = isFrontEnd(call) && query.limit === LIBRARY_LIMIT ? LISTED : query.limit
+    const { limit, offset, status } = query
     const page = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
     const fields = listIn(call, 'select')
     const views = page.map(runView)
@@ -291,9 +291,4 @@ function headersOf(run: Run, answer: 'stream' | 'join'): Record<string, string> 
 /** Below the API's prefix, which clients put in front [langgraph 1.1]. */
 function pathOf({ thread_id, run_id }: Run): string {
   return `/threads/${thread_id}/runs/${run_id}`
-}
-
-/** DeerFlow's pages come by this prefix. The list of runs is what they read a conversation by, and they mean all of it. */
-function isFrontEnd({ req }: Call<unknown, unknown>): boolean {
-  return req.url?.startsWith('/api/langgraph/') ?? false
 }

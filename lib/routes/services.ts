@@ -13,6 +13,7 @@ import type { Registry } from '../run/lifecycle/registry.ts'
 import type { Runs } from '../run/lifecycle/runs.ts'
 import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
+import type { Assistants } from '../thread/assistants.ts'
 import type { JsonObject, Grant } from '../types.ts'
 
 export interface Services {
@@ -23,6 +24,7 @@ export interface Services {
   readonly runs: Runs
   /** Of whichever agent there is. */
   readonly states: States
+  readonly assistants: Assistants
   readonly agent: Agent
   readonly uploads: Uploads
   readonly artifacts: Artifacts

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
-import type { Call } from '../http/call.ts'
+import type { Call, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, id, integer, issue, listOf, metadata, objectOf } from '../http/schema.ts'
 import { withoutReserved } from '../reserved.ts'
@@ -11,10 +11,8 @@ import { legacyThread, threadView } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
 import { newThread } from '../thread/thread.ts'
 import { type Thread, timestamp } from '../types.ts'
+import { removeThread } from './remove-thread.ts'
 import type { Services } from './services.ts'
-
-/** How long a deletion waits for the last records of a run it has cancelled, in ms [design 5]. */
-const DELETE_WAIT_MS = 5000
 
 const FILTER_KEYS_MAX = 64
 const IDS_MAX = 1000
@@ -54,7 +52,9 @@ function selected(text: string, fields: readonly string[]): string {
   return JSON.stringify(Object.fromEntries(Object.entries(record).filter(([key]) => fields.includes(key))))
 }
 
-export function threadRoutes({ store, states, writer, registry, removeFiles }: Services): Route[] {
+export function threadRoutes(services: Services): Route[] {
+  const { store, states, writer } = services
+
   const create = async ({ body, user }: Call<v.InferOutput<typeof createBody>>) => {
     const threadId = body.thread_id ?? randomUUID()
     const given = {
@@ -114,16 +114,9 @@ export function threadRoutes({ store, states, writer, registry, removeFiles }: S
     return { jsonText: threadView(thread, '{}') }
   }
 
-  const remove = async ({ params, user }: Call) => {
+  const remove = async ({ params, user }: UserCall) => {
     const threadId = params.thread_id!
-    await registry.cancelThread(threadId, DELETE_WAIT_MS)
-    const owner = await store.threads.ownerOf(threadId)
-    if (!(await writer.write({ name: 'thread.remove', thread_id: threadId })))
-      throw fail('thread_not_found', { id: threadId })
-    // A run that was admitted in between finds its thread gone. Its agent must let go before the files are removed.
-    await registry.cancelThread(threadId, DELETE_WAIT_MS)
-    // Undefined: it has no record, and what there can be is the caller's.
-    const hadFiles = await removeFiles(threadId, owner === undefined ? user!.id : owner)
+    const hadFiles = await removeThread(services, threadId, user.id)
     return {
       json: {
         success: true,

@@ -9,7 +9,6 @@ import type {
   EventStore,
   FeedbackReads,
   FrameReads,
-  ItemReads,
   ModuleOptions,
   RunReads,
   Store,
@@ -54,7 +53,6 @@ const EVENTS: Methods<EventReads> = {
 }
 const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
 const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
-const ITEMS: Methods<ItemReads> = { get: true, search: true, namespaces: true }
 const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true, besideMessages: true }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
@@ -76,8 +74,7 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext)
     runs: RUNS,
     events: EVENTS,
     frames: FRAMES,
-    checkpoints: CHECKPOINTS,
-    items: ITEMS
+    checkpoints: CHECKPOINTS
   })
   const missing = [
     ...missingIn(opened, { apply: true, close: true }, ''),

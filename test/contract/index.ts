@@ -25,7 +25,6 @@ import { feedbackStoreContract } from './feedback.ts'
 import { frameUpkeepContract } from './frame-upkeep.ts'
 import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
-import { itemStoreContract } from './items.ts'
 import { peerContract } from './peers.ts'
 import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
@@ -45,7 +44,6 @@ export {
   feedbackStoreContract,
   frameStoreContract,
   frameUpkeepContract,
-  itemStoreContract,
   peerContract,
   runStoreContract,
   scopeContract,
@@ -68,7 +66,6 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   frames: frameStoreContract,
   frameUpkeep: frameUpkeepContract,
   checkpoints: checkpointStoreContract,
-  items: itemStoreContract,
   feedback: feedbackStoreContract,
   peers: peerContract
 }

@@ -3,15 +3,7 @@
 import type { AgentInput, AgentRecord, StreamPart } from '../../agent/runtime.ts'
 import type { Settlement } from '../../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
-import {
-  type HumanMessage,
-  type Interrupt,
-  type Message,
-  type Run,
-  type RunTotals,
-  timestamp,
-  type ToolMessage
-} from '../../types.ts'
+import { type Interrupt, type Message, type Run, type RunTotals, timestamp } from '../../types.ts'
 import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from '../log/message.ts'
 import { ASKING, type RunEnd, REFUSED, threadStatusAfter } from './run-end.ts'
 import { Kind } from '../log/filter.ts'
@@ -26,8 +18,6 @@ import { contextOf, inputOf, lastHuman, recursionLimitOf, resumeOf } from '../ru
 export interface AccountOptions {
   readonly recursionLimit: number
   readonly title: TitleOptions
-  /** A message that is sent while a question waits is its answer. */
-  readonly replyAnswers: boolean
 }
 
 export class Account {
@@ -36,7 +26,6 @@ export class Account {
   readonly #journal: Journal
   readonly #steps: StateBuilder
   readonly #options: AccountOptions
-  #begun = performance.now()
   #asks = false
 
   constructor(run: Run, { frames, journal, steps }: Sources, options: AccountOptions) {
@@ -55,31 +44,18 @@ export class Account {
   /** Goes on from a stored state, or from none, with what the run was given. */
   begin(saved: SavedState | null): void {
     const input = inputOf(this.#run)
-    const human = lastHuman(input.messages)
-    this.#begun = performance.now()
+    this.#journal.begin(lastHuman(input.messages), this.#run.follow_up_to_run_id)
     this.#steps.open(saved)
-    // Before what is said now, in the state as among the events.
-    const results = this.#closeAsked(human)
-    this.#journal.begin(human, this.#run.follow_up_to_run_id)
-    this.#steps.begin({ ...input, messages: [...results, ...input.messages] })
-  }
-
-  /**
-   * The run before this one has asked its user. A message answers as well as a resume: the question is the call's result then, and
-   * what is said stands behind it. What has no answer is interrupted.
-   */
-  #closeAsked(human: HumanMessage | null): ToolMessage[] {
-    const { openCalls } = this.#steps.askedBefore
-    const isAnswered = (asked: string | null) => asked !== null && human !== null && this.#options.replyAnswers
-    const isResumed = resumeOf(this.#run) !== null
-    this.#journal.owe(isResumed ? openCalls : openCalls.filter(({ asked }) => !isAnswered(asked)))
-    return isResumed ? [] : this.#journal.closeCalls()
+    this.#journal.owe(this.#steps.askedBefore.openCalls)
+    // What is said instead of an answer comes behind it.
+    const unanswered = resumeOf(this.#run) ? [] : this.#journal.closeCalls()
+    this.#steps.begin({ ...input, messages: [...unanswered, ...input.messages] })
   }
 
   /** What the agent is given. */
   input(): AgentInput {
     const run = this.#run
-    const { state, askedBefore } = this.#steps
+    const { state } = this.#steps
     return {
       threadId: run.thread_id,
       runId: run.run_id,
@@ -92,8 +68,7 @@ export class Account {
       context: contextOf(run),
       modelName: run.model_name,
       recursionLimit: recursionLimitOf(run, this.#options.recursionLimit),
-      interrupts: askedBefore.interrupts,
-      openCalls: askedBefore.openCalls.map(({ call }) => call)
+      ...this.#steps.askedBefore
     }
   }
 
@@ -114,8 +89,7 @@ export class Account {
   }
 
   /** Something to keep. */
-  record(given: AgentRecord): void {
-    const record = given.type === 'llm_response' ? this.#timed(given) : given
+  record(record: AgentRecord): void {
     const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
     if (isReply) this.#show(record.message.id, this.#journal.messages.complete(record.message.id))
     this.#journal.record(record)
@@ -126,16 +100,8 @@ export class Account {
     } else if (record.type === 'tool_end') this.#addWhole(record.message)
     else if (record.type === 'messages') this.#steps.add(record.messages)
     else if (record.type === 'update') this.#steps.set(record.channels)
-    else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked)
+    else if (record.type === 'interrupt') this.#ask(record.interrupt)
     else if (record.type === 'step') this.#steps.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop')
-  }
-
-  /** The final answer says how long its turn took, in whole seconds: pages show it, and take 0 for an answer that is still coming. */
-  #timed(record: AgentRecord & { type: 'llm_response' }): AgentRecord & { type: 'llm_response' } {
-    const { caller, message } = record
-    if (caller !== 'lead_agent' || message.tool_calls.length > 0) return record
-    const turn_duration = Math.max(1, Math.round((performance.now() - this.#begun) / 1000))
-    return { ...record, message: { ...message, additional_kwargs: { ...message.additional_kwargs, turn_duration } } }
   }
 
   #addWhole(message: Message): void {
@@ -145,9 +111,8 @@ export class Account {
     this.#steps.add([message], [json])
   }
 
-  #ask(interrupt: Interrupt, asked?: ToolMessage): void {
+  #ask(interrupt: Interrupt): void {
     this.#asks = true
-    if (asked) this.#addWhole(asked)
     this.#steps.ask(interrupt)
   }
 
@@ -198,7 +163,7 @@ export class Account {
   #closeState(ending: RunEnd): void {
     if (ending.rollback) this.#undo()
     else if (ending !== ASKING) this.#keepBroken(ending)
-    if (!ending.rollback) this.#giveTitle()
+    if (ending.status === 'success' || ending.status === 'interrupted') this.#giveTitle()
     if (ending.failure) this.#journal.fail(ending.failure.kind, ending.failure.message)
     else this.#journal.end(ending.status)
   }

@@ -45,7 +45,6 @@ export interface ActorOptions {
   /** How long a run may take, in ms; 0: for ever. */
   readonly timeoutMs: number
   readonly recursionLimit: number
-  readonly replyAnswers: boolean
   readonly maxTraceContent: number
   readonly trackTokens: boolean
   readonly title: TitleOptions

@@ -14,9 +14,6 @@ import type { Registry } from './registry.ts'
 const CANCEL_WAIT_MS = 5000
 const RETRY_AFTER = { 'Retry-After': '5' }
 
-/** Whom a run is with that names nobody. */
-const DEFAULT_ASSISTANT = 'lead_agent'
-
 export interface RunsDeps {
   readonly store: Pick<Store, 'runs' | 'threads'>
   readonly states: Pick<States, 'has'>
@@ -31,6 +28,10 @@ export interface RunOrder {
   readonly run: Omit<NewRun, 'thread_id'>
   /** The thread's newest successful run becomes the one that this one follows. */
   readonly autoFollowUp: boolean
+  /** What the thread is listed by, if nothing was said of that before. */
+  readonly graph: { readonly graph_id: string; readonly assistant_id: string }
+  /** Its client counts on that when it hears of the run. */
+  readonly isLangGraph: boolean
 }
 
 /** Where a run without a thread goes on: in the thread that it names, or in a new one, which stays. */
@@ -70,24 +71,26 @@ export class Runs {
     }
   }
 
-  async #create(threadId: string, { run, autoFollowUp }: RunOrder): Promise<Run> {
+  async #create(threadId: string, { run, autoFollowUp, graph, isLangGraph }: RunOrder): Promise<Run> {
     const { registry, states } = this.#deps
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
     const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp)
-    // Nobody waits for it: the run is there, and must not be refused any more.
-    if (admission.outcome === 'created' && admission.run.ordinal === 1)
-      void this.#nameGraph(admission.run).catch(() => {})
+    if (admission.outcome === 'created' && admission.run.ordinal === 1) {
+      // The run is there, and must not be refused any more.
+      const named = this.#nameGraph(admission.run, graph).catch(() => {})
+      if (isLangGraph) await named
+    }
     return runIn(admission, threadId)
   }
 
   /** The first run of a thread says which graph it is with: LangGraph's clients list their threads by that. What is said already stays. */
-  async #nameGraph({ thread_id, assistant_id }: Run): Promise<void> {
+  async #nameGraph({ thread_id }: Run, graph: RunOrder['graph']): Promise<void> {
     const thread = await this.#deps.store.threads.get(thread_id, null)
-    if (!thread) return
-    const name = assistant_id ?? DEFAULT_ASSISTANT
-    const metadata = { graph_id: name, assistant_id: name, ...thread.metadata }
+    const unsaid = Object.entries(graph).filter(([key]) => !Object.hasOwn(thread?.metadata ?? {}, key))
+    if (!thread || unsaid.length === 0) return
+    const metadata = Object.fromEntries(unsaid)
     await this.#deps.writer.write({ name: 'thread.patch', thread_id, metadata, user: null, now: thread.updated_at })
   }
 

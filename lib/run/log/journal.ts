@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller, AgentRecord } from '../../agent/runtime.ts'
 import type { NewEvent } from '../../store/store.ts'
-import type { OpenCall } from '../../thread/interrupts.ts'
 import {
   type AiMessage,
   type EventCategory,
@@ -56,8 +55,6 @@ export class Journal {
   readonly messages: LiveMessages
   /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
-  /** Questions that stand in the place of results, by call. */
-  readonly #askedIds = new Map<string, string>()
   readonly #totals: Totals = { ...NO_TOTALS }
   #modelName: string | null = null
   #firstHuman: string | null = null
@@ -169,10 +166,9 @@ export class Journal {
         return this.#add(cutTo(`middleware:${record.tag}`, TYPE_MAX), 'middleware', record.content, record.metadata)
       case 'summarization':
         return this.#summarized(record.text, record.replacedIds)
-      case 'interrupt':
-        return record.asked && this.#asked(record.asked)
       case 'messages':
       case 'update':
+      case 'interrupt':
       case 'step':
         return
     }
@@ -198,27 +194,17 @@ export class Journal {
   }
 
   /** The run before this one has left calls open, for its user to answer: now they are this one's to close. */
-  owe(calls: readonly OpenCall[]): void {
-    for (const { call, asked } of calls) {
-      this.#openCalls.set(call.id, call)
-      if (asked !== null) this.#askedIds.set(call.id, asked)
-    }
+  owe(calls: readonly ToolCall[]): void {
+    for (const call of calls) this.#openCalls.set(call.id, call)
   }
 
   /** Results for the calls that will have no other: servers refuse a conversation in which one has none. */
   closeCalls(): ToolMessage[] {
     return [...this.#openCalls.values()].map((call) => {
-      // Not made of the call's id: models give the same ones again in a later run.
-      const result = interruptedResult(call, this.#askedIds.get(call.id) ?? randomUUID())
+      const result = interruptedResult(call)
       this.#toolResult(call, result)
       return result
     })
-  }
-
-  /** A question is what the call has for a result until it is answered. */
-  #asked(message: ToolMessage): void {
-    this.#openCalls.delete(message.tool_call_id)
-    this.#add('tool_result', 'message', asJson(message), { tool_name: message.name, status: message.status })
   }
 
   #toolResult(call: ToolCall, message: ToolMessage): void {
@@ -346,14 +332,15 @@ function asJson(message: HumanMessage | AiMessage | ToolMessage): JsonObject {
   return message as unknown as JsonObject
 }
 
-function interruptedResult(call: ToolCall, id: string): ToolMessage {
+function interruptedResult(call: ToolCall): ToolMessage {
   return {
     content: 'Interrupted',
     additional_kwargs: {},
     response_metadata: {},
     type: 'tool',
     name: call.name,
-    id,
+    // Not made of the call's id: models give the same ones again in a later run.
+    id: randomUUID(),
     tool_call_id: call.id,
     artifact: null,
     status: 'error'

@@ -5,7 +5,6 @@ import type { AssistantCreation, AssistantPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
-import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Admission, NewRun, Settlement } from './runs.ts'
 import type { UserPatch } from './users.ts'
 
@@ -109,10 +108,6 @@ export interface Ops {
   'state.copy': { in: { from: string; thread_id: string }; out: null }
   /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
-  /** Writes an item, or its new value; too_many: its user would have more than `max`, and nothing is changed. */
-  'item.put': { in: { item: ItemWrite; now: Timestamp; max: ItemLimits }; out: 'written' | 'too_many' }
-  /** False: there was none. */
-  'item.remove': { in: { namespace: Namespace; key: string; user: Owner }; out: boolean }
   'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }
   'feedback.removeById': {
     in: { feedback_id: string; thread_id: string; run_id: string; user: Owner }
@@ -144,8 +139,7 @@ export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'thread.patch',
   'thread.remove',
   'feedback.remove',
-  'feedback.removeById',
-  'item.remove'
+  'feedback.removeById'
 ])
 export type OwnedOp = { [K in OpName]: Ops[K]['in'] extends { readonly user: Owner } ? K : never }[OpName]
 

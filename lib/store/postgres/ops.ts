@@ -7,7 +7,6 @@ import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
-import { itemWrites } from '../sql/items.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
@@ -25,7 +24,6 @@ const WRITES: Writers<OpName> = {
   ...eventWrites,
   ...frameWrites,
   ...checkpointWrites,
-  ...stepWriters(itemWrites),
   ...feedbackWrites
 }
 

@@ -7,7 +7,6 @@ import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
-import { itemWrites } from '../sql/items.ts'
 import type { AnyWriter, WriterOp, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
@@ -31,7 +30,6 @@ export function opWriters(db: Database.Database): AnyWriter {
     ...eventWrites(db),
     ...frameWrites(db),
     ...checkpointWrites(db),
-    ...stepWriters(db, itemWrites),
     ...feedbackWrites(db)
   }
   return (op: WriterOp) => {

@@ -1,0 +1,283 @@
+// Assistants: search, create, get, update, delete, versions; and what is known of their graphs.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { fail, Invalid } from '../errors.ts'
+import type { UserCall } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, issue, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../http/schema.ts'
+import { configWithoutReserved, withoutReserved } from '../reserved.ts'
+import type { AssistantPatch } from '../store/store.ts'
+import { ASSISTANTS_MAX, isUuid, VERSIONS_MAX } from '../thread/assistants.ts'
+import { Containment, TooCostly } from '../thread/contains.ts'
+import { type Assistant, type JsonObject, timestamp } from '../types.ts'
+import { removeThreads } from './remove-thread.ts'
+import type { Services } from './services.ts'
+
+const text = v.pipe(v.string(), v.maxLength(1024))
+const graphId = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
+const assistantId = v.pipe(
+  v.string(),
+  v.maxLength(64),
+  v.check(isUuid, 'Value error, the id of an assistant is a UUID'),
+  v.transform((id) => id.toLowerCase())
+)
+const content = {
+  name: v.nullish(text),
+  description: v.nullish(text),
+  config: v.nullish(jsonObject),
+  context: v.nullish(jsonObject),
+  metadata: v.nullish(metadata)
+}
+const createBody = objectOf({
+  ...content,
+  graph_id: graphId,
+  assistant_id: v.nullish(assistantId),
+  if_exists: v.nullish(v.picklist(['raise', 'do_nothing']), 'raise')
+})
+const updateBody = objectOf({ ...content, graph_id: v.nullish(graphId) })
+
+const filters = { metadata: v.nullish(metadata), graph_id: v.nullish(graphId), name: v.nullish(text) }
+const countBody = objectOf(filters)
+const page = { limit: v.nullish(integer({ min: 1, max: 1000 }), 10), offset: v.nullish(integer({ min: 0 }), 0) }
+const searchBody = objectOf({
+  ...filters,
+  ...page,
+  sort_by: v.nullish(v.picklist(['assistant_id', 'created_at', 'updated_at', 'name', 'graph_id']), 'created_at'),
+  sort_order: v.nullish(v.picklist(['asc', 'desc']), 'desc'),
+  select: v.nullish(listOf(v.string(), 64))
+})
+const versionsBody = objectOf({ ...page, metadata: v.nullish(metadata) })
+const latestBody = objectOf({ version: integer({ min: 1 }) })
+const deleteQuery = objectOf({ delete_threads: v.optional(queryBoolean, 'false') })
+const subgraphsQuery = objectOf({ recurse: v.optional(queryBoolean, 'false') })
+
+/** true, false, or how deep. */
+const drawQuery = objectOf({
+  xray: v.optional(
+    v.union([
+      queryBoolean,
+      v.pipe(
+        v.string(),
+        v.regex(/^[0-9]{1,2}$/),
+        v.transform((depth) => Number(depth))
+      )
+    ]),
+    'false'
+  )
+})
+
+const view = ({ user_id: _, ...shown }: Assistant): Omit<Assistant, 'user_id'> => shown
+
+/** What a body sets, without what only the service may say; nothing is said of what is null. */
+function contentIn(body: v.InferOutput<typeof updateBody>): AssistantPatch {
+  const { graph_id, name, description, config, context, metadata } = body
+  return {
+    ...(graph_id && { graph_id }),
+    ...(name && { name }),
+    ...(typeof description === 'string' && { description }),
+    ...(config && { config: configWithoutReserved(config) }),
+    ...(context && { context: withoutReserved(context) }),
+    ...(metadata && { metadata: withoutReserved(metadata) })
+  }
+}
+
+function costly(error: unknown): never {
+  if (!(error instanceof TooCostly)) throw error
+  throw new Invalid([{ ...issue('value_error', ['body', 'metadata']), msg: `Value error, ${error.message}` }])
+}
+
+export function assistantRoutes(services: Services): Route[] {
+  const { assistants, states, store, writer } = services
+
+  const found = async ({ params, user }: UserCall): Promise<Assistant> => {
+    const assistant = await assistants.get(params.assistant_id!, user.id)
+    if (!assistant) throw fail('assistant_not_found')
+    return assistant
+  }
+
+  /** The same of one that may be changed. */
+  const own = async (call: UserCall): Promise<Assistant> => {
+    const assistant = await found(call)
+    if (assistants.isSystem(assistant.assistant_id)) throw fail('assistant_is_system', { id: assistant.assistant_id })
+    return assistant
+  }
+
+  const needGraph = (id: string): void => {
+    if (!assistants.hasGraph(id)) throw fail('graph_not_found', { id })
+  }
+
+  const create = async ({ body, user }: UserCall<v.InferOutput<typeof createBody>>) => {
+    needGraph(body.graph_id)
+    const id = body.assistant_id ?? randomUUID()
+    const system = assistants.system().find(({ assistant_id }) => assistant_id === id)
+    if (system && body.if_exists === 'do_nothing') return { json: view(system) }
+    if (system) throw fail('assistant_exists')
+    const now = timestamp()
+    const assistant: Assistant = {
+      assistant_id: id,
+      user_id: user.id,
+      name: 'Untitled',
+      description: null,
+      config: {},
+      context: {},
+      metadata: {},
+      ...contentIn(body),
+      graph_id: body.graph_id,
+      version: 1,
+      created_at: now,
+      updated_at: now
+    }
+    const made = await writer.write({ name: 'assistant.create', assistant, max: ASSISTANTS_MAX })
+    if (made.outcome === 'too_many') throw fail('assistants_full', { max: ASSISTANTS_MAX })
+    if (made.outcome === 'taken' || (!made.created && body.if_exists !== 'do_nothing')) throw fail('assistant_exists')
+    return { json: view(made.assistant) }
+  }
+
+  const matching = (body: v.InferOutput<typeof countBody>, user: string, order = {}): Promise<Assistant[]> => {
+    const { graph_id, name, metadata } = body
+    const wanted = { graphId: graph_id ?? null, name: name ?? null, metadata: metadata ?? {} }
+    const query = { ...wanted, sortBy: 'created_at', sortOrder: 'desc', ...order } as const
+    return assistants.search(query, user).catch(costly)
+  }
+
+  const search = async ({ body, user }: UserCall<v.InferOutput<typeof searchBody>>) => {
+    const { sort_by, sort_order, select } = body
+    const all = await matching(body, user.id, { sortBy: sort_by ?? 'created_at', sortOrder: sort_order ?? 'desc' })
+    const offset = body.offset ?? 0
+    const end = offset + (body.limit ?? 10)
+    const shown = all.slice(offset, end).map(view)
+    return {
+      json: select ? shown.map((one) => pick(one, select)) : shown,
+      headers: {
+        'X-Pagination-Total': String(all.length),
+        ...(end < all.length && { 'X-Pagination-Next': String(end) })
+      }
+    }
+  }
+
+  const update = async (call: UserCall<v.InferOutput<typeof updateBody>>) => {
+    const { assistant_id } = await own(call)
+    const set = contentIn(call.body)
+    if (set.graph_id) needGraph(set.graph_id)
+    const now = timestamp()
+    const updated = await writer.write({ name: 'assistant.update', assistant_id, set, keep: VERSIONS_MAX, now })
+    if (!updated) throw fail('assistant_not_found')
+    return { json: view(updated) }
+  }
+
+  const setLatest = async (call: UserCall<v.InferOutput<typeof latestBody>>) => {
+    const assistant = await found(call)
+    const { assistant_id, version } = assistant
+    const { version: wanted } = call.body
+    if (wanted === version) return { json: view(assistant) }
+    const chosen = await writer.write({
+      name: 'assistant.setVersion',
+      assistant_id,
+      version: wanted,
+      now: timestamp()
+    })
+    if (!chosen) throw fail('assistant_version_missing', { id: assistant_id, version: wanted })
+    return { json: view(chosen) }
+  }
+
+  const versions = async (call: UserCall<v.InferOutput<typeof versionsBody>>) => {
+    const assistant = await found(call)
+    const { user_id: _, updated_at: __, ...first } = assistant
+    const stored = await store.assistants.versions(assistant.assistant_id)
+    const all = assistants.isSystem(assistant.assistant_id) ? [first] : stored
+    const containment = new Containment()
+    const wanted = call.body.metadata ?? {}
+    const { limit, offset } = { limit: call.body.limit ?? 10, offset: call.body.offset ?? 0 }
+    try {
+      const matching = all.filter(({ metadata }) => containment.holds(metadata, wanted))
+      return { json: matching.slice(offset, offset + limit) }
+    } catch (error) {
+      throw costly(error)
+    }
+  }
+
+  const remove = async (call: UserCall<unknown, v.InferOutput<typeof deleteQuery>>) => {
+    const { assistant_id } = await own(call)
+    if (!(await writer.write({ name: 'assistant.remove', assistant_id }))) throw fail('assistant_not_found')
+    if (call.query.delete_threads) await removeThreads(services, { assistant_id }, call.user.id)
+    return { json: [assistant_id] }
+  }
+
+  /** What the graph of an assistant says of itself. */
+  const ofGraph = async (call: UserCall, ask: (graphId: string, config: JsonObject) => Promise<JsonObject | null>) => {
+    const { graph_id, config } = await found(call)
+    const told = await ask(graph_id, config)
+    if (!told) throw fail('graph_not_found', { id: graph_id })
+    return { json: told }
+  }
+
+  const subgraphs = (call: UserCall<unknown, v.InferOutput<typeof subgraphsQuery>>) =>
+    ofGraph(call, (id, config) => states.subgraphs(id, call.params.namespace ?? null, call.query.recurse, config))
+
+  const one = '/api/assistants/{assistant_id}'
+  const reading = { access: 'user', permission: 'threads:read' } as const
+  const writing = { access: 'user', permission: 'threads:write' } as const
+  return [
+    route({ ...writing, method: 'POST', path: '/api/assistants', body: createBody, handler: create }),
+    route({
+      ...reading,
+      method: 'POST',
+      path: '/api/assistants/search',
+      body: searchBody,
+      bodyOptional: true,
+      handler: search
+    }),
+    route({
+      ...reading,
+      method: 'POST',
+      path: '/api/assistants/count',
+      body: countBody,
+      bodyOptional: true,
+      handler: async ({ body, user }) => ({ json: (await matching(body, user.id)).length })
+    }),
+    route({ ...reading, method: 'GET', path: one, handler: async (call) => ({ json: view(await found(call)) }) }),
+    route({ ...writing, method: 'PATCH', path: one, body: updateBody, handler: update }),
+    route({
+      ...writing,
+      method: 'DELETE',
+      path: one,
+      permission: 'threads:delete',
+      query: deleteQuery,
+      handler: remove
+    }),
+    route({
+      ...reading,
+      method: 'POST',
+      path: `${one}/versions`,
+      body: versionsBody,
+      bodyOptional: true,
+      handler: versions
+    }),
+    route({ ...writing, method: 'POST', path: `${one}/latest`, body: latestBody, handler: setLatest }),
+    route({
+      ...reading,
+      method: 'GET',
+      path: `${one}/graph`,
+      query: drawQuery,
+      handler: (call) => ofGraph(call, (id, config) => states.draw(id, call.query.xray, config))
+    }),
+    route({
+      ...reading,
+      method: 'GET',
+      path: `${one}/schemas`,
+      handler: (call) => ofGraph(call, (id, config) => states.schemas(id, config))
+    }),
+    route({ ...reading, method: 'GET', path: `${one}/subgraphs`, query: subgraphsQuery, handler: subgraphs }),
+    route({
+      ...reading,
+      method: 'GET',
+      path: `${one}/subgraphs/{namespace}`,
+      query: subgraphsQuery,
+      handler: subgraphs
+    })
+  ]
+}
+
+function pick(view: object, fields: readonly string[]): object {
+  return Object.fromEntries(Object.entries(view).filter(([name]) => fields.includes(name)))
+}

@@ -1,0 +1,34 @@
+// The removal of threads: what runs in one is ended first, and its files go last.
+import { fail } from '../errors.ts'
+import type { JsonObject } from '../types.ts'
+import type { Services } from './services.ts'
+
+/** How long a deletion waits for the last records of a run it has cancelled, in ms [design 5]. */
+const DELETE_WAIT_MS = 5000
+const PAGE = 100
+
+type Needs = Pick<Services, 'store' | 'writer' | 'registry' | 'removeFiles'>
+
+/** Of the caller. True: there were files. @throws Failure when there is no such thread */
+export async function removeThread(services: Needs, threadId: string, userId: string): Promise<boolean> {
+  const { store, writer, registry, removeFiles } = services
+  await registry.cancelThread(threadId, DELETE_WAIT_MS)
+  const owner = await store.threads.ownerOf(threadId)
+  if (!(await writer.write({ name: 'thread.remove', thread_id: threadId, user: userId })))
+    throw fail('thread_not_found', { id: threadId })
+  // A run that was admitted in between finds its thread gone. Its agent must let go before the files are removed.
+  await registry.cancelThread(threadId, DELETE_WAIT_MS)
+  // Undefined: it has no record, and what there can be is the caller's.
+  return removeFiles(threadId, owner === undefined ? userId : owner)
+}
+
+/** All of the caller's own with this metadata. */
+export async function removeThreads(services: Needs, metadata: JsonObject, userId: string): Promise<void> {
+  for (;;) {
+    const { threads } = await services.store.threads.search({ metadata, limit: PAGE, offset: 0 }, userId)
+    const own = threads.filter(({ user_id }) => user_id === userId)
+    for (const { thread_id } of own) await removeThread(services, thread_id, userId)
+    // What is left is everybody's.
+    if (threads.length < PAGE || own.length === 0) return
+  }
+}

@@ -1,0 +1,179 @@
+// Assistants: what runs can be with. Every graph has one that is the system's and everybody's; a user makes others of them.
+import { createHash } from 'node:crypto'
+import type { AssistantReads } from '../store/store.ts'
+import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp } from '../types.ts'
+import { Containment } from './contains.ts'
+
+/** As the state port tells them. */
+export interface KnownGraph {
+  readonly id: string
+  readonly description: string | null
+}
+
+/** Assistants of one user, and versions of one assistant. */
+export const ASSISTANTS_MAX = 500
+export const VERSIONS_MAX = 100
+
+export interface AssistantQuery {
+  readonly graphId: string | null
+  /** A part of the name, in any case. */
+  readonly name: string | null
+  readonly metadata: JsonObject
+  readonly sortBy: 'assistant_id' | 'created_at' | 'updated_at' | 'name' | 'graph_id'
+  readonly sortOrder: 'asc' | 'desc'
+}
+
+/** Whom a run is with. */
+export interface RunAssistant {
+  /** What the run says it is with; null: nobody was named. */
+  readonly name: string | null
+  readonly graphId: string
+  /** What its thread is listed under. */
+  readonly assistantId: string
+  readonly config: JsonObject
+  readonly context: JsonObject
+  readonly metadata: JsonObject
+}
+
+export interface AssistantsDeps {
+  readonly store: AssistantReads
+  readonly graphs: () => readonly KnownGraph[]
+  /** The one agent that there is takes runs under any name, which becomes its own: memory is kept by it [spec]. */
+  readonly takesAnyName: boolean
+}
+
+/** LangGraph's namespace of the ids of graphs. */
+const NAMESPACE = Buffer.from('6ba7b8219dad11d180b400c04fd430c8', 'hex')
+/** Of an assistant that nobody made: what memory is kept by. */
+export const NAME = /^[a-z0-9_-]+$/i
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+export function isUuid(text: string): boolean {
+  return UUID.test(text)
+}
+
+/** The id of a graph's own assistant, the same on every server: a UUID of version 5, as LangGraph makes it. */
+export function systemAssistantId(graphId: string): string {
+  const digest = createHash('sha1').update(NAMESPACE).update(graphId).digest()
+  digest[6] = (digest[6]! & 0x0f) | 0x50
+  digest[8] = (digest[8]! & 0x3f) | 0x80
+  return digest.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
+export class Assistants {
+  readonly #deps: AssistantsDeps
+  readonly #since: Timestamp = timestamp()
+
+  constructor(deps: AssistantsDeps) {
+    this.#deps = deps
+  }
+
+  get takesAnyName(): boolean {
+    return this.#deps.takesAnyName
+  }
+
+  /** Whether a graph of this id is there. */
+  hasGraph(graphId: string): boolean {
+    return this.#deps.graphs().some(({ id }) => id === graphId)
+  }
+
+  /** The graphs' own ones. */
+  system(): Assistant[] {
+    return this.#deps.graphs().map((graph) => this.#systemOf(graph))
+  }
+
+  /** By its id, or by the name of a graph whose own one it is. */
+  async get(id: string, user: string): Promise<Assistant | null> {
+    return this.#systemNamed(id) ?? (isUuid(id) ? this.#deps.store.get(id, user) : null)
+  }
+
+  /** True: it is a graph's own, which nobody changes. */
+  isSystem(id: string): boolean {
+    return this.#systemNamed(id) !== null
+  }
+
+  /** All that match, in order. @throws TooCostly */
+  async search(query: AssistantQuery, user: string): Promise<Assistant[]> {
+    const { graphId, metadata, sortBy, sortOrder } = query
+    const name = query.name?.toLowerCase()
+    const all = [...(await this.#deps.store.list(user)), ...this.system()]
+    const containment = new Containment()
+    const found = all.filter(
+      (one) =>
+        (graphId === null || one.graph_id === graphId) &&
+        (name === undefined || one.name.toLowerCase().includes(name)) &&
+        containment.holds(one.metadata, metadata)
+    )
+    const direction = sortOrder === 'asc' ? 1 : -1
+    return found.sort(
+      (one, other) =>
+        direction * byText(one[sortBy], other[sortBy]) || direction * byText(one.assistant_id, other.assistant_id)
+    )
+  }
+
+  /** Whom a run is with that names this one; null: nobody is called so. */
+  async resolve(name: string | null, user: string | null): Promise<RunAssistant | null> {
+    const [first] = this.#deps.graphs()
+    const system = name === null ? first && this.#systemOf(first) : this.#systemNamed(name)
+    // The one agent's runs say its name, whichever way it was asked for.
+    if (system && this.takesAnyName) return { ...bare(system.graph_id), name: name && system.graph_id }
+    const found = system ?? (name !== null && isUuid(name) ? await this.#deps.store.get(name, user) : null)
+    if (found) return this.hasGraph(found.graph_id) ? runAssistant(found) : null
+    const isFree = this.takesAnyName && name !== null && NAME.test(name.trim()) && !isUuid(name)
+    return isFree ? bare(name) : null
+  }
+
+  #systemNamed(id: string): Assistant | null {
+    const graph = this.#deps.graphs().find((one) => one.id === id || systemAssistantId(one.id) === id)
+    return graph ? this.#systemOf(graph) : null
+  }
+
+  #systemOf({ id, description }: KnownGraph): Assistant {
+    return {
+      assistant_id: systemAssistantId(id),
+      user_id: null,
+      graph_id: id,
+      name: id,
+      description,
+      config: {},
+      context: {},
+      metadata: { created_by: 'system' },
+      version: 1,
+      created_at: this.#since,
+      updated_at: this.#since
+    }
+  }
+}
+
+function runAssistant({ assistant_id, graph_id, config, context, metadata }: Assistant): RunAssistant {
+  return { name: assistant_id, graphId: graph_id, assistantId: assistant_id, config, context, metadata }
+}
+
+/** One that adds nothing to its agent but a name. */
+function bare(name: string): RunAssistant {
+  return { name, graphId: name, assistantId: name, config: {}, context: {}, metadata: {} }
+}
+
+/** What a run is configured with: its assistant's, and over it, member by member, what its caller says. */
+export function withAssistant(
+  { config, context }: Pick<RunAssistant, 'config' | 'context'>,
+  given: { readonly config: JsonObject | null; readonly context: JsonObject | null }
+): { config: JsonObject | null; context: JsonObject | null } {
+  if (Object.keys(config).length + Object.keys(context).length === 0) return given
+  const named = new Set(Object.keys(given.context ?? {}))
+  const part = (from: JsonObject, name: string): JsonObject => (isObject(from[name]) ? from[name] : {})
+  // What the caller says in one place counts against what the assistant says in another.
+  const unnamed = (object: JsonObject): JsonObject =>
+    Object.fromEntries(Object.entries(object).filter(([key]) => !named.has(key)))
+  const over = given.config ?? {}
+  const parts = ['configurable', 'context'].filter((name) => isObject(config[name]) || isObject(over[name]))
+  const merged = parts.map((name) => [name, { ...unnamed(part(config, name)), ...part(over, name) }])
+  return {
+    config: { ...config, ...over, ...Object.fromEntries(merged) },
+    context: { ...context, ...given.context }
+  }
+}
+
+function byText(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0
+}
