@@ -159,7 +159,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     void registry.streams.revalidate((reader) =>
       'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
     )
-  const journal = journalOptions(config)
   const tokens = await openTokens({
     home: config.home,
     secret: config.auth.jwt_secret,
@@ -171,7 +170,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         peers: store.peers,
         writer: committer,
         registry,
-        journal,
+        options: registryOptions(config),
         log,
         onRevoked: endRevoked,
         identity: { secret: tokens.fingerprint, events: placeOfEvents(config) },
@@ -278,7 +277,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     start: async () => {
       if (cluster) await cluster.serve()
       else {
-        const found = await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal, log })
+        const found = await recover(await store.runs.unfinished(), {
+          store,
+          writer: committer,
+          registry,
+          options: registryOptions(config),
+          log
+        })
         if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
       }
       readiness.serve()

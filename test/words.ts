@@ -33,7 +33,6 @@ const FILES: Readonly<Record<string, string>> = {
   screen: 'command-policy',
   shelf: 'thread-index-cache',
   speech: 'message-streams',
-  steps: 'state-builder',
   tally: 'counters',
   translation: 'event-mapper',
   trouble: 'sqlstate',
@@ -46,6 +45,7 @@ const FILES: Readonly<Record<string, string>> = {
 
 /** Of what is declared. */
 const NAMES: Readonly<Record<string, string>> = {
+  Account: 'Recorder',
   AgentWorld: 'AgentServices',
   aside: 'completeOnce',
   Asking: 'RequestOptions',
@@ -72,6 +72,8 @@ const NAMES: Readonly<Record<string, string>> = {
   followers: 'subscriptions',
   Gate: 'ConcurrencyLimit',
   Grace: 'DisconnectTimer',
+  handover: 'recorder',
+  Handover: 'Recorder',
   hurry: 'promoteDue',
   insist: 'resend',
   Intake: 'UploadReceiver',
@@ -109,7 +111,6 @@ const NAMES: Readonly<Record<string, string>> = {
   Spread: 'Buckets',
   Standing: 'RunLocation',
   States: 'StateCache',
-  Steps: 'StateBuilder',
   storable: 'encodeText',
   Stretch: 'FrameRange',
   Translation: 'GraphEventMapper',
@@ -124,6 +125,7 @@ const NAMES: Readonly<Record<string, string>> = {
 
 /** Where such a word is the plain one for something else. */
 const PLAIN: Readonly<Record<string, readonly string[]>> = {
+  'lib/console/account.ts': ['Account'],
   'lib/console/conversation.ts': ['Question']
 }
 

@@ -34,7 +34,6 @@ const ROUNDS_MAX = 300
 /** A cursor that nobody has given out. */
 const NEVER = { epoch: 12_345, n: 3 }
 
-const JOURNAL = { maxTraceContent: 1024, trackTokens: true }
 const log = { warn() {}, error() {} }
 
 // ------------------------------------------------------------------------------------------------- what can happen
@@ -194,7 +193,7 @@ class World {
       store,
       writer: this.#committer,
       registry: this.#registry,
-      journal: JOURNAL,
+      options: OPTIONS,
       log
     })
     this.stepped.isOpen = false

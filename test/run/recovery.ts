@@ -12,7 +12,6 @@ import { until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
 const silent = { error: () => {} }
-const JOURNAL = { maxTraceContent: 10_240, trackTokens: true }
 const NOTHING = { position: null, modes: ['messages-tuple'], reader: { userId: 'ann', credential: null } }
 
 /** The reads that a recovery makes. */
@@ -61,7 +60,7 @@ async function takeOver(
     await registry.stop(0)
     committer.stop()
   })
-  await recover(await store.runs.unfinished(), { store, writer: committer, registry, journal: JOURNAL, log, isOver })
+  await recover(await store.runs.unfinished(), { store, writer: committer, registry, options: OPTIONS, log, isOver })
   return { registry, agent, logged }
 }
 
@@ -155,13 +154,12 @@ t.test('runs whose lease is lost while they are read are left to the process tha
   t.match(await room.row(run), { status: 'running' })
   t.match(await room.row(waiting), { status: 'pending' })
   const pending = (await store.runs.unfinished()).filter(({ status }) => status === 'pending')
-  const journal = JOURNAL
   isLost = false
   await recover(pending, {
     store: losing,
     writer: room.committer,
     registry,
-    journal,
+    options: OPTIONS,
     log: silent,
     isOver: () => isLost
   })

@@ -5,7 +5,7 @@
 import type { PeerMessage, Peers, RunLocation } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { DisconnectTimer } from '../lifecycle/disconnect-timer.ts'
-import type { CancelAction } from '../lifecycle/run-end.ts'
+import type { CancelAction } from '../run-end.ts'
 import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'

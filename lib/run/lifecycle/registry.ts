@@ -8,12 +8,13 @@ import type { Committer } from '../commit/committer.ts'
 import { Compactor } from '../commit/compactor.ts'
 import { PendingBudget } from '../commit/pending-budget.ts'
 import { RemoteRuns } from '../cluster/remote-runs.ts'
-import type { CancelAction } from './run-end.ts'
+import type { CancelAction } from '../run-end.ts'
 import { filterOf } from '../log/filter.ts'
 import { PeerSubscriptions } from '../cluster/peer-subscriptions.ts'
 import { Joiner, type JoinRequest } from '../delivery/joiner.ts'
 import { type CloseReason, type Place, type StreamLimits, Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
+import { isFinal } from './run-phase.ts'
 import { RunQueues } from './run-queues.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
@@ -110,7 +111,8 @@ export class Registry {
     const counts = { pending: 0, running: 0, settling: 0 }
     for (const { phase } of this.#actors.values()) {
       if (phase === 'open') counts.running++
-      else if (phase !== 'closed') counts[phase]++
+      else if (phase === 'pending') counts.pending++
+      else if (!isFinal(phase)) counts.settling++
     }
     return counts
   }

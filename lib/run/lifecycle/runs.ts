@@ -7,7 +7,7 @@ import { fail } from '../../errors.ts'
 import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../../types.ts'
-import { type CancelAction, ROLLED_BACK } from './run-end.ts'
+import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import type { Registry } from './registry.ts'
 
 /** How long a cancel waits to hear from the run's own process whether it came in time, in ms. */

@@ -1,6 +1,6 @@
-// An ending: how a run ends, decided once, before it is written down.
-import { AgentError } from '../../agent/runtime.ts'
-import type { RunStatus, ThreadStatus } from '../../types.ts'
+// How a run ends: decided once, before it is written down.
+import { AgentError } from '../agent/runtime.ts'
+import type { RunStatus, ThreadStatus } from '../types.ts'
 
 export type CancelAction = 'interrupt' | 'rollback'
 
@@ -30,6 +30,14 @@ export const REFUSED: RunEnd = failedWith(
   'storage_refused'
 )
 
+/** Its process has gone before it had ended. */
+export const RESTARTED: RunEnd = failedWith(
+  'error',
+  'ServerRestart',
+  'Gateway restarted before this run reached a durable final state.',
+  'server_restart'
+)
+
 /** What was thrown ends the run: an agent's words are for its user, those of a programmer's error are not. */
 export function failed(error: unknown): RunEnd {
   if (error instanceof AgentError) return failedWith('error', error.kind, error.message, error.stopReason)
@@ -47,9 +55,9 @@ export function cancelled(action: CancelAction, stopReason: string | null): RunE
 }
 
 /** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */
-export function threadStatusAfter(ending: RunEnd): ThreadStatus {
-  if (ending === ASKING) return 'interrupted'
-  const { status } = ending
+export function threadStatusAfter(end: RunEnd): ThreadStatus {
+  if (end === ASKING) return 'interrupted'
+  const { status } = end
   return status === 'success' || status === 'interrupted' ? 'idle' : 'error'
 }
 
