@@ -15,8 +15,10 @@ import {
   time,
   messageCount
 } from '../contract/harness.ts'
-import { migratedDatabase, postgresServer } from '../fixtures/postgres.ts'
+import { migratedDatabase, postgresServer, useOwnServer } from '../fixtures/postgres.ts'
 import { openWireTap, type WireTap } from '../fixtures/wire-tap.ts'
+
+useOwnServer()
 
 async function openStore(t: Test, url: string, answerMs = 35_000): Promise<Store> {
   const store = await openPostgresStore(url, { answerMs })
