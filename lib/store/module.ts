@@ -9,6 +9,7 @@ import type {
   EventStore,
   FeedbackReads,
   FrameReads,
+  GraphStateReads,
   ModuleOptions,
   RunReads,
   Store,
@@ -53,6 +54,7 @@ const EVENTS: Methods<EventReads> = {
 }
 const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
 const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
+const GRAPH_STATES: Methods<GraphStateReads> = { load: true, list: true }
 const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true, besideMessages: true }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
@@ -74,7 +76,8 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext)
     runs: RUNS,
     events: EVENTS,
     frames: FRAMES,
-    checkpoints: CHECKPOINTS
+    checkpoints: CHECKPOINTS,
+    graphStates: GRAPH_STATES
   })
   const missing = [
     ...missingIn(opened, { apply: true, close: true }, ''),

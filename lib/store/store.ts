@@ -28,6 +28,7 @@ import type { CheckpointReads } from './ports/checkpoints.ts'
 import type { EventReads } from './ports/events.ts'
 import type { FeedbackReads } from './ports/feedback.ts'
 import type { FrameReads } from './ports/frames.ts'
+import type { GraphStateReads } from './ports/graph-states.ts'
 import type { Group, Outcome } from './ports/ops.ts'
 import type { Peers } from './ports/peers.ts'
 import type { RunReads } from './ports/runs.ts'
@@ -41,6 +42,7 @@ export type * from './ports/event-store.ts'
 export type * from './ports/events.ts'
 export type * from './ports/feedback.ts'
 export type * from './ports/frames.ts'
+export type * from './ports/graph-states.ts'
 export type * from './ports/module.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
@@ -58,6 +60,7 @@ export interface Store {
   readonly events: EventReads
   readonly frames: FrameReads
   readonly checkpoints: CheckpointReads
+  readonly graphStates: GraphStateReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */

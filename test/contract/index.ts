@@ -18,6 +18,7 @@
 import type { Test } from 'tap'
 import { apiTokenStoreContract } from './api-tokens.ts'
 import { applyContract } from './apply.ts'
+import { graphStateContract } from './graph-states.ts'
 import { assistantStoreContract } from './assistants.ts'
 import { checkpointStoreContract } from './checkpoints.ts'
 import { eventStoreContract } from './events.ts'
@@ -39,6 +40,7 @@ export {
   apiTokenStoreContract,
   applyContract,
   assistantStoreContract,
+  graphStateContract,
   checkpointStoreContract,
   eventStoreContract,
   feedbackStoreContract,
@@ -59,6 +61,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   users: userStoreContract,
   apiTokens: apiTokenStoreContract,
   assistants: assistantStoreContract,
+  graphStates: graphStateContract,
   threads: threadStoreContract,
   threadMetadata: threadMetadataContract,
   runs: runStoreContract,

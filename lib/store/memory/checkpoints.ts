@@ -3,6 +3,7 @@ import { pageWithBodies, wantedOf, withBodies } from '../bodies.ts'
 import { Refused } from '../refused.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, OpOf, StateUpdate } from '../store.ts'
+import type { MemoryGraphStates } from './graph-states.ts'
 import { type ThreadOwned, copyOf, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
@@ -49,7 +50,11 @@ export interface MemoryCheckpoints
   put(checkpoint: CheckpointWrite, undo: Undo): void
 }
 
-export function memoryCheckpoints(threads: ThreadRows, runs: RunRows): MemoryCheckpoints {
+export function memoryCheckpoints(
+  threads: ThreadRows,
+  runs: RunRows,
+  graphStates: Pick<MemoryGraphStates, 'copy'>
+): MemoryCheckpoints {
   const byThread = new Map<string, ThreadStates>()
 
   const statesOf = (threadId: string, undo: Undo): ThreadStates => {
@@ -105,6 +110,7 @@ export function memoryCheckpoints(threads: ThreadRows, runs: RunRows): MemoryChe
         threads.require(thread_id)
         const states = byThread.get(from)
         undo.delete(byThread, thread_id)
+        graphStates.copy(from, thread_id, undo)
         if (!states) return null
         const heads = states.heads.map((head) => ({ ...head, thread_id }))
         undo.set(byThread, thread_id, {

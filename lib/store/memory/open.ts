@@ -5,6 +5,7 @@ import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
 import { memoryApiTokens } from './api-tokens.ts'
 import { memoryAssistants } from './assistants.ts'
 import { memoryCheckpoints } from './checkpoints.ts'
+import { memoryGraphStates } from './graph-states.ts'
 import { memoryEvents } from './events.ts'
 import { memoryFeedback } from './feedback.ts'
 import { FRAME_BYTES_MAX, memoryFrames } from './frames.ts'
@@ -37,7 +38,8 @@ export function openMemoryStore({
   const runRows = new RunRows()
   const frames = memoryFrames(threadRows, runRows, frameBytesMax)
   const events = memoryEvents(threadRows)
-  const checkpoints = memoryCheckpoints(threadRows, runRows)
+  const graphStates = memoryGraphStates(threadRows, runRows)
+  const checkpoints = memoryCheckpoints(threadRows, runRows, graphStates)
   const feedback = memoryFeedback(threadRows)
   const users = memoryUsers()
   const apiTokens = memoryApiTokens(users.reads.byId)
@@ -47,7 +49,7 @@ export function openMemoryStore({
   const threads = memoryThreads(threadRows, {
     putCheckpoint: checkpoints.put,
     // Frames before runs: they are found by the keys of the thread's runs.
-    belongings: [frames, events, checkpoints, feedback, runRows, sizes]
+    belongings: [frames, events, checkpoints, graphStates, feedback, runRows, sizes]
   })
 
   const table: Writers<OpName> = {
@@ -55,6 +57,7 @@ export function openMemoryStore({
     ...users.writes,
     ...apiTokens.writes,
     ...assistants.writes,
+    ...graphStates.writes,
     ...threads.writes,
     ...runs.writes,
     ...events.writes,
@@ -98,6 +101,7 @@ export function openMemoryStore({
     users: users.reads,
     apiTokens: apiTokens.reads,
     assistants: assistants.reads,
+    graphStates: graphStates.reads,
     threads: threads.reads,
     runs: runs.reads,
     events: events.reads,

@@ -3,6 +3,7 @@ import type { ApiToken, Assistant, Feedback, JsonObject, Thread, Timestamp, User
 import type { Owner } from '../../scope.ts'
 import type { AssistantCreation, AssistantPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
+import type { GraphCheckpointWrite, GraphTaskWrite } from './graph-states.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
 import type { Admission, NewRun, Settlement } from './runs.ts'
@@ -106,6 +107,17 @@ export interface Ops {
   }
   /** All checkpoints of one thread, in their order, once more as those of another, that was just made [Store 11]. */
   'state.copy': { in: { from: string; thread_id: string }; out: null }
+  /** A graph's checkpoint, with the values that are new. One that is there is written anew. */
+  'graph.put': { in: GraphCheckpointWrite; out: null }
+  /** What tasks have written behind a checkpoint. Of the same task and place the first counts, below 0 the last. */
+  'graph.write': {
+    in: { thread_id: string; ns: string; checkpoint_id: string; writes: readonly GraphTaskWrite[] }
+    out: null
+  }
+  /** All checkpoints that a run has made: it was rolled back. */
+  'graph.removeRun': { in: { thread_id: string; run_id: string }; out: null }
+  /** Writes nothing: refused, with its group, while a run of the thread is in flight. */
+  'thread.idle': { in: { thread_id: string }; out: null }
   /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
   'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }

@@ -2,6 +2,7 @@
 import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from './api-tokens.ts'
+import { graphStateReads } from '../sql/graph-states.ts'
 import { assistantReads } from '../sql/assistants.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './prepare.ts'
@@ -51,6 +52,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     users: userReads(pool),
     apiTokens: apiTokenReads(pool),
     assistants: assistantReads((steps) => runSteps(pool, steps)),
+    graphStates: graphStateReads((steps) => runSteps(pool, steps)),
     threads: threadReads(pool),
     runs: runReads(pool),
     events: eventReads(pool),

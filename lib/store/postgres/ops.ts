@@ -1,5 +1,6 @@
 // Every write of the process, by name: what a batch can do.
 import type { Op, OpName } from '../store.ts'
+import { graphWrites } from '../sql/graph-states.ts'
 import { assistantWrites } from '../sql/assistants.ts'
 import { apiTokenWrites } from './api-tokens.ts'
 import type { Batch } from './batch.ts'
@@ -19,6 +20,7 @@ const WRITES: Writers<OpName> = {
   ...userWrites,
   ...apiTokenWrites,
   ...stepWriters(assistantWrites),
+  ...stepWriters(graphWrites),
   ...threadWrites,
   ...runWrites,
   ...eventWrites,

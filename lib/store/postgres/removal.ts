@@ -32,6 +32,9 @@ const STEP = `
   of_events AS (${some('run_events', 'seq', STEP_ROWS.run_events)}),
   of_bodies AS (${some('checkpoint_bodies', 'no', STEP_ROWS.checkpoint_bodies)}),
   of_checkpoints AS (${some('checkpoints', 'key', STEP_ROWS.checkpoints)}),
+  of_writes AS (${some('graph_writes', 'ctid', STEP_ROWS.graph_writes)}),
+  of_values AS (${some('graph_values', 'ctid', STEP_ROWS.graph_values)}),
+  of_graphs AS (${some('graph_checkpoints', 'key', STEP_ROWS.graph_checkpoints)}),
   of_feedback AS (${some('feedback', 'feedback_id', STEP_ROWS.feedback)}),
   of_runs AS (
     DELETE FROM runs WHERE key IN (
@@ -40,7 +43,7 @@ const STEP = `
   ),
   done AS (
     DELETE FROM removed_threads WHERE thread_id = (SELECT thread_id FROM one) AND NOT EXISTS (
-      ${['run_events', 'checkpoint_bodies', 'checkpoints', 'feedback', 'runs'].map(anyOf).join(' UNION ALL ')})
+      ${['run_events', 'checkpoint_bodies', 'checkpoints', 'graph_writes', 'graph_values', 'graph_checkpoints', 'feedback', 'runs'].map(anyOf).join(' UNION ALL ')})
     RETURNING 1
   )
   SELECT (SELECT count(*) FROM one) AS found, (SELECT count(*) FROM done) AS done`

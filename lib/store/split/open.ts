@@ -41,7 +41,7 @@ export async function openSplitStore(database: Store, events: EventStore, warn: 
 function joined(database: Store, events: EventStore, removals: Removals): Store {
   const writer = new SplitWriter(database, events, removals)
   const reads = eventReads(database, events)
-  const { users, apiTokens, assistants, threads, runs, frames, checkpoints, feedback, peers } = database
+  const { users, apiTokens, assistants, threads, runs, frames, checkpoints, graphStates, feedback, peers } = database
   return {
     users,
     apiTokens,
@@ -51,6 +51,8 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
     events: reads,
     frames,
     checkpoints,
+   
+    graphStates,
     feedback: feedback && feedbackReads(feedback, reads),
     ...(peers && { peers }),
     apply: (groups) => writer.apply(groups),

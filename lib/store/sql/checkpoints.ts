@@ -1,4 +1,5 @@
 // A checkpoint as a row.
+import { GRAPH_COPIES } from './graph-states.ts'
 import type { BodyRange, CheckpointHead } from '../store.ts'
 import { parseObject } from './json.ts'
 
@@ -34,7 +35,8 @@ export const FORGET = 'DELETE FROM checkpoints WHERE thread_id = $1'
 export const COPIES = [
   `INSERT INTO checkpoint_bodies (thread_id, no, json) SELECT $2, no, json FROM checkpoint_bodies WHERE thread_id = $1`,
   `INSERT INTO checkpoints (${COLUMNS})
-   SELECT $2, ${COLUMN_NAMES.slice(1).join(', ')} FROM checkpoints WHERE thread_id = $1 ORDER BY key`
+   SELECT $2, ${COLUMN_NAMES.slice(1).join(', ')} FROM checkpoints WHERE thread_id = $1 ORDER BY key`,
+  ...GRAPH_COPIES
 ] as const
 
 export function toHead({

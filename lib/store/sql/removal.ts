@@ -14,6 +14,9 @@ export const STEP_ROWS = {
   run_events: 1000,
   checkpoint_bodies: 500,
   checkpoints: 500,
+  graph_writes: 500,
+  graph_values: 500,
+  graph_checkpoints: 500,
   feedback: 1000,
   runs: 500
 } as const

@@ -6,6 +6,7 @@ import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from './api-tokens.ts'
+import { graphStateReads } from '../sql/graph-states.ts'
 import { assistantReads } from '../sql/assistants.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { connect } from './connection.ts'
@@ -50,6 +51,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
     users: userReads(db),
     apiTokens: apiTokenReads(db),
     assistants: assistantReads(async (steps) => runSteps(steps)),
+    graphStates: graphStateReads(async (steps) => runSteps(steps)),
     threads: threadReads(db, search),
     runs: runReads(db),
     events: eventReads(db, reader),

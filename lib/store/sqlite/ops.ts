@@ -1,6 +1,7 @@
 // Every write of the process, by name: what the writer thread can do.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
+import { graphWrites } from '../sql/graph-states.ts'
 import { assistantWrites } from '../sql/assistants.ts'
 import { apiTokenWrites } from './api-tokens.ts'
 import { checkpointWrites } from './checkpoints.ts'
@@ -25,6 +26,7 @@ export function opWriters(db: Database.Database): AnyWriter {
     ...userWrites(db),
     ...apiTokenWrites(db),
     ...stepWriters(db, assistantWrites),
+    ...stepWriters(db, graphWrites),
     ...threadWrites(db),
     ...runWrites(db),
     ...eventWrites(db),

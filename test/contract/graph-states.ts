@@ -1,0 +1,167 @@
+// Obligations of GraphStateReads and the ops of graphs.
+import type { Test } from 'tap'
+import type { GraphCheckpointWrite, Store } from '../../lib/store/store.ts'
+import {
+  addRun,
+  addThread,
+  checkpointId,
+  durableRules,
+  HOSTILE_TEXTS,
+  type Open,
+  refuses,
+  rules,
+  write
+} from './harness.ts'
+
+function aGraphCheckpoint(thread_id: string, set: Partial<GraphCheckpointWrite> = {}): GraphCheckpointWrite {
+  return {
+    thread_id,
+    ns: '',
+    checkpoint_id: checkpointId(1),
+    parent_id: null,
+    run_id: 'run',
+    checkpoint: '{"v":4}',
+    metadata: '{"source":"loop","step":0}',
+    names: ['messages 1'],
+    values: [{ name: 'messages 1', type: 'json', data: '["a"]' }],
+    ...set
+  }
+}
+
+const put = (store: Store, checkpoint: GraphCheckpointWrite) => write(store, { name: 'graph.put', ...checkpoint })
+const taskWrite = { task_id: 'task', task_path: '', idx: 0, channel: 'messages', type: 'json', data: '"b"' }
+
+async function addGraph(store: Store): Promise<string> {
+  const { thread_id } = await addThread(store)
+  await put(store, aGraphCheckpoint(thread_id))
+  const second = {
+    checkpoint_id: checkpointId(2),
+    parent_id: checkpointId(1),
+    names: ['messages 1', 'title 1'],
+    values: [{ name: 'title 1', type: 'json', data: '"T"' }]
+  }
+  await put(store, aGraphCheckpoint(thread_id, second))
+  return thread_id
+}
+
+export function graphStateContract(t: Test, open: Open): void {
+  const test = rules(t, open)
+  const durable = durableRules(t, open)
+
+  test("a graph's checkpoint is read back field for field, with values of earlier ones", async (t, store) => {
+    const thread_id = await addGraph(store)
+    const { values: _, ...head } = aGraphCheckpoint(thread_id, {
+      checkpoint_id: checkpointId(2),
+      parent_id: checkpointId(1),
+      names: ['messages 1', 'title 1']
+    })
+    const values = [
+      { name: 'messages 1', type: 'json', data: '["a"]' },
+      { name: 'title 1', type: 'json', data: '"T"' }
+    ]
+    t.strictSame(await store.graphStates.load(thread_id, '', null), { ...head, values, writes: [] })
+    t.match(await store.graphStates.load(thread_id, '', checkpointId(1)), { values: values.slice(0, 1) })
+    t.equal(await store.graphStates.load(thread_id, '', checkpointId(7)), null)
+    t.equal(await store.graphStates.load(thread_id, 'inner', null), null)
+  })
+
+  test('any text comes back as it was given [Store 9]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    let no = 0
+    for (const [what, text] of Object.entries(HOSTILE_TEXTS)) {
+      const data = JSON.stringify(text)
+      const values = [{ name: `x ${++no}`, type: 'json', data }]
+      const given = { checkpoint_id: checkpointId(no), names: [`x ${no}`], values, metadata: JSON.stringify({ text }) }
+      await put(store, aGraphCheckpoint(thread_id, given))
+      const stored = await store.graphStates.load(thread_id, '', null)
+      t.strictSame([stored?.values, stored?.metadata], [values, given.metadata], what)
+    }
+  })
+
+  test('the newest is the one that was written last, in its namespace [Store 11]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    for (const [ns, id] of [
+      ['', 5],
+      ['', 3],
+      ['inner:1', 9]
+    ] as const)
+      await put(store, aGraphCheckpoint(thread_id, { ns, checkpoint_id: checkpointId(id) }))
+    t.equal((await store.graphStates.load(thread_id, '', null))?.checkpoint_id, checkpointId(3))
+    const idsOf = async (page: object) =>
+      (await store.graphStates.list(thread_id, { ns: null, limit: 9, ...page })).map((one) => one.checkpoint_id)
+    t.strictSame(await idsOf({}), [9, 3, 5].map(checkpointId))
+    t.strictSame(await idsOf({ ns: '' }), [3, 5].map(checkpointId))
+    t.strictSame(await idsOf({ ns: '', limit: 1 }), [checkpointId(3)])
+    t.strictSame(await idsOf({ ns: '', before: checkpointId(3) }), [checkpointId(5)])
+    t.strictSame(await idsOf({ before: checkpointId(7) }), [], 'nothing is before what is not there')
+  })
+
+  test('what tasks have written stands with their checkpoint, once for each place', async (t, store) => {
+    const thread_id = await addGraph(store)
+    const place = { thread_id, ns: '', checkpoint_id: checkpointId(2) }
+    const writesOf = async (id: number) => (await store.graphStates.load(thread_id, '', checkpointId(id)))?.writes
+    await write(store, { name: 'graph.write', ...place, writes: [taskWrite, { ...taskWrite, idx: -3 }] })
+    const again = [0, -3].map((idx) => ({ ...taskWrite, idx, data: '"c"' }))
+    const elsewhere = { ...taskWrite, task_id: 'a', task_path: 'z' }
+    await write(store, { name: 'graph.write', ...place, writes: [...again, elsewhere] })
+    t.strictSame(
+      await writesOf(2),
+      [{ ...taskWrite, idx: -3, data: '"c"' }, taskWrite, elsewhere],
+      'the first of a place, the last of a kind; in the order of their paths'
+    )
+    t.strictSame(await writesOf(1), [])
+  })
+
+  test('the checkpoints of a run that is rolled back are gone, and no others', async (t, store) => {
+    const thread_id = await addGraph(store)
+    await put(store, aGraphCheckpoint(thread_id, { run_id: 'other', checkpoint_id: checkpointId(3) }))
+    await write(store, { name: 'graph.removeRun', thread_id, run_id: 'other' })
+    t.equal((await store.graphStates.load(thread_id, '', null))?.checkpoint_id, checkpointId(2))
+    t.equal((await store.graphStates.list(thread_id, { ns: null, limit: 9 })).length, 2)
+  })
+
+  test('a thread is idle when no run of it is in flight; a group that asks for that is refused else', async (t, store) => {
+    const thread_id = await addGraph(store)
+    t.equal(await write(store, { name: 'thread.idle', thread_id }), null)
+    await addRun(store, thread_id)
+    await refuses(t, store, { name: 'thread.idle', thread_id }, 'refused')
+  })
+
+  test('a copy of a thread has its graphs, and goes with it alone', async (t, store) => {
+    const from = await addGraph(store)
+    await write(store, {
+      name: 'graph.write',
+      thread_id: from,
+      ns: '',
+      checkpoint_id: checkpointId(2),
+      writes: [taskWrite]
+    })
+    const { thread_id } = await addThread(store)
+    await write(store, { name: 'state.copy', from, thread_id })
+    const page = { ns: null, limit: 9 }
+    const before = await store.graphStates.list(from, page)
+    const copied = await store.graphStates.list(thread_id, page)
+    t.strictSame(
+      copied,
+      before.map((one) => ({ ...one, thread_id }))
+    )
+    await write(store, { name: 'thread.remove', thread_id: from, user: null })
+    t.strictSame(await store.graphStates.list(from, page), [])
+    t.strictSame(await store.graphStates.list(thread_id, page), copied)
+  })
+
+  test('nothing is written for a thread that does not exist [Store 8]', async (t, store) => {
+    const thread_id = await addGraph(store)
+    await write(store, { name: 'thread.remove', thread_id, user: null })
+    await refuses(t, store, { name: 'graph.put', ...aGraphCheckpoint(thread_id) }, 'put')
+    const place = { thread_id, ns: '', checkpoint_id: checkpointId(1) }
+    await refuses(t, store, { name: 'graph.write', ...place, writes: [taskWrite] }, 'write')
+    t.equal(await store.graphStates.load(thread_id, '', null), null)
+  })
+
+  durable('checkpoints of graphs survive a restart', async (t, store, reopen) => {
+    const thread_id = await addGraph(store)
+    const before = await store.graphStates.list(thread_id, { ns: null, limit: 9 })
+    t.strictSame(await (await reopen()).graphStates.list(thread_id, { ns: null, limit: 9 }), before)
+  })
+}
