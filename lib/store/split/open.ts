@@ -51,7 +51,6 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
     events: reads,
     frames,
     checkpoints,
-   
     graphStates,
     feedback: feedback && feedbackReads(feedback, reads),
     ...(peers && { peers }),
