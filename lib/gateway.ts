@@ -402,6 +402,7 @@ function registryOptions(config: Config): RegistryOptions {
     disconnectGraceMs: runs.disconnect_grace_ms,
     timeoutMs: runs.timeout_s * 1000,
     recursionLimit: runs.recursion_limit,
+    replyAnswers: runs.reply_answers,
     title
   }
 }

@@ -210,6 +210,15 @@ export interface Feedback {
   readonly created_at: Timestamp
 }
 
+/** What is kept for a user over all threads, by LangGraph's clients and graphs: a value under a namespace and a key. */
+export interface StoreItem {
+  readonly namespace: readonly string[]
+  readonly key: string
+  readonly value: JsonObject
+  readonly created_at: Timestamp
+  readonly updated_at: Timestamp
+}
+
 export interface FeedbackStats {
   readonly total: number
   readonly positive: number

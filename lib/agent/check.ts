@@ -173,7 +173,11 @@ const AgentRecordSchema = v.variant(
     v.object({ type: v.literal('messages'), messages: v.array(anyMessage, 'must be a list of messages') }),
     v.object({ type: v.literal('update'), channels: jsonObject }),
     v.object({ type: v.literal('step'), node: name, next: v.optional(texts) }),
-    v.object({ type: v.literal('interrupt'), interrupt: v.object({ id: name, value: json }, 'must be an object') }),
+    v.object({
+      type: v.literal('interrupt'),
+      interrupt: v.object({ id: name, value: json }, 'must be an object'),
+      asked: v.optional(tool)
+    }),
     v.object({ type: v.literal('summarization'), text, replacedIds: texts }),
     v.object({ type: v.literal('middleware'), tag: name, content: jsonObject, metadata: jsonObject })
   ],

@@ -11,6 +11,7 @@ import {
   type ToolMessage
 } from '../types.ts'
 import { toChat } from './chat.ts'
+import { clarificationOf } from './clarification.ts'
 import type { Middleware, MiddlewareContext } from './middleware/middleware.ts'
 import type { CallIds, Model } from './model.ts'
 import { callModel } from './model-call.ts'
@@ -246,14 +247,18 @@ class LeadRun implements MiddlewareContext {
       await this.#answered(call, outcome)
       return false
     }
-    await this.#record({ type: 'interrupt', interrupt: { id: call.id, value: outcome.value } })
+    const { value } = outcome
+    await this.#record({ type: 'interrupt', interrupt: { id: call.id, value }, asked: clarificationOf(call, value) })
     return true
   }
 
   async #answered(call: ToolCall, { status, content, channels }: Outcome): Promise<void> {
+    // The answer to a question takes its place.
+    const at = this.#messages.findLastIndex((one) => one.type === 'tool' && one.tool_call_id === call.id)
+    const asked = this.input.openCalls.some(({ id }) => id === call.id) ? this.#messages[at] : undefined
     const message: ToolMessage = {
       type: 'tool',
-      id: randomUUID(),
+      id: asked?.id ?? randomUUID(),
       content,
       additional_kwargs: {},
       response_metadata: {},
@@ -262,7 +267,8 @@ class LeadRun implements MiddlewareContext {
       artifact: null,
       status
     }
-    this.#messages.push(message)
+    if (asked) this.#messages[at] = message
+    else this.#messages.push(message)
     await this.#record({ type: 'tool_end', call, message })
     if (channels) await this.update(channels)
   }

@@ -96,9 +96,9 @@ export type AgentRecord =
   | { readonly type: 'step'; readonly node: string; readonly next?: readonly string[] }
   /**
    * The agent cannot go on without its user. It closes its step and returns; the run ends `interrupted`, and a later one that is
-   * given `resume` goes on.
+   * given `resume` goes on. `asked`: the question as a message, where a tool call of that id waits for the answer.
    */
-  | { readonly type: 'interrupt'; readonly interrupt: Interrupt }
+  | { readonly type: 'interrupt'; readonly interrupt: Interrupt; readonly asked?: ToolMessage }
   /** Old messages have been replaced, for the model, by a summary. */
   | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }
   | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }

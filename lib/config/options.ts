@@ -113,6 +113,9 @@ const runs = section({
   disconnect_grace_ms: whole(3_000, 0, DAY_MS),
   // Model calls of one run, and the most that a caller may ask for. Without it an agent that goes in circles never ends and is paid for.
   recursion_limit: whole(100, 1, 10_000),
+  // A message that is sent while a question of ask_user waits is its answer. Off: only `command.resume` answers, and the question of
+  // who says something else is closed as interrupted.
+  reply_answers: flag(true),
   // Seconds of one run.
   timeout_s: whole(3_600, 0, 2_000_000),
   // Pending and running runs of one user. Without it one user's runs take the model, the memory and the disk of all.

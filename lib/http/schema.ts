@@ -58,6 +58,19 @@ export function issue(type: IssueType, loc: readonly (string | number)[], ctx?: 
 // ------------------------------------------------------------------------------------------ schema parts
 
 /**
+ * What a part takes, in JSON Schema, where its rules are code and say nothing to the description of the API. Goes to the end of a pipe;
+ * nothing looks at it while a request is checked.
+ */
+export function describedAs<Input = unknown>(schema: JsonObject) {
+  return v.metadata<Input, { readonly schema: JsonObject }>({ schema })
+}
+
+/** Bounds of what a double holds exactly are true of every number, and no rule of ours. */
+function rangeOf({ min, max }: { readonly min?: number; readonly max?: number }): JsonObject {
+  return { type: 'integer', ...(min !== undefined && { minimum: min }), ...(max !== undefined && { maximum: max }) }
+}
+
+/**
  * A whole number in a body, within [min, max]; never beyond what a double holds exactly.
  * A text is refused even if it reads like a number: JSON has numbers.
  */
@@ -73,7 +86,8 @@ export function integer(range: { readonly min?: number; readonly max?: number } 
       return Number.isSafeInteger(value) ? value : refuse(addIssue, NEVER, 'int_parsing_size')
     }),
     v.minValue(range.min ?? Number.MIN_SAFE_INTEGER),
-    v.maxValue(range.max ?? Number.MAX_SAFE_INTEGER)
+    v.maxValue(range.max ?? Number.MAX_SAFE_INTEGER),
+    describedAs<number>(rangeOf(range))
   )
 }
 
@@ -83,7 +97,8 @@ export const jsonObject = v.pipe(
   v.rawTransform<unknown, JsonObject>(({ dataset, addIssue, NEVER }) => {
     if (isJsonObject(dataset.value)) return dataset.value
     return refuse(addIssue, NEVER, 'dict_type')
-  })
+  }),
+  describedAs<JsonObject>({ type: 'object', additionalProperties: true })
 )
 
 /** Any JSON value, passed on as it is. For values that a request's body may hold, which came out of JSON.parse. */
@@ -123,7 +138,8 @@ export function listOf<const Item extends v.GenericSchema>(item: Item, max: numb
       return refuse(addIssue, NEVER, 'list_type')
     }),
     v.maxLength(max),
-    v.array(item)
+    v.array(item),
+    describedAs<v.InferOutput<Item>[]>({ maxItems: max })
   )
 }
 
@@ -134,7 +150,8 @@ const METADATA_KEYS_MAX = 256
 export function fewKeys(max: number) {
   return v.pipe(
     jsonObject,
-    v.check((object) => Object.keys(object).length <= max, `Value error, at most ${max} keys`)
+    v.check((object) => Object.keys(object).length <= max, `Value error, at most ${max} keys`),
+    describedAs<JsonObject>({ maxProperties: max })
   )
 }
 
@@ -156,7 +173,8 @@ export function queryInteger(range: { readonly min?: number; readonly max?: numb
       return Number.isSafeInteger(value) ? value : refuse(addIssue, NEVER, 'int_parsing_size')
     }),
     v.minValue(range.min ?? Number.MIN_SAFE_INTEGER),
-    v.maxValue(range.max ?? Number.MAX_SAFE_INTEGER)
+    v.maxValue(range.max ?? Number.MAX_SAFE_INTEGER),
+    describedAs<number>(rangeOf(range))
   )
 }
 
@@ -168,7 +186,8 @@ export const queryBoolean = v.pipe(
     if (text === 'true' || text === '1') return true
     if (text === 'false' || text === '0') return false
     return refuse(addIssue, NEVER, 'bool_parsing')
-  })
+  }),
+  describedAs<boolean>({ type: 'boolean' })
 )
 
 /** True for what a JSON object becomes; arrays are none. */

@@ -5,7 +5,9 @@ import type * as v from 'valibot'
 import { type Method, type Route, route } from '../http/route.ts'
 import { ID_PATTERN } from '../http/schema.ts'
 import { isObject, type Json, type JsonObject } from '../types.ts'
-import { EVENTS, SCHEMAS, type Told, WORDS } from './openapi-words.ts'
+import { EVENTS } from './openapi-events.ts'
+import { SCHEMAS } from './openapi-schemas.ts'
+import { type Answer, PARAMETERS, type Told, WORDS } from './openapi-words.ts'
 
 /** The table with the route that describes it. Made when it is first asked for, and kept. */
 export function withOpenApi(routes: readonly Route[]): Route[] {
@@ -30,6 +32,10 @@ export function documentOf(routes: readonly Route[]): JsonObject {
     at[one.method.toLowerCase()] = operationOf(one)
     paths[one.path] = at
   }
+  const bodies = routes.flatMap(({ body }) => (body === null ? [] : [jsonSchemaOf(body)]))
+  const named = bodies
+    .filter(({ title }) => title !== undefined)
+    .map((schema) => [String(schema.title), schema] as const)
   return {
     openapi: '3.1.0',
     info: {
@@ -45,7 +51,13 @@ export function documentOf(routes: readonly Route[]): JsonObject {
         session: { type: 'apiKey', in: 'cookie', name: 'access_token' },
         token: { type: 'http', scheme: 'bearer', description: 'An API token, clq_...' }
       },
-      schemas: { ...SCHEMAS, ...eventSchemas() }
+      responses: refusals(),
+      schemas: {
+        ...SCHEMAS,
+        ...Object.fromEntries(named),
+        Event: { oneOf: Object.keys(EVENTS).map((event) => ({ $ref: `#/components/schemas/${eventName(event)}` })) },
+        ...eventSchemas()
+      }
     }
   }
 }
@@ -57,17 +69,18 @@ function eventName(event: string): string {
 
 /** Every event of a stream with its data and an example. */
 function eventSchemas(): Record<string, JsonObject> {
-  const entries = Object.entries(EVENTS).map(([event, { summary, data, example }]) => {
+  const id = {
+    type: 'string',
+    pattern: '^[0-9]+-[0-9]+$',
+    description: 'Its cursor, <epoch>-<n>: where a reader goes on'
+  }
+  const entries = Object.entries(EVENTS).map(([event, { summary, data, example, isWithoutId }]) => {
     const schema: JsonObject = {
       type: 'object',
       description: summary,
-      properties: {
-        event: { const: event },
-        data,
-        id: { type: 'string', description: '<epoch>-<n>; none for end and gap' }
-      },
+      properties: { event: { const: event }, data, ...(!isWithoutId && { id }) },
       required: ['event', 'data'],
-      examples: [{ event, data: example }]
+      examples: [{ event, data: example, ...(!isWithoutId && { id: '1795375035467-2' }) }]
     }
     return [eventName(event), schema] as const
   })
@@ -104,39 +117,50 @@ function tagOf(path: string): string {
   return fourth === undefined || fourth === 'search' ? 'threads' : fourth.replace(/^history$/, 'state')
 }
 
+function parameter(
+  where: 'path' | 'query' | 'header',
+  name: string,
+  schema: JsonObject,
+  description?: string
+): JsonObject {
+  const words = description ?? PARAMETERS[name]
+  return { name, in: where, ...(words && { description: words }), ...(where === 'path' && { required: true }), schema }
+}
+
 function pathParameters({ path, tail }: Route): JsonObject[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => {
     const isId = name === 'thread_id' || name === 'run_id'
     const isRest = tail && path.endsWith(`{${name}}`)
-    return {
-      name,
-      in: 'path',
-      required: true,
-      schema: { type: 'string', ...(isId && { pattern: ID_PATTERN }) },
-      ...(isRest && { description: 'The rest of the path, slashes included' })
-    }
+    const schema = { type: 'string', minLength: 1, ...(isId && { pattern: ID_PATTERN }) }
+    return parameter('path', name, schema, isRest ? 'The rest of the path, slashes included' : undefined)
   })
 }
 
 function queryParameters({ query }: Route, words: Told | undefined): JsonObject[] {
   const fromSchema = query === null ? {} : jsonSchemaOf(query).properties
   const entries = isObject(fromSchema) ? Object.entries(fromSchema) : []
-  const own = Object.entries(words?.query ?? {}).map(([name, description]) => ({ name, description }))
-  return [
-    ...entries.map(([name, schema]) => ({ name, in: 'query', schema: schema as Json })),
-    ...own.map(({ name, description }) => ({ name, in: 'query', description, schema: { type: 'string' } }))
-  ]
+  const own = Object.entries(words?.query ?? {}).map(([name, told]) => {
+    const { description, schema } = typeof told === 'string' ? { description: told, schema: { type: 'string' } } : told
+    return parameter('query', name, schema, description)
+  })
+  // A member of a schema of ours is an object.
+  return [...entries.map(([name, schema]) => parameter('query', name, inQuery(schema as JsonObject))), ...own]
+}
+
+/** A default in a query is written as its text, and meant as what it says. */
+function inQuery(schema: JsonObject): JsonObject {
+  const { type, default: given } = schema
+  if (given === undefined || type === 'string') return schema
+  return { ...schema, default: JSON.parse(String(given)) as Json }
 }
 
 function headerParameters({ method, csrf, access }: Route, words: Told | undefined): JsonObject[] {
-  const isChanging = method !== 'GET'
-  const text = (name: string, description: string) => ({ name, in: 'header', description, schema: { type: 'string' } })
-  return [
-    ...(isChanging && csrf === 'required' && access === 'user'
-      ? [text('X-CSRF-Token', 'The csrf_token cookie, where a session cookie is sent')]
-      : []),
-    ...Object.entries(words?.headers ?? {}).map(([name, description]) => text(name, description))
-  ]
+  const isChecked = method !== 'GET' && csrf === 'required' && access === 'user'
+  const named = {
+    ...(isChecked && { 'X-CSRF-Token': 'The csrf_token cookie, where a session cookie is sent' }),
+    ...words?.headers
+  }
+  return Object.entries(named).map(([name, description]) => parameter('header', name, { type: 'string' }, description))
 }
 
 function bodyOf({ body, bodyOptional, form }: Route, words: Told | undefined): JsonObject | null {
@@ -154,7 +178,9 @@ function bodyOf({ body, bodyOptional, form }: Route, words: Told | undefined): J
       }
     }
   if (body === null) return null
-  const schema = jsonSchemaOf(body)
+  const made = jsonSchemaOf(body)
+  // One with a name is said once.
+  const schema = made.title === undefined ? made : { $ref: `#/components/schemas/${String(made.title)}` }
   return {
     required: !bodyOptional,
     content: { 'application/json': { schema }, ...(form && { 'application/x-www-form-urlencoded': { schema } }) }
@@ -166,27 +192,49 @@ function responsesOf(one: Route, words: Told | undefined): JsonObject {
   const responses: Record<string, Json> = {}
   for (const [status, answer] of Object.entries(words?.answers ?? { 200: null }))
     responses[status] = contentOf(status, answer)
-  for (const status of refusalsOf(one, words))
-    responses[status] ??= {
-      description: REFUSALS[status] ?? 'Refused',
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/Refusal' } } }
-    }
+  for (const status of refusalsOf(one, words)) responses[status] ??= { $ref: `#/components/responses/${status}` }
   return responses
 }
 
-function contentOf(status: string, answer: Told['answers'][string]): JsonObject {
-  const description = answer?.description ?? (status === '204' || status === '202' ? 'Done' : 'The answer')
-  if (answer === null || answer === undefined) return { description }
-  if (answer.events)
-    return {
+/** Refusals look the same everywhere: said once. */
+function refusals(): JsonObject {
+  const entries = Object.entries(REFUSALS).map(([status, description]) => {
+    const isLater = status === '429' || status === '503'
+    const response = {
       description,
-      content: {
-        'text/event-stream': {
-          schema: { oneOf: Object.keys(EVENTS).map((event) => ({ $ref: `#/components/schemas/${eventName(event)}` })) }
-        }
-      }
+      ...(isLater && { headers: headersOf({ 'Retry-After': 'Seconds, where it is known' }) }),
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/Refusal' } } }
     }
-  return { description, content: { [answer.type ?? 'application/json']: { schema: answer.schema ?? {} } } }
+    return [status, response] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+function headersOf(words: Readonly<Record<string, string>>): JsonObject {
+  const entries = Object.entries(words).map(
+    ([name, description]) => [name, { description, schema: { type: 'string' } }] as const
+  )
+  return Object.fromEntries(entries)
+}
+
+const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  202: 'Accepted',
+  204: 'Done',
+  206: 'The part that was asked for',
+  304: 'What the caller has is what there is'
+}
+
+function contentOf(status: string, answer: Answer | null): JsonObject {
+  const description = answer?.description ?? DESCRIPTIONS[status] ?? 'The answer'
+  if (answer === null) return { description }
+  const { schema, type = 'application/json', events, also = {}, headers } = answer
+  const forms: Readonly<Record<string, JsonObject>> = {
+    ...((schema || !events) && { [type]: schema ?? {} }),
+    ...also,
+    ...(events && { 'text/event-stream': { $ref: '#/components/schemas/Event' } })
+  }
+  const content = Object.fromEntries(Object.entries(forms).map(([form, schema]) => [form, { schema }]))
+  return { description, ...(headers && { headers: headersOf(headers) }), content }
 }
 
 const REFUSALS: Readonly<Record<string, string>> = {
@@ -195,49 +243,45 @@ const REFUSALS: Readonly<Record<string, string>> = {
   403: 'Not allowed, or X-CSRF-Token is missing or wrong',
   404: 'Not there, or not visible to the caller',
   409: 'It stands against what is there or under way',
+  408: 'The body did not come in time',
   413: 'The body is too large',
+  416: 'The part that was asked for lies outside of what there is',
   422: 'The request is understood and not acceptable: the entries say where',
   429: 'Too many; Retry-After says when to come again',
   503: 'Not now; Retry-After says when to come again'
 }
 
-function refusalsOf({ access, method, path, body, query, permission }: Route, words: Told | undefined): string[] {
+function refusalsOf({ access, method, path, body, query, csrf }: Route, words: Told | undefined): string[] {
   const hasIds = /\{(thread_id|run_id)\}/.test(path)
+  const isUser = access === 'user'
   return [
-    ...(access === 'user' ? ['401', '503'] : []),
-    ...(method !== 'GET' || permission !== null || access === 'user' ? ['403'] : []),
-    ...(path.includes('{') ? ['404'] : []),
+    ...(isUser ? ['401', '403'] : []),
+    ...(isUser || method !== 'GET' ? ['503'] : []),
+    // Of a route that is open an Origin is asked.
+    ...(csrf === 'exempt' ? ['403'] : []),
+    // A path that is no UTF-8.
+    ...(path.includes('{') ? ['400', '404'] : []),
     ...(body !== null || query !== null || hasIds ? ['422'] : []),
-    ...(body !== null ? ['400', '413'] : []),
+    ...(body !== null ? ['400', '408', '413', '429'] : []),
     ...(words?.refusals ?? []).map(String)
   ]
 }
 
 // --------------------------------------------------------------------------------------------------- schemas
 
-/** Bounds of what a double holds exactly: true of every number, and no rule of ours. */
-const isEdge = (bound: unknown): boolean => typeof bound === 'number' && Math.abs(bound) === Number.MAX_SAFE_INTEGER
-
 function jsonSchemaOf(schema: v.GenericSchema): JsonObject {
   const { $schema: _, ...made } = toJsonSchema(schema, {
     errorMode: 'ignore',
     typeMode: 'output',
     target: 'draft-2020-12',
-    // What comes out is a JSON schema, whatever its type is called here.
-    overrideSchema: ({ valibotSchema }) => overridden(valibotSchema) as object | undefined
+    // What http/schema.ts says of its parts: they are code, and the library sees `unknown`.
+    overrideAction: ({ valibotAction, jsonSchema }) => {
+      const { metadata } = valibotAction as { readonly metadata?: { readonly schema?: object } }
+      // The library has taken all metadata over by name.
+      const { schema: _, ...made } = jsonSchema as object as JsonObject
+      return metadata?.schema ? { ...made, ...metadata.schema } : undefined
+    }
   })
   // It is JSON by construction.
   return made as unknown as JsonObject
-}
-
-/** Parts that http/schema.ts makes of `unknown` and a check: integers and objects that are passed on as they are. */
-function overridden(schema: object): JsonObject | undefined {
-  const pipe: readonly { type: string; requirement?: Json }[] =
-    'pipe' in schema && Array.isArray(schema.pipe) ? schema.pipe : []
-  if (pipe[0]?.type !== 'unknown' || pipe[1]?.type !== 'raw_transform') return undefined
-  const min = pipe.find(({ type }) => type === 'min_value')?.requirement
-  const max = pipe.find(({ type }) => type === 'max_value')?.requirement
-  if (min !== undefined && max !== undefined)
-    return { type: 'integer', ...(!isEdge(min) && { minimum: min }), ...(!isEdge(max) && { maximum: max }) }
-  return pipe.length === 2 || (pipe.length === 3 && pipe[2]?.type === 'check') ? { type: 'object' } : undefined
 }

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
-import { fewKeys, integer, issue, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
+import { describedAs, fewKeys, integer, issue, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
@@ -47,7 +47,9 @@ const breakpoints = v.nullish(
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
 const runFields = objectOf({
   assistant_id: v.nullish(assistantName),
-  input: v.nullish(fewKeys(CHANNELS_MAX)),
+  input: v.nullish(
+    v.pipe(fewKeys(CHANNELS_MAX), describedAs({ examples: [{ messages: [{ role: 'user', content: 'Hello' }] }] }))
+  ),
   command: v.nullish(command),
   interrupt_before: breakpoints,
   interrupt_after: breakpoints,
@@ -69,7 +71,8 @@ export const runBody = v.pipe(
   v.check(
     ({ command, input }) => isNothing(command?.resume) || isNothing(input?.messages),
     'Value error, command.resume and input.messages exclude each other'
-  )
+  ),
+  describedAs({ title: 'RunRequest' })
 )
 export type RunBody = v.InferOutput<typeof runBody>
 

@@ -22,8 +22,12 @@ import type { Services } from './services.ts'
 
 const action = v.optional(v.picklist(['interrupt', 'rollback']))
 const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
+/** What LangGraph's library says where its caller has named no limit. */
+const LIBRARY_LIMIT = 10
+/** Runs of a list that names no limit [contract 3.1]. */
+const LISTED = 100
 const listQuery = objectOf({
-  limit: v.optional(queryInteger({ min: 1, max: 100 }), '100'),
+  limit: v.optional(queryInteger({ min: 1, max: 1000 }), String(LISTED)),
   offset: v.optional(queryInteger({ min: 0 }), '0'),
   status: v.optional(v.picklist(['pending', 'running', 'success', 'error', 'timeout', 'interrupted']))
 })
@@ -153,7 +157,8 @@ export function runRoutes(services: Services): Route[] {
 
   const list = async (call: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
     const { params, query } = call
-    const { limit, offset, status } = query
+    const { offset, status } = query
+    const limit = isFrontEnd(call) && query.limit === LIBRARY_LIMIT ? LISTED : query.limit
     const page = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
     const fields = listIn(call, 'select')
     const views = page.map(runView)
@@ -291,4 +296,9 @@ function headersOf(run: Run, answer: 'stream' | 'join'): Record<string, string> 
 /** Below the API's prefix, which clients put in front [langgraph 1.1]. */
 function pathOf({ thread_id, run_id }: Run): string {
   return `/threads/${thread_id}/runs/${run_id}`
+}
+
+/** DeerFlow's pages come by this prefix. The list of runs is what they read a conversation by, and they mean all of it. */
+function isFrontEnd({ req }: Call<unknown, unknown>): boolean {
+  return req.url?.startsWith('/api/langgraph/') ?? false
 }

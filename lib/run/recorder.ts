@@ -10,12 +10,14 @@ import { openCallsIn } from '../thread/interrupts.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import {
   type AiMessage,
+  type HumanMessage,
   type Interrupt,
   type Message,
   NO_TOTALS,
   type Run,
   type RunTotals,
-  timestamp
+  timestamp,
+  type ToolMessage
 } from '../types.ts'
 import { wellFormed } from '../well-formed.ts'
 import type { Committer, Source } from './commit/committer.ts'
@@ -40,6 +42,8 @@ export interface RecorderOptions extends LogOptions, JournalOptions {
   readonly pendingBytes: number
   readonly recursionLimit: number
   readonly title: TitleOptions
+  /** A message that is sent while a question waits is its answer. */
+  readonly replyAnswers: boolean
 }
 
 export interface RecorderDeps {
@@ -101,6 +105,7 @@ export class Recorder implements Source {
   #isOpen = false
   #isAbandoned = false
   #asks = false
+  #begun = performance.now()
   /** Writes that wait; events and frames are added when they are taken. */
   #ops: Op[] = []
   #settlement: Settlement | null = null
@@ -163,21 +168,34 @@ export class Recorder implements Source {
     const { run_id, thread_id, follow_up_to_run_id } = this.#run
     this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp() })
     const input = inputOf(this.#run)
-    this.#journal.begin(lastHuman(input.messages), follow_up_to_run_id)
+    const human = lastHuman(input.messages)
+    this.#begun = performance.now()
     this.#state.open(saved)
-    this.#journal.owe(this.#state.askedBefore.openCalls)
-    // What is said instead of an answer comes behind it.
-    const unanswered = resumeOf(this.#run) ? [] : this.#journal.closeCalls()
-    this.#state.begin({ ...input, messages: [...unanswered, ...input.messages] })
+    // Before what is said now, in the state as among the events.
+    const results = this.#closeAsked(human)
+    this.#journal.begin(human, follow_up_to_run_id)
+    this.#state.begin({ ...input, messages: [...results, ...input.messages] })
     this.#isOpen = true
     this.#appended()
     this.#feeds.committer.schedule(this, true)
   }
 
+  /**
+   * The run before this one has asked its user. A message answers as well as a resume: the question is the call's result then, and
+   * what is said stands behind it. What has no answer is interrupted.
+   */
+  #closeAsked(human: HumanMessage | null): ToolMessage[] {
+    const { openCalls } = this.#state.askedBefore
+    const isAnswered = (asked: string | null) => asked !== null && human !== null && this.#deps.options.replyAnswers
+    const isResumed = resumeOf(this.#run) !== null
+    this.#journal.owe(isResumed ? openCalls : openCalls.filter(({ asked }) => !isAnswered(asked)))
+    return isResumed ? [] : this.#journal.closeCalls()
+  }
+
   /** What the agent is given. */
   input(): AgentInput {
     const run = this.#run
-    const { state } = this.#state
+    const { state, askedBefore } = this.#state
     return {
       threadId: run.thread_id,
       runId: run.run_id,
@@ -190,7 +208,8 @@ export class Recorder implements Source {
       context: contextOf(run),
       modelName: run.model_name,
       recursionLimit: recursionLimitOf(run, this.#deps.options.recursionLimit),
-      ...this.#state.askedBefore
+      interrupts: askedBefore.interrupts,
+      openCalls: askedBefore.openCalls.map(({ call }) => call)
     }
   }
 
@@ -221,7 +240,7 @@ export class Recorder implements Source {
   record(given: AgentRecord): boolean {
     if (!this.#isOpen) return false
     checkRecord(given)
-    const record = wellFormed(given)
+    const record = this.#timed(wellFormed(given))
     const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
     if (isReply) this.#show(record.message.id, this.#journal.messages.complete(record.message.id))
     this.#journal.record(record)
@@ -229,9 +248,18 @@ export class Recorder implements Source {
     else if (record.type === 'tool_end') this.#addWhole(record.message)
     else if (record.type === 'messages') this.#state.add(record.messages)
     else if (record.type === 'update') this.#state.set(record.channels)
-    else if (record.type === 'interrupt') this.#ask(record.interrupt)
+    else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked)
     else if (record.type === 'step') this.#state.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop')
     return this.#appended()
+  }
+
+  /** The final answer says how long its turn took, in whole seconds: pages show it, and take 0 for an answer that is still coming. */
+  #timed(record: AgentRecord): AgentRecord {
+    if (record.type !== 'llm_response') return record
+    const { caller, message } = record
+    if (caller !== 'lead_agent' || message.tool_calls.length > 0) return record
+    const turn_duration = Math.max(1, Math.round((performance.now() - this.#begun) / 1000))
+    return { ...record, message: { ...message, additional_kwargs: { ...message.additional_kwargs, turn_duration } } }
   }
 
   /** Its deltas went out before; what is missing is that no more will come. */
@@ -247,8 +275,9 @@ export class Recorder implements Source {
     this.#state.add([message], [json])
   }
 
-  #ask(interrupt: Interrupt): void {
+  #ask(interrupt: Interrupt, asked?: ToolMessage): void {
     this.#asks = true
+    if (asked) this.#addWhole(asked)
     this.#state.ask(interrupt)
   }
 
@@ -402,7 +431,7 @@ export class Recorder implements Source {
   #closeState(end: RunEnd): void {
     if (end.rollback) this.#undo()
     else if (end !== ASKING) this.#keepBroken(end)
-    if (end.status === 'success' || end.status === 'interrupted') this.#giveTitle()
+    if (!end.rollback) this.#giveTitle()
     if (end.failure) this.#journal.fail(end.failure.kind, end.failure.message)
     else this.#journal.end(end.status)
   }

@@ -10,6 +10,7 @@ import type {
   FeedbackReads,
   FrameReads,
   GraphStateReads,
+  ItemReads,
   ModuleOptions,
   RunReads,
   Store,
@@ -55,6 +56,7 @@ const EVENTS: Methods<EventReads> = {
 const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
 const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
 const GRAPH_STATES: Methods<GraphStateReads> = { load: true, list: true }
+const ITEMS: Methods<ItemReads> = { get: true, search: true, namespaces: true }
 const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true, besideMessages: true }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
@@ -77,7 +79,8 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext)
     events: EVENTS,
     frames: FRAMES,
     checkpoints: CHECKPOINTS,
-    graphStates: GRAPH_STATES
+    graphStates: GRAPH_STATES,
+    items: ITEMS
   })
   const missing = [
     ...missingIn(opened, { apply: true, close: true }, ''),

@@ -21,6 +21,7 @@ export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoin
   readonly threads: Scoped<Store['threads']>
   readonly runs: Scoped<Store['runs']>
   readonly events: Scoped<Store['events']>
+  readonly items: Scoped<Store['items']>
   readonly feedback: Scoped<NonNullable<Store['feedback']>> | null
 }
 
@@ -46,6 +47,7 @@ export function scopedStore({
   events,
   frames,
   checkpoints,
+  items,
   feedback
 }: Store): ScopedStore {
   return {
@@ -85,6 +87,11 @@ export function scopedStore({
       lastK: (threadId, runId) => events.lastK(threadId, runId),
       runsOfMessages: async (threadId, messageIds, user) =>
         events.runsOfMessages(threadId, messageIds, ownerOf(user, 'events.runsOfMessages'))
+    },
+    items: {
+      get: async (namespace, key, user) => items.get(namespace, key, ownerOf(user, 'items.get')),
+      search: async (query, user) => items.search(query, ownerOf(user, 'items.search')),
+      namespaces: async (query, user) => items.namespaces(query, ownerOf(user, 'items.namespaces'))
     },
     feedback: feedback && {
       list: async (threadId, runId, user) => feedback.list(threadId, runId, ownerOf(user, 'feedback.list')),

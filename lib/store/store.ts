@@ -29,6 +29,7 @@ import type { EventReads } from './ports/events.ts'
 import type { FeedbackReads } from './ports/feedback.ts'
 import type { FrameReads } from './ports/frames.ts'
 import type { GraphStateReads } from './ports/graph-states.ts'
+import type { ItemReads } from './ports/items.ts'
 import type { Group, Outcome } from './ports/ops.ts'
 import type { Peers } from './ports/peers.ts'
 import type { RunReads } from './ports/runs.ts'
@@ -43,6 +44,7 @@ export type * from './ports/events.ts'
 export type * from './ports/feedback.ts'
 export type * from './ports/frames.ts'
 export type * from './ports/graph-states.ts'
+export type * from './ports/items.ts'
 export type * from './ports/module.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
@@ -61,6 +63,7 @@ export interface Store {
   readonly frames: FrameReads
   readonly checkpoints: CheckpointReads
   readonly graphStates: GraphStateReads
+  readonly items: ItemReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */

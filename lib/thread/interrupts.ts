@@ -19,11 +19,23 @@ function readInterrupt(item: Json): Interrupt[] {
   return isObject(item) && typeof item.id === 'string' ? [{ id: item.id, value: item.value ?? null }] : []
 }
 
+/** A call without a result. `asked`: it asks its user by the message of this id, which stands where the result will. */
+export interface OpenCall {
+  readonly call: ToolCall
+  readonly asked: string | null
+}
+
 /** Calls of the last answer that have no result: what asks its user has none before that has answered. */
-export function openCallsIn(messages: readonly Message[]): ToolCall[] {
+export function openCallsIn(messages: readonly Message[], interrupts: readonly Interrupt[] = []): OpenCall[] {
   const at = messages.findLastIndex(({ type }) => type === 'ai')
   const last = messages[at]
   if (last?.type !== 'ai') return []
-  const done = new Set(messages.slice(at).flatMap((one) => (one.type === 'tool' ? [one.tool_call_id] : [])))
-  return last.tool_calls.filter(({ id }) => !done.has(id))
+  const results = new Map(
+    messages.slice(at).flatMap((one) => (one.type === 'tool' ? [[one.tool_call_id, one.id]] : []))
+  )
+  return last.tool_calls.flatMap((call) => {
+    const result = results.get(call.id)
+    if (result === undefined) return { call, asked: null }
+    return interrupts.some(({ id }) => id === call.id) ? { call, asked: result } : []
+  })
 }

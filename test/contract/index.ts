@@ -26,6 +26,7 @@ import { feedbackStoreContract } from './feedback.ts'
 import { frameUpkeepContract } from './frame-upkeep.ts'
 import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
+import { itemStoreContract } from './items.ts'
 import { peerContract } from './peers.ts'
 import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
@@ -46,6 +47,7 @@ export {
   feedbackStoreContract,
   frameStoreContract,
   frameUpkeepContract,
+  itemStoreContract,
   peerContract,
   runStoreContract,
   scopeContract,
@@ -69,6 +71,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   frames: frameStoreContract,
   frameUpkeep: frameUpkeepContract,
   checkpoints: checkpointStoreContract,
+  items: itemStoreContract,
   feedback: feedbackStoreContract,
   peers: peerContract
 }

@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import { anApiToken } from './api-tokens.ts'
 import { anAssistant } from './assistants.ts'
+import { anItem } from './items.ts'
 import type { Owner } from '../../lib/scope.ts'
 import { type OpName, OWNED_OPS, type Result, type Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
@@ -38,6 +39,7 @@ async function furnished(store: Store): Promise<Place> {
     user: null,
     now: time(1)
   })
+  await write(store, { name: 'item.put', item: anItem({ user_id: 'ann' }), now: time(1), max: { items: 0, bytes: 0 } })
   return { store, thread_id, run, feedback_id, token_id: token.token_id, assistant_id: assistant.assistant_id }
 }
 
@@ -46,6 +48,7 @@ function ops({ thread_id, run: { run_id }, feedback_id, token_id, assistant_id }
   return {
     'thread.patch': { name: 'thread.patch', thread_id, metadata: { touched: true }, now: time(2), user },
     'thread.remove': { name: 'thread.remove', thread_id, user },
+    'item.remove': { name: 'item.remove', namespace: anItem().namespace, key: anItem().key, user },
     'apiToken.remove': { name: 'apiToken.remove', token_id, user },
     'assistant.update': { name: 'assistant.update', assistant_id, set: { name: 'B' }, keep: 9, user, now: time(2) },
     'assistant.setVersion': { name: 'assistant.setVersion', assistant_id, version: 1, user, now: time(2) },
@@ -65,6 +68,7 @@ async function stateOf({ store, thread_id, run }: Place): Promise<string> {
     await messageCount(store, thread_id, null),
     await store.apiTokens.list(null),
     await store.assistants.list(null),
+    await store.items.search({ prefix: [], limit: 100, offset: 0 }, null),
     (await store.feedback?.list(thread_id, run.run_id, null)) ?? null
   ])
 }

@@ -101,3 +101,51 @@ t.test(
     )
   }
 )
+
+t.test('a chat whose first answer fails has a title all the same', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=2 rate=0 error'))
+  t.equal(at((await person.get(`/api/threads/${thread}`)).body, 'status'), 'error')
+  const [found] = listIn((await person.post('/api/threads/search', {})).body)
+  t.equal(at(found, 'values', 'title'), '/demo deltas=2 rate=0 error')
+  t.equal(at((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'title'), '/demo deltas=2 rate=0 error')
+})
+
+t.test(
+  'the final answer says how many seconds its turn took, in state, history and messages; no other does',
+  async (t) => {
+    const person = await signIn(await openSite(t))
+    const thread = await person.thread()
+    await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=1 rate=0 tool=current_time'))
+    const durations = (messages: readonly unknown[]) =>
+      messages.map((one) => [at(one, 'type'), at(one, 'additional_kwargs', 'turn_duration')])
+    const wanted = [
+      ['human', undefined],
+      ['ai', undefined],
+      ['tool', undefined],
+      ['ai', 1]
+    ]
+    const path = `/api/threads/${thread}`
+    t.strictSame(durations(listIn((await person.get(`${path}/state`)).body, 'values', 'messages')), wanted)
+    t.strictSame(durations(listIn((await person.post(`${path}/history`, {})).body, 0, 'values', 'messages')), wanted)
+    const rows = listIn((await person.get(`${path}/messages`)).body)
+    t.strictSame(durations(rows.map((row) => at(row, 'content'))), wanted)
+  }
+)
+
+t.test(
+  "a list of runs without a limit has a hundred, and ten that a front end's library asks for by itself are no limit",
+  async (t) => {
+    const person = await signIn(await openSite(t))
+    const thread = await person.thread()
+    for (let n = 0; n < 12; n++) await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=1 rate=0'))
+    const listed = async (prefix: string, query: string) =>
+      listIn((await person.get(`${prefix}/threads/${thread}/runs${query}`)).body).length
+    t.equal(await listed('/api', ''), 12)
+    t.equal(await listed('/api', '?limit=10&offset=0'), 10, 'what a client of LangGraph says holds')
+    t.equal(await listed('/api/langgraph', '?limit=10&offset=0'), 12, 'pages of DeerFlow mean all of them')
+    t.equal(await listed('/api/langgraph', '?limit=5'), 5)
+    t.equal(await listed('/api', '?limit=1000'), 12)
+  }
+)

@@ -6,18 +6,43 @@ import { type FakeModel, type ScriptedCall, scripted, startModel } from '../fixt
 const QUESTION = { question: 'Which colour?', options: ['red', 'blue'] }
 const asking: ScriptedCall = { name: 'ask_user', args: JSON.stringify(QUESTION), id: 'call_colour' }
 
+/** The question as it is seen by front ends that know no interrupts: they look for a tool message of this name. */
+const ASKED = {
+  type: 'tool',
+  name: 'ask_clarification',
+  tool_call_id: 'call_colour',
+  status: 'success',
+  content: 'Which colour?\n\n  1. red\n  2. blue',
+  artifact: {
+    human_input: {
+      version: 1,
+      kind: 'human_input_request',
+      source: 'ask_clarification',
+      request_id: String,
+      tool_call_id: 'call_colour',
+      clarification_type: 'missing_info',
+      question: 'Which colour?',
+      input_mode: 'choice_with_other',
+      options: [
+        { id: 'option-1', label: 'red', value: 'red' },
+        { id: 'option-2', label: 'blue', value: 'blue' }
+      ]
+    }
+  }
+}
+
 interface Scene {
   readonly model: FakeModel
   readonly person: Person
   readonly thread: string
 }
 
-async function open(t: Test, title: object = { enabled: false }): Promise<Scene> {
+async function open(t: Test, title: object = { enabled: false }, runs: object = {}): Promise<Scene> {
   const model = await startModel()
   t.teardown(() => model.stop())
   const models = [{ name: 'fake', model: 'fake', base_url: model.baseUrl, api_key: 'none' }]
   const off = { enabled: false }
-  const site = await openSite(t, { config: { models, memory: off, title, summarization: off } })
+  const site = await openSite(t, { config: { models, memory: off, title, summarization: off, runs } })
   const person = await signIn(site)
   return { model, person, thread: await person.thread() }
 }
@@ -32,6 +57,16 @@ const answer = ({ person, thread }: Scene, resume: unknown, more: object = {}) =
   person.post(`/api/threads/${thread}/runs/wait`, { command: { resume }, ...more })
 const stateOf = async ({ person, thread }: Scene) => (await person.get(`/api/threads/${thread}/state`)).body
 const rowsOf = async ({ person, thread }: Scene) => listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+
+/** The messages of the thread as events, oldest first. */
+async function page({ person, thread }: Scene): Promise<{ type: string; id: unknown; content: unknown }[]> {
+  const { body } = await person.get(`/api/threads/${thread}/messages/page`)
+  return listIn(body, 'data').map((row) => ({
+    type: textIn(row, 'event_type'),
+    id: at(row, 'content', 'id'),
+    content: at(row, 'content', 'content')
+  }))
+}
 
 /** What the model was shown last as results, by call. */
 function resultsIn(model: FakeModel): Record<string, unknown> {
@@ -51,7 +86,8 @@ t.test('a question ends the run, and stands where clients look for it', async (t
   t.notOk(JSON.stringify(at(state, 'values')).includes('__interrupt__'), 'the channel is no value')
   t.match(listIn(at(state, 'values'), 'messages'), [
     { type: 'human' },
-    { type: 'ai', tool_calls: [{ id: 'call_colour' }] }
+    { type: 'ai', tool_calls: [{ id: 'call_colour' }] },
+    ASKED
   ])
   const row = (await person.get(`/api/threads/${thread}`)).body
   t.match(row, { status: 'interrupted' })
@@ -108,6 +144,70 @@ t.test('the answer becomes the result of the call, and the run after it goes on 
   t.match(await ask(scene), { status: 200 }, 'and the thread goes on as ever')
 })
 
+t.test('the answer takes the place of the question: it has its id, wherever messages are seen', async (t) => {
+  const scene = await open(t)
+  const asked = listIn((await ask(scene, asking)).body, 'messages').at(-1)
+  t.equal(at(asked, 'artifact', 'human_input', 'request_id'), at(asked, 'id'))
+  const answered = listIn((await answer(scene, 'blue')).body, 'messages')
+  t.equal(at(answered[2], 'id'), at(asked, 'id'))
+  const results = (await page(scene)).filter(({ type }) => type === 'tool_result')
+  t.match(results, [
+    { id: at(asked, 'id'), content: ASKED.content },
+    { id: at(asked, 'id'), content: 'blue' }
+  ])
+})
+
+t.test(
+  'a reply that is typed as a message answers: the question stays, nothing is interrupted, and the model sees both',
+  async (t) => {
+    const scene = await open(t)
+    await ask(scene, asking)
+    const { body } = await scene.person.post(`/api/threads/${scene.thread}/runs/wait`, asked('blue, please'))
+    t.match(listIn(body, 'messages'), [
+      { type: 'human' },
+      { type: 'ai' },
+      ASKED,
+      { type: 'human', content: 'blue, please' },
+      { type: 'ai' }
+    ])
+    t.equal(at(body, '__interrupt__'), undefined)
+    t.match(await stateOf(scene), { next: [], tasks: [] })
+    t.strictSame(
+      scene.model.requests.at(-1)!.messages.map(({ role }) => role),
+      ['user', 'assistant', 'tool', 'user']
+    )
+    t.strictSame(resultsIn(scene.model), { call_colour: ASKED.content })
+    t.strictSame(
+      (await page(scene)).map(({ id }) => id),
+      listIn(body, 'messages').map((one) => at(one, 'id')),
+      'and a page of messages has the order of the state'
+    )
+    t.notOk(JSON.stringify(await page(scene)).includes('Interrupted'))
+  }
+)
+
+t.test(
+  'with runs.reply_answers off a question that is not answered is interrupted, in the place of the question',
+  async (t) => {
+    const scene = await open(t, { enabled: false }, { reply_answers: false })
+    const question = listIn((await ask(scene, asking)).body, 'messages').at(-1)
+    const { body } = await ask(scene)
+    t.match(listIn(body, 'messages').slice(2), [
+      { id: at(question, 'id'), tool_call_id: 'call_colour', status: 'error', content: 'Interrupted' },
+      { type: 'human' },
+      { type: 'ai', content: 'done' }
+    ])
+    const ids = (await page(scene)).map(({ id }) => id)
+    t.strictSame(
+      [...new Set(ids)],
+      listIn(body, 'messages').map((one) => at(one, 'id')),
+      'in the order of the state'
+    )
+    t.match(await answer(scene, 'blue'), { body: { status: 'error' } }, 'and cannot be answered any more')
+    t.match((await rowsOf(scene))[0], { status: 'error', error: /No question waits/ })
+  }
+)
+
 t.test('several questions are answered together, and what was called beside them is done once', async (t) => {
   const scene = await open(t)
   const size = { name: 'ask_user', args: '{"question":"Which size?"}', id: 'call_size' }
@@ -117,20 +217,6 @@ t.test('several questions are answered together, and what was called beside them
   t.match(resultsIn(scene.model), { call_colour: 'red', call_size: '{"width":3}', call_time: /^20/ })
   const results = listIn(at(await stateOf(scene), 'values'), 'messages').filter((one) => at(one, 'type') === 'tool')
   t.equal(results.length, 3)
-})
-
-t.test('who says something else instead is heard: the question has no answer then', async (t) => {
-  const scene = await open(t)
-  await ask(scene, asking)
-  const { body } = await ask(scene)
-  t.match(listIn(body, 'messages').slice(2), [
-    { type: 'tool', tool_call_id: 'call_colour', status: 'error', content: 'Interrupted' },
-    { type: 'human' },
-    { type: 'ai', content: 'done' }
-  ])
-  t.match(await stateOf(scene), { tasks: [] })
-  t.match(await answer(scene, 'blue'), { body: { status: 'error' } }, 'and cannot be answered any more')
-  t.match((await rowsOf(scene))[0], { status: 'error', error: /No question waits/ })
 })
 
 t.test('a resumed run that is cancelled leaves a thread that goes on', async (t) => {

@@ -22,6 +22,9 @@ const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
   'events.listMessagesByRun': ['t', 'r', { limit: 1 }],
   'events.listEvents': ['t', 'r', { limit: 1 }],
   'events.runsOfMessages': ['t', ['m']],
+  'items.get': [['a'], 'k'],
+  'items.search': [{ prefix: [], limit: 1, offset: 0 }],
+  'items.namespaces': [{ limit: 1, offset: 0 }],
   'feedback.list': ['t', 'r'],
   'feedback.byRuns': ['t', ['r']],
   'feedback.besideMessages': ['t', ['m']]
@@ -55,7 +58,18 @@ function noun(name: string, calls: unknown[]): object {
 /** A store that notes the arguments of every call, and its reads by name. */
 function setUp() {
   const calls: unknown[] = []
-  const names = ['users', 'apiTokens', 'assistants', 'threads', 'runs', 'events', 'frames', 'checkpoints', 'feedback']
+  const names = [
+    'users',
+    'apiTokens',
+    'assistants',
+    'threads',
+    'runs',
+    'events',
+    'frames',
+    'checkpoints',
+    'items',
+    'feedback'
+  ]
   // Whatever method it is asked for, it has it.
   const store = Object.fromEntries(names.map((name) => [name, noun(name, calls)])) as unknown as Store
   const scoped = scopedStore(store)
@@ -65,6 +79,7 @@ function setUp() {
     threads: scoped.threads,
     runs: scoped.runs,
     events: scoped.events,
+    items: scoped.items,
     feedback: scoped.feedback ?? {}
   })
   // All of them take some arguments and answer a promise.

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller, AgentRecord } from '../../agent/runtime.ts'
 import type { NewEvent } from '../../store/store.ts'
+import type { OpenCall } from '../../thread/interrupts.ts'
 import {
   type AiMessage,
   type EventCategory,
@@ -55,6 +56,8 @@ export class Journal {
   readonly messages: LiveMessages
   /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
+  /** Questions that stand in the place of results, by call. */
+  readonly #askedIds = new Map<string, string>()
   readonly #totals: Totals = { ...NO_TOTALS }
   #modelName: string | null = null
   #firstHuman: string | null = null
@@ -166,9 +169,10 @@ export class Journal {
         return this.#add(cutTo(`middleware:${record.tag}`, TYPE_MAX), 'middleware', record.content, record.metadata)
       case 'summarization':
         return this.#summarized(record.text, record.replacedIds)
+      case 'interrupt':
+        return record.asked && this.#asked(record.asked)
       case 'messages':
       case 'update':
-      case 'interrupt':
       case 'step':
         return
     }
@@ -194,17 +198,27 @@ export class Journal {
   }
 
   /** The run before this one has left calls open, for its user to answer: now they are this one's to close. */
-  owe(calls: readonly ToolCall[]): void {
-    for (const call of calls) this.#openCalls.set(call.id, call)
+  owe(calls: readonly OpenCall[]): void {
+    for (const { call, asked } of calls) {
+      this.#openCalls.set(call.id, call)
+      if (asked !== null) this.#askedIds.set(call.id, asked)
+    }
   }
 
   /** Results for the calls that will have no other: servers refuse a conversation in which one has none. */
   closeCalls(): ToolMessage[] {
     return [...this.#openCalls.values()].map((call) => {
-      const result = interruptedResult(call)
+      // Not made of the call's id: models give the same ones again in a later run.
+      const result = interruptedResult(call, this.#askedIds.get(call.id) ?? randomUUID())
       this.#toolResult(call, result)
       return result
     })
+  }
+
+  /** A question is what the call has for a result until it is answered. */
+  #asked(message: ToolMessage): void {
+    this.#openCalls.delete(message.tool_call_id)
+    this.#add('tool_result', 'message', asJson(message), { tool_name: message.name, status: message.status })
   }
 
   #toolResult(call: ToolCall, message: ToolMessage): void {
@@ -332,15 +346,14 @@ function asJson(message: HumanMessage | AiMessage | ToolMessage): JsonObject {
   return message as unknown as JsonObject
 }
 
-function interruptedResult(call: ToolCall): ToolMessage {
+function interruptedResult(call: ToolCall, id: string): ToolMessage {
   return {
     content: 'Interrupted',
     additional_kwargs: {},
     response_metadata: {},
     type: 'tool',
     name: call.name,
-    // Not made of the call's id: models give the same ones again in a later run.
-    id: randomUUID(),
+    id,
     tool_call_id: call.id,
     artifact: null,
     status: 'error'

@@ -3,9 +3,9 @@
 import type { Op } from '../../store/store.ts'
 import { checkpointId } from '../../thread/ids.ts'
 import type { InputMessage } from '../../thread/message.ts'
-import { INTERRUPTS, interruptsIn, openCallsIn } from '../../thread/interrupts.ts'
+import { INTERRUPTS, interruptsIn, type OpenCall, openCallsIn } from '../../thread/interrupts.ts'
 import { State } from '../../thread/state.ts'
-import { type Interrupt, type Json, type JsonObject, type Run, timestamp, type ToolCall } from '../../types.ts'
+import { type Interrupt, type Json, type JsonObject, type Run, timestamp } from '../../types.ts'
 import { bit, Kind } from './filter.ts'
 import type { RunLog } from './run-log.ts'
 import type { SavedState } from './state-cache.ts'
@@ -87,9 +87,9 @@ export class StateBuilder {
   }
 
   /** The questions with which the run before this one has ended, and its calls that wait for the answers. */
-  get askedBefore(): { interrupts: Interrupt[]; openCalls: ToolCall[] } {
+  get askedBefore(): { interrupts: Interrupt[]; openCalls: OpenCall[] } {
     const interrupts = interruptsIn(this.#before?.channel(INTERRUPTS))
-    return { interrupts, openCalls: interrupts.length ? openCallsIn(this.#before!.messages()) : [] }
+    return { interrupts, openCalls: interrupts.length ? openCallsIn(this.#before!.messages(), interrupts) : [] }
   }
 
   /** The run waits for its user. */

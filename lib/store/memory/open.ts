@@ -8,6 +8,7 @@ import { memoryCheckpoints } from './checkpoints.ts'
 import { memoryGraphStates } from './graph-states.ts'
 import { memoryEvents } from './events.ts'
 import { memoryFeedback } from './feedback.ts'
+import { memoryItems } from './items.ts'
 import { FRAME_BYTES_MAX, memoryFrames } from './frames.ts'
 import { type AnyWriter, copyOf, type Writers } from './rows.ts'
 import { memoryRuns, RunRows } from './runs.ts'
@@ -45,6 +46,7 @@ export function openMemoryStore({
   const apiTokens = memoryApiTokens(users.reads.byId)
   const assistants = memoryAssistants()
   const runs = memoryRuns(runRows, threadRows, frames)
+  const items = memoryItems()
   const sizes = new Sizes()
   const threads = memoryThreads(threadRows, {
     putCheckpoint: checkpoints.put,
@@ -63,6 +65,7 @@ export function openMemoryStore({
     ...events.writes,
     ...frames.writes,
     ...checkpoints.writes,
+    ...items.writes,
     ...feedback.writes
   }
   const write = (op: Op, undo: Undo): unknown => {
@@ -107,6 +110,7 @@ export function openMemoryStore({
     events: events.reads,
     frames: frames.reads,
     checkpoints: checkpoints.reads,
+    items: items.reads,
     feedback: keepsFeedback
       ? { ...feedback.reads, besideMessages: besideMessages(events.reads, feedback.reads) }
       : null,

@@ -6,6 +6,7 @@ import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { GraphCheckpointWrite, GraphTaskWrite } from './graph-states.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
+import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Admission, NewRun, Settlement } from './runs.ts'
 import type { UserPatch } from './users.ts'
 
@@ -120,6 +121,10 @@ export interface Ops {
   'thread.idle': { in: { thread_id: string }; out: null }
   /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
+  /** Writes an item, or its new value; too_many: its user would have more than `max`, and nothing is changed. */
+  'item.put': { in: { item: ItemWrite; now: Timestamp; max: ItemLimits }; out: 'written' | 'too_many' }
+  /** False: there was none. */
+  'item.remove': { in: { namespace: Namespace; key: string; user: Owner }; out: boolean }
   'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }
   'feedback.removeById': {
     in: { feedback_id: string; thread_id: string; run_id: string; user: Owner }
@@ -151,7 +156,8 @@ export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'thread.patch',
   'thread.remove',
   'feedback.remove',
-  'feedback.removeById'
+  'feedback.removeById',
+  'item.remove'
 ])
 export type OwnedOp = { [K in OpName]: Ops[K]['in'] extends { readonly user: Owner } ? K : never }[OpName]
 

@@ -9,6 +9,7 @@ import { prepareDatabase } from './prepare.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
+import { itemReads } from '../sql/items.ts'
 import { Lease } from './lease.ts'
 import { PostgresPeers } from './peers.ts'
 import { Pool, type PoolOptions } from './pool.ts'
@@ -58,6 +59,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     events: eventReads(pool),
     frames: frameReads(pool),
     checkpoints: checkpointReads(pool),
+    items: itemReads((steps) => runSteps(pool, steps)),
     feedback: feedbackReads(pool),
     peers,
     async apply(groups) {

@@ -8,6 +8,7 @@ import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
+import { itemWrites } from '../sql/items.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
@@ -26,6 +27,7 @@ const WRITES: Writers<OpName> = {
   ...eventWrites,
   ...frameWrites,
   ...checkpointWrites,
+  ...stepWriters(itemWrites),
   ...feedbackWrites
 }
 

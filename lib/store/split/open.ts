@@ -41,7 +41,8 @@ export async function openSplitStore(database: Store, events: EventStore, warn: 
 function joined(database: Store, events: EventStore, removals: Removals): Store {
   const writer = new SplitWriter(database, events, removals)
   const reads = eventReads(database, events)
-  const { users, apiTokens, assistants, threads, runs, frames, checkpoints, graphStates, feedback, peers } = database
+  const { users, apiTokens, assistants, threads, runs, frames, checkpoints, graphStates, items, feedback, peers } =
+    database
   return {
     users,
     apiTokens,
@@ -52,6 +53,7 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
     frames,
     checkpoints,
     graphStates,
+    items,
     feedback: feedback && feedbackReads(feedback, reads),
     ...(peers && { peers }),
     apply: (groups) => writer.apply(groups),

@@ -13,11 +13,12 @@ import { connect } from './connection.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from './feedback.ts'
 import { frameReads } from './frames.ts'
+import { itemReads } from '../sql/items.ts'
 import { ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
-import { stepRunner } from './steps.ts'
+import { runStepsBeside, stepRunner } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from './users.ts'
 import { WriteAheadLog } from './wal.ts'
@@ -57,6 +58,10 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
     events: eventReads(db, reader),
     frames: frameReads(db),
     checkpoints: checkpointReads(db),
+    items: itemReads(
+      async (steps) => runSteps(steps),
+      (steps) => runStepsBeside(reader, steps)
+    ),
     feedback: feedbackReads(db),
     async apply(groups) {
       try {

@@ -8,6 +8,7 @@ import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
+import { itemWrites } from '../sql/items.ts'
 import type { AnyWriter, WriterOp, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
@@ -32,6 +33,7 @@ export function opWriters(db: Database.Database): AnyWriter {
     ...eventWrites(db),
     ...frameWrites(db),
     ...checkpointWrites(db),
+    ...stepWriters(db, itemWrites),
     ...feedbackWrites(db)
   }
   return (op: WriterOp) => {

@@ -3,6 +3,7 @@ import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
 import type { StepWrites, Steps } from '../sql/steps.ts'
 import { bindings } from './connection.ts'
+import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
 
 /** Statements are prepared when they are needed first: their texts are few. */
@@ -20,6 +21,13 @@ export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
     while (!step.done) step = steps.next(rowsOf(step.value.sql, step.value.params))
     return step.value
   }
+}
+
+/** In the thread for reads that may take long. */
+export async function runStepsBeside<T>(reader: Reader, steps: Steps<T>): Promise<T> {
+  let step = steps.next()
+  while (!step.done) step = steps.next(await reader.rows(step.value.sql, bindings(step.value.params)))
+  return step.value
 }
 
 export function stepWriters<K extends OpName>(db: Database.Database, writes: StepWrites<K>): Writers<K> {

@@ -1,0 +1,163 @@
+// Every event of a stream: what it says, what it holds, and one as a run has sent it. A test compares each with what comes.
+import type { Json, JsonObject } from '../types.ts'
+import {
+  anObject,
+  anything,
+  integer,
+  listOf,
+  mapOf,
+  oneOf,
+  openly,
+  optionalText,
+  orNull,
+  ref,
+  shaped,
+  text,
+  time
+} from './openapi-schemas.ts'
+
+export interface ToldEvent {
+  readonly summary: string
+  readonly data: JsonObject
+  readonly example: Json
+  /** It carries no id: nothing goes on behind it. */
+  readonly isWithoutId?: true
+}
+
+const message = ref('Message')
+const ids = { run_id: '39e0af25-c16f-456e-8ce2-206b19c645bb', thread_id: '946f204b-19dc-48eb-bcc3-282b0d1c50ff' }
+const said = {
+  content: 'Hello',
+  additional_kwargs: {},
+  response_metadata: {},
+  type: 'human',
+  name: null,
+  id: '23f24e46-3e3b-4b3f-9d2a-0f6c8b5a7d11'
+}
+const answered = {
+  type: 'ai',
+  id: 'f1e20b23-71b8-4aa8-b999-cb9cca9d27ca',
+  content: 'Hello to you',
+  additional_kwargs: {},
+  response_metadata: { finish_reason: 'stop', model_name: 'demo' },
+  name: null,
+  tool_calls: [],
+  invalid_tool_calls: [],
+  usage_metadata: { input_tokens: 3, output_tokens: 2, total_tokens: 5 }
+}
+const folders = {
+  workspace_path: '/mnt/user-data/workspace',
+  uploads_path: '/mnt/user-data/uploads',
+  outputs_path: '/mnt/user-data/outputs'
+}
+const values = { messages: [said, answered], thread_data: folders, title: 'Hello' }
+const stored = {
+  metadata: { source: 'loop', step: 1, parents: {}, run_id: ids.run_id },
+  next: [],
+  values: { messages: [said, answered], thread_data: folders }
+}
+const config = openly({ configurable: anObject })
+const checkpoint = openly(
+  { values: anObject, metadata: anObject, next: listOf(text) },
+  { config, parent_config: orNull(config), tasks: listOf(anObject) }
+)
+const task = openly(
+  { id: text, name: text },
+  {
+    interrupts: listOf(openly({ value: anything })),
+    input: anything,
+    triggers: listOf(text),
+    result: anything,
+    error: anything
+  }
+)
+
+/** In the order in which they are met. */
+export const EVENTS: Readonly<Record<string, ToldEvent>> = {
+  metadata: {
+    summary: 'First: which run it is, and the how manieth attempt',
+    data: shaped({ run_id: text, thread_id: text, attempt: integer }),
+    example: { ...ids, attempt: 1 }
+  },
+  snapshot: {
+    summary: 'With mode=snapshot, first: the state and the messages being written, as of its id',
+    data: shaped({ run_id: text, thread_id: text, values: orNull(ref('Values')), partial: listOf(message) }),
+    example: { ...ids, values: { messages: [said], thread_data: folders, title: 'Hello' }, partial: [] }
+  },
+  values: { summary: 'The whole state, after each step', data: ref('Values'), example: values },
+  messages: {
+    summary: 'A piece of a message, or a message that comes whole, and where it comes from',
+    data: {
+      type: 'array',
+      prefixItems: [
+        {
+          anyOf: [
+            message,
+            openly(
+              { type: text, content: anything, id: text },
+              {
+                chunk_position: oneOf('last'),
+                tool_call_chunks: listOf(
+                  openly({ index: integer }, { id: optionalText, name: optionalText, args: optionalText })
+                )
+              }
+            )
+          ]
+        },
+        openly({}, { langgraph_node: text })
+      ],
+      minItems: 2
+    },
+    example: [{ content: 'Hello ', type: 'AIMessageChunk', id: answered.id }, { langgraph_node: 'agent' }]
+  },
+  'messages/metadata': {
+    summary: 'With mode messages: what is known of a message before it comes, by its id',
+    data: mapOf(openly({ metadata: anObject })),
+    example: { [answered.id]: { metadata: { langgraph_node: 'agent' } } },
+    isWithoutId: true
+  },
+  'messages/partial': {
+    summary: 'With mode messages: messages as far as they have come',
+    data: listOf(message),
+    example: [{ ...answered, content: 'Hello ', response_metadata: {}, usage_metadata: null }]
+  },
+  'messages/complete': {
+    summary: 'With mode messages: messages that are whole',
+    data: listOf(message),
+    example: [answered]
+  },
+  updates: {
+    summary: 'What a step has changed, by its name',
+    data: mapOf(anything),
+    example: { agent: { messages: [answered] } }
+  },
+  custom: { summary: 'Whatever the agent says beside its answer', data: anything, example: { percent: 50 } },
+  tasks: {
+    summary: 'Steps that begin and end',
+    data: task,
+    example: {
+      id: '01a204b0-f554-7000-8b7f-86f9a2dea69d',
+      name: 'agent',
+      interrupts: [],
+      result: { messages: [answered] }
+    }
+  },
+  checkpoints: { summary: 'States as they are stored', data: checkpoint, example: stored },
+  debug: {
+    summary: 'Both of them with their step and time',
+    data: openly({ step: integer, type: text, timestamp: time, payload: { anyOf: [checkpoint, task] } }),
+    example: { step: 1, type: 'checkpoint', timestamp: '2026-11-22T19:17:15.758+00:00', payload: stored }
+  },
+  gap: {
+    summary: 'Frames are gone that were asked for; what follows begins with the final state',
+    data: openly({ code: oneOf('stream_replay_gap'), run_id: text }),
+    example: { code: 'stream_replay_gap', run_id: ids.run_id },
+    isWithoutId: true
+  },
+  error: {
+    summary: 'The run has failed; `end` follows',
+    data: shaped({ message: text, name: text }, { error: text }),
+    example: { error: 'DemoFailure', name: 'DemoFailure', message: 'The demo model was asked to fail, and does' }
+  },
+  end: { summary: 'Last, always', data: { type: 'null' }, example: null, isWithoutId: true }
+}

@@ -1,0 +1,286 @@
+// What answers hold, in JSON Schema: the nouns of the API by name, and small words of which the answers of single routes are made.
+// A test calls every route and fails on a member of an answer that is not described here.
+import type { JsonObject } from '../types.ts'
+
+export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
+export const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
+export const orNull = (schema: JsonObject): JsonObject => ({ anyOf: [schema, { type: 'null' }] })
+export const mapOf = (values: JsonObject): JsonObject => ({ type: 'object', additionalProperties: values })
+export const oneOf = (...values: (string | number)[]): JsonObject => ({ enum: values })
+/** An object with these members always, and these sometimes. */
+export const shaped = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
+  type: 'object',
+  properties: { ...required, ...more },
+  required: Object.keys(required)
+})
+/** The same, whose other members are somebody else's: an agent's, a graph's. */
+export const openly = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
+  ...shaped(required, more),
+  additionalProperties: true
+})
+
+export const anything: JsonObject = {}
+/** An object of whoever stored it: metadata, the state of a graph. */
+export const anObject: JsonObject = { type: 'object', additionalProperties: true }
+export const text: JsonObject = { type: 'string' }
+export const integer: JsonObject = { type: 'integer' }
+const number: JsonObject = { type: 'number' }
+export const yesNo: JsonObject = { type: 'boolean' }
+export const time: JsonObject = { type: 'string', format: 'date-time' }
+export const optionalText: JsonObject = { type: ['string', 'null'] }
+const optionalTime: JsonObject = orNull(time)
+
+const interrupt = shaped({ id: text, value: anything })
+const checkpointRef = shaped(
+  { thread_id: text, checkpoint_ns: text, checkpoint_id: optionalText },
+  { id: text, ts: time, checkpoint_map: orNull(anObject) }
+)
+const runEvent = {
+  thread_id: text,
+  run_id: text,
+  user_id: optionalText,
+  seq: { type: 'integer', minimum: 1, description: 'Place in the thread; with it the identifier of the event' },
+  event_type: {
+    type: 'string',
+    examples: ['human_message', 'ai_message', 'ai_tool_call', 'tool_result', 'llm_request']
+  },
+  category: oneOf('message', 'trace', 'lifecycle', 'middleware'),
+  content: { description: 'A text, or the JSON that was recorded' },
+  metadata: anObject,
+  created_at: time
+}
+const givenFeedback = shaped({ feedback_id: text, rating: oneOf(1, -1), comment: optionalText })
+
+const assistantContent = {
+  assistant_id: text,
+  graph_id: text,
+  name: text,
+  description: optionalText,
+  version: integer,
+  config: anObject,
+  context: anObject,
+  metadata: anObject,
+  created_at: time
+}
+
+export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
+  Refusal: shaped(
+    {
+      detail: {
+        anyOf: [
+          text,
+          { ...shaped({ code: text, message: text }), description: 'Of authentication' },
+          { ...listOf(ref('Issue')), description: 'Of a request that is understood and not acceptable' }
+        ]
+      }
+    },
+    { message: { type: 'string', description: 'The detail as one text, where it is none itself' } }
+  ),
+  Issue: shaped(
+    { type: text, loc: listOf({ type: ['string', 'integer'] }), msg: text },
+    { input: { description: 'What was sent, where it is small and no secret' }, ctx: anObject }
+  ),
+  Success: shaped({ success: yesNo }, { message: text }),
+  User: shaped(
+    { id: text, email: text, system_role: oneOf('admin', 'user'), needs_setup: yesNo },
+    { oauth_provider: optionalText }
+  ),
+  ApiToken: shaped(
+    {
+      token_id: text,
+      name: text,
+      scopes: listOf(text),
+      created_at: time,
+      expires_at: optionalTime,
+      last_used_at: optionalTime
+    },
+    { token: { type: 'string', description: 'The secret: in the answer that makes it, and never again' } }
+  ),
+  Invitation: shaped(
+    { invitation_id: text, name: text, created_at: time, expires_at: optionalTime },
+    { invitation: { type: 'string', description: 'The secret: in the answer that makes it, and never again' } }
+  ),
+
+  Assistant: shaped({ ...assistantContent, updated_at: time }),
+  AssistantVersion: shaped(assistantContent),
+  Thread: shaped({
+    thread_id: text,
+    status: oneOf('idle', 'running', 'busy', 'interrupted', 'error'),
+    created_at: time,
+    updated_at: time,
+    metadata: anObject,
+    values: ref('Values'),
+    interrupts: { ...mapOf(listOf(interrupt)), description: 'Questions that wait for an answer, by task' }
+  }),
+  Values: {
+    ...openly({}, { messages: listOf(ref('Message')), title: optionalText, thread_data: anObject }),
+    description: 'The state of a conversation; a graph has channels of its own'
+  },
+  FinalValues: {
+    ...openly(
+      {},
+      {
+        messages: listOf(ref('Message')),
+        __interrupt__: listOf(openly({ value: anything })),
+        __error__: shaped({ error: text, message: text }),
+        status: text,
+        error: optionalText
+      }
+    ),
+    description: 'The state in which a run has ended, or `__error__`'
+  },
+  State: shaped(
+    {
+      values: { anyOf: [ref('Values'), anything] },
+      next: listOf(text),
+      metadata: anObject,
+      checkpoint: checkpointRef,
+      checkpoint_id: text,
+      parent_checkpoint_id: optionalText,
+      parent_checkpoint: orNull(checkpointRef),
+      created_at: time,
+      tasks: listOf(openly({ id: text, name: text }, { interrupts: listOf(openly({ value: anything })) }))
+    },
+    { interrupts: listOf(interrupt) }
+  ),
+  Run: shaped({
+    run_id: text,
+    thread_id: text,
+    assistant_id: optionalText,
+    status: oneOf('pending', 'running', 'success', 'error', 'timeout', 'interrupted'),
+    multitask_strategy: oneOf('reject', 'interrupt', 'rollback', 'enqueue'),
+    metadata: anObject,
+    kwargs: anObject,
+    error: optionalText,
+    stop_reason: optionalText,
+    follow_up_to_run_id: optionalText,
+    created_at: time,
+    updated_at: time,
+    total_tokens: integer,
+    total_input_tokens: integer,
+    total_output_tokens: integer,
+    llm_call_count: integer,
+    lead_agent_tokens: integer,
+    subagent_tokens: integer,
+    middleware_tokens: integer,
+    message_count: integer
+  }),
+  RunEvent: shaped(runEvent),
+  ThreadMessage: {
+    ...shaped({ ...runEvent, feedback: orNull(givenFeedback) }),
+    description: 'A message and what was thought of it'
+  },
+  MessagePage: shaped({ data: listOf(ref('RunEvent')), has_more: yesNo }),
+  ThreadMessagePage: shaped({
+    data: listOf(ref('ThreadMessage')),
+    has_more: yesNo,
+    next_before_seq: { type: ['integer', 'null'] }
+  }),
+  TokenUsage: shaped({
+    thread_id: text,
+    total_tokens: integer,
+    total_input_tokens: integer,
+    total_output_tokens: integer,
+    total_runs: integer,
+    by_model: mapOf(shaped({ tokens: integer, runs: integer })),
+    by_caller: shaped({ lead_agent: integer, subagent: integer, middleware: integer })
+  }),
+  Feedback: shaped({
+    feedback_id: text,
+    run_id: text,
+    thread_id: text,
+    user_id: optionalText,
+    message_id: optionalText,
+    rating: oneOf(1, -1),
+    comment: optionalText,
+    created_at: time
+  }),
+  FeedbackStats: shaped({ run_id: text, total: integer, positive: integer, negative: integer }),
+  Message: openly(
+    { type: text, content: { anyOf: [text, listOf({ anyOf: [text, anObject] })] } },
+    {
+      id: optionalText,
+      name: optionalText,
+      tool_calls: listOf(openly({ name: text, args: anObject, id: optionalText })),
+      invalid_tool_calls: listOf(anObject),
+      tool_call_id: text,
+      artifact: anything,
+      status: oneOf('success', 'error'),
+      usage_metadata: orNull(openly({ input_tokens: integer, output_tokens: integer, total_tokens: integer })),
+      additional_kwargs: anObject,
+      response_metadata: anObject,
+      run_id: text,
+      feedback: orNull(givenFeedback)
+    }
+  ),
+
+  Upload: shaped(
+    { filename: text, size: integer, path: text, virtual_path: text, artifact_url: text },
+    {
+      original_filename: text,
+      markdown_file: text,
+      markdown_path: text,
+      markdown_virtual_path: text,
+      markdown_artifact_url: text,
+      extension: text,
+      modified: number
+    }
+  ),
+  Model: shaped({
+    name: text,
+    model: text,
+    display_name: optionalText,
+    description: optionalText,
+    supports_thinking: yesNo,
+    supports_reasoning_effort: yesNo
+  }),
+  Memory: shaped({
+    version: text,
+    lastUpdated: text,
+    user: mapOf(ref('MemoryContext')),
+    history: mapOf(ref('MemoryContext')),
+    facts: listOf(ref('MemoryFact'))
+  }),
+  MemoryContext: shaped({ summary: text, updatedAt: text }),
+  MemoryFact: shaped({ id: text, content: text, category: text, confidence: number, createdAt: text, source: text }),
+  MemoryConfig: shaped({
+    enabled: yesNo,
+    storage_path: optionalText,
+    debounce_seconds: number,
+    max_facts: integer,
+    fact_confidence_threshold: number,
+    injection_enabled: yesNo,
+    max_injection_tokens: integer
+  }),
+  ToolServers: shaped({ mcp_servers: mapOf(ref('ToolServer')) }),
+  ToolServer: shaped(
+    {
+      enabled: yesNo,
+      type: oneOf('stdio', 'sse', 'http'),
+      description: text,
+      status: shaped(
+        { state: oneOf('off', 'connecting', 'ready', 'failed') },
+        { last_error: optionalText, tools: listOf(text) }
+      )
+    },
+    {
+      command: optionalText,
+      args: listOf(text),
+      env: mapOf(text),
+      url: optionalText,
+      headers: mapOf(text),
+      oauth: orNull(anObject)
+    }
+  ),
+  Skill: shaped(
+    {
+      name: text,
+      description: text,
+      license: optionalText,
+      category: oneOf('public', 'custom'),
+      enabled: yesNo,
+      editable: yesNo
+    },
+    { content: { type: 'string', description: 'Of one that was installed here and is asked for by its name' } }
+  )
+}

@@ -1,0 +1,76 @@
+// What a search for items means, the same in every store: which namespaces lie below a prefix, which values fit a filter.
+import { isDeepStrictEqual } from 'node:util'
+import { isObject, type Json, type JsonObject } from '../types.ts'
+import type { Namespace, NamespaceQuery } from './store.ts'
+
+/** Labels have no dots, so this is one to one. */
+export function namespaceText(namespace: Namespace): string {
+  return namespace.join('.')
+}
+
+export function namespaceOf(text: string): string[] {
+  return text.split('.')
+}
+
+/** True for the namespace itself and for all below it. */
+export function isBelow(prefix: string, text: string): boolean {
+  return prefix === '' || text === prefix || text.startsWith(`${prefix}.`)
+}
+
+const OPERATORS: Readonly<Record<string, (value: Json | undefined, wanted: Json) => boolean>> = {
+  $eq: isDeepStrictEqual,
+  $ne: (value, wanted) => !isDeepStrictEqual(value, wanted),
+  $gt: (value, wanted) => compared(value, wanted, (order) => order > 0),
+  $gte: (value, wanted) => compared(value, wanted, (order) => order >= 0),
+  $lt: (value, wanted) => compared(value, wanted, (order) => order < 0),
+  $lte: (value, wanted) => compared(value, wanted, (order) => order <= 0),
+  $in: isAmong,
+  $nin: (value, wanted) => !isAmong(value, wanted)
+}
+
+/** True when every member of the filter fits the value's member of that name. */
+export function matchesFilter(value: JsonObject, filter: JsonObject): boolean {
+  return Object.entries(filter).every(([name, wanted]) =>
+    fits(Object.hasOwn(value, name) ? value[name] : undefined, wanted)
+  )
+}
+
+function fits(value: Json | undefined, wanted: Json): boolean {
+  const names = isObject(wanted) ? Object.keys(wanted) : []
+  // An object of operators alone is a condition; any other is what the member must be.
+  if (names.length === 0 || !names.every((name) => Object.hasOwn(OPERATORS, name)))
+    return isDeepStrictEqual(value, wanted)
+  // Names are there for objects alone.
+  return names.every((name) => OPERATORS[name]!(value, (wanted as JsonObject)[name]!))
+}
+
+function isAmong(value: Json | undefined, list: Json): boolean {
+  return Array.isArray(list) && list.some((one) => isDeepStrictEqual(one, value))
+}
+
+/** Numbers with numbers and texts with texts; anything else has no order. */
+function compared(value: Json | undefined, wanted: Json, isRight: (order: number) => boolean): boolean {
+  if (typeof value === 'number' && typeof wanted === 'number') return isRight(value - wanted)
+  if (typeof value !== 'string' || typeof wanted !== 'string') return false
+  return isRight(value < wanted ? -1 : value > wanted ? 1 : 0)
+}
+
+/** The page that is asked for, of all namespaces that there are. */
+export function pageOfNamespaces(all: Iterable<string>, query: NamespaceQuery): string[][] {
+  const { prefix = [], suffix = [], maxDepth = Number.POSITIVE_INFINITY, limit, offset } = query
+  const found = new Set<string>()
+  for (const text of all) {
+    const labels = namespaceOf(text)
+    if (!fitsAt(labels, prefix, 0) || !fitsAt(labels, suffix, labels.length - suffix.length)) continue
+    found.add(namespaceText(labels.slice(0, maxDepth)))
+  }
+  return [...found]
+    .sort()
+    .slice(offset, offset + limit)
+    .map(namespaceOf)
+}
+
+function fitsAt(labels: readonly string[], pattern: Namespace, at: number): boolean {
+  if (at < 0 || pattern.length > labels.length) return false
+  return pattern.every((one, index) => one === '*' || one === labels[at + index])
+}

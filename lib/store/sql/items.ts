@@ -1,0 +1,181 @@
+// Items of the long-term store in SQL, one text for both databases.
+import type { Owner } from '../../scope.ts'
+import { type StoreItem, type Timestamp, timestamp } from '../../types.ts'
+import { matchesFilter, namespaceOf, namespaceText, pageOfNamespaces } from '../items.ts'
+import type { ItemQuery, ItemReads, Namespace, NamespaceQuery } from '../store.ts'
+import { parseObject } from './json.ts'
+import { ask, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'
+
+interface ItemRow {
+  readonly namespace: string
+  readonly key: string
+  readonly value_json: string
+  readonly created_at: Timestamp
+  readonly updated_at: Timestamp
+}
+
+const COLUMNS = 'namespace, key, value_json, created_at, updated_at'
+/** Rows that a filter looks at in one go: values may be large. */
+const PAGE_ROWS = 100
+/** Expired items that one write clears away: more than it adds, so that they never pile up. */
+const SWEPT_AT_ONCE = 20
+
+function toItem({ namespace, value_json, ...row }: ItemRow): StoreItem {
+  return { ...row, namespace: namespaceOf(namespace), value: parseObject(value_json) }
+}
+
+type Value = Statement['params'][number]
+type Bind = (value: Value) => string
+
+/** Conditions on items of a user that have not expired. */
+function where(owner: Owner, conditions: (bind: Bind) => string[]): { readonly sql: string; readonly params: Value[] } {
+  const params: Value[] = []
+  const bind: Bind = (value) => `$${params.push(value)}`
+  const all = [`(expires_at IS NULL OR expires_at > ${bind(timestamp())})`, ...conditions(bind)]
+  // Two texts and no "or": an index serves who asks for himself, which is everybody but the system.
+  if (owner !== null) all.push(`user_id = ${bind(owner)}`)
+  return { sql: all.join(' AND '), params }
+}
+
+/** Dots end labels, and `/` is the character behind the dot: all below a namespace is one range. */
+function below(prefix: Namespace, bind: Bind): string[] {
+  if (prefix.length === 0) return []
+  const text = namespaceText(prefix)
+  return [`(namespace = ${bind(text)} OR (namespace >= ${bind(`${text}.`)} AND namespace < ${bind(`${text}/`)}))`]
+}
+
+function* get(namespace: Namespace, key: string, owner: Owner): Steps<StoreItem | null> {
+  const { sql, params } = where(owner, (bind) => [
+    `namespace = ${bind(namespaceText(namespace))}`,
+    `key = ${bind(key)}`
+  ])
+  const [row] = yield* ask<ItemRow>(
+    `SELECT ${COLUMNS} FROM store_items WHERE ${sql} ORDER BY updated_at DESC LIMIT 1`,
+    ...params
+  )
+  return row ? toItem(row) : null
+}
+
+function* search(query: ItemQuery, owner: Owner): Steps<StoreItem[]> {
+  const { filter, offset, limit } = query
+  if (!filter) return (yield* newest(query, owner, { limit, offset })).map(toItem)
+  const found: StoreItem[] = []
+  let skipped = 0
+  let last: ItemRow | undefined
+  while (found.length < limit) {
+    const page = yield* newest(query, owner, { limit: PAGE_ROWS, offset: 0, after: last })
+    for (const row of page) {
+      if (found.length === limit || !matchesFilter(parseObject(row.value_json), filter)) continue
+      if (skipped < offset) skipped++
+      else found.push(toItem(row))
+    }
+    if (page.length < PAGE_ROWS) break
+    last = page.at(-1)
+  }
+  return found
+}
+
+interface Page {
+  readonly limit: number
+  readonly offset: number
+  /** The last row of the page before. */
+  readonly after?: ItemRow | undefined
+}
+
+function* newest({ prefix }: ItemQuery, owner: Owner, { limit, offset, after }: Page): Steps<readonly ItemRow[]> {
+  const { sql, params } = where(owner, (bind) => [
+    ...below(prefix, bind),
+    ...(after
+      ? [`(updated_at, namespace, key) < (${bind(after.updated_at)}, ${bind(after.namespace)}, ${bind(after.key)})`]
+      : [])
+  ])
+  const text = `SELECT ${COLUMNS} FROM store_items WHERE ${sql} ORDER BY updated_at DESC, namespace DESC, key DESC`
+  const end = params.length
+  return yield* ask<ItemRow>(`${text} LIMIT $${end + 1} OFFSET $${end + 2}`, ...params, limit, offset)
+}
+
+function* namespaces(query: NamespaceQuery, owner: Owner): Steps<string[][]> {
+  const labels = query.prefix ?? []
+  const wild = labels.indexOf('*')
+  const { sql, params } = where(owner, (bind) => below(wild === -1 ? labels : labels.slice(0, wild), bind))
+  const found = yield* ask<{ namespace: string }>(`SELECT DISTINCT namespace FROM store_items WHERE ${sql}`, ...params)
+  return pageOfNamespaces(
+    found.map(({ namespace }) => namespace),
+    query
+  )
+}
+
+export function itemReads(run: RunSteps, runLong: RunSteps = run): ItemReads {
+  return {
+    get: (namespace, key, user) => run(get(namespace, key, user)),
+    // Many rows may have to be looked at.
+    search: (query, user) => runLong(search(query, user)),
+    namespaces: (query, user) => runLong(namespaces(query, user))
+  }
+}
+
+/** Counts what a user has. Under the lock of the row, so that two processes do not both find room for the last one. */
+function* totalsOf(user: string): Steps<{ readonly items: number; readonly bytes: number }> {
+  const sql = `INSERT INTO store_totals (user_id, items, bytes) VALUES ($1, 0, 0)
+    ON CONFLICT (user_id) DO UPDATE SET items = store_totals.items RETURNING items, bytes`
+  const [row] = yield* ask<{ items: number; bytes: number }>(sql, user)
+  return row!
+}
+
+function* addToTotals(user: string, items: number, bytes: number): Steps<void> {
+  const sql = 'UPDATE store_totals SET items = items + $2, bytes = bytes + $3 WHERE user_id = $1'
+  yield* ask(sql, user, items, bytes)
+}
+
+/** Some that have expired go. Answers how much that was. */
+function* sweep(user: string, now: Timestamp): Steps<{ readonly items: number; readonly bytes: number }> {
+  const sql = `DELETE FROM store_items WHERE user_id = $1 AND (namespace, key) IN (
+      SELECT namespace, key FROM store_items WHERE user_id = $1 AND expires_at <= $2 LIMIT ${SWEPT_AT_ONCE})
+    RETURNING bytes`
+  const gone = yield* ask<{ bytes: number }>(sql, user, now)
+  return { items: gone.length, bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) }
+}
+
+export const itemWrites: StepWrites<'item.put' | 'item.remove'> = {
+  *'item.put'({ item: { user_id, namespace, key, value, expires_at }, now, max }) {
+    const address = [user_id, namespaceText(namespace), key] as const
+    const json = JSON.stringify(value)
+    const bytes = Buffer.byteLength(json)
+    const totals = yield* totalsOf(user_id)
+    const swept = yield* sweep(user_id, now)
+    const find = 'SELECT bytes FROM store_items WHERE user_id = $1 AND namespace = $2 AND key = $3'
+    const [before] = yield* ask<{ bytes: number }>(find, ...address)
+    const items = (before ? 0 : 1) - swept.items
+    const more = bytes - (before?.bytes ?? 0) - swept.bytes
+    if (isOver(items, totals.items, max.items) || isOver(more, totals.bytes, max.bytes)) {
+      yield* addToTotals(user_id, -swept.items, -swept.bytes)
+      return 'too_many'
+    }
+    // What has expired under the same key was gone: this one is new.
+    const put = `INSERT INTO store_items (user_id, ${COLUMNS}, bytes, expires_at) VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
+      ON CONFLICT (user_id, namespace, key) DO UPDATE SET value_json = excluded.value_json, bytes = excluded.bytes,
+        updated_at = excluded.updated_at, expires_at = excluded.expires_at, created_at =
+        CASE WHEN store_items.expires_at <= excluded.updated_at THEN excluded.created_at ELSE store_items.created_at END`
+    yield* ask(put, ...address, json, now, bytes, expires_at)
+    yield* addToTotals(user_id, items, more)
+    return 'written'
+  },
+
+  *'item.remove'({ namespace, key, user }) {
+    // The totals first, as whoever writes an item does: two that wait for each other would wait for ever.
+    if (user !== null) yield* totalsOf(user)
+    const sql = 'DELETE FROM store_items WHERE namespace = $1 AND key = $2'
+    const gone = yield* ask<{ user_id: string; bytes: number }>(
+      `${sql}${user === null ? '' : ' AND user_id = $3'} RETURNING user_id, bytes`,
+      namespaceText(namespace),
+      key,
+      ...(user === null ? [] : [user])
+    )
+    for (const one of gone) yield* addToTotals(one.user_id, -1, -one.bytes)
+    return gone.length > 0
+  }
+}
+
+function isOver(more: number, total: number, limit: number): boolean {
+  return limit > 0 && more > 0 && total + more > limit
+}
