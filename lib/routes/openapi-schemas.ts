@@ -103,6 +103,8 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
 
   Assistant: shaped({ ...assistantContent, updated_at: time }),
   AssistantVersion: shaped(assistantContent),
+  Drawing: shaped({ nodes: listOf(openly({})), edges: listOf(openly({ source: text, target: text })) }),
+  GraphSchemas: openly({ graph_id: text }),
   Thread: shaped({
     thread_id: text,
     status: oneOf('idle', 'running', 'busy', 'interrupted', 'error'),

@@ -1,7 +1,7 @@
 // What people are told of each route, and what it answers: the half of the description that no schema of a request holds. A test
 // walks the table and fails on a route that has no words here, and on words of a route that is gone.
 import type { JsonObject } from '../types.ts'
-import { anObject, anything, integer, listOf, oneOf, ref, shaped, text, yesNo } from './openapi-schemas.ts'
+import { anObject, anything, integer, listOf, mapOf, oneOf, ref, shaped, text, yesNo } from './openapi-schemas.ts'
 
 export interface Answer {
   readonly description?: string
@@ -30,6 +30,7 @@ export interface Told {
 export type QueryMember = string | { readonly description: string; readonly schema: JsonObject }
 
 const one = (schema: JsonObject = anObject, status = 200): Told['answers'] => ({ [status]: { schema } })
+const count: JsonObject = { ...integer, format: 'int64' }
 const nothing: Told['answers'] = { 204: null }
 const file = (type: string, ...others: string[]): Told['answers'] => ({
   200: {
@@ -188,7 +189,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
     'Find assistants; every graph has one of its own',
     paged(listOf({ ...ref('Assistant'), description: 'With `select`: those members alone' }))
   ),
-  'POST /api/assistants/count': told('Count assistants', one(integer)),
+  'POST /api/assistants/count': told('Count assistants', one(count)),
   [`GET ${A}`]: told('An assistant, by its id or by the name of its graph', one(ref('Assistant')), { refusals: [404] }),
   [`PATCH ${A}`]: told('Change an assistant: a new version is in force', one(ref('Assistant')), {
     refusals: [404, 409]
@@ -200,10 +201,10 @@ export const WORDS: Readonly<Record<string, Told>> = {
     refusals: [404]
   }),
   [`POST ${A}/latest`]: told('Put a version in force', one(ref('Assistant')), { refusals: [404] }),
-  [`GET ${A}/graph`]: told('The drawing of its graph', one(anObject), { refusals: [404] }),
-  [`GET ${A}/schemas`]: told('The schemas of its graph', one(anObject), { refusals: [404] }),
-  [`GET ${A}/subgraphs`]: told('Schemas of the graphs inside of its graph', one(anObject), { refusals: [404] }),
-  [`GET ${A}/subgraphs/{namespace}`]: told('The same below a namespace', one(anObject), { refusals: [404] }),
+  [`GET ${A}/graph`]: told('The drawing of its graph', one(ref('Drawing')), { refusals: [404] }),
+  [`GET ${A}/schemas`]: told('The schemas of its graph', one(ref('GraphSchemas')), { refusals: [404] }),
+  [`GET ${A}/subgraphs`]: told('Schemas of the graphs inside of its graph', one(mapOf(anObject)), { refusals: [404] }),
+  [`GET ${A}/subgraphs/{namespace}`]: told('The same below a namespace', one(mapOf(anObject)), { refusals: [404] }),
 
   'POST /api/threads': told(
     'Create a thread; an id that exists already is answered with its record',
@@ -380,6 +381,12 @@ export const WORDS: Readonly<Record<string, Told>> = {
 
 /** Parameters by name: what they mean wherever they stand. */
 export const PARAMETERS: Readonly<Record<string, string>> = {
+  assistant_id: 'Id of an assistant, or the name of a graph whose own one is meant',
+  delete_threads: 'Delete the threads that are listed under it as well',
+  xray: 'Draw graphs inside of the graph: true, or how deep',
+  recurse: 'Also the graphs inside of those',
+  namespace: 'Place of a graph inside of the graph, by the names of its nodes',
+  subgraphs: 'With the states of graphs inside of the graph',
   thread_id: 'Id of a thread: letters, digits, - and _, at most 64',
   run_id: 'Id of a run',
   checkpoint_id: 'Id of a checkpoint, as states and histories have it',

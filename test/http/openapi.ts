@@ -63,7 +63,7 @@ t.test('references lead somewhere, names of operations are unique, schemas are o
   const list = listIn(at(operation('GET /api/threads/{thread_id}/runs'), 'parameters'))
   t.match(
     list.find((one) => at(one, 'name') === 'limit'),
-    { schema: { type: 'integer', minimum: 1, maximum: 100, default: 100 } }
+    { schema: { type: 'integer', minimum: 1, maximum: 1000, default: 100 } }
   )
 })
 
