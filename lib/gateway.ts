@@ -5,12 +5,11 @@ import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
-import type { States } from './agent/states.ts'
+import type { StatePort } from './agent/states.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
-import { Credentials } from './auth/credentials.ts'
 import { Invitations } from './auth/invitations.ts'
-import { type Revocation, Sessions } from './auth/session.ts'
-import { openTokens } from './auth/token.ts'
+import { Credentials, Sessions } from './auth/session.ts'
+import { openTokens, type Revocation } from './auth/token.ts'
 import { composeAgent } from './compose-agent.ts'
 import type { Config } from './config.ts'
 import { Failure, fail } from './errors.ts'
@@ -27,7 +26,7 @@ import { routes } from './routes/index.ts'
 import { metricsRoutes } from './routes/metrics.ts'
 import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
-import { Committer, WriteRefused } from './run/commit/committer.ts'
+import { type CommitObserver, Committer, WriteRefused } from './run/commit/committer.ts'
 import type { JournalOptions } from './run/log/journal.ts'
 import { WriteHealthCheck } from './run/commit/write-health-check.ts'
 import { recover } from './run/lifecycle/recovery.ts'
@@ -134,9 +133,9 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 
   const metrics = new Metrics()
   await start({ stop: () => metrics.stop() })
-  const probe = new WriteHealthCheck()
-  const committer = newCommitter(config, log, store, probe.observing(metrics.around((groups) => store.apply(groups))))
-  const readiness = new Readiness(committer, probe)
+  const health = new WriteHealthCheck()
+  const committer = newCommitter(config, log, store, [metrics, health])
+  const readiness = new Readiness(committer, health)
   const writer = mapWriteErrors(committer)
   const paths = new Paths(config.home)
   const agentServices = await composeAgent({
@@ -147,7 +146,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     adminId: async () => (await store.users.admin())?.id ?? null
   })
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
-  const states: States = agent.states ?? new StoredStates(store, writer)
+  const states: StatePort = agent.states ?? new StoredStates(store, writer)
   const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })
 
@@ -222,7 +221,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   }
   const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
   const common: Omit<HttpOptions, 'routes'> = {
-    authenticate: (credential) => credentials.authenticate(credential),
+    authenticate: credentials.authenticate,
     threadOwner: (threadId) => store.threads.ownerOf(threadId),
     origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
     proxies,
@@ -230,11 +229,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     limits: { connectionsPerAddress: config.server.connections_per_address },
     log,
     failureOf: unreachable,
-    notYet: () => (readiness.isStarting ? readiness.reason : null)
+    notYet: readiness.notYet
   }
   const server = createHttpServer({
     ...common,
-    onAnswered: (...answer) => metrics.request(...answer),
+    onAnswered: metrics.request,
     routes: routes(services, {
       config,
       users: store.users,
@@ -348,8 +347,9 @@ function installationOf({ file, home, database, run_events, agent, models }: Con
   }
 }
 
-function newCommitter(config: Config, log: Log, store: Store, apply: Store['apply']): Committer {
-  return new Committer(apply, {
+function newCommitter(config: Config, log: Log, store: Store, observers: readonly CommitObserver[]): Committer {
+  return new Committer(store.apply.bind(store), {
+    observers,
     flushMs: config.streams.flush_ms,
     stuckAfterMs: config.streams.settle_timeout_ms,
     unstoredMs: config.streams.unstored_ms,

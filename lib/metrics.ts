@@ -2,13 +2,11 @@
 // as it happens is counted in plain numbers, or once a commit.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry as Names } from 'prom-client'
 import type { AgentObserver, ModelCallStats } from './agent/observer.ts'
-import type { Committer } from './run/commit/committer.ts'
+import type { CommitObserver, Committer } from './run/commit/committer.ts'
 import type { Registry } from './run/lifecycle/registry.ts'
 import { type Buckets, counters } from './run/log/counters.ts'
 import type { Group, Op, Outcome, Store } from './store/store.ts'
 import { VERSION } from './version.ts'
-
-type Apply = (groups: readonly Group[]) => Promise<Outcome[]>
 
 /** How often the loop's delay is looked at, in ms. Each costs a wake-up, so nobody pays for it before metrics are asked for. */
 const LOOP_RESOLUTION_MS = 20
@@ -51,7 +49,7 @@ function spreadText(name: string, help: string, { bounds, counts, sum }: Buckets
   return `${head}${buckets.join('')}${name}_sum ${sum}\n${name}_count ${below}\n`
 }
 
-export class Metrics implements AgentObserver {
+export class Metrics implements AgentObserver, CommitObserver {
   readonly #names = new Names()
   readonly #commits = this.#histogram(
     'colloquy_commit_duration_seconds',
@@ -112,20 +110,13 @@ export class Metrics implements AgentObserver {
     this.#ofBuild()
   }
 
-  /** The same writes, counted. */
-  around(apply: Apply): Apply {
-    return async (groups) => {
-      const began = performance.now()
-      try {
-        const outcomes = await apply(groups)
-        this.#commits.observe((performance.now() - began) / 1000)
-        for (const [i, { ops }] of groups.entries()) if (outcomes[i]?.ok) for (const op of ops) this.#observe(op)
-        return outcomes
-      } catch (error) {
-        this.#failures.inc()
-        throw error
-      }
-    }
+  written(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void {
+    this.#commits.observe(ms / 1000)
+    for (const [i, { ops }] of groups.entries()) if (outcomes[i]?.ok) for (const op of ops) this.#observe(op)
+  }
+
+  failed(): void {
+    this.#failures.inc()
   }
 
   #observe(op: Op): void {
@@ -155,9 +146,8 @@ export class Metrics implements AgentObserver {
   }
 
   /** A request was answered. `route` is the path of the table, so that ids do not become labels. */
-  request(route: string, method: string, status: number, ms: number): void {
+  readonly request = (route: string, method: string, status: number, ms: number): void =>
     this.#requests.observe({ method, route, status }, ms / 1000)
-  }
 
   modelCall(call: ModelCallStats): void {
     const { model } = call

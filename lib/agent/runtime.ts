@@ -1,7 +1,7 @@
 // The port between a run and what produces its deltas. An agent sees this file and nothing else of the service: it is given
 // the conversation, tells what happens through a sink, and stops when its signal aborts.
 import type { AiMessage, Interrupt, Json, JsonObject, Message, ToolCall, ToolMessage, UsageMetadata } from '../types.ts'
-import type { States } from './states.ts'
+import type { StatePort } from './states.ts'
 
 /** Who asked the model: the lead agent itself, one of its helpers, or a middleware (title, summary). */
 export type Caller = 'lead_agent' | `subagent:${string}` | `middleware:${string}`
@@ -134,7 +134,7 @@ export interface Agent {
    */
   start(input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void>
   /** It keeps the states of its threads itself; without it our checkpoints do. */
-  readonly states?: States
+  readonly states?: StatePort
   /** What GET /api/models shows; none by default. */
   models?(): readonly ModelInfo[]
   /** Its thread is deleted: drops what it keeps of that outside of the run's state. @throws Error when it cannot */

@@ -57,7 +57,7 @@ export interface GraphInfo {
   readonly description: string | null
 }
 
-export interface States {
+export interface StatePort {
   /** Whether the thread has this checkpoint. */
   has(threadId: string, checkpointId: string): Promise<boolean>
   /** null: there is no such state. A thread that nothing was ever written to has one of its own. */

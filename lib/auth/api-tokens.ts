@@ -12,8 +12,7 @@ import {
   type Grant,
   timestamp
 } from '../types.ts'
-import type { Revocation } from './session.ts'
-import { digestOf } from './token.ts'
+import { digestOf, type Revocation } from './token.ts'
 
 /** 256 bits: nobody guesses one, so a plain digest keeps it and no limiter has to count guesses. */
 const TOKEN_BYTES = 32

@@ -1,11 +1,10 @@
-// Sessions: from the token in a cookie to its user, and the end of a session before its time.
+// Sessions: from the token in a cookie to its user, and the end of a session before its time; and what a request may present in place of
+// one, an API token.
 import { Failure } from '../errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
-import type { Principal, Grant } from '../types.ts'
-import { digestOf, type TokenFailure, type Tokens } from './token.ts'
-
-/** What has lost its right, or may have: one credential, by its digest, or those of a user. */
-export type Revocation = { readonly digest: string } | { readonly userId: string }
+import type { Credential, Grant, Principal } from '../types.ts'
+import type { ApiTokens } from './api-tokens.ts'
+import { digestOf, type Revocation, type TokenFailure, type Tokens } from './token.ts'
 
 export interface SessionParts {
   readonly users: UserReads
@@ -71,5 +70,26 @@ export class Sessions {
   /** Tells that all sessions of a user have ended: call it when the raised token_version is committed, not before. */
   revokeUser(userId: string): void {
     this.#onRevoked({ userId })
+  }
+}
+
+/** What a request presents to be let in, and what becomes of it. */
+export class Credentials {
+  readonly #sessions: Sessions
+  readonly #apiTokens: ApiTokens
+
+  constructor(sessions: Sessions, apiTokens: ApiTokens) {
+    this.#sessions = sessions
+    this.#apiTokens = apiTokens
+  }
+
+  /** @throws Failure 401, with the code that says why */
+  readonly authenticate = ({ kind, text }: Credential): Promise<Principal> =>
+    kind === 'session' ? this.#sessions.authenticate(text) : this.#apiTokens.authenticate(text)
+
+  /** Whether a grant still stands. One look-up; none when it has ended by itself. */
+  async isValid(grant: Grant): Promise<boolean> {
+    if (grant.expires !== null && grant.expires * 1000 <= Date.now()) return false
+    return grant.kind === 'session' ? this.#sessions.isValid(grant) : this.#apiTokens.isValid(grant)
   }
 }

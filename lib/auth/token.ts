@@ -22,6 +22,9 @@ export interface Claims {
   readonly remember: boolean
 }
 
+/** What has lost its right, or may have: one credential, by its digest, or those of a user. */
+export type Revocation = { readonly digest: string } | { readonly userId: string }
+
 /** Why a token is not accepted. */
 export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
 export type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }

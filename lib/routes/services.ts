@@ -1,7 +1,7 @@
 // What the handlers call: given once by the gateway.
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
-import type { States } from '../agent/states.ts'
+import type { StatePort } from '../agent/states.ts'
 import type { Config } from '../config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import type { Extensions } from '../files/extensions.ts'
@@ -23,7 +23,7 @@ export interface Services {
   readonly registry: Registry
   readonly runs: Runs
   /** Of whichever agent there is. */
-  readonly states: States
+  readonly states: StatePort
   readonly assistants: Assistants
   readonly agent: Agent
   readonly uploads: Uploads

@@ -74,7 +74,7 @@ type Feeds = Pick<LiveDeps, 'committer' | 'budget'> & RecorderEvents
 /** Of a run that is only closed: whoever does it takes the records and writes them. */
 const NOBODY: Feeds = {
   committer: { schedule: () => {} },
-  budget: new PendingBudget(0),
+  budget: new PendingBudget(0, { isLate: false }),
   onStored: () => {},
   onRefused: () => {}
 }

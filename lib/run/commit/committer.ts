@@ -22,7 +22,15 @@ export interface Source {
   committed(outcome: Outcome): void
 }
 
+/** Who is told of every transaction, and has no say in it. */
+export interface CommitObserver {
+  written(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void
+  /** Nothing was written. */
+  failed(error: unknown): void
+}
+
 export interface CommitterOptions {
+  readonly observers?: readonly CommitObserver[]
   /** The window for frames, in ms. */
   readonly flushMs: number
   /** To what it may be stretched, in ms. */
@@ -71,6 +79,7 @@ const WATCH_MS = 250
 
 const nothing = (): void => {}
 const DEFAULTS = {
+  observers: [],
   flushMsMax: 200,
   stuckAfterMs: 30_000,
   downAfterMs: 1000,
@@ -308,7 +317,7 @@ export class Committer implements Writer {
       this.#refuseWaiting()
     }, WATCH_MS)
     try {
-      const outcomes = await this.#apply(batch.map(({ group }) => group))
+      const outcomes = await this.#write(batch.map(({ group }) => group))
       this.#takenSince = null
       this.#isLate = false
       this.#acknowledge(batch, outcomes)
@@ -323,6 +332,27 @@ export class Committer implements Writer {
     this.#written()
   }
 
+  async #write(groups: readonly Group[]): Promise<readonly Outcome[]> {
+    const began = performance.now()
+    try {
+      const outcomes = await this.#apply(groups)
+      this.#tellObservers((one) => one.written(groups, outcomes, performance.now() - began))
+      return outcomes
+    } catch (error) {
+      this.#tellObservers((one) => one.failed(error))
+      throw error
+    }
+  }
+
+  /** What is written is written, whatever an observer makes of it. */
+  #tellObservers(tell: (one: CommitObserver) => void): void {
+    try {
+      this.#options.observers.forEach(tell)
+    } catch (error) {
+      this.#options.onBroken(error)
+    }
+  }
+
   /**
    * A failure that is not of the moment is about one group, e.g. one that cannot cross to the writer. Alone it is found, and fails
    * without blocking all others for ever. False: the store has become unavailable meanwhile, and the rest is put back.
@@ -330,7 +360,7 @@ export class Committer implements Writer {
   async #commitOneByOne(batch: readonly Entry[]): Promise<boolean> {
     for (const [index, entry] of batch.entries()) {
       try {
-        const [outcome] = await this.#apply([entry.group])
+        const [outcome] = await this.#write([entry.group])
         this.#ack(entry.done, outcome!)
       } catch (error) {
         if (error instanceof StoreUnavailable) {

@@ -2,21 +2,21 @@
 // pauses, also those whose own run waits with little: a store that is stuck must not fill the memory by many small runs.
 export class PendingBudget {
   readonly #limit: number
-  readonly #isLate: () => boolean
+  readonly #store: { readonly isLate: boolean }
   #bytes = 0
   readonly #waiting = new Set<() => void>()
 
-  /** @param limit 0: none. @param isLate what waits has waited for too long: a kill would take too much back */
-  constructor(limit: number, isLate: () => boolean = () => false) {
+  /** @param limit 0: none. @param store late: what waits for it has waited for too long, and a kill would take too much back */
+  constructor(limit: number, store: { readonly isLate: boolean }) {
     this.#limit = limit
-    this.#isLate = isLate
+    this.#store = store
   }
 
   get bytes(): number {
     return this.#bytes
   }
   get hasSpace(): boolean {
-    return (this.#limit === 0 || this.#bytes < this.#limit) && !this.#isLate()
+    return (this.#limit === 0 || this.#bytes < this.#limit) && !this.#store.isLate
   }
 
   /** A run has so many bytes more that wait, or fewer. */

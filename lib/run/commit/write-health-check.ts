@@ -1,33 +1,26 @@
 // Whether the store takes writes, found out when somebody asks: what was written lately says enough, else something that means
 // nothing is written.
-import { type Group, type Outcome, StoreUnavailable } from '../../store/store.ts'
-
-type Apply = (groups: readonly Group[]) => Promise<Outcome[]>
+import { StoreUnavailable } from '../../store/store.ts'
+import type { CommitObserver } from './committer.ts'
 
 /** A write that is not older than this says that the store takes writes, in ms. */
 const FRESH_MS = 1000
 /** For how long an answer is waited for: longer, and who asked has given up, in ms. */
 const ANSWER_MS_MAX = 1500
 
-export class WriteHealthCheck {
+export class WriteHealthCheck implements CommitObserver {
   #wroteAt = Number.NEGATIVE_INFINITY
   #trouble: string | null = null
   #isAsking = false
   #waiting: (() => void)[] = []
 
-  /** The same writes, watched. */
-  observing(apply: Apply): Apply {
-    return async (groups) => {
-      try {
-        const outcomes = await apply(groups)
-        this.#heard(null)
-        return outcomes
-      } catch (error) {
-        // A lock goes by itself; and what cannot be written for what it is says nothing about the store.
-        if (error instanceof StoreUnavailable && !error.passes) this.#heard(error.message)
-        throw error
-      }
-    }
+  written(): void {
+    this.#heard(null)
+  }
+
+  failed(error: unknown): void {
+    // A lock goes by itself; and what cannot be written for what it is says nothing about the store.
+    if (error instanceof StoreUnavailable && !error.passes) this.#heard(error.message)
   }
 
   /** Null: it takes writes. Else why not, within two seconds. `ping` hands over a write that means nothing. */

@@ -9,9 +9,9 @@ export class Readiness {
   readonly #health: WriteHealthCheck
   #phase: Phase = 'starting'
 
-  constructor(committer: Committer, probe: WriteHealthCheck) {
+  constructor(committer: Committer, health: WriteHealthCheck) {
     this.#committer = committer
-    this.#health = probe
+    this.#health = health
   }
 
   /** What the process before left behind is taken care of. */
@@ -23,10 +23,8 @@ export class Readiness {
     this.#phase = 'stopping'
   }
 
-  /** Nothing can be asked for yet: the runs of the process before are not taken care of. */
-  get isStarting(): boolean {
-    return this.#phase === 'starting'
-  }
+  /** Why nothing can be asked for yet: the runs of the process before are not taken care of. Null: it can. */
+  readonly notYet = (): string | null => (this.#phase === 'starting' ? this.reason : null)
 
   /** null: new runs are taken. */
   get reason(): string | null {

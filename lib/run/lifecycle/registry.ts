@@ -74,7 +74,7 @@ export class Registry {
     this.#deps = deps
     this.#states = new StateCache(deps.store)
     this.#ticker = new Ticker(deps.options.coalesceMs)
-    this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0, () => deps.committer.isLate)
+    this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0, deps.committer)
     this.streams = new Streams({
       ...deps.options,
       limits: deps.options.streams,

@@ -2,7 +2,7 @@
 // who calls; what is refused here is refused before anything is written.
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { States } from '../../agent/states.ts'
+import type { StatePort } from '../../agent/states.ts'
 import { fail } from '../../errors.ts'
 import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
@@ -16,7 +16,7 @@ const RETRY_AFTER = { 'Retry-After': '5' }
 
 export interface RunsDeps {
   readonly store: Pick<Store, 'runs' | 'threads'>
-  readonly states: Pick<States, 'has'>
+  readonly states: Pick<StatePort, 'has'>
   readonly writer: Writer
   readonly registry: Registry
   /** null: ready; else the reason why no run is taken. */

@@ -9,14 +9,14 @@ import { eventWrites } from './events.ts'
 import { feedbackWrites } from './feedback.ts'
 import { frameWrites } from './frames.ts'
 import { itemWrites } from '../sql/items.ts'
-import type { AnyWriter, WriterOp, Writers } from './rows.ts'
+import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
 import { threadWrites } from './threads.ts'
 import { userWrites } from './users.ts'
 
-/** Prepares all statements once; the answer writes one op inside the caller's transaction. */
-export function opWriters(db: Database.Database): AnyWriter {
+/** Prepares all statements once; each writes one op inside the caller's transaction. */
+export function opWriters(db: Database.Database): Readonly<Record<string, AnyWriter>> {
   // The same value: SQLite writes the page all the same.
   const ping = db.prepare('UPDATE migrations SET applied_at = applied_at WHERE version = 1')
   const table: Writers<OpName> = {
@@ -36,9 +36,6 @@ export function opWriters(db: Database.Database): AnyWriter {
     ...stepWriters(db, itemWrites),
     ...feedbackWrites(db)
   }
-  return (op: WriterOp) => {
-    // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
-    const write = table[op.name] as AnyWriter
-    return write(op)
-  }
+  // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
+  return table as unknown as Record<string, AnyWriter>
 }

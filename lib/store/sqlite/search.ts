@@ -34,7 +34,7 @@ export class ThreadSearch {
     this.#beside = (sql, params) => reader.rows(sql, params)
   }
 
-  async page(query: ThreadQuery, owner: Owner): Promise<ThreadPage> {
+  readonly search = async (query: ThreadQuery, owner: Owner): Promise<ThreadPage> => {
     const terms = indexEntries(query.metadata ?? {})
     // Terms are kept by owner; and who names ids names few.
     if (terms.length === 0 || query.ids || owner === null) return this.#amongThreads(query, terms, owner)

@@ -25,9 +25,7 @@ export function threadReads(db: Database.Database, search: ThreadSearch): Thread
     async ownerOf(threadId) {
       return ownerOfThread.get(threadId)?.user_id
     },
-    async search(query, user) {
-      return search.page(query, user)
-    }
+    search: search.search
   }
 }
 

@@ -80,7 +80,7 @@ export function batchWriter(db: Database.Database): BatchWriter {
   const release = db.prepare('RELEASE one_group')
   const undo = db.prepare('ROLLBACK TO one_group')
 
-  const results = ({ ops }: WriterGroup): Outcome => ({ ok: true, results: ops.map((op) => writers(op)) })
+  const results = ({ ops }: WriterGroup): Outcome => ({ ok: true, results: ops.map((op) => writers[op.name]!(op)) })
 
   const applyGroup = (group: WriterGroup): Outcome => {
     savepoint.run()
