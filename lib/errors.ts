@@ -114,6 +114,13 @@ const TABLE = {
   memory_fact_not_found: [404, "Memory fact '{id}' not found."],
   memory_fact_blank: [400, 'content must not be blank'],
 
+  // Items of the long-term store.
+  namespace_missing: [400, 'Namespace is required'],
+  namespace_invalid: [422, 'Namespace labels cannot be empty or contain periods. Received: {namespace}'],
+  address_too_long: [422, 'The {what} has more than {max} characters'],
+  item_too_large: [413, 'The value has more than {limit} bytes as JSON'],
+  items_full: [409, 'Your items are too many, or too large together. Delete some and try again.'],
+
   // Tool servers.
   tool_server_invalid: [400, "Tool server '{name}': {reason}"],
   tool_server_not_found: [404, "Tool server '{name}' not found"],

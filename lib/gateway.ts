@@ -21,6 +21,7 @@ import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { isLoopbackName, Origins } from './http/guards.ts'
 import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
+import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
 import { routes } from './routes/index.ts'
 import { metricsRoutes } from './routes/metrics.ts'
@@ -209,6 +210,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
     paths,
+    items: new Items(scoped.items, writer, config.items),
     ...agentServices.services,
     log,
     isValid: (grant) => credentials.isValid(grant),

@@ -34,7 +34,9 @@ export const PERMISSIONS = [
   'threads:delete',
   'runs:create',
   'runs:read',
-  'runs:cancel'
+  'runs:cancel',
+  'store:read',
+  'store:write'
 ] as const
 export type Permission = (typeof PERMISSIONS)[number]
 

@@ -33,7 +33,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   store: ['types', 'scope', 'sqlite-driver', 'files/lock'],
   thread: ['types', 'errors', 'scope', 'reserved', 'well-formed', 'store/store', 'files'],
   auth: ['types', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
-  memory: ['types', 'scope', 'store/store', 'files'],
+  memory: ['types', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
   skills: ['types', 'scope', 'store/store', 'files'],
   run: [
     'types',
@@ -51,6 +51,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   routes: [
     'types',
+    'version',
     'errors',
     'scope',
     'reserved',

@@ -226,6 +226,14 @@ export const Options = v.object({
     // Tokens of memory in a prompt.
     max_injection_tokens: whole(2_000, 100, 8_000)
   }),
+  // Items that LangGraph's clients and graphs keep for a user over all threads. Without limits one user fills the disk.
+  items: section({
+    per_user: whole(10_000, 0),
+    // Of their values as JSON.
+    user_bytes: whole(64 * MIB, 0),
+    // Of one value; server.body_bytes bounds what a request can bring.
+    item_bytes: whole(MIB, 0)
+  }),
   // Follow-up questions that a page may offer.
   suggestions: section({ enabled: flag(true), max_suggestions: whole(3, 1, 5), model_name: nullable() }),
   uploads: section({

@@ -23,7 +23,9 @@ const SCOPES: Readonly<Record<string, string>> = {
   'threads:delete': 'delete conversations and files',
   'runs:create': 'start runs',
   'runs:read': 'watch runs and read their events',
-  'runs:cancel': 'stop runs'
+  'runs:cancel': 'stop runs',
+  'store:read': 'read stored items',
+  'store:write': 'change stored items'
 }
 
 export function Account({ onClose }: { readonly onClose: () => void }) {

@@ -9,6 +9,14 @@ export function isAtRoot(segment: string | undefined): boolean {
   return segment !== undefined && AT_ROOT.has(segment)
 }
 
+/** What a server of LangGraph's says of itself, which its clients look for below whatever address they are given. */
+const OF_SERVER: ReadonlySet<string> = new Set(['ok', 'info', 'openapi.json'])
+
+/** True for the segments of a path below our prefix that are ours at the root. */
+export function isOfServer([prefix, name, ...more]: readonly string[]): boolean {
+  return prefix === 'api' && name !== undefined && OF_SERVER.has(name) && more.length === 0
+}
+
 /**
  * A client of LangGraph's, as far as a request shows it: it calls at the root, bears its key in X-Api-Key, or says so. Cookies and
  * Authorization are the service's own clients', whose defaults hold below /api [spec].

@@ -1,6 +1,6 @@
 // The router: method and path -> route and parameters. A tree of segments; nothing is compiled to regular expressions, and a
 // static segment wins over a {name} wherever both would fit.
-import { isAtRoot } from './langgraph-client.ts'
+import { isAtRoot, isOfServer } from './langgraph-client.ts'
 import type { Route } from './route.ts'
 
 export type Match =
@@ -110,6 +110,7 @@ function segmentsOf(target: string): string[] | null {
   if (segments.length === 1 && segments[0] === '') return []
   if (segments[0] === 'api' && segments[1] === 'langgraph') segments.splice(1, 1)
   if (isAtRoot(segments[0])) segments.unshift('api')
+  if (isOfServer(segments)) segments.shift()
   if (!target.includes('%')) return target.includes('\0') ? null : segments
   try {
     const decoded = segments.map(decodeURIComponent)

@@ -1,5 +1,6 @@
 // Is the process alive, and may it be sent new runs.
 import { type Route, route } from '../http/route.ts'
+import { VERSION } from '../version.ts'
 import type { Services } from './services.ts'
 
 export function healthRoutes({ unready }: Services): Route[] {
@@ -21,13 +22,15 @@ export function healthRoutes({ unready }: Services): Route[] {
           : { status: 503, json: { status: 'not ready', reason }, headers: { 'Retry-After': '5' } }
       }
     }),
-    // What LangGraph's own tools ask a server for.
+    // What LangGraph's own tools ask a server for, also below the prefix that they are given.
     route({ method: 'GET', path: '/ok', access: 'public', handler: () => ({ json: { ok: true } }) }),
-    route({
-      method: 'GET',
-      path: '/info',
-      access: 'public',
-      handler: () => ({ json: { version: '0.1.0', flags: { assistants: false, crons: false } } })
-    })
+    route({ method: 'GET', path: '/info', access: 'public', handler: () => ({ json: INFO }) })
   ]
+}
+
+/** Studio shows what is true here; a run of ours is traced by nobody else. */
+const INFO = {
+  version: VERSION,
+  context: 'js',
+  flags: { assistants: true, crons: true, langsmith: false, langsmith_tracing_replicas: false }
 }

@@ -9,6 +9,7 @@ import { feedbackRoutes } from './feedback.ts'
 import { featureRoutes } from './features.ts'
 import { frameRoutes } from './frames.ts'
 import { healthRoutes } from './health.ts'
+import { itemRoutes } from './items.ts'
 import { invitationRoutes } from './invitations.ts'
 import { mcpRoutes } from './mcp.ts'
 import { memoryRoutes } from './memory.ts'
@@ -46,6 +47,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...mcpRoutes(services), //      /api/mcp
     ...memoryRoutes(services), //   /api/memory
     ...skillRoutes(services), //    /api/skills
+    ...itemRoutes(services), //     /api/store/items, /api/store/namespaces
     ...featureRoutes() //           /api/features
   ])
 }

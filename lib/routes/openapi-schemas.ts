@@ -29,6 +29,13 @@ export const yesNo: JsonObject = { type: 'boolean' }
 export const time: JsonObject = { type: 'string', format: 'date-time' }
 export const optionalText: JsonObject = { type: ['string', 'null'] }
 const optionalTime: JsonObject = orNull(time)
+export const storeItem = shaped({
+  namespace: listOf(text),
+  key: text,
+  value: anObject,
+  created_at: time,
+  updated_at: time
+})
 
 const interrupt = shaped({ id: text, value: anything })
 const checkpointRef = shaped(
@@ -228,6 +235,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       modified: number
     }
   ),
+  StoreItem: storeItem,
   Model: shaped({
     name: text,
     model: text,

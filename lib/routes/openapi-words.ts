@@ -1,7 +1,7 @@
 // What people are told of each route, and what it answers: the half of the description that no schema of a request holds. A test
 // walks the table and fails on a route that has no words here, and on words of a route that is gone.
 import type { JsonObject } from '../types.ts'
-import { anObject, anything, integer, listOf, mapOf, oneOf, ref, shaped, text, yesNo } from './openapi-schemas.ts'
+import { anObject, anything, integer, listOf, mapOf, oneOf, ref, shaped, storeItem, text, yesNo } from './openapi-schemas.ts'
 
 export interface Answer {
   readonly description?: string
@@ -348,6 +348,20 @@ export const WORDS: Readonly<Record<string, Told>> = {
   ),
   'GET /api/skills/{skill_name}': told('A skill', one(ref('Skill'))),
   'PUT /api/skills/{skill_name}': told('Turn a skill on or off; administrators', one(ref('Skill'))),
+  'PUT /api/store/items': told('Put an item of the caller under a namespace and a key', nothing, { refusals: [409] }),
+  'GET /api/store/items': told(
+    'An item, or null; the labels of its namespace with dots between them',
+    one({ ...storeItem, type: ['object', 'null'] })
+  ),
+  'DELETE /api/store/items': told('Remove an item', nothing),
+  'POST /api/store/items/search': told(
+    'Items below a namespace that fit a filter, what was written last first',
+    one(shaped({ items: listOf(ref('StoreItem')) }))
+  ),
+  'POST /api/store/namespaces': told(
+    'Namespaces of the items of the caller',
+    one(shaped({ namespaces: listOf(listOf(text)) }))
+  ),
   'GET /api/features': told(
     'What this installation offers beside conversations',
     one({ type: 'object', additionalProperties: absent })
@@ -385,7 +399,10 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   delete_threads: 'Delete the threads that are listed under it as well',
   xray: 'Draw graphs inside of the graph: true, or how deep',
   recurse: 'Also the graphs inside of those',
-  namespace: 'Place of a graph inside of the graph, by the names of its nodes',
+  namespace: 'Of an item: its labels with dots between them; of a graph inside of the graph: the names of its nodes',
+  key: 'Key of an item',
+  refresh_ttl: 'Taken, and without effect: a ttl counts from the last write',
+  cron_id: 'Id of a cron',
   subgraphs: 'With the states of graphs inside of the graph',
   thread_id: 'Id of a thread: letters, digits, - and _, at most 64',
   run_id: 'Id of a run',

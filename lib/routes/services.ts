@@ -8,6 +8,7 @@ import type { Extensions } from '../files/extensions.ts'
 import type { Paths } from '../files/paths.ts'
 import type { Uploads } from '../files/uploads.ts'
 import type { Log } from '../http/server.ts'
+import type { Items } from '../memory/items.ts'
 import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/lifecycle/registry.ts'
 import type { Runs } from '../run/lifecycle/runs.ts'
@@ -30,6 +31,7 @@ export interface Services {
   readonly artifacts: Artifacts
   readonly paths: Paths
   readonly memories: Memories
+  readonly items: Items
   readonly skills: Skills
   readonly extensions: Extensions
   readonly toolServers: ToolServers

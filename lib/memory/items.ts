@@ -1,0 +1,87 @@
+// The long-term store as its users meet it, clients by routes and graphs from within: the same addresses, bounds and refusals.
+import { fail } from '../errors.ts'
+import { ownerOf, type UserArg } from '../scope.ts'
+import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
+import type { ItemQuery, Namespace, NamespaceQuery } from '../store/store.ts'
+import { type JsonObject, type StoreItem, timestamp } from '../types.ts'
+
+/** Characters of a namespace, with the dots between its labels, and of a key: both are in the index. */
+export const ADDRESS_MAX = 255
+const MINUTE_MS = 60_000
+
+/** 0 is no limit. */
+export interface ItemsOptions {
+  readonly per_user: number
+  readonly user_bytes: number
+  readonly item_bytes: number
+}
+
+export interface NewItem {
+  readonly namespace: Namespace
+  readonly key: string
+  readonly value: JsonObject
+  /** Minutes until it is gone; null: it stays. */
+  readonly ttl?: number | null
+}
+
+export class Items {
+  readonly #reads: ScopedStore['items']
+  readonly #writer: ScopedWriter
+  readonly #options: ItemsOptions
+
+  constructor(reads: ScopedStore['items'], writer: ScopedWriter, options: ItemsOptions) {
+    this.#reads = reads
+    this.#writer = writer
+    this.#options = options
+  }
+
+  /** @param user null is nobody's: an item has a user. @throws Failure for an address or a value that is not acceptable */
+  async put({ namespace, key, value, ttl = null }: NewItem, user?: Exclude<UserArg, null>): Promise<void> {
+    checkNamespace(namespace)
+    checkLength(key, 'key')
+    const { per_user, user_bytes, item_bytes: limit } = this.#options
+    if (limit > 0 && Buffer.byteLength(JSON.stringify(value)) > limit) throw fail('item_too_large', { limit })
+    // Asked with a text or nothing, it answers a text.
+    const user_id = ownerOf(user, 'items.put')!
+    const now = Date.now()
+    const expires_at = ttl === null ? null : timestamp(now + ttl * MINUTE_MS)
+    const outcome = await this.#writer.write({
+      name: 'item.put',
+      item: { user_id, namespace, key, value, expires_at },
+      now: timestamp(now),
+      max: { items: per_user, bytes: user_bytes }
+    })
+    if (outcome === 'too_many') throw fail('items_full')
+  }
+
+  async get(namespace: Namespace, key: string, user?: UserArg): Promise<StoreItem | null> {
+    return this.#reads.get(namespace, key, user)
+  }
+
+  async remove(namespace: Namespace, key: string, user?: UserArg): Promise<boolean> {
+    return this.#writer.write({ name: 'item.remove', namespace, key, ...(user !== undefined && { user }) })
+  }
+
+  /** @throws Failure for a prefix that no namespace can have */
+  async search(query: ItemQuery, user?: UserArg): Promise<StoreItem[]> {
+    if (query.prefix.length > 0) checkNamespace(query.prefix)
+    return this.#reads.search(query, user)
+  }
+
+  async namespaces(query: NamespaceQuery, user?: UserArg): Promise<string[][]> {
+    for (const pattern of [query.prefix, query.suffix]) if (pattern?.length) checkNamespace(pattern)
+    return this.#reads.namespaces(query, user)
+  }
+}
+
+function checkNamespace(namespace: Namespace): void {
+  if (namespace.length === 0) throw fail('namespace_missing')
+  const text = namespace.join('.')
+  checkLength(text, 'namespace')
+  if (namespace.some((label) => label === '' || label.includes('.')))
+    throw fail('namespace_invalid', { namespace: text })
+}
+
+function checkLength(text: string, what: string): void {
+  if (text.length > ADDRESS_MAX) throw fail('address_too_long', { what, max: ADDRESS_MAX })
+}

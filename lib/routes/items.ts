@@ -1,0 +1,102 @@
+// The long-term store of LangGraph's clients: items of the caller under namespaces, put, read, searched and removed.
+import * as v from 'valibot'
+import type { Reply, UserCall } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
+import { ADDRESS_MAX } from '../memory/items.ts'
+import type { StoreItem } from '../types.ts'
+import type { Services } from './services.ts'
+
+const LABELS_MAX = 64
+const LIMIT_MAX = 1_000
+/** Conditions of a filter: each is looked at for every item. */
+const FILTER_MAX = 32
+const QUERY_MAX = 10_000
+/** Minutes: a hundred years. */
+const TTL_MAX = 60 * 24 * 365 * 100
+
+const text = v.pipe(v.string(), v.maxLength(ADDRESS_MAX))
+const namespace = listOf(text, LABELS_MAX)
+const limit = (otherwise: number) => v.nullish(integer({ min: 1, max: LIMIT_MAX }), otherwise)
+const offset = v.nullish(integer({ min: 0 }), 0)
+
+const putBody = objectOf({
+  namespace,
+  key: text,
+  value: jsonObject,
+  ttl: v.nullish(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(TTL_MAX)), null)
+})
+const removeBody = objectOf({ namespace: v.nullish(namespace, []), key: text })
+const getQuery = objectOf({
+  namespace: v.optional(v.pipe(v.string(), v.maxLength(ADDRESS_MAX)), ''),
+  key: text,
+  refresh_ttl: v.optional(queryBoolean, 'false')
+})
+const searchBody = objectOf({
+  namespace_prefix: v.nullish(namespace, []),
+  filter: v.nullish(fewKeys(FILTER_MAX)),
+  limit: limit(10),
+  offset,
+  // For servers with an index of meanings; there is none here, and what was written last comes first.
+  query: v.nullish(v.pipe(v.string(), v.maxLength(QUERY_MAX)))
+})
+const namespacesBody = objectOf({
+  prefix: v.nullish(namespace, []),
+  suffix: v.nullish(namespace, []),
+  max_depth: v.nullish(integer({ min: 1 })),
+  limit: limit(100),
+  offset
+})
+
+export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>): Route[] {
+  const put = async ({ body }: UserCall<v.InferOutput<typeof putBody>>): Promise<Reply> => {
+    await items.put(body)
+    return { status: 204 }
+  }
+
+  const remove = async ({ body }: UserCall<v.InferOutput<typeof removeBody>>): Promise<Reply> => {
+    await items.remove(body.namespace, body.key)
+    return { status: 204 }
+  }
+
+  const get = async ({ query }: UserCall<unknown, v.InferOutput<typeof getQuery>>): Promise<Reply> => ({
+    json: await items.get(query.namespace === '' ? [] : query.namespace.split('.'), query.key)
+  })
+
+  const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {
+    const { namespace_prefix: prefix, filter, limit, offset } = body
+    const found: StoreItem[] = await items.search({ prefix, limit, offset, ...(filter && { filter }) })
+    return { json: { items: found } }
+  }
+
+  const namespaces = async ({ body }: UserCall<v.InferOutput<typeof namespacesBody>>): Promise<Reply> => {
+    const { max_depth: maxDepth, ...query } = body
+    return { json: { namespaces: await items.namespaces({ ...query, ...(maxDepth && { maxDepth }) }) } }
+  }
+
+  const path = '/api/store/items'
+  const reading = { access: 'user', permission: 'store:read' } as const
+  const writing = { access: 'user', permission: 'store:write', path } as const
+  const bodyLimit = config.server.body_bytes
+  return [
+    route({ ...writing, method: 'PUT', body: putBody, bodyLimit, handler: put }),
+    route({ ...writing, method: 'DELETE', body: removeBody, handler: remove }),
+    route({ ...reading, method: 'GET', path, query: getQuery, handler: get }),
+    route({
+      ...reading,
+      method: 'POST',
+      path: `${path}/search`,
+      body: searchBody,
+      bodyOptional: true,
+      handler: search
+    }),
+    route({
+      ...reading,
+      method: 'POST',
+      path: '/api/store/namespaces',
+      body: namespacesBody,
+      bodyOptional: true,
+      handler: namespaces
+    })
+  ]
+}
