@@ -127,7 +127,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'GET /ok': told("LangGraph's question whether it answers", one(shaped({ ok: yesNo }))),
   'GET /info': told(
     'Version and flags',
-    one(shaped({ version: text, flags: { type: 'object', additionalProperties: yesNo } }))
+    one(shaped({ version: text, context: text, flags: { type: 'object', additionalProperties: yesNo } }))
   ),
   'GET /metrics': told('Figures for Prometheus; administrators', { 200: { type: 'text/plain', schema: text } }),
 
