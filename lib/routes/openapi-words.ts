@@ -1,7 +1,19 @@
 // What people are told of each route, and what it answers: the half of the description that no schema of a request holds. A test
 // walks the table and fails on a route that has no words here, and on words of a route that is gone.
 import type { JsonObject } from '../types.ts'
-import { anObject, anything, integer, listOf, mapOf, oneOf, ref, shaped, storeItem, text, yesNo } from './openapi-schemas.ts'
+import {
+  anObject,
+  anything,
+  integer,
+  listOf,
+  mapOf,
+  oneOf,
+  ref,
+  shaped,
+  storeItem,
+  text,
+  yesNo
+} from './openapi-schemas.ts'
 
 export interface Answer {
   readonly description?: string
