@@ -65,9 +65,8 @@ export function describedAs<Input = unknown>(schema: JsonObject) {
   return v.metadata<Input, { readonly schema: JsonObject }>({ schema })
 }
 
-/** Bounds of what a double holds exactly are true of every number, and no rule of ours. */
 function rangeOf({ min, max }: { readonly min?: number; readonly max?: number }): JsonObject {
-  return { type: 'integer', ...(min !== undefined && { minimum: min }), ...(max !== undefined && { maximum: max }) }
+  return { type: 'integer', minimum: min ?? Number.MIN_SAFE_INTEGER, maximum: max ?? Number.MAX_SAFE_INTEGER }
 }
 
 /**

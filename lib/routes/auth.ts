@@ -15,7 +15,7 @@ import type { Call, Cookie, Reply } from '../http/call.ts'
 import { csrfCookie, mayLast, requireUser, SESSION_COOKIE } from '../http/guards.ts'
 import { Allowance, Cooldown, LoginLimiter } from '../http/limiter.ts'
 import { type Route, route } from '../http/route.ts'
-import { isJsonObject, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
+import { describedAs, isJsonObject, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type JsonObject, timestamp, type User } from '../types.ts'
 
@@ -43,7 +43,8 @@ const newPassword = v.pipe(
   v.string(),
   v.maxBytes(PASSWORD_BYTES_MAX, `Value error, Password is too long; use at most ${PASSWORD_BYTES_MAX} bytes.`),
   minCharacters(PASSWORD_MIN),
-  v.check((password) => !isCommon(password), 'Value error, Password is too common; choose a stronger password.')
+  v.check((password) => !isCommon(password), 'Value error, Password is too common; choose a stronger password.'),
+  describedAs<string>({ minLength: PASSWORD_MIN, maxLength: PASSWORD_BYTES_MAX, format: 'password' })
 )
 
 /** An address that somebody gives an account, in its one form afterwards. */
@@ -57,7 +58,8 @@ const newEmail = v.pipe(
   v.transform((text) => {
     const read = readEmail(text)
     return 'email' in read ? read.email : text
-  })
+  }),
+  describedAs<string>({ format: 'email' })
 )
 
 /** A yes or no of JSON or of a form. */

@@ -4,13 +4,13 @@ import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, objectOf } from '../http/schema.ts'
+import { describedAs, integer, objectOf } from '../http/schema.ts'
 import type { ScopedStore } from '../store/scoped.ts'
 import { type Run, timestamp } from '../types.ts'
 import type { Services } from './services.ts'
 
 const feedbackBody = objectOf({
-  rating: integer(),
+  rating: v.pipe(integer(), describedAs<number>({ enum: [1, -1] })),
   comment: v.nullish(v.string()),
   message_id: v.nullish(v.pipe(v.string(), v.maxLength(64)))
 })

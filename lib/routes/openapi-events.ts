@@ -8,7 +8,6 @@ import {
   mapOf,
   oneOf,
   openly,
-  optionalText,
   orNull,
   ref,
   shaped,
@@ -87,27 +86,7 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   values: { summary: 'The whole state, after each step', data: ref('Values'), example: values },
   messages: {
     summary: 'A piece of a message, or a message that comes whole, and where it comes from',
-    data: {
-      type: 'array',
-      prefixItems: [
-        {
-          anyOf: [
-            message,
-            openly(
-              { type: text, content: anything, id: text },
-              {
-                chunk_position: oneOf('last'),
-                tool_call_chunks: listOf(
-                  openly({ index: integer }, { id: optionalText, name: optionalText, args: optionalText })
-                )
-              }
-            )
-          ]
-        },
-        openly({}, { langgraph_node: text })
-      ],
-      minItems: 2
-    },
+    data: ref('MessageTuple'),
     example: [{ content: 'Hello ', type: 'AIMessageChunk', id: answered.id }, { langgraph_node: 'agent' }]
   },
   'messages/metadata': {

@@ -13,7 +13,11 @@ export const shaped = (required: Record<string, JsonObject>, more: Record<string
   properties: { ...required, ...more },
   required: Object.keys(required)
 })
-/** The same, whose other members are somebody else's: an agent's, a graph's. */
+/** A noun, or those of its members that `select` names. */
+export const selected = (name: string): JsonObject => ({
+  anyOf: [ref(name), { type: 'object', additionalProperties: true, description: 'With `select`: those members alone' }]
+})
+/** An object whose other members are somebody else's: an agent's, a graph's. */
 export const openly = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
   ...shaped(required, more),
   additionalProperties: true
@@ -111,7 +115,17 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
   Assistant: shaped({ ...assistantContent, updated_at: time }),
   AssistantVersion: shaped(assistantContent),
   Drawing: shaped({ nodes: listOf(openly({})), edges: listOf(openly({ source: text, target: text })) }),
-  GraphSchemas: openly({ graph_id: text }),
+  GraphSchemas: openly(
+    {},
+    {
+      graph_id: text,
+      input_schema: orNull(anObject),
+      output_schema: orNull(anObject),
+      state_schema: orNull(anObject),
+      config_schema: orNull(anObject),
+      context_schema: orNull(anObject)
+    }
+  ),
   Thread: shaped({
     thread_id: text,
     status: oneOf('idle', 'running', 'busy', 'interrupted', 'error'),
@@ -222,6 +236,28 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       feedback: orNull(givenFeedback)
     }
   ),
+
+  MessageTuple: {
+    type: 'array',
+    prefixItems: [
+      {
+        anyOf: [
+          ref('Message'),
+          openly(
+            { type: text, content: anything, id: text },
+            {
+              chunk_position: oneOf('last'),
+              tool_call_chunks: listOf(
+                openly({ index: integer }, { id: optionalText, name: optionalText, args: optionalText })
+              )
+            }
+          )
+        ]
+      },
+      openly({}, { langgraph_node: text })
+    ],
+    minItems: 2
+  },
 
   Upload: shaped(
     { filename: text, size: integer, path: text, virtual_path: text, artifact_url: text },

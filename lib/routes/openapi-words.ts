@@ -9,6 +9,7 @@ import {
   mapOf,
   oneOf,
   ref,
+  selected,
   shaped,
   storeItem,
   text,
@@ -199,7 +200,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   }),
   'POST /api/assistants/search': told(
     'Find assistants; every graph has one of its own',
-    paged(listOf({ ...ref('Assistant'), description: 'With `select`: those members alone' }))
+    paged(listOf(selected('Assistant')))
   ),
   'POST /api/assistants/count': told('Count assistants', one(count)),
   [`GET ${A}`]: told('An assistant, by its id or by the name of its graph', one(ref('Assistant')), { refusals: [404] }),
@@ -223,10 +224,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
     one(ref('Thread')),
     { refusals: [404] }
   ),
-  'POST /api/threads/search': told(
-    'Find threads, the newest first',
-    paged(listOf({ ...ref('Thread'), description: 'With `select`: those members alone' }))
-  ),
+  'POST /api/threads/search': told('Find threads, the newest first', paged(listOf(selected('Thread')))),
   [`GET ${T}`]: told('A thread with its state', one(ref('Thread'))),
   [`PATCH ${T}`]: told('Merge into the metadata of a thread', one(ref('Thread'))),
   [`DELETE ${T}`]: told('Delete a thread with all that belongs to it', success),
@@ -242,7 +240,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'POST /api/runs': starts('Start a run on a new thread, in the background', one(ref('Run'))),
   'POST /api/runs/stream': starts('Start a run on a new thread and stream it', stream),
   'POST /api/runs/wait': starts('Start a run on a new thread and wait for its final values', one(ref('FinalValues'))),
-  [`GET ${T}/runs`]: told('Runs of a thread, the newest first', one(listOf(ref('Run'))), {
+  [`GET ${T}/runs`]: told('Runs of a thread, the newest first', one(listOf(selected('Run'))), {
     query: { select: { description: 'Members that are wanted, repeated or with commas', schema: listOf(text) } }
   }),
   [`GET ${R}`]: told('A run', one(ref('Run'))),

@@ -67,6 +67,13 @@ function eventName(event: string): string {
   return `Event_${event.replace('/', '_')}`
 }
 
+/** The data of an event is a line of text, which holds JSON. */
+const asText = (data: JsonObject): JsonObject => ({
+  type: 'string',
+  contentMediaType: 'application/json',
+  contentSchema: data
+})
+
 /** Every event of a stream with its data and an example. */
 function eventSchemas(): Record<string, JsonObject> {
   const id = {
@@ -78,9 +85,9 @@ function eventSchemas(): Record<string, JsonObject> {
     const schema: JsonObject = {
       type: 'object',
       description: summary,
-      properties: { event: { const: event }, data, ...(!isWithoutId && { id }) },
+      properties: { event: { const: event }, data: asText(data), ...(!isWithoutId && { id }) },
       required: ['event', 'data'],
-      examples: [{ event, data: example, ...(!isWithoutId && { id: '1795375035467-2' }) }]
+      examples: [{ event, data: JSON.stringify(example), ...(!isWithoutId && { id: '1795375035467-2' }) }]
     }
     return [eventName(event), schema] as const
   })
