@@ -10,7 +10,6 @@ export {
 } from './agent/runtime.ts'
 export { type Config, ConfigError, loadConfig } from './config.ts'
 export { type Gateway, type GatewayParts, startGateway } from './gateway.ts'
-export { besideMessages } from './store/beside.ts'
 export { markedMetadata } from './store/event.ts'
 export { updated as checkpointOfUpdate } from './store/state-update.ts'
 export { LeaseLost, StoreUnavailable } from './store/store.ts'

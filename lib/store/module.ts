@@ -57,7 +57,7 @@ const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
 const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
 const GRAPH_STATES: Methods<GraphStateReads> = { load: true, list: true }
 const ITEMS: Methods<ItemReads> = { get: true, search: true, namespaces: true }
-const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true, besideMessages: true }
+const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
 export async function openEventModule(ref: ModuleRef, context: ModuleContext): Promise<EventStore> {

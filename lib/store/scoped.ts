@@ -96,9 +96,7 @@ export function scopedStore({
     feedback: feedback && {
       list: async (threadId, runId, user) => feedback.list(threadId, runId, ownerOf(user, 'feedback.list')),
       stats: (threadId, runId) => feedback.stats(threadId, runId),
-      byRuns: async (threadId, runIds, user) => feedback.byRuns(threadId, runIds, ownerOf(user, 'feedback.byRuns')),
-      besideMessages: async (threadId, messageIds, user) =>
-        feedback.besideMessages(threadId, messageIds, ownerOf(user, 'feedback.besideMessages'))
+      byRuns: async (threadId, runIds, user) => feedback.byRuns(threadId, runIds, ownerOf(user, 'feedback.byRuns'))
     }
   }
 }

@@ -135,10 +135,9 @@ export class StoredStates {
     const idsByNo = messageIds(page)
     const ids = [...new Set(idsByNo.values())]
     if (ids.length === 0) return page
-    const { feedback: reads, events } = this.#store
-    const { origins, feedback } = reads
-      ? await reads.besideMessages(threadId, ids, user)
-      : { origins: await events.runsOfMessages(threadId, ids, user), feedback: null }
+    const origins = await this.#store.events.runsOfMessages(threadId, ids, user)
+    const runs = new Set([...origins.values()].map(({ run_id }) => run_id))
+    const feedback = (await this.#store.feedback?.byRuns(threadId, [...runs], user)) ?? null
     return decorated(page, idsByNo, origins, feedback)
   }
 }

@@ -5,10 +5,8 @@ import type { Owner } from '../../lib/scope.ts'
 import type { FeedbackReads, Store } from '../../lib/store/store.ts'
 import type { Feedback, Run } from '../../lib/types.ts'
 import {
-  addEvents,
   addRun,
   addThread,
-  anEvent,
   durableRules,
   HOSTILE_TEXTS,
   type Open,
@@ -137,30 +135,6 @@ function keptFeedbackContract(t: Test, open: Open): void {
     t.equal((await feedback.byRuns('missing', [run.run_id], 'ann')).size, 0)
   })
 
-  test('besideMessages gives what runsOfMessages does, and the own feedback on those runs', async (t, store, feedback, run) => {
-    const second = await addRun(store, run.thread_id)
-    const said = (id: string) => ({ event_type: 'ai_message', content: { type: 'ai', id, content: '' } })
-    await addEvents(store, run, [anEvent(0, said('a')), anEvent(1, said('b')), anEvent(2, said('moved'))])
-    await addEvents(store, second, [anEvent(0, said('c')), anEvent(1, said('moved'))])
-    await upsert(store, aFeedback(second, { user_id: 'bob' }))
-    const unasked = await addRun(store, run.thread_id)
-    await addEvents(store, unasked, [anEvent(0, said('unasked'))])
-    await upsert(store, aFeedback(unasked))
-    const ids = ['b', 'c', 'moved', 'missing']
-    for (const comment of [null, ...Object.values(HOSTILE_TEXTS)]) {
-      const mine = await upsert(store, aFeedback(run, { message_id: 'b', comment }))
-      const { origins, feedback: given } = await feedback.besideMessages(run.thread_id, ids, 'ann')
-      t.strictSame(
-        [...origins].toSorted(),
-        [...(await store.events.runsOfMessages(run.thread_id, ids, 'ann'))].toSorted()
-      )
-      t.equal(origins.get('moved')?.run_id, second.run_id, 'of the newest record')
-      t.strictSame([...given], [[run.run_id, mine]])
-    }
-    const none = await feedback.besideMessages(run.thread_id, [], 'ann')
-    t.strictSame([none.origins.size, none.feedback.size], [0, 0])
-  })
-
   test('reads of feedback are of one user, or of everybody for null [Store 1]', async (t, store, feedback, run) => {
     await upsert(store, aFeedback(run))
     const { thread_id, run_id } = run
@@ -169,9 +143,6 @@ function keptFeedbackContract(t: Test, open: Open): void {
     await userArgument(t, 'feedback.list', { ...users, read: list })
     const byRuns = async (user: Owner) => (await feedback.byRuns(thread_id, [run_id], user)).size
     await userArgument(t, 'feedback.byRuns', { ...users, read: byRuns })
-    await addEvents(store, run, [anEvent(0)])
-    const beside = async (user: Owner) => (await feedback.besideMessages(thread_id, ['message-0'], user)).feedback.size
-    await userArgument(t, 'feedback.besideMessages', { ...users, read: beside })
   })
 
   test('feedback is removed by its run: the own one, once', async (t, store, feedback, run) => {

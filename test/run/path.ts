@@ -93,7 +93,9 @@ const SEARCH: Path = {
     'store/sqlite/connection',
     'store/sqlite/metadata-index',
     'store/sqlite/totals-cache',
-    'store/sqlite/users',
+    'store/sqlite/steps',
+    'store/sql/users',
+    'store/sql/steps',
     'thread/checkpoint',
     'well-formed'
   ]

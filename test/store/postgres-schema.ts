@@ -4,7 +4,8 @@ import t, { type Test } from 'tap'
 import { checkpointReads } from '../../lib/store/postgres/checkpoints.ts'
 import { prepareDatabase } from '../../lib/store/postgres/prepare.ts'
 import { eventReads } from '../../lib/store/postgres/events.ts'
-import { feedbackReads } from '../../lib/store/postgres/feedback.ts'
+import { feedbackReads } from '../../lib/store/sql/feedback.ts'
+import { runSteps } from '../../lib/store/postgres/steps.ts'
 import { frameReads } from '../../lib/store/postgres/frames.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
@@ -232,7 +233,7 @@ t.test('every list reads about as many rows as it answers, from an index, howeve
     'frames of a run': [() => frameReads(asked).read(1, 400, 100), 600],
     'the newest checkpoint': [() => checkpointReads(asked).load('t1', null, []), 10],
     'checkpoints before one': [() => checkpointReads(asked).history('t1', { limit: 10, before: 'c20001' }), 20],
-    'feedback of a run': [() => feedbackReads(asked).list('t1', 'r1', 'u'), 10]
+    'feedback of a run': [() => feedbackReads((steps) => runSteps(asked, steps)).list('t1', 'r1', 'u'), 10]
   }
   for (const [name, [work, rows]] of Object.entries(lists)) {
     asked.plans.length = 0

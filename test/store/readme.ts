@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { checkpointOfUpdate, besideMessages, markedMetadata, type OpenEventStore, StoreUnavailable } from 'colloquy'
+import { checkpointOfUpdate, markedMetadata, type OpenEventStore, StoreUnavailable } from 'colloquy'
 import { eventsOverMemory, storeContract } from 'colloquy/testing'
 import t from 'tap'
 import { asked, listIn, openSite, signIn } from '../fixtures/gateway.ts'
@@ -38,6 +38,6 @@ t.test('a server keeps its events in it', async (t) => {
 })
 
 t.test('what the README says is exported is exported', async (t) => {
-  for (const one of [checkpointOfUpdate, besideMessages, markedMetadata, StoreUnavailable]) t.type(one, 'function')
-  for (const name of ['checkpointOfUpdate', 'besideMessages', 'markedMetadata']) t.match(TEXT, name)
+  for (const one of [checkpointOfUpdate, markedMetadata, StoreUnavailable]) t.type(one, 'function')
+  for (const name of ['checkpointOfUpdate', 'markedMetadata']) t.match(TEXT, name)
 })

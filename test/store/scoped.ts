@@ -26,8 +26,7 @@ const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
   'items.search': [{ prefix: [], limit: 1, offset: 0 }],
   'items.namespaces': [{ limit: 1, offset: 0 }],
   'feedback.list': ['t', 'r'],
-  'feedback.byRuns': ['t', ['r']],
-  'feedback.besideMessages': ['t', ['m']]
+  'feedback.byRuns': ['t', ['r']]
 }
 const OTHER_READS = [
   'apiTokens.byDigest',

@@ -8,7 +8,8 @@ import t from 'tap'
 import { checkpointReads } from '../../lib/store/sqlite/checkpoints.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { eventReads } from '../../lib/store/sqlite/events.ts'
-import { feedbackReads } from '../../lib/store/sqlite/feedback.ts'
+import { feedbackReads } from '../../lib/store/sql/feedback.ts'
+import { stepRunner } from '../../lib/store/sqlite/steps.ts'
 import { frameReads, frameWrites } from '../../lib/store/sqlite/frames.ts'
 import type { Reader } from '../../lib/store/sqlite/reader.ts'
 import { ThreadSearch } from '../../lib/store/sqlite/search.ts'
@@ -210,7 +211,11 @@ t.test('every list is a range of an index, in the order in which it is asked for
   runReads(db)
   frameReads(db)
   checkpointReads(db)
-  feedbackReads(db)
+  const run = stepRunner(db)
+  const feedback = feedbackReads(async (steps) => run(steps))
+  await feedback.list('t', 'r', 'u')
+  await feedback.stats('t', 'r')
+  await feedback.byRuns('t', ['r'], 'u')
   t.ok(asked.size > 20, `${asked.size} statements`)
   for (const sql of asked) {
     const names = [...sql.matchAll(/[@$](\w+)/g)].map(([, name]) => [name, null])

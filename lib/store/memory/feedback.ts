@@ -19,9 +19,7 @@ function oldestFirst(left: Feedback, right: Feedback): number {
   return byText(left.created_at, right.created_at) || byText(left.feedback_id, right.feedback_id)
 }
 
-export function memoryFeedback(
-  threads: ThreadRows
-): Noun<Omit<FeedbackReads, 'besideMessages'>, FeedbackOps> & ThreadOwned {
+export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, FeedbackOps> & ThreadOwned {
   /** By thread, then by run. Lists are replaced, never changed. */
   const byThread = new Map<string, Map<string, readonly Feedback[]>>()
   const of = (threadId: string, runId: string): readonly Feedback[] => byThread.get(threadId)?.get(runId) ?? []

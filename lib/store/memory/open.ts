@@ -1,5 +1,4 @@
 // The store that keeps nothing: full function in plain maps, gone with the process.
-import { besideMessages } from '../beside.ts'
 import { Refused } from '../refused.ts'
 import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
 import { memoryApiTokens } from './api-tokens.ts'
@@ -111,9 +110,7 @@ export function openMemoryStore({
     frames: frames.reads,
     checkpoints: checkpoints.reads,
     items: items.reads,
-    feedback: keepsFeedback
-      ? { ...feedback.reads, besideMessages: besideMessages(events.reads, feedback.reads) }
-      : null,
+    feedback: keepsFeedback ? feedback.reads : null,
     async apply(groups) {
       const outcomes = groups.map(applyGroup)
       frames.sweep()

@@ -1,13 +1,13 @@
 // A PostgreSQL database for application data and checkpoints: opened as a store. Several processes may have it open.
 import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
-import { apiTokenReads } from './api-tokens.ts'
+import { apiTokenReads } from '../sql/api-tokens.ts'
 import { graphStateReads } from '../sql/graph-states.ts'
 import { assistantReads } from '../sql/assistants.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './prepare.ts'
 import { eventReads } from './events.ts'
-import { feedbackReads } from './feedback.ts'
+import { feedbackReads } from '../sql/feedback.ts'
 import { frameReads } from './frames.ts'
 import { itemReads } from '../sql/items.ts'
 import { Lease } from './lease.ts'
@@ -15,9 +15,10 @@ import { PostgresPeers } from './peers.ts'
 import { Pool, type PoolOptions } from './pool.ts'
 import { Remover } from './removal.ts'
 import { runReads } from './runs.ts'
+import type { RunSteps } from '../sql/steps.ts'
 import { runSteps } from './steps.ts'
 import { threadReads } from './threads.ts'
-import { userReads } from './users.ts'
+import { userReads } from '../sql/users.ts'
 import { BatchWriter } from './writer.ts'
 
 export interface PostgresOptions extends PoolOptions {
@@ -45,22 +46,23 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   const connectionOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
   const pool = new Pool(url, connectionOptions)
   const ownPool = new Pool(url, { ...connectionOptions, max: OWN_CONNECTIONS })
+  const run: RunSteps = (steps) => runSteps(pool, steps)
   const lease = new Lease(leaseMs)
   const writer = new BatchWriter(ownPool, lease)
   const remover = new Remover(pool)
   const peers = new PostgresPeers(url, { pool, ownPool, lease, writer })
   return {
-    users: userReads(pool),
-    apiTokens: apiTokenReads(pool),
-    assistants: assistantReads((steps) => runSteps(pool, steps)),
-    graphStates: graphStateReads((steps) => runSteps(pool, steps)),
+    users: userReads(run),
+    apiTokens: apiTokenReads(run),
+    assistants: assistantReads(run),
+    graphStates: graphStateReads(run),
     threads: threadReads(pool),
     runs: runReads(pool),
     events: eventReads(pool),
     frames: frameReads(pool),
     checkpoints: checkpointReads(pool),
-    items: itemReads((steps) => runSteps(pool, steps)),
-    feedback: feedbackReads(pool),
+    items: itemReads(run),
+    feedback: feedbackReads(run),
     peers,
     async apply(groups) {
       const outcomes = await writer.apply(groups)

@@ -2,24 +2,24 @@
 import type { Op, OpName } from '../store.ts'
 import { graphWrites } from '../sql/graph-states.ts'
 import { assistantWrites } from '../sql/assistants.ts'
-import { apiTokenWrites } from './api-tokens.ts'
+import { apiTokenWrites } from '../sql/api-tokens.ts'
 import type { Batch } from './batch.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
-import { feedbackWrites } from './feedback.ts'
+import { feedbackWrites } from '../sql/feedback.ts'
 import { frameWrites } from './frames.ts'
 import { itemWrites } from '../sql/items.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
 import { threadWrites } from './threads.ts'
-import { userWrites } from './users.ts'
+import { userWrites } from '../sql/users.ts'
 
 const WRITES: Writers<OpName> = {
   // Every batch writes its number, see writer.ts.
   'store.ping': async () => null,
-  ...userWrites,
-  ...apiTokenWrites,
+  ...stepWriters(userWrites),
+  ...stepWriters(apiTokenWrites),
   ...stepWriters(assistantWrites),
   ...stepWriters(graphWrites),
   ...threadWrites,
@@ -28,7 +28,7 @@ const WRITES: Writers<OpName> = {
   ...frameWrites,
   ...checkpointWrites,
   ...stepWriters(itemWrites),
-  ...feedbackWrites
+  ...stepWriters(feedbackWrites)
 }
 
 /** Writes one op and answers its result, which holds when the batch is committed. */

@@ -20,8 +20,7 @@
 //     They are set aside before the next append of the thread, and their seqs are not given again: perhaps they were seen [Store 5].
 //   - A thread is removed: its row first, its records after the commit. It has a tombstone before, so that a start can finish what a
 //     crash has interrupted.
-import { besideMessages } from '../beside.ts'
-import type { EventStore, FeedbackReads, Store } from '../store.ts'
+import type { EventStore, Store } from '../store.ts'
 import { eventReads } from './reads.ts'
 import { Removals, type Warn } from './removals.ts'
 import { SplitWriter } from './writer.ts'
@@ -40,7 +39,6 @@ export async function openSplitStore(database: Store, events: EventStore, warn: 
 
 function joined(database: Store, events: EventStore, removals: Removals): Store {
   const writer = new SplitWriter(database, events, removals)
-  const reads = eventReads(database, events)
   const { users, apiTokens, assistants, threads, runs, frames, checkpoints, graphStates, items, feedback, peers } =
     database
   return {
@@ -49,12 +47,12 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
     assistants,
     threads,
     runs,
-    events: reads,
+    events: eventReads(database, events),
     frames,
     checkpoints,
     graphStates,
     items,
-    feedback: feedback && feedbackReads(feedback, reads),
+    feedback,
     ...(peers && { peers }),
     apply: (groups) => writer.apply(groups),
     get trouble() {
@@ -66,14 +64,5 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
       await events.close()
       await database.close()
     }
-  }
-}
-
-function feedbackReads(feedback: FeedbackReads, events: Store['events']): FeedbackReads {
-  return {
-    list: (threadId, runId, user) => feedback.list(threadId, runId, user),
-    stats: (threadId, runId) => feedback.stats(threadId, runId),
-    byRuns: (threadId, runIds, user) => feedback.byRuns(threadId, runIds, user),
-    besideMessages: besideMessages(events, feedback)
   }
 }

@@ -2,10 +2,18 @@
 // before. One database runs them at once, the other waits for each answer; what they are is written once.
 import type { OpName, OpOf, Result } from '../store.ts'
 
-/** With $1, $2...; a cast is written `CAST($1 AS text)`, which both know. */
+/** A list is for `= ANY($1)`. */
+export type Param = string | number | boolean | null | readonly string[]
+
+/**
+ * In PostgreSQL's words, with $1, $2...; a cast is written `CAST($1 AS text)`, which both know. SQLite reads `= ANY($1)` as a look into the
+ * list, and leaves out what it has no need for: `FOR UPDATE`, because it has one writer, and `COLLATE "C"`, which is its only order.
+ */
 export interface Statement {
   readonly sql: string
-  readonly params: readonly (string | number | null)[]
+  readonly params: readonly Param[]
+  /** Where one writer writes there is nobody to lock out. */
+  readonly isLock?: boolean
 }
 
 /** Each statement is answered with its rows: none where it has no RETURNING. */
@@ -20,6 +28,11 @@ export type RunSteps = <T>(steps: Steps<T>) => Promise<T>
 /** One statement; its rows are what the SQL says. */
 export function* ask<Row>(sql: string, ...params: Statement['params']): Steps<Row[]> {
   return (yield { sql, params }) as Row[]
+}
+
+/** Keeps other processes out for the rest of the transaction. */
+export function* lock(sql: string, ...params: Statement['params']): Steps<void> {
+  yield { sql, params, isLock: true }
 }
 
 /** The owner filter of [Auth 7] for the n-th parameter: own rows and rows without an owner, or everything for null. */

@@ -5,22 +5,23 @@ import { mkdirSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Store } from '../store.ts'
-import { apiTokenReads } from './api-tokens.ts'
+import { apiTokenReads } from '../sql/api-tokens.ts'
 import { graphStateReads } from '../sql/graph-states.ts'
 import { assistantReads } from '../sql/assistants.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { connect } from './connection.ts'
 import { eventReads } from './events.ts'
-import { feedbackReads } from './feedback.ts'
+import { feedbackReads } from '../sql/feedback.ts'
 import { frameReads } from './frames.ts'
 import { itemReads } from '../sql/items.ts'
 import { ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
+import type { RunSteps } from '../sql/steps.ts'
 import { runStepsBeside, stepRunner } from './steps.ts'
 import { threadReads } from './threads.ts'
-import { userReads } from './users.ts'
+import { userReads } from '../sql/users.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
@@ -47,22 +48,20 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   db.pragma('query_only = ON')
   const reader = new ReaderThread(path)
   const search = new ThreadSearch(db, reader)
-  const runSteps = stepRunner(db)
+  const runAtOnce = stepRunner(db)
+  const run: RunSteps = async (steps) => runAtOnce(steps)
   return {
-    users: userReads(db),
-    apiTokens: apiTokenReads(db),
-    assistants: assistantReads(async (steps) => runSteps(steps)),
-    graphStates: graphStateReads(async (steps) => runSteps(steps)),
+    users: userReads(run),
+    apiTokens: apiTokenReads(run),
+    assistants: assistantReads(run),
+    graphStates: graphStateReads(run),
     threads: threadReads(db, search),
     runs: runReads(db),
     events: eventReads(db, reader),
     frames: frameReads(db),
     checkpoints: checkpointReads(db),
-    items: itemReads(
-      async (steps) => runSteps(steps),
-      (steps) => runStepsBeside(reader, steps)
-    ),
-    feedback: feedbackReads(db),
+    items: itemReads(run, (steps) => runStepsBeside(reader, steps)),
+    feedback: feedbackReads(run),
     async apply(groups) {
       try {
         return await writer.apply(groups)

@@ -3,17 +3,17 @@ import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
 import { graphWrites } from '../sql/graph-states.ts'
 import { assistantWrites } from '../sql/assistants.ts'
-import { apiTokenWrites } from './api-tokens.ts'
+import { apiTokenWrites } from '../sql/api-tokens.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
-import { feedbackWrites } from './feedback.ts'
+import { feedbackWrites } from '../sql/feedback.ts'
 import { frameWrites } from './frames.ts'
 import { itemWrites } from '../sql/items.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
 import { threadWrites } from './threads.ts'
-import { userWrites } from './users.ts'
+import { userWrites } from '../sql/users.ts'
 
 /** Prepares all statements once; each writes one op inside the caller's transaction. */
 export function opWriters(db: Database.Database): Readonly<Record<string, AnyWriter>> {
@@ -24,8 +24,8 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
       ping.run()
       return null
     },
-    ...userWrites(db),
-    ...apiTokenWrites(db),
+    ...stepWriters(db, userWrites),
+    ...stepWriters(db, apiTokenWrites),
     ...stepWriters(db, assistantWrites),
     ...stepWriters(db, graphWrites),
     ...threadWrites(db),
@@ -34,7 +34,7 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
     ...frameWrites(db),
     ...checkpointWrites(db),
     ...stepWriters(db, itemWrites),
-    ...feedbackWrites(db)
+    ...stepWriters(db, feedbackWrites)
   }
   // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
   return table as unknown as Record<string, AnyWriter>

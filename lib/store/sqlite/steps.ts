@@ -1,32 +1,51 @@
 // Steps of a noun run at once.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
-import type { StepWrites, Steps } from '../sql/steps.ts'
+import type { Param, Statement, StepWrites, Steps } from '../sql/steps.ts'
 import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
 
+/** The text of a statement as SQLite reads it. */
+function sqliteText(sql: string): string {
+  return sql
+    .replace(/ FOR UPDATE( SKIP LOCKED)?/g, '')
+    .replace(/ COLLATE "C"/g, '')
+    .replace(/= ANY\((\$\d+)\)/g, 'IN (SELECT value FROM json_each($1))')
+}
+
+function sqliteValue(value: Param): string | number | null {
+  if (typeof value === 'boolean') return value ? 1 : 0
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+}
+
 /** Statements are prepared when they are needed first: their texts are few. */
 export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
   const prepared = new Map<string, Database.Statement<object>>()
-  const rowsOf = (sql: string, params: readonly unknown[]): readonly unknown[] => {
-    const statement = prepared.get(sql) ?? db.prepare<object>(sql)
+  const rowsOf = ({ sql, params, isLock }: Statement): readonly unknown[] => {
+    if (isLock) return []
+    const statement = prepared.get(sql) ?? db.prepare<object>(sqliteText(sql))
     prepared.set(sql, statement)
-    if (statement.reader) return statement.all(bindings(params))
-    statement.run(bindings(params))
+    const values = bindings(params.map(sqliteValue))
+    if (statement.reader) return statement.all(values)
+    statement.run(values)
     return []
   }
   return (steps) => {
     let step = steps.next()
-    while (!step.done) step = steps.next(rowsOf(step.value.sql, step.value.params))
+    while (!step.done) step = steps.next(rowsOf(step.value))
     return step.value
   }
+}
+
+function rowsBeside(reader: Reader, { sql, params }: Statement): Promise<unknown[]> {
+  return reader.rows(sqliteText(sql), bindings(params.map(sqliteValue)))
 }
 
 /** In the thread for reads that may take long. */
 export async function runStepsBeside<T>(reader: Reader, steps: Steps<T>): Promise<T> {
   let step = steps.next()
-  while (!step.done) step = steps.next(await reader.rows(step.value.sql, bindings(step.value.params)))
+  while (!step.done) step = steps.next(await rowsBeside(reader, step.value))
   return step.value
 }
 

@@ -1,0 +1,82 @@
+// Users as rows of both databases, and the sessions of theirs that were ended before their time.
+import type { User } from '../../types.ts'
+import type { UserReads } from '../store.ts'
+import { ask, lock, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+
+const COLUMNS =
+  'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version'
+/** Rows of ended sessions that one logout clears away: more than it adds, so that they never pile up. */
+const SWEPT_AT_ONCE = 20
+/** Of the lock under which the first administrator is made: two processes must not make one each. */
+const INITIALIZE_LOCK = 7_236_002
+
+/** One database has truth values, the other 0 and 1. */
+type UserRow = Omit<User, 'needs_setup'> & { readonly needs_setup: boolean | number }
+
+function* find(condition: string, ...params: string[]): Steps<User | null> {
+  const [row] = yield* ask<UserRow>(`SELECT ${COLUMNS} FROM users WHERE ${condition}`, ...params)
+  return row ? { ...row, needs_setup: Boolean(row.needs_setup) } : null
+}
+
+/** A user of this id, as it is now. */
+export function userById(id: string): Steps<User | null> {
+  return find('id = $1', id)
+}
+
+function* ofSession(id: string, digest: string): Steps<User | 'denied' | null> {
+  const sql = `SELECT ${COLUMNS}, EXISTS (SELECT 1 FROM denied_sessions WHERE digest = $2) AS is_denied FROM users WHERE id = $1`
+  const [row] = yield* ask<UserRow & { readonly is_denied: boolean | number }>(sql, id, digest)
+  if (!row) return null
+  const { is_denied, ...user } = row
+  return is_denied ? 'denied' : { ...user, needs_setup: Boolean(user.needs_setup) }
+}
+
+export function userReads(run: RunSteps): UserReads {
+  return {
+    byId: (id) => run(userById(id)),
+    byEmail: (email) => run(find('email = $1', email)),
+    admin: () => run(find("system_role = 'admin' ORDER BY created_at LIMIT 1")),
+    ofSession: (id, digest) => run(ofSession(id, digest))
+  }
+}
+
+function* create(user: User): Steps<'created' | 'email_taken'> {
+  const { id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version } =
+    user
+  const sql = `INSERT INTO users (${COLUMNS}) VALUES (${places(9)}) ON CONFLICT (email) DO NOTHING RETURNING 1`
+  const values = [id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup]
+  return (yield* ask(sql, ...values, token_version)).length === 1 ? 'created' : 'email_taken'
+}
+
+export const userWrites: StepWrites<'user.create' | 'user.initialize' | 'user.update' | 'session.deny'> = {
+  'user.create': ({ user }) => create(user),
+
+  *'user.initialize'({ user }) {
+    yield* lock('SELECT pg_advisory_xact_lock($1)::text', INITIALIZE_LOCK)
+    const admins = yield* ask("SELECT 1 FROM users WHERE system_role = 'admin' LIMIT 1")
+    return admins.length > 0 ? 'initialized' : yield* create(user)
+  },
+
+  *'user.update'({ id, set }) {
+    const found = yield* find('id = $1 FOR UPDATE', id)
+    if (!found) return null
+    const next = { ...found, ...set }
+    const holders = yield* ask('SELECT 1 FROM users WHERE email = $1 AND id <> $2', next.email, id)
+    if (holders.length > 0) return 'email_taken'
+    const sql = `UPDATE users SET email = $2, password_hash = $3, system_role = $4, needs_setup = $5, token_version = $6
+      WHERE id = $1`
+    yield* ask(sql, id, next.email, next.password_hash, next.system_role, next.needs_setup, next.token_version)
+    return next
+  },
+
+  *'session.deny'({ digest, expires, now }) {
+    // Another process may be at the same rows: those are left to it.
+    const forget = `DELETE FROM denied_sessions WHERE digest IN (
+      SELECT digest FROM denied_sessions WHERE expires < $1 ORDER BY expires LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`
+    yield* ask(forget, now)
+    const deny = `INSERT INTO denied_sessions (digest, expires) VALUES ($1, $2)
+      ON CONFLICT (digest) DO UPDATE SET expires = excluded.expires`
+    yield* ask(deny, digest, expires)
+    return null
+  }
+}
