@@ -26,9 +26,6 @@ const LIBRARIES: Readonly<Record<string, string>> = {
   dompurify: 'dompurify/dist/purify.es.mjs',
   uplot: 'uplot/dist/uPlot.esm.js'
 }
-/** Loaded when a view needs it, and not before. */
-const LATER = /^(vendor\/uplot|console\/(inspector|overview|docs))/
-
 const vendorPath = (name: string): string => `vendor/${name.replace('@', '').replace('/', '-')}.js`
 
 /** Files of the build's own folder, by path below it. */
@@ -70,11 +67,26 @@ function digestOf(files: ReadonlyMap<string, string>): string {
   return hash.digest('hex').slice(0, 16)
 }
 
-/** A page with the build's folder filled in, and its modules named ahead: they are fetched at once and not one after the other. */
+/**
+ * A page with the build's folder filled in, and the modules of its first picture named ahead: they are fetched at once and not one
+ * after the other. What a view imports when it is opened is not among them.
+ */
 function page(name: string, base: string, files: ReadonlyMap<string, string>): string {
-  const ahead = [...files.keys()].filter((path) => path.endsWith('.js') && !LATER.test(path))
-  const links = ahead.map((path) => `<link rel="modulepreload" href="${base}/${path}">`).join('\n    ')
-  return readFileSync(join(FROM, name), 'utf8').replaceAll('{{base}}', base).replace('<!-- modules -->', links)
+  const text = readFileSync(join(FROM, name), 'utf8').replaceAll('{{base}}', base)
+  return text.replace(/<!-- modules of (\S+) -->/, (_, entry: string) =>
+    [...modulesOf(entry, files)].map((path) => `<link rel="modulepreload" href="${base}/${path}">`).join('\n    ')
+  )
+}
+
+/** A module and all that it imports at once. */
+function modulesOf(path: string, files: ReadonlyMap<string, string>, found = new Set<string>()): Set<string> {
+  const text = files.get(path)
+  if (text === undefined) throw new Error(`there is no ${path}`)
+  if (found.has(path)) return found
+  found.add(path)
+  for (const [, to = ''] of text.matchAll(/^(?:import|export)\b[^;(]*?["'](\.[^"']+)["']/gm))
+    modulesOf(posix.join(posix.dirname(path), to), files, found)
+  return found
 }
 
 function write(path: string, text: string): void {

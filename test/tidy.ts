@@ -194,6 +194,7 @@ t.test('there is no file in lib/ that nobody imports', async (t) => {
     'lib/index',
     'lib/client/colloquy',
     'lib/console/main',
+    'lib/console/docs',
     'lib/store/sqlite/worker',
     'lib/store/sqlite/wal-worker',
     'lib/files/document/guard',

@@ -574,8 +574,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The page's own csrf_token; nothing outside a browser. */
-function csrfToken(): string | null {
+/** The page's own csrf_token, for who calls fetch by himself; nothing outside a browser. */
+export function csrfToken(): string | null {
   const { document } = globalThis as { document?: { cookie: string } }
   const [, value] = /(?:^|; )csrf_token=([^;]*)/.exec(document?.cookie ?? '') ?? []
   return value ?? null

@@ -64,7 +64,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   const home = (call: Call): Reply | typeof HANDLED => {
     if ((call.req.headers.accept ?? '').includes('text/html')) return send(call, 'index.html')
     return {
-      json: { service: 'colloquy', openapi: '/openapi.json', client: '/colloquy.js' },
+      json: { service: 'colloquy', openapi: '/openapi.json', docs: '/docs', client: '/colloquy.js' },
       headers: { Vary: 'Accept' }
     }
   }
@@ -72,6 +72,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   const open = { method: 'GET', access: 'public' } as const
   return [
     route({ ...open, path: '/', handler: home }),
+    route({ ...open, path: '/docs', handler: (call) => send(call, 'docs.html') }),
     route({ ...open, path: '/colloquy.js', handler: (call) => send(call, 'colloquy.js') }),
     // Asked for by browsers that show an answer of the API.
     route({ ...open, path: '/favicon.ico', handler: (call) => send(call, 'icon.svg') }),

@@ -114,12 +114,13 @@ const A = '/api/assistants/{assistant_id}'
 export const WORDS: Readonly<Record<string, Told>> = {
   'GET /': told('The page, for browsers; a few links, for who asks for JSON', {
     200: {
-      schema: shaped({ service: text, openapi: text, client: text }),
+      schema: shaped({ service: text, openapi: text, docs: text, client: text }),
       also: { 'text/html': text },
       headers: { Vary: 'Accept' }
     },
     304: null
   }),
+  'GET /docs': told('This description as a page: searched, tried, written out as calls', file('text/html')),
   'GET /colloquy.js': told('The client for browsers', file('text/javascript')),
   'GET /favicon.ico': told('The picture of the page', file('image/svg+xml')),
   'GET /console/sandbox': told('Where the page shows documents of agents', file('text/html')),

@@ -1,27 +1,7 @@
 // For everybody: names for who does not see the page, keys for who has no mouse, narrow screens and wide ones, light and dark.
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import type { Test } from 'tap'
-import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
-import { at, listIn, openSite, Person, PASSWORD, until } from '../fixtures/gateway.ts'
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-/** Nothing that axe calls serious or critical, of the page as it stands. */
-async function isAccessible(t: Test, { page }: Visitor, view: string): Promise<void> {
-  const inLaw = (await page.evaluate('typeof axe')) === 'object'
-  // Evaluated by the debugger, which no rule of the page stands in the way of.
-  if (!inLaw) await page.evaluate(AXE)
-  const found: unknown = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-  const grave = listIn(found, 'violations').filter((one) => ['serious', 'critical'].includes(String(at(one, 'impact'))))
-  const told = grave.map(
-    (one) =>
-      `${at(one, 'id')}: ${listIn(one, 'nodes')
-        .map((node) => at(node, 'html'))
-        .join(' | ')}`
-  )
-  t.same(told, [], view)
-}
+import { isAccessible } from '../fixtures/axe.ts'
+import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { listIn, openSite, Person, PASSWORD, until } from '../fixtures/gateway.ts'
 
 for (const colorScheme of ['light', 'dark'] as const)
   browserTest(`no view has a serious or critical issue of accessibility (${colorScheme})`, async (t) => {

@@ -114,5 +114,6 @@ t.test('no path leads out of the folder, and what is not there is 404', async (t
 
 t.test('console.enabled false takes the page away', async (t) => {
   const { url } = await openSite(t, { config: { console: { enabled: false } } })
-  for (const path of ['/', '/colloquy.js', '/console/sandbox']) t.not((await get(url + path, HTML)).status, 200, path)
+  for (const path of ['/', '/docs', '/colloquy.js', '/console/sandbox'])
+    t.not((await get(url + path, HTML)).status, 200, path)
 })
