@@ -21,16 +21,20 @@ function onSignals(stop: (signal: string) => Promise<void>): void {
 
 export const serve: Command = {
   name: 'serve',
-  usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER]',
+  usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER] [--langgraph FILE [--watch]]',
   summary: 'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM drains.',
   options: [
     ...INSTALLATION_HELP,
     ['--host HOST', 'interface to listen on; default 127.0.0.1'],
-    ['--port NUMBER', 'port; 0 takes a free one; default 8001']
+    ['--port NUMBER', 'port; 0 takes a free one; default 8001'],
+    ['--langgraph FILE', 'langgraph.json or its folder: serves its graphs'],
+    ['--watch', 'loads the graphs anew when their files change']
   ],
   async run(args) {
-    const { values } = parse(args, { ...INSTALLATION, host: { type: 'string' }, port: { type: 'string' } })
-    const config = loadConfig({ file: values.config, home: values.home, host: values.host, port: values.port })
+    const options = { host: { type: 'string' }, port: { type: 'string' }, langgraph: { type: 'string' } } as const
+    const { values } = parse(args, { ...INSTALLATION, ...options, watch: { type: 'boolean' } })
+    const { config: file, ...flags } = values
+    const config = loadConfig({ file, ...flags })
     const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))
     const gateway = await startGateway({ config, log })
     onSignals(async (signal) => {

@@ -15,6 +15,9 @@ import { titleMiddleware } from './agent/middleware/title.ts'
 import { uploadsMiddleware } from './agent/middleware/uploads.ts'
 import { chatModels, type Models } from './agent/models.ts'
 import { createGraphAgent } from './agent/langgraph/graph-agent.ts'
+import { loadGraphs, watchGraphs } from './agent/langgraph/config-file.ts'
+import { GraphSet } from './agent/langgraph/graph-set.ts'
+import { createGraphsAgent, type GraphPorts } from './agent/langgraph/graphs-agent.ts'
 import { ServerGraph } from './agent/langgraph/server.ts'
 import { loadAgent } from './agent/module.ts'
 import type { AgentObserver, Reporting } from './agent/observer.ts'
@@ -51,6 +54,8 @@ export interface AgentServicesParts {
   readonly log: Log
   /** Who gets what belongs to nobody [Auth 12]; null: there is no administrator yet. */
   readonly adminId: () => Promise<string | null>
+  /** What graphs in this process need of the store. */
+  readonly graphs: GraphPorts
   /** Hears the figures of model calls. */
   readonly observer?: AgentObserver
 }
@@ -64,7 +69,8 @@ export async function composeAgent({
   paths,
   log,
   observer,
-  adminId
+  adminId,
+  graphs
 }: AgentServicesParts): Promise<AgentServices> {
   const reporting: Reporting = { log, observer }
   const workspace = new Workspace(paths)
@@ -100,12 +106,16 @@ export async function composeAgent({
         ...(config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log }))
       ]
     })
-  const agent = await agentOf(config, lead)
+  const set =
+    config.agent.runtime === 'graphs' ? new GraphSet(await loadGraphs(config.agent.config ?? ''), graphs.reads) : null
+  const agent = set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs)
+  let unwatch = () => {}
   const stop = new AbortController()
   return {
     agent,
     services: { memories, skills, extensions, toolServers, completeOnce },
     start: async () => {
+      if (set && config.agent.watch) unwatch = watchGraphs(config.agent.config ?? '', set, log)
       // Nobody waits for it: the agent's server may be slow, or not there.
       void adopt(agent, adminId, log, stop.signal)
       toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
@@ -118,6 +128,7 @@ export async function composeAgent({
     },
     close: async () => {
       stop.abort()
+      unwatch()
       await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close()])
     }
   }
@@ -148,9 +159,9 @@ async function adopt(
   }
 }
 
-async function agentOf({ agent }: Config, lead: () => Agent): Promise<Agent> {
+async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts): Promise<Agent> {
   // That each runtime has what it needs was checked with the configuration.
-  if (agent.runtime === 'module') return loadAgent(agent.path ?? '')
+  if (agent.runtime === 'module') return loadAgent(agent.path ?? '', ports)
   if (agent.runtime !== 'langgraph') return lead()
   const { url, api_key, headers, assistant_id, idle_timeout_ms } = agent
   const options = { apiKey: api_key, headers, assistantId: assistant_id, idleTimeoutMs: idle_timeout_ms }

@@ -92,7 +92,11 @@ function complete(parsed: Parsed, file: string | null, cwd: string): Config {
       ...parsed.run_events,
       backend: located(parsed.run_events.backend ?? (backend === 'memory' ? 'memory' : 'db'), beside)
     },
-    agent: { ...parsed.agent, path: parsed.agent.path && resolve(beside, parsed.agent.path) }
+    agent: {
+      ...parsed.agent,
+      path: parsed.agent.path && resolve(beside, parsed.agent.path),
+      config: parsed.agent.config && resolve(beside, parsed.agent.config)
+    }
   }
 }
 
@@ -114,6 +118,8 @@ function contradictions(config: Config): string[] {
     problems.push('agent.url is missing: agent.runtime langgraph needs the address of a server.')
   if (agent.runtime === 'module' && agent.path === null)
     problems.push('agent.path is missing: agent.runtime module needs a file.')
+  if (agent.runtime === 'graphs' && agent.config === null)
+    problems.push('agent.config is missing: agent.runtime graphs needs a langgraph.json.')
   if (streams.event_bytes > 0 && streams.event_bytes < EVENT_BYTES_MIN)
     problems.push(`streams.event_bytes is ${streams.event_bytes}; it must be 0 or at least ${EVENT_BYTES_MIN}.`)
   const secret = config.auth.jwt_secret

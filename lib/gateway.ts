@@ -10,6 +10,7 @@ import { ApiTokens } from './auth/api-tokens.ts'
 import { Invitations } from './auth/invitations.ts'
 import { Credentials, Sessions } from './auth/session.ts'
 import { openTokens, type Revocation } from './auth/token.ts'
+import type { GraphPorts } from './agent/langgraph/graphs-agent.ts'
 import { composeAgent } from './compose-agent.ts'
 import type { Config } from './config.ts'
 import { Failure, fail } from './errors.ts'
@@ -39,6 +40,7 @@ import { Assistants } from './thread/assistants.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
+import { timestamp } from './types.ts'
 import { VERSION } from './version.ts'
 import { type Store, StoreUnavailable } from './store/store.ts'
 
@@ -144,7 +146,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     paths,
     log,
     observer: metrics,
-    adminId: async () => (await store.users.admin())?.id ?? null
+    adminId: async () => (await store.users.admin())?.id ?? null,
+    graphs: graphPorts(store, committer)
   })
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
@@ -324,6 +327,33 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     stop: () => {
       stopped ??= stop()
       return stopped
+    }
+  }
+}
+
+/** What graphs in this process need of the store: their states lie there, and threads say whose they are. */
+function graphPorts(store: Store, committer: Committer): GraphPorts {
+  return {
+    reads: store.graphStates,
+    threads: {
+      graphOf: async (threadId) => {
+        const thread = await store.threads.get(threadId, null)
+        const id = thread?.metadata.graph_id
+        return thread && (typeof id === 'string' ? id : null)
+      },
+      isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,
+      copy: async (from, thread_id) => void (await committer.write({ name: 'state.copy', from, thread_id })),
+      write: async (thread_id, writes, { isWaiting, title }) => {
+        const status = isWaiting ? 'interrupted' : 'idle'
+        const stand = { name: 'thread.stand', thread_id, status, title, now: timestamp() } as const
+        try {
+          await committer.writeAll([stand, ...writes], 'limited')
+          return true
+        } catch (error) {
+          if (error instanceof WriteRefused) return false
+          throw error
+        }
+      }
     }
   }
 }

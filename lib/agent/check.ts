@@ -2,7 +2,7 @@
 // gets one sentence that names the field.
 import * as v from 'valibot'
 import { cutTo } from '../types.ts'
-import { AgentError, type AgentRecord, type ModelInfo, type StreamPart } from './runtime.ts'
+import { AgentError, type AgentRecord, type FrameMode, type ModelInfo, type StreamPart } from './runtime.ts'
 
 /** Deeper than any JSON that means something, and far from the depth at which encoding it would overflow the stack. */
 const DEPTH_MAX = 500
@@ -12,7 +12,7 @@ const SHOWN_MAX = 40
 /** @throws AgentError that names what is wrong with it */
 export function checkPart(part: unknown): asserts part is StreamPart {
   // Every delta of every model comes by here, and nearly all of them are sound: they pay for a few comparisons and no library.
-  if (!isSoundDelta(part)) check(Part, part, 'emitted')
+  if (!isSoundDelta(part) && !isSoundFrame(part)) check(Part, part, 'emitted')
 }
 
 /** @throws AgentError that names what is wrong with it */
@@ -34,6 +34,16 @@ export function isSoundDelta(part: unknown): boolean {
   if (type !== 'delta' || typeof messageId !== 'string' || messageId === '' || typeof model !== 'string') return false
   if (!isTextOrNone(text) || !isTextOrNone(reasoning) || usage !== undefined) return false
   return toolCall === undefined || isSoundFragment(toolCall)
+}
+
+function isSoundFrame(part: unknown): boolean {
+  if (typeof part !== 'object' || part === null) return false
+  const { type, mode, event, json } = part as Record<string, unknown>
+  return type === 'frame' && isMode(mode) && typeof event === 'string' && event !== '' && typeof json === 'string'
+}
+
+function isMode(mode: unknown): boolean {
+  return FRAME_MODES.some((one) => one === mode)
 }
 
 function isSoundFragment(call: unknown): boolean {
@@ -128,6 +138,19 @@ const caller = v.custom(
   'must be lead_agent, subagent:<name> or middleware:<tag>'
 )
 
+/** Of agents that keep their states themselves. */
+const FRAME_MODES: FrameMode[] = [
+  'values',
+  'messages',
+  'custom',
+  'tools',
+  'updates',
+  'tasks',
+  'checkpoints',
+  'debug',
+  'events'
+]
+
 const Part = v.variant(
   'type',
   [
@@ -142,7 +165,8 @@ const Part = v.variant(
       ),
       usage: v.optional(usage)
     }),
-    v.object({ type: v.literal('custom'), name: v.optional(text), data: json })
+    v.object({ type: v.literal('custom'), name: v.optional(text), data: json }),
+    v.object({ type: v.literal('frame'), mode: v.picklist(FRAME_MODES), event: name, json: text })
   ],
   'must be an object whose type is delta or custom'
 )
@@ -178,6 +202,7 @@ const AgentRecordSchema = v.variant(
       interrupt: v.object({ id: name, value: json }, 'must be an object'),
       asked: v.optional(tool)
     }),
+    v.object({ type: v.literal('heard'), message: v.nullable(anyMessage) }),
     v.object({ type: v.literal('summarization'), text, replacedIds: texts }),
     v.object({ type: v.literal('middleware'), tag: name, content: jsonObject, metadata: jsonObject })
   ],

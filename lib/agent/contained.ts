@@ -31,6 +31,8 @@ function failingOver(sink: Sink, fail: (error: unknown) => void): Sink {
   return {
     emit: (part) => tried(() => sink.emit(part)),
     record: (record) => tried(() => sink.record(record)),
-    space: () => sink.space()
+    space: () => sink.space(),
+    keep: (write) => sink.keep(write),
+    flushed: () => sink.flushed()
   }
 }

@@ -19,6 +19,11 @@ export function textOr(value: Json | undefined): string | null {
   return typeof value === 'string' ? value : null
 }
 
+/** The texts of a list; of anything else none. */
+export function textsIn(value: Json | undefined): string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : []
+}
+
 /** The objects of a list; of anything else none. */
 export function objectsIn(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : []

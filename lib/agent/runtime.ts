@@ -1,6 +1,17 @@
 // The port between a run and what produces its deltas. An agent sees this file and nothing else of the service: it is given
 // the conversation, tells what happens through a sink, and stops when its signal aborts.
-import type { AiMessage, Interrupt, Json, JsonObject, Message, ToolCall, ToolMessage, UsageMetadata } from '../types.ts'
+import type {
+  AiMessage,
+  HumanMessage,
+  Interrupt,
+  Json,
+  JsonObject,
+  Message,
+  ToolCall,
+  ToolMessage,
+  UsageMetadata
+} from '../types.ts'
+import type { GraphWrite } from './langgraph/saver.ts'
 import type { StatePort } from './states.ts'
 
 /** Who asked the model: the lead agent itself, one of its helpers, or a middleware (title, summary). */
@@ -30,6 +41,12 @@ export interface AgentInput {
   readonly modelName: string | null
   /** Model calls at most. */
   readonly recursionLimit: number
+  /** The graph that the run's assistant is of; null: the first. */
+  readonly graphId: string | null
+  /** All that the run was asked for, as it was asked: for an agent that keeps its states itself. */
+  readonly request: JsonObject
+  /** 1, and more when attempts before this one were cut off. */
+  readonly attempt: number
 }
 
 /** A piece of an assistant message as the model sent it. All pieces with one messageId make one message. */
@@ -51,8 +68,26 @@ export interface Custom {
   readonly name?: string
   readonly data: Json
 }
+export type FrameMode =
+  | 'values'
+  | 'messages'
+  | 'custom'
+  | 'tools'
+  | 'updates'
+  | 'tasks'
+  | 'checkpoints'
+  | 'debug'
+  | 'events'
+/** Something that readers of a mode see word for word: of an agent that keeps its states itself. */
+export interface Frame {
+  readonly type: 'frame'
+  readonly mode: FrameMode
+  /** Name of the event: the mode, with the graph inside that it comes from. */
+  readonly event: string
+  readonly json: string
+}
 /** What is shown while the agent works. */
-export type StreamPart = Delta | Custom
+export type StreamPart = Delta | Custom | Frame
 
 /** What is worth keeping. The run turns records into events, state and frames. */
 export type AgentRecord =
@@ -99,9 +134,14 @@ export type AgentRecord =
    * given `resume` goes on. `asked`: the question as a message, where a tool call of that id waits for the answer.
    */
   | { readonly type: 'interrupt'; readonly interrupt: Interrupt; readonly asked?: ToolMessage }
+  /** What the run's user says, as it stands in the state: from an agent that keeps that itself. Once, before all else. */
+  | { readonly type: 'heard'; readonly message: HumanMessage | null }
   /** Old messages have been replaced, for the model, by a summary. */
   | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }
   | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }
+
+/** An op of the store that writes states of the agent's own. */
+export type StateWrite = GraphWrite
 
 /** What an agent hands over is checked once, here (check.ts): what is not right fails the run, with a sentence that names the field. */
 export interface Sink {
@@ -111,6 +151,10 @@ export interface Sink {
   record(record: AgentRecord): boolean
   /** Resolves when there is space again, or the run is over. */
   space(): Promise<void>
+  /** Stores something of a state that the agent keeps itself, with the run's other records and in their order. */
+  keep(write: StateWrite): void
+  /** Resolves when everything so far is stored, or the run is over. */
+  flushed(): Promise<void>
 }
 
 /** A failure whose text is meant for a person: it becomes the run's error, word for word. */

@@ -1,4 +1,5 @@
 // What the surroundings say: variables that a text of the file names, and variables and flags that beat the file.
+import { resolve } from 'node:path'
 import { isTree, join, put, type Tree } from './tree.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
@@ -8,6 +9,9 @@ export interface Flags {
   readonly home?: string | undefined
   readonly host?: string | undefined
   readonly port?: number | string | undefined
+  /** langgraph.json or its folder: its graphs are the agent. */
+  readonly langgraph?: string | undefined
+  readonly watch?: boolean | undefined
 }
 
 /** Replaces every text `$NAME` by that variable, at any depth. */
@@ -49,6 +53,9 @@ export function override(options: Tree, flags: Flags, env: Env): Map<string, str
   set('home', '--home', flags.home)
   set('server.host', '--host', flags.host)
   set('server.port', '--port', flags.port)
+  set('agent.config', '--langgraph', flags.langgraph && resolve(flags.langgraph))
+  set('agent.runtime', '--langgraph', flags.langgraph && 'graphs')
+  set('agent.watch', '--watch', flags.watch)
   if (isEmpty(options.models)) set('models', 'OPENAI_API_KEY', modelOfEnvironment(env))
   return names
 }

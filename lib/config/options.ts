@@ -180,9 +180,13 @@ export const Options = v.object({
   models: v.nullish(v.array(model, 'must be a list'), []),
   agent: section({
     // lead is the built-in agent. module: the file `path`, relative to this file, which exports start(input, sink, signal) or a
-    // compiled LangGraph.js graph. langgraph: the LangGraph server at `url`.
-    runtime: choice(['lead', 'langgraph', 'module'], 'lead'),
+    // compiled LangGraph.js graph. graphs: those of the langgraph.json at `config`. langgraph: the LangGraph server at `url`.
+    runtime: choice(['lead', 'langgraph', 'module', 'graphs'], 'lead'),
     path: nullable(),
+    // langgraph.json or its folder, relative to this file.
+    config: nullable(),
+    // Graphs are loaded anew when their files change; one that cannot be loaded leaves the last good ones at work.
+    watch: flag(false),
     // Up to and without /threads.
     url: url(),
     // For the server's X-Api-Key. Never shown, never logged. null: a server that asks for none.

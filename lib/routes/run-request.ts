@@ -7,7 +7,7 @@ import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
-import { CHANNELS_MAX, placeIn, readInput } from './input.ts'
+import { CHANNELS_MAX, checkCount, placeIn, readInput } from './input.ts'
 import type { Services } from './services.ts'
 
 const assistantName = v.pipe(
@@ -30,19 +30,8 @@ const modes = v.union([
 const isNothing = (value: unknown): boolean =>
   value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
 
-/** Of LangGraph's commands the answer to a question. What would change the course of the run is refused, and not passed over. */
-const command = v.pipe(
-  jsonObject,
-  v.check(({ goto }) => isNothing(goto), 'Value error, a run cannot be sent to a node: command.goto is not supported'),
-  v.check(({ update }) => isNothing(update), 'Value error, command.update is not supported: say it with input')
-)
-/** A run that goes on where its caller expects it to stop might do harm. */
-const breakpoints = v.nullish(
-  v.pipe(
-    v.union([v.string(), listOf(v.string(), MODES_MAX)]),
-    v.check((names) => isNothing(names), 'Value error, breakpoints are not supported')
-  )
-)
+/** `*` is every node. */
+const breakpoints = v.nullish(v.union([v.string(), listOf(v.string(), MODES_MAX)]))
 
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
 const runFields = objectOf({
@@ -50,7 +39,7 @@ const runFields = objectOf({
   input: v.nullish(
     v.pipe(fewKeys(CHANNELS_MAX), describedAs({ examples: [{ messages: [{ role: 'user', content: 'Hello' }] }] }))
   ),
-  command: v.nullish(command),
+  command: v.nullish(jsonObject),
   interrupt_before: breakpoints,
   interrupt_after: breakpoints,
   metadata: v.nullish(metadata),
@@ -59,21 +48,14 @@ const runFields = objectOf({
   checkpoint_id: v.nullish(v.pipe(v.string(), v.maxLength(256))),
   checkpoint: v.nullish(jsonObject),
   stream_mode: v.nullish(modes),
+  stream_subgraphs: v.nullish(v.boolean()),
   on_disconnect: v.nullish(v.picklist(['cancel', 'continue'])),
   multitask_strategy: v.nullish(v.picklist(['reject', 'interrupt', 'rollback', 'enqueue'])),
   follow_up_to_run_id: v.nullish(v.pipe(v.string(), v.maxLength(64))),
   durability: v.nullish(v.picklist(['sync', 'async', 'exit'])),
   recursion_limit: v.nullish(integer({ min: 1 }))
 })
-export const runBody = v.pipe(
-  runFields,
-  // The answer belongs directly behind the question.
-  v.check(
-    ({ command, input }) => isNothing(command?.resume) || isNothing(input?.messages),
-    'Value error, command.resume and input.messages exclude each other'
-  ),
-  describedAs({ title: 'RunRequest' })
-)
+export const runBody = v.pipe(runFields, describedAs({ title: 'RunRequest' }))
 export type RunBody = v.InferOutput<typeof runBody>
 
 type Configuration = ReturnType<typeof withAssistant>
@@ -117,6 +99,8 @@ export async function orderFor(
   request: RunRequest
 ): Promise<RunOrder> {
   const { body, userId } = request
+  const isGraph = agent.states !== undefined
+  if (!isGraph) refuseGraphWords(body)
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
   const configuration = configurationOf(body, assistant)
   const modelName = modelNameIn(configuration)
@@ -133,7 +117,7 @@ export async function orderFor(
     model_name: modelName,
     multitask_strategy: body.multitask_strategy ?? 'reject',
     metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
-    kwargs: { ...kwargsOf(request, config.runs.on_disconnect), ...configuration, graph_id: assistant.graphId },
+    kwargs: { ...kwargsOf(request, config.runs.on_disconnect, isGraph), ...configuration, graph_id: assistant.graphId },
     error: null,
     stop_reason: null,
     follow_up_to_run_id: body.follow_up_to_run_id ?? null,
@@ -175,16 +159,46 @@ function configurationOf({ config, context }: RunBody, assistant: RunAssistant):
   })
 }
 
-/** All that a run needs when it starts, which may be after a restart. */
-function kwargsOf({ body, threadId, creator }: RunRequest, onDisconnect: 'cancel' | 'continue'): JsonObject {
-  const messages = readInput(body.input?.messages, 'input.messages')
-  const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
+/**
+ * Of LangGraph's words those that would change the course of a run: an agent that is no graph knows none of them, and a run that goes
+ * on where its caller expects it to stop might do harm.
+ */
+function refuseGraphWords({ command, input, interrupt_before, interrupt_after }: RunBody): void {
+  const refuse = (where: readonly string[], text: string): never => {
+    throw new Invalid([{ ...issue('value_error', ['body', ...where]), msg: `Value error, ${text}` }])
+  }
+  if (!isNothing(command?.goto)) refuse(['command'], 'a run cannot be sent to a node: command.goto is not supported')
+  if (!isNothing(command?.update)) refuse(['command'], 'command.update is not supported: say it with input')
+  if (!isNothing(interrupt_before)) refuse(['interrupt_before'], 'breakpoints are not supported')
+  if (!isNothing(interrupt_after)) refuse(['interrupt_after'], 'breakpoints are not supported')
+  // The answer belongs directly behind the question.
+  if (!isNothing(command?.resume) && !isNothing(input?.messages))
+    refuse([], 'command.resume and input.messages exclude each other')
+}
+
+/** A graph reads its input itself: in whatever form its messages are. For the others each is given its form and an id here. */
+function inputOf({ input }: RunBody, isGraph: boolean): JsonObject | null {
+  if (!input || input.messages === undefined) return input ?? null
+  checkCount(input.messages, 'input.messages')
   // Messages are JSON by construction.
-  const input = body.input
-    ? { ...body.input, ...(body.input.messages !== undefined && { messages: messages as unknown as Json }) }
-    : null
+  return isGraph ? input : { ...input, messages: readInput(input.messages, 'input.messages') as unknown as Json }
+}
+
+/** All that a run needs when it starts, which may be after a restart. */
+function kwargsOf(
+  { body, threadId, creator }: RunRequest,
+  onDisconnect: 'cancel' | 'continue',
+  isGraph: boolean
+): JsonObject {
+  const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
   return {
-    input,
+    input: inputOf(body, isGraph),
+    ...(isGraph && {
+      checkpoint: body.checkpoint ?? null,
+      interrupt_before: body.interrupt_before ?? null,
+      interrupt_after: body.interrupt_after ?? null,
+      stream_subgraphs: body.stream_subgraphs ?? false
+    }),
     command: body.command ?? null,
     checkpoint_id: body.checkpoint_id || checkpoint,
     stream_mode: body.stream_mode ?? ['values'],

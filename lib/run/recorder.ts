@@ -4,7 +4,7 @@
 // From `emit` to the log there is no await. Until it is taken everything stays where it was made: frames in their slabs, events in the
 // journal, checkpoints with the state.
 import { checkPart, checkRecord } from '../agent/check.ts'
-import type { AgentInput, AgentRecord, Sink, StreamPart } from '../agent/runtime.ts'
+import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
 import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
 import { openCallsIn } from '../thread/interrupts.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
@@ -19,13 +19,14 @@ import {
   timestamp,
   type ToolMessage
 } from '../types.ts'
-import { wellFormed } from '../well-formed.ts'
+import { wellFormed, wellFormedJson } from '../well-formed.ts'
 import type { Committer, Source } from './commit/committer.ts'
 import { PendingBudget } from './commit/pending-budget.ts'
 import { extraKinds, Kind } from './log/filter.ts'
 import { Journal, type JournalOptions } from './log/journal.ts'
 import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from './log/message.ts'
 import { rebuildPartial } from './log/rebuild-partial.ts'
+import { KeptState } from './log/kept-state.ts'
 import { type LogOptions, RunLog, type Scheduler } from './log/run-log.ts'
 import { type Snapshot, snapshotOf } from './log/snapshot.ts'
 import type { LogBounds } from './log/sse.ts'
@@ -33,7 +34,7 @@ import { StateBuilder } from './log/state-builder.ts'
 import { type SavedState, savedState } from './log/state-cache.ts'
 import type { LogStore } from './log/stored-frames.ts'
 import { ASKING, failed, REFUSED, type RunEnd, threadStatusAfter } from './run-end.ts'
-import { contextOf, inputOf, lastHuman, modesOf, recursionLimitOf, resumeOf } from './run-kwargs.ts'
+import { contextOf, graphOf, inputOf, lastHuman, modesOf, recursionLimitOf, resumeOf } from './run-kwargs.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {
   /** Bytes of one frame on the wire; a larger one is cut there and kept whole; 0: no limit. */
@@ -50,6 +51,8 @@ export interface RecorderDeps {
   readonly options: RecorderOptions
   /** In whose name the run is written, where there is more than one process [Store 10]. */
   readonly owner?: string | undefined
+  /** The agent keeps the states of its threads itself: of them the recorder knows what it is told. */
+  readonly keepsStates?: boolean | undefined
   readonly log: { error(fields: object, text: string): void }
 }
 
@@ -99,6 +102,8 @@ export class Recorder implements Source {
   readonly #run: Run
   readonly #journal: Journal
   readonly #state: StateBuilder
+  /** In its place, of an agent that keeps its states itself. */
+  readonly #kept: KeptState | null
   readonly #deps: RecorderDeps
   readonly #feeds: Feeds
   /** The agent is heard. */
@@ -113,23 +118,30 @@ export class Recorder implements Source {
   /** What of the process's budget is this run's. */
   #budgeted = 0
   #waitingForSpace: (() => void)[] = []
+  readonly #waitingForCommit: { commits: number; readonly resolve: () => void }[] = []
 
   private constructor(run: Run, log: RunLog, journal: Journal, deps: RecorderDeps, feeds: Feeds) {
     this.#run = run
     this.log = log
     this.#journal = journal
     this.#state = new StateBuilder(run, log, extraKinds(modesOf(run)))
+    this.#kept = deps.keepsStates ? new KeptState(run) : null
     this.#deps = deps
     this.#feeds = feeds
   }
 
   /** Of a run of this process. `past`: what is stored of its log already, when an earlier process had admitted it. */
-  static begin(run: Run, deps: LiveDeps, events: RecorderEvents, past?: LogBounds): Recorder {
+  static begin(run: Run, deps: LiveDeps, events: RecorderEvents, past?: LogBounds, journal?: Journal): Recorder {
     const { store, options, ticker, committer, budget } = deps
     const log = RunLog.begin(run, store, options, past, ticker)
     const onStored = (isOver: boolean) => events.onStored(isOver)
     const onRefused = (message: string, ops: readonly Op[]) => events.onRefused(message, ops)
-    const recorder = new Recorder(run, log, new Journal(options), deps, { committer, budget, onStored, onRefused })
+    const recorder = new Recorder(run, log, journal ?? new Journal(options), deps, {
+      committer,
+      budget,
+      onStored,
+      onRefused
+    })
     const about = { run_id: run.run_id, thread_id: run.thread_id, attempt: log.attempts }
     log.append(Kind.metadata, 'metadata', JSON.stringify(about))
     committer.schedule(recorder, false)
@@ -141,8 +153,12 @@ export class Recorder implements Source {
     const { thread_id, run_id } = run
     const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
     const journal = Journal.resumed(deps.options, events, await store.events.lastK(thread_id, run_id))
-    const stored = await store.checkpoints.load(thread_id, null)
     const recorder = new Recorder(run, RunLog.begin(run, store, deps.options, past), journal, deps, NOBODY)
+    if (recorder.#kept) {
+      recorder.#kept.checkpointId = (await store.graphStates.load(thread_id, '', null))?.checkpoint_id ?? null
+      return recorder
+    }
+    const stored = await store.checkpoints.load(thread_id, null)
     recorder.#state.open(stored && savedState(stored))
     recorder.#state.add((await rebuildPartial(store, run, past.head, journal, events)).whole)
     // Also those that an earlier run has left open for its user, and this one was to close.
@@ -155,7 +171,7 @@ export class Recorder implements Source {
     return this.#asks
   }
   get hasBegun(): boolean {
-    return this.#state.hasBegun
+    return (this.#kept ?? this.#state).hasBegun
   }
   get modelName(): string | null {
     return this.#journal.modelName ?? this.#run.model_name
@@ -167,6 +183,7 @@ export class Recorder implements Source {
   begin(saved: SavedState | null): void {
     const { run_id, thread_id, follow_up_to_run_id } = this.#run
     this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp() })
+    if (this.#kept) return this.#open()
     const input = inputOf(this.#run)
     const human = lastHuman(input.messages)
     this.#begun = performance.now()
@@ -175,6 +192,11 @@ export class Recorder implements Source {
     const results = this.#closeAsked(human)
     this.#journal.begin(human, follow_up_to_run_id)
     this.#state.begin({ ...input, messages: [...results, ...input.messages] })
+    this.#open()
+  }
+
+  #open(): void {
+    if (this.#kept) this.#kept.hasBegun = true
     this.#isOpen = true
     this.#appended()
     this.#feeds.committer.schedule(this, true)
@@ -203,11 +225,14 @@ export class Recorder implements Source {
       assistantId: run.assistant_id ?? 'lead_agent',
       resume: resumeOf(run),
       messages: state.messages(),
-      inputIds: inputOf(run).messages.map(({ id }) => id),
+      inputIds: this.#kept ? [] : inputOf(run).messages.map(({ id }) => id),
       channels: state.channels(),
       context: contextOf(run),
       modelName: run.model_name,
       recursionLimit: recursionLimitOf(run, this.#deps.options.recursionLimit),
+      graphId: graphOf(run),
+      request: { ...run.kwargs, metadata: run.metadata },
+      attempt: this.log.attempts,
       interrupts: askedBefore.interrupts,
       openCalls: askedBefore.openCalls.map(({ call }) => call)
     }
@@ -215,20 +240,58 @@ export class Recorder implements Source {
 
   /** What the agent tells it to. */
   sink(): Sink {
-    return { emit: (part) => this.emit(part), record: (record) => this.record(record), space: () => this.space() }
+    return {
+      emit: (part) => this.emit(part),
+      record: (record) => this.record(record),
+      space: () => this.space(),
+      keep: (write) => this.#keep(write),
+      flushed: () => this.#flushed()
+    }
+  }
+
+  /** Part of a state that the agent keeps itself. */
+  #keep(write: StateWrite): void {
+    if (!this.#isOpen || !this.#kept) return
+    this.#ops.push(write)
+    this.#kept.written(write)
+    this.#appended()
+  }
+
+  /** All that there is now is stored. */
+  #flushed(): Promise<void> {
+    if (!this.#isOpen || this.pendingBytes + this.#ops.length === 0) return Promise.resolve()
+    const commits = this.#inFlight ? 2 : 1
+    this.#feeds.committer.schedule(this, true)
+    return new Promise((resolve) => this.#waitingForCommit.push({ commits, resolve }))
+  }
+
+  #tellCommitted(all: boolean): void {
+    for (const waiting of this.#waitingForCommit.splice(0)) {
+      waiting.commits--
+      if (all || waiting.commits === 0) waiting.resolve()
+      else this.#waitingForCommit.push(waiting)
+    }
   }
 
   /** Something to show. On the live path: encoded once, for everybody and for the disk. */
   emit(part: StreamPart): boolean {
     if (!this.#isOpen) return false
     checkPart(part)
-    if (part.type === 'delta') this.#show(part.messageId, this.#journal.messages.say(part))
+    if (part.type === 'frame') this.#frame(part)
+    else if (part.type === 'delta') this.#show(part.messageId, this.#journal.messages.say(part))
     else this.#custom(wellFormed(part))
     return this.#appended()
   }
 
   #show(id: string, chunks: readonly string[]): void {
     for (const json of chunks) this.log.append(Kind.messages, 'messages', json, shortChunk({ id }))
+  }
+
+  #frame({ mode, event, json }: Frame): void {
+    const text = wellFormedJson(json)
+    if (mode !== 'values') this.log.append(Kind[mode], event, text)
+    else this.log.appendWhole(Kind.state, event, text)
+    if (event === 'values') this.#kept?.shown(text)
   }
 
   #custom({ name, data }: StreamPart & { type: 'custom' }): void {
@@ -241,6 +304,7 @@ export class Recorder implements Source {
     if (!this.#isOpen) return false
     checkRecord(given)
     const record = this.#timed(wellFormed(given))
+    if (this.#kept) return this.#recordKept(record)
     const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
     if (isReply) this.#show(record.message.id, this.#journal.messages.complete(record.message.id))
     this.#journal.record(record)
@@ -260,6 +324,14 @@ export class Recorder implements Source {
     if (caller !== 'lead_agent' || message.tool_calls.length > 0) return record
     const turn_duration = Math.max(1, Math.round((performance.now() - this.#begun) / 1000))
     return { ...record, message: { ...message, additional_kwargs: { ...message.additional_kwargs, turn_duration } } }
+  }
+
+  /** Frames and state are the agent's own: what is left are events. */
+  #recordKept(record: AgentRecord): boolean {
+    if (record.type === 'heard') this.#journal.begin(record.message, this.#run.follow_up_to_run_id)
+    else if (record.type === 'interrupt') this.#asks = true
+    else this.#journal.record(record)
+    return this.#appended()
   }
 
   /** Its deltas went out before; what is missing is that no more will come. */
@@ -316,7 +388,7 @@ export class Recorder implements Source {
 
   /** No getter: one that is private costs a call into the engine, and this is asked for every delta. */
   #recordBytes(): number {
-    return this.#journal.pendingBytes + this.#state.pendingBytes
+    return this.#journal.pendingBytes + this.#state.pendingBytes + (this.#kept?.pendingBytes ?? 0)
   }
 
   space(): Promise<void> {
@@ -344,7 +416,8 @@ export class Recorder implements Source {
    */
   close(end: RunEnd, wasOpen: boolean): void {
     this.#settlement = this.#closed(wasOpen, () => {
-      if (this.#state.hasBegun) this.#closeState(end)
+      if (this.#kept) this.#closeKept(this.#kept, end)
+      else if (this.#state.hasBegun) this.#closeState(end)
       else if (end.failure) this.#failToBegin(end.failure)
       this.#tellFailure(end)
       return this.#settlementOf(end, wasOpen)
@@ -398,6 +471,7 @@ export class Recorder implements Source {
   #stopHearing(): void {
     this.#isOpen = false
     this.#tellSpace()
+    this.#tellCommitted(true)
   }
 
   /** What is kept when the records cannot be closed: that the run has failed. */
@@ -436,6 +510,16 @@ export class Recorder implements Source {
     else this.#journal.end(end.status)
   }
 
+  /** The state is the agent's: of what it had not written nothing is added, and all of it is taken back with a rollback. */
+  #closeKept(kept: KeptState, end: RunEnd): void {
+    const { run_id, thread_id } = this.#run
+    if (kept.hasBegun && !this.#journal.hasBegun) this.#journal.begin(null, this.#run.follow_up_to_run_id)
+    if (end.rollback) this.#ops.push({ name: 'graph.removeRun', thread_id, run_id })
+    for (const _ of this.#journal.breakOff(end.status));
+    if (end.failure) this.#journal.fail(end.failure.kind, end.failure.message)
+    else this.#journal.end(end.status)
+  }
+
   #undo(): void {
     this.#journal.breakOff('interrupted')
     this.#state.rollBack()
@@ -469,7 +553,7 @@ export class Recorder implements Source {
   #settlementOf(end: RunEnd, wasOpen: boolean): Settlement {
     return {
       ...this.#rowOf(end, wasOpen),
-      title: displayName(this.#state.state.channel('title')),
+      title: this.#kept ? this.#kept.title(this.#deps.options.title) : displayName(this.#state.state.channel('title')),
       // Last: members behind a spread are added one by one, which costs more than all the rest of an end.
       ...this.#journal.totals
     }
@@ -479,7 +563,7 @@ export class Recorder implements Source {
     return rowOf(this.#run, end, wasOpen, {
       model_name: this.#journal.modelName,
       last_cursor: this.log.lastCursor,
-      final_checkpoint_id: this.#state.checkpointId,
+      final_checkpoint_id: (this.#kept ?? this.#state).checkpointId,
       first_human_message: this.#journal.firstHumanMessage,
       last_ai_message: this.#journal.lastAiMessage
     })
@@ -494,6 +578,7 @@ export class Recorder implements Source {
     const recordBytes = this.#recordBytes()
     const ops = [...this.#ops, ...this.#state.takeOps()]
     this.#ops = []
+    this.#kept?.taken()
     const events = this.#journal.takeEvents()
     if (events.length) ops.push({ name: 'events.append', thread_id, run_id, user_id, events })
     const segments = this.log.take()
@@ -521,6 +606,7 @@ export class Recorder implements Source {
     if (batch.last !== null) this.log.commit(batch.last, batch.bytes)
     this.#budget(batch.settles ? 0 : this.pendingBytes)
     this.#tellSpace()
+    this.#tellCommitted(false)
     this.#feeds.onStored(batch.settles)
   }
 
@@ -529,7 +615,7 @@ export class Recorder implements Source {
   /** How the run stands; `before`: the state that it goes on from, if it has not begun. */
   snapshot(before: string | null): Snapshot {
     const { hasBegun, state } = this.#state
-    const values = hasBegun ? state.json() : before
+    const values = this.#kept ? this.#kept.json : hasBegun ? state.json() : before
     const { epoch, head } = this.log
     return snapshotOf(this.#run, { values, partial: this.#journal.messages.chunks(), epoch, n: head - 1 })
   }

@@ -39,6 +39,11 @@ export function baseOf(run: Run): string | null {
   return typeof run.kwargs.checkpoint_id === 'string' ? run.kwargs.checkpoint_id : null
 }
 
+/** The graph of the run's assistant; null: it names none. */
+export function graphOf(run: Run): string | null {
+  return typeof run.kwargs.graph_id === 'string' ? run.kwargs.graph_id : null
+}
+
 /** What the caller passed along, without what speaks for a user: that is the run's own. */
 export function contextOf(run: Run): JsonObject {
   const { config, context } = run.kwargs

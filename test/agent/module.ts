@@ -83,7 +83,7 @@ t.test(
 
 t.test('a file that waits for ever at its top does not hold the start for ever', async (t) => {
   const path = fileOf('waits.mjs', 'await new Promise(() => {})')
-  await t.rejects(loadAgent(path, 50), { message: /waits.mjs was not loaded within 0.05 seconds/ })
+  await t.rejects(loadAgent(path, null, 50), { message: /waits.mjs was not loaded within 0.05 seconds/ })
 })
 
 t.test('TypeScript runs where Node runs it, and is refused in one sentence where it does not', async (t) => {

@@ -10,6 +10,7 @@ import {
   type Open,
   refuses,
   rules,
+  time,
   write
 } from './harness.ts'
 
@@ -120,11 +121,15 @@ export function graphStateContract(t: Test, open: Open): void {
     t.equal((await store.graphStates.list(thread_id, { ns: null, limit: 9 })).length, 2)
   })
 
-  test('a thread is idle when no run of it is in flight; a group that asks for that is refused else', async (t, store) => {
+  test('a state that is written without a run says how its thread stands; not while a run is in flight', async (t, store) => {
     const thread_id = await addGraph(store)
-    t.equal(await write(store, { name: 'thread.idle', thread_id }), null)
+    const stand = { name: 'thread.stand', thread_id, status: 'interrupted', title: 'T', now: time(9) } as const
+    t.equal(await write(store, stand), null)
+    t.match(await store.threads.get(thread_id, null), { status: 'interrupted', display_name: 'T', updated_at: time(9) })
+    await write(store, { ...stand, title: null, status: 'idle' })
+    t.match(await store.threads.get(thread_id, null), { status: 'idle', display_name: 'T' })
     await addRun(store, thread_id)
-    await refuses(t, store, { name: 'thread.idle', thread_id }, 'refused')
+    await refuses(t, store, stand, 'refused')
   })
 
   test('a copy of a thread has its graphs, and goes with it alone', async (t, store) => {

@@ -47,6 +47,9 @@ t.test('the numbers of kinds are stored, and never change', async (t) => {
     debug: 7,
     error: 8,
     whole: 9,
-    part: 10
+    part: 10,
+    events: 11,
+    tools: 12,
+    state: 13
   })
 })

@@ -16,24 +16,20 @@ export interface GraphCheckpointRef {
   readonly checkpointId: string | null
   /** The graph's run that has come here from that checkpoint, when it does not tell which checkpoints it makes. */
   readonly runId: string | null
-  /** What the graph wants to be given back; see GraphThread.pack. */
-  readonly pendingGraphCheckpoint: Json
 }
 
-const NO_REF: GraphCheckpointRef = { threadId: null, checkpointId: null, runId: null, pendingGraphCheckpoint: null }
+const NO_REF: GraphCheckpointRef = { threadId: null, checkpointId: null, runId: null }
 
 export function readRef(channel: Json | undefined): GraphCheckpointRef {
   if (!isObject(channel)) return NO_REF
-  // Until 0.1.0 it was kept under the second name.
-  const { thread_id, checkpoint_id, run_id, pending_checkpoint, luggage } = channel
+  const { thread_id, checkpoint_id, run_id } = channel
   return {
     threadId: textOr(thread_id),
     checkpointId: textOr(checkpoint_id),
-    runId: textOr(run_id),
-    pendingGraphCheckpoint: pending_checkpoint ?? luggage ?? null
+    runId: textOr(run_id)
   }
 }
 
-export function refJson({ threadId, checkpointId, runId, pendingGraphCheckpoint }: GraphCheckpointRef): Json {
-  return { thread_id: threadId, checkpoint_id: checkpointId, run_id: runId, pending_checkpoint: pendingGraphCheckpoint }
+export function refJson({ threadId, checkpointId, runId }: GraphCheckpointRef): Json {
+  return { thread_id: threadId, checkpoint_id: checkpointId, run_id: runId }
 }

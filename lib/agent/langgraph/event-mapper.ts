@@ -50,8 +50,7 @@ export class GraphEventMapper implements Listener {
     this.#messages = [...input.messages]
     this.#channels = input.channels
     this.#savedRef = ref
-    // What was kept for this run has been given back.
-    this.#ref = { ...ref, threadId, pendingGraphCheckpoint: null }
+    this.#ref = { ...ref, threadId }
     for (const message of input.messages) if (message.type === 'ai') this.#remember(message.tool_calls)
   }
 
@@ -69,8 +68,8 @@ export class GraphEventMapper implements Listener {
     return this.#hasSpace
   }
 
-  /** The graph has said everything; `state`: where it stands now, `pending`: what it wants back. */
-  finish(state: GraphState | null, pending: Json): void {
+  /** The graph has said everything; `state`: where it stands now. */
+  finish(state: GraphState | null): void {
     if (state) {
       this.#hearValues(state.values)
       this.#at(state.checkpointId)
@@ -79,7 +78,6 @@ export class GraphEventMapper implements Listener {
     }
     this.#streams.step()
     this.#ask(state)
-    this.#ref = { ...this.#ref, pendingGraphCheckpoint: pending }
     if (this.#nodes.size > 0 || this.#interrupts.size > 0 || !isDeepStrictEqual(this.#ref, this.#savedRef)) this.#step()
   }
 

@@ -32,5 +32,5 @@ async function work(graph: Graph, input: AgentInput, sink: Sink, signal: AbortSi
     (part) => mapper.hear(part),
     () => sink.space()
   )
-  mapper.finish(await thread.state(null), await thread.pending())
+  mapper.finish(await thread.state(null))
 }

@@ -111,8 +111,12 @@ const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id']
 /** What a graph is told beside its input: what the caller passes along, and last whose run it is [Auth 13]. */
 export function passedOn({ context, modelName, userId }: AgentInput): JsonObject {
   const passed = Object.entries(withoutReserved(context)).filter(([name]) => !OWN.includes(name))
+  return { ...Object.fromEntries(passed), ...stampOf({ modelName, userId }) }
+}
+
+/** Whose run it is [Auth 13], and the model that was chosen. */
+export function stampOf({ modelName, userId }: Pick<AgentInput, 'modelName' | 'userId'>): JsonObject {
   return {
-    ...Object.fromEntries(passed),
     ...(modelName !== null && { model_name: modelName }),
     ...(userId !== null && {
       user_id: userId,

@@ -27,8 +27,6 @@ export interface GraphThread {
    * @throws AgentError, what `hear` throws, the signal's reason
    */
   work(input: GraphInput, hear: (part: Part) => boolean, space: () => Promise<void>): Promise<void>
-  /** What must be kept beside our state until somebody answers the graph's questions; null: nothing. */
-  pending(): Promise<Json>
 }
 
 /** What a graph is asked to do. */

@@ -78,10 +78,6 @@ export class ServerThread implements GraphThread {
     }
   }
 
-  async pending(): Promise<Json> {
-    return null
-  }
-
   /**
    * Makes the run. An abort does not break this off at once: a run that was made must be known, to be cancelled.
    * @throws AgentError; the signal's reason

@@ -114,9 +114,9 @@ export class RunActor implements RecorderEvents {
   async #go(): Promise<void> {
     this.#armTimeout()
     try {
-      const base = baseOf(this.run)
+      const base = this.#deps.keepsStates ? null : baseOf(this.run)
       const saved = await untilRead(
-        () => this.#savedState(base),
+        () => (this.#deps.keepsStates ? Promise.resolve(null) : this.#savedState(base)),
         () => !this.#isOpen()
       )
       if (base !== null && !saved) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)

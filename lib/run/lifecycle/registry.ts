@@ -259,6 +259,7 @@ export class Registry {
       options,
       log,
       owner: store.peers?.id,
+      keepsStates: agent.states !== undefined,
       onStored: (runId, isOver) => this.subscriptions?.stored(runId, isOver),
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }

@@ -15,20 +15,28 @@ export const Kind = {
   error: 8,
   /** Tells about the parts behind it, which are the whole of the cut frame before it. No filter takes it, nor them. */
   whole: 9,
-  part: 10
+  part: 10,
+  /** Events of LangChain, of a graph. */
+  events: 11,
+  /** What tools tell while they work, of a graph. */
+  tools: 12,
+  /** Values word for word, of an agent that keeps its states itself. */
+  state: 13
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
 /** Modes a client may name, and the kinds each one shows. `messages` shows accumulated messages, `messages-tuple` deltas. */
-const KINDS_OF_MODE: Readonly<Record<string, Kind>> = {
-  values: Kind.values,
-  'messages-tuple': Kind.messages,
-  messages: Kind.messages,
-  updates: Kind.updates,
-  custom: Kind.custom,
-  tasks: Kind.tasks,
-  checkpoints: Kind.checkpoints,
-  debug: Kind.debug
+const KINDS_OF_MODE: Readonly<Record<string, readonly Kind[]>> = {
+  values: [Kind.values, Kind.state],
+  'messages-tuple': [Kind.messages],
+  messages: [Kind.messages],
+  updates: [Kind.updates],
+  custom: [Kind.custom],
+  tasks: [Kind.tasks],
+  checkpoints: [Kind.checkpoints],
+  debug: [Kind.debug],
+  events: [Kind.events],
+  tools: [Kind.tools]
 }
 
 /** Every joiner sees these. */
@@ -45,6 +53,10 @@ export function bit(kind: Kind): number {
   return 1 << kind
 }
 
+function bitsOf(mode: string): number {
+  return (KINDS_OF_MODE[mode] ?? []).reduce<number>((sum, kind) => sum | bit(kind), 0)
+}
+
 const shared = new Map<string, Filter>()
 
 /** The filter of a list of modes; unknown ones are skipped, nothing left means values. The same modes give the same object. */
@@ -53,7 +65,7 @@ export function filterOf(modes: readonly string[]): Filter {
   const wanted = known.length ? known : ['values']
   const accumulate = wanted.includes('messages')
   const passed = accumulate ? wanted.filter((mode) => mode !== 'messages') : wanted
-  const mask = passed.reduce((sum, mode) => sum | bit(KINDS_OF_MODE[mode]!), ALWAYS)
+  const mask = passed.reduce((sum, mode) => sum | bitsOf(mode), ALWAYS)
   const key = `${mask}/${accumulate}`
   const filter = shared.get(key) ?? { mask, accumulate }
   shared.set(key, filter)
@@ -63,5 +75,5 @@ export function filterOf(modes: readonly string[]): Filter {
 /** Kinds that are logged only when the creator of the run asked for them: they cost much and nobody reads them otherwise. */
 export function extraKinds(modes: readonly string[]): number {
   const extras = ['updates', 'tasks', 'checkpoints', 'debug']
-  return modes.filter((mode) => extras.includes(mode)).reduce((sum, mode) => sum | bit(KINDS_OF_MODE[mode]!), 0)
+  return modes.filter((mode) => extras.includes(mode)).reduce((sum, mode) => sum | bitsOf(mode), 0)
 }

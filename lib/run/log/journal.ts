@@ -61,6 +61,7 @@ export class Journal {
   readonly #totals: Totals = { ...NO_TOTALS }
   #modelName: string | null = null
   #firstHuman: string | null = null
+  #hasBegun = false
   #lastAi: string | null = null
 
   constructor(options: JournalOptions) {
@@ -81,6 +82,7 @@ export class Journal {
 
   #recall({ event_type, content, metadata }: RunEvent): void {
     // Contents and metadata of these types were written by `#add` below.
+    if (event_type === 'run_start') this.#hasBegun = true
     if (event_type === 'human_message')
       this.#firstHuman = cutTo(textOf((content as unknown as HumanMessage).content), MESSAGE_TEXT_MAX)
     else if (event_type === 'llm_request') this.#recallRequest(content, metadata)
@@ -136,6 +138,11 @@ export class Journal {
     return events
   }
 
+  /** It was said that the run begins. */
+  get hasBegun(): boolean {
+    return this.#hasBegun
+  }
+
   /** What the human said. Before all else, also of a run that cannot begin. */
   hear(human: HumanMessage | null, followUp: string | null): void {
     if (!human) return
@@ -145,6 +152,8 @@ export class Journal {
 
   /** The beginning: what the human said, then the run's start. */
   begin(human: HumanMessage | null, followUp: string | null): void {
+    if (this.#hasBegun) return
+    this.#hasBegun = true
     this.hear(human, followUp)
     const preview = [...(this.#firstHuman ?? '').slice(0, PREVIEW_MAX * 2)].slice(0, PREVIEW_MAX).join('')
     this.#add('run_start', 'lifecycle', '', { input_preview: preview })

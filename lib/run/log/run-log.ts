@@ -211,6 +211,11 @@ export class RunLog {
     return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
   }
 
+  /** Appends a frame that is never cut: a state. */
+  appendWhole(kind: Kind, event: string, json: string): number {
+    return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
+  }
+
   /** Readers get it cut; all of it follows in parts that no filter takes. */
   #appendOversized(kind: Kind, event: string, json: string, shorten: Shorten, cutting: Cutting): number {
     const n = this.#head

@@ -101,9 +101,10 @@ export function memoryGraphStates(threads: ThreadRows, runs: RunRows): MemoryGra
         replace(thread_id, { heads: heads.filter((one) => one.run_id !== run_id) }, undo)
         return null
       },
-      'thread.idle': ({ thread_id }) => {
-        threads.require(thread_id)
+      'thread.stand': ({ thread_id, status, title, now }, undo) => {
+        const thread = threads.require(thread_id)
         if (runs.inFlight(thread_id).length) throw new Refused(`thread ${thread_id} has a run in flight`)
+        threads.set({ ...thread, status, display_name: title ?? thread.display_name, updated_at: now }, undo)
         return null
       }
     },

@@ -117,8 +117,11 @@ export interface Ops {
   }
   /** All checkpoints that a run has made: it was rolled back. */
   'graph.removeRun': { in: { thread_id: string; run_id: string }; out: null }
-  /** Writes nothing: refused, with its group, while a run of the thread is in flight. */
-  'thread.idle': { in: { thread_id: string }; out: null }
+  /** The thread of a state that was written without a run: how it stands, and its name. Refused while a run of it is in flight. */
+  'thread.stand': {
+    in: { thread_id: string; status: 'idle' | 'interrupted'; title: string | null; now: Timestamp }
+    out: null
+  }
   /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
   /** Writes an item, or its new value; too_many: its user would have more than `max`, and nothing is changed. */

@@ -100,7 +100,7 @@ function* needsThread(threadId: string): Steps<void> {
   if (!found) throw new Refused(`thread ${threadId} is gone`)
 }
 
-export type GraphOps = 'graph.put' | 'graph.write' | 'graph.removeRun' | 'thread.idle'
+export type GraphOps = 'graph.put' | 'graph.write' | 'graph.removeRun' | 'thread.stand'
 
 export const graphWrites: StepWrites<GraphOps> = {
   *'graph.put'({ values, names, ...head }) {
@@ -141,10 +141,13 @@ export const graphWrites: StepWrites<GraphOps> = {
     return null
   },
 
-  *'thread.idle'({ thread_id }) {
+  *'thread.stand'({ thread_id, status, title, now }) {
     yield* needsThread(thread_id)
     const sql = "SELECT 1 AS found FROM runs WHERE thread_id = $1 AND status IN ('pending', 'running') LIMIT 1"
     if ((yield* ask(sql, thread_id)).length > 0) throw new Refused(`thread ${thread_id} has a run in flight`)
+    const stand = `UPDATE threads_meta SET status = $2, display_name = coalesce($3, display_name), updated_at = $4
+      WHERE thread_id = $1`
+    yield* ask(stand, thread_id, status, title, now)
     return null
   }
 }

@@ -1,0 +1,82 @@
+// A file of the operator's own that is loaded into this process: an agent, or a graph. What is wrong with one is one sentence that names
+// the file, and the line where there is one.
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { extname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
+
+/** A file that holds no agent that could be started. Its text is one sentence that names the file, and the line where there is one. */
+export class AgentFileError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'AgentFileError'
+  }
+}
+
+/** For a file to be loaded, what it awaits at its top included, in ms. */
+export const LOAD_MS = 60_000
+
+/** What the file exports. `version`: of a file that has changed. @throws AgentFileError */
+export async function imported(path: string, loadMs = LOAD_MS, version = 0): Promise<unknown> {
+  if (!existsSync(path)) throw new AgentFileError(`There is no agent file ${path}`)
+  const isOver = new AbortController()
+  const late = sleep(loadMs, undefined, { signal: isOver.signal }).then(() => {
+    throw new AgentFileError(
+      `The agent in ${path} was not loaded within ${loadMs / 1000} seconds: what it awaits does not come`
+    )
+  })
+  late.catch(() => {})
+  try {
+    return await Promise.race([import(`${pathToFileURL(path).href}${version === 0 ? '' : `?v=${version}`}`), late])
+  } catch (error) {
+    throw error instanceof AgentFileError ? error : await fileError(path, error)
+  } finally {
+    isOver.abort()
+  }
+}
+
+async function fileError(path: string, error: unknown): Promise<AgentFileError> {
+  if (codeOf(error) === 'ERR_UNKNOWN_FILE_EXTENSION' && ['.ts', '.mts'].includes(extname(path))) {
+    const text = `${path} is TypeScript, which Node ${process.version} does not run`
+    return new AgentFileError(`${text}: use Node 22.18 or later, or compile it to JavaScript`)
+  }
+  const line = lineIn(error, path) ?? (error instanceof SyntaxError ? await syntaxLine(path) : null)
+  const place = line === null ? path : `${path}:${line}`
+  return new AgentFileError(`The agent in ${place} cannot be loaded: ${sentenceOf(error)}`)
+}
+
+/** The line of the file that an error comes from; null: its stack does not say. */
+function lineIn(error: unknown, path: string): string | null {
+  const stack = error instanceof Error ? (error.stack ?? '') : ''
+  for (const name of [pathToFileURL(path).href, path]) {
+    const at = stack.indexOf(`${name}:`)
+    const line = at < 0 ? undefined : /^\d+/.exec(stack.slice(at + name.length + 1))?.[0]
+    if (line !== undefined) return line
+  }
+  return null
+}
+
+/** Node says nowhere in the error itself where a module's syntax is wrong; its own check of the file does. */
+function syntaxLine(path: string): Promise<string | null> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['--check', path], { timeout: 30_000 }, (_error, _out, said) =>
+      resolve(said.startsWith(`${path}:`) ? (/^\d+/.exec(said.slice(path.length + 1))?.[0] ?? null) : null)
+    )
+  })
+}
+
+export function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return `it throws ${JSON.stringify(error) ?? String(error)}`
+  const [line = ''] = error.message.split('\n')
+  return error.name === 'Error' || error.name === 'AgentFileError' ? line : `${error.name}: ${line}`
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : null
+}
+
+export function memberOf(value: unknown, name: string): unknown {
+  // Any object can be asked for any member.
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
+}

@@ -1,0 +1,112 @@
+// What of a graph's work is worth keeping beside its state: who said what, which tools were used, what models have cost. It is found in
+// what the graph tells anyway, and becomes the run's events and counts.
+import { randomUUID } from 'node:crypto'
+import { type HumanMessage, isObject, type Json, type JsonObject, type Message, type ToolCall } from '../../types.ts'
+import { parseJson, textOr } from '../json.ts'
+import type { AgentRecord, Sink } from '../runtime.ts'
+import { isPiece, readMessage } from './message.ts'
+import { MessageStreams } from './message-streams.ts'
+import type { StoredCheckpoint } from './saver.ts'
+
+/** What clients read of the metadata of every piece; the rest comes with a message's first. */
+const SHORT = ['tags', 'langgraph_node', 'langgraph_step', 'langgraph_checkpoint_ns', 'checkpoint_ns']
+
+export class Conversation {
+  readonly #sink: Pick<Sink, 'record'>
+  readonly #opened: () => StoredCheckpoint | null
+  readonly #streams: MessageStreams
+  readonly #calls = new Map<string, ToolCall>()
+  /** Messages of which a piece was told. */
+  readonly #told = new Set<string>()
+  #messages: readonly Message[] = []
+  #hasHeard = false
+
+  /** @param opened the checkpoint that the run went on from, once it has begun */
+  constructor(sink: Pick<Sink, 'record'>, opened: () => StoredCheckpoint | null) {
+    this.#sink = sink
+    this.#opened = opened
+    const listener = { emit: () => {}, record: (record: AgentRecord) => this.#record(record) }
+    this.#streams = new MessageStreams(listener, (id) => this.#before(id))
+  }
+
+  /** The whole of it with a message's first piece, and what every piece needs with the others. */
+  metadataOf(message: Json, metadata: unknown): JsonObject {
+    const id = isObject(message) ? textOr(message.id) : null
+    const isFirst = id === null || !this.#told.has(id) || (isObject(message) && !isPiece(message))
+    if (id !== null) this.#told.add(id)
+    const given = Object.entries(typeof metadata === 'object' && metadata !== null ? metadata : {})
+    const kept = given.filter(([key]) => (isFirst ? !/^(__|langgraph_auth_)/.test(key) : SHORT.includes(key)))
+    // What LangGraph tells of a piece is made of texts and numbers.
+    return Object.fromEntries(kept) as JsonObject
+  }
+
+  piece(message: Json, metadata: JsonObject, namespace: readonly string[]): void {
+    // Of graphs inside, which were not asked for, the place stands in the metadata alone.
+    const place = textOr(metadata.checkpoint_ns)?.split('|') ?? []
+    const names = namespace.length > 0 ? namespace : place.slice(0, -1)
+    this.#streams.hear([message, metadata], names, (id) => this.#messages.some((one) => one.id === id))
+  }
+
+  /** The graph's state after a superstep, or with its input. */
+  values({ messages }: JsonObject): void {
+    const given = Array.isArray(messages) ? messages : []
+    const known = this.#messages
+    const theirs = given.flatMap((one, at) => readMessage(one, () => known[at]?.id ?? randomUUID()) ?? [])
+    if (!this.#hasHeard) return this.#begin(theirs)
+    const ids = new Set(known.map(({ id }) => id))
+    this.#messages = theirs
+    for (const message of theirs) if (!ids.has(message.id)) this.#join(message)
+    this.#streams.step()
+  }
+
+  /** The graph has said everything. */
+  end(): void {
+    if (!this.#hasHeard) this.#begin([])
+    this.#streams.step()
+  }
+
+  /** The state with the run's input: what was not in it before is what its user says. */
+  #begin(messages: readonly Message[]): void {
+    this.#hasHeard = true
+    this.#messages = messages
+    const before = idsIn(this.#opened())
+    const isNew = (one: Message): one is HumanMessage => one.type === 'human' && !before.has(one.id)
+    for (const message of messages) if (message.type === 'ai') this.#remember(message.tool_calls)
+    this.#record({ type: 'heard', message: messages.findLast(isNew) ?? null })
+  }
+
+  #join(message: Message): void {
+    if (message.type === 'ai') {
+      this.#streams.join(message)
+      this.#remember(message.tool_calls)
+      for (const call of message.tool_calls) this.#record({ type: 'tool_start', call })
+    } else if (message.type === 'tool') {
+      const { tool_call_id: id, name } = message
+      const call = this.#calls.get(id) ?? { name: name ?? '', args: {}, id, type: 'tool_call' }
+      this.#record({ type: 'tool_end', call, message: { ...message, name: name ?? call.name } })
+    }
+  }
+
+  #remember(calls: readonly ToolCall[]): void {
+    for (const call of calls) this.#calls.set(call.id, call)
+  }
+
+  #before(id: string): readonly Message[] {
+    const at = this.#messages.findIndex((message) => message.id === id)
+    return at < 0 ? this.#messages : this.#messages.slice(0, at)
+  }
+
+  #record(record: AgentRecord): void {
+    this.#sink.record(record)
+  }
+}
+
+/** Ids of the messages in a stored state, as LangChain writes its objects. */
+function idsIn(stored: StoredCheckpoint | null): Set<string> {
+  const value = stored?.values.find(({ name }) => name.startsWith('messages '))
+  const list = value?.type === 'json' ? parseJson(value.data) : undefined
+  const ids = (Array.isArray(list) ? list : []).filter(isObject).map(({ id, kwargs }) => {
+    return textOr(isObject(kwargs) ? kwargs.id : id) ?? ''
+  })
+  return new Set(ids)
+}

@@ -1,0 +1,34 @@
+// Graphs out of files: a compiled one, one that is not compiled yet, or a factory, under the name of its export.
+import { existsSync } from 'node:fs'
+import { AgentFileError, imported, memberOf, sentenceOf } from '../agent-file.ts'
+import { compiledIn, type GraphFactory, type LoadedGraph } from './graph-set.ts'
+import { langGraphOf } from './library.ts'
+
+/** Where a graph is. */
+export interface GraphSpec {
+  readonly id: string
+  readonly description: string | null
+  /** Absolute. */
+  readonly file: string
+}
+
+/** @param name of the export @param version of a file that has changed. @throws AgentFileError */
+export async function loadGraph(spec: GraphSpec, name: string, version = 0): Promise<LoadedGraph> {
+  if (!existsSync(spec.file)) throw new AgentFileError(`There is no file ${spec.file} for graph ${spec.id}`)
+  const exported = memberOf(await imported(spec.file, undefined, version), name)
+  if (exported === undefined)
+    throw new AgentFileError(`${spec.file} exports no ${name}, which graph ${spec.id} is to be`)
+  return loadedGraph(spec, await exported)
+}
+
+/** @throws AgentFileError when it is no graph, or there is no LangGraph beside its file */
+export async function loadedGraph(spec: GraphSpec, exported: unknown): Promise<LoadedGraph> {
+  // A function makes a graph when it is called.
+  const made = typeof exported === 'function' ? (exported as GraphFactory) : compiledIn(exported)
+  if (!made) throw new AgentFileError(`What ${spec.file} exports for graph ${spec.id} is no graph`)
+  try {
+    return { ...spec, made, library: await langGraphOf(spec.file) }
+  } catch (error) {
+    throw new AgentFileError(`There is no @langchain/langgraph beside ${spec.file}: ${sentenceOf(error)}`)
+  }
+}

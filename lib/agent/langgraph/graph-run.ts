@@ -1,0 +1,321 @@
+// One run of a graph in this process: it is called as LangGraph's server would call it, and what it tells goes into the run's log word
+// for word. Its state is its own affair; what joins the conversation is told on as records, for events and counts.
+import type { Json, JsonObject } from '../../types.ts'
+import { isObject } from '../../types.ts'
+import { objectOr, textOr, textsIn } from '../json.ts'
+import { AgentError, type AgentInput, type FrameMode, type Sink } from '../runtime.ts'
+import { stampOf } from './graph-input.ts'
+import { Conversation } from './conversation.ts'
+import type { GraphSet, LoadedGraph } from './graph-set.ts'
+import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
+import { plain, plainText } from './plain.ts'
+import { RunSession, type GraphReads } from './saver.ts'
+
+/** Always told, whoever asked for the run: readers come later, and want what they want. */
+const MODES = ['values', 'messages', 'custom', 'tools']
+/** Told when the creator asked for them. */
+const EXTRAS = ['updates', 'tasks', 'checkpoints', 'debug']
+/** The task under which a command that belongs to no task is kept. */
+const NO_TASK = '00000000-0000-0000-0000-000000000000'
+
+export async function runGraph(
+  set: GraphSet,
+  reads: GraphReads,
+  input: AgentInput,
+  sink: Sink,
+  signal: AbortSignal
+): Promise<void> {
+  const graph = set.find(input.graphId)
+  if (!graph) throw new AgentError('GraphNotFound', `There is no graph ${JSON.stringify(input.graphId)}`)
+  const session = new RunSession(
+    input.runId,
+    reads,
+    (write) => sink.keep(write),
+    () => sink.flushed()
+  )
+  await set.inSession(session, async (named) => {
+    const run = new GraphRun(graph, input, sink, session)
+    try {
+      await run.work(await set.make(graph, run.config, 'threads.create_run'), named, signal)
+    } catch (error) {
+      // What fails because it was told to stop is no failure.
+      if (!signal.aborted) throw failureOf(error)
+    }
+  })
+}
+
+class GraphRun {
+  readonly #graph: LoadedGraph
+  readonly #input: AgentInput
+  readonly #sink: Sink
+  readonly #session: RunSession
+  readonly #request: JsonObject
+  readonly #told: Conversation
+
+  constructor(graph: LoadedGraph, input: AgentInput, sink: Sink, session: RunSession) {
+    this.#graph = graph
+    this.#input = input
+    this.#sink = sink
+    this.#session = session
+    this.#request = input.request
+    this.#told = new Conversation(sink, () => session.opened ?? null)
+  }
+
+  /** What a factory is given. */
+  get config(): JsonObject {
+    return { ...objectOr(this.#request.config), configurable: this.#configurable() }
+  }
+
+  async work(graph: CompiledGraph, named: JsonObject, signal: AbortSignal): Promise<void> {
+    const configurable = { ...this.#configurable(), ...named }
+    const place = { thread_id: this.#input.threadId, ...named }
+    const input = await this.#inputFor(place)
+    const base = input === RESUMED ? {} : this.#base()
+    const options = this.#options({ ...configurable, ...base }, signal)
+    const given = input === RESUMED ? null : input
+    if (this.#modes.includes('events') && graph.streamEvents) await this.#hearEvents(graph, given, options, signal)
+    else await this.#hearAll(await graph.stream(given, options), signal)
+    signal.throwIfAborted()
+    const state = await graph.getState({ configurable: place })
+    this.#end(state)
+  }
+
+  get #modes(): string[] {
+    return textsIn(this.#request.stream_mode)
+  }
+
+  get #withSubgraphs(): boolean {
+    return this.#request.stream_subgraphs === true
+  }
+
+  /** @returns RESUMED: an attempt before this one has begun, and its last committed superstep is gone on from */
+  async #inputFor(place: JsonObject): Promise<unknown> {
+    const { command, input } = this.#request
+    if (this.#input.attempt > 1 && (await this.#hasBegun(place))) return RESUMED
+    if (isObject(command) && Object.keys(command).length > 0) return commandOf(this.#graph.library, command)
+    return input ?? null
+  }
+
+  async #hasBegun(place: JsonObject): Promise<boolean> {
+    const stored = await this.#session.load(textOr(place.thread_id) ?? '', '', null)
+    if (!stored) return false
+    const isAnswered = stored.writes.some(({ task_id, channel }) => task_id === NO_TASK && channel === '__resume__')
+    return stored.run_id === this.#input.runId || isAnswered
+  }
+
+  /** The checkpoint that it goes on from; none: the newest. */
+  #base(): JsonObject {
+    const { checkpoint_id, checkpoint } = this.#request
+    const { checkpoint_ns, checkpoint_map } = objectOr(checkpoint)
+    return {
+      ...(textOr(checkpoint_id) !== null && { checkpoint_id }),
+      ...(textOr(checkpoint_ns) && { checkpoint_ns }),
+      ...(isObject(checkpoint_map) && { checkpoint_map })
+    } as JsonObject
+  }
+
+  #configurable(): JsonObject {
+    const { threadId, runId, assistantId } = this.#input
+    return {
+      ...objectOr(objectOr(this.#request.config).configurable),
+      ...stampOf(this.#input),
+      thread_id: threadId,
+      run_id: runId,
+      graph_id: this.#graph.id,
+      assistant_id: assistantId
+    }
+  }
+
+  #options(configurable: JsonObject, signal: AbortSignal): object {
+    const { config, metadata, interrupt_before, interrupt_after, durability, context } = this.#request
+    const { tags, recursion_limit, metadata: configured } = objectOr(config)
+    const { userId, runId, attempt, recursionLimit } = this.#input
+    const modes = new Set([...MODES, ...EXTRAS.filter((mode) => this.#modes.includes(mode))])
+    // A member that is undefined would take the place of what the graph is bound to.
+    return {
+      streamMode: [...modes],
+      subgraphs: this.#withSubgraphs,
+      configurable,
+      context: objectOr(context),
+      metadata: {
+        ...objectOr(configured),
+        ...objectOr(metadata),
+        ...(userId !== null && { user_id: userId }),
+        run_attempt: attempt,
+        langgraph_version: this.#graph.library.version
+      },
+      runId,
+      signal,
+      durability: durability === 'sync' || durability === 'exit' ? durability : 'async',
+      ...(Array.isArray(tags) && { tags }),
+      ...(typeof recursion_limit === 'number' && { recursionLimit }),
+      ...(interrupt_before !== undefined && interrupt_before !== null && { interruptBefore: interrupt_before }),
+      ...(interrupt_after !== undefined && interrupt_after !== null && { interruptAfter: interrupt_after })
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------- what it tells
+
+  async #hearAll(told: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> {
+    for await (const chunk of told) {
+      signal.throwIfAborted()
+      if (!this.#hear(chunk)) await this.#sink.space()
+    }
+  }
+
+  /** The same out of the events of LangChain, for who wants those as well. */
+  async #hearEvents(graph: CompiledGraph, input: unknown, options: object, signal: AbortSignal): Promise<void> {
+    for await (const event of graph.streamEvents!(input, { version: 'v2', ...options })) {
+      signal.throwIfAborted()
+      const { event: name, run_id, data, tags } = event as Record<string, unknown>
+      if (Array.isArray(tags) && tags.includes('langsmith:hidden')) continue
+      const isOwn = name === 'on_chain_stream' && (this.#withSubgraphs || run_id === this.#input.runId)
+      const chunk = isOwn ? objectOr(data as Json).chunk : undefined
+      const hasSpace = isOwn ? this.#hear(chunk) : this.#frame('events', 'events', plainText(event))
+      if (!hasSpace) await this.#sink.space()
+    }
+  }
+
+  /** `[namespace, mode, data]`, or `[mode, data]` without the graphs inside. */
+  #hear(chunk: unknown): boolean {
+    if (!Array.isArray(chunk)) return true
+    const [namespace, mode, data]: unknown[] = this.#withSubgraphs ? chunk : [[], ...chunk]
+    const names = Array.isArray(namespace) ? namespace.map(String) : []
+    if (typeof mode !== 'string') return true
+    const event = names.length > 0 ? `${mode}|${names.join('|')}` : mode
+    if (mode === 'messages') return this.#message(event, names, data)
+    if (mode === 'checkpoints' && isEnvelope(data)) return true
+    if (mode === 'values' && names.length === 0) return this.#values(data)
+    const shown = shownOf(mode, data)
+    return this.#frame(mode, event, plainText(shown))
+  }
+
+  #frame(mode: string, event: string, json: string): boolean {
+    // Other modes are not asked for.
+    return this.#sink.emit({ type: 'frame', mode: mode as FrameMode, event, json })
+  }
+
+  #message(event: string, namespace: readonly string[], data: unknown): boolean {
+    if (!Array.isArray(data)) return true
+    const [message, metadata]: unknown[] = data
+    const shown = plain(message)
+    const hasSpace = this.#frame('messages', event, JSON.stringify([shown, this.#told.metadataOf(shown, metadata)]))
+    this.#told.piece(shown, objectOr(metadata as Json), namespace)
+    return hasSpace
+  }
+
+  #values(data: unknown): boolean {
+    const json = plainText(data)
+    const hasSpace = this.#frame('values', 'values', json)
+    // It was made of a value just now.
+    const values = JSON.parse(json) as Json
+    if (isObject(values) && !(INTERRUPT in values)) this.#told.values(values)
+    return hasSpace
+  }
+
+  #end(state: StateSnapshot): void {
+    this.#told.end()
+    const waiting = state.tasks.flatMap(({ interrupts = [] }) => plain(interrupts) as Json[]).filter(isObject)
+    for (const { id, value } of waiting)
+      this.#sink.record({ type: 'interrupt', interrupt: { id: textOr(id) || 'interrupt', value: value ?? null } })
+    if (waiting.length === 0 && state.next.length > 0) {
+      const value = { when: 'breakpoint', next: [...state.next] }
+      this.#sink.record({ type: 'interrupt', interrupt: { id: this.#session.last ?? 'breakpoint', value } })
+    }
+  }
+}
+
+const INTERRUPT = '__interrupt__'
+const RESUMED = Symbol('resumed')
+
+/** LangGraph's own class, which it asks for; a Send is said as `{ node, input }`. */
+export function commandOf({ Command, Send }: LangGraph, { goto, update, resume }: JsonObject): object {
+  const targets = goto === undefined || goto === null ? [] : Array.isArray(goto) ? goto : [goto]
+  const sent = targets.map((one) => (isObject(one) ? new Send(textOr(one.node) ?? '', one.input) : one))
+  return new Command({
+    ...(sent.length > 0 && { goto: sent }),
+    ...(update !== undefined && update !== null && { update }),
+    ...(resume !== undefined && { resume })
+  })
+}
+
+function failureOf(error: unknown): unknown {
+  if (error instanceof AgentError) return error
+  if (error instanceof Error) return new AgentError(error.name || 'Error', error.message)
+  return new AgentError('Error', JSON.stringify(error) ?? String(error))
+}
+
+/** What tells only which checkpoint the next values are of. */
+function isEnvelope(data: unknown): boolean {
+  return typeof data === 'object' && data !== null && !('values' in data)
+}
+
+/** As LangGraph's server shows what it calls otherwise in memory. */
+function shownOf(mode: string, data: unknown): unknown {
+  if (typeof data !== 'object' || data === null) return data
+  // A chunk of these modes is an object of LangGraph's.
+  const chunk = data as Record<string, unknown>
+  if (mode === 'tasks') return withCheckpoint(chunk)
+  if (mode === 'checkpoints') return { values: chunk.values, metadata: chunk.metadata, next: chunk.next }
+  if (mode !== 'debug') return data
+  const payload = objectIn(chunk.payload)
+  if (chunk.type === 'checkpoint') return { ...chunk, payload: debugCheckpoint(payload) }
+  return chunk.type === 'task_result' ? { ...chunk, payload: withCheckpoint(payload) } : data
+}
+
+function debugCheckpoint({ parentConfig, ...payload }: Record<string, unknown>): object {
+  const tasks = Array.isArray(payload.tasks) ? payload.tasks : []
+  return {
+    ...payload,
+    config: shownConfig(payload.config),
+    parent_config: shownConfig(parentConfig),
+    checkpoint: checkpointIn(payload.config),
+    parent_checkpoint: checkpointIn(parentConfig),
+    tasks: tasks.map((task) => withCheckpoint(objectIn(task)))
+  }
+}
+
+/** A task that is a graph names its checkpoint in place of its state. */
+function withCheckpoint(task: Record<string, unknown>): object {
+  const { thread_id } = configurableIn(task.state)
+  if (typeof thread_id !== 'string') return task
+  const { state, ...rest } = task
+  return { ...rest, checkpoint: placeShown(configurableIn(state)) }
+}
+
+/** null: it is none. */
+export function checkpointIn(config: unknown): JsonObject | null {
+  const { thread_id, checkpoint_id } = configurableIn(config)
+  if (typeof thread_id !== 'string' || typeof checkpoint_id !== 'string') return null
+  return placeShown(configurableIn(config))
+}
+
+export function placeShown({
+  thread_id,
+  checkpoint_id,
+  checkpoint_ns,
+  checkpoint_map
+}: Record<string, unknown>): JsonObject {
+  return {
+    thread_id: String(thread_id),
+    checkpoint_id: typeof checkpoint_id === 'string' ? checkpoint_id : null,
+    checkpoint_ns: typeof checkpoint_ns === 'string' ? checkpoint_ns : '',
+    checkpoint_map: isObject(checkpoint_map) ? checkpoint_map : null
+  }
+}
+
+function shownConfig(config: unknown): unknown {
+  const { callbacks: _, ...rest } = objectIn(config)
+  if (!('configurable' in rest)) return config
+  const kept = Object.entries(configurableIn(config)).filter(([key]) => !key.startsWith('__'))
+  return { ...rest, configurable: Object.fromEntries(kept) }
+}
+
+function configurableIn(config: unknown): Record<string, unknown> {
+  return objectIn(objectIn(config).configurable)
+}
+
+function objectIn(value: unknown): Record<string, unknown> {
+  // Any object can be asked for any member.
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}

@@ -1,0 +1,97 @@
+// The graphs of this process: compiled ones out of files, by name, and factories that make one for each call. All of them are given our
+// checkpointer.
+import { randomUUID } from 'node:crypto'
+import type { JsonObject } from '../../types.ts'
+import type { CompiledGraph, LangGraph } from './library.ts'
+import { createSaver, type GraphReads, SESSION, type SaverSession } from './saver.ts'
+
+/** Makes a graph for a call, from its configuration. */
+export type GraphFactory = (config: JsonObject, runtime: object) => unknown
+
+export interface LoadedGraph {
+  readonly id: string
+  readonly description: string | null
+  /** Absolute. */
+  readonly file: string
+  readonly library: LangGraph
+  readonly made: CompiledGraph | GraphFactory
+}
+
+export function isCompiledGraph(value: unknown): value is CompiledGraph {
+  if (typeof value !== 'object' || value === null) return false
+  return (
+    'stream' in value &&
+    typeof value.stream === 'function' &&
+    'getState' in value &&
+    typeof value.getState === 'function'
+  )
+}
+
+/** What LangGraph's examples export: a graph, one that is not compiled yet, or an agent that has one inside. */
+export function compiledIn(value: unknown): CompiledGraph | null {
+  if (typeof value !== 'object' || value === null) return null
+  if ('graph' in value && isCompiledGraph(value.graph)) return value.graph
+  if (isCompiledGraph(value)) return value
+  const compiled: unknown = 'compile' in value && typeof value.compile === 'function' ? value.compile() : null
+  return isCompiledGraph(compiled) ? compiled : null
+}
+
+/** For what a graph is wanted: LangGraph tells it to factories. */
+export type Access = 'threads.create_run' | 'threads.read' | 'threads.update' | 'assistants.read'
+
+export class GraphSet {
+  #graphs: ReadonlyMap<string, LoadedGraph>
+  readonly #savers = new Map<LangGraph, object>()
+  readonly #sessions = new Map<string, SaverSession>()
+  readonly #reads: GraphReads
+
+  constructor(graphs: readonly LoadedGraph[], reads: GraphReads) {
+    this.#graphs = byId(graphs)
+    this.#reads = reads
+  }
+
+  /** In the order in which they are configured. */
+  get all(): readonly LoadedGraph[] {
+    return [...this.#graphs.values()]
+  }
+
+  /** The files have changed: who works goes on with what it has. */
+  replace(graphs: readonly LoadedGraph[]): void {
+    this.#graphs = byId(graphs)
+  }
+
+  /** null: the first; undefined: there is none of that name. */
+  find(id: string | null): LoadedGraph | undefined {
+    return id === null ? this.all[0] : this.#graphs.get(id)
+  }
+
+  /** @throws Error of a factory */
+  async make(graph: LoadedGraph, config: JsonObject, access: Access): Promise<CompiledGraph> {
+    const { made, library } = graph
+    const compiled = typeof made === 'function' ? compiledIn(await made(config, { accessContext: access })) : made
+    if (!compiled) throw new TypeError(`The factory of graph ${graph.id} makes no graph`)
+    compiled.checkpointer = this.#saverOf(library)
+    return compiled
+  }
+
+  #saverOf(library: LangGraph): object {
+    const saver = this.#savers.get(library) ?? createSaver(library, this.#sessions, this.#reads)
+    this.#savers.set(library, saver)
+    return saver
+  }
+
+  /** Calls with what names a session in their configuration; it ends with the call. */
+  async inSession<T>(session: SaverSession, work: (named: JsonObject) => Promise<T>): Promise<T> {
+    const id = randomUUID()
+    this.#sessions.set(id, session)
+    try {
+      return await work({ [SESSION]: id })
+    } finally {
+      this.#sessions.delete(id)
+    }
+  }
+}
+
+function byId(graphs: readonly LoadedGraph[]): ReadonlyMap<string, LoadedGraph> {
+  return new Map(graphs.map((graph) => [graph.id, graph]))
+}

@@ -1,0 +1,290 @@
+// The states of threads as graphs in this process keep them: LangGraph's own answers, with the names that our clients know beside them.
+import { type Json, type JsonObject, isObject } from '../../types.ts'
+import { objectOr, objectsIn, textOr } from '../json.ts'
+import type {
+  GraphInfo,
+  HistoryQuery,
+  StateChange,
+  StateChanged,
+  StatePlace,
+  StatePort,
+  StateUpdate,
+  StateValues
+} from '../states.ts'
+import { checkpointIn, commandOf, placeShown } from './graph-run.ts'
+import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
+import type { CompiledGraph, StateSnapshot } from './library.ts'
+import { plain } from './plain.ts'
+import { type GraphReads, type GraphWrite, RunSession } from './saver.ts'
+
+/** What threads are known by, and how an update is stored. */
+export interface GraphThreads {
+  /** The graph that the thread is with, as its record says; null: none yet; undefined: there is no such thread. */
+  graphOf(threadId: string): Promise<string | null | undefined>
+  /**
+   * Stores what an update has written, all or nothing. `title`: the thread's new name.
+   * @returns false: a run of the thread is in flight, or it is gone
+   */
+  write(
+    threadId: string,
+    writes: readonly GraphWrite[],
+    stand: { readonly isWaiting: boolean; readonly title: string | null }
+  ): Promise<boolean>
+  copy(fromId: string, toId: string): Promise<void>
+  isBusy(threadId: string): Promise<boolean>
+}
+
+const NOWHERE: StatePlace = { checkpointId: null, namespace: '' }
+
+export class GraphStates implements StatePort {
+  readonly #set: GraphSet
+  readonly #reads: GraphReads
+  readonly #threads: GraphThreads
+
+  constructor(set: GraphSet, reads: GraphReads, threads: GraphThreads) {
+    this.#set = set
+    this.#reads = reads
+    this.#threads = threads
+  }
+
+  async has(threadId: string, checkpointId: string): Promise<boolean> {
+    return (await this.#reads.list(threadId, { ns: null, limit: 1 })).length > 0
+      ? (await this.#reads.load(threadId, '', checkpointId)) !== null
+      : false
+  }
+
+  async get(threadId: string, place: StatePlace, withSubgraphs = false): Promise<string | null> {
+    const snapshot = await this.#snapshot(threadId, place, withSubgraphs)
+    if (snapshot === undefined) return null
+    const isMissing = place.checkpointId !== null && !snapshot?.createdAt
+    return isMissing ? null : JSON.stringify(stateView(snapshot))
+  }
+
+  async values(threadId: string, checkpointId: string | null): Promise<StateValues | null> {
+    const snapshot = await this.#snapshot(threadId, { checkpointId, namespace: '' }, false)
+    if (!snapshot?.createdAt) return null
+    const { values, tasks } = stateView(snapshot)
+    const interrupts = objectsIn(tasks).filter((task) => objectsIn(task.interrupts).length > 0)
+    const asked = interrupts.map((task): [string, Json] => [String(task.id), task.interrupts ?? []])
+    // A final answer has the questions among its values, as the stream's last values have.
+    const waiting = checkpointId === null ? [] : asked.flatMap(([, list]) => objectsIn(list))
+    const shown = waiting.length > 0 && isObject(values) ? { ...values, __interrupt__: waiting } : values
+    return { json: JSON.stringify(shown), interrupts: Object.fromEntries(asked) }
+  }
+
+  async history(threadId: string, query: HistoryQuery): Promise<string[]> {
+    const { limit, before, place, metadata } = query
+    const graph = await this.#graphFor(threadId, 'threads.read')
+    if (!graph) return []
+    const options = {
+      limit,
+      ...(before !== null && { before: { configurable: { checkpoint_id: before } } }),
+      ...(metadata && { filter: metadata })
+    }
+    const entries: string[] = []
+    for await (const snapshot of graph.getStateHistory(configOf(threadId, place ?? NOWHERE), options))
+      entries.push(JSON.stringify(stateView(snapshot)))
+    return entries
+  }
+
+  async update(threadId: string, { place, values, asNode, command }: StateChange): Promise<StateChanged> {
+    if (place.checkpointId !== null && !(await this.#reads.load(threadId, place.namespace, place.checkpointId)))
+      return { outcome: 'checkpoint_missing' }
+    return this.#write(threadId, null, titleIn(values), async (graph, { library }, config) => {
+      const given = command ? commandOf(library, command) : values
+      await graph.updateState(configOf(threadId, place, config), given, asNode ?? undefined)
+    })
+  }
+
+  async build(
+    threadId: string,
+    graphId: string | null,
+    supersteps: readonly (readonly StateUpdate[])[]
+  ): Promise<StateChanged> {
+    return this.#write(threadId, graphId, null, async (graph, { library }, config) => {
+      const steps = supersteps.map((updates) => ({
+        updates: updates.map(({ values, asNode, command }) => ({
+          values: command ? commandOf(library, command) : values,
+          asNode: asNode ?? undefined
+        }))
+      }))
+      await graph.bulkUpdateState?.(configOf(threadId, NOWHERE, config), steps)
+    })
+  }
+
+  /** Lets the graph write, keeps what it has written until it is done, and stores it at once. */
+  async #write(
+    threadId: string,
+    graphId: string | null,
+    title: string | null,
+    work: (graph: CompiledGraph, loaded: LoadedGraph, config: JsonObject) => Promise<void>
+  ): Promise<StateChanged> {
+    if (await this.#threads.isBusy(threadId)) return { outcome: 'busy' }
+    const loaded = this.#set.find(graphId ?? (await this.#threads.graphOf(threadId)) ?? null)
+    if (!loaded) return { outcome: 'invalid', message: `there is no graph ${JSON.stringify(graphId)}` }
+    const writes: GraphWrite[] = []
+    const session = new RunSession(
+      null,
+      this.#reads,
+      (write) => void writes.push(write),
+      async () => {}
+    )
+    return this.#set.inSession(session, async (named) => {
+      let isWaiting: boolean
+      try {
+        const graph = await this.#make(loaded, threadId, 'threads.update')
+        await work(graph, loaded, named)
+        isWaiting = (await graph.getState(configOf(threadId, NOWHERE, named))).next.length > 0
+      } catch (error) {
+        // The graph says what it cannot take; of what is ours nothing has happened yet.
+        return { outcome: 'invalid', message: error instanceof Error ? error.message : String(error) }
+      }
+      if (!(await this.#threads.write(threadId, writes, { isWaiting, title }))) return { outcome: 'busy' }
+      return { outcome: 'written', json: (await this.get(threadId, NOWHERE)) ?? '{}' }
+    })
+  }
+
+  copy(fromId: string, toId: string): Promise<void> {
+    return this.#threads.copy(fromId, toId)
+  }
+
+  // --------------------------------------------------------------------------------------------------- the graphs
+
+  graphs(): GraphInfo[] {
+    return this.#set.all.map(({ id, description }) => ({ id, description }))
+  }
+
+  async schemas(graphId: string): Promise<JsonObject | null> {
+    const loaded = this.#set.find(graphId)
+    if (!loaded) return null
+    const graph = await this.#make(loaded, null, 'assistants.read')
+    return { graph_id: graphId, ...schemasOf(graph) }
+  }
+
+  async draw(graphId: string, xray: boolean | number, config: JsonObject = {}): Promise<JsonObject | null> {
+    const loaded = this.#set.find(graphId)
+    if (!loaded) return null
+    const graph = await this.#make(loaded, null, 'assistants.read')
+    const drawable = await graph.getGraphAsync?.({ ...config, xray })
+    return objectOr(plain(drawable?.toJSON()))
+  }
+
+  async subgraphs(graphId: string, namespace: string | null, recurse: boolean): Promise<JsonObject | null> {
+    const loaded = this.#set.find(graphId)
+    if (!loaded) return null
+    const graph = await this.#make(loaded, null, 'assistants.read')
+    const found: JsonObject = {}
+    for await (const [name, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? [])
+      found[name] = schemasOf(inner)
+    return found
+  }
+
+  /** undefined: there is no such thread; null: it has no graph yet. */
+  async #snapshot(threadId: string, place: StatePlace, subgraphs: boolean): Promise<StateSnapshot | null | undefined> {
+    const graphId = await this.#threads.graphOf(threadId)
+    if (graphId === undefined) return undefined
+    const graph = graphId === null ? null : await this.#graphFor(threadId, 'threads.read')
+    return graph ? graph.getState(configOf(threadId, place), { subgraphs }) : null
+  }
+
+  async #graphFor(threadId: string, access: Access): Promise<CompiledGraph | null> {
+    const id = await this.#threads.graphOf(threadId)
+    const loaded = id === null || id === undefined ? undefined : this.#set.find(id)
+    return loaded ? this.#make(loaded, threadId, access) : null
+  }
+
+  #make(loaded: LoadedGraph, threadId: string | null, access: Access): Promise<CompiledGraph> {
+    const configurable = { graph_id: loaded.id, ...(threadId !== null && { thread_id: threadId }) }
+    return this.#set.make(loaded, { configurable }, access)
+  }
+}
+
+function configOf(threadId: string, { checkpointId, namespace }: StatePlace, named: JsonObject = {}): object {
+  return {
+    configurable: {
+      thread_id: threadId,
+      checkpoint_ns: namespace,
+      ...(checkpointId !== null && { checkpoint_id: checkpointId }),
+      ...named
+    }
+  }
+}
+
+function titleIn(values: Json): string | null {
+  const title = isObject(values) ? textOr(values.title) : null
+  return title === null || title.trim() === '' ? null : title
+}
+
+/** A state as LangGraph's clients read it, with the flat members that others do. */
+function stateView(snapshot: StateSnapshot | null): JsonObject {
+  if (!snapshot?.createdAt) return { ...NEVER_RUN }
+  const { values, next, metadata, createdAt, config, parentConfig, tasks } = snapshot
+  const checkpoint = checkpointIn(config)
+  const parent = checkpointIn(parentConfig)
+  return {
+    values: plain(values ?? {}),
+    next: [...next],
+    tasks: tasks.map(taskView),
+    metadata: metadata ? plain(metadata) : {},
+    created_at: createdAt,
+    checkpoint: checkpoint && { ...checkpoint, id: checkpoint.checkpoint_id ?? null, ts: createdAt },
+    parent_checkpoint: parent,
+    checkpoint_id: checkpoint?.checkpoint_id ?? null,
+    parent_checkpoint_id: parent?.checkpoint_id ?? null
+  }
+}
+
+const NEVER_RUN: JsonObject = {
+  values: {},
+  next: [],
+  tasks: [],
+  metadata: {},
+  created_at: null,
+  checkpoint: null,
+  parent_checkpoint: null,
+  checkpoint_id: null,
+  parent_checkpoint_id: null
+}
+
+function taskView({
+  id,
+  name,
+  error,
+  interrupts = [],
+  path,
+  state,
+  result
+}: StateSnapshot['tasks'][number]): JsonObject {
+  const isSnapshot = state !== undefined && 'values' in state
+  const place = state !== undefined && 'configurable' in state ? (state.configurable ?? null) : null
+  return {
+    id,
+    name,
+    error: error === undefined || error === null ? null : error instanceof Error ? error.message : plain(error),
+    interrupts: plain(interrupts),
+    path: plain(path ?? [name]),
+    checkpoint: place && placeShown(place),
+    state: isSnapshot ? stateView(state) : null,
+    result: plain(result ?? null)
+  }
+}
+
+/** What can be told of a graph's channels without its types: their names. */
+function schemasOf(graph: CompiledGraph): JsonObject {
+  const names = Object.keys(graph.channels ?? {}).filter((name) => !/^(__|branch:|start:)/.test(name))
+  const properties = Object.fromEntries(names.map((name): [string, Json] => [name, channelSchema(name)]))
+  const schema: JsonObject = { type: 'object', properties }
+  return {
+    state_schema: schema,
+    input_schema: schema,
+    output_schema: schema,
+    config_schema: OPEN,
+    context_schema: OPEN
+  }
+}
+
+const OPEN: JsonObject = { type: 'object', properties: {} }
+
+function channelSchema(name: string): JsonObject {
+  return name === 'messages' ? { type: 'array', items: { type: 'object' } } : {}
+}

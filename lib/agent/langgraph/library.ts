@@ -1,0 +1,97 @@
+// The LangGraph that a graph's file uses: found from there, because it comes with the user's project and is no dependency of ours.
+// As much of it as is used.
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { JsonObject } from '../../types.ts'
+
+const PACKAGE = '@langchain/langgraph'
+
+/** How LangGraph writes values down. */
+export interface Serde {
+  dumpsTyped(value: unknown): Promise<[string, Uint8Array]> | [string, Uint8Array]
+  loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> | unknown
+}
+
+export interface RunnableConfig {
+  readonly configurable?: Record<string, unknown>
+  readonly metadata?: Record<string, unknown>
+}
+
+export interface StateSnapshot {
+  readonly values: unknown
+  readonly next: readonly string[]
+  readonly config: RunnableConfig
+  readonly metadata?: JsonObject
+  readonly createdAt?: string
+  readonly parentConfig?: RunnableConfig
+  readonly tasks: readonly SnapshotTask[]
+}
+
+export interface SnapshotTask {
+  readonly id: string
+  readonly name: string
+  readonly error?: unknown
+  readonly interrupts?: readonly unknown[]
+  readonly path?: unknown
+  readonly state?: StateSnapshot | RunnableConfig
+  readonly result?: unknown
+}
+
+/** As much of LangGraph's Pregel as is used. */
+export interface CompiledGraph {
+  checkpointer?: unknown
+  store?: unknown
+  readonly channels?: Record<string, unknown>
+  stream(input: unknown, options: object): Promise<AsyncIterable<unknown>>
+  streamEvents?(input: unknown, options: object): AsyncIterable<unknown>
+  getState(config: object, options?: object): Promise<StateSnapshot>
+  getStateHistory(config: object, options?: object): AsyncIterable<StateSnapshot>
+  updateState(config: object, values: unknown, asNode?: string): Promise<RunnableConfig>
+  bulkUpdateState?(config: object, supersteps: object[]): Promise<RunnableConfig>
+  getGraphAsync?(config: object): Promise<{ toJSON(): unknown }>
+  getSubgraphsAsync?(namespace?: string, recurse?: boolean): AsyncIterable<[string, CompiledGraph]>
+}
+
+/** The classes that are made or extended. */
+export interface LangGraph {
+  readonly version: string
+  readonly BaseCheckpointSaver: new () => { serde: Serde }
+  readonly BaseStore: new () => object
+  readonly Command: new (fields: object) => object
+  readonly Send: new (node: string, args: unknown) => object
+}
+
+/**
+ * The LangGraph beside a file: the same instance as the file's own, so that its classes are the graph's.
+ * @param path of the graph's file, absolute
+ * @throws Error when there is none
+ */
+export async function langGraphOf(path: string): Promise<LangGraph> {
+  const require = createRequire(path)
+  const root = rootOf(require.resolve(PACKAGE))
+  // Written by whoever publishes LangGraph.
+  const { version, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    version: string
+    exports: { '.': { import: { default: string } | string } }
+  }
+  const entry = exports['.'].import
+  const file = join(root, typeof entry === 'string' ? entry : entry.default)
+  const isCommonJs = path.endsWith('.cjs') || path.endsWith('.cts')
+  const library: unknown = isCommonJs ? require(PACKAGE) : await import(pathToFileURL(file).href)
+  // The classes of these names are what LangGraph's documentation says they are.
+  return { ...(library as Omit<LangGraph, 'version'>), version }
+}
+
+function rootOf(file: string): string {
+  let folder = dirname(file)
+  while (!isRoot(folder)) folder = dirname(folder)
+  return folder
+}
+
+function isRoot(folder: string): boolean {
+  const file = join(folder, 'package.json')
+  if (folder === dirname(folder)) throw new Error(`${PACKAGE} has no package.json`)
+  return existsSync(file) && readFileSync(file, 'utf8').includes(`"name": "${PACKAGE}"`)
+}

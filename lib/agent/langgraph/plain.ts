@@ -1,0 +1,21 @@
+// What LangGraph has in memory as the JSON that its server would send: messages are objects of classes.
+import type { Json } from '../../types.ts'
+
+/** @throws TypeError for what has a circle in it */
+export function plainText(value: unknown): string {
+  return JSON.stringify(value, messagesAsFields) ?? 'null'
+}
+
+export function plain(value: unknown): Json {
+  return JSON.parse(plainText(value)) as Json
+}
+
+function messagesAsFields(this: unknown, key: string, value: unknown): unknown {
+  // JSON.stringify has asked toJSON already: what was there before that is asked here.
+  const given = (this as Record<string, unknown>)[key]
+  if (typeof given === 'object' && given !== null && 'toDict' in given && typeof given.toDict === 'function') {
+    const { type, data } = given.toDict() as { type: string; data: object }
+    return { ...data, type }
+  }
+  return typeof value === 'bigint' ? String(value) : value
+}

@@ -1,0 +1,356 @@
+// LangGraph's checkpointer over our tables: what a graph keeps of its threads goes the way of all that runs write, in the same batches,
+// under the same lease, and goes with the thread. One for all graphs and runs, as LangGraph wants it: in whose name a call is made
+// stands in its configuration.
+import { randomBytes } from 'node:crypto'
+import type { JsonObject } from '../../types.ts'
+import { isObject } from '../../types.ts'
+import type { LangGraph, RunnableConfig, Serde } from './library.ts'
+
+/** One version of one channel: see GraphValue of the stores. */
+export interface SavedValue {
+  readonly name: string
+  readonly type: string
+  readonly data: string
+}
+export interface SavedWrite {
+  readonly task_id: string
+  readonly task_path: string
+  readonly idx: number
+  readonly channel: string
+  readonly type: string
+  readonly data: string
+}
+export interface SavedCheckpoint {
+  readonly thread_id: string
+  readonly ns: string
+  readonly checkpoint_id: string
+  readonly parent_id: string | null
+  readonly run_id: string | null
+  readonly checkpoint: string
+  readonly metadata: string
+  readonly names: readonly string[]
+  readonly values: readonly SavedValue[]
+}
+export interface StoredCheckpoint extends SavedCheckpoint {
+  readonly writes: readonly SavedWrite[]
+}
+
+/** What is written of a graph. */
+export type GraphWrite =
+  | ({ readonly name: 'graph.put' } & SavedCheckpoint)
+  | {
+      readonly name: 'graph.write'
+      readonly thread_id: string
+      readonly ns: string
+      readonly checkpoint_id: string
+      readonly writes: readonly SavedWrite[]
+    }
+
+/** The stored checkpoints of graphs. */
+export interface GraphReads {
+  load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredCheckpoint | null>
+  list(
+    threadId: string,
+    page: { readonly ns: string | null; readonly limit: number; readonly before?: string }
+  ): Promise<StoredCheckpoint[]>
+}
+
+/** In whose name checkpoints are read and written: a run's, an update's, or nobody's who only reads. */
+export interface SaverSession extends GraphReads {
+  readonly runId: string | null
+  keep(write: GraphWrite): Promise<void> | void
+}
+
+/** The member of a configuration that names the session; LangGraph shows nobody what begins so. */
+export const SESSION = '__colloquy'
+
+/** LangGraph's tuple of a checkpoint. */
+export interface CheckpointTuple {
+  readonly config: RunnableConfig
+  readonly checkpoint: { readonly id: string; readonly channel_values: Record<string, unknown> }
+  readonly metadata: JsonObject
+  readonly parentConfig?: RunnableConfig
+  readonly pendingWrites: readonly [string, string, unknown][]
+}
+
+interface Checkpoint {
+  readonly id: string
+  readonly channel_values: Record<string, unknown>
+  readonly channel_versions: Record<string, string | number>
+}
+
+/** Kinds of writes of which a task has one: LangGraph's own numbers for them. */
+const PLACES: Readonly<Record<string, number>> = {
+  __error__: -1,
+  __scheduled__: -2,
+  __interrupt__: -3,
+  __resume__: -4
+}
+/** Of the configuration, what stands in the columns of a checkpoint. */
+const COLUMNS = ['checkpoint_ns', 'checkpoint_id', 'checkpoint_map', 'run_id', 'thread_id']
+const VERSION_DIGITS = 12
+const PAGE = 100
+
+export type Sessions = ReadonlyMap<string, SaverSession>
+
+/** @param reads for who is in no session: whoever only looks */
+export function createSaver(
+  library: Pick<LangGraph, 'BaseCheckpointSaver'>,
+  sessions: Sessions,
+  reads: GraphReads
+): object {
+  return new (class Saver extends library.BaseCheckpointSaver {
+    async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+      const { threadId, ns, checkpointId } = checkpointPlace(config)
+      const stored = await sessionOf(config).load(threadId, ns, checkpointId)
+      return stored ? tupleOf(this.serde, stored) : undefined
+    }
+
+    async *list(
+      config: RunnableConfig,
+      options: { limit?: number; before?: RunnableConfig; filter?: Record<string, unknown> } = {}
+    ): AsyncGenerator<CheckpointTuple> {
+      const { threadId, checkpointId } = checkpointPlace(config)
+      const ns = config.configurable?.checkpoint_ns
+      const session = sessionOf(config)
+      let left = options.limit ?? Number.POSITIVE_INFINITY
+      let before = options.before?.configurable?.checkpoint_id
+      for (;;) {
+        const limit = checkpointId === null && !options.filter ? Math.min(left, PAGE) : PAGE
+        const page = { ns: typeof ns === 'string' ? ns : null, limit, ...(typeof before === 'string' && { before }) }
+        const found = limit > 0 ? await session.list(threadId, page) : []
+        for (const stored of found) {
+          before = stored.checkpoint_id
+          if (checkpointId !== null && stored.checkpoint_id !== checkpointId) continue
+          const tuple = await tupleOf(this.serde, stored)
+          if (!holds(tuple.metadata, options.filter)) continue
+          yield tuple
+          if (--left <= 0) return
+        }
+        if (found.length < limit || limit <= 0) return
+      }
+    }
+
+    async put(
+      config: RunnableConfig,
+      checkpoint: Checkpoint,
+      metadata: JsonObject,
+      newVersions: Record<string, string | number>
+    ): Promise<RunnableConfig> {
+      const { threadId, ns, checkpointId } = checkpointPlace(config)
+      const { channel_values, ...rest } = checkpoint
+      const versioned = Object.entries(checkpoint.channel_versions).filter(([name]) =>
+        Object.hasOwn(channel_values, name)
+      )
+      // Versions of channels that were written in this step; one that stands in no earlier checkpoint comes along.
+      const isNew = ([name]: [string, unknown]) => checkpointId === null || Object.hasOwn(newVersions, name)
+      const values = versioned.filter(isNew).map(async ([name, version]) => ({
+        name: `${name} ${version}`,
+        ...(await dumped(this.serde, channel_values[name]))
+      }))
+      const session = sessionOf(config)
+      await session.keep({
+        name: 'graph.put',
+        thread_id: threadId,
+        ns,
+        checkpoint_id: checkpoint.id,
+        parent_id: checkpointId,
+        run_id: session.runId,
+        checkpoint: JSON.stringify(rest),
+        metadata: JSON.stringify({ ...ownIn(config), ...metadata }),
+        names: versioned.map(([name, version]) => `${name} ${version}`),
+        values: await Promise.all(values)
+      })
+      return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id } }
+    }
+
+    async putWrites(config: RunnableConfig, writes: [string, unknown][], taskId: string, taskPath = ''): Promise<void> {
+      const { threadId, ns, checkpointId } = checkpointPlace(config)
+      if (checkpointId === null) throw new Error('Writes of a task belong to a checkpoint, and none is named')
+      const saved = writes.map(async ([channel, value], at) => ({
+        task_id: taskId,
+        task_path: taskPath,
+        idx: PLACES[channel] ?? at,
+        channel,
+        ...(await dumped(this.serde, value))
+      }))
+      const place = { thread_id: threadId, ns, checkpoint_id: checkpointId }
+      await sessionOf(config).keep({ name: 'graph.write', ...place, writes: await Promise.all(saved) })
+    }
+
+    /** Threads are deleted by their owners, with all that they have. */
+    async deleteThread(): Promise<void> {}
+
+    /** Two branches of a thread never give the same version to different values. */
+    getNextVersion(current: string | number | undefined): string {
+      const last = typeof current === 'string' ? Number.parseInt(current, 10) : (current ?? 0)
+      return `${String(last + 1).padStart(VERSION_DIGITS, '0')}.${randomBytes(6).toString('hex')}`
+    }
+  })()
+
+  function sessionOf({ configurable }: RunnableConfig): SaverSession {
+    const id = configurable?.[SESSION]
+    if (typeof id !== 'string') return { runId: null, keep: refuse, ...methodsOf(reads) }
+    const session = sessions.get(id)
+    if (!session) throw new Error('The run of this graph is over')
+    return session
+  }
+}
+
+function methodsOf(reads: GraphReads): GraphReads {
+  return { load: (...of) => reads.load(...of), list: (...of) => reads.list(...of) }
+}
+
+function refuse(): never {
+  throw new Error('A state that is only looked at cannot be written')
+}
+
+function checkpointPlace({ configurable = {} }: RunnableConfig): {
+  threadId: string
+  ns: string
+  checkpointId: string | null
+} {
+  const { thread_id, checkpoint_ns, checkpoint_id } = configurable
+  if (typeof thread_id !== 'string') throw new Error('The configuration of a checkpoint names no thread_id')
+  return {
+    threadId: thread_id,
+    ns: typeof checkpoint_ns === 'string' ? checkpoint_ns : '',
+    checkpointId: typeof checkpoint_id === 'string' && checkpoint_id !== '' ? checkpoint_id : null
+  }
+}
+
+/** What a run was configured with stands in its checkpoints, where clients look for it. */
+function ownIn({ configurable = {}, metadata }: RunnableConfig): JsonObject {
+  const given = Object.entries({ ...configurable, ...metadata })
+  const kept = given.filter(([key, value]) => !key.startsWith('__') && !COLUMNS.includes(key) && isPlain(value))
+  // Nothing but JSON is left.
+  return Object.fromEntries(kept) as JsonObject
+}
+
+function isPlain(value: unknown): boolean {
+  return (
+    value === null || ['string', 'number', 'boolean'].includes(typeof value) || isObject(value) || Array.isArray(value)
+  )
+}
+
+function holds(metadata: JsonObject, filter: Record<string, unknown> = {}): boolean {
+  return Object.entries(filter).every(([key, value]) => JSON.stringify(metadata[key]) === JSON.stringify(value))
+}
+
+/** Checkpoints of a copied thread were another's, and say so nowhere. */
+async function tupleOf(serde: Serde, stored: StoredCheckpoint): Promise<CheckpointTuple> {
+  const { thread_id, ns, checkpoint_id, parent_id, run_id } = stored
+  const [values, pendingWrites] = await Promise.all([
+    Promise.all(stored.values.map(async (value) => [channelIn(value.name), await loaded(serde, value)] as const)),
+    Promise.all(
+      stored.writes.map(
+        async (one): Promise<[string, string, unknown]> => [one.task_id, one.channel, await loaded(serde, one)]
+      )
+    )
+  ])
+  // Both were written by `put`.
+  const checkpoint = JSON.parse(stored.checkpoint) as Checkpoint
+  const metadata = JSON.parse(stored.metadata) as JsonObject
+  const place = (id: string) => ({ configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: id } })
+  return {
+    config: place(checkpoint_id),
+    checkpoint: { ...checkpoint, channel_values: Object.fromEntries(values) },
+    metadata: { ...metadata, thread_id, ...(run_id !== null && { run_id }) },
+    ...(parent_id !== null && { parentConfig: place(parent_id) }),
+    pendingWrites
+  }
+}
+
+function channelIn(name: string): string {
+  return name.slice(0, name.lastIndexOf(' '))
+}
+
+async function dumped(serde: Serde, value: unknown): Promise<{ type: string; data: string }> {
+  const [type, bytes] = await serde.dumpsTyped(value)
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return type === 'json'
+    ? { type, data: buffer.toString('utf8') }
+    : { type: `base64 ${type}`, data: buffer.toString('base64') }
+}
+
+async function loaded(
+  serde: Serde,
+  { type, data }: { readonly type: string; readonly data: string }
+): Promise<unknown> {
+  if (!type.startsWith('base64 ')) return serde.loadsTyped(type, Buffer.from(data))
+  return serde.loadsTyped(type.slice('base64 '.length), Buffer.from(data, 'base64'))
+}
+
+/** The last values of a graph's own checkpoints, while a run writes them: what is not stored yet is read here. */
+export class RunSession implements SaverSession {
+  readonly runId: string | null
+  readonly #reads: GraphReads
+  readonly #write: (write: GraphWrite) => Promise<void> | void
+  readonly #flushed: () => Promise<void>
+  /** The newest of each namespace, with the values that it has. */
+  readonly #newest = new Map<string, StoredCheckpoint>()
+  /** The graph's own checkpoint that it went on from; null: there was none; undefined: it has not looked yet. */
+  opened: StoredCheckpoint | null | undefined
+
+  constructor(
+    runId: string | null,
+    reads: GraphReads,
+    write: (write: GraphWrite) => Promise<void> | void,
+    flushed: () => Promise<void>
+  ) {
+    this.runId = runId
+    this.#reads = reads
+    this.#write = write
+    this.#flushed = flushed
+  }
+
+  /** The newest checkpoint of the graph itself that this run has written; null: none. */
+  get last(): string | null {
+    const last = this.#newest.get('')
+    return last && last.run_id === this.runId ? last.checkpoint_id : null
+  }
+
+  async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredCheckpoint | null> {
+    const newest = this.#newest.get(ns)
+    if (newest && (checkpointId === null || checkpointId === newest.checkpoint_id)) return newest
+    // What was written before the newest one of a namespace is read back hardly ever.
+    if (this.#newest.size > 0) await this.#flushed()
+    const stored = await this.#reads.load(threadId, ns, checkpointId)
+    if (ns === '' && this.opened === undefined) this.opened = stored
+    if (stored && !newest) this.#newest.set(ns, stored)
+    return stored
+  }
+
+  async list(threadId: string, page: Parameters<GraphReads['list']>[1]): Promise<StoredCheckpoint[]> {
+    await this.#flushed()
+    return this.#reads.list(threadId, page)
+  }
+
+  keep(write: GraphWrite): Promise<void> | void {
+    if (write.name === 'graph.put') this.#put(write)
+    else this.#add(write)
+    return this.#write(write)
+  }
+
+  #put({ name: _, ...checkpoint }: GraphWrite & { name: 'graph.put' }): void {
+    const known = [...(this.#newest.get(checkpoint.ns)?.values ?? []), ...checkpoint.values]
+    const byName = new Map(known.map((value) => [value.name, value]))
+    const values = checkpoint.names.flatMap((name) => byName.get(name) ?? [])
+    this.#newest.set(checkpoint.ns, { ...checkpoint, values, writes: [] })
+  }
+
+  #add({ ns, checkpoint_id, writes }: GraphWrite & { name: 'graph.write' }): void {
+    const newest = this.#newest.get(ns)
+    if (newest?.checkpoint_id !== checkpoint_id) return
+    const isIn = (list: readonly SavedWrite[]) => (write: SavedWrite) =>
+      list.some(({ task_id, idx }) => task_id === write.task_id && idx === write.idx)
+    const kept = newest.writes.filter((one) => one.idx >= 0 || !isIn(writes)(one))
+    const added = writes.filter((one) => !isIn(kept)(one))
+    this.#newest.set(ns, { ...newest, writes: [...kept, ...added].sort(inOrder) })
+  }
+}
+
+function inOrder(one: SavedWrite, other: SavedWrite): number {
+  const [left, right] = [one, other].map(({ task_path, task_id }) => `${task_path}\n${task_id}`)
+  return left === right ? one.idx - other.idx : left! < right! ? -1 : 1
+}
