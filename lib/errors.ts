@@ -41,6 +41,7 @@ const TABLE = {
   bad_path: [400, 'The path is not valid percent-encoded UTF-8'],
   not_found: [404, 'Not Found'],
   method_not_allowed: [405, 'Method Not Allowed'],
+  upgrade_required: [426, 'This address speaks WebSocket. POST to it for an event stream.'],
   body_too_large: [413, 'The request body is larger than {limit} bytes'],
   body_too_slow: [408, 'The request body did not arrive in time'],
   bodies_in_flight: [429, 'Too many request bodies are on their way. Try again.'],

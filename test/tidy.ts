@@ -49,7 +49,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'thread',
     'store/store'
   ],
+  protocols: ['types', 'stream-writer', 'http/web-socket', 'run/log', 'run/delivery'],
   routes: [
+    'protocols',
     'types',
     'version',
     'errors',

@@ -1,6 +1,6 @@
 // The server: one request's life, from node:http's event to the last byte of its answer; starting and stopping.
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { diskFailure, Failure, fail } from '../errors.ts'
@@ -31,6 +31,8 @@ import { breakOff, reset } from './reset.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
+import { UpgradableMessage } from './upgrade.ts'
+import { isUpgrade, noteUpgrade } from './web-socket.ts'
 
 /** Logs with their fields; pino's methods fit. */
 export interface Log {
@@ -60,8 +62,6 @@ export interface HttpOptions {
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
   /** Why nothing can be asked for yet, beside what everybody may look at; null: all of it can. */
   readonly notYet?: () => string | null
-  /** Takes over upgraded connections. Without it an Upgrade header is passed over, as HTTP allows, and the request answered. */
-  readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void
 }
 
 export interface HttpServer {
@@ -116,12 +116,13 @@ class NodeServer implements HttpServer {
       keepAliveTimeout: KEEP_ALIVE_MS,
       headersTimeout: HEADERS_MS,
       requestTimeout: REQUEST_MS,
-      noDelay: true
+      noDelay: true,
+      IncomingMessage: UpgradableMessage
     })
     this.#server.on('request', (req, res) => void this.#serve(req, res))
     this.#server.on('clientError', (error, socket) => this.#refuseHead(error, socket))
     this.#server.on('connection', (socket) => this.#keep(socket))
-    if (options.upgrade) this.#server.on('upgrade', options.upgrade)
+    this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
   }
 
   listen(port: number, host: string): Promise<{ readonly url: string; readonly port: number }> {
@@ -231,6 +232,18 @@ class NodeServer implements HttpServer {
     this.#options.onAnswered?.(seen.route, req.method ?? 'GET', res.statusCode, performance.now() - began)
   }
 
+  /** A request for a WebSocket is a request like any other, until its handler accepts it: whatever is refused is answered by HTTP. */
+  #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // node:http listens to it no more, and an error without a listener would end the process.
+    socket.on('error', ignore)
+    const res = new ServerResponse(req)
+    res.shouldKeepAlive = false
+    res.assignSocket(req.socket)
+    res.once('finish', () => socket.end())
+    noteUpgrade(req, { socket, head })
+    void this.#serve(req, res)
+  }
+
   /** The guards in the spec's order, then the handler. `cookies` are set whatever the answer will be. */
   async #answer(
     req: IncomingMessage,
@@ -252,6 +265,8 @@ class NodeServer implements HttpServer {
         cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
       } else if (needsCsrf(req)) checkCsrf(req)
     }
+    // A page of another site may open a WebSocket with its visitor's cookies, and could then change what it likes.
+    if (isUpgrade(req)) checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
     const reason = this.#options.notYet?.() ?? null
     if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
     const principal = needsSession(match) ? await principalOf(req, authenticate) : null

@@ -17,11 +17,13 @@ import { messageRoutes } from './messages.ts'
 import { adminMetricsRoutes } from './metrics.ts'
 import { modelRoutes } from './models.ts'
 import { withOpenApi } from './openapi.ts'
+import { protocolRoutes } from './protocol.ts'
 import { runRoutes } from './runs.ts'
 import type { Services } from './services.ts'
 import { skillRoutes } from './skills.ts'
 import { stateRoutes } from './state.ts'
 import { suggestionRoutes } from './suggestions.ts'
+import { threadStreamRoutes } from './thread-stream.ts'
 import { threadRoutes } from './threads.ts'
 import { uploadRoutes } from './uploads.ts'
 
@@ -37,6 +39,8 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs
+    ...threadStreamRoutes(services), // /api/threads/{thread_id}/stream
+    ...protocolRoutes(services), //  /api/threads/{thread_id}/commands, /stream/events
     ...frameRoutes(services), //    .../runs/{run_id}/frames/{n}
     ...messageRoutes(services), //  .../messages, .../events, .../token-usage
     ...feedbackRoutes(services), // .../feedback

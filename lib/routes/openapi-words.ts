@@ -259,6 +259,30 @@ export const WORDS: Readonly<Record<string, Told>> = {
     { ...stream, ...nothing },
     { refusals: [409, 429, 503], query: position, headers: { 'Last-Event-ID': 'Go on after this cursor' } }
   ),
+  [`GET ${T}/stream`]: told(
+    "A thread's runs, one after the other: those in flight and to come, or from a position on",
+    stream,
+    {
+      refusals: [429],
+      query: { last_event_id: position.last_event_id, stream_mode: '`run_modes` (default) or `lifecycle`' },
+      headers: { 'Last-Event-ID': 'Go on after this position; `-1`: from the first run' }
+    }
+  ),
+  [`POST ${T}/commands`]: told(
+    "A command of LangGraph's protocol v2; what it refuses is an answer with status 200",
+    one(shaped({ type: oneOf('success', 'error') }, { id: integer, result: anObject, error: text, message: text })),
+    { refusals: [429] }
+  ),
+  [`POST ${T}/stream/events`]: told(
+    "A thread's events in LangGraph's protocol v2: all that were, then those to come",
+    { 200: { type: 'text/event-stream', schema: text } },
+    { refusals: [429], headers: { 'Last-Event-ID': 'Go on after this event' } }
+  ),
+  [`GET ${T}/stream/events`]: told(
+    'The same over a WebSocket, with commands and subscriptions',
+    { 101: null },
+    { refusals: [426, 429] }
+  ),
   [`GET ${R}/frames/{n}`]: told(
     'A frame that was too large for the stream, whole',
     partly('application/json', anything),

@@ -225,6 +225,7 @@ function headersOf(words: Readonly<Record<string, string>>): JsonObject {
 }
 
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  101: 'The connection is a WebSocket from here on',
   202: 'Accepted',
   204: 'Done',
   206: 'The part that was asked for',
@@ -254,6 +255,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
   413: 'The body is too large',
   416: 'The part that was asked for lies outside of what there is',
   422: 'The request is understood and not acceptable: the entries say where',
+  426: 'This address speaks WebSocket',
   429: 'Too many; Retry-After says when to come again',
   503: 'Not now; Retry-After says when to come again'
 }

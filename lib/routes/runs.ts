@@ -9,7 +9,6 @@ import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { isCreator } from '../run/run-kwargs.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
-import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/sse.ts'
@@ -17,6 +16,7 @@ import { isVisible } from '../scope.ts'
 import type { JsonObject, Run } from '../types.ts'
 import { keyOf } from './idempotency-key.ts'
 import { filterQuery, listIn, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
+import { readerOf } from './reader.ts'
 import { orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import type { Services } from './services.ts'
 
@@ -99,7 +99,7 @@ export function runRoutes(services: Services): Route[] {
     isNew = false
   ): Promise<typeof HANDLED> => {
     const reply = deferredJson(call, { headers })
-    const reader = readerOf(call)
+    const reader = readerOf(services, call)
     const isTheirs = isNew || isCreator(run, reader)
     if (isTheirs) registry.creatorCame(run.run_id)
     // What we break off is no leaving of the client.
@@ -197,15 +197,9 @@ export function runRoutes(services: Services): Route[] {
     return joined(call, run)
   }
 
-  const readerOf = ({ user, grant }: Call): Reader => ({
-    userId: user?.id ?? null,
-    credential: grant?.digest ?? null,
-    isValid: async () => grant === null || services.isValid(grant)
-  })
-
   /** Who reads, and what was seen of the run before. */
   const readingOf = (call: Call): Pick<JoinRequest, 'reader' | 'position'> => ({
-    reader: readerOf(call),
+    reader: readerOf(services, call),
     position: readPosition(positionText(call))
   })
 

@@ -114,6 +114,8 @@ export class Recorder implements Source {
   /** Writes that wait; events and frames are added when they are taken. */
   #ops: Op[] = []
   #settlement: Settlement | null = null
+  /** How the run ends, as soon as that is decided. */
+  #ended: Settlement | null = null
   #inFlight: InFlightBatch | null = null
   /** What of the process's budget is this run's. */
   #budgeted = 0
@@ -422,6 +424,7 @@ export class Recorder implements Source {
       this.#tellFailure(end)
       return this.#settlementOf(end, wasOpen)
     })
+    this.#ended = this.#settlement
     this.#feeds.committer.schedule(this, true)
   }
 
@@ -440,6 +443,7 @@ export class Recorder implements Source {
       // Its last state may not be there.
       return { ...this.#settlementOf(REFUSED, true), final_checkpoint_id: null }
     })
+    this.#ended = settlement
     const settle: Op = { name: 'run.settle', ...settlement }
     const frames = refused.filter((op) => op.name === 'frames.append')
     const own = this.#frameOps(this.log.take())
@@ -608,6 +612,13 @@ export class Recorder implements Source {
     this.#tellSpace()
     this.#tellCommitted(false)
     this.#feeds.onStored(batch.settles)
+  }
+
+  /** The run as its row stands when its end is stored: for those who are told how it has ended. */
+  get endedRow(): Run {
+    if (!this.#ended) return this.#run
+    const { status, error, stop_reason, last_cursor, final_checkpoint_id, now } = this.#ended
+    return { ...this.#run, status, error, stop_reason, last_cursor, final_checkpoint_id, updated_at: now }
   }
 
   // ------------------------------------------------------------------------------------------------------ readers

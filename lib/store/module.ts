@@ -44,7 +44,15 @@ const USERS: Methods<UserReads> = { byId: true, ofSession: true, byEmail: true, 
 const API_TOKENS: Methods<ApiTokenReads> = { byDigest: true, list: true }
 const ASSISTANTS: Methods<AssistantReads> = { get: true, list: true, versions: true }
 const THREADS: Methods<ThreadReads> = { get: true, ownerOf: true, search: true }
-const RUNS: Methods<RunReads> = { get: true, byKey: true, list: true, inFlight: true, unfinished: true, tokens: true }
+const RUNS: Methods<RunReads> = {
+  get: true,
+  byKey: true,
+  list: true,
+  after: true,
+  inFlight: true,
+  unfinished: true,
+  tokens: true
+}
 const EVENTS: Methods<EventReads> = {
   listMessages: true,
   listMessagesByRun: true,

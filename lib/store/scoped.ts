@@ -72,6 +72,7 @@ export function scopedStore({
       get: async (runId, user) => runs.get(runId, ownerOf(user, 'runs.get')),
       byKey: async (key, user) => runs.byKey(key, ownerOf(user, 'runs.byKey')),
       list: async (threadId, page, user) => runs.list(threadId, page, ownerOf(user, 'runs.list')),
+      after: async (threadId, ordinal, user) => runs.after(threadId, ordinal, ownerOf(user, 'runs.after')),
       inFlight: (threadId) => runs.inFlight(threadId),
       unfinished: () => runs.unfinished(),
       tokens: async (threadId, user) => runs.tokens(threadId, ownerOf(user, 'runs.tokens'))

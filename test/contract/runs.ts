@@ -86,6 +86,22 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await store.runs.list('missing', { limit: 10, offset: 0 }, 'ann'), [])
   })
 
+  test('after gives the next run of the thread that its reader may see, whatever has become of it', async (t, store) => {
+    const { thread_id } = await addThread(store, { user_id: null })
+    const other = await addThread(store)
+    const first = await addEndedRun(store, thread_id)
+    await addRun(store, other.thread_id)
+    const foreign = await addRun(store, thread_id, { user_id: 'bob' })
+    const third = await addRun(store, thread_id)
+    const following = async (ordinal: number, user: string | null) =>
+      (await store.runs.after(thread_id, ordinal, user))?.run_id
+    t.strictSame(await store.runs.after(thread_id, 0, 'ann'), await store.runs.get(first.run_id, 'ann'))
+    t.equal(await following(first.ordinal, null), foreign.run_id)
+    t.equal(await following(first.ordinal, 'ann'), third.run_id)
+    t.equal(await following(third.ordinal, 'ann'), undefined)
+    t.equal(await store.runs.after('missing', 0, 'ann'), null)
+  })
+
   test('inFlight gives the pending and running runs of the thread, oldest first', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)

@@ -9,6 +9,7 @@ import { HANDLED } from '../../lib/http/call.ts'
 import { Origins } from '../../lib/http/guards.ts'
 import { deferredJson, openStream } from '../../lib/http/streaming-response.ts'
 import { route } from '../../lib/http/route.ts'
+import { acceptWebSocket } from '../../lib/http/web-socket.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -50,10 +51,20 @@ t.test('a bad chunk in a body that is being read is 400', async (t) => {
 })
 
 t.test('an upgrade that is not spoken is passed over, an odd expectation is refused', async (t) => {
-  const door = await openDoor(t, [health, aRoute({})])
+  const echo = route({
+    method: 'POST',
+    path: '/echo',
+    access: 'public',
+    csrf: 'exempt',
+    body: v.looseObject({}),
+    handler: ({ body }) => ({ json: body })
+  })
+  const door = await openDoor(t, [health, aRoute({}), echo])
   const upgrade = 'Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c, nonsense\r\n\r\n'
   t.match(await door.raw(`GET /health HTTP/1.1\r\n${upgrade}`, 'healthy'), /^HTTP\/1\.1 200 /)
   t.match(await door.raw(`GET /api/x HTTP/1.1\r\n${upgrade}`, 'not_authenticated'), /^HTTP\/1\.1 401 /)
+  const body = 'Content-Length: 9\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n{"a": 1 }'
+  t.match(await door.raw(`POST /echo HTTP/1.1\r\nHost: x\r\n${body}`, '"a"'), /^HTTP\/1\.1 200 [\s\S]*\{"a":1\}/)
   t.match(
     await door.raw(
       'POST /api/x HTTP/1.1\r\nHost: x\r\nExpect: the-unexpected\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}'
@@ -62,13 +73,31 @@ t.test('an upgrade that is not spoken is passed over, an odd expectation is refu
   )
 })
 
-t.test('an upgrade goes to its handler where there is one', async (t) => {
-  const door = await openDoor(t, [health], {
-    upgrade: (_req, socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+t.test('a request for a WebSocket is guarded and answered like any other, until its route accepts it', async (t) => {
+  const socket = aRoute({
+    path: '/ws',
+    handler: (call) => {
+      acceptWebSocket(call, 1000)
+      return HANDLED
+    }
   })
+  const door = await openDoor(t, [health, socket, aRoute({})])
+  const ask = (path: string, headers = '', end?: string) =>
+    door.raw(
+      `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${headers}\r\n`,
+      end
+    )
+  const key = 'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n'
+  const ann = 'Cookie: access_token=token-ann\r\n'
+  t.match(await ask('/ws', key), /^HTTP\/1\.1 401 [\s\S]*not_authenticated/)
+  t.match(await ask('/nothing', key), /^HTTP\/1\.1 401 /)
+  t.match(await ask('/health', key), /^HTTP\/1\.1 200 [\s\S]*healthy/)
+  t.match(await ask('/ws', `${ann}${key}Origin: http://evil.example\r\n`), /^HTTP\/1\.1 403 /)
+  t.match(await ask('/ws', ann), /^HTTP\/1\.1 400 /, 'without a key')
+  t.match(await ask('/ws', `${ann}${key}`, '\r\n\r\n'), /^HTTP\/1\.1 101 /)
   t.match(
-    await door.raw('GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
-    /^HTTP\/1\.1 400 /
+    await door.raw(`GET /ws HTTP/1.1\r\nHost: x\r\n${ann}Connection: close\r\n\r\n`),
+    /^HTTP\/1\.1 426 [\s\S]*Upgrade: websocket/
   )
 })
 

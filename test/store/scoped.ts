@@ -15,6 +15,7 @@ const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
   'threads.get': ['t'],
   'threads.search': [{ limit: 1, offset: 0 }],
   'runs.get': ['r'],
+  'runs.after': ['thread', 1],
   'runs.byKey': ['k'],
   'runs.list': ['t', { limit: 1, offset: 0 }],
   'runs.tokens': ['t'],

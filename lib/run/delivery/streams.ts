@@ -3,6 +3,7 @@
 // A stream is whatever keeps an answer open: a reader of frames, or who waits for the end of a run as JSON. Its place is held before
 // anything is awaited for it, so that a burst of requests cannot overshoot a limit together.
 import { fail } from '../../errors.ts'
+import type { ResetReason } from '../../stream-writer.ts'
 import { CredentialRevalidator, type Reader } from './credential-revalidator.ts'
 
 /** Why a stream is closed: its client went, it was told everything, or we broke it off. */
@@ -15,7 +16,7 @@ export interface OpenStream {
   /** A sign of life; without any progress for `stallMs` (0: for ever) it is reset. */
   beat(stallMs: number): void
   /** Broken off by us: its client comes back. */
-  reset(): void
+  reset(why?: ResetReason): void
 }
 
 /** Open streams of one user, and of all; 0 is no limit. */
@@ -94,7 +95,7 @@ export class Streams {
     this.quota = new StreamQuota(deps.limits)
     this.#revalidator = new CredentialRevalidator({
       readers: () => [...this.#open.keys()].map(({ reader }) => reader),
-      reset: (isMeant) => this.reset(isMeant),
+      reset: (isMeant) => this.reset(isMeant, 'revoked'),
       onTrouble: deps.onTrouble
     })
     this.#heartbeat = setInterval(() => this.#beat(), deps.heartbeatMs)
@@ -130,7 +131,7 @@ export class Streams {
     this.#open.set(stream, place)
     // It may have been revoked since its request was let in: asked again now that a revocation would find the stream.
     this.#revalidator.soon(stream.reader)
-    if (this.#isClosing) stream.reset()
+    if (this.#isClosing) stream.reset('stopping')
   }
 
   /** It is closed, whoever has closed it. */
@@ -140,8 +141,8 @@ export class Streams {
   }
 
   /** Resets the streams that are meant. */
-  reset(isMeant: (reader: Reader) => boolean): void {
-    for (const stream of [...this.#open.keys()]) if (isMeant(stream.reader)) stream.reset()
+  reset(isMeant: (reader: Reader) => boolean, why?: ResetReason): void {
+    for (const stream of [...this.#open.keys()]) if (isMeant(stream.reader)) stream.reset(why)
   }
 
   /** Something was revoked: of the streams that are meant, those end whose credential does not stand any more. */
@@ -168,7 +169,7 @@ export class Streams {
     const steps = Math.min(open.length, 20)
     for (let step = 1; step <= steps; step++) {
       const due = open.splice(0, Math.ceil(open.length / (steps - step + 1)))
-      for (const stream of due) if (!stream.isEnding) stream.reset()
+      for (const stream of due) if (!stream.isEnding) stream.reset('stopping')
       if (step < steps && totalMs > 0) await new Promise((resolve) => setTimeout(resolve, totalMs / steps))
     }
     return count

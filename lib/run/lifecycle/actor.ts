@@ -236,7 +236,7 @@ export class RunActor implements RecorderEvents {
   #close(): void {
     if (!this.#enter('stored')) return
     this.#deps.onStored?.(this.run.run_id, true)
-    this.log.close()
+    this.log.close(this.#recorder.endedRow)
     this.#over(true)
   }
 

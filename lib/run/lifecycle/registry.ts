@@ -20,7 +20,9 @@ import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
 import { StateCache } from '../log/state-cache.ts'
+import { type OpenedRun, ThreadJoiner, type ThreadRequest } from '../delivery/thread-joiner.ts'
 import { isCreator, modesOf } from '../run-kwargs.ts'
+import { ThreadWatchers } from './thread-watchers.ts'
 import { withTimeout } from './with-timeout.ts'
 
 export interface RegistryOptions extends ActorOptions {
@@ -64,6 +66,9 @@ export class Registry {
   readonly #budget: PendingBudget
   readonly #states: StateCache
   readonly #ticker: Ticker
+  readonly #watchers: ThreadWatchers
+  /** Questions for the next run of a thread that were asked in this turn. */
+  readonly #asking = new Map<string, Promise<Run | null>>()
   #isStopping = false
   /** There are runs of ours that are not taken over yet: the cluster's. */
   onLeftBehind: () => void = () => {}
@@ -84,6 +89,7 @@ export class Registry {
       deps.log.warn({ err: error }, 'the frames of a run stay as they are')
     )
     const { peers } = deps.store
+    this.#watchers = new ThreadWatchers(peers !== undefined)
     this.subscriptions = peers ? new PeerSubscriptions(peers) : null
     this.remoteRuns = peers
       ? new RemoteRuns({
@@ -130,6 +136,7 @@ export class Registry {
       due: this.#ticker.size,
       uncompacted: this.#compactor.size,
       pendingBytes: this.#budget.bytes,
+      watched: this.#watchers.size,
       subscriptions: this.subscriptions?.size ?? 0,
       remoteRuns: this.remoteRuns?.size ?? 0
     }
@@ -265,6 +272,9 @@ export class Registry {
     }
     const actor = new RunActor(run, deps, past)
     this.#actors.set(run.run_id, actor)
+    // Whoever has asked in this very turn was answered without it.
+    this.#asking.clear()
+    this.#watchers.tell(run.thread_id)
     void actor.closed.then(() => this.#closed(actor))
     this.#queues.add(actor)
   }
@@ -348,6 +358,55 @@ export class Registry {
     this.#joiners++
     this.streams.add(joiner, place)
     joiner.pump()
+  }
+
+  /**
+   * Attaches a reader to a thread: to all its runs behind the one with ordinal `request.after`, those to come included. `place`: held
+   * for it already.
+   */
+  joinThread(threadId: string, request: ThreadRequest, place: Place): ThreadJoiner {
+    const { store, log } = this.#deps
+    const { userId } = request.reader
+    const runs = {
+      after: (ordinal: number) => this.#runAfter(threadId, ordinal, userId),
+      open: (run: Run) => this.#openFor(run, store),
+      watch: (listener: () => void) => this.#watchers.watch(threadId, listener)
+    }
+    const joiner = new ThreadJoiner(request, runs, {
+      onLeave: (gone) => {
+        this.#joiners--
+        this.streams.remove(gone)
+      },
+      onTrouble: (error) =>
+        log.error({ err: error, thread_id: threadId }, 'a reader of a thread was reset: it could not go on')
+    })
+    this.#joiners++
+    this.streams.add(joiner, place)
+    return joiner
+  }
+
+  /** Asked once for all readers that wait at the same place. */
+  #runAfter(threadId: string, ordinal: number, userId: string | null): Promise<Run | null> {
+    const key = JSON.stringify([threadId, ordinal, userId])
+    const asking = this.#asking.get(key) ?? this.#deps.store.runs.after(threadId, ordinal, userId)
+    this.#asking.set(key, asking)
+    // As long as this turn: what comes later is to be seen by who asks later.
+    setImmediate(() => this.#asking.delete(key))
+    return asking
+  }
+
+  /** The log of a run for one more reader: live here, live in another process, or finished. */
+  async #openFor({ run_id }: Run, store: Store): Promise<OpenedRun | null> {
+    await this.admitted(run_id)
+    const live = this.#actors.get(run_id)?.log
+    if (live) return { log: live, left: () => {} }
+    // The row that was found may be older than the run's end.
+    const run = await store.runs.get(run_id, null)
+    if (!run) return null
+    if (!isInFlight(run)) return { log: await RunLog.ended(run, store), left: () => {} }
+    const opened = await this.remoteRuns?.open(run, null, false)
+    if (!opened) throw new Error(`run ${run_id} is in flight, and nowhere to be found`)
+    return { log: opened.log, left: () => this.remoteRuns?.left(run_id, false) }
   }
 
   /** The log of a run, live or finished, for who looks something up in it. */
@@ -458,6 +517,7 @@ export class Registry {
     this.streams.stop()
     this.#compactor.stop()
     this.#ticker.stop()
+    this.#watchers.stop()
     return { runs: cut.length, streams }
   }
 }

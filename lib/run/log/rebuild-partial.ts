@@ -12,6 +12,7 @@ import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { dataOf } from './sse.ts'
 import { baseOf } from '../run-kwargs.ts'
 import { madeWhole } from './oversized-reader.ts'
+import { checkpointIn } from './values-frame.ts'
 
 /** Events that say what was answered, and by which model: the others are traces. */
 const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
@@ -45,7 +46,7 @@ export async function rebuildPartial(
   let tail: RawFrame[] = []
   for await (const frame of madeWhole(framesFrom(store, run, head))) {
     if (frame.kind === Kind.values) {
-      checkpointId = frame.bytes.toString('latin1')
+      checkpointId = checkpointIn(frame.bytes)
       tail = []
     } else if (frame.kind === Kind.messages) tail.push(frame)
   }

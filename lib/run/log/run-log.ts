@@ -13,6 +13,7 @@ import { bit, type Filter, Kind } from './filter.ts'
 import { beginning, type Cutting, fits, PART_BYTES, type Shorten, shortened, wholeOf } from './oversized.ts'
 import { INDEX_BYTES, type RawFrame, rangesOf } from './segment.ts'
 import { cursorPrefix, cursorText, frameText, type LogBounds, nextAfter, nextStored, type Position } from './sse.ts'
+import { type CheckpointAbout, valuesText } from './values-frame.ts'
 import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
 
 const SLAB_BYTES_FIRST = 4 * 1024
@@ -173,6 +174,10 @@ export class RunLog {
   get epoch(): number {
     return this.#epochs.at(-1)?.epoch ?? 0
   }
+  /** n of the first frame of the newest attempt. */
+  get attemptFirst(): number {
+    return this.#epochs.at(-1)?.first ?? 0
+  }
   /** Attempts at the run, this one included. */
   get attempts(): number {
     return this.#epochs.length
@@ -228,8 +233,13 @@ export class RunLog {
   }
 
   /** Appends a reference to a checkpoint. `stateBytes`: what its state holds that the one before did not. */
-  appendValues(checkpointId: string, state: StateText, stateBytes: number): number {
-    const n = this.#appendText(Kind.values, checkpointId)
+  appendValues(
+    checkpointId: string,
+    state: StateText,
+    stateBytes: number,
+    about: CheckpointAbout | null = null
+  ): number {
+    const n = this.#appendText(Kind.values, valuesText(checkpointId, about))
     const slab = this.#slabs.at(-1)!
     slab.states.set(n - slab.first, state)
     slab.stateBytes += stateBytes

@@ -117,10 +117,11 @@ export class StateBuilder {
     const id = checkpointId(this.#checkpointId)
     const before = this.#saved
     const metadata: JsonObject = { source, step: ++this.#step, parents: {}, run_id }
+    const parent = this.#checkpointId
     const { checkpoint, saved } = this.#state.toCheckpoint({
       thread_id,
       checkpoint_id: id,
-      parent_checkpoint_id: this.#checkpointId,
+      parent_checkpoint_id: parent,
       run_id,
       created_at: timestamp(),
       metadata,
@@ -136,7 +137,9 @@ export class StateBuilder {
     this.#pendingBytes += bytes
     if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
     // Its texts are shared with the state before, but for the new ones; its list of them is its own.
-    this.#log.appendValues(id, saved, bytes + saved.size.texts * POINTER_BYTES)
+    const interrupts = interruptsIn(saved.channel(INTERRUPTS))
+    const about = { parent_id: parent, step: this.#step, source, ...(interrupts.length > 0 && { interrupts }) }
+    this.#log.appendValues(id, saved, bytes + saved.size.texts * POINTER_BYTES, about)
   }
 
   /** Frames of the modes that are logged only when the creator asked for them. */

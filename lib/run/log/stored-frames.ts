@@ -10,6 +10,7 @@ import { readTurns } from './read-turns.ts'
 import { type FrameRange, frameRangesOf, framesOf, type RawFrame } from './segment.ts'
 import { READ_BYTES, SegmentCache } from './segment-cache.ts'
 import { cursorText, frameText } from './sse.ts'
+import { checkpointIn } from './values-frame.ts'
 
 export type LogStore = Pick<Store, 'frames' | 'checkpoints'>
 
@@ -43,8 +44,8 @@ export interface Loaded {
   readonly segments: readonly Segment[]
   /** By checkpoint: the JSON of its state; as bytes what is told instead, because it is gone. Those it does not name were not read. */
   readonly states: ReadonlyMap<string, string | Buffer>
-  /** The frames at `from` are gone: what is told of that, and where the log goes on. */
-  readonly gap: { readonly bytes: Buffer; readonly next: number } | null
+  /** The frames at `from` are gone: what is told of that, the state with which the run ended, and where the log goes on. */
+  readonly gap: { readonly bytes: Buffer; readonly values: string | null; readonly next: number } | null
 }
 
 export class StoredFrames {
@@ -97,8 +98,8 @@ export class StoredFrames {
   ): Promise<Loaded> {
     const first = segments[0]
     if (!first || first.first > from) {
-      const bytes = await this.gap(from)
-      return { from, segments: [], states: new Map(), gap: { bytes, next: first?.first ?? goesOn() } }
+      const gap = await this.gap(from)
+      return { from, segments: [], states: new Map(), gap: { ...gap, next: first?.first ?? goesOn() } }
     }
     const states = withStates ? await this.#statesOf(segments, Math.max(from, shownFrom)) : new Map<string, string>()
     return { from, segments, states, gap: null }
@@ -113,8 +114,9 @@ export class StoredFrames {
         if (kind !== Kind.values) continue
         if (bytes >= STATE_BYTES) return states
         await readTurns.next()
-        const state = (await this.values(id.toString('latin1'))) ?? (await this.gap(n))
-        states.set(id.toString('latin1'), state)
+        const checkpointId = checkpointIn(id)
+        const state = (await this.values(checkpointId)) ?? (await this.gap(n)).bytes
+        states.set(checkpointId, state)
         bytes += state.length
       }
     }
@@ -131,7 +133,7 @@ export class StoredFrames {
    * What a reader gets whose frames are no longer kept: a `gap` frame that says so [contract 3.9], and the state with which this run
    * ended, if that is known.
    */
-  async gap(from: number): Promise<Buffer> {
+  async gap(from: number): Promise<{ readonly bytes: Buffer; readonly values: string | null }> {
     const { run_id, last_cursor, final_checkpoint_id } = this.run
     counters.gaps++
     const gap = {
@@ -144,8 +146,8 @@ export class StoredFrames {
       at: timestamp()
     }
     const text = `event: gap\ndata: ${JSON.stringify(gap)}\n\n`
-    const values = final_checkpoint_id && (await this.values(final_checkpoint_id))
-    return Buffer.from(values ? `${text}event: values\ndata: ${values}\n\n` : text)
+    const values = final_checkpoint_id === null ? null : await this.values(final_checkpoint_id)
+    return { bytes: Buffer.from(values ? `${text}event: values\ndata: ${values}\n\n` : text), values }
   }
 }
 
@@ -200,6 +202,6 @@ function* eachOf(segment: Segment, from: number): Generator<FrameRange> {
 /** A range as it goes out; undefined: that is not known. */
 function shownOf({ kind, n, epoch, bytes }: FrameRange, { states }: Loaded): Buffer | undefined {
   if (kind !== Kind.values) return bytes
-  const state = states.get(bytes.toString('latin1'))
+  const state = states.get(checkpointIn(bytes))
   return typeof state === 'string' ? Buffer.from(frameText('values', state, cursorText(epoch, n))) : state
 }

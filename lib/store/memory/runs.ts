@@ -157,6 +157,14 @@ function runReads(rows: RunRows): RunReads {
       }
       return copyOf(page)
     },
+    async after(threadId, ordinal, owner) {
+      let found: Run | null = null
+      for (const run of rows.newestFirst(threadId)) {
+        if (run.ordinal <= ordinal) break
+        if (isVisible(run, owner)) found = run
+      }
+      return copyOf(found)
+    },
     async inFlight(threadId) {
       return copyOf(rows.inFlight(threadId))
     },

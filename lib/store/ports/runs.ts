@@ -50,6 +50,8 @@ export interface RunReads {
   byKey(key: string, user: Owner): Promise<Run | null>
   /** Newest first. */
   list(threadId: string, page: { limit: number; offset: number; status?: RunStatus }, user: Owner): Promise<Run[]>
+  /** The run that came next in a thread after the one with this ordinal; null: none has. */
+  after(threadId: string, ordinal: number, user: Owner): Promise<Run | null>
   /** Pending and running runs of a thread, oldest first. */
   inFlight(threadId: string): Promise<Run[]>
   /** Every run that is not terminal, oldest first: what a start finds after a crash. */

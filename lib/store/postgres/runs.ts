@@ -61,6 +61,11 @@ export function runReads(db: Db): RunReads {
       const rows = await db.rows<RunRow>(sql, [user, threadId, status ?? null, limit, offset])
       return rows.map(toRun)
     },
+    async after(threadId, ordinal, user) {
+      const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ${visible(1)} ORDER BY ordinal LIMIT 1`
+      const [row] = await db.rows<RunRow>(sql, [user, threadId, ordinal])
+      return row ? toRun(row) : null
+    },
     async inFlight(threadId) {
       const sql = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY ordinal`
       return (await db.rows<RunRow>(sql, [threadId])).map(toRun)

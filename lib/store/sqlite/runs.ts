@@ -23,6 +23,9 @@ export function runReads(db: Database.Database): RunReads {
     `SELECT ${COLUMNS} FROM runs WHERE thread_id = @thread AND (@status IS NULL OR status = @status) AND ${VISIBLE}
      ORDER BY ordinal DESC LIMIT @limit OFFSET @offset`
   )
+  const after = db.prepare<{ thread: string; ordinal: number; owner: string | null }, RunRow>(
+    `SELECT ${COLUMNS} FROM runs WHERE thread_id = @thread AND ordinal > @ordinal AND ${VISIBLE} ORDER BY ordinal LIMIT 1`
+  )
   const byKey = db.prepare<[string, string], RunRow>(BY_KEY)
   const inFlight = db.prepare<[string], RunRow>(`SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`)
   const unfinished = db.prepare<[], RunRow>(
@@ -44,6 +47,10 @@ export function runReads(db: Database.Database): RunReads {
     async list(threadId, page, user) {
       const { limit, offset, status } = page
       return list.all({ thread: threadId, status: status ?? null, limit, offset, owner: user }).map(toRun)
+    },
+    async after(threadId, ordinal, user) {
+      const row = after.get({ thread: threadId, ordinal, owner: user })
+      return row ? toRun(row) : null
     },
     async inFlight(threadId) {
       return inFlight.all(threadId).map(toRun)

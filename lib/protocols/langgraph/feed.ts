@@ -1,0 +1,182 @@
+// What one reader of protocol v2 is told of one run: a cursor in the run's log. What a range of the log becomes is made once for all
+// readers at the same place, and its bytes once for all that want the same of it.
+import type { Fed, RunFeed } from '../../run/delivery/thread-joiner.ts'
+import { type Filter, Kind } from '../../run/log/filter.ts'
+import type { RunLog } from '../../run/log/run-log.ts'
+import type { RawFrame } from '../../run/log/segment.ts'
+import { dataOf } from '../../run/log/sse.ts'
+import type { FrameSink, Loaded } from '../../run/log/stored-frames.ts'
+import type { Run } from '../../types.ts'
+import { type ProtocolEvent, seqOf } from './event.ts'
+import { type EventFilter, logFilter } from './subscription.ts'
+import { BEGINNING, type Depth, type RunState, translate, translateEnd } from './translate.ts'
+
+/** How events are written on a transport. */
+export interface Encoding {
+  readonly name: string
+  bytes(events: readonly ProtocolEvent[]): Buffer
+}
+
+/** What its reader wants of a range: it may change on the way. */
+export interface Selection {
+  readonly filter: EventFilter
+  /** Of what the filter takes. */
+  takes(event: ProtocolEvent): boolean
+  /** Readers with the same text, at the same place, are told the same. */
+  readonly key: string
+}
+
+/** A range of a log, translated. */
+interface TranslatedRange {
+  readonly from: number
+  /** Up to where memory went, or what was loaded. */
+  readonly source: number | Loaded
+  readonly next: number
+  readonly state: RunState
+  readonly events: readonly ProtocolEvent[]
+  /** By encoding and by what is wanted of it. */
+  readonly bytes: Map<string, Fed & object>
+}
+
+/** The last range of each log, by how deep it was looked into. It goes with its log. */
+const ranges = new WeakMap<RunLog, Map<string, TranslatedRange>>()
+
+const NOTHING = Buffer.alloc(0)
+
+export class EventFeed implements RunFeed {
+  readonly #run: Run
+  readonly #log: RunLog
+  readonly #encoding: Encoding
+  readonly #wanted: (from: number) => Selection
+  #next = 0
+  #state: RunState = BEGINNING
+  #hasEnded = false
+
+  constructor(run: Run, log: RunLog, encoding: Encoding, wanted: (from: number) => Selection) {
+    this.#run = run
+    this.#log = log
+    this.#encoding = encoding
+    this.#wanted = wanted
+  }
+
+  get filter(): Filter {
+    return logFilter(this.#wanted(this.seq).filter)
+  }
+
+  /** No event up to and with this number follows. */
+  get seq(): number {
+    return seqOf(this.#run.ordinal, this.#next, 0) - 1
+  }
+
+  next(loaded: Loaded | null): Fed {
+    if (this.#hasEnded) return 'end'
+    const wanted = this.#wanted(this.seq)
+    const range = this.#range(wanted.filter, loaded)
+    if (range === 'end') return this.#end(wanted)
+    if (typeof range === 'string') return range
+    this.#next = range.next
+    this.#state = range.state
+    return this.#fed(range, wanted)
+  }
+
+  load(): Promise<Loaded> {
+    return this.#log.load(this.#next, this.filter, new Translator(this.#run, this.#state, SHALLOW))
+  }
+
+  #range(filter: EventFilter, loaded: Loaded | null): TranslatedRange | 'behind' | 'tail' | 'end' {
+    const log = this.#log
+    const from = this.#next
+    const isInMemory = from >= log.first
+    const source = isInMemory ? log.shown : loaded
+    const known = ranges.get(log)?.get(depthOf(filter))
+    if (known && known.from === from && known.source === source && from < log.shown) return known
+    const gap = !isInMemory && loaded?.from === from ? loaded.gap : null
+    if (gap) return this.#gap(from, gap, loaded!)
+    const sink = new Translator(this.#run, this.#state, filter)
+    const next = log.next(from, logFilter(filter), loaded, sink)
+    if (typeof next === 'string') return next
+    return this.#keep(filter, { from, source: source!, next: next.next, ...sink.done(), bytes: new Map() })
+  }
+
+  #keep(filter: EventFilter, range: TranslatedRange): TranslatedRange {
+    const kept = ranges.get(this.#log) ?? new Map<string, TranslatedRange>()
+    kept.set(depthOf(filter), range)
+    ranges.set(this.#log, kept)
+    return range
+  }
+
+  /** Its frames are not kept any more: the state that the run has left stands for them. */
+  #gap(from: number, { next, values }: NonNullable<Loaded['gap']>, source: Loaded): TranslatedRange {
+    const frame = { n: from, epoch: this.#log.epoch, bytes: NOTHING }
+    const translator = new Translator(this.#run, this.#state, SHALLOW)
+    if (from === 0) translator.add({ ...frame, kind: Kind.metadata }, null)
+    if (values !== null) translator.add({ ...frame, kind: Kind.values }, values)
+    return { from, source, next, ...translator.done(), bytes: new Map() }
+  }
+
+  #fed(range: TranslatedRange, wanted: Selection): Fed {
+    const key = `${this.#encoding.name} ${wanted.key}`
+    const made = range.bytes.get(key) ?? this.#encode(range.events, wanted)
+    range.bytes.set(key, made)
+    return made
+  }
+
+  #encode(events: readonly ProtocolEvent[], wanted: Selection): Fed & object {
+    const meant = events.filter((event) => wanted.takes(event))
+    return { bytes: meant.length === 0 ? NOTHING : this.#encoding.bytes(meant), count: meant.length }
+  }
+
+  #end(wanted: Selection): Fed {
+    this.#hasEnded = true
+    // How it has ended is told by the row that the log was closed with.
+    const { head, epoch, run } = this.#log
+    const events = translateEnd(run, this.#state, { epoch, n: head })
+    return this.#encode(events, wanted)
+  }
+}
+
+function depthOf({ withValues, withMessages }: EventFilter): string {
+  return `${withValues} ${withMessages}`
+}
+
+const SHALLOW: Depth = { withMessages: false }
+/** What a reader is told of a state that is gone. */
+const GAP = Buffer.from('event: gap\n')
+
+/** Translates the frames of a range. */
+class Translator implements FrameSink {
+  readonly from = 0
+  readonly #run: Run
+  readonly #depth: Depth
+  readonly #events: ProtocolEvent[] = []
+  #state: RunState
+  bytes = 0
+
+  constructor(run: Run, state: RunState, depth: Depth) {
+    this.#run = run
+    this.#state = state
+    this.#depth = depth
+  }
+
+  take(frame: RawFrame, shown: Buffer | null): void {
+    const isState = shown !== null && frame.kind === Kind.values && !shown.subarray(0, GAP.length).equals(GAP)
+    this.add(frame, isState ? dataOf(shown) : null)
+  }
+
+  add(frame: RawFrame, values: string | null): void {
+    const { state, events } = translate(this.#run, this.#state, frame, values, this.#depth)
+    this.#state = state
+    for (const event of events) {
+      this.#events.push(event)
+      this.bytes += event.json.length
+    }
+  }
+
+  flush(): Buffer {
+    return NOTHING
+  }
+
+  done(): { state: RunState; events: readonly ProtocolEvent[] } {
+    return { state: this.#state, events: this.#events }
+  }
+}

@@ -1,0 +1,276 @@
+// Messages in the words of protocol v2: a message begins, its blocks begin, grow and finish one after the other, and it finishes. The
+// log has chunks as LangGraph's older clients read them; what a chunk means depends on those before it, which `Open` remembers.
+// Values are immutable: readers at the same place share them.
+import { parseArgs } from '../../run/log/message.ts'
+import { isObject, type Json, type JsonObject, textOf } from '../../types.ts'
+import type { Namespace, Told } from './event.ts'
+
+interface Call {
+  /** As its fragments name it. */
+  readonly index: Json
+  readonly id: string | null
+  readonly name: string | null
+  readonly args: string
+}
+
+/** The block that is being said. */
+interface Block {
+  readonly index: number
+  readonly type: 'text' | 'reasoning' | 'tool_call_chunk'
+  /** All of it so far; of a call its arguments are with the call. */
+  readonly text: string
+  /** Which call; -1: it is none. */
+  readonly call: number
+  /** Characters of the arguments that were told last. */
+  readonly told: number
+}
+
+interface OpenMessage {
+  readonly id: string
+  readonly namespace: Namespace
+  /** Who speaks: with the namespace it tells clients which message goes on. */
+  readonly node: string
+  readonly block: Block | null
+  readonly blocks: number
+  readonly calls: readonly Call[]
+}
+
+/** Messages that have begun and not finished, by id. */
+export type Open = ReadonlyMap<string, OpenMessage>
+
+export interface Said {
+  readonly open: Open
+  readonly told: readonly Told[]
+}
+
+/** Where the piece of a message comes from. */
+export interface Speaker {
+  readonly namespace: Namespace
+  readonly node: string
+  /** The run's tools are told of by what messages say of them. */
+  readonly tellsTools: boolean
+}
+
+/** A piece of a message, or a whole one, as the log has it. */
+export function hear(open: Open, piece: JsonObject, speaker: Speaker): Said {
+  const { type } = piece
+  if (type === 'tool') return { open, told: speaker.tellsTools ? [toolResult(piece, speaker)] : [] }
+  if (type === 'AIMessageChunk') return chunk(open, piece, speaker)
+  const role = type === 'ai' || type === 'human' || type === 'system' ? type : null
+  const isKnown = open.has(String(piece.id))
+  return role === null || isKnown ? { open, told: [] } : { open, told: whole(piece, role, speaker) }
+}
+
+function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
+  const id = String(piece.id)
+  const told: Told[] = []
+  let message = open.get(id)
+  if (!message) {
+    message = begin(open, id, speaker)
+    told.push(tell(message, `{"event":"message-start","id":${JSON.stringify(id)},"role":"ai"}`))
+  }
+  for (const part of partsOf(piece)) message = grow(message, part, told)
+  if (piece.chunk_position !== 'last') return { open: new Map(open).set(id, message), told }
+  finish(message, piece, told)
+  if (speaker.tellsTools) told.push(...toolStarts(message))
+  const rest = new Map(open)
+  rest.delete(id)
+  return { open: rest, told }
+}
+
+/** Clients tell messages of one speaker apart by their order: one that begins while another is said has a speaker of its own. */
+function begin(open: Open, id: string, { namespace, node }: Speaker): OpenMessage {
+  const isTaken = [...open.values()].some((one) => one.node === node && isSame(one.namespace, namespace))
+  return { id, namespace, node: isTaken ? `${node}:${id}` : node, block: null, blocks: 0, calls: [] }
+}
+
+function isSame(one: Namespace, other: Namespace): boolean {
+  return one.length === other.length && one.every((segment, i) => segment === other[i])
+}
+
+type Part =
+  | { readonly type: 'text' | 'reasoning'; readonly text: string }
+  | { readonly type: 'call'; readonly fragment: JsonObject }
+
+function partsOf({ content, additional_kwargs, tool_call_chunks }: JsonObject): Part[] {
+  const parts: Part[] = []
+  const reasoning = isObject(additional_kwargs) ? additional_kwargs.reasoning_content : undefined
+  if (typeof reasoning === 'string' && reasoning !== '') parts.push({ type: 'reasoning', text: reasoning })
+  for (const block of Array.isArray(content) ? content : [content]) {
+    if (typeof block === 'string' && block !== '') parts.push({ type: 'text', text: block })
+    else if (isObject(block)) parts.push(...partOf(block))
+  }
+  if (Array.isArray(tool_call_chunks))
+    for (const fragment of tool_call_chunks) if (isObject(fragment)) parts.push({ type: 'call', fragment })
+  return parts
+}
+
+/** Blocks of providers' own kinds stand in the state. */
+function partOf({ type, text, reasoning, thinking }: JsonObject): Part[] {
+  if (type === 'text' && typeof text === 'string' && text !== '') return [{ type, text }]
+  const thought = reasoning ?? thinking
+  return typeof thought === 'string' && thought !== '' ? [{ type: 'reasoning', text: thought }] : []
+}
+
+function grow(message: OpenMessage, part: Part, told: Told[]): OpenMessage {
+  if (part.type === 'call') return growCall(message, part.fragment, told)
+  const { type, text } = part
+  const at = message.block?.type === type ? message : beginBlock(finishBlock(message, told), type, -1, told)
+  const block = at.block!
+  told.push(tell(at, `{"event":"content-block-delta","index":${block.index},"delta":${deltaJson(type, text)}}`))
+  return { ...at, block: { ...block, text: block.text + text } }
+}
+
+function deltaJson(type: 'text' | 'reasoning', text: string): string {
+  return `{"type":"${type}-delta","${type}":${JSON.stringify(text)}}`
+}
+
+function growCall(message: OpenMessage, fragment: JsonObject, told: Told[]): OpenMessage {
+  const known = message.calls.findIndex(({ index }) => index === (fragment.index ?? null))
+  const at = known < 0 ? message.calls.length : known
+  const before = message.calls[at] ?? { index: fragment.index ?? null, id: null, name: null, args: '' }
+  const call: Call = {
+    ...before,
+    // As the journal folds fragments: the last id and the first name that came count.
+    id: textOr(fragment.id) ?? before.id,
+    name: before.name ?? textOr(fragment.name),
+    args: before.args + (typeof fragment.args === 'string' ? fragment.args : '')
+  }
+  const calls = [...message.calls]
+  calls[at] = call
+  const grown = { ...message, calls }
+  if (grown.block?.call === at) return showArgs(grown, told)
+  // A block that has finished does not go on: the call is told whole when its tool begins.
+  if (known >= 0) return grown
+  return showArgs(beginBlock(finishBlock(grown, told), 'tool_call_chunk', at, told), told)
+}
+
+function textOr(value: Json | undefined): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
+}
+
+/** Below it every fragment is shown. */
+const ARGS_SHORT = 1024
+
+/** A fragment of arguments takes the place of what was told of them: long ones are told again only when they have grown by an eighth. */
+function showArgs(message: OpenMessage, told: Told[]): OpenMessage {
+  const block = message.block!
+  const call = message.calls[block.call]!
+  const { length } = call.args
+  if (length === block.told || (length > ARGS_SHORT && length < block.told * 1.125)) return message
+  const fields = { type: 'tool_call_chunk', id: call.id, name: call.name, args: call.args }
+  const delta = JSON.stringify({ type: 'block-delta', fields })
+  told.push(tell(message, `{"event":"content-block-delta","index":${block.index},"delta":${delta}}`))
+  return { ...message, block: { ...block, told: length } }
+}
+
+function beginBlock(message: OpenMessage, type: Block['type'], call: number, told: Told[]): OpenMessage {
+  const { id = null, name = null } = message.calls[call] ?? {}
+  const content =
+    type === 'tool_call_chunk'
+      ? { type, id, name, args: '' }
+      : type === 'text'
+        ? { type, text: '' }
+        : { type, reasoning: '' }
+  const index = message.blocks
+  told.push(tell(message, JSON.stringify({ event: 'content-block-start', index, content })))
+  return { ...message, blocks: index + 1, block: { index, type, text: '', call, told: 0 } }
+}
+
+function finishBlock(message: OpenMessage, told: Told[]): OpenMessage {
+  const { block } = message
+  if (!block) return message
+  const content = finishedBlock(block, message.calls)
+  told.push(tell(message, JSON.stringify({ event: 'content-block-finish', index: block.index, content })))
+  return { ...message, block: null }
+}
+
+function finishedBlock({ type, text, call }: Block, calls: readonly Call[]): object {
+  if (type === 'text') return { type, text }
+  if (type === 'reasoning') return { type, reasoning: text }
+  const { id, name, args: given } = calls[call]!
+  const args = parseArgs(given)
+  if (args && name !== null) return { type: 'tool_call', id, name, args }
+  return { type: 'invalid_tool_call', id, name, args: given, error: null }
+}
+
+function finish(message: OpenMessage, piece: JsonObject, told: Told[]): void {
+  const done = finishBlock(message, told)
+  const { usage_metadata: usage, response_metadata } = piece
+  const metadata = isObject(response_metadata) ? response_metadata : null
+  const data = {
+    event: 'message-finish',
+    ...(isObject(usage) && { usage }),
+    ...(typeof metadata?.finish_reason === 'string' && { reason: metadata.finish_reason }),
+    ...(metadata && { responseMetadata: metadata })
+  }
+  told.push(tell(done, JSON.stringify(data)))
+}
+
+/** Messages that were said in tasks, whose step is over now: a graph does not always say which chunk is a message's last. */
+export function finishTasks(open: Open): Said {
+  return finishWhere(open, ({ namespace }) => namespace.length > 0)
+}
+
+/** The run is over. */
+export function finishAll(open: Open): readonly Told[] {
+  return finishWhere(open, () => true).told
+}
+
+function finishWhere(open: Open, isMeant: (message: OpenMessage) => boolean): Said {
+  const told: Told[] = []
+  const rest = new Map(open)
+  for (const message of open.values()) {
+    if (!isMeant(message)) continue
+    finish(message, {}, told)
+    rest.delete(message.id)
+  }
+  return told.length === 0 ? { open, told } : { open: rest, told }
+}
+
+function whole(piece: JsonObject, role: string, speaker: Speaker): Told[] {
+  const id = String(piece.id)
+  const told: Told[] = []
+  let message = begin(new Map(), id, speaker)
+  told.push(tell(message, JSON.stringify({ event: 'message-start', id, role })))
+  for (const part of partsOf(piece)) message = grow(message, part, told)
+  const calls = Array.isArray(piece.tool_calls) ? piece.tool_calls.filter(isObject) : []
+  for (const { id: callId, name, args } of calls) {
+    const fragment = {
+      index: message.calls.length,
+      id: callId ?? null,
+      name: name ?? null,
+      args: JSON.stringify(args ?? {})
+    }
+    message = growCall(message, fragment, told)
+  }
+  finish(message, piece, told)
+  if (role === 'ai' && speaker.tellsTools) told.push(...toolStarts(message))
+  return told
+}
+
+function tell({ namespace, node }: OpenMessage, json: string): Told {
+  return { method: 'messages', channel: 'messages', namespace, node, json }
+}
+
+// ------------------------------------------------------------------------------------------------------- tools
+
+function toolStarts({ namespace, calls }: OpenMessage): Told[] {
+  return calls.flatMap(({ id, name, args }) => {
+    const input = parseArgs(args)
+    if (!input || id === null || name === null) return []
+    const json = JSON.stringify({ event: 'tool-started', tool_call_id: id, tool_name: name, input })
+    return [{ method: 'tools', channel: 'tools', namespace, node: 'tools', json }]
+  })
+}
+
+function toolResult(message: JsonObject, { namespace }: Speaker): Told {
+  const tool_call_id = String(message.tool_call_id)
+  // Messages in a log are the run's own: their contents are texts, or lists of blocks.
+  const text = () => textOf(message.content as Parameters<typeof textOf>[0])
+  const data =
+    message.status === 'error'
+      ? { event: 'tool-error', tool_call_id, message: text() }
+      : { event: 'tool-finished', tool_call_id, output: message }
+  return { method: 'tools', channel: 'tools', namespace, node: 'tools', json: JSON.stringify(data) }
+}

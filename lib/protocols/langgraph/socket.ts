@@ -1,0 +1,205 @@
+// One WebSocket of protocol v2: commands come in and are answered in their order, events of what it has subscribed to go out. Both on
+// one connection: an answer never stands inside of an event, and comes before the events that it leads to.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { PING, type TextSocket, textFrames } from '../../http/web-socket.ts'
+import type { RunFeed, ThreadJoiner, ThreadRequest } from '../../run/delivery/thread-joiner.ts'
+import type { Reader } from '../../run/delivery/credential-revalidator.ts'
+import type { RunLog } from '../../run/log/run-log.ts'
+import { isObject, type Json, type JsonObject, type Run } from '../../types.ts'
+import { webSocketEncoding } from './encoding.ts'
+import { frameAt, seqOf } from './event.ts'
+import { EventFeed } from './feed.ts'
+import { isChannel, subscriptionParams } from './subscription.ts'
+import { Subscriptions } from './subscriptions.ts'
+
+/** Of one socket: each costs a look at every event. */
+const SUBSCRIPTIONS_MAX = 100
+/** Commands that wait for those before them; it is not read on while one does. */
+const WAITING_MAX = 1000
+/** Messages in a row that are no commands: whoever sends them speaks something else. */
+const GARBAGE_MAX = 20
+
+/** Of a run in its thread, as databases have it. */
+const ORDINAL_MAX = 2 ** 31 - 1
+const POLICY = 1008
+
+export interface Command {
+  readonly id: number
+  readonly method: string
+  readonly params: JsonObject
+}
+
+export type ErrorCode =
+  | 'invalid_argument'
+  | 'unknown_command'
+  | 'unknown_error'
+  | 'no_such_run'
+  | 'no_such_subscription'
+  | 'no_such_interrupt'
+  | 'permission_denied'
+  | 'not_supported'
+
+/** An answer to a command, whatever it is: the HTTP status of one that was understood is always 200. */
+export type Answer = JsonObject
+
+export function errorAnswer(id: number | null, error: ErrorCode, message: string): Answer {
+  return { type: 'error', id, error, message }
+}
+
+export function successAnswer(id: number, result: Json, meta: JsonObject): Answer {
+  return { type: 'success', id, result, meta }
+}
+
+/** A command; null: it is none. */
+export function commandIn(value: unknown): Command | null {
+  if (!isObject(value)) return null
+  const { id, method, params } = value
+  const isOne = typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 && typeof method === 'string'
+  return isOne ? { id, method, params: isObject(params) ? params : {} } : null
+}
+
+export interface SocketParts {
+  readonly threadId: string
+  readonly reader: Reader
+  /** Reads the thread for it; it begins when `pump` is called. */
+  join(request: ThreadRequest): ThreadJoiner
+  /** Any command but those about subscriptions. Never rejects. */
+  command(command: Command): Promise<Answer>
+  /** JSON that may not be trusted. Throws when it is none. */
+  parse(text: string): unknown
+}
+
+export class ProtocolSocket {
+  readonly #socket: TextSocket
+  readonly #parts: SocketParts
+  readonly #subscriptions = new Subscriptions()
+  readonly #joiner: ThreadJoiner
+  readonly #waiting: string[] = []
+  /** Frames that wait for the end of an event. */
+  #held: Buffer[] = []
+  #feed: EventFeed | null = null
+  #isWorking = false
+  #isClosed = false
+  #garbage = 0
+
+  constructor(socket: TextSocket, parts: SocketParts) {
+    this.#socket = socket
+    this.#parts = parts
+    this.#joiner = parts.join({
+      writer: socket,
+      reader: parts.reader,
+      heartbeat: PING,
+      heardAt: () => socket.heardAt(),
+      // Until something is subscribed to there is nothing to be told.
+      after: ORDINAL_MAX,
+      feed: (run, log) => this.#feedOf(run, log),
+      onDrain: () => this.#flush()
+    })
+    socket.onClose(() => {
+      this.#isClosed = true
+    })
+    socket.onPing((pong) => this.#write(pong))
+    socket.onText((text) => this.#hear(text))
+  }
+
+  #feedOf(run: Run, log: RunLog): RunFeed {
+    this.#subscriptions.meet(run, log)
+    this.#feed = new EventFeed(run, log, webSocketEncoding, (seq) => this.#subscriptions.wanted(seq))
+    return this.#feed
+  }
+
+  // ---------------------------------------------------------------------------------------------------- writing
+
+  #say(answer: Answer): void {
+    this.#write(textFrames([JSON.stringify(answer)]))
+  }
+
+  #write(frame: Buffer): void {
+    if (this.#held.length > 0 || !this.#joiner.isAtBorder) this.#held.push(frame)
+    // Who does not read its answers is not read either.
+    else if (!this.#socket.write(frame)) this.#socket.pause()
+  }
+
+  /** The socket has space again. */
+  #flush(): void {
+    if (!this.#joiner.isAtBorder) return
+    const held = this.#held
+    this.#held = []
+    for (const frame of held) this.#write(frame)
+    if (!this.#isWorking) this.#socket.resume()
+  }
+
+  // ---------------------------------------------------------------------------------------------------- commands
+
+  #hear(text: string): void {
+    this.#waiting.push(text)
+    if (this.#waiting.length > WAITING_MAX) return this.#socket.close(POLICY, 'too many commands at once')
+    if (!this.#isWorking) void this.#work()
+  }
+
+  /** One after the other; meanwhile no more are read. */
+  async #work(): Promise<void> {
+    this.#isWorking = true
+    this.#socket.pause()
+    for (let text = this.#waiting.shift(); text !== undefined && !this.#isClosed; text = this.#waiting.shift())
+      await this.#answer(text)
+    this.#isWorking = false
+    if (this.#held.length === 0) this.#socket.resume()
+  }
+
+  async #answer(text: string): Promise<void> {
+    const [command, problem] = this.#read(text)
+    if (command) {
+      this.#garbage = 0
+      return this.#obey(command)
+    }
+    this.#say(errorAnswer(null, 'invalid_argument', problem))
+    if (++this.#garbage >= GARBAGE_MAX) this.#socket.close(POLICY, 'these are no commands')
+  }
+
+  #read(text: string): readonly [Command, null] | readonly [null, string] {
+    try {
+      const command = commandIn(this.#parts.parse(text))
+      return command ? [command, null] : [null, 'A command has an integer id and a method.']
+    } catch {
+      return [null, 'A command is JSON.']
+    }
+  }
+
+  async #obey(command: Command): Promise<void> {
+    if (command.method === 'subscription.subscribe') return this.#subscribe(command)
+    if (command.method === 'subscription.unsubscribe') return this.#unsubscribe(command)
+    const answer = await this.#parts.command(command)
+    if (!this.#isClosed) this.#say(answer)
+  }
+
+  #subscribe({ id, params }: Command): void {
+    const read = v.safeParse(subscriptionParams, params)
+    if (!read.success)
+      return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names its channels, as a list of names.'))
+    if (!read.output.channels.every(isChannel))
+      return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names a channel that there is not.'))
+    if (this.#subscriptions.size >= SUBSCRIPTIONS_MAX)
+      return this.#say(errorAnswer(id, 'invalid_argument', `A socket has at most ${SUBSCRIPTIONS_MAX} subscriptions.`))
+    const name = randomUUID()
+    const { since } = read.output
+    this.#subscriptions.add(name, read.output, this.#toldUpTo(), since ? { seq: since, epoch: null } : null)
+    this.#say(successAnswer(id, { subscription_id: name, replayed_events: 0 }, { thread_id: this.#parts.threadId }))
+    this.#feed = null
+    this.#joiner.restart(since ? frameAt(since).ordinal - 1 : 0)
+  }
+
+  /** What stands before it was told to all who had subscribed to it. */
+  #toldUpTo(): number {
+    const ended = seqOf(this.#joiner.ordinal + 1, 0, 0) - 1
+    return this.#joiner.isInRun && this.#feed ? this.#feed.seq : ended
+  }
+
+  #unsubscribe({ id, params }: Command): void {
+    const name = String(params.subscription_id)
+    if (!this.#subscriptions.remove(name))
+      return this.#say(errorAnswer(id, 'no_such_subscription', `There is no subscription ${name.slice(0, 100)}.`))
+    this.#say(successAnswer(id, {}, { thread_id: this.#parts.threadId }))
+  }
+}

@@ -1,0 +1,95 @@
+// What a client wants to hear of a thread: channels, the part of the agent's tree, and from where on.
+import * as v from 'valibot'
+import { bit, type Filter, Kind } from '../../run/log/filter.ts'
+import { CHANNELS, type Channel, type ProtocolEvent } from './event.ts'
+
+const CHANNELS_MAX = 64
+const NAMESPACES_MAX = 64
+const SEGMENTS_MAX = 16
+const NAME_MAX = 256
+
+const name = v.pipe(v.string(), v.maxLength(NAME_MAX))
+const namespace = v.pipe(v.array(name), v.maxLength(SEGMENTS_MAX))
+const whole = v.pipe(v.number(), v.safeInteger(), v.minValue(0))
+
+/** As a body, or the parameters of a subscription. Fields beside these are ignored. */
+export const subscriptionFields = {
+  channels: v.pipe(v.array(name), v.minLength(1), v.maxLength(CHANNELS_MAX)),
+  namespaces: v.nullish(v.pipe(v.array(namespace), v.maxLength(NAMESPACES_MAX))),
+  depth: v.nullish(whole),
+  since: v.nullish(whole)
+}
+export const subscriptionParams = v.object(subscriptionFields)
+export type SubscriptionParams = v.InferOutput<typeof subscriptionParams>
+
+export function isChannel(given: string): boolean {
+  return (CHANNELS as readonly string[]).includes(given) || /^custom:./.test(given)
+}
+
+/** Which events a subscription takes. Those that ask for the same are one object, so that their readers share bytes. */
+export interface EventFilter {
+  readonly key: string
+  takes(event: ProtocolEvent): boolean
+  /** Needs the states that values frames refer to. */
+  readonly withValues: boolean
+  /** Needs what messages say, not only that they are there. */
+  readonly withMessages: boolean
+}
+
+const KEPT_MAX = 1024
+const kept = new Map<string, EventFilter>()
+
+export function eventFilter(wanted: readonly SubscriptionParams[]): EventFilter {
+  const key = JSON.stringify(wanted.map(canonical).sort())
+  const known = kept.get(key)
+  if (known) return known
+  const matchers = wanted.map(matcherOf)
+  const has = (channel: Channel) => wanted.some(({ channels }) => channels.includes(channel))
+  const filter: EventFilter = {
+    key,
+    takes: (event) => matchers.some((matches) => matches(event)),
+    withValues: has('values'),
+    withMessages: has('messages') || has('tools')
+  }
+  // What was made first is made again if it is asked for once more.
+  if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value!)
+  kept.set(key, filter)
+  return filter
+}
+
+function canonical({ channels, namespaces, depth }: SubscriptionParams): string {
+  const places = namespaces?.length ? [...new Set(namespaces.map((one) => JSON.stringify(one)))].sort() : null
+  return JSON.stringify([[...new Set(channels)].sort(), places, places ? (depth ?? null) : null])
+}
+
+function matcherOf({ channels, namespaces, depth }: SubscriptionParams): (event: ProtocolEvent) => boolean {
+  const wanted = new Set(channels)
+  const isWanted = ({ channel, name }: ProtocolEvent) =>
+    wanted.has(channel) || (name !== null && wanted.has(`custom:${name}`))
+  if (!namespaces?.length) return isWanted
+  return (event) => isWanted(event) && namespaces.some((prefix) => isBelow(event.namespace, prefix, depth ?? null))
+}
+
+/** Whether a namespace is that of `prefix`, or one not more than `depth` below it; null: at any depth. */
+function isBelow(namespace: readonly string[], prefix: readonly string[], depth: number | null): boolean {
+  if (prefix.length > namespace.length) return false
+  if (depth !== null && namespace.length - prefix.length > depth) return false
+  return prefix.every((segment, i) => isSegment(namespace[i]!, segment))
+}
+
+/** A segment without an id stands for all of its name. */
+function isSegment(given: string, wanted: string): boolean {
+  if (given === wanted) return true
+  const end = given.indexOf(':')
+  return end >= 0 && !wanted.includes(':') && given.slice(0, end) === wanted
+}
+
+const ALWAYS = bit(Kind.metadata) | bit(Kind.error) | bit(Kind.custom) | bit(Kind.updates) | bit(Kind.tasks)
+const FILTERS = [0, bit(Kind.values)].map(
+  (values): Filter => ({ mask: ALWAYS | bit(Kind.messages) | values, accumulate: false })
+)
+
+/** What of a log is read for it: states only where somebody wants them. */
+export function logFilter({ withValues }: EventFilter): Filter {
+  return FILTERS[withValues ? 1 : 0]!
+}

@@ -1,0 +1,277 @@
+// The log of a run in the words of protocol v2, frame by frame. What a frame becomes depends on those before it alone: state in, events
+// and state out, so that the same log gives the same events to whoever reads it, live, late, or on another process.
+import { Kind } from '../../run/log/filter.ts'
+import type { RawFrame } from '../../run/log/segment.ts'
+import { dataOf } from '../../run/log/sse.ts'
+import { aboutIn, checkpointIn } from '../../run/log/values-frame.ts'
+import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../types.ts'
+import { type Channel, eventAt, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
+import { finishAll, finishTasks, hear, type Open } from './messages.ts'
+
+/** What of the log so far the rest of it depends on. Immutable. */
+export interface RunState {
+  readonly open: Open
+  /** Ids of the questions that were told. */
+  readonly asked: ReadonlySet<string>
+  /** Below the root, those that have begun and not ended. */
+  readonly namespaces: ReadonlyMap<string, Namespace>
+  /** What an error frame has said. */
+  readonly failure: string | null
+}
+
+export const BEGINNING: RunState = { open: new Map(), asked: new Set(), namespaces: new Map(), failure: null }
+
+/** What is left out for who does not want it, because it costs more than all the rest. */
+export interface Depth {
+  readonly withMessages: boolean
+}
+
+export interface Step {
+  readonly state: RunState
+  readonly events: readonly ProtocolEvent[]
+}
+
+/** What a frame becomes; null stands for what is left out, so that what follows keeps its number. */
+interface Telling {
+  readonly state: RunState
+  readonly told: readonly (Told | null)[]
+}
+
+/** @param values JSON of the state that a values frame refers to; null: nobody wants it */
+export function translate(run: Run, state: RunState, frame: RawFrame, values: string | null, depth: Depth): Step {
+  const telling = tell(run, state, frame, values, depth)
+  return { state: telling.state, events: placed(run, frame, telling.told) }
+}
+
+function placed(run: Run, at: Pick<RawFrame, 'epoch' | 'n'>, told: readonly (Told | null)[]): ProtocolEvent[] {
+  return told
+    .slice(0, PARTS_MAX)
+    .flatMap((one, part) => (one ? [eventAt({ run, epoch: at.epoch, n: at.n }, part, one)] : []))
+}
+
+function tell(run: Run, state: RunState, frame: RawFrame, values: string | null, depth: Depth): Telling {
+  switch (frame.kind) {
+    case Kind.metadata:
+      return { state, told: [lifecycle(ROOT, { event: 'running', graph_name: graphOf(run) })] }
+    case Kind.values:
+      return tellValues(state, frame, values)
+    case Kind.messages:
+      return inNamespace(state, frame, depth.withMessages ? tellMessages : tellNothing)
+    case Kind.updates:
+      return inNamespace(state, frame, tellUpdates)
+    case Kind.custom:
+      return inNamespace(state, frame, tellCustom)
+    case Kind.tasks:
+      return inNamespace(state, frame, tellTasks)
+    case Kind.error:
+      return { state: { ...state, failure: failureIn(frame) }, told: [] }
+    default:
+      return { state, told: [] }
+  }
+}
+
+const ROOT: Namespace = []
+
+function graphOf({ assistant_id }: Run): string {
+  return assistant_id ?? 'lead_agent'
+}
+
+function lifecycle(namespace: Namespace, about: JsonObject): Told {
+  return { method: 'lifecycle', channel: 'lifecycle', namespace, json: JSON.stringify(about) }
+}
+
+function data(channel: Channel, namespace: Namespace, json: string, about: Partial<Told> = {}): Told {
+  return { method: channel, channel, namespace, json, ...about }
+}
+
+// ------------------------------------------------------------------------------------------------ the end of a run
+
+/** Behind its last frame: exactly one terminal event for the root, and one before it for whatever is open below. */
+export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
+  const event = statusOf(run)
+  const isWhole = event === 'completed' || event === 'interrupted'
+  const below = [...state.namespaces.values()].reverse().map((namespace) => lifecycle(namespace, { event }))
+  const error = event === 'failed' ? (state.failure ?? run.error ?? 'The run failed') : null
+  const root = lifecycle(ROOT, { event, graph_name: graphOf(run), ...(error !== null && { error }) })
+  // Finishing messages stand before the number from which on all readers count alike.
+  return placed(run, at, [...padded(isWhole ? finishAll(state.open) : []), ...below, root])
+}
+
+/** As the protocol says it. */
+export function statusOf({ status }: Run): 'running' | 'completed' | 'failed' | 'interrupted' {
+  if (isInFlight({ status })) return 'running'
+  if (status === 'success') return 'completed'
+  return status === 'interrupted' ? 'interrupted' : 'failed'
+}
+
+/** Parts that messages may take where what follows must keep its number for who wants no messages. */
+const MESSAGE_PARTS = PARTS_MAX / 2
+
+function padded(told: readonly Told[]): (Told | null)[] {
+  return [
+    ...told.slice(0, MESSAGE_PARTS),
+    ...Array<null>(MESSAGE_PARTS - Math.min(told.length, MESSAGE_PARTS)).fill(null)
+  ]
+}
+
+// ------------------------------------------------------------------------------------------------ what a run tells
+
+/** What was still being said, the checkpoint, its state, the questions that wait there. */
+function tellValues(state: RunState, frame: RawFrame, values: string | null): Telling {
+  const { open, told: finished } = finishTasks(state.open)
+  const { interrupts = [], ...checkpoint } = aboutIn(frame.bytes) ?? {}
+  const { asked, told: asking } = ask(state.asked, ROOT, interrupts)
+  const isKnown = 'step' in checkpoint
+  const parent = isKnown && checkpoint.parent_id !== null ? { parent_id: checkpoint.parent_id } : {}
+  const about = isKnown && {
+    id: checkpointIn(frame.bytes),
+    ...parent,
+    step: checkpoint.step,
+    source: checkpoint.source
+  }
+  const told = [
+    ...padded(finished),
+    about ? data('checkpoints', ROOT, JSON.stringify(about)) : null,
+    values === null ? null : data('values', ROOT, withoutInterrupts(values)),
+    ...asking
+  ]
+  return { state: { ...state, open, asked }, told }
+}
+
+const INTERRUPT = '__interrupt__'
+
+/** Questions have events of their own. */
+function withoutInterrupts(json: string): string {
+  if (!json.includes(`"${INTERRUPT}"`)) return json
+  const values: unknown = JSON.parse(json)
+  if (!isObject(values) || !(INTERRUPT in values)) return json
+  const { [INTERRUPT]: _, ...rest } = values
+  return JSON.stringify(rest)
+}
+
+/** Each question once, however often the log names it. */
+function ask(
+  before: ReadonlySet<string>,
+  namespace: Namespace,
+  interrupts: readonly { readonly id: string; readonly value: Json }[]
+): { asked: ReadonlySet<string>; told: Told[] } {
+  const fresh = interrupts.filter(({ id }) => !before.has(id))
+  if (fresh.length === 0) return { asked: before, told: [] }
+  const told = fresh.map(({ id, value }) =>
+    data('input', namespace, JSON.stringify({ interrupt_id: id, payload: value ?? null }), {
+      method: 'input.requested'
+    })
+  )
+  return { asked: new Set([...before, ...fresh.map(({ id }) => id)]), told }
+}
+
+/** A frame of some namespace, which begins with it if it was not heard of before. */
+interface Heard {
+  readonly name: string
+  readonly namespace: Namespace
+  /** Its data, as it is written. */
+  json(): string
+}
+
+type Tell = (state: RunState, heard: Heard) => Telling
+
+function inNamespace(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
+  const [name = '', ...namespace] = eventOf(frame.bytes).split('|')
+  const begun = begin(state, namespace)
+  const telling = tellIt(begun.state, { name, namespace, json: () => dataOf(frame.bytes) })
+  return begun.told.length === 0 ? telling : { state: telling.state, told: [...begun.told, ...telling.told] }
+}
+
+const BEFORE_NAME = 'event: '.length
+
+function eventOf(frame: Buffer): string {
+  return frame.toString('utf8', BEFORE_NAME, frame.indexOf(0x0a))
+}
+
+/** Every namespace that is heard of for the first time, from the root downwards. */
+function begin(state: RunState, namespace: Namespace): { state: RunState; told: Told[] } {
+  if (namespace.length === 0 || state.namespaces.has(namespace.join('|'))) return { state, told: [] }
+  const namespaces = new Map(state.namespaces)
+  const told: Told[] = []
+  for (let depth = 1; depth <= namespace.length; depth++) {
+    const part = namespace.slice(0, depth)
+    if (namespaces.has(part.join('|'))) continue
+    namespaces.set(part.join('|'), part)
+    told.push(lifecycle(part, { event: 'started', graph_name: nameOf(part.at(-1)!) }))
+  }
+  return { state: { ...state, namespaces }, told }
+}
+
+/** A segment without its id. */
+function nameOf(segment: string): string {
+  return segment.split(':', 1)[0]!
+}
+
+const tellNothing: Tell = (state) => ({ state, told: [] })
+
+const tellMessages: Tell = (state, { namespace, json }) => {
+  // This process or one before it wrote it: a message or a chunk, and what is known of who says it.
+  const [piece, metadata] = JSON.parse(json()) as [JsonObject, JsonObject]
+  const task = metadata.langgraph_checkpoint_ns ?? metadata.checkpoint_ns
+  const isTask = typeof task === 'string' && task !== ''
+  const speaker = {
+    namespace: isTask ? task.split('|') : namespace,
+    node: typeof metadata.langgraph_node === 'string' ? metadata.langgraph_node : 'agent',
+    // A graph tells of its tools itself.
+    tellsTools: !isTask
+  }
+  const { open, told } = hear(state.open, piece, speaker)
+  return { state: open === state.open ? state : { ...state, open }, told }
+}
+
+const tellUpdates: Tell = (state, { namespace, json }) => {
+  const text = json()
+  const [entry] = Object.entries(objectIn(text))
+  const [node, values = null] = entry ?? []
+  if (node === INTERRUPT) {
+    const { asked, told } = ask(state.asked, namespace, interruptsIn(values))
+    return { state: asked === state.asked ? state : { ...state, asked }, told }
+  }
+  const update = { ...(node !== undefined && { node }), values: isObject(values) ? values : { value: values } }
+  return { state, told: [data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })] }
+}
+
+function interruptsIn(values: Json): { id: string; value: Json }[] {
+  const list = Array.isArray(values) ? values.filter(isObject) : []
+  return list.flatMap(({ id, value = null }) => (typeof id === 'string' ? [{ id, value }] : []))
+}
+
+const tellCustom: Tell = (state, { namespace, json }) => {
+  const text = json()
+  const { name, payload } = text.startsWith('{') && text.includes('"name"') ? objectIn(text) : {}
+  if (typeof name !== 'string') return { state, told: [data('custom', namespace, `{"payload":${text}}`)] }
+  const named = payload === undefined ? `{"name":${JSON.stringify(name)},"payload":${text}}` : text
+  return { state, told: [data('custom', namespace, named, { name })] }
+}
+
+/** A task that has its result, or failed, ends the namespace below it. */
+const tellTasks: Tell = (state, { namespace, json }) => {
+  const text = json()
+  const told = [data('tasks', namespace, text)]
+  const { id, name, result, error } = state.namespaces.size > 0 ? objectIn(text) : {}
+  const key = [...namespace, `${name}:${id}`].join('|')
+  const ended = state.namespaces.get(key)
+  if (!ended || (result === undefined && error === undefined)) return { state, told }
+  const namespaces = new Map(state.namespaces)
+  namespaces.delete(key)
+  const isFailed = error !== undefined && error !== null
+  return {
+    state: { ...state, namespaces },
+    told: [...told, lifecycle(ended, { event: isFailed ? 'failed' : 'completed', graph_name: nameOf(ended.at(-1)!) })]
+  }
+}
+
+function objectIn(json: string): JsonObject {
+  const value: unknown = JSON.parse(json)
+  return isObject(value) ? value : {}
+}
+
+function failureIn(frame: RawFrame): string {
+  const { error, message } = objectIn(dataOf(frame.bytes))
+  return String(message ?? error ?? 'The run failed')
+}

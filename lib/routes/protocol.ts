@@ -1,0 +1,285 @@
+// LangGraph's protocol v2 on a thread: commands, and events as an event stream or over a WebSocket.
+import * as v from 'valibot'
+import { Failure, fail } from '../errors.ts'
+import { type Call, HANDLED, type Reply, type UserCall } from '../http/call.ts'
+import { requirePermission } from '../http/guards.ts'
+import { parseJson } from '../http/request.ts'
+import { type Route, route } from '../http/route.ts'
+import { check, integer, jsonObject, objectOf } from '../http/schema.ts'
+import { openStream } from '../http/streaming-response.ts'
+import { acceptWebSocket } from '../http/web-socket.ts'
+import { sseEncoding } from '../protocols/langgraph/encoding.ts'
+import { epochIn, frameAt, seqIn, seqOf } from '../protocols/langgraph/event.ts'
+import { EventFeed } from '../protocols/langgraph/feed.ts'
+import {
+  type Answer,
+  type Command,
+  type ErrorCode,
+  errorAnswer,
+  ProtocolSocket,
+  successAnswer
+} from '../protocols/langgraph/socket.ts'
+import { type SubscriptionParams, subscriptionFields } from '../protocols/langgraph/subscription.ts'
+import { statusOf } from '../protocols/langgraph/translate.ts'
+import { type Since, Subscriptions } from '../protocols/langgraph/subscriptions.ts'
+import { HEARTBEAT } from '../run/log/sse.ts'
+import { asUser } from '../scope.ts'
+import { newThread } from '../thread/thread.ts'
+import { type Json, type JsonObject, isObject, type Run, timestamp } from '../types.ts'
+import { positionText } from './join-request.ts'
+import { readerOf } from './reader.ts'
+import { orderFor, runBody } from './run-request.ts'
+import type { Services } from './services.ts'
+
+const commandBody = objectOf({
+  id: integer({ min: 0 }),
+  method: v.pipe(v.string(), v.maxLength(64)),
+  params: v.nullish(jsonObject)
+})
+const eventsBody = objectOf(subscriptionFields)
+
+/** What a run logs for the channels of the protocol. */
+const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks']
+const STRATEGIES = ['reject', 'interrupt', 'rollback', 'enqueue']
+
+export function protocolRoutes(services: Services): Route[] {
+  const { config, store, writer, registry, runs, states, log } = services
+
+  // ------------------------------------------------------------------------------------------------ commands
+
+  const meta = (call: Call, run: Run | null): JsonObject => ({
+    thread_id: call.params.thread_id!,
+    applied_through_seq: run ? seqOf(run.ordinal, 0, 0) - 1 : 0
+  })
+
+  const stateOf = async (threadId: string): Promise<JsonObject> =>
+    JSON.parse((await states.get(threadId, NEWEST, true)) ?? '{}') as JsonObject
+
+  /** Ids of the questions that wait for their answers. */
+  const pendingInterrupts = async (threadId: string): Promise<string[]> => {
+    const { tasks } = await stateOf(threadId)
+    return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []
+  }
+
+  /** A client makes up the id of its thread: the first run makes the thread. */
+  const ensureThread = async (call: UserCall, assistantId: string): Promise<void> => {
+    const threadId = call.params.thread_id!
+    if (await store.threads.get(threadId)) return
+    const given = { thread_id: threadId, user_id: call.user.id, assistant_id: assistantId, metadata: {} }
+    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    if (!made) throw fail('thread_not_found', { id: threadId })
+  }
+
+  const start = async (call: UserCall, asked: JsonObject): Promise<Run> => {
+    requirePermission(call, 'runs:create')
+    const { multitask_strategy: strategy } = asked
+    if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
+    const { config: given } = asked
+    const configurable = isObject(given) && isObject(given.configurable) ? given.configurable : {}
+    const checkpoint_id = typeof configurable.checkpoint_id === 'string' ? configurable.checkpoint_id : null
+    const body = check(runBody, { ...asked, checkpoint_id, stream_mode: MODES, on_disconnect: 'continue' }, 'body')
+    const threadId = call.params.thread_id!
+    const request = { threadId, userId: call.user.id, body, key: null, path: call.path, creator: null }
+    const order = await orderFor(services, { ...request, isLangGraph: true })
+    await ensureThread(call, String(asked.assistant_id))
+    return runs.start(threadId, order)
+  }
+
+  const strategyIn = ({ multitask_strategy, multitaskStrategy }: JsonObject): string => {
+    const given = [multitask_strategy, multitaskStrategy].find((one) => STRATEGIES.includes(String(one)))
+    return given === undefined ? 'enqueue' : String(given)
+  }
+
+  const common = ({ config: given, metadata }: JsonObject): JsonObject => ({
+    ...(isObject(given) && { config: given }),
+    ...(isObject(metadata) && { metadata })
+  })
+
+  /** Where a question waits, what is given is its answer. */
+  const runStart = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    const { assistant_id, input = null } = params
+    if (typeof assistant_id !== 'string' || assistant_id === '')
+      return errorAnswer(id, 'invalid_argument', 'run.start requires an assistant_id.')
+    const isAnswer = input !== null && (await pendingInterrupts(call.params.thread_id!)).length > 0
+    const what: JsonObject = isAnswer ? { command: { resume: input } } : { input }
+    const run = await start(call, {
+      assistant_id,
+      ...what,
+      ...common(params),
+      multitask_strategy: strategyIn(params)
+    })
+    return successAnswer(id, { run_id: run.run_id }, meta(call, run))
+  }
+
+  const inputRespond = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    const threadId = call.params.thread_id!
+    const responses = responsesIn(params)
+    if (!responses) return errorAnswer(id, 'invalid_argument', 'input.respond requires an interrupt_id.')
+    const [last] = await store.runs.list(threadId, { limit: 1, offset: 0 })
+    if (!last) return errorAnswer(id, 'no_such_run', 'No interrupted run is bound to this thread.')
+    const pending = await pendingInterrupts(threadId)
+    if (pending.length === 0)
+      return errorAnswer(id, 'invalid_argument', 'input.respond can only be used while the run is interrupted.')
+    const unknown = Object.keys(responses).find((name) => !pending.includes(name))
+    if (unknown !== undefined)
+      return errorAnswer(id, 'no_such_interrupt', `Nothing asks by the name ${unknown.slice(0, 100)}.`)
+    const { update, goto } = params
+    // One answer to one question needs no name.
+    const resume = pending.length === 1 ? Object.values(responses)[0]! : responses
+    const command = { resume, ...(update !== undefined && { update }), ...(goto !== undefined && { goto }) }
+    const assistant_id = last.assistant_id ?? 'lead_agent'
+    const run = await start(call, { assistant_id, command, ...common(params), multitask_strategy: 'enqueue' })
+    return successAnswer(id, {}, meta(call, run))
+  }
+
+  const stateGet = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    requirePermission(call, 'threads:read')
+    const { values: given, checkpoint: at } = await stateOf(call.params.thread_id!)
+    const { keys } = params
+    const all = isObject(given) ? given : {}
+    const values = Array.isArray(keys)
+      ? Object.fromEntries(Object.entries(all).filter(([key]) => keys.includes(key)))
+      : all
+    const checkpoint = isObject(at) && { checkpoint: { id: at.checkpoint_id ?? null, ns: at.checkpoint_ns ?? '' } }
+    return successAnswer(id, { values, ...checkpoint }, meta(call, await newest(call)))
+  }
+
+  const newest = async (call: UserCall): Promise<Run | null> => {
+    const [run] = await store.runs.list(call.params.thread_id!, { limit: 1, offset: 0 })
+    return run ?? null
+  }
+
+  const getTree = async (call: UserCall, { id }: Command): Promise<Answer> => {
+    const run = await newest(call)
+    if (!run) return errorAnswer(id, 'no_such_run', 'No active run is bound to this thread.')
+    const tree = { namespace: [], status: statusOf(run), graph_name: run.assistant_id ?? 'lead_agent' }
+    return successAnswer(id, { tree }, meta(call, run))
+  }
+
+  const methods: Readonly<Record<string, (call: UserCall, command: Command) => Promise<Answer>>> = {
+    'run.start': runStart,
+    'input.respond': inputRespond,
+    'state.get': stateGet,
+    'agent.getTree': getTree
+  }
+
+  const obey = async (call: UserCall, command: Command): Promise<Answer> => {
+    const { id, method } = command
+    const known = Object.hasOwn(methods, method) ? methods[method] : undefined
+    if (known) return known(call, command)
+    if (NOT_SUPPORTED.includes(method)) return errorAnswer(id, 'not_supported', `${method} is not supported here.`)
+    return errorAnswer(id, 'unknown_command', `Unknown protocol command: ${method.slice(0, 100)}`)
+  }
+
+  /** A refusal that waiting may mend is one of HTTP, which says how long; any other is an answer. */
+  const command = async (call: UserCall<v.InferOutput<typeof commandBody>>): Promise<Reply> => {
+    const { id, method, params } = call.body
+    try {
+      return { json: await obey(call, { id, method, params: params ?? {} }) }
+    } catch (error) {
+      if (!(error instanceof Failure) || error.status === 429 || error.status >= 500) throw error
+      return { json: errorAnswer(id, codeOf(error), error.message) }
+    }
+  }
+
+  /** On a socket every refusal is an answer, and everybody's right is asked for again. */
+  const commandOnSocket = async (call: UserCall, asked: Command): Promise<Answer> => {
+    const id = call.params.thread_id!
+    try {
+      // The thread was nobody's when the socket was opened, or is somebody else's since.
+      const owner = await store.threads.ownerOf(id)
+      if (owner !== undefined && owner !== null && owner !== call.user.id) throw fail('thread_not_found', { id })
+      return await asUser(call.user.id, () => obey(call, asked))
+    } catch (error) {
+      if (error instanceof Failure) return errorAnswer(asked.id, codeOf(error), error.message)
+      log.error({ err: error, thread_id: id }, 'a command could not be obeyed')
+      return errorAnswer(asked.id, 'unknown_error', 'Internal Server Error')
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------- events
+
+  const sinceOf = (call: Call, { since }: SubscriptionParams): Since | null => {
+    const text = positionText(call) ?? ''
+    const seq = seqIn(text)
+    if (seq !== null) return { seq, epoch: epochIn(text) }
+    return since ? { seq: since, epoch: null } : null
+  }
+
+  const events = (call: UserCall<SubscriptionParams>): Promise<typeof HANDLED> =>
+    registry.streams.hold(call.user.id, async (place) => {
+      const since = sinceOf(call, call.body)
+      const subscriptions = new Subscriptions()
+      subscriptions.add('', call.body, -1, since)
+      const joiner = registry.joinThread(
+        call.params.thread_id!,
+        {
+          writer: openStream(call),
+          reader: readerOf(services, call),
+          heartbeat: HEARTBEAT,
+          after: since ? frameAt(since.seq).ordinal - 1 : 0,
+          feed: (run, runLog) => {
+            subscriptions.meet(run, runLog)
+            return new EventFeed(run, runLog, sseEncoding, (seq) => subscriptions.wanted(seq))
+          }
+        },
+        place
+      )
+      joiner.pump()
+      return HANDLED
+    })
+
+  const socket = (call: UserCall): Promise<typeof HANDLED> =>
+    registry.streams.hold(call.user.id, async (place) => {
+      const line = acceptWebSocket(call, config.server.body_bytes)
+      new ProtocolSocket(line, {
+        threadId: call.params.thread_id!,
+        reader: readerOf(services, call),
+        join: (request) => registry.joinThread(call.params.thread_id!, request, place),
+        command: (asked) => commandOnSocket(call, asked),
+        parse: (text) => parseJson(Buffer.from(text))
+      })
+      return HANDLED
+    })
+
+  const thread = '/api/threads/{thread_id}'
+  const on = { access: 'user', permission: 'runs:read', thread: 'read' } as const
+  return [
+    route({
+      ...on,
+      method: 'POST',
+      path: `${thread}/commands`,
+      body: commandBody,
+      bodyLimit: config.server.body_bytes,
+      handler: command
+    }),
+    route({ ...on, method: 'POST', path: `${thread}/stream/events`, body: eventsBody, handler: events }),
+    route({ ...on, method: 'GET', path: `${thread}/stream/events`, handler: socket })
+  ]
+}
+
+const NOT_SUPPORTED = ['state.listCheckpoints', 'state.fork', 'input.inject', 'subscription.reconnect']
+
+/** The state that a run would go on from. */
+const NEWEST = { checkpointId: null, namespace: '' }
+
+function idsIn(interrupts: Json): string[] {
+  const list = Array.isArray(interrupts) ? interrupts.filter(isObject) : []
+  return list.flatMap(({ id }) => (typeof id === 'string' ? [id] : []))
+}
+
+/** Answers by the name of their question; null: these are none. */
+function responsesIn({ responses, interrupt_id, response = null }: JsonObject): Record<string, Json> | null {
+  if (!Array.isArray(responses)) return typeof interrupt_id === 'string' ? { [interrupt_id]: response } : null
+  const entries = responses.map((one) =>
+    isObject(one) && typeof one.interrupt_id === 'string' ? ([one.interrupt_id, one.response ?? null] as const) : null
+  )
+  const isWhole = entries.length > 0 && entries.every((one) => one !== null)
+  return isWhole ? Object.fromEntries(entries.filter((one) => one !== null)) : null
+}
+
+function codeOf({ status, code }: Failure): ErrorCode {
+  if (status === 401 || status === 403) return 'permission_denied'
+  if (code === 'run_not_found' || code === 'thread_not_found') return 'no_such_run'
+  return status < 500 && status !== 429 ? 'invalid_argument' : 'unknown_error'
+}

@@ -1,0 +1,57 @@
+// The stream of a whole thread: all its runs, one after the other, as LangGraph's `threads.joinStream` reads it.
+import type { Call } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { openStream } from '../http/streaming-response.ts'
+import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/delivery/frame-feed.ts'
+import { HEARTBEAT } from '../run/log/sse.ts'
+import { HANDLED } from '../http/call.ts'
+import { modesIn, positionText } from './join-request.ts'
+import { readerOf } from './reader.ts'
+import type { Services } from './services.ts'
+
+export function threadStreamRoutes(services: Services): Route[] {
+  const { store, registry } = services
+
+  /** Without a position: the runs in flight, and those to come. */
+  const startOf = async (call: Call): Promise<ThreadPosition> => {
+    const threadId = call.params.thread_id!
+    const text = positionText(call)
+    if (text !== undefined) return readThreadPosition(text) ?? { ordinal: 1, position: null }
+    const [oldest] = await store.runs.inFlight(threadId)
+    const [newest] = oldest ? [] : await store.runs.list(threadId, { limit: 1, offset: 0 })
+    return { ordinal: oldest?.ordinal ?? (newest?.ordinal ?? 0) + 1, position: null }
+  }
+
+  const join = (call: Call): Promise<typeof HANDLED> =>
+    registry.streams.hold(call.user!.id, async (place) => {
+      const start = await startOf(call)
+      const modes = modesIn(call)
+      const isLifecycle = modes?.includes('lifecycle') === true && !modes.includes('run_modes')
+      const writer = openStream(call)
+      const joiner = registry.joinThread(
+        call.params.thread_id!,
+        {
+          writer,
+          reader: readerOf(services, call),
+          heartbeat: HEARTBEAT,
+          after: start.ordinal - 1,
+          feed: (run, log) =>
+            new FrameFeed(run, log, run.ordinal === start.ordinal ? start.position : null, isLifecycle)
+        },
+        place
+      )
+      joiner.pump()
+      return HANDLED
+    })
+
+  return [
+    route({
+      method: 'GET',
+      path: '/api/threads/{thread_id}/stream',
+      access: 'user',
+      permission: 'runs:read',
+      thread: 'read',
+      handler: join
+    })
+  ]
+}

@@ -1,0 +1,94 @@
+// What a reader of a whole thread is told of one run when it reads frames as they are: those of the run's modes, each with the run's
+// place in the thread before its own position, and a last one that says that the run is done.
+import type { Run } from '../../types.ts'
+import { bit, type Filter, filterOf, Kind } from '../log/filter.ts'
+import type { RunLog } from '../log/run-log.ts'
+import { cursorText, frameText, type Position, readPosition } from '../log/sse.ts'
+import type { Loaded } from '../log/stored-frames.ts'
+import { modesOf } from '../run-kwargs.ts'
+import { Accumulator } from './accumulator.ts'
+import type { Fed, RunFeed } from './thread-joiner.ts'
+
+/** Only that runs begin and end. */
+const LIFECYCLE: Filter = { mask: bit(Kind.metadata) | bit(Kind.error), accumulate: false }
+
+/** Where a reader of a thread has come to: in which of its runs, and there. */
+export interface ThreadPosition {
+  readonly ordinal: number
+  readonly position: Position
+}
+
+/** Reads a `Last-Event-ID` of a thread's stream. null: it is none of ours. */
+export function readThreadPosition(text: string): ThreadPosition | null {
+  const [, ordinal, cursor] = /^(\d{1,9}):(\d{1,16}-\d{1,15})$/.exec(text.trim()) ?? []
+  return ordinal === undefined ? null : { ordinal: Number(ordinal), position: readPosition(cursor) }
+}
+
+/** The same bytes go to all readers that stand at one place. */
+const marked = new WeakMap<Buffer, Buffer>()
+
+export class FrameFeed implements RunFeed {
+  readonly filter: Filter
+  readonly #run: Run
+  readonly #log: RunLog
+  readonly #start: Position
+  #next: number | null = null
+  #accumulator: Accumulator | null = null
+  #hasEnded = false
+
+  /** @param start what was seen of the run before */
+  constructor(run: Run, log: RunLog, start: Position, isLifecycle: boolean) {
+    this.filter = isLifecycle ? LIFECYCLE : filterOf(modesOf(run))
+    this.#run = run
+    this.#log = log
+    this.#start = start
+  }
+
+  next(loaded: Loaded | null): Fed {
+    if (this.#hasEnded) return 'end'
+    if (this.#next === null && !this.#begin()) return 'tail'
+    const next = this.#log.next(this.#next!, this.filter, loaded, this.#accumulator)
+    if (next === 'end') return this.#end()
+    if (typeof next === 'string') return next
+    this.#next = next.next
+    return { bytes: this.#marked(next.bytes), count: next.count }
+  }
+
+  load(): Promise<Loaded> {
+    return this.#log.load(this.#next ?? 0, this.filter, this.#accumulator)
+  }
+
+  /** False: where it begins is not known yet. */
+  #begin(): boolean {
+    const from = this.#hasAll() ? this.#log.head : this.#log.place(this.#start)
+    if (from === null) return false
+    this.#accumulator = this.filter.accumulate ? new Accumulator(from) : null
+    this.#next = this.#accumulator ? 0 : from
+    return true
+  }
+
+  /** The last that was seen is that the run is done, which stands behind its frames. */
+  #hasAll(): boolean {
+    const { isClosed, epoch, head } = this.#log
+    return isClosed && this.#start?.epoch === epoch && this.#start.n === head
+  }
+
+  #marked(bytes: Buffer): Buffer {
+    const known = marked.get(bytes)
+    if (known) return known
+    // JSON has no line ends of its own: this line is a frame's position, wherever it stands. Byte by byte, whatever they are.
+    const text = bytes.toString('latin1').replaceAll('\nid: ', `\nid: ${this.#run.ordinal}:`)
+    const made = Buffer.from(text, 'latin1')
+    marked.set(bytes, made)
+    return made
+  }
+
+  #end(): Fed {
+    this.#hasEnded = true
+    const { head, epoch } = this.#log
+    if (this.#hasAll()) return 'end'
+    const { run_id, thread_id, ordinal } = this.#run
+    const json = JSON.stringify({ status: 'run_done', run_id, thread_id })
+    return { bytes: Buffer.from(frameText('metadata', json, `${ordinal}:${cursorText(epoch, head)}`)), count: 1 }
+  }
+}

@@ -1,0 +1,272 @@
+// One reader of a thread on one stream: all its runs, those that were and those to come, one after the other. Like a reader of one run
+// it is a cursor and a socket, never a queue: which run it is in, and where in that run's log its feed stands.
+//
+// Behind the last run it waits; whoever starts the next one tells it. It ends only when it is ended.
+import type { ResetReason, StreamWriter } from '../../stream-writer.ts'
+import type { Run } from '../../types.ts'
+import { counters } from '../log/counters.ts'
+import type { Filter } from '../log/filter.ts'
+import type { LogReader, RunLog } from '../log/run-log.ts'
+import type { Loaded } from '../log/stored-frames.ts'
+import type { Reader } from './credential-revalidator.ts'
+import type { CloseReason, OpenStream } from './streams.ts'
+
+/** Bytes of one write to a socket: each that drains is progress, so that a slow reader is told from a dead one. */
+const WRITE_BYTES = 64 * 1024
+
+/** What a feed has for its reader: bytes, and how many frames they are of; or what a log says that has none. */
+export type Fed = { readonly bytes: Buffer; readonly count: number } | 'behind' | 'tail' | 'end'
+
+/** What one reader is told of one run, piece by piece: a cursor in its log. */
+export interface RunFeed {
+  readonly filter: Filter
+  /** What follows; after `end` nothing does, and all was told. `loaded`: what `load` has brought. */
+  next(loaded: Loaded | null): Fed
+  load(): Promise<Loaded>
+}
+
+/** A run's log, open for one reader. */
+export interface OpenedRun {
+  readonly log: RunLog
+  /** The reader is not attached any more. */
+  left(): void
+}
+
+/** Where the runs of a thread are found. */
+export interface ThreadRuns {
+  /** The run behind the one with this ordinal; null: there is none yet. */
+  after(ordinal: number): Promise<Run | null>
+  /** null: it is gone, or not to be had here now. */
+  open(run: Run): Promise<OpenedRun | null>
+  /** Told whenever there may be another run, until the answer is called. */
+  watch(listener: () => void): () => void
+}
+
+export interface ThreadRequest {
+  readonly writer: StreamWriter
+  readonly reader: Reader
+  /** Says that the stream lives. */
+  readonly heartbeat: Buffer
+  /** When the other side gave a sign of life last, where that is known, by `performance.now()`. */
+  heardAt?(): number
+  /** The socket has space again: something else may be said on it, if `isAtBorder`. */
+  onDrain?(): void
+  /** It begins behind the run with this ordinal. */
+  readonly after: number
+  /** A cursor at the beginning of a run's log. */
+  feed(run: Run, log: RunLog): RunFeed
+}
+
+export interface ThreadJoinerHooks {
+  onLeave(joiner: ThreadJoiner, why: CloseReason): void
+  onTrouble(error: unknown): void
+}
+
+interface Current extends OpenedRun {
+  readonly ordinal: number
+  readonly feed: RunFeed
+}
+
+export class ThreadJoiner implements LogReader, OpenStream {
+  readonly reader: Reader
+  readonly isEnding = false
+  readonly #request: ThreadRequest
+  readonly #runs: ThreadRuns
+  readonly #hooks: ThreadJoinerHooks
+  readonly #unwatch: () => void
+  #current: Current | null = null
+  /** Ordinal of the run that was told last. */
+  #ordinal: number
+  /** Grows with every restart: who was waiting for something then is not to go on. */
+  #round = 0
+  #isFinding = false
+  /** There may be another run since the store was asked last. */
+  #mayFollow = true
+  #isLoading = false
+  #isFull = false
+  #isGone = false
+  /** What its full socket has not been given yet of the last piece. */
+  #rest: Buffer | null = null
+  #waitsSince = 0
+
+  constructor(request: ThreadRequest, runs: ThreadRuns, hooks: ThreadJoinerHooks) {
+    this.#request = request
+    this.#runs = runs
+    this.#hooks = hooks
+    this.reader = request.reader
+    this.#ordinal = request.after
+    request.writer.onDrain(() => this.#drained())
+    request.writer.onClose(() => this.#leave('left'))
+    this.#unwatch = runs.watch(() => {
+      this.#mayFollow = true
+      this.pump()
+    })
+  }
+
+  get filter(): Filter {
+    return this.#current?.feed.filter ?? NOTHING
+  }
+
+  /** Begins again, behind the run with this ordinal. */
+  restart(after: number): void {
+    this.#detach()
+    this.#round++
+    this.#ordinal = after
+    this.#mayFollow = true
+    this.#isFinding = false
+    this.#isLoading = false
+    this.pump()
+  }
+
+  /** Sends what there is, as far as the socket takes it. Safe to call at any time; never throws. */
+  pump(loaded: Loaded | null = null): void {
+    try {
+      this.#pump(loaded)
+    } catch (error) {
+      this.reset('broken')
+      this.#hooks.onTrouble(error)
+    }
+  }
+
+  #pump(loaded: Loaded | null): void {
+    while (!this.#isGone && !this.#isFull && !this.#isLoading) {
+      const current = this.#current
+      if (!current) return void this.#find()
+      const fed = current.feed.next(loaded)
+      if (fed === 'tail') return
+      if (fed === 'behind') void this.#load(current.feed)
+      else if (fed === 'end') this.#ended(current)
+      else {
+        counters.frames += fed.count
+        this.#send(fed.bytes)
+      }
+    }
+  }
+
+  #ended({ ordinal }: Current): void {
+    this.#detach()
+    this.#ordinal = ordinal
+    this.#mayFollow = true
+  }
+
+  #detach(): void {
+    const current = this.#current
+    this.#current = null
+    current?.log.detach(this)
+    current?.left()
+  }
+
+  /** Finds the run that follows, and takes its place at the beginning of its log. */
+  async #find(): Promise<void> {
+    if (this.#isFinding || !this.#mayFollow) return
+    this.#isFinding = true
+    const round = this.#round
+    const isOver = () => this.#isGone || round !== this.#round
+    try {
+      while (this.#mayFollow && !this.#current) {
+        this.#mayFollow = false
+        const run = await this.#runs.after(this.#ordinal)
+        if (isOver()) return
+        if (run) await this.#open(run, isOver)
+        if (isOver()) return
+      }
+    } catch (error) {
+      // The store does not answer: the client comes back.
+      if (!isOver()) this.reset('broken')
+      return this.#hooks.onTrouble(error)
+    }
+    this.#isFinding = false
+    this.pump()
+  }
+
+  async #open(run: Run, isOver: () => boolean): Promise<void> {
+    const opened = await this.#runs.open(run)
+    if (isOver()) return opened?.left()
+    if (!opened) {
+      // Deleted meanwhile: what comes behind it is looked for.
+      this.#ordinal = run.ordinal
+      this.#mayFollow = true
+      return
+    }
+    this.#current = { ...opened, ordinal: run.ordinal, feed: this.#request.feed(run, opened.log) }
+    opened.log.attach(this)
+  }
+
+  /** Catches up from the store; behind it the log is asked again what follows. */
+  async #load(feed: RunFeed): Promise<void> {
+    this.#isLoading = true
+    const round = this.#round
+    try {
+      const loaded = await feed.load()
+      if (round !== this.#round) return
+      this.#isLoading = false
+      this.pump(loaded)
+    } catch {
+      if (round === this.#round) this.reset('broken')
+    }
+  }
+
+  #send(bytes: Buffer): void {
+    counters.bytes += bytes.length
+    for (let at = 0; at < bytes.length; at += WRITE_BYTES) {
+      const end = at + WRITE_BYTES
+      if (!this.#request.writer.write(bytes.subarray(at, end)))
+        return this.#becameFull(end < bytes.length ? bytes.subarray(end) : null)
+    }
+  }
+
+  #becameFull(rest: Buffer | null): void {
+    this.#isFull = true
+    this.#rest = rest
+    this.#waitsSince = performance.now()
+  }
+
+  #drained(): void {
+    const rest = this.#rest
+    this.#isFull = false
+    this.#rest = null
+    if (rest) this.#send(rest)
+    this.#request.onDrain?.()
+    this.pump()
+  }
+
+  /** Ordinal of the run that was told last. */
+  get ordinal(): number {
+    return this.#ordinal
+  }
+  get isInRun(): boolean {
+    return this.#current !== null
+  }
+
+  /** Nothing of a piece is left to be written: something else may be said on the same socket. */
+  get isAtBorder(): boolean {
+    return this.#rest === null
+  }
+
+  beat(stallMs = 0): void {
+    if (this.#isGone) return
+    const since = this.#isFull ? this.#waitsSince : (this.#request.heardAt?.() ?? Number.POSITIVE_INFINITY)
+    if (stallMs === 0 || performance.now() - since <= stallMs) {
+      if (!this.#isFull) this.#send(this.#request.heartbeat)
+    } else {
+      counters.stalled++
+      this.reset('stalled')
+    }
+  }
+
+  reset(why?: ResetReason): void {
+    if (this.#isGone) return
+    this.#leave('reset')
+    this.#request.writer.reset(why)
+  }
+
+  #leave(why: CloseReason): void {
+    if (this.#isGone) return
+    this.#isGone = true
+    this.#unwatch()
+    this.#detach()
+    this.#hooks.onLeave(this, why)
+  }
+}
+
+const NOTHING: Filter = { mask: 0, accumulate: false }

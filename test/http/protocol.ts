@@ -1,0 +1,314 @@
+// Protocol v2: commands, and a thread's events over a WebSocket and as an event stream.
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import type { Agent } from '../../lib/agent/runtime.ts'
+import type { JsonObject } from '../../lib/types.ts'
+import { at, listIn, openSite, type Person, signIn, textIn as textAt, until } from '../fixtures/gateway.ts'
+import { EVERYTHING, eventsPath, type HeardEvent, openProtocol, textIn } from '../fixtures/protocol.ts'
+import type { Stream } from '../fixtures/stream.ts'
+
+const said = (content: string) => ({ messages: [{ type: 'human', content }] })
+const seqs = (events: readonly HeardEvent[]) => events.map(({ seq }) => seq)
+const isGrowing = (numbers: readonly number[]) => numbers.every((one, i) => i === 0 || one > numbers[i - 1]!)
+const words = (deltas: number) => Array.from({ length: deltas }, (_, n) => `w${String(n).padStart(4, '0')} `).join('')
+
+function events(person: Person, thread: string, body: JsonObject): Promise<Stream> {
+  return person.open('POST', eventsPath(thread), { body, headers: { 'content-type': 'application/json' } })
+}
+
+const heard = (stream: Stream): HeardEvent[] => stream.frames.map(({ data }) => JSON.parse(data) as HeardEvent)
+
+async function command(person: Person, thread: string, method: string, params: JsonObject): Promise<JsonObject> {
+  const { status, body } = await person.post(`/api/threads/${thread}/commands`, { id: 7, method, params })
+  if (status !== 200) throw new Error(`${method}: ${status} ${JSON.stringify(body)}`)
+  return body as JsonObject
+}
+
+t.test('a thread is one sequence: subscribed before it is there, over its runs, each with one end', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = randomUUID()
+  const client = await openProtocol(person, thread)
+  await client.subscribe()
+  for (const n of [1, 2, 3]) {
+    await client.start(said(`/demo deltas=${20 * n} rate=0`))
+    await client.untilEnds(n)
+  }
+  const { events: all } = client
+  t.ok(isGrowing(seqs(all)))
+  t.equal(new Set(all.map(({ event_id }) => event_id)).size, all.length)
+  t.equal(textIn(all), words(20) + words(40) + words(60))
+  const roots = all.filter(({ method }) => method === 'lifecycle').map(({ params }) => params.data.event)
+  t.strictSame(roots, ['running', 'completed', 'running', 'completed', 'running', 'completed'])
+
+  await t.test('who comes later sees the same, to the letter, by either transport', async (t) => {
+    const late = await openProtocol(person, thread)
+    await late.subscribe()
+    await late.untilEnds(3)
+    t.strictSame(late.events, all)
+    const stream = await events(person, thread, { channels: EVERYTHING })
+    await stream.untilFrames(all.length)
+    t.strictSame(heard(stream), all)
+    t.strictSame(
+      stream.frames.map(({ id, event }) => [id, event]),
+      all.map(({ event_id, method }) => [event_id, method])
+    )
+    stream.leave()
+    late.close()
+  })
+
+  await t.test('from any position on: by its number, or by its id', async (t) => {
+    for (const from of [0, 1, 30, all.length - 2]) {
+      const { seq, event_id } = all[from]!
+      const rest = all.slice(from + 1)
+      const bySeq = await events(person, thread, { channels: EVERYTHING, since: seq })
+      const byId = await person.open('POST', eventsPath(thread), {
+        body: { channels: EVERYTHING },
+        headers: { 'content-type': 'application/json', 'last-event-id': event_id }
+      })
+      for (const stream of [bySeq, byId]) {
+        await stream.untilFrames(rest.length)
+        t.strictSame(heard(stream), rest)
+        stream.leave()
+      }
+    }
+  })
+
+  await t.test('checkpoints stand right before their values, and lead to each other', async (t) => {
+    const of = all.flatMap((event, i) => (event.method === 'checkpoints' ? [[event, all[i + 1]!] as const] : []))
+    t.ok(of.length >= 6)
+    t.ok(of.every(([, next]) => next.method === 'values'))
+    const points = of.map(([{ params }]) => params.data)
+    t.strictSame(
+      points.slice(1).map(({ parent_id }) => parent_id),
+      points.slice(0, -1).map(({ id }) => id)
+    )
+    const { body } = await person.get(`/api/threads/${thread}/state`)
+    t.equal(at(body, 'checkpoint', 'checkpoint_id'), points.at(-1)!.id)
+    t.strictSame(of.at(-1)![1].params.data.messages, at(body, 'values', 'messages'))
+  })
+  client.close()
+})
+
+t.test('an awaited subscription is answered before there is a run, and before what it brings', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, { input: said('/demo deltas=5 rate=0') })
+  const client = await openProtocol(person, thread)
+  await client.subscribe(['lifecycle'])
+  await client.untilEnds(1)
+  t.strictSame(client.order.slice(0, 2), ['answer', 'event'])
+  client.close()
+})
+
+t.test('a filter takes channels, namespaces and what is not deeper below them', async (t) => {
+  const agent: Agent = {
+    async start(_input, sink) {
+      sink.emit({ type: 'custom', data: { name: 'progress', payload: { percent: 5 } } })
+      sink.emit({ type: 'custom', data: 'bare' })
+    }
+  }
+  const person = await signIn(await openSite(t, { agent }))
+  const thread = randomUUID()
+  await command(person, thread, 'run.start', { assistant_id: 'lead_agent', input: said('x') })
+  const got = async (body: JsonObject): Promise<string[]> => {
+    const stream = await events(person, thread, body)
+    const all = await events(person, thread, { channels: ['lifecycle'] })
+    await all.untilFrames(2)
+    const end = heard(all)[1]!.seq
+    await until(() => heard(stream).some(({ seq }) => seq >= end) || stream.frames.length > 0, 'something')
+    stream.leave()
+    all.leave()
+    return heard(stream).map(({ method, params }) => `${method} ${JSON.stringify(params.data)}`)
+  }
+  const named = 'custom {"name":"progress","payload":{"percent":5}}'
+  t.strictSame(await got({ channels: ['custom'] }), [named, 'custom {"payload":"bare"}'])
+  t.strictSame(await got({ channels: ['custom:progress', 'lifecycle'] }).then(([, first]) => first), named)
+  t.strictSame(
+    await got({ channels: ['custom', 'lifecycle'], namespaces: [[]], depth: 0 }).then(({ length }) => length),
+    4
+  )
+  t.strictSame(await got({ channels: ['lifecycle'], namespaces: [['worker'], []] }).then(({ length }) => length), 2)
+})
+
+t.test('a second subscription on a socket is told all it wants, the first nothing twice', async (t) => {
+  const person = await signIn(await openSite(t))
+  const client = await openProtocol(person, randomUUID())
+  await client.subscribe(['lifecycle'])
+  await client.start(said('/demo deltas=30 rate=0'))
+  await client.untilEnds(1)
+  const name = await client.subscribe(['messages'])
+  await until(() => textIn(client.events) === words(30), 'the messages are replayed')
+  t.equal(client.events.filter(({ method }) => method === 'lifecycle').length, 2)
+  await client.start(said('/demo deltas=10 rate=0'))
+  await client.untilEnds(2)
+  t.equal(new Set(client.events.map(({ event_id }) => event_id)).size, client.events.length)
+  t.match(await client.command('subscription.unsubscribe', { subscription_id: name }), { type: 'success', result: {} })
+  const before = client.events.length
+  await client.start(said('/demo deltas=10 rate=0'))
+  await client.untilEnds(3)
+  t.equal(client.events.length, before + 2)
+  const again = await client.command('subscription.unsubscribe', { subscription_id: name })
+  t.match(again, { type: 'error', error: 'no_such_subscription' })
+  client.close()
+})
+
+t.test('tools begin and finish, calls are blocks of their message', async (t) => {
+  const person = await signIn(await openSite(t))
+  const client = await openProtocol(person, randomUUID())
+  await client.subscribe()
+  await client.start(said('/demo deltas=3 rate=0 tool=current_time args={}'))
+  await client.untilEnds(1)
+  const tools = client.events.filter(({ method }) => method === 'tools').map(({ params }) => params.data)
+  t.match(tools, [
+    { event: 'tool-started', tool_name: 'current_time', input: {} },
+    { event: 'tool-finished', tool_call_id: String(tools[0]?.tool_call_id), output: { type: 'tool' } }
+  ])
+  const blocks = client.events
+    .filter(({ method }) => method === 'messages')
+    .flatMap(({ params }) => (params.data.event === 'content-block-finish' ? [params.data.content] : []))
+  t.match(blocks, [
+    { type: 'tool_call', name: 'current_time', args: {} },
+    { type: 'text', text: words(3) }
+  ])
+  client.close()
+})
+
+t.test('commands: what is asked wrongly is an answer that says so, with status 200', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = randomUUID()
+  const cases: [string, JsonObject, string][] = [
+    ['run.start', { input: said('x') }, 'invalid_argument'],
+    ['run.start', { assistant_id: 'lead_agent', input: { messages: [7] } }, 'invalid_argument'],
+    ['input.respond', {}, 'invalid_argument'],
+    ['input.respond', { interrupt_id: 'x', response: 1 }, 'no_such_run'],
+    ['agent.getTree', {}, 'no_such_run'],
+    ['state.fork', {}, 'not_supported'],
+    ['no.such', {}, 'unknown_command'],
+    ['toString', {}, 'unknown_command']
+  ]
+  const client = await openProtocol(person, thread)
+  for (const [method, params, error] of cases) {
+    const expected = { type: 'error', error }
+    t.match(await command(person, thread, method, params), { ...expected, id: 7 }, method)
+    t.match(await client.command(method, params), expected, method)
+  }
+  t.equal((await person.get(`/api/threads/${thread}`)).status, 404, 'nothing was made')
+  t.equal((await person.post(`/api/threads/${thread}/commands`, { method: 'x' })).status, 422)
+  t.match(await client.command('subscription.subscribe', { channels: ['nonsense'] }), { error: 'invalid_argument' })
+  t.match(await client.command('subscription.subscribe', { channels: [] }), { error: 'invalid_argument' })
+  client.close()
+})
+
+t.test('state, tree, and what a second person may: nothing', async (t) => {
+  const site = await openSite(t)
+  const [ann, ben] = [await signIn(site, 'ann'), await signIn(site, 'ben')]
+  const thread = randomUUID()
+  const started = await command(ann, thread, 'run.start', {
+    assistant_id: 'lead_agent',
+    input: said('/demo deltas=2 rate=0')
+  })
+  const runId = textAt(started, 'result', 'run_id')
+  await until(async () => (await ann.get(`/api/threads/${thread}`)).text.includes('"idle"'), 'the run has ended')
+  const state = await command(ann, thread, 'state.get', { namespace: [], keys: ['messages'] })
+  t.equal(listIn(at(state, 'result', 'values'), 'messages').length, 2)
+  t.strictSame(Object.keys(at(state, 'result', 'values') as JsonObject), ['messages'])
+  t.match(await command(ann, thread, 'agent.getTree', {}), { result: { tree: { namespace: [], status: 'completed' } } })
+  t.equal((await ann.get(`/api/threads/${thread}/runs/${runId}`)).status, 200)
+  t.equal((await ben.post(`/api/threads/${thread}/commands`, { id: 1, method: 'state.get' })).status, 404)
+  t.equal((await ben.post(eventsPath(thread), { channels: ['values'] })).status, 404)
+  await t.rejects(openProtocol(ben, thread), /404/)
+  const early = randomUUID()
+  const waits = await openProtocol(ben, early)
+  await waits.subscribe()
+  await command(ann, early, 'run.start', { assistant_id: 'lead_agent', input: said('secret') })
+  t.match(await waits.command('run.start', { assistant_id: 'lead_agent', input: said('mine') }), { type: 'error' })
+  t.match(await waits.command('state.get'), { type: 'error' }, 'the thread that was nobody’s is hers now')
+  await until(async () => (await ann.get(`/api/threads/${early}`)).text.includes('"idle"'), 'her run has ended')
+  t.strictSame(waits.events, [])
+  waits.close()
+})
+
+t.test('a question is asked once, and answered by its name', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = randomUUID()
+  const client = await openProtocol(person, thread)
+  await client.subscribe(['input', 'lifecycle'])
+  await client.start(said('please ask me'))
+  await client.untilEnds(1)
+  const [question, ...more] = client.events.filter(({ method }) => method === 'input.requested')
+  t.strictSame(more, [])
+  t.equal(client.ends[0]?.params.data.event, 'interrupted')
+  const interrupt_id = String(question?.params.data.interrupt_id)
+  const unknown = await client.command('input.respond', { namespace: [], interrupt_id: 'other', response: 'Tea' })
+  t.match(unknown, { error: 'no_such_interrupt' })
+  const answer = await client.command('input.respond', { namespace: [], interrupt_id, response: 'Tea' })
+  t.match(answer, { type: 'success', result: {} })
+  await client.untilEnds(2)
+  t.equal(client.ends[1]?.params.data.event, 'completed')
+  t.match(await client.command('input.respond', { namespace: [], interrupt_id, response: 'Tea' }), {
+    error: 'invalid_argument'
+  })
+  client.close()
+})
+
+t.test('a run that fails, or is cancelled, has one end that says so', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = randomUUID()
+  const client = await openProtocol(person, thread)
+  await client.subscribe(['lifecycle'])
+  await client.start(said('/demo deltas=2 rate=0 error'))
+  await client.untilEnds(1)
+  t.match(client.ends[0]?.params.data, { event: 'failed', error: /demo model/i })
+  const run = await client.start(said('/demo deltas=10000 rate=20'))
+  await until(() => client.events.length === 3, 'it runs')
+  t.equal((await person.post(`/api/threads/${thread}/runs/${run}/cancel`)).status, 202)
+  await client.untilEnds(2)
+  t.equal(client.ends[1]?.params.data.event, 'interrupted')
+  const waiting = [
+    await client.start(said('/demo deltas=10000 rate=20')),
+    await client.start(said('/demo deltas=1 rate=0'))
+  ]
+  t.equal((await person.post(`/api/threads/${thread}/runs/${waiting[1]}/cancel`)).status, 202)
+  t.equal((await person.post(`/api/threads/${thread}/runs/${waiting[0]}/cancel`)).status, 202)
+  await client.untilEnds(4)
+  t.equal(client.ends.length, 4)
+  t.ok(isGrowing(seqs(client.events)))
+  client.close()
+})
+
+t.test("threads.joinStream: the thread's runs in their modes, each with its end, from any position on", async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, { input: said('/demo deltas=1 rate=0') })
+  const live = await person.open('GET', `/api/threads/${thread}/stream`)
+  const all = await person.open('GET', `/api/threads/${thread}/stream?last_event_id=-1`)
+  const modes = [['values'], ['messages-tuple', 'custom'], ['messages']]
+  for (const stream_mode of modes)
+    await person.post(`/api/threads/${thread}/runs/wait`, { input: said('/demo deltas=3 rate=0'), stream_mode })
+  const done = (stream: Stream) => stream.frames.filter(({ data }) => data.includes('run_done')).length
+  await until(() => done(live) === 3 && done(all) === 4, 'all runs are told')
+  const shown = ({ frames }: Stream) => frames.map(({ id, event, data }) => `${event} ${id} ${data}`)
+  t.strictSame(shown(all).slice(-live.frames.length), shown(live))
+  t.strictSame(
+    [...new Set(live.frames.map(({ event }) => event))].filter((name) => name !== 'messages/partial').sort(),
+    ['messages', 'messages/complete', 'messages/metadata', 'metadata', 'values']
+  )
+  for (const [n, { id }] of live.frames.entries()) {
+    if (id === null) continue
+    const again = await person.open('GET', `/api/threads/${thread}/stream`, { headers: { 'last-event-id': id } })
+    const rest = shown(live).slice(n + 1)
+    const isSame = () =>
+      shown(again)
+        .filter((text) => !text.startsWith('messages/'))
+        .join('\n')
+    await until(
+      () => isSame() === rest.filter((text) => !text.startsWith('messages/')).join('\n'),
+      `what follows ${id}`
+    )
+    again.leave()
+  }
+  const lifecycle = await person.open('GET', `/api/threads/${thread}/stream?stream_mode=lifecycle&last_event_id=-1`)
+  await lifecycle.untilFrames(8)
+  t.ok(lifecycle.frames.every(({ event }) => event === 'metadata'))
+  for (const stream of [live, all, lifecycle]) stream.leave()
+})
