@@ -11,12 +11,12 @@ import type {
   FrameReads,
   GraphStateReads,
   ItemReads,
-  ModuleOptions,
   RunReads,
   Store,
   ThreadReads,
   UserReads
 } from './store.ts'
+import type { ModuleOptions } from './ports/module.ts'
 
 /** A store in the configuration: `{ module: ./their-store.js, options: {...} }`. */
 export interface ModuleRef {

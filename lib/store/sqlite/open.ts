@@ -18,8 +18,7 @@ import { ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
-import type { RunSteps } from '../sql/steps.ts'
-import { runStepsBeside, stepRunner } from './steps.ts'
+import { runStepsBeside, readRunner } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from '../sql/users.ts'
 import { WriteAheadLog } from './wal.ts'
@@ -48,8 +47,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   db.pragma('query_only = ON')
   const reader = new ReaderThread(path)
   const search = new ThreadSearch(db, reader)
-  const runAtOnce = stepRunner(db)
-  const run: RunSteps = async (steps) => runAtOnce(steps)
+  const run = readRunner(db)
   return {
     users: userReads(run),
     apiTokens: apiTokenReads(run),
