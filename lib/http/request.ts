@@ -121,9 +121,16 @@ export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: 
  * its content type says: the CSRF header, not the content type, is what keeps foreign pages out.
  * @param form the route takes application/x-www-form-urlencoded
  * @param optional an empty body, or null, counts as `{}`
+ * @param takesList the route's body is a list
  * @throws Invalid
  */
-export function parseBody(req: IncomingMessage, bytes: Buffer, form: boolean, optional: boolean): unknown {
+export function parseBody(
+  req: IncomingMessage,
+  bytes: Buffer,
+  form: boolean,
+  optional: boolean,
+  takesList = false
+): unknown {
   if (bytes.length === 0) {
     if (optional) return {}
     throw new Invalid([issue('missing', ['body'])])
@@ -131,8 +138,9 @@ export function parseBody(req: IncomingMessage, bytes: Buffer, form: boolean, op
   if (form && isForm(req)) return fieldsOf(bytes.toString('utf8'))
   const value = parseJson(bytes)
   if (value === null && optional) return {}
-  // No route takes an array or a text; valibot would let an array pass for an object.
-  if (!isJsonObject(value)) throw new Invalid([issue('model_attributes_type', ['body'])])
+  // valibot would let an array pass for an object.
+  if (!isJsonObject(value) && !(takesList && Array.isArray(value)))
+    throw new Invalid([issue('model_attributes_type', ['body'])])
   return value
 }
 

@@ -142,6 +142,11 @@ export function listOf<const Item extends v.GenericSchema>(item: Item, max: numb
   )
 }
 
+/** True for a schema of lists. */
+export function isList(schema: v.GenericSchema): boolean {
+  return 'pipe' in schema && Array.isArray(schema.pipe) && schema.pipe.some(({ type }) => type === 'array')
+}
+
 /** Keys of metadata: each is a term of the index. */
 const METADATA_KEYS_MAX = 256
 

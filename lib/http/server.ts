@@ -30,7 +30,7 @@ import { cookieOf, fieldsOf, parseBody, readBody, type Target, targetOf } from '
 import { breakOff, reset } from './reset.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
-import { check } from './schema.ts'
+import { check, isList } from './schema.ts'
 import { UpgradableMessage } from './upgrade.ts'
 import { isUpgrade, noteUpgrade } from './web-socket.ts'
 
@@ -339,7 +339,7 @@ class NodeServer implements HttpServer {
       const bytes = await readBody(req, { limit: bodyLimit, share, arrivesWithin })
       // Who was let in when the body began may have been signed out since.
       if (user !== null && performance.now() - begun > SLOW_BODY_MS) await principalOf(req, this.#options.authenticate)
-      return check(body, parseBody(req, bytes, form, bodyOptional), 'body')
+      return check(body, parseBody(req, bytes, form, bodyOptional, isList(body)), 'body')
     } catch (error) {
       // What is left of the body would be taken for the next request, or waited for.
       if (!req.complete) res.shouldKeepAlive = false

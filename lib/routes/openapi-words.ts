@@ -241,6 +241,14 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'POST /api/runs': starts('Start a run on a new thread, in the background', one(ref('Run'))),
   'POST /api/runs/stream': starts('Start a run on a new thread and stream it', stream),
   'POST /api/runs/wait': starts('Start a run on a new thread and wait for its final values', one(ref('FinalValues'))),
+  'POST /api/runs/batch': told('Start runs, each on a new thread, in the background', one(listOf(ref('Run'))), {
+    refusals: [404, 409, 429]
+  }),
+  'POST /api/runs/cancel': told('Stop runs: those that are named, or all of the caller’s in flight', nothing, {
+    refusals: [404, 503]
+  }),
+  'GET /api/runs/{run_id}/stream': joins('Watch a run whose thread is not known', stream),
+  [`DELETE ${R}`]: told('Remove a run; what was said in it stays the thread’s', nothing, { refusals: [404, 503] }),
   [`GET ${T}/runs`]: told('Runs of a thread, the newest first', one(listOf(selected('Run'))), {
     query: { select: { description: 'Members that are wanted, repeated or with commas', schema: listOf(text) } }
   }),

@@ -7,10 +7,14 @@ import type { Services } from './services.ts'
 const DELETE_WAIT_MS = 5000
 const PAGE = 100
 
-type Needs = Pick<Services, 'store' | 'writer' | 'registry' | 'removeFiles'>
+export type RemovalServices = Pick<Services, 'store' | 'writer' | 'registry' | 'removeFiles'>
 
 /** Of the caller. True: there were files. @throws Failure when there is no such thread */
-export async function removeThread(services: Needs, threadId: string, userId: string): Promise<boolean> {
+export async function removeThread(
+  services: RemovalServices,
+  threadId: string,
+  userId: string | null
+): Promise<boolean> {
   const { store, writer, registry, removeFiles } = services
   await registry.cancelThread(threadId, DELETE_WAIT_MS)
   const owner = await store.threads.ownerOf(threadId)
@@ -23,7 +27,7 @@ export async function removeThread(services: Needs, threadId: string, userId: st
 }
 
 /** All of the caller's own with this metadata. */
-export async function removeThreads(services: Needs, metadata: JsonObject, userId: string): Promise<void> {
+export async function removeThreads(services: RemovalServices, metadata: JsonObject, userId: string): Promise<void> {
   for (;;) {
     const { threads } = await services.store.threads.search({ metadata, limit: PAGE, offset: 0 }, userId)
     const own = threads.filter(({ user_id }) => user_id === userId)

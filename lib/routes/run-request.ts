@@ -51,6 +51,8 @@ const runFields = objectOf({
   stream_subgraphs: v.nullish(v.boolean()),
   on_disconnect: v.nullish(v.picklist(['cancel', 'continue'])),
   multitask_strategy: v.nullish(v.picklist(['reject', 'interrupt', 'rollback', 'enqueue'])),
+  on_completion: v.nullish(v.picklist(['delete', 'keep', 'complete', 'continue'])),
+  if_not_exists: v.nullish(v.picklist(['reject', 'create'])),
   follow_up_to_run_id: v.nullish(v.pipe(v.string(), v.maxLength(64))),
   durability: v.nullish(v.picklist(['sync', 'async', 'exit'])),
   recursion_limit: v.nullish(integer({ min: 1 }))
@@ -87,6 +89,8 @@ export interface RunRequest {
   readonly creator: string | null
   /** The thread bears its graph before the answer: its client lists by that. */
   readonly isLangGraph: boolean
+  /** It has a thread for itself, which goes with it. */
+  readonly isTemporary?: boolean
 }
 
 /**
@@ -117,7 +121,12 @@ export async function orderFor(
     model_name: modelName,
     multitask_strategy: body.multitask_strategy ?? 'reject',
     metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
-    kwargs: { ...kwargsOf(request, config.runs.on_disconnect, isGraph), ...configuration, graph_id: assistant.graphId },
+    kwargs: {
+      ...kwargsOf(request, config.runs.on_disconnect, isGraph),
+      ...configuration,
+      graph_id: assistant.graphId,
+      ...(request.isTemporary && { temporary: true })
+    },
     error: null,
     stop_reason: null,
     follow_up_to_run_id: body.follow_up_to_run_id ?? null,

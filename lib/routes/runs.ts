@@ -8,17 +8,19 @@ import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { isCreator } from '../run/run-kwargs.ts'
-import type { RunOrder } from '../run/lifecycle/runs.ts'
+import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
-import type { JsonObject, Run } from '../types.ts'
+import { isInFlight, type JsonObject, type Run } from '../types.ts'
 import { keyOf } from './idempotency-key.ts'
 import { filterQuery, listIn, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
 import { readerOf } from './reader.ts'
 import { orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
+import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
 import type { Services } from './services.ts'
+import { isForOnce, TemporaryThreads } from './temporary-thread.ts'
 
 const action = v.optional(v.picklist(['interrupt', 'rollback']))
 const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
@@ -35,6 +37,7 @@ const streamQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action }
 
 export function runRoutes(services: Services): Route[] {
   const { config, store, registry, runs, states } = services
+  const temporary = new TemporaryThreads(services)
 
   // ------------------------------------------------------------------------------------------------ create
 
@@ -44,30 +47,49 @@ export function runRoutes(services: Services): Route[] {
     if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
   }
 
-  const orderOf = async (call: Call<RunBody>, staysOpen: boolean): Promise<RunOrder> => {
+  /** `at`: which of several in one request. */
+  const orderOf = async (call: Call<RunBody>, staysOpen: boolean, at: number | null = null): Promise<RunOrder> => {
     checkStrategy(call)
+    const key = keyOf(call)
+    const isLangGraph = isLangGraphClient(call)
+    const threadId = call.params.thread_id ?? threadIdIn(call.body)
     return orderFor(services, {
-      threadId: call.params.thread_id ?? threadIdIn(call.body),
+      threadId,
       userId: call.user!.id,
       body: call.body,
-      key: keyOf(call),
+      key: key === null || at === null ? key : `${at} ${key}`,
       path: call.path,
       creator: staysOpen ? (call.grant?.digest ?? null) : null,
-      isLangGraph: isLangGraphClient(call)
+      isLangGraph,
+      isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
     })
   }
 
-  const create = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> =>
-    runs.start(call.params.thread_id!, await orderOf(call, staysOpen))
+  const create = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> => {
+    const order = await orderOf(call, staysOpen)
+    const threadId = call.params.thread_id!
+    if (call.body.if_not_exists === 'create' && (await store.threads.ownerOf(threadId)) === undefined)
+      return runs.startStateless(statelessOrder(call, order, threadId))
+    return runs.start(threadId, order)
+  }
 
-  /** A stateless run goes on in the thread that its configuration names, or in a new one, which stays. */
-  const createStateless = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> => {
+  const statelessOrder = ({ body }: Call<RunBody>, order: RunOrder, threadId: string | null): StatelessOrder => {
+    const { assistant_id, metadata } = body
+    return { ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} }
+  }
+
+  /** A stateless run goes on in the thread that its configuration names, or in a new one. */
+  const createStateless = async (call: Call<RunBody>, staysOpen: boolean, at?: number): Promise<Run> => {
     const threadId = threadIdIn(call.body)
     if (threadId !== null && !isId(threadId))
       throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
-    const { assistant_id, metadata } = call.body
-    const order = await orderOf(call, staysOpen)
-    return runs.startStateless({ ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} })
+    return runs.startStateless(statelessOrder(call, await orderOf(call, staysOpen, at), threadId))
+  }
+
+  const createInBackground = async (call: Call<RunBody>, at?: number): Promise<Run> => {
+    const run = await createStateless(call, false, at)
+    if (temporary.has(run)) void temporary.removeLater(run)
+    return run
   }
 
   /** Before a run is created: a refusal afterwards would make its client try again, and start a second one. */
@@ -79,7 +101,7 @@ export function runRoutes(services: Services): Route[] {
   const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const run = await made()
-      const wire = openStream(call, { headers: headersOf(run, 'stream') })
+      const wire = temporary.around(run, openStream(call, { headers: headersOf(run, 'stream') }))
       const modes = call.body.stream_mode ?? null
       await registry.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
       return HANDLED
@@ -119,8 +141,13 @@ export function runRoutes(services: Services): Route[] {
     })
     registry.streams.add(waiter, place)
     const ended = await runs.waitFor(run)
-    if (ended) reply.end(await finalJson(ended))
-    else reply.reset()
+    if (!ended) {
+      reply.reset()
+      return HANDLED
+    }
+    const final = await finalJson(ended)
+    if (temporary.has(run)) await temporary.remove(run)
+    reply.end(final)
     return HANDLED
   }
 
@@ -128,10 +155,18 @@ export function runRoutes(services: Services): Route[] {
   const finalJson = async (run: Run): Promise<string> => {
     if (run.status === 'error' || run.status === 'timeout') {
       const message = run.error ?? 'The run failed'
-      return JSON.stringify({ __error__: { error: 'RunFailed', message }, status: run.status, error: message })
+      const error = await errorNameOf(run)
+      return JSON.stringify({ __error__: { error, message }, status: run.status, error: message })
     }
     const final = await states.values(run.thread_id, run.final_checkpoint_id)
     return final ? final.json : JSON.stringify({ status: run.status, error: run.error })
+  }
+
+  /** As its agent has named what went wrong. */
+  const errorNameOf = async ({ thread_id, run_id }: Run): Promise<string> => {
+    const [told] = await store.events.listEvents(thread_id, run_id, { types: ['run_error'], limit: 1 }, null)
+    const name = told?.metadata.error_type
+    return typeof name === 'string' ? name : 'RunFailed'
   }
 
   // --------------------------------------------------------------------------------------- look at, cancel
@@ -165,10 +200,31 @@ export function runRoutes(services: Services): Route[] {
     return { json: fields ? views.map((view) => pick(view, fields)) : views }
   }
 
+  /** LangGraph's clients are content with a run that has ended, and find none that was rolled back. */
   const cancel = async (call: Call<unknown, v.InferOutput<typeof cancelQuery>>): Promise<Reply> => {
     const run = await runOf(call)
-    await runs.cancel(run, call.query.action ?? 'interrupt', call.query.wait)
-    return { status: call.query.wait ? 204 : 202 }
+    const { action: how = 'interrupt', wait } = call.query
+    const reply = { status: wait ? 204 : 202 }
+    if (!isLangGraphClient(call)) await runs.cancel(run, how, wait)
+    else if (isInFlight(run)) {
+      await runs.cancel(run, how, wait || how === 'rollback').catch(alreadyEnded)
+      if (how === 'rollback') await runs.remove(run)
+    }
+    return reply
+  }
+
+  const remove = async (call: Call): Promise<Reply> => {
+    const run = await runOf(call)
+    if (!(await runs.remove(run))) throw fail('run_not_found', { id: run.run_id })
+    return { status: 204 }
+  }
+
+  /** The same of a run whose thread is not named. */
+  const statelessRunOf = async ({ params }: Call): Promise<Run> => {
+    const id = params.run_id!
+    const run = await store.runs.get(id)
+    if (!run) throw fail('run_not_found', { id })
+    return run
   }
 
   const join = async (call: Call): Promise<typeof HANDLED> => {
@@ -179,7 +235,8 @@ export function runRoutes(services: Services): Route[] {
 
   const joined = (call: Call, run: Run): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
-      const wire = openStream(call, { headers: { Location: `${pathOf(run)}/stream${filterQuery(call)}` } })
+      const headers = { Location: `${pathOf(run)}/stream${filterQuery(call)}` }
+      const wire = temporary.around(run, openStream(call, { headers }))
       const request = { ...readingOf(call), wire, modes: modesIn(call), isSnapshot: wantsSnapshot(call) }
       await registry.join(run, request, place)
       return HANDLED
@@ -218,22 +275,22 @@ export function runRoutes(services: Services): Route[] {
     route({
       ...creating,
       path: thread,
-      thread: 'write',
+      thread: 'read',
       handler: async (call) => background(await create(call, false))
     }),
     route({
       ...creating,
       path: `${thread}/stream`,
-      thread: 'write',
+      thread: 'read',
       handler: (call) => stream(call, () => create(call, true))
     }),
     route({
       ...creating,
       path: `${thread}/wait`,
-      thread: 'write',
+      thread: 'read',
       handler: (call) => waitForNew(call, () => create(call, true))
     }),
-    route({ ...creating, path: '/api/runs', handler: async (call) => background(await createStateless(call, false)) }),
+    route({ ...creating, path: '/api/runs', handler: async (call) => background(await createInBackground(call)) }),
     route({
       ...creating,
       path: '/api/runs/stream',
@@ -260,6 +317,22 @@ export function runRoutes(services: Services): Route[] {
       query: cancelQuery,
       handler: cancel
     }),
+    route({
+      method: 'DELETE',
+      path: run,
+      access: 'user',
+      permission: 'threads:delete',
+      thread: 'write',
+      handler: remove
+    }),
+    route({
+      method: 'GET',
+      path: '/api/runs/{run_id}/stream',
+      access: 'user',
+      permission: 'runs:read',
+      handler: async (call) => joined(call, await statelessRunOf(call))
+    }),
+    ...runsAtOnceRoutes(services, (call, body, at) => createInBackground({ ...call, body }, at)),
     route({ ...watching, method: 'GET', path: `${run}/join`, handler: join }),
     route({
       ...watching,

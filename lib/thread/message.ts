@@ -21,19 +21,20 @@ const TYPES: Readonly<Record<string, Message['type'] | 'remove'>> = {
   ai: 'ai',
   assistant: 'ai',
   AIMessage: 'ai',
-  AIMessageChunk: 'ai',
   system: 'system',
   developer: 'system',
   SystemMessage: 'system',
   tool: 'tool',
   function: 'tool',
   ToolMessage: 'tool',
-  remove: 'remove'
+  remove: 'remove',
+  RemoveMessage: 'remove'
 }
 
 function typeOf(given: JsonObject): Message['type'] | 'remove' {
   const name = given.type ?? given.role ?? 'human'
-  const type = typeof name === 'string' && Object.hasOwn(TYPES, name) ? TYPES[name] : undefined
+  const known = typeof name === 'string' ? name.replace(/Chunk$/, '') : ''
+  const type = Object.hasOwn(TYPES, known) ? TYPES[known] : undefined
   if (!type) throw new MessageInvalid(`unknown role or type ${JSON.stringify(name).slice(0, 50)}`)
   return type
 }
@@ -71,9 +72,20 @@ function invalidToolCallsOf(value: Json | undefined): InvalidToolCall[] {
   }))
 }
 
-function readMessage(given: Json): InputMessage {
-  if (typeof given === 'string') return readMessage({ type: 'human', content: given })
+/** The other forms in which LangChain says a message: a text, a pair of role and content, its own objects as JSON. */
+function fieldsOf(given: Json): JsonObject {
+  if (typeof given === 'string') return { type: 'human', content: given }
+  if (Array.isArray(given) && given.length === 2 && typeof given[0] === 'string')
+    return { role: given[0], content: given[1]! }
   if (!isObject(given)) throw new MessageInvalid('a message is an object or a text')
+  const { type, id, kwargs, data } = given
+  if (type === 'constructor' && Array.isArray(id) && isObject(kwargs)) return { ...kwargs, type: id.at(-1) ?? null }
+  if (typeof type === 'string' && isObject(data) && given.content === undefined) return { ...data, type }
+  return given
+}
+
+function readMessage(message: Json): InputMessage {
+  const given = fieldsOf(message)
   const type = typeOf(given)
   const id = typeof given.id === 'string' && given.id !== '' ? given.id : null
   if (type === 'remove') {

@@ -2,10 +2,13 @@
 import type { Test } from 'tap'
 import { NO_TOTALS, type Run, type RunStatus } from '../../lib/types.ts'
 import { admissionContract } from './admission.ts'
+import { appendFrames, aSegment } from './frames.ts'
 import {
   addEndedRun,
+  addEvents,
   addRun,
   addThread,
+  anEvent,
   aRun,
   aSettlement,
   createRun,
@@ -126,6 +129,27 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(idsOf(await store.runs.unfinished()), idsOf([first, second, third]))
     await write(store, aSettlement(first))
     t.strictSame(idsOf(await store.runs.unfinished()), idsOf([second, third]))
+  })
+
+  test('a run that has ended is removed with its frames and feedback; what it said stays, and its place too', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const first = await addEndedRun(store, thread_id)
+    const second = await addRun(store, thread_id)
+    await addEvents(store, second, [anEvent(0)])
+    await appendFrames(store, second, aSegment(1, 0, 2))
+    const remove = (run_id: string, thread = thread_id) =>
+      write(store, { name: 'run.remove', thread_id: thread, run_id, user: 'ann' })
+    t.equal(await remove(second.run_id), false, 'it has not ended')
+    await write(store, aSettlement(second))
+    t.equal(await remove(second.run_id, 'other'), false, 'it is of another thread')
+    t.equal(await remove(second.run_id), true)
+    t.equal(await remove(second.run_id), false)
+    t.equal(await store.runs.get(second.run_id, null), null)
+    t.strictSame(idsOf(await store.runs.list(thread_id, { limit: 9, offset: 0 }, 'ann')), idsOf([first]))
+    t.equal(await store.frames.bounds(second.key), null)
+    t.equal((await store.events.listMessages(thread_id, { limit: 9 }, 'ann')).length, 1)
+    const third = await addRun(store, thread_id)
+    t.equal(third.ordinal, 3)
   })
 
   test("tokens sums the thread's finished runs, however they ended, by model and by caller", async (t, store) => {

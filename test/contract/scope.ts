@@ -49,6 +49,7 @@ function ops({ thread_id, run: { run_id }, feedback_id, token_id, assistant_id }
     'thread.patch': { name: 'thread.patch', thread_id, metadata: { touched: true }, now: time(2), user },
     'thread.remove': { name: 'thread.remove', thread_id, user },
     'item.remove': { name: 'item.remove', namespace: anItem().namespace, key: anItem().key, user },
+    'run.remove': { name: 'run.remove', thread_id, run_id, user },
     'apiToken.remove': { name: 'apiToken.remove', token_id, user },
     'assistant.update': { name: 'assistant.update', assistant_id, set: { name: 'B' }, keep: 9, user, now: time(2) },
     'assistant.setVersion': { name: 'assistant.setVersion', assistant_id, version: 1, user, now: time(2) },
@@ -65,6 +66,7 @@ const isDone = (result: Result<Owned>): boolean => result !== null && result !==
 async function stateOf({ store, thread_id, run }: Place): Promise<string> {
   return JSON.stringify([
     await store.threads.get(thread_id, null),
+    await store.runs.list(thread_id, { limit: 9, offset: 0 }, null),
     await messageCount(store, thread_id, null),
     await store.apiTokens.list(null),
     await store.assistants.list(null),

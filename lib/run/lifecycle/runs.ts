@@ -77,6 +77,8 @@ export class Runs {
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
     const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp)
+    if (admission.outcome === 'created' && isLangGraph && run.multitask_strategy === 'rollback')
+      for (const id of admission.inFlight) void this.#removeRolledBack(threadId, id).catch(() => {})
     if (admission.outcome === 'created' && admission.run.ordinal === 1) {
       // The run is there, and must not be refused any more.
       const named = this.#nameGraph(admission.run, graph).catch(() => {})
@@ -126,6 +128,23 @@ export class Runs {
     const { status, error } = (await store.runs.get(id, null)) ?? run
     const isRolledBack = isTold && how === 'rollback' && error === ROLLED_BACK
     if (status !== 'interrupted' && !isRolledBack) throw fail('run_not_cancellable', { id, status })
+  }
+
+  /** Removes a run; one in flight is cancelled first. False: somebody else has removed it. */
+  async remove(run: Run): Promise<boolean> {
+    const { registry, writer } = this.#deps
+    const { run_id, thread_id } = run
+    await registry.admitted(run_id)
+    const isTold = registry.cancel(run_id, 'interrupt') || (await registry.cancelElsewhere(run_id, 'interrupt'))
+    if (isTold && !(await registry.settled(run_id)))
+      throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, RETRY_AFTER)
+    return writer.write({ name: 'run.remove', run_id, thread_id, user: null })
+  }
+
+  /** LangGraph's clients look for nothing of a run that another one has taken the place of. */
+  async #removeRolledBack(thread_id: string, run_id: string): Promise<void> {
+    const { registry, writer } = this.#deps
+    if (await registry.settled(run_id)) await writer.write({ name: 'run.remove', run_id, thread_id, user: null })
   }
 
   /** Whether the run of another process ends while a request can be kept waiting for it. */

@@ -19,7 +19,12 @@ function oldestFirst(left: Feedback, right: Feedback): number {
   return byText(left.created_at, right.created_at) || byText(left.feedback_id, right.feedback_id)
 }
 
-export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, FeedbackOps> & ThreadOwned {
+/** A noun whose records go with their run as well. */
+interface RunOwned {
+  forgetRun(threadId: string, runId: string, undo: Undo): void
+}
+
+export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, FeedbackOps> & ThreadOwned & RunOwned {
   /** By thread, then by run. Lists are replaced, never changed. */
   const byThread = new Map<string, Map<string, readonly Feedback[]>>()
   const of = (threadId: string, runId: string): readonly Feedback[] => byThread.get(threadId)?.get(runId) ?? []
@@ -75,6 +80,7 @@ export function memoryFeedback(threads: ThreadRows): Noun<FeedbackReads, Feedbac
         return removeWhere(op.thread_id, op.run_id, goes, undo)
       }
     },
+    forgetRun: (threadId, runId, undo) => void removeWhere(threadId, runId, () => true, undo),
     forget: (threadId, undo) => undo.delete(byThread, threadId)
   }
 }

@@ -1,6 +1,7 @@
 // Frames in memory: what joiners saw, as the bytes they got, for those who join late or come back.
 import { Refused } from '../refused.ts'
 import type { FrameReads, Segment } from '../store.ts'
+import type { Undo } from './undo.ts'
 import { type ThreadOwned, copyOf, firstNotBelow, type Noun } from './rows.ts'
 import type { RunRows } from './runs.ts'
 import type { ThreadRows } from './threads.ts'
@@ -21,6 +22,8 @@ interface FrameLog {
 export interface MemoryFrames
   extends Noun<FrameReads, 'frames.append' | 'frames.compact' | 'frames.sweep'>,
     ThreadOwned {
+  /** The run is removed. */
+  drop(runKey: number, undo: Undo): void
   /** The run is over: its frames may be dropped when space is needed. */
   ended(runKey: number): void
   /** Drops frames of ended runs, the first that ended first, until the rest fits. Frames of a run in flight always stay. */
@@ -36,6 +39,17 @@ export function memoryFrames(threads: ThreadRows, runs: RunRows, bytesMax = FRAM
   const count = (log: FrameLog, bytes: number): void => {
     log.bytes += bytes
     bytesKept += bytes
+  }
+
+  const drop = (key: number, undo: Undo): void => {
+    undo.whenKept(() => ended.delete(key))
+    const log = logs.get(key)
+    if (!log) return
+    undo.delete(logs, key)
+    bytesKept -= log.bytes
+    undo.add(() => {
+      bytesKept += log.bytes
+    })
   }
 
   return {
@@ -99,17 +113,9 @@ export function memoryFrames(threads: ThreadRows, runs: RunRows, bytesMax = FRAM
       }
     },
     forget(threadId, undo) {
-      for (const { key } of runs.newestFirst(threadId)) {
-        undo.whenKept(() => ended.delete(key))
-        const log = logs.get(key)
-        if (!log) continue
-        undo.delete(logs, key)
-        bytesKept -= log.bytes
-        undo.add(() => {
-          bytesKept += log.bytes
-        })
-      }
+      for (const { key } of runs.newestFirst(threadId)) drop(key, undo)
     },
+    drop,
     ended(runKey) {
       ended.add(runKey)
     },

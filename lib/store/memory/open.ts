@@ -44,7 +44,7 @@ export function openMemoryStore({
   const users = memoryUsers()
   const apiTokens = memoryApiTokens(users.reads.byId)
   const assistants = memoryAssistants()
-  const runs = memoryRuns(runRows, threadRows, frames)
+  const runs = memoryRuns(runRows, threadRows, frames, feedback)
   const items = memoryItems()
   const sizes = new Sizes()
   const threads = memoryThreads(threadRows, {

@@ -50,7 +50,11 @@ export class RunRows implements ThreadOwned {
 
   *newestFirst(threadId: string): Iterable<Run> {
     const ids = this.#byThread.get(threadId)?.ids ?? []
-    for (let index = ids.length - 1; index >= 0; index--) yield this.#byId.get(ids[index]!)!
+    for (let index = ids.length - 1; index >= 0; index--) {
+      const run = this.#byId.get(ids[index]!)
+      // One that was removed has left its place, so that no other is given its ordinal.
+      if (run) yield run
+    }
   }
 
   /** Oldest first. */
@@ -103,13 +107,15 @@ export class RunRows implements ThreadOwned {
     else undo.delete(inFlight, run.run_id)
   }
 
+  remove(run: Run, undo: Undo): void {
+    undo.delete(this.#byId, run.run_id)
+    undo.delete(this.#threadByKey, run.key)
+    const key = keyOf(run)
+    if (key !== null) undo.delete(this.#idByIdempotency, key)
+  }
+
   forget(threadId: string, undo: Undo): void {
-    for (const run of this.newestFirst(threadId)) {
-      undo.delete(this.#byId, run.run_id)
-      undo.delete(this.#threadByKey, run.key)
-      const key = keyOf(run)
-      if (key !== null) undo.delete(this.#idByIdempotency, key)
-    }
+    for (const run of this.newestFirst(threadId)) this.remove(run, undo)
     undo.delete(this.#byThread, threadId)
   }
 }
@@ -181,8 +187,9 @@ function runReads(rows: RunRows): RunReads {
 export function memoryRuns(
   rows: RunRows,
   threads: ThreadRows,
-  frames: { ended(runKey: number): void }
-): Noun<RunReads, 'run.create' | 'run.start' | 'run.settle'> {
+  frames: { ended(runKey: number): void; drop(runKey: number, undo: Undo): void },
+  feedback: { forgetRun(threadId: string, runId: string, undo: Undo): void }
+): Noun<RunReads, 'run.create' | 'run.start' | 'run.settle' | 'run.remove'> {
   const newestSuccess = ({ thread_id, user_id }: NewRun): string | null => {
     for (const run of rows.newestFirst(thread_id))
       if (run.status === 'success' && isVisible(run, user_id)) return run.run_id
@@ -238,6 +245,14 @@ export function memoryRuns(
         const display_name = settlement.title || thread.display_name
         threads.set({ ...thread, status, display_name, updated_at: now }, undo)
         undo.whenKept(() => frames.ended(run.key))
+        return true
+      },
+      'run.remove': (op, undo) => {
+        const run = rows.get(op.run_id)
+        if (run?.thread_id !== op.thread_id || isInFlight(run) || !isVisible(run, op.user)) return false
+        frames.drop(run.key, undo)
+        feedback.forgetRun(op.thread_id, op.run_id, undo)
+        rows.remove(run, undo)
         return true
       }
     }

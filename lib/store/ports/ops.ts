@@ -65,6 +65,11 @@ export interface Ops {
   'run.start': { in: { run_id: string; thread_id: string; now: Timestamp }; out: boolean }
   /** Ends a run: status, totals, thread status and title together. False: it was terminal already [Store 7]. */
   'run.settle': { in: Settlement; out: boolean }
+  /**
+   * Removes a run that has ended, with its frames and the feedback on it; what was said in it stays the thread's. False: there is no
+   * such run that has ended.
+   */
+  'run.remove': { in: { run_id: string; thread_id: string; user: Owner }; out: boolean }
   'frames.append': { in: { run_key: number; thread_id: string; segment: Segment }; out: null }
   /**
    * One small step of making the frames of an ended run small: those from n `from` on, about 64 KiB of them. What is read stays
@@ -158,6 +163,7 @@ export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'assistant.remove',
   'thread.patch',
   'thread.remove',
+  'run.remove',
   'feedback.remove',
   'feedback.removeById',
   'item.remove'

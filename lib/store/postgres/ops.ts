@@ -3,6 +3,7 @@ import type { Op, OpName } from '../store.ts'
 import { graphWrites } from '../sql/graph-states.ts'
 import { assistantWrites } from '../sql/assistants.ts'
 import { apiTokenWrites } from '../sql/api-tokens.ts'
+import { runRemoval } from '../sql/run-removal.ts'
 import type { Batch } from './batch.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
@@ -21,6 +22,7 @@ const WRITES: Writers<OpName> = {
   ...stepWriters(userWrites),
   ...stepWriters(apiTokenWrites),
   ...stepWriters(assistantWrites),
+  ...stepWriters(runRemoval),
   ...stepWriters(graphWrites),
   ...threadWrites,
   ...runWrites,

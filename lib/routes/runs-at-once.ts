@@ -1,0 +1,85 @@
+// Several runs in one request, as LangGraph's clients ask for them: started, or cancelled.
+import * as v from 'valibot'
+import { Failure, fail } from '../errors.ts'
+import type { UserCall } from '../http/call.ts'
+import { type Route, route } from '../http/route.ts'
+import { id, listOf, objectOf } from '../http/schema.ts'
+import { isVisible } from '../scope.ts'
+import { isInFlight, type Run } from '../types.ts'
+import { type RunBody, runBody, runView } from './run-request.ts'
+import type { Services } from './services.ts'
+
+const BATCH_MAX = 64
+const CANCELLED_MAX = 1000
+
+const batchBody = listOf(runBody, BATCH_MAX)
+const cancelBody = objectOf({
+  thread_id: v.nullish(id),
+  run_ids: v.nullish(listOf(id, CANCELLED_MAX)),
+  status: v.nullish(v.picklist(['pending', 'running', 'all']))
+})
+const cancelQuery = objectOf({ action: v.optional(v.picklist(['interrupt', 'rollback'])) })
+
+export function runsAtOnceRoutes(
+  { config, store, runs }: Services,
+  start: (call: UserCall, body: RunBody, at: number) => Promise<Run>
+): Route[] {
+  /** One after the other: when one is refused the others before it run, and the refusal is the answer. */
+  const batch = async (call: UserCall<v.InferOutput<typeof batchBody>>) => {
+    const started: Run[] = []
+    for (const [at, body] of call.body.entries()) started.push(await start(call, body, at))
+    return { json: started.map(runView) }
+  }
+
+  /** Those that are named, or all of the caller's that are in flight. */
+  const wanted = async ({ body, user }: UserCall<v.InferOutput<typeof cancelBody>>): Promise<Run[]> => {
+    const { thread_id, run_ids, status } = body
+    const isOfThread = (run: Run) => !thread_id || run.thread_id === thread_id
+    if (run_ids) {
+      const found = await Promise.all(run_ids.map((one) => store.runs.get(one)))
+      return found.map((run, at) => {
+        if (!run || !isOfThread(run)) throw fail('run_not_found', { id: run_ids[at]! })
+        return run
+      })
+    }
+    if (!status) return []
+    const unfinished = thread_id ? await store.runs.inFlight(thread_id) : await store.runs.unfinished()
+    return unfinished.filter((run) => isVisible(run, user.id) && (status === 'all' || run.status === status))
+  }
+
+  const cancel = async (call: UserCall<v.InferOutput<typeof cancelBody>, v.InferOutput<typeof cancelQuery>>) => {
+    const { action = 'interrupt' } = call.query
+    for (const run of (await wanted(call)).filter(isInFlight)) {
+      await runs.cancel(run, action, action === 'rollback').catch(alreadyEnded)
+      if (action === 'rollback') await runs.remove(run)
+    }
+    return { status: 204 }
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/api/runs/batch',
+      access: 'user',
+      permission: 'runs:create',
+      body: batchBody,
+      bodyLimit: config.server.body_bytes,
+      handler: batch
+    }),
+    route({
+      method: 'POST',
+      path: '/api/runs/cancel',
+      access: 'user',
+      permission: 'runs:cancel',
+      body: cancelBody,
+      bodyOptional: true,
+      query: cancelQuery,
+      handler: cancel
+    })
+  ]
+}
+
+/** It has ended meanwhile, which is what was wanted. */
+export function alreadyEnded(error: unknown): void {
+  if (!(error instanceof Failure && error.code === 'run_not_cancellable')) throw error
+}

@@ -1,0 +1,65 @@
+// The thread of a run that names none, where its client wants nothing to stay: it goes when the run's end has been told.
+import { setTimeout as pause } from 'node:timers/promises'
+import type { StreamWriter } from '../stream-writer.ts'
+import type { Run } from '../types.ts'
+import { removeThread, type RemovalServices } from './remove-thread.ts'
+import type { RunBody } from './run-request.ts'
+
+/** How long it stays for who was cut off before the end, or did not ask yet, in ms. */
+const STAYS_MS = 60_000
+
+/** LangGraph's clients expect it, unless they say otherwise; the service's own go on in the thread. */
+export function isForOnce({ on_completion: wanted }: RunBody, isLangGraph: boolean): boolean {
+  return wanted ? wanted === 'delete' || wanted === 'complete' : isLangGraph
+}
+
+export class TemporaryThreads {
+  readonly #services: RemovalServices
+  readonly #going = new Map<string, Promise<void>>()
+
+  constructor(services: RemovalServices) {
+    this.#services = services
+  }
+
+  has({ kwargs }: Run): boolean {
+    return kwargs.temporary === true
+  }
+
+  /** The run's end is told: its thread goes, once. Never rejects: a thread that could not be removed stays. */
+  remove({ thread_id, user_id }: Run): Promise<void> {
+    const known = this.#going.get(thread_id)
+    if (known) return known
+    const going = removeThread(this.#services, thread_id, user_id)
+      .then(() => {})
+      .catch(() => {})
+      .finally(() => this.#going.delete(thread_id))
+    this.#going.set(thread_id, going)
+    return going
+  }
+
+  /** Nobody waits for the end, or who did was cut off: he may come back for it. */
+  async removeLater(run: Run): Promise<void> {
+    await this.#services.registry.settled(run.run_id)
+    await pause(STAYS_MS, undefined, { ref: false })
+    await this.remove(run)
+  }
+
+  /** A stream of the run: with its clean end the thread is gone. */
+  around(run: Run, writer: StreamWriter): StreamWriter {
+    if (!this.has(run)) return writer
+    let isTold = false
+    writer.onClose(() => {
+      if (!isTold) void this.removeLater(run)
+    })
+    return {
+      write: (bytes) => writer.write(bytes),
+      reset: () => writer.reset(),
+      onDrain: (listener) => writer.onDrain(listener),
+      onClose: (listener) => writer.onClose(listener),
+      end: (last) => {
+        isTold = true
+        void this.remove(run).then(() => writer.end(last))
+      }
+    }
+  }
+}
