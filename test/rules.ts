@@ -3,6 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { MUTANTS } from './fixtures/mutants.ts'
+import { PROOFS, STORE_PROOFS } from './fixtures/proofs.ts'
 
 /** The sources lie beside the build this file was compiled into. */
 const TESTS = fileURLToPath(new URL('../../test', import.meta.url))
@@ -58,3 +60,36 @@ t.test('every rule of authentication is proved on every store of ours', async (t
     []
   )
 })
+
+t.test(
+  'every numbered rule has a proof: a test that was seen to fail when the rule is broken (npm run test:mutants)',
+  async (t) => {
+    const proved = new Set([...PROOFS, ...STORE_PROOFS].map(({ rule }) => rule))
+    const rules = Object.entries(RULES).flatMap(([chapter, count]) =>
+      Array.from({ length: count }, (_, n) => `${chapter} ${n + 1}`)
+    )
+    t.strictSame(
+      rules.filter((rule) => !proved.has(rule)),
+      []
+    )
+  }
+)
+
+t.test(
+  'the test of a proof is there, names its rule, and what is broken for it stands in the source once',
+  async (t) => {
+    const LIB = join(TESTS, '../lib')
+    const wrong = PROOFS.flatMap(({ rule, suite, test, file, from }) => {
+      const [chapter = '', number] = rule.split(' ')
+      const found = testsIn(`${suite}.ts`).find(({ name }) => test.startsWith(name) || name.startsWith(test))
+      const isNamed = found !== undefined && names(found.name, chapter, Number(number))
+      const isOnce = readFileSync(join(LIB, `${file}.ts`), 'utf8').split(from).length === 2
+      return isNamed && isOnce ? [] : [`${chapter} ${number}: ${suite}: ${test}: ${file}: ${from}`]
+    })
+    t.strictSame(wrong, [])
+    t.strictSame(
+      STORE_PROOFS.filter(({ mutant }) => !MUTANTS[mutant]),
+      []
+    )
+  }
+)

@@ -25,7 +25,7 @@ function sign(claims: JWTPayload, { secret = SECRET, alg = 'HS256' } = {}): Prom
 
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-t.test('[Auth 1] a token is a JWT: HS256, the user, seven days, the version of the password', async (t) => {
+t.test('[Auth 1] [Auth 14] a token is a JWT: HS256, the user, seven days, the version of the password', async (t) => {
   const tokens = await withSecret()
   const token = await tokens.issue(USER)
   t.match(decodeProtectedHeader(token), { alg: 'HS256' })

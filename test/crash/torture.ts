@@ -46,5 +46,3 @@ for (let n = 0; n < rounds && (!isLong || values.rounds !== undefined || rejoins
     }
   )
 }
-// Sockets of readers that were cut and pipes of processes that were killed may linger; nobody is waited for any more.
-setTimeout(() => process.exit(), 2000)

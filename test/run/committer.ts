@@ -103,7 +103,7 @@ t.test(
 )
 
 t.test('what a request waits for does not wait for the window; frames do [Events 6]', async (t) => {
-  const { store, committer } = setUp(60_000)
+  const { store, committer } = setUp(3_600_000)
   const source = new FakeSource()
   source.pending.push(op('frames'))
   committer.schedule(source, false)
@@ -128,6 +128,24 @@ t.test('a batch that the store does not take stays in front and is tried again, 
   await Promise.all([first, second])
   t.same(store.names, [['a'], ['a'], ['b']])
   t.equal(committer.waitingMs, 0)
+})
+
+t.test('a flush is skipped while another is in flight, and what waits is written behind it [Events 7]', async (t) => {
+  const { store, committer } = setUp(1)
+  const source = new FakeSource()
+  const first = committer.writeAll([op('a')])
+  await until(() => store.inFlight === 1, 'the first is on its way')
+  source.pending.push(op('frames'))
+  committer.schedule(source, false)
+  // Longer than its window.
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  t.same(store.names, [['a']], 'its window is over, and it waits')
+  await store.answer()
+  await first
+  await store.answer()
+  t.same(store.names, [['a'], ['frames']])
+  t.equal(source.outcomes.length, 1)
+  committer.stop()
 })
 
 t.test('a refused group fails alone', async (t) => {
