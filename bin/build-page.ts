@@ -41,6 +41,19 @@ function assets(): Map<string, string> {
   return files
 }
 
+/** The styles of each page in one file: it is what the first picture waits for. */
+function withStyles(files: Map<string, string>): Map<string, string> {
+  for (const name of list(FROM, '.html')) {
+    const styles = stylesOf(readFileSync(join(FROM, name), 'utf8'))
+    if (styles.length > 0) files.set(styleSheet(name), styles.map((one) => files.get(`console/${one}`)).join(''))
+  }
+  return files
+}
+
+const STYLES = /<!-- styles (.+) -->/
+const stylesOf = (page: string): string[] => STYLES.exec(page)?.[1]?.split(' ') ?? []
+const styleSheet = (page: string): string => `console/${page.replace(/\.html$/, '')}-page.css`
+
 function list(folder: string, ending: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith(ending))
@@ -72,7 +85,9 @@ function digestOf(files: ReadonlyMap<string, string>): string {
  * after the other. What a view imports when it is opened is not among them.
  */
 function page(name: string, base: string, files: ReadonlyMap<string, string>): string {
-  const text = readFileSync(join(FROM, name), 'utf8').replaceAll('{{base}}', base)
+  const text = readFileSync(join(FROM, name), 'utf8')
+    .replace(STYLES, `<link rel="stylesheet" href="${base}/${styleSheet(name)}">`)
+    .replaceAll('{{base}}', base)
   return text.replace(/<!-- modules of (\S+) -->/, (_, entry: string) =>
     [...modulesOf(entry, files)].map((path) => `<link rel="modulepreload" href="${base}/${path}">`).join('\n    ')
   )
@@ -101,7 +116,7 @@ function write(path: string, text: string): void {
 
 if (!existsSync(join(COMPILED, 'console/main.js'))) throw new Error('compile lib/console first: tsc -p lib/console')
 rmSync(TO, { recursive: true, force: true })
-const files = assets()
+const files = withStyles(assets())
 const base = `/console/${digestOf(files)}`
 for (const [path, text] of files) write(relative('/', `${base}/${path}`), text)
 for (const name of list(FROM, '.html')) write(name, page(name, base, files))

@@ -51,7 +51,7 @@ async function load(): Promise<void> {
 
 function Page() {
   if (!api.value)
-    return html`<main class="reference"><p role="status">${problem.value || 'One moment'}</p>
+    return html`<main class="reference"><p class="first" role="status">${problem.value || 'Colloquy API'}</p>
       ${problem.value && html`<button class="plain" onClick=${() => void load()}>Try again</button>`}</main>`
   const operation = operations.value.find(({ operationId }) => operationId === opened.value)
   return html`<${Index} />

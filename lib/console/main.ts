@@ -16,7 +16,8 @@ function Page() {
 function View() {
   switch (stage.value) {
     case 'loading':
-      return null
+      // What the page says by itself until its modules are here.
+      return html`<p class="first">Colloquy</p>`
     case 'unreachable':
       return html`<main class="door"><div class="card"><h1>The server does not answer</h1><p class="lead">It may be starting, or you are offline.</p><button class="primary wide" onClick=${() => void begin()}>Try again</button></div></main>`
     case 'setup':

@@ -4,6 +4,7 @@ import { account, browserTest, visit, type Visitor } from '../fixtures/browser.t
 import { startChild } from '../fixtures/child.ts'
 import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
+import { IS_LONG } from '../fixtures/size.ts'
 
 function demoText(deltas: number): string {
   return Array.from({ length: deltas }, (_, n) => demoWord(n))
@@ -115,6 +116,37 @@ browserTest(
     t.equal(await visitor.page.locator('.lost').count(), 0)
   }
 )
+
+/** Milliseconds for which the network is gone; the longest goes with the long form. */
+for (const ms of IS_LONG ? [1000, 5000, 40_000] : [1000, 5000])
+  browserTest(`a network that is gone for ${ms / 1000} s costs no word and repeats none`, async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const proxy = await openProxy(t, site.url)
+    const visitor = await visit(t, proxy.url, { person })
+    visitor.expect(/net::ERR_|ERR_CONNECTION|ERR_EMPTY|ERR_ABORTED/)
+    // The run goes on for longer than the network is gone.
+    const deltas = Math.round((ms / 1000) * 50) + 400
+    await visitor.open()
+    await visitor.say(`/demo deltas=${deltas} rate=50`)
+    await visitor.hasWords('w0010')
+    const told = new Set<string>()
+    proxy.down()
+    const end = performance.now() + ms
+    while (performance.now() < end) {
+      for (const text of await visitor.page.locator('.lost').allInnerTexts()) told.add(text)
+      await visitor.page.waitForTimeout(50)
+    }
+    proxy.up()
+    await visitor.answered()
+    t.equal(await visitor.lastAnswer(), demoText(deltas))
+    t.equal(await stored(person, await visitor.threadId()), demoText(deltas))
+    const counts = [...told].filter((text) => /trying again in \d+ s/.test(text))
+    t.comment(`it was said ${counts.length} times when it is tried again`)
+    // A cut that heals at the second try is no news.
+    if (ms >= 40_000) t.ok(counts.length >= 3, 'it is said, and counts down')
+    t.equal(await visitor.page.locator('.lost').count(), 0)
+  })
 
 browserTest(
   'a server that is killed in mid-answer and started again: what has survived stands there, and the failure is said',

@@ -1,9 +1,12 @@
 // What the page weighs: the first picture, a conversation of 5,000 messages, a model flat out.
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
+import { IS_LONG } from '../fixtures/size.ts'
 
-/** A tenth of this is what is meant; tests run beside others. */
-const SLACK = 10
+/** What is meant, in the long form, which has the machine for itself; tests of npm test run beside others. */
+const SLACK = IS_LONG ? 1 : 10
+/** A minute flat out is measured in the long form. */
+const FLAT_OUT_MS = IS_LONG ? 60_000 : 0
 
 browserTest('the first picture is there within the time of a blink', async (t) => {
   const site = await openSite(t)
@@ -76,8 +79,11 @@ browserTest('a model flat out leaves the heap of the page flat', async (t) => {
   }
   await run(8)
   const before = await heap()
-  for (const size of [9, 10, 11]) await run(size)
+  const end = performance.now() + FLAT_OUT_MS
+  let size = 9
+  do await run(size++)
+  while (size < 12 || performance.now() < end)
   const after = await heap()
-  t.comment(`${(before / 1e6).toFixed(1)} MB, then ${(after / 1e6).toFixed(1)} MB`)
+  t.comment(`${size - 9} runs: ${(before / 1e6).toFixed(1)} MB, then ${(after / 1e6).toFixed(1)} MB`)
   t.ok(after - before < 20e6, `${after - before} bytes more`)
 })
