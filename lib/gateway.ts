@@ -167,6 +167,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     secret: config.auth.jwt_secret,
     expiryDays: config.auth.token_expiry_days
   })
+  const keepsStates = agent.states !== undefined
+  const restarts = { keepsStates, goesOn: keepsStates && config.runs.on_restart === 'resume' }
   const cluster = store.peers
     ? new Cluster({
         store,
@@ -174,6 +176,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         writer: committer,
         registry,
         options: registryOptions(config),
+        ...restarts,
         log,
         onRevoked: endRevoked,
         identity: { secret: tokens.fingerprint, events: placeOfEvents(config) },
@@ -286,6 +289,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
           writer: committer,
           registry,
           options: registryOptions(config),
+          ...restarts,
           log
         })
         if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')

@@ -116,6 +116,9 @@ const runs = section({
   // A message that is sent while a question of ask_user waits is its answer. Off: only `command.resume` answers, and the question of
   // who says something else is closed as interrupted.
   reply_answers: flag(true),
+  // What becomes of a run that a crash has cut. error: it ends as one, with what it had said. resume: a run of a graph goes on from its
+  // last stored superstep, three attempts at most; agents that are no graph have none to go on from, and end.
+  on_restart: choice(['error', 'resume'], 'error'),
   // Seconds of one run.
   timeout_s: whole(3_600, 0, 2_000_000),
   // Pending and running runs of one user. Without it one user's runs take the model, the memory and the disk of all.

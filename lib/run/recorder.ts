@@ -199,6 +199,7 @@ export class Recorder implements Source {
 
   #open(): void {
     if (this.#kept) this.#kept.hasBegun = true
+    if (this.#journal.hasBegun && this.log.attempts > 1) this.#journal.goOn(this.log.attempts)
     this.#isOpen = true
     this.#appended()
     this.#feeds.committer.schedule(this, true)
@@ -630,6 +631,12 @@ export class Recorder implements Source {
     const { epoch, head } = this.log
     return snapshotOf(this.#run, { values, partial: this.#journal.messages.chunks(), epoch, n: head - 1 })
   }
+}
+
+/** The journal of a run whose process is gone, for the attempt that goes on with it. */
+export async function journalOf({ thread_id, run_id }: Run, store: Store, options: JournalOptions): Promise<Journal> {
+  const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
+  return Journal.resumed(options, events, await store.events.lastK(thread_id, run_id))
 }
 
 /** The end of a run of which nothing can be read: its log stops where it is. */

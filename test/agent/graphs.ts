@@ -2,7 +2,7 @@
 // are the lines of the list of gaps.
 import t, { type Test } from 'tap'
 import { at, listIn } from '../fixtures/gateway.ts'
-import { all, type GraphSite, graphSite, VERSIONS, type Version } from '../fixtures/graphs.ts'
+import { all, type Chunk, type GraphSite, graphSite, VERSIONS, type Version } from '../fixtures/graphs.ts'
 
 const FOO = { messages: [{ type: 'human', content: 'foo', id: 'foo' }] }
 const ALL = ['foo', 'begin', 'tool_call__begin', 'end']
@@ -13,20 +13,34 @@ for (const version of Object.keys(VERSIONS) as Version[])
   t.test(`LangGraph ${version}`, async (t) => {
     const site = await graphSite(t, { version })
     await statesOf(t, site)
+    await updatesOf(t, site)
+    await commandsOf(t, site)
+    await modesOf(t, site)
+    await inputsOf(t, site)
   })
 
-async function statesOf(t: Test, { client }: GraphSite): Promise<void> {
+const newThread = async ({ client }: GraphSite): Promise<string> => (await client.threads.create()).thread_id
+
+/** A thread that waits for an answer, as LangGraph's `interrupt` asks. */
+async function asking(site: GraphSite): Promise<string> {
+  const thread = await newThread(site)
+  await site.client.runs.wait(thread, 'agent', { input: FOO, config: { configurable: { ask: 'interrupt' } } })
+  return thread
+}
+
+async function statesOf(t: Test, site: GraphSite): Promise<void> {
+  const { client } = site
   await t.test('a run ends with its values', async (t) => {
-    const { thread_id } = await client.threads.create()
-    const values = await client.runs.wait(thread_id, 'agent', { input: FOO })
-    t.strictSame(contents(values), ALL)
-    t.strictSame(contents((await client.threads.getState(thread_id)).values), ALL)
+    const thread = await newThread(site)
+    t.strictSame(contents(await client.runs.wait(thread, 'agent', { input: FOO })), ALL)
+    t.strictSame(contents((await client.threads.getState(thread)).values), ALL)
+    t.match(await client.threads.get(thread), { status: 'idle', metadata: { graph_id: 'agent' } })
   })
 
   await t.test('history: newest first, one checkpoint a superstep, each with its messages and next', async (t) => {
-    const { thread_id } = await client.threads.create()
-    await client.runs.wait(thread_id, 'agent', { input: FOO })
-    const history = await client.threads.getHistory(thread_id)
+    const thread = await newThread(site)
+    await client.runs.wait(thread, 'agent', { input: FOO, metadata: { mine: 'x' } })
+    const history = await client.threads.getHistory(thread)
     t.strictSame(
       history.map(({ next }) => next),
       [[], ['agent'], ['tool'], ['agent'], ['__start__']]
@@ -35,18 +49,358 @@ async function statesOf(t: Test, { client }: GraphSite): Promise<void> {
       history.map(({ values }) => contents(values).length),
       [4, 3, 2, 1, 0]
     )
+    t.strictSame(
+      history.map(({ metadata }) => [at(metadata, 'source'), at(metadata, 'step'), at(metadata, 'mine')]),
+      [3, 2, 1, 0, -1].map((step) => [step < 0 ? 'input' : 'loop', step, 'x']),
+      'metadata of a run stands in its checkpoints'
+    )
+    const ids = history.map(({ checkpoint }) => checkpoint.checkpoint_id ?? '')
+    t.strictSame([...ids].sort().reverse(), ids, 'ids sort by time')
+    t.strictSame(
+      history.map(({ parent_checkpoint }) => parent_checkpoint?.checkpoint_id ?? null),
+      [...ids.slice(1), null]
+    )
+    const stepsOf = async (options: object) =>
+      (await client.threads.getHistory(thread, options)).map(({ metadata }) => at(metadata, 'step'))
+    t.strictSame(await stepsOf({ limit: 2 }), [3, 2])
+    t.strictSame(await stepsOf({ before: { configurable: { checkpoint_id: ids[1] } } }), [1, 0, -1])
+    t.strictSame(await stepsOf({ metadata: { step: 1 } }), [1], 'metadata as a filter')
+    t.strictSame(await stepsOf({ checkpoint: { checkpoint_id: ids[2] } }), [1])
+    t.match(await client.threads.getState(thread, ids[2]!), { next: ['tool'], checkpoint: { checkpoint_id: ids[2] } })
   })
 
   await t.test('history: of a thread without runs is empty', async (t) => {
-    const { thread_id } = await client.threads.create()
-    t.strictSame(await client.threads.getHistory(thread_id), [])
-    t.match(await client.threads.getState(thread_id), { values: {}, next: [], tasks: [], checkpoint: null })
+    const thread = await newThread(site)
+    t.strictSame(await client.threads.getHistory(thread), [])
+    t.match(await client.threads.getState(thread), { values: {}, next: [], tasks: [], checkpoint: null })
   })
 
-  await t.test('stream modes', async (t) => {
-    const { thread_id } = await client.threads.create()
-    const streamMode = ['values', 'updates', 'messages-tuple', 'custom', 'tasks', 'checkpoints', 'debug'] as const
-    const chunks = await all(client.runs.stream(thread_id, 'agent', { input: FOO, streamMode: [...streamMode] }))
-    t.ok(chunks.length)
+  await t.test('the second run of a thread goes on from the first', async (t) => {
+    const thread = await newThread(site)
+    await client.runs.wait(thread, 'agent', { input: FOO })
+    const bar = { messages: [{ type: 'human', content: 'bar' }] }
+    t.strictSame(contents(await client.runs.wait(thread, 'agent', { input: bar })), [...ALL, 'bar', ...ALL.slice(1)])
+  })
+
+  await t.test('branching: a run from an older checkpoint, and both branches in the history', async (t) => {
+    const thread = await newThread(site)
+    await client.runs.wait(thread, 'agent', { input: FOO })
+    const first = (await client.threads.getHistory(thread)).at(-1)!
+    const input = { messages: [{ type: 'human', content: 'edited', id: 'foo' }] }
+    const checkpoint = { checkpoint_id: first.checkpoint.checkpoint_id, checkpoint_ns: '', checkpoint_map: null }
+    const edited = await client.runs.wait(thread, 'agent', { input, checkpoint })
+    t.strictSame(contents(edited), ['edited', ...ALL.slice(1)])
+    const history = await client.threads.getHistory(thread)
+    t.equal(history.length, 10)
+    const children = history.filter(
+      ({ parent_checkpoint }) => parent_checkpoint?.checkpoint_id === first.checkpoint.checkpoint_id
+    )
+    t.equal(children.length, 2)
+    await t.rejects(client.runs.wait(thread, 'agent', { input, checkpointId: 'nowhere' }), /404/)
+  })
+
+  await t.test('subgraphs: the state inside of a task', async (t) => {
+    const thread = await newThread(site)
+    const config = { configurable: { ask: 'interrupt' } }
+    await client.runs.wait(thread, 'nested', { input: FOO, config })
+    const state = await client.threads.getState(thread, undefined, { subgraphs: true })
+    t.strictSame(state.next, ['weather_graph'])
+    t.match(state.tasks[0], {
+      name: 'weather_graph',
+      state: { values: { city: 'San Francisco' }, next: ['weather_node'] }
+    })
+    const answered = await client.runs.wait(thread, 'nested', { command: { resume: 'foggy' }, config })
+    t.equal(contents(answered).at(-1), 'It is foggy in San Francisco')
+    const history = await client.threads.getHistory(thread)
+    t.strictSame(
+      history.map(({ next }) => next),
+      [[], ['weather_graph'], ['router_node'], ['__start__']]
+    )
+  })
+}
+
+async function updatesOf(t: Test, site: GraphSite): Promise<void> {
+  const { client } = site
+  const ran = async () => {
+    const thread = await newThread(site)
+    await client.runs.wait(thread, 'agent', { input: FOO })
+    return thread
+  }
+  const said = async (thread: string) => contents((await client.threads.getState(thread)).values)
+
+  await t.test('state: update: a message is added, one with a known id replaced, one taken out', async (t) => {
+    const thread = await ran()
+    const more = { messages: [{ type: 'human', content: 'more', id: 'more' }] }
+    const updated = await client.threads.updateState(thread, { values: more })
+    t.match(updated, { checkpoint: { thread_id: thread, checkpoint_ns: '', checkpoint_id: String } })
+    t.strictSame(await said(thread), [...ALL, 'more'])
+    await client.threads.updateState(thread, {
+      values: { messages: [{ type: 'human', content: 'edited', id: 'more' }] }
+    })
+    t.strictSame(await said(thread), [...ALL, 'edited'])
+    await client.threads.updateState(thread, { values: { messages: [{ type: 'remove', id: 'more' }] } })
+    t.strictSame(await said(thread), ALL)
+  })
+
+  await t.test('state: update: a run goes on from what asNode leads to', async (t) => {
+    const thread = await newThread(site)
+    await client.runs.wait(thread, 'agent', { input: FOO, interruptBefore: ['tool'] })
+    const tool = { messages: [{ type: 'tool', content: 'by hand', tool_call_id: 'call', id: 'tool' }] }
+    await client.threads.updateState(thread, { values: tool, asNode: 'tool' })
+    t.strictSame((await client.threads.getState(thread)).next, ['agent'])
+    t.strictSame(contents(await client.runs.wait(thread, 'agent', { input: null })), ['foo', 'begin', 'by hand', 'end'])
+    const bad = client.threads.updateState(thread, { values: tool, asNode: 'nowhere' })
+    await t.rejects(bad, /HTTP 400.*nowhere/, 'a node that is not there')
+  })
+
+  await t.test('state: update: values null as __end__ ends an interrupted thread (agent-inbox: ignore)', async (t) => {
+    const thread = await asking(site)
+    t.equal((await client.threads.get(thread)).status, 'interrupted')
+    await client.threads.updateState(thread, { values: null, asNode: '__end__' })
+    t.strictSame((await client.threads.getState(thread)).next, [])
+    t.equal((await client.threads.get(thread)).status, 'idle')
+  })
+
+  await t.test('state: update: of an older checkpoint makes a branch', async (t) => {
+    const thread = await ran()
+    const [, , third] = await client.threads.getHistory(thread)
+    const { checkpoint } = third!
+    const values = { messages: [{ type: 'human', content: 'aside' }] }
+    await client.threads.updateState(thread, { values, checkpoint })
+    t.strictSame(await said(thread), ['foo', 'begin', 'aside'])
+    const lost = client.threads.updateState(thread, { values, checkpointId: 'nowhere' })
+    await t.rejects(lost, /404/)
+  })
+}
+
+async function commandsOf(t: Test, site: GraphSite): Promise<void> {
+  const { client } = site
+  const config = { configurable: { ask: 'interrupt' } }
+
+  await t.test('commands: resume', async (t) => {
+    const thread = await asking(site)
+    const state = await client.threads.getState(thread)
+    t.match(state, {
+      next: ['tool'],
+      tasks: [{ name: 'tool', interrupts: [{ id: String, value: 'i want to interrupt' }] }]
+    })
+    t.match((await client.threads.get(thread)).interrupts, { [state.tasks[0]!.id]: [{ value: 'i want to interrupt' }] })
+    const values = await client.runs.wait(thread, 'agent', { command: { resume: 'yes' }, config })
+    t.strictSame(contents(values), ALL)
+    t.equal(at(values, 'asked'), 'yes')
+    t.match(await client.threads.get(thread), { status: 'idle', interrupts: {} })
+  })
+
+  await t.test('commands: resume by the id of the question', async (t) => {
+    const thread = await asking(site)
+    const id = (await client.threads.getState(thread)).tasks[0]!.interrupts[0]!.id!
+    t.equal(
+      at(await client.runs.wait(thread, 'agent', { command: { resume: { [id]: 'by id' } }, config }), 'asked'),
+      'by id'
+    )
+  })
+
+  await t.test('an interrupt passes in the stream as values and updates', async (t) => {
+    const thread = await newThread(site)
+    const chunks = await all(
+      client.runs.stream(thread, 'agent', { input: FOO, config, streamMode: ['values', 'updates'] })
+    )
+    const asked = { __interrupt__: [{ id: String, value: 'i want to interrupt' }] }
+    t.match(chunks.filter(({ event }) => event === 'values').at(-1)?.data, asked)
+    t.match(chunks.filter(({ event }) => event === 'updates').at(-1)?.data, asked)
+  })
+
+  await t.test('commands: update, goto, and both beside a resume', async (t) => {
+    const thread = await asking(site)
+    const update = { messages: [{ type: 'human', content: 'by the way', id: 'way' }] }
+    const values = await client.runs.wait(thread, 'agent', { command: { resume: 'yes', update }, config })
+    t.ok(contents(values).includes('by the way'))
+    const gone = await client.runs.wait(thread, 'agent', { command: { goto: 'tool' } })
+    t.strictSame(contents(gone).slice(-2), ['tool_call__end', 'end'])
+    const sent = await newThread(site)
+    const goto = [{ node: 'worker', input: { n: 7 } }]
+    t.match(await client.runs.wait(sent, 'fan', { command: { goto } }), { steps: ['worker 7'] }, 'a Send')
+  })
+
+  await t.test('commands: goto __end__ ends an interrupted thread (agent-chat-ui: mark as resolved)', async (t) => {
+    const thread = await asking(site)
+    await client.runs.wait(thread, 'agent', { command: { goto: '__end__' }, config })
+    t.strictSame((await client.threads.getState(thread)).next, [])
+    t.equal((await client.threads.get(thread)).status, 'idle')
+  })
+
+  await t.test('commands: interruptBefore, then input null goes on', async (t) => {
+    const thread = await newThread(site)
+    const modes = { streamMode: ['values', 'updates'] as ('values' | 'updates')[] }
+    const chunks = await all(client.runs.stream(thread, 'agent', { input: FOO, interruptBefore: ['tool'], ...modes }))
+    const updates = chunks.filter(({ event }) => event === 'updates').map(({ data }) => Object.keys(data as object)[0])
+    t.strictSame(updates, ['agent', '__interrupt__'], 'a node that waits at a breakpoint has written nothing')
+    t.strictSame((await client.threads.getState(thread)).next, ['tool'])
+    t.equal((await client.threads.get(thread)).status, 'interrupted')
+    t.strictSame(contents(await client.runs.wait(thread, 'agent', { input: null })), ALL)
+    t.equal((await client.threads.get(thread)).status, 'idle')
+  })
+
+  await t.test('commands: interruptAfter, also "*"', async (t) => {
+    const thread = await newThread(site)
+    const after = await client.runs.wait(thread, 'agent', { input: FOO, interruptAfter: ['tool'] })
+    t.strictSame(contents(after), ALL.slice(0, 3))
+    const other = await newThread(site)
+    t.strictSame(contents(await client.runs.wait(other, 'agent', { input: FOO, interruptAfter: '*' })), ALL.slice(0, 2))
+  })
+
+  await t.test('a command of a node, Sends of an edge, a factory, and a graph that is not compiled yet', async (t) => {
+    const run = async (graph: string, more: object = {}) =>
+      client.runs.wait(await newThread(site), graph, { input: { steps: [] }, ...more })
+    t.match(await run('going'), { steps: ['here', 'there'] })
+    t.match(await run('fan'), { steps: ['worker 1', 'worker 2'] })
+    t.match(await run('factory', { config: { configurable: { word: 'given' } } }), { steps: ['word given'] })
+    t.strictSame(contents(await run('uncompiled', { input: FOO })), ALL)
+  })
+}
+
+async function modesOf(t: Test, site: GraphSite): Promise<void> {
+  const { client } = site
+  const streamed = async (graph: string, options: object) =>
+    (await all(client.runs.stream(await newThread(site), graph, { input: FOO, ...options }))).filter(
+      ({ event }) => event !== 'end' && event !== 'metadata'
+    )
+  const dataOf = (chunks: readonly Chunk[], name: string) =>
+    chunks.filter(({ event }) => event === name).map(({ data }) => data)
+
+  await t.test('stream modes: updates: channels other than messages', async (t) => {
+    const updates = dataOf(await streamed('nested', { streamMode: 'updates' }), 'updates')
+    t.strictSame(updates[0], { router_node: { route: 'weather' } })
+  })
+
+  await t.test(
+    "stream modes: messages-tuple: each piece once, the tool's message, and the node that speaks",
+    async (t) => {
+      const told = dataOf(await streamed('agent', { streamMode: 'messages-tuple' }), 'messages')
+      t.strictSame(
+        told.map((tuple) => at(tuple, 0, 'content')).filter((text) => text !== ''),
+        ['b', 'e', 'g', 'i', 'n', 'tool_call__begin', 'e', 'n', 'd']
+      )
+      t.strictSame([...new Set(told.map((tuple) => at(tuple, 1, 'langgraph_node')))], ['agent', 'tool'])
+    }
+  )
+
+  await t.test('stream modes: tasks, checkpoints, debug, custom', async (t) => {
+    const chunks = await streamed('agent', { streamMode: ['tasks', 'checkpoints', 'debug', 'custom'] })
+    const tasks = dataOf(chunks, 'tasks')
+    t.strictSame(
+      tasks.map((task) => [at(task, 'name'), 'input' in (task as object)]),
+      ['agent', 'tool', 'agent'].flatMap((name) => [
+        [name, true],
+        [name, false]
+      ])
+    )
+    t.equal(dataOf(chunks, 'checkpoints').length, 5)
+    t.strictSame(Object.keys(dataOf(chunks, 'checkpoints')[0] as object).sort(), ['metadata', 'next', 'values'])
+    const debug = dataOf(chunks, 'debug')
+    t.strictSame([...new Set(debug.map((one) => at(one, 'type')))], ['checkpoint', 'task', 'task_result'])
+    t.match(at(debug[0], 'payload'), {
+      checkpoint: { checkpoint_id: String },
+      parent_checkpoint: null,
+      next: ['__start__']
+    })
+    t.notMatch(JSON.stringify(debug), '__colloquy', 'nothing of ours is shown')
+    t.strictSame(dataOf(chunks, 'custom'), [{ at: 'agent' }, { at: 'agent' }])
+  })
+
+  await t.test('stream modes: events', async (t) => {
+    const events = dataOf(await streamed('agent', { streamMode: ['events', 'values'] }), 'events')
+    const names = new Set(events.map((one) => at(one, 'event')))
+    for (const name of ['on_chain_start', 'on_chat_model_stream', 'on_chain_end']) t.ok(names.has(name), name)
+  })
+
+  await t.test('stream modes: streamSubgraphs: names of events bear the subgraph', async (t) => {
+    const options = { streamMode: ['updates', 'values'], streamSubgraphs: true }
+    const events = (await streamed('nested', options)).map(({ event }) => event.replace(/:[^|]+/g, ''))
+    t.ok(events.includes('updates|weather_graph'))
+    t.ok(events.includes('values|weather_graph'))
+    t.ok(events.includes('values'))
+    const plain = (await streamed('nested', { ...options, streamSubgraphs: false })).map(({ event }) => event)
+    t.strictSame([...new Set(plain)].sort(), ['updates', 'values'])
+  })
+
+  await t.test('who joins later sees all of it, frame by frame', async (t) => {
+    const thread = await newThread(site)
+    const run = await client.runs.create(thread, 'agent', { input: FOO, streamMode: ['values', 'updates'] })
+    await client.runs.join(thread, run.run_id)
+    const frames = await all(client.runs.joinStream(thread, run.run_id, { streamMode: ['values', 'messages-tuple'] }))
+    t.strictSame(contents(dataOf(frames, 'values').at(-1)), ALL)
+    t.equal(dataOf(frames, 'messages').length, 9)
+    t.strictSame(
+      await all(client.runs.joinStream(thread, run.run_id, { streamMode: ['values', 'messages-tuple'] })),
+      frames
+    )
+  })
+
+  await t.test('runs: wait: a failing graph throws its name and text', async (t) => {
+    const thread = await newThread(site)
+    await t.rejects(client.runs.wait(thread, 'error', { input: FOO }), { message: 'CustomError: Boo!' })
+    const shown = await client.runs.wait(thread, 'error', { input: FOO, raiseError: false })
+    t.match(shown, { __error__: { error: 'CustomError', message: 'Boo!' } })
+    t.equal((await client.threads.get(thread)).status, 'error')
+    const chunks = await all(client.runs.stream(thread, 'error', { input: FOO }))
+    t.match(chunks.find(({ event }) => event === 'error')?.data, { error: 'CustomError', message: 'Boo!' })
+  })
+
+  await t.test('runs: config.recursion_limit counts supersteps', async (t) => {
+    const config = { recursion_limit: 1 }
+    const run = client.runs.wait(await newThread(site), 'agent', { input: FOO, config })
+    await t.rejects(run, { message: /^GraphRecursionError: / })
+    const enough = await client.runs.wait(await newThread(site), 'agent', {
+      input: FOO,
+      config: { recursion_limit: 5 }
+    })
+    t.strictSame(contents(enough), ALL)
+  })
+}
+
+async function inputsOf(t: Test, site: GraphSite): Promise<void> {
+  const { client, person } = site
+  const run = async (graph: string, messages: unknown) =>
+    contents(await client.runs.wait(await newThread(site), graph, { input: { messages } }))
+
+  await t.test(
+    "runs: messages as LangChain writes its own objects, as pairs, with OpenAI's roles, and as a text",
+    async (t) => {
+      const serialized = {
+        lc: 1,
+        type: 'constructor',
+        id: ['langchain_core', 'messages', 'HumanMessage'],
+        kwargs: { content: 'foo' }
+      }
+      t.strictSame(await run('agent', [serialized]), ALL)
+      t.strictSame(await run('agent', [['human', 'foo']]), ALL)
+      t.strictSame(await run('agent', [{ role: 'user', content: 'foo' }]), ALL)
+      t.strictSame(await run('agent', 'foo'), ALL)
+    }
+  )
+
+  await t.test('runs: messages that are plain texts in the state (a list of strings)', async (t) => {
+    const values = await client.runs.wait(await newThread(site), 'texts', { input: { messages: ['x'] } })
+    t.match(values, { messages: ['x', 'you said x'] })
+  })
+
+  await t.test('what is said becomes events, with the ids of the state', async (t) => {
+    const thread = await newThread(site)
+    const values = await client.runs.wait(thread, 'agent', { input: { messages: [['human', 'foo']] } })
+    const { body } = await person.get(`/api/threads/${thread}/messages`)
+    t.strictSame(
+      listIn(body).map((event) => [at(event, 'event_type'), at(event, 'content', 'id')]),
+      listIn(values, 'messages').map((one, n) => [
+        ['human_message', 'ai_message', 'tool_result', 'ai_message'][n],
+        at(one, 'id')
+      ])
+    )
+    t.match(listIn((await person.get(`/api/threads/${thread}/runs`)).body)[0], { status: 'success', message_count: 2 })
+  })
+
+  await t.test('a message that a graph cannot read fails its run, and the server goes on', async (t) => {
+    await t.rejects(run('agent', [{ role: 'nobody', content: 'x' }]), /Error/)
+    t.strictSame(await run('agent', 'foo'), ALL)
   })
 }

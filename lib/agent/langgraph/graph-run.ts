@@ -73,6 +73,10 @@ class GraphRun {
     const base = input === RESUMED ? {} : this.#base()
     const options = this.#options({ ...configurable, ...base }, signal)
     const given = input === RESUMED ? null : input
+    if (given === ENDED) {
+      await graph.updateState({ configurable: { ...place, ...base } }, null, END)
+      return this.#shown(await graph.getState({ configurable: place }))
+    }
     if (this.#modes.includes('events') && graph.streamEvents) await this.#hearEvents(graph, given, options, signal)
     else await this.#hearAll(await graph.stream(given, options), signal)
     signal.throwIfAborted()
@@ -92,6 +96,7 @@ class GraphRun {
   async #inputFor(place: JsonObject): Promise<unknown> {
     const { command, input } = this.#request
     if (this.#input.attempt > 1 && (await this.#hasBegun(place))) return RESUMED
+    if (isObject(command) && isEnd(command)) return ENDED
     if (isObject(command) && Object.keys(command).length > 0) return commandOf(this.#graph.library, command)
     return input ?? null
   }
@@ -213,6 +218,12 @@ class GraphRun {
     return hasSpace
   }
 
+  /** Nothing was run: its state is all that there is to tell. */
+  #shown(state: StateSnapshot): void {
+    this.#values(state.values)
+    this.#end(state)
+  }
+
   #end(state: StateSnapshot): void {
     this.#told.end()
     const waiting = state.tasks.flatMap(({ interrupts = [] }) => plain(interrupts) as Json[]).filter(isObject)
@@ -227,6 +238,14 @@ class GraphRun {
 
 const INTERRUPT = '__interrupt__'
 const RESUMED = Symbol('resumed')
+const END = '__end__'
+const ENDED = Symbol('ended')
+
+/** To go to the end and nothing else: what waits is over. LangGraph's own command for it leads nowhere. */
+function isEnd({ goto, update, resume }: JsonObject): boolean {
+  const isOnlyEnd = goto === END || (Array.isArray(goto) && goto.length === 1 && goto[0] === END)
+  return isOnlyEnd && (update ?? null) === null && resume === undefined
+}
 
 /** LangGraph's own class, which it asks for; a Send is said as `{ node, input }`. */
 export function commandOf({ Command, Send }: LangGraph, { goto, update, resume }: JsonObject): object {

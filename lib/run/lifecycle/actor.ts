@@ -8,6 +8,7 @@ import { withoutUser } from '../../scope.ts'
 import type { Op } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import type { Committer } from '../commit/committer.ts'
+import type { Journal } from '../log/journal.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
@@ -59,11 +60,14 @@ export class RunActor implements RecorderEvents {
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
 
-  /** `past`: what is stored of the run's log already, when an earlier process had admitted it. */
-  constructor(run: Run, deps: ActorDeps, past?: LogBounds) {
+  /**
+   * `past`: what is stored of the run's log already, when an earlier process had admitted it; `journal`: of its events, when that had
+   * begun it.
+   */
+  constructor(run: Run, deps: ActorDeps, past?: LogBounds, journal?: Journal) {
     this.run = run
     this.#deps = deps
-    this.#recorder = Recorder.begin(run, deps, this, past)
+    this.#recorder = Recorder.begin(run, deps, this, past, journal)
     this.#disconnect = new DisconnectTimer(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')
     })

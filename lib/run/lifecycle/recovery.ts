@@ -1,17 +1,20 @@
 // What becomes of the runs that a process has left behind, when the next one starts or another one takes them over: one that had
-// started is ended, with the part of its answer that is stored; one that was waiting waits again.
+// started is ended, with the part of its answer that is stored, or goes on from the state that its agent has stored itself, where that
+// is wanted; one that was waiting waits again.
 import type { Store } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import type { Committer } from '../commit/committer.ts'
 import { boundsOf } from '../log/run-log.ts'
 import type { LogBounds } from '../log/sse.ts'
-import { bareEnd, Recorder, type RecorderOptions } from '../recorder.ts'
+import { bareEnd, journalOf, Recorder, type RecorderOptions } from '../recorder.ts'
 import { RESTARTED } from '../run-end.ts'
 import type { Registry } from './registry.ts'
 import { untilRead } from './retry.ts'
 
 /** Runs that are ended at the same time: what is ready together is written in one transaction. */
 const AT_ONCE = 16
+/** A run that takes its process with it each time ends as an error with the last of these. */
+const ATTEMPTS_MAX = 3
 
 export interface RecoveryParts {
   readonly store: Store
@@ -19,6 +22,10 @@ export interface RecoveryParts {
   readonly writer: Pick<Committer, 'writeAll'>
   readonly registry: Registry
   readonly options: RecorderOptions
+  /** The agent keeps the states of its threads itself. */
+  readonly keepsStates?: boolean
+  /** Runs of such an agent go on where they were cut [runs.on_restart resume]. */
+  readonly goesOn?: boolean
   readonly log: { error(fields: object, text: string): void }
   /** In whose name the runs are ended, where there is more than one process [Store 10]. */
   readonly owner?: string
@@ -41,9 +48,10 @@ export async function recover(
     await Promise.all(started.slice(at, at + AT_ONCE).map((run) => recoverOrFail(run, parts, end)))
   const resume = async (run: Run, past: LogBounds) => () => registry.resume(run, past)
   for (const run of waiting) await recoverOrFail(run, parts, resume)
+  const ended = started.filter(({ run_id }) => !registry.knows(run_id))
   // Behind what somebody waits for.
-  for (const { key } of started) registry.archive(key)
-  return { ended: started.length, resumed: waiting.length }
+  for (const { key } of ended) registry.archive(key)
+  return { ended: ended.length, resumed: waiting.length + started.length - ended.length }
 }
 
 /**
@@ -76,7 +84,11 @@ async function recoverOrFail(
  * One terminal status and one terminal frame, under an epoch of its own: a cursor from before the crash is told apart from it. All
  * of it is one group, so a crash in the middle of a recovery leaves the run as it was found.
  */
-async function end(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => Promise<unknown>> {
+async function end(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
+  if (parts.goesOn && past.epochs.length < ATTEMPTS_MAX) {
+    const journal = await journalOf(run, parts.store, parts.options)
+    return () => parts.registry.goOn(run, past, journal)
+  }
   const recorder = await Recorder.resumed(run, past, parts.store, parts)
   recorder.close(RESTARTED, true)
   const { ops } = recorder.take()!

@@ -16,6 +16,7 @@ import { type CloseReason, type Place, type StreamLimits, Streams } from '../del
 import { Ticker } from '../delivery/ticker.ts'
 import { isFinal } from './run-phase.ts'
 import { RunQueues } from './run-queues.ts'
+import type { Journal } from '../log/journal.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
@@ -235,6 +236,13 @@ export class Registry {
     for (const actor of this.#queues.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
   }
 
+  /** Takes up a run whose process is gone in its middle: its agent goes on from the state that it has stored itself. */
+  goOn(run: Run, past: LogBounds, journal: Journal): void {
+    if (this.knows(run.run_id)) return
+    this.#enqueue(run, past, journal)
+    this.remoteRuns?.drop(run.run_id)
+  }
+
   /** Whether a run is live here, or just being admitted. */
   knows(runId: string): boolean {
     return this.#actors.has(runId) || this.#pendingAdmissions.has(runId)
@@ -254,7 +262,7 @@ export class Registry {
     this.#compactor.add(runKey)
   }
 
-  #enqueue(run: Run, past?: LogBounds): void {
+  #enqueue(run: Run, past?: LogBounds, journal?: Journal): void {
     const { store, committer, agent, options, log } = this.#deps
     const deps: ActorDeps = {
       store,
@@ -270,7 +278,7 @@ export class Registry {
       onStored: (runId, isOver) => this.subscriptions?.stored(runId, isOver),
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
-    const actor = new RunActor(run, deps, past)
+    const actor = new RunActor(run, deps, past, journal)
     this.#actors.set(run.run_id, actor)
     // Whoever has asked in this very turn was answered without it.
     this.#asking.clear()

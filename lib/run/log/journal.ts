@@ -239,6 +239,11 @@ export class Journal {
     this.#add('tool_result', 'message', asJson(message), { tool_name: call.name, status: message.status })
   }
 
+  /** An attempt goes on with what one before it has left. */
+  goOn(attempt: number): void {
+    this.#add('run_restart', 'lifecycle', '', { attempt })
+  }
+
   end(status: string): void {
     this.#add('run_end', 'lifecycle', '', { status })
   }

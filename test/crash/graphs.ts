@@ -1,0 +1,100 @@
+// Runs of graphs whose process is killed in the middle of a superstep: what was committed stays, and what goes on goes on from there.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Child, startChild } from '../fixtures/child.ts'
+import { at, listIn, type Options, Person, signIn, until } from '../fixtures/gateway.ts'
+import { graphsFolder } from '../fixtures/graphs.ts'
+
+interface Trip {
+  readonly child: Child
+  readonly config: Options
+  readonly person: Person
+  readonly thread: string
+  readonly runPath: string
+  /** Where each step leaves its number when it begins. */
+  readonly file: string
+}
+
+const COUNT = 12
+
+/** A run of twelve supersteps, cut with SIGKILL in one of them, and the next process on what is left. */
+async function cut(t: Test, runs: Options, more: object = {}): Promise<Trip> {
+  const folder = graphsFolder(t)
+  const file = join(folder, 'steps')
+  const config = { agent: { runtime: 'graphs', config: folder }, runs }
+  const first = await startChild(t, { config })
+  const person = await signIn(first)
+  const thread = await person.thread()
+  const configurable = { count: COUNT, delay: 100, file, ...more }
+  const body = {
+    assistant_id: 'steps',
+    input: { steps: [] },
+    config: { configurable },
+    stream_mode: ['values', 'custom']
+  }
+  const stream = await person.open('POST', `/api/threads/${thread}/runs/stream`, { body })
+  await until(() => readSteps(file).length >= 5, 'the fifth step')
+  await first.kill()
+  const child = await startChild(t, { config, home: first.home })
+  return { child, config, person: new Person(child.url, person.cookies), thread, runPath: stream.runPath, file }
+}
+
+function readSteps(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').trim().split(' ').filter(Boolean)
+  } catch {
+    return []
+  }
+}
+
+const statusOf = async ({ person, runPath }: Trip) => at((await person.get(runPath)).body, 'status')
+const stepsIn = async ({ person, thread }: Trip) =>
+  listIn((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'steps')
+const whole = Array.from({ length: COUNT }, (_, n) => `step ${n}`)
+
+t.test(
+  'a run of a graph that a crash has cut ends as error, and its thread goes on from the last committed superstep',
+  async (t) => {
+    const trip = await cut(t, {})
+    t.equal(await statusOf(trip), 'error')
+    const kept = await stepsIn(trip)
+    t.ok(kept.length >= 3 && kept.length < COUNT, `${kept.length} supersteps are kept`)
+    t.strictSame(kept, whole.slice(0, kept.length))
+    const config = { configurable: { count: COUNT, file: trip.file } }
+    const { body } = await trip.person.post(`/api/threads/${trip.thread}/runs/wait`, {
+      assistant_id: 'steps',
+      input: null,
+      config
+    })
+    t.strictSame(listIn(body, 'steps'), whole)
+  }
+)
+
+t.test(
+  'on_restart resume: a run that a crash has cut goes on by itself, under a new epoch, and ends in success',
+  async (t) => {
+    const trip = await cut(t, { on_restart: 'resume' })
+    const frames = await (await trip.person.join(trip.runPath, null, ['values', 'custom'])).whole()
+    t.equal(await statusOf(trip), 'success')
+    t.strictSame(await stepsIn(trip), whole, 'the state is that of an uncut run')
+    const attempts = frames
+      .filter(({ event }) => event === 'metadata')
+      .map(({ data }) => at(JSON.parse(data), 'attempt'))
+    t.strictSame(attempts, [1, 2])
+    const begun = readSteps(trip.file)
+    t.ok(begun.length <= COUNT + 2, `no superstep that was committed is done again: ${begun.join(' ')}`)
+    t.strictSame(
+      [...new Set(begun)],
+      whole.map((_, n) => String(n))
+    )
+    const events = listIn((await trip.person.get(`${trip.runPath}/events?limit=500`)).body)
+    t.match(
+      events.filter((one) => at(one, 'event_type') === 'run_restart').map((one) => at(one, 'metadata')),
+      [{ attempt: 2 }],
+      'the attempt is seen in the run'
+    )
+    const ids = frames.flatMap(({ id }) => id ?? [])
+    t.equal(new Set(ids).size, ids.length)
+  }
+)
