@@ -2,9 +2,9 @@
 // the file, and the line where there is one.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { extname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
+import { isTypeScript, runTypeScript } from './typescript.ts'
 
 /** A file that holds no agent that could be started. Its text is one sentence that names the file, and the line where there is one. */
 export class AgentFileError extends Error {
@@ -20,6 +20,7 @@ export const LOAD_MS = 60_000
 /** What the file exports. `version`: of a file that has changed. @throws AgentFileError */
 export async function imported(path: string, loadMs = LOAD_MS, version = 0): Promise<unknown> {
   if (!existsSync(path)) throw new AgentFileError(`There is no agent file ${path}`)
+  if (isTypeScript(path)) await runTypeScript(path)
   const isOver = new AbortController()
   const late = sleep(loadMs, undefined, { signal: isOver.signal }).then(() => {
     throw new AgentFileError(
@@ -37,9 +38,9 @@ export async function imported(path: string, loadMs = LOAD_MS, version = 0): Pro
 }
 
 async function fileError(path: string, error: unknown): Promise<AgentFileError> {
-  if (codeOf(error) === 'ERR_UNKNOWN_FILE_EXTENSION' && ['.ts', '.mts'].includes(extname(path))) {
+  if (codeOf(error) === 'ERR_UNKNOWN_FILE_EXTENSION' && isTypeScript(path)) {
     const text = `${path} is TypeScript, which Node ${process.version} does not run`
-    return new AgentFileError(`${text}: use Node 22.18 or later, or compile it to JavaScript`)
+    return new AgentFileError(`${text}: npm i tsx, use Node 22.18 or later, or compile it to JavaScript`)
   }
   const line = lineIn(error, path) ?? (error instanceof SyntaxError ? await syntaxLine(path) : null)
   const place = line === null ? path : `${path}:${line}`

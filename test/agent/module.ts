@@ -86,10 +86,17 @@ t.test('a file that waits for ever at its top does not hold the start for ever',
   await t.rejects(loadAgent(path, null, 50), { message: /waits.mjs was not loaded within 0.05 seconds/ })
 })
 
-t.test('TypeScript runs where Node runs it, and is refused in one sentence where it does not', async (t) => {
-  const path = fileOf('typed.ts', 'const start: unknown = async () => {}\nexport { start }')
-  const canStrip = 'typescript' in process.features && process.features.typescript !== false
-  if (canStrip) t.type((await loadAgent(path)).start, 'function')
-  else
-    await t.rejects(loadAgent(path), { message: /typed.ts is TypeScript, which Node v[\d.]+ does not run: use Node/ })
+t.test('TypeScript runs on every Node: types, enums, and `./x.js` for the x.ts that stands there', async (t) => {
+  fileOf('part.ts', 'export enum Kind { One = 1 }')
+  const path = fileOf(
+    'typed.ts',
+    "import { Kind } from './part.js'\nexport const start: unknown = async () => Kind.One"
+  )
+  t.type((await loadAgent(path)).start, 'function')
+})
+
+t.test('a TypeScript file that is wrong is named with its line', async (t) => {
+  const path = fileOf('wrong.ts', 'const a: number = 1\n\nthrow new Error(`no ${a}`)')
+  await t.rejects(loadAgent(path), { message: /wrong.ts:3 cannot be loaded: no 1/ })
+})
 })
