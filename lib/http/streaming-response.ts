@@ -121,7 +121,8 @@ function directWriter(res: ServerResponse, socket: Socket): StreamWriter {
       if (res.writableEnded || socket.destroyed) return
       // With the chunk that tells the end of them all, in one packet: node:http uncorks when it ends.
       socket.cork()
-      writeChunk(socket, last)
+      // A chunk of nothing would be the end already.
+      if (last.length > 0) writeChunk(socket, last)
       res.end()
     },
     reset: () => reset(res),

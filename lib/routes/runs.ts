@@ -255,8 +255,9 @@ export function runRoutes(services: Services): Route[] {
   }
 
   /** Who reads, and what was seen of the run before. */
-  const readingOf = (call: Call): Pick<JoinRequest, 'reader' | 'position'> => ({
+  const readingOf = (call: Call): Pick<JoinRequest, 'reader' | 'position' | 'isWithoutEnd'> => ({
     reader: readerOf(services, call),
+    isWithoutEnd: isLangGraphClient(call),
     position: readPosition(positionText(call))
   })
 

@@ -312,3 +312,24 @@ t.test("threads.joinStream: the thread's runs in their modes, each with its end,
   t.ok(lifecycle.frames.every(({ event }) => event === 'metadata'))
   for (const stream of [live, all, lifecycle]) stream.leave()
 })
+
+t.test('`end` is said to who knows it; a stream that is over closes cleanly either way', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  const path = await person.run(thread, '/demo deltas=3 rate=0')
+  const token = textAt(
+    (await person.post('/api/v1/auth/tokens', { name: 'x', scopes: ['runs:read', 'runs:create'] })).body,
+    'token'
+  )
+  const join = async (prefix: string, headers: Record<string, string>): Promise<boolean> => {
+    const stream = await person.open('GET', path.replace('/api', prefix) + '/stream', { headers })
+    const frames = await stream.whole()
+    return frames.some(({ event }) => event === 'end')
+  }
+  t.ok(await join('/api', {}))
+  t.ok(await join('/api/langgraph', {}))
+  t.ok(await join('/api', { authorization: `Bearer ${token}`, cookie: '' }))
+  t.notOk(await join('', {}), 'at the root, as a server of LangGraph has it')
+  t.notOk(await join('/api', { 'user-agent': 'langgraph-sdk-py/0.4' }))
+  t.notOk(await join('/api', { 'x-api-key': token, cookie: '' }))
+})

@@ -21,6 +21,8 @@ import type { CloseReason, OpenStream } from './streams.ts'
 /** Bytes of one write to a socket: each that drains is progress, so that a slow reader of a large frame is told from a dead one. */
 const WRITE_BYTES = 64 * 1024
 
+const NOTHING = Buffer.alloc(0)
+
 /** Who wants to read a run, in which modes, and from where on. */
 export interface JoinRequest {
   readonly wire: StreamWriter
@@ -31,6 +33,8 @@ export interface JoinRequest {
   readonly position: Position
   /** Its going away may cancel the run (on_disconnect). */
   readonly isCreator?: boolean
+  /** It does not know `end`: its stream closes cleanly and says nothing. */
+  readonly isWithoutEnd?: boolean
   /** One that has seen nothing begins with how the run stands, not with its first frame. */
   readonly isSnapshot?: boolean
 }
@@ -49,6 +53,7 @@ export class Joiner implements LogReader, OpenStream {
   readonly reader: Reader
   readonly filter: Filter
   readonly #writer: StreamWriter
+  readonly #end: Buffer
   readonly #log: RunLog
   readonly #hooks: JoinerHooks
   #phase: Phase = 'waiting'
@@ -67,13 +72,14 @@ export class Joiner implements LogReader, OpenStream {
 
   /** Attached to the log until it is gone; `pump` sends it the first frames. */
   constructor(
-    { wire: writer, reader }: Pick<JoinRequest, 'wire' | 'reader'>,
+    { wire: writer, reader, isWithoutEnd = false }: Pick<JoinRequest, 'wire' | 'reader' | 'isWithoutEnd'>,
     log: RunLog,
     filter: Filter,
     start: Position | Snapshot,
     hooks: JoinerHooks
   ) {
     this.#writer = writer
+    this.#end = isWithoutEnd ? NOTHING : END_FRAME
     this.#log = log
     this.filter = filter
     this.#start = start
@@ -205,7 +211,7 @@ export class Joiner implements LogReader, OpenStream {
   #finish(): void {
     this.#phase = 'ending'
     this.#waitsSince = performance.now()
-    this.#writer.end(END_FRAME)
+    this.#writer.end(this.#end)
   }
 
   #leave(why: CloseReason): void {
