@@ -122,6 +122,11 @@ const TABLE = {
   item_too_large: [413, 'The value has more than {limit} bytes as JSON'],
   items_full: [409, 'Your items are too many, or too large together. Delete some and try again.'],
 
+  // Crons and webhooks.
+  cron_not_found: [404, 'Cron {id} not found'],
+  crons_full: [409, 'You have {max} crons, which is as many as you may. Delete one and try again.'],
+  schedule_invalid: [422, 'The schedule is not acceptable: {reason}'],
+
   // Tool servers.
   tool_server_invalid: [400, "Tool server '{name}': {reason}"],
   tool_server_not_found: [404, "Tool server '{name}' not found"],

@@ -5,6 +5,7 @@ import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
+import { Egress } from './agent/mcp/egress.ts'
 import type { StatePort } from './agent/states.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
 import { Invitations } from './auth/invitations.ts'
@@ -24,8 +25,11 @@ import { isLoopbackName, Origins } from './http/guards.ts'
 import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
+import { runBodyOf } from './routes/crons.ts'
 import { routes } from './routes/index.ts'
 import { metricsRoutes } from './routes/metrics.ts'
+import { removeThread } from './routes/remove-thread.ts'
+import { orderFor, runView } from './routes/run-request.ts'
 import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
 import { type CommitObserver, Committer, WriteRefused } from './run/commit/committer.ts'
@@ -35,6 +39,8 @@ import { recover } from './run/lifecycle/recovery.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
+import { CronRunner } from './run/schedule/cron-runner.ts'
+import { Webhooks } from './run/schedule/webhooks.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { StoredStates } from './thread/stored-states.ts'
@@ -204,12 +210,21 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     onFailed: ({ name, size }, reason) =>
       log.warn({ extension: extname(name), size, reason }, 'an uploaded document has no text beside it')
   })
+  const webhooks = new Webhooks({
+    store,
+    writer,
+    view: runView,
+    valuesOf: async (run) => (await states.values(run.thread_id, run.final_checkpoint_id))?.json ?? null,
+    post: new Egress(config.webhooks.allowed_networks, undefined, 'webhooks.allowed_networks').fetch,
+    options: config.webhooks,
+    log
+  })
   const services: Services = {
     config,
     store: scoped,
     writer,
     registry,
-    runs: new Runs({ store, writer, registry, states, notReady: () => readiness.reason }),
+    runs: new Runs({ store, writer, registry, states, webhooks, notReady: () => readiness.reason }),
     states,
     assistants: new Assistants({ store: store.assistants, graphs: () => states.graphs(), takesAnyName: !agent.states }),
     agent,
@@ -227,6 +242,29 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return removeFiles(threadId, owner)
     }
   }
+  const crons = new CronRunner({
+    crons: store.crons,
+    writer,
+    runs: services.runs,
+    orderOf: (cron, key) => {
+      const { cron_id, thread_id: threadId, user_id: userId } = cron
+      const path = `/crons/${cron_id}`
+      return orderFor(services, {
+        threadId,
+        userId,
+        body: runBodyOf(cron),
+        key,
+        path,
+        creator: null,
+        isLangGraph: true
+      })
+    },
+    removeThread: async (run, userId) => {
+      await webhooks.prepare(run)
+      await removeThread(services, run.thread_id, userId)
+    },
+    log
+  })
   const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
   const common: Omit<HttpOptions, 'routes'> = {
     authenticate: credentials.authenticate,
@@ -280,6 +318,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     },
     stop: () => server.close(CLOSE_MS)
   })
+  await start(webhooks)
   await start({
     start: async () => {
       if (cluster) await cluster.serve()
@@ -302,6 +341,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     }
   })
   await start({ start: () => sweeper.start(), stop: () => sweeper.stop() })
+  if (config.crons.enabled) await start(crons)
   await start({
     stop: () => {
       readiness.stop()

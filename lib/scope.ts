@@ -34,6 +34,11 @@ export function currentUserId(): string | null {
   return current.getStore()?.userId ?? null
 }
 
+/** The effective user id for files: the current user's, else DEFAULT_USER_ID. Never throws. */
+export function effectiveUserId(): string {
+  return currentUserId() ?? DEFAULT_USER_ID
+}
+
 /**
  * Resolves the three cases of a user argument [Auth 7].
  * @throws Error when the argument is omitted and nobody is signed in: a programmer's error, loud on purpose.

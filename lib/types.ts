@@ -221,6 +221,31 @@ export interface StoreItem {
   readonly updated_at: Timestamp
 }
 
+/** A run that is to be started again and again. */
+export interface Cron {
+  readonly cron_id: string
+  readonly user_id: string
+  /** As the caller named it; null: the one that there is. */
+  readonly assistant_id: string | null
+  /** null: every run has a thread of its own. */
+  readonly thread_id: string | null
+  /** Five fields: minute, hour, day, month, day of the week. */
+  readonly schedule: string
+  /** Of the IANA; null: UTC. */
+  readonly timezone: string | null
+  /** The body of its runs. */
+  readonly payload: JsonObject
+  readonly metadata: JsonObject
+  /** What becomes of a thread of its own when the run has ended. */
+  readonly on_run_completed: 'delete' | 'keep'
+  readonly enabled: boolean
+  readonly end_time: Timestamp | null
+  /** null: it never comes again. */
+  readonly next_run_date: Timestamp | null
+  readonly created_at: Timestamp
+  readonly updated_at: Timestamp
+}
+
 export interface FeedbackStats {
   readonly total: number
   readonly positive: number

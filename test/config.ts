@@ -112,7 +112,7 @@ t.test('an unknown key is refused with its path and the nearest valid key', asyn
   refused(
     t,
     '__proto__: { a: 1 }\nserver: { constructor: 1 }',
-    '__proto__ is not an option; did you mean uploads?',
+    '__proto__ is not an option; did you mean crons?',
     'server.constructor is not an option; did you mean host?'
   )
 })

@@ -241,6 +241,25 @@ export const Options = v.object({
     // Of one value; server.body_bytes bounds what a request can bring.
     item_bytes: whole(MIB, 0)
   }),
+  // Runs that users have started again and again.
+  crons: section({
+    // Off: none of them runs in this process.
+    enabled: flag(true),
+    // Without it one user fills every minute.
+    per_user: whole(100, 0)
+  }),
+  // Who is told of the end of a run, where its creator has named an address.
+  webhooks: section({
+    // Of the signature that a receiver checks (Standard Webhooks; whsec_... is base64). Never shown, never logged. null: none is made.
+    secret: nullable(),
+    // Private networks that receivers may be in. Whoever may start runs names the address: without a reason none.
+    allowed_networks: v.nullish(v.array(filled(), 'must be a list'), []),
+    // Milliseconds until a receiver must have answered.
+    timeout_ms: whole(10_000, 100, DAY_MS),
+    // Milliseconds from the first try to the second; four times as long for each further one.
+    retry_ms: whole(5_000, 10, DAY_MS),
+    attempts: whole(8, 1, 100)
+  }),
   // Follow-up questions that a page may offer.
   suggestions: section({ enabled: flag(true), max_suggestions: whole(3, 1, 5), model_name: nullable() }),
   uploads: section({

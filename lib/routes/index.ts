@@ -5,6 +5,7 @@ import { artifactRoutes } from './artifacts.ts'
 import { assistantRoutes } from './assistants.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { consoleRoutes } from './console.ts'
+import { cronRoutes } from './crons.ts'
 import { feedbackRoutes } from './feedback.ts'
 import { featureRoutes } from './features.ts'
 import { frameRoutes } from './frames.ts'
@@ -51,6 +52,7 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...mcpRoutes(services), //      /api/mcp
     ...memoryRoutes(services), //   /api/memory
     ...skillRoutes(services), //    /api/skills
+    ...cronRoutes(services), //     /api/runs/crons
     ...itemRoutes(services), //     /api/store/items, /api/store/namespaces
     ...featureRoutes() //           /api/features
   ])

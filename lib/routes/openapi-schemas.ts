@@ -33,6 +33,22 @@ export const yesNo: JsonObject = { type: 'boolean' }
 export const time: JsonObject = { type: 'string', format: 'date-time' }
 export const optionalText: JsonObject = { type: ['string', 'null'] }
 const optionalTime: JsonObject = orNull(time)
+export const cron = shaped({
+  cron_id: text,
+  user_id: text,
+  assistant_id: optionalText,
+  thread_id: optionalText,
+  schedule: text,
+  timezone: optionalText,
+  payload: anObject,
+  metadata: anObject,
+  on_run_completed: oneOf('delete', 'keep'),
+  enabled: yesNo,
+  end_time: optionalTime,
+  next_run_date: optionalTime,
+  created_at: time,
+  updated_at: time
+})
 export const storeItem = shaped({
   namespace: listOf(text),
   key: text,
@@ -272,6 +288,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     }
   ),
   StoreItem: storeItem,
+  Cron: cron,
   Model: shaped({
     name: text,
     model: text,

@@ -391,6 +391,14 @@ export const WORDS: Readonly<Record<string, Told>> = {
   ),
   'GET /api/skills/{skill_name}': told('A skill', one(ref('Skill'))),
   'PUT /api/skills/{skill_name}': told('Turn a skill on or off; administrators', one(ref('Skill'))),
+  'POST /api/runs/crons': told('Start runs again and again, each in a thread of its own', one(ref('Cron')), {
+    refusals: [404, 409]
+  }),
+  [`POST ${T}/runs/crons`]: told('Start runs in a thread again and again', one(ref('Cron')), { refusals: [404, 409] }),
+  'POST /api/runs/crons/search': told('Crons of the caller, the newest first', paged(listOf(ref('Cron')))),
+  'POST /api/runs/crons/count': told('How many crons of the caller fit', one(integer)),
+  'PATCH /api/runs/crons/{cron_id}': told('Change a cron; what is left out stays', one(ref('Cron'))),
+  'DELETE /api/runs/crons/{cron_id}': told('Remove a cron; its runs stay', nothing),
   'PUT /api/store/items': told('Put an item of the caller under a namespace and a key', nothing, { refusals: [409] }),
   'GET /api/store/items': told(
     'An item, or null; the labels of its namespace with dots between them',

@@ -33,8 +33,18 @@ const isNothing = (value: unknown): boolean =>
 /** `*` is every node. */
 const breakpoints = v.nullish(v.union([v.string(), listOf(v.string(), MODES_MAX)]))
 
+/** A run may wait for so long: a year. */
+const AFTER_SECONDS_MAX = 366 * 86_400
+const URL_MAX = 2048
+
+const webAddress = v.pipe(
+  v.string(),
+  v.maxLength(URL_MAX),
+  v.check((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), 'Value error, an address of http or https')
+)
+
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
-const runFields = objectOf({
+export const runEntries = {
   assistant_id: v.nullish(assistantName),
   input: v.nullish(
     v.pipe(fewKeys(CHANNELS_MAX), describedAs({ examples: [{ messages: [{ role: 'user', content: 'Hello' }] }] }))
@@ -55,9 +65,11 @@ const runFields = objectOf({
   if_not_exists: v.nullish(v.picklist(['reject', 'create'])),
   follow_up_to_run_id: v.nullish(v.pipe(v.string(), v.maxLength(64))),
   durability: v.nullish(v.picklist(['sync', 'async', 'exit'])),
-  recursion_limit: v.nullish(integer({ min: 1 }))
-})
-export const runBody = v.pipe(runFields, describedAs({ title: 'RunRequest' }))
+  recursion_limit: v.nullish(integer({ min: 1 })),
+  after_seconds: v.nullish(v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(AFTER_SECONDS_MAX))),
+  webhook: v.nullish(webAddress)
+}
+export const runBody = v.pipe(objectOf(runEntries), describedAs({ title: 'RunRequest' }))
 export type RunBody = v.InferOutput<typeof runBody>
 
 type Configuration = ReturnType<typeof withAssistant>
@@ -112,6 +124,8 @@ export async function orderFor(
   // The demo model takes any name.
   if (modelName !== null && models.length && !models.some(({ name }) => name === modelName))
     throw fail('model_unknown', { name: modelName })
+  // One that is to wait is made in the future, as LangGraph's are: that is when it starts.
+  const waitsMs = Math.round((body.after_seconds ?? 0) * 1000)
   const now = timestamp()
   const run: RunOrder['run'] = {
     run_id: randomUUID(),
@@ -137,7 +151,7 @@ export async function orderFor(
     idempotency_key: request.key,
     idempotency_hash: request.key === null ? null : hashOf(request),
     ...NO_TOTALS,
-    created_at: now,
+    created_at: waitsMs > 0 ? timestamp(Date.now() + waitsMs) : now,
     updated_at: now
   }
   const { graphId: graph_id, assistantId: assistant_id } = assistant
@@ -213,6 +227,8 @@ function kwargsOf(
     stream_mode: body.stream_mode ?? ['values'],
     on_disconnect: body.on_disconnect ?? onDisconnect,
     durability: body.durability ?? 'async',
+    ...(body.after_seconds && { after_seconds: body.after_seconds }),
+    ...(body.webhook && { webhook: body.webhook }),
     creator
   }
 }

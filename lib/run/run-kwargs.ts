@@ -10,6 +10,16 @@ export function modesOf(run: Run): string[] {
   return Array.isArray(modes) ? modes.filter((mode) => typeof mode === 'string') : ['values']
 }
 
+/** Where the end of the run is to be told; null: nowhere. */
+export function webhookOf({ kwargs }: Pick<Run, 'kwargs'>): string | null {
+  return typeof kwargs.webhook === 'string' ? kwargs.webhook : null
+}
+
+/** When the run may start, in unix ms: one that was asked for later is made in the future. */
+export function startsAt({ kwargs, created_at }: Pick<Run, 'kwargs' | 'created_at'>): number {
+  return kwargs.after_seconds === undefined ? 0 : Date.parse(created_at)
+}
+
 /** The input as messages and channel values. Ids were given to the messages at creation. */
 export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<string, Json> } {
   const { input } = run.kwargs

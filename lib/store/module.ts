@@ -10,13 +10,15 @@ import type {
   FeedbackReads,
   FrameReads,
   GraphStateReads,
+  CronReads,
   ItemReads,
+  WebhookReads,
+  ModuleOptions,
   RunReads,
   Store,
   ThreadReads,
   UserReads
 } from './store.ts'
-import type { ModuleOptions } from './ports/module.ts'
 
 /** A store in the configuration: `{ module: ./their-store.js, options: {...} }`. */
 export interface ModuleRef {
@@ -65,6 +67,8 @@ const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
 const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
 const GRAPH_STATES: Methods<GraphStateReads> = { load: true, list: true }
 const ITEMS: Methods<ItemReads> = { get: true, search: true, namespaces: true }
+const CRONS: Methods<CronReads> = { get: true, list: true, areDue: true }
+const WEBHOOKS: Methods<WebhookReads> = { areDue: true }
 const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
@@ -88,7 +92,9 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext)
     frames: FRAMES,
     checkpoints: CHECKPOINTS,
     graphStates: GRAPH_STATES,
-    items: ITEMS
+    items: ITEMS,
+    crons: CRONS,
+    webhooks: WEBHOOKS
   })
   const missing = [
     ...missingIn(opened, { apply: true, close: true }, ''),

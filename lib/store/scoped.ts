@@ -22,6 +22,7 @@ export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoin
   readonly runs: Scoped<Store['runs']>
   readonly events: Scoped<Store['events']>
   readonly items: Scoped<Store['items']>
+  readonly crons: Scoped<Store['crons']>
   readonly feedback: Scoped<NonNullable<Store['feedback']>> | null
 }
 
@@ -48,6 +49,7 @@ export function scopedStore({
   frames,
   checkpoints,
   items,
+  crons,
   feedback
 }: Store): ScopedStore {
   return {
@@ -88,6 +90,11 @@ export function scopedStore({
       lastK: (threadId, runId) => events.lastK(threadId, runId),
       runsOfMessages: async (threadId, messageIds, user) =>
         events.runsOfMessages(threadId, messageIds, ownerOf(user, 'events.runsOfMessages'))
+    },
+    crons: {
+      get: async (cronId, user) => crons.get(cronId, ownerOf(user, 'crons.get')),
+      list: async (user) => crons.list(ownerOf(user, 'crons.list')),
+      areDue: (now) => crons.areDue(now)
     },
     items: {
       get: async (namespace, key, user) => items.get(namespace, key, ownerOf(user, 'items.get')),

@@ -25,6 +25,7 @@
 import type { ApiTokenReads } from './ports/api-tokens.ts'
 import type { AssistantReads } from './ports/assistants.ts'
 import type { CheckpointReads } from './ports/checkpoints.ts'
+import type { CronReads } from './ports/crons.ts'
 import type { EventReads } from './ports/events.ts'
 import type { FeedbackReads } from './ports/feedback.ts'
 import type { FrameReads } from './ports/frames.ts'
@@ -35,21 +36,25 @@ import type { Peers } from './ports/peers.ts'
 import type { RunReads } from './ports/runs.ts'
 import type { ThreadReads } from './ports/threads.ts'
 import type { UserReads } from './ports/users.ts'
+import type { WebhookReads } from './ports/webhooks.ts'
 
 export type * from './ports/api-tokens.ts'
 export type * from './ports/assistants.ts'
 export type * from './ports/checkpoints.ts'
+export type * from './ports/crons.ts'
 export type * from './ports/event-store.ts'
 export type * from './ports/events.ts'
 export type * from './ports/feedback.ts'
 export type * from './ports/frames.ts'
 export type * from './ports/graph-states.ts'
 export type * from './ports/items.ts'
+export type * from './ports/module.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
 export type * from './ports/runs.ts'
 export type * from './ports/threads.ts'
 export type * from './ports/users.ts'
+export type * from './ports/webhooks.ts'
 export { OWNED_OPS } from './ports/ops.ts'
 
 export interface Store {
@@ -63,6 +68,8 @@ export interface Store {
   readonly checkpoints: CheckpointReads
   readonly graphStates: GraphStateReads
   readonly items: ItemReads
+  readonly crons: CronReads
+  readonly webhooks: WebhookReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */

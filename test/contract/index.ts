@@ -21,6 +21,7 @@ import { applyContract } from './apply.ts'
 import { graphStateContract } from './graph-states.ts'
 import { assistantStoreContract } from './assistants.ts'
 import { checkpointStoreContract } from './checkpoints.ts'
+import { cronStoreContract } from './crons.ts'
 import { eventStoreContract } from './events.ts'
 import { feedbackStoreContract } from './feedback.ts'
 import { frameUpkeepContract } from './frame-upkeep.ts'
@@ -48,6 +49,7 @@ export {
   frameStoreContract,
   frameUpkeepContract,
   itemStoreContract,
+  cronStoreContract,
   peerContract,
   runStoreContract,
   scopeContract,
@@ -72,6 +74,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   frameUpkeep: frameUpkeepContract,
   checkpoints: checkpointStoreContract,
   items: itemStoreContract,
+  crons: cronStoreContract,
   feedback: feedbackStoreContract,
   peers: peerContract
 }

@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import { anApiToken } from './api-tokens.ts'
 import { anAssistant } from './assistants.ts'
+import { aCron } from './crons.ts'
 import { anItem } from './items.ts'
 import type { Owner } from '../../lib/scope.ts'
 import { type OpName, OWNED_OPS, type Result, type Store } from '../../lib/store/store.ts'
@@ -14,6 +15,7 @@ interface Place {
   readonly run: Run
   readonly feedback_id: string
   readonly token_id: string
+  readonly cron_id: string
   readonly assistant_id: string
 }
 
@@ -39,15 +41,20 @@ async function furnished(store: Store): Promise<Place> {
     user: null,
     now: time(1)
   })
+  const cron = aCron({ user_id: 'ann' })
+  await write(store, { name: 'cron.create', cron, max: 100 })
   await write(store, { name: 'item.put', item: anItem({ user_id: 'ann' }), now: time(1), max: { items: 0, bytes: 0 } })
-  return { store, thread_id, run, feedback_id, token_id: token.token_id, assistant_id: assistant.assistant_id }
+  const ids = { token_id: token.token_id, cron_id: cron.cron_id, assistant_id: assistant.assistant_id }
+  return { store, thread_id, run, feedback_id, ...ids }
 }
 
 /** The ops by name, for a user. */
-function ops({ thread_id, run: { run_id }, feedback_id, token_id, assistant_id }: Place, user: Owner) {
+function ops({ thread_id, run: { run_id }, feedback_id, token_id, cron_id, assistant_id }: Place, user: Owner) {
   return {
     'thread.patch': { name: 'thread.patch', thread_id, metadata: { touched: true }, now: time(2), user },
     'thread.remove': { name: 'thread.remove', thread_id, user },
+    'cron.update': { name: 'cron.update', cron_id, set: { enabled: false }, user, now: time(2) },
+    'cron.remove': { name: 'cron.remove', cron_id, user },
     'item.remove': { name: 'item.remove', namespace: anItem().namespace, key: anItem().key, user },
     'run.remove': { name: 'run.remove', thread_id, run_id, user },
     'apiToken.remove': { name: 'apiToken.remove', token_id, user },
@@ -70,6 +77,7 @@ async function stateOf({ store, thread_id, run }: Place): Promise<string> {
     await messageCount(store, thread_id, null),
     await store.apiTokens.list(null),
     await store.assistants.list(null),
+    await store.crons.list(null),
     await store.items.search({ prefix: [], limit: 100, offset: 0 }, null),
     (await store.feedback?.list(thread_id, run.run_id, null)) ?? null
   ])

@@ -42,7 +42,7 @@ t.test('a run that others see before its creator was answered is found: joined, 
   t.equal(room.registry.find(seen.run_id), undefined)
   const wire = new FakeWire()
   const joined = room.registry.join(seen, { wire, reader: ANN, modes: null, position: null })
-  const waited = room.closed(seen.run_id)
+  const waited = room.registry.ended(seen.run_id)
   const cancelled = room.registry.admitted(seen.run_id).then(() => room.registry.cancel(seen.run_id, 'interrupt'))
   await loopTurns()
   t.equal(wire.ending, 'open', 'not reset, and not told an end that was made up')

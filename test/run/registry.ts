@@ -84,7 +84,7 @@ t.test('a run that has ended cannot be cancelled, and nobody waits for it', asyn
   await finish(room, run)
   t.equal(room.registry.cancel(run.run_id, 'interrupt'), false)
   t.equal(room.registry.cancel('no such run', 'interrupt'), false)
-  await t.resolves(room.closed(run.run_id))
+  await t.resolves(room.registry.ended(run.run_id))
   t.equal(room.registry.active, 0)
 })
 

@@ -23,6 +23,8 @@ const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
   'events.listMessagesByRun': ['t', 'r', { limit: 1 }],
   'events.listEvents': ['t', 'r', { limit: 1 }],
   'events.runsOfMessages': ['t', ['m']],
+  'crons.get': ['c'],
+  'crons.list': [],
   'items.get': [['a'], 'k'],
   'items.search': [{ prefix: [], limit: 1, offset: 0 }],
   'items.namespaces': [{ limit: 1, offset: 0 }],
@@ -36,7 +38,8 @@ const OTHER_READS = [
   'runs.unfinished',
   'events.nextSeq',
   'events.lastK',
-  'feedback.stats'
+  'feedback.stats',
+  'crons.areDue'
 ]
 
 /** A noun whose every method notes how it was called. Its methods know whose they are, as those of a class do. */
@@ -68,6 +71,8 @@ function setUp() {
     'frames',
     'checkpoints',
     'items',
+    'crons',
+    'webhooks',
     'feedback'
   ]
   // Whatever method it is asked for, it has it.
@@ -80,6 +85,7 @@ function setUp() {
     runs: scoped.runs,
     events: scoped.events,
     items: scoped.items,
+    crons: scoped.crons,
     feedback: scoped.feedback ?? {}
   })
   // All of them take some arguments and answer a promise.

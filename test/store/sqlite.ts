@@ -9,7 +9,7 @@ import { checkpointReads } from '../../lib/store/sqlite/checkpoints.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { eventReads } from '../../lib/store/sqlite/events.ts'
 import { feedbackReads } from '../../lib/store/sql/feedback.ts'
-import { readRunner } from '../../lib/store/sqlite/steps.ts'
+import { stepRunner } from '../../lib/store/sqlite/steps.ts'
 import { frameReads, frameWrites } from '../../lib/store/sqlite/frames.ts'
 import type { Reader } from '../../lib/store/sqlite/reader.ts'
 import { ThreadSearch } from '../../lib/store/sqlite/search.ts'
@@ -211,7 +211,8 @@ t.test('every list is a range of an index, in the order in which it is asked for
   runReads(db)
   frameReads(db)
   checkpointReads(db)
-  const feedback = feedbackReads(readRunner(db))
+  const run = stepRunner(db)
+  const feedback = feedbackReads(async (steps) => run(steps))
   await feedback.list('t', 'r', 'u')
   await feedback.stats('t', 'r')
   await feedback.byRuns('t', ['r'], 'u')

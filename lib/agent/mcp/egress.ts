@@ -53,11 +53,13 @@ const CARRIAGE_RETURN = 0x0d
 export class Egress {
   readonly #open: BlockList
   readonly #resolve: Resolve
+  readonly #option: string
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
 
   /** @param allowed CIDR ranges that are open although they are private. @throws Error for what is no range */
-  constructor(allowed: readonly string[], resolve: Resolve = systemAddresses) {
+  constructor(allowed: readonly string[], resolve: Resolve = systemAddresses, option = 'mcp.allowed_networks') {
+    this.#option = option
     this.#open = listOf(allowed.map(rangeOf))
     this.#resolve = resolve
     // Agents of our own: a connection of theirs was checked when it was made, by whoever it was made for.
@@ -136,7 +138,7 @@ export class Egress {
 
   #checkAll(host: string, addresses: readonly string[]): void {
     if (addresses.length === 0 || !addresses.every((address) => this.#isOpen(address)))
-      throw new Error(`${host} is in a private network that is not allowed (mcp.allowed_networks)`)
+      throw new Error(`${host} is in a private network that is not allowed (${this.#option})`)
   }
 
   /** A list of IPv4 networks also knows their addresses in IPv6 form. */

@@ -442,7 +442,13 @@ export class Registry {
     return this.remoteRuns.cancel(runId, action, null)
   }
 
-  /** Resolves when the run's end is stored, at once when it is not live; with false when the store does not take the end in time. */
+  /** Resolves when the run's end is stored; at once when it is not live. */
+  async ended(runId: string): Promise<void> {
+    await this.admitted(runId)
+    await this.#actors.get(runId)?.closed
+  }
+
+  /** The same, but not for ever: with false when the store does not take the end in time. */
   async settled(runId: string): Promise<boolean> {
     for (;;) {
       const actor = this.#actors.get(runId)

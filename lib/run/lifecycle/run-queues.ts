@@ -1,12 +1,18 @@
 // The queues of runs: one for each thread with runs in this process. At most one actor of a thread is open, the others wait as pending in the
 // order in which the store admitted them; a queue moves on when the end of the run before is stored.
 import type { Run } from '../../types.ts'
+import { startsAt } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
 
 interface RunQueue {
   running: RunActor | null
   readonly waiting: RunActor[]
+  /** Until the first of those that are to start later. */
+  timer: NodeJS.Timeout | null
 }
+
+/** A timer runs for so long at most; then it is set again. */
+const TIMER_MS_MAX = 2 ** 31 - 1
 
 export class RunQueues {
   readonly #queues = new Map<string, RunQueue>()
@@ -19,7 +25,7 @@ export class RunQueues {
   /** Puts it in the queue of its thread, and starts it when it is its turn. */
   add(actor: RunActor): void {
     const { thread_id, ordinal } = actor.run
-    const queue = this.#queues.get(thread_id) ?? { running: null, waiting: [] }
+    const queue = this.#queues.get(thread_id) ?? { running: null, waiting: [], timer: null }
     this.#queues.set(thread_id, queue)
     // Nearly always the last; one that another process has admitted may arrive late.
     const after = queue.waiting.findIndex(({ run }) => run.ordinal > ordinal)
@@ -36,7 +42,10 @@ export class RunQueues {
     const at = queue.waiting.indexOf(actor)
     if (at >= 0) queue.waiting.splice(at, 1)
     if (queue.running || queue.waiting.length) this.#advance(queue)
-    else this.#queues.delete(thread_id)
+    else {
+      disarm(queue)
+      this.#queues.delete(thread_id)
+    }
   }
 
   /** Those in front of a run in its thread. */
@@ -48,18 +57,34 @@ export class RunQueues {
   /** None of those that wait is started any more. */
   halt(): void {
     this.#isHalted = true
+    for (const queue of this.#queues.values()) disarm(queue)
   }
 
   clear(): void {
+    for (const queue of this.#queues.values()) disarm(queue)
     this.#queues.clear()
   }
 
   #advance(queue: RunQueue): void {
     if (queue.running || this.#isHalted) return
-    const next = queue.waiting.find((actor) => actor.phase === 'pending')
-    if (!next) return
+    disarm(queue)
+    const now = Date.now()
+    const pending = queue.waiting.filter((actor) => actor.phase === 'pending')
+    // Nobody waits behind one that is to start later.
+    const next = pending.find(({ run }) => startsAt(run) <= now)
+    if (!next) return this.#wakeAt(queue, Math.min(...pending.map(({ run }) => startsAt(run))) - now)
     queue.waiting.splice(queue.waiting.indexOf(next), 1)
     queue.running = next
     void next.start()
   }
+
+  #wakeAt(queue: RunQueue, ms: number): void {
+    if (!Number.isFinite(ms)) return
+    queue.timer = setTimeout(() => this.#advance(queue), Math.min(ms, TIMER_MS_MAX)).unref()
+  }
+}
+
+function disarm(queue: RunQueue): void {
+  if (queue.timer) clearTimeout(queue.timer)
+  queue.timer = null
 }

@@ -8,17 +8,29 @@ import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../../types.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
+import { webhookOf } from '../run-kwargs.ts'
 import type { Registry } from './registry.ts'
 
 /** How long a cancel waits to hear from the run's own process whether it came in time, in ms. */
 const CANCEL_WAIT_MS = 5000
 const RETRY_AFTER = { 'Retry-After': '5' }
 
+/** Who tells the ends of runs to others. */
+export interface EndsTold {
+  /** Before the run is created. */
+  expect(run: Pick<NewRun, 'run_id' | 'created_at'>, url: string): Promise<void>
+  /** It was not created. */
+  forget(runId: string): Promise<void>
+  /** It has ended here. */
+  wake(): void
+}
+
 export interface RunsDeps {
   readonly store: Pick<Store, 'runs' | 'threads'>
   readonly states: Pick<StatePort, 'has'>
   readonly writer: Writer
   readonly registry: Registry
+  readonly webhooks: EndsTold
   /** null: ready; else the reason why no run is taken. */
   readonly notReady: () => string | null
 }
@@ -76,7 +88,7 @@ export class Runs {
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
-    const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp)
+    const admission = await this.#withWebhook(run, () => registry.create({ ...run, thread_id: threadId }, autoFollowUp))
     if (admission.outcome === 'created' && isLangGraph && run.multitask_strategy === 'rollback')
       for (const id of admission.inFlight) void this.#removeRolledBack(threadId, id).catch(() => {})
     if (admission.outcome === 'created' && admission.run.ordinal === 1) {
@@ -85,6 +97,19 @@ export class Runs {
       if (isLangGraph) await named
     }
     return runIn(admission, threadId)
+  }
+
+  /** Whoever is to be told of its end is known before it is there, and forgotten if it never is. */
+  async #withWebhook(run: RunOrder['run'], create: () => Promise<Admission>): Promise<Admission> {
+    const url = webhookOf(run)
+    if (url === null) return create()
+    const { registry, webhooks } = this.#deps
+    await webhooks.expect(run, url)
+    const admission = await create()
+    // Who dies before it is forgotten leaves one of a run that never came.
+    if (admission.outcome !== 'created') await webhooks.forget(run.run_id)
+    else void registry.ended(run.run_id).then(() => webhooks.wake())
+    return admission
   }
 
   /** The first run of a thread says which graph it is with: LangGraph's clients list their threads by that. What is said already stays. */

@@ -7,6 +7,8 @@ import { memoryCheckpoints } from './checkpoints.ts'
 import { memoryGraphStates } from './graph-states.ts'
 import { memoryEvents } from './events.ts'
 import { memoryFeedback } from './feedback.ts'
+import { memoryCrons } from './crons.ts'
+import { memoryWebhooks } from './webhooks.ts'
 import { memoryItems } from './items.ts'
 import { FRAME_BYTES_MAX, memoryFrames } from './frames.ts'
 import { type AnyWriter, copyOf, type Writers } from './rows.ts'
@@ -46,6 +48,8 @@ export function openMemoryStore({
   const assistants = memoryAssistants()
   const runs = memoryRuns(runRows, threadRows, frames, feedback)
   const items = memoryItems()
+  const crons = memoryCrons()
+  const webhooks = memoryWebhooks(runRows)
   const sizes = new Sizes()
   const threads = memoryThreads(threadRows, {
     putCheckpoint: checkpoints.put,
@@ -65,6 +69,8 @@ export function openMemoryStore({
     ...frames.writes,
     ...checkpoints.writes,
     ...items.writes,
+    ...crons.writes,
+    ...webhooks.writes,
     ...feedback.writes
   }
   const write = (op: Op, undo: Undo): unknown => {
@@ -110,6 +116,8 @@ export function openMemoryStore({
     frames: frames.reads,
     checkpoints: checkpoints.reads,
     items: items.reads,
+    crons: crons.reads,
+    webhooks: webhooks.reads,
     feedback: keepsFeedback ? feedback.reads : null,
     async apply(groups) {
       const outcomes = groups.map(applyGroup)

@@ -1,14 +1,16 @@
 // The writes: every one that a store takes, and what it answers.
-import type { ApiToken, Assistant, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
+import type { ApiToken, Cron, Assistant, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 import type { AssistantCreation, AssistantPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { GraphCheckpointWrite, GraphTaskWrite } from './graph-states.ts'
+import type { Claim, CronPatch } from './crons.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Admission, NewRun, Settlement } from './runs.ts'
 import type { UserPatch } from './users.ts'
+import type { Webhook } from './webhooks.ts'
 
 /** Every write of the process: name -> what it takes and what it answers. Plain data, so that it can cross to a worker. */
 export interface Ops {
@@ -133,6 +135,22 @@ export interface Ops {
   'item.put': { in: { item: ItemWrite; now: Timestamp; max: ItemLimits }; out: 'written' | 'too_many' }
   /** False: there was none. */
   'item.remove': { in: { namespace: Namespace; key: string; user: Owner }; out: boolean }
+  'cron.create': { in: { cron: Cron; max: number }; out: 'created' | 'too_many' }
+  /** null: no such cron of this user. Who has claimed it has it no more. */
+  'cron.update': { in: { cron_id: string; set: CronPatch; user: Owner; now: Timestamp }; out: Cron | null }
+  'cron.remove': { in: { cron_id: string; user: Owner }; out: boolean }
+  /** Those that are enabled and due, which are nobody else's until the claim is over. */
+  'cron.claim': { in: Claim; out: Cron[] }
+  /** It goes on, if it still stands at `from`; null: never again. */
+  'cron.advance': { in: { cron_id: string; from: Timestamp; to: Timestamp | null }; out: boolean }
+  /** Written before its run, so that none is forgotten. One whose run does not come is nobody's. */
+  'webhook.add': { in: { run_id: string; url: string; now: Timestamp }; out: null }
+  /** What is to be sent, when the run does not stay. */
+  'webhook.prepare': { in: { run_id: string; payload: string }; out: null }
+  /** Those whose run has ended and whose time has come, which are nobody else's until the claim is over. */
+  'webhook.claim': { in: Claim; out: Webhook[] }
+  'webhook.retry': { in: { run_id: string; at: Timestamp }; out: null }
+  'webhook.remove': { in: { run_id: string }; out: null }
   'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }
   'feedback.removeById': {
     in: { feedback_id: string; thread_id: string; run_id: string; user: Owner }
@@ -166,7 +184,9 @@ export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'run.remove',
   'feedback.remove',
   'feedback.removeById',
-  'item.remove'
+  'item.remove',
+  'cron.update',
+  'cron.remove'
 ])
 export type OwnedOp = { [K in OpName]: Ops[K]['in'] extends { readonly user: Owner } ? K : never }[OpName]
 

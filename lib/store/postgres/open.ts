@@ -9,7 +9,9 @@ import { prepareDatabase } from './prepare.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from '../sql/feedback.ts'
 import { frameReads } from './frames.ts'
+import { cronReads } from '../sql/crons.ts'
 import { itemReads } from '../sql/items.ts'
+import { webhookReads } from '../sql/webhooks.ts'
 import { Lease } from './lease.ts'
 import { PostgresPeers } from './peers.ts'
 import { Pool, type PoolOptions } from './pool.ts'
@@ -62,6 +64,8 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     frames: frameReads(pool),
     checkpoints: checkpointReads(pool),
     items: itemReads(run),
+    crons: cronReads(run),
+    webhooks: webhookReads(run),
     feedback: feedbackReads(run),
     peers,
     async apply(groups) {

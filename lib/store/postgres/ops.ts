@@ -9,7 +9,9 @@ import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from '../sql/feedback.ts'
 import { frameWrites } from './frames.ts'
+import { cronWrites } from '../sql/crons.ts'
 import { itemWrites } from '../sql/items.ts'
+import { webhookWrites } from '../sql/webhooks.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
@@ -30,6 +32,8 @@ const WRITES: Writers<OpName> = {
   ...frameWrites,
   ...checkpointWrites,
   ...stepWriters(itemWrites),
+  ...stepWriters(cronWrites),
+  ...stepWriters(webhookWrites),
   ...stepWriters(feedbackWrites)
 }
 

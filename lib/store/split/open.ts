@@ -39,8 +39,21 @@ export async function openSplitStore(database: Store, events: EventStore, warn: 
 
 function joined(database: Store, events: EventStore, removals: Removals): Store {
   const writer = new SplitWriter(database, events, removals)
-  const { users, apiTokens, assistants, threads, runs, frames, checkpoints, graphStates, items, feedback, peers } =
-    database
+  const {
+    users,
+    apiTokens,
+    assistants,
+    threads,
+    runs,
+    frames,
+    checkpoints,
+    graphStates,
+    items,
+    crons,
+    webhooks,
+    feedback,
+    peers
+  } = database
   return {
     users,
     apiTokens,
@@ -52,6 +65,8 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
     checkpoints,
     graphStates,
     items,
+    crons,
+    webhooks,
     feedback,
     ...(peers && { peers }),
     apply: (groups) => writer.apply(groups),

@@ -13,12 +13,15 @@ import { connect } from './connection.ts'
 import { eventReads } from './events.ts'
 import { feedbackReads } from '../sql/feedback.ts'
 import { frameReads } from './frames.ts'
+import { cronReads } from '../sql/crons.ts'
 import { itemReads } from '../sql/items.ts'
+import { webhookReads } from '../sql/webhooks.ts'
 import { ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
-import { runStepsBeside, readRunner } from './steps.ts'
+import type { RunSteps } from '../sql/steps.ts'
+import { runStepsBeside, stepRunner } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { userReads } from '../sql/users.ts'
 import { WriteAheadLog } from './wal.ts'
@@ -47,7 +50,8 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   db.pragma('query_only = ON')
   const reader = new ReaderThread(path)
   const search = new ThreadSearch(db, reader)
-  const run = readRunner(db)
+  const runAtOnce = stepRunner(db)
+  const run: RunSteps = async (steps) => runAtOnce(steps)
   return {
     users: userReads(run),
     apiTokens: apiTokenReads(run),
@@ -59,6 +63,8 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
     frames: frameReads(db),
     checkpoints: checkpointReads(db),
     items: itemReads(run, (steps) => runStepsBeside(reader, steps)),
+    crons: cronReads(run),
+    webhooks: webhookReads(run),
     feedback: feedbackReads(run),
     async apply(groups) {
       try {

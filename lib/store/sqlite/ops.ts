@@ -9,7 +9,9 @@ import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
 import { feedbackWrites } from '../sql/feedback.ts'
 import { frameWrites } from './frames.ts'
+import { cronWrites } from '../sql/crons.ts'
 import { itemWrites } from '../sql/items.ts'
+import { webhookWrites } from '../sql/webhooks.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
@@ -36,6 +38,8 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
     ...frameWrites(db),
     ...checkpointWrites(db),
     ...stepWriters(db, itemWrites),
+    ...stepWriters(db, cronWrites),
+    ...stepWriters(db, webhookWrites),
     ...stepWriters(db, feedbackWrites)
   }
   // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.

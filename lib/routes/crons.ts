@@ -1,0 +1,236 @@
+// Crons of the caller: runs that are started again and again, in one thread or each in its own.
+import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import * as v from 'valibot'
+import { fail } from '../errors.ts'
+import type { Call, Reply, UserCall } from '../http/call.ts'
+import { requirePermission } from '../http/guards.ts'
+import { type Route, route } from '../http/route.ts'
+import { integer, listOf, metadata, objectOf } from '../http/schema.ts'
+import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
+import { type Cron, type JsonObject, timestamp, type Timestamp } from '../types.ts'
+import { type RunBody, runEntries } from './run-request.ts'
+import type { Services } from './services.ts'
+
+const SCHEDULE_MAX = 200
+const ZONE_MAX = 64
+const LIMIT_MAX = 1_000
+const FIELDS_MAX = 32
+
+const moment = v.pipe(
+  v.string(),
+  v.maxLength(64),
+  v.check((text) => Number.isFinite(Date.parse(text)), 'Value error, a time as ISO-8601 has it'),
+  v.transform((text): Timestamp => timestamp(Date.parse(text)))
+)
+const schedule = v.pipe(v.string(), v.trim(), v.maxLength(SCHEDULE_MAX))
+const cronEntries = {
+  ...runEntries,
+  timezone: v.nullish(v.pipe(v.string(), v.maxLength(ZONE_MAX))),
+  end_time: v.nullish(moment),
+  enabled: v.nullish(v.boolean()),
+  on_run_completed: v.nullish(v.picklist(['delete', 'keep']))
+}
+const createBody = objectOf({ ...cronEntries, schedule })
+const updateBody = objectOf({ ...cronEntries, schedule: v.nullish(schedule) })
+const filter = {
+  assistant_id: v.nullish(v.pipe(v.string(), v.maxLength(128))),
+  thread_id: v.nullish(v.pipe(v.string(), v.maxLength(64))),
+  metadata: v.nullish(metadata),
+  enabled: v.nullish(v.boolean())
+}
+const countBody = objectOf(filter)
+const SORTED = [
+  'cron_id',
+  'assistant_id',
+  'thread_id',
+  'created_at',
+  'updated_at',
+  'next_run_date',
+  'end_time'
+] as const
+const searchBody = objectOf({
+  ...filter,
+  limit: v.nullish(integer({ min: 1, max: LIMIT_MAX }), 10),
+  offset: v.nullish(integer({ min: 0 }), 0),
+  sort_by: v.nullish(v.picklist(SORTED), 'created_at'),
+  sort_order: v.nullish(v.picklist(['asc', 'desc']), 'desc'),
+  select: v.nullish(listOf(v.pipe(v.string(), v.maxLength(64)), FIELDS_MAX))
+})
+type Fields = v.InferOutput<typeof updateBody>
+
+export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assistants' | 'config'>): Route[] {
+  const { store, writer, assistants, config } = services
+
+  const create = async (call: UserCall<v.InferOutput<typeof createBody>>): Promise<Reply> => {
+    const { user, body, params } = call
+    checkStrategy(call)
+    const assistant = await assistants.resolve(body.assistant_id ?? null, user.id)
+    if (!assistant) throw fail('assistant_unknown', { id: body.assistant_id ?? '' })
+    const now = timestamp()
+    const cron = scheduled({
+      cron_id: randomUUID(),
+      user_id: user.id,
+      assistant_id: body.assistant_id ?? null,
+      thread_id: params.thread_id ?? null,
+      schedule: body.schedule,
+      timezone: body.timezone ?? null,
+      payload: payloadOf(body),
+      metadata: body.metadata ?? {},
+      on_run_completed: body.on_run_completed ?? 'delete',
+      enabled: body.enabled ?? true,
+      end_time: body.end_time ?? null,
+      next_run_date: null,
+      created_at: now,
+      updated_at: now
+    })
+    const max = config.crons.per_user
+    if ((await writer.write({ name: 'cron.create', cron, max: max || Number.MAX_SAFE_INTEGER })) === 'too_many')
+      throw fail('crons_full', { max })
+    return { json: cron }
+  }
+
+  const update = async (call: UserCall<Fields>): Promise<Reply> => {
+    const { body, params } = call
+    const cron_id = params.cron_id!
+    checkStrategy(call)
+    const before = await store.crons.get(cron_id)
+    if (!before) throw fail('cron_not_found', { id: cron_id })
+    const given = Object.fromEntries(
+      Object.entries({ ...body, end_time: body.end_time }).filter(([, value]) => value !== undefined)
+    ) as Fields // the same members, those that were given
+    const { schedule, timezone, enabled, on_run_completed, end_time, metadata: more } = given
+    const { next_run_date, ...set } = scheduled({
+      ...before,
+      schedule: schedule ?? before.schedule,
+      timezone: timezone === undefined ? before.timezone : timezone,
+      enabled: enabled ?? before.enabled,
+      end_time: end_time === undefined ? before.end_time : end_time,
+      on_run_completed: on_run_completed ?? before.on_run_completed,
+      metadata: more ?? before.metadata,
+      payload: { ...before.payload, ...payloadOf(given) }
+    })
+    const after = await writer.write({
+      name: 'cron.update',
+      cron_id,
+      set: { ...changeable(set), next_run_date },
+      now: timestamp()
+    })
+    if (!after) throw fail('cron_not_found', { id: cron_id })
+    return { json: after }
+  }
+
+  const remove = async ({ params }: UserCall): Promise<Reply> => {
+    const cron_id = params.cron_id!
+    if (!(await writer.write({ name: 'cron.remove', cron_id }))) throw fail('cron_not_found', { id: cron_id })
+    return { status: 204 }
+  }
+
+  const found = async (body: v.InferOutput<typeof countBody>): Promise<Cron[]> => {
+    const { assistant_id, thread_id, enabled, metadata: wanted } = body
+    const hasAll = (cron: Cron) =>
+      Object.entries(wanted ?? {}).every(([name, value]) => isDeepStrictEqual(cron.metadata[name], value))
+    return (await store.crons.list()).filter(
+      (cron) =>
+        (!assistant_id || cron.assistant_id === assistant_id) &&
+        (!thread_id || cron.thread_id === thread_id) &&
+        (typeof enabled !== 'boolean' || cron.enabled === enabled) &&
+        hasAll(cron)
+    )
+  }
+
+  const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {
+    const { sort_by, sort_order, offset, limit, select } = body
+    const direction = sort_order === 'asc' ? 1 : -1
+    const crons = (await found(body)).sort(
+      (one, other) => direction * (byText(one[sort_by], other[sort_by]) || byText(one.cron_id, other.cron_id))
+    )
+    const page = crons.slice(offset, offset + limit)
+    const headers = {
+      'X-Pagination-Total': String(crons.length),
+      ...(crons.length > offset + limit && { 'X-Pagination-Next': String(offset + limit) })
+    }
+    return { json: select ? page.map((cron) => picked(cron, select)) : page, headers }
+  }
+
+  const count = async ({ body }: UserCall<v.InferOutput<typeof countBody>>): Promise<Reply> => ({
+    json: (await found(body)).length
+  })
+
+  const path = '/api/runs/crons'
+  const starting = { access: 'user', permission: 'runs:create' } as const
+  const looking = { access: 'user', permission: 'runs:read', method: 'POST', bodyOptional: true } as const
+  const bodyLimit = config.server.body_bytes
+  return [
+    route({ ...starting, method: 'POST', path, body: createBody, bodyLimit, handler: create }),
+    route({
+      ...starting,
+      method: 'POST',
+      path: '/api/threads/{thread_id}/runs/crons',
+      thread: 'write',
+      body: createBody,
+      bodyLimit,
+      handler: create
+    }),
+    route({ ...looking, path: `${path}/search`, body: searchBody, handler: search }),
+    route({ ...looking, path: `${path}/count`, body: countBody, handler: count }),
+    route({ ...starting, method: 'PATCH', path: `${path}/{cron_id}`, body: updateBody, bodyLimit, handler: update }),
+    route({ ...starting, method: 'DELETE', path: `${path}/{cron_id}`, handler: remove })
+  ]
+}
+
+/** A strategy that ends other runs of the thread is a cancel of them. */
+function checkStrategy(call: Call<{ readonly multitask_strategy?: string | null | undefined }>): void {
+  const { multitask_strategy: strategy } = call.body
+  if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
+}
+
+/** The body of its runs: what a run knows, and the cron does not say itself. */
+function payloadOf(fields: Fields): JsonObject {
+  const known = Object.entries(fields).filter(
+    ([name, value]) => Object.hasOwn(runEntries, name) && name !== 'metadata' && value !== undefined
+  )
+  // A body of JSON, with defaults filled in.
+  return Object.fromEntries(known) as JsonObject
+}
+
+/** The run's body again, which was checked when it was kept. */
+export function runBodyOf({ payload, metadata, cron_id }: Cron): RunBody {
+  return { ...payload, metadata: { ...metadata, cron_id } }
+}
+
+/** With its next turn. @throws Failure for a schedule that is none or never comes */
+function scheduled(cron: Cron): Cron {
+  try {
+    const next_run_date = nextRunDate(cron, Date.now())
+    if (next_run_date === null && cron.enabled && nextRunDate({ ...cron, end_time: null }, Date.now()) === null)
+      throw new ScheduleInvalid('it never comes')
+    return { ...cron, next_run_date }
+  } catch (error) {
+    if (error instanceof ScheduleInvalid) throw fail('schedule_invalid', { reason: error.message })
+    throw error
+  }
+}
+
+function changeable({
+  schedule,
+  timezone,
+  payload,
+  metadata,
+  on_run_completed,
+  enabled,
+  end_time
+}: Omit<Cron, 'next_run_date'>) {
+  return { schedule, timezone, payload, metadata, on_run_completed, enabled, end_time }
+}
+
+function picked(cron: Cron, fields: readonly string[]): JsonObject {
+  // A cron is JSON.
+  const entries = Object.entries(cron).filter(([name]) => fields.includes(name))
+  return Object.fromEntries(entries) as JsonObject
+}
+
+function byText(one: string | null, other: string | null): number {
+  const [left, right] = [one ?? '', other ?? '']
+  return left < right ? -1 : left > right ? 1 : 0
+}

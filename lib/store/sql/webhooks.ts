@@ -1,0 +1,54 @@
+// Webhooks as rows of both databases. A row is there before its run, so that none is forgotten, and says nothing until that has ended.
+import { type Timestamp, timestamp } from '../../types.ts'
+import type { Webhook, WebhookReads } from '../store.ts'
+import { PRESENT } from './removal.ts'
+import { ask, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+
+/** $1: now. */
+const DUE = `next_at <= $1 AND (payload IS NOT NULL OR EXISTS (SELECT 1 FROM runs WHERE runs.run_id = webhooks.run_id
+  AND status NOT IN ('pending', 'running') AND ${PRESENT}))`
+/** One whose run never came, or is gone, is kept for so long. */
+const ORPHAN_MS = 3_600_000
+
+function* areDue(now: Timestamp): Steps<boolean> {
+  return (yield* ask(`SELECT 1 AS one FROM webhooks WHERE ${DUE} LIMIT 1`, now)).length > 0
+}
+
+export function webhookReads(run: RunSteps): WebhookReads {
+  return { areDue: (now) => run(areDue(now)) }
+}
+
+type WebhookOps = 'webhook.add' | 'webhook.prepare' | 'webhook.claim' | 'webhook.retry' | 'webhook.remove'
+
+export const webhookWrites: StepWrites<WebhookOps> = {
+  *'webhook.add'({ run_id, url, now }) {
+    yield* ask('INSERT INTO webhooks (run_id, url, attempts, next_at) VALUES ($1, $2, 0, $3)', run_id, url, now)
+    return null
+  },
+
+  *'webhook.prepare'({ run_id, payload }) {
+    yield* ask('UPDATE webhooks SET payload = $2 WHERE run_id = $1', run_id, payload)
+    return null
+  },
+
+  *'webhook.claim'({ now, until, limit }) {
+    const orphans = `DELETE FROM webhooks WHERE next_at <= $1 AND payload IS NULL
+      AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = webhooks.run_id AND ${PRESENT})`
+    yield* ask(orphans, timestamp(Date.parse(now) - ORPHAN_MS))
+    // The time is said twice: of two processes that have found the same row the second looks again when the first is done.
+    const sql = `UPDATE webhooks SET attempts = attempts + 1, next_at = $2 WHERE next_at <= $1 AND run_id IN (
+        SELECT run_id FROM webhooks WHERE ${DUE} ORDER BY next_at LIMIT $3)
+      RETURNING run_id, url, attempts, payload`
+    return [...(yield* ask<Webhook>(sql, now, until, limit))]
+  },
+
+  *'webhook.retry'({ run_id, at }) {
+    yield* ask('UPDATE webhooks SET next_at = $2 WHERE run_id = $1', run_id, at)
+    return null
+  },
+
+  *'webhook.remove'({ run_id }) {
+    yield* ask('DELETE FROM webhooks WHERE run_id = $1', run_id)
+    return null
+  }
+}

@@ -1,0 +1,173 @@
+// Crons as LangGraph's clients make them, and the runs that come of them: one a turn, whoever starts, stops and dies meanwhile.
+import t, { type Test } from 'tap'
+import { openStore } from '../../lib/store/open.ts'
+import { loadConfig } from '../../lib/config.ts'
+import { timestamp } from '../../lib/types.ts'
+import { write } from '../contract/harness.ts'
+import { databaseSection, type DatabaseSection } from '../fixtures/backends.ts'
+import {
+  asked,
+  at,
+  configFile,
+  homeOf,
+  listIn,
+  openSite,
+  type Person,
+  signIn,
+  textIn,
+  until
+} from '../fixtures/gateway.ts'
+import { probes, refusal } from '../fixtures/sdk.ts'
+
+const probe = probes(t)
+const says = asked('/demo deltas=1 rate=0')
+
+probe('a cron is created, found, counted, changed and deleted', async (t, { client, version }) => {
+  const { crons } = client
+  const made = await crons.create('lead_agent', { ...says, schedule: '*/5 * * * *', metadata: { topic: 'a' } })
+  t.match(made, { cron_id: String, schedule: '*/5 * * * *', metadata: { topic: 'a' }, payload: { input: Object } })
+  t.match(textIn(made, 'next_run_date'), /:[0-5][05]:00\.000\+00:00$/)
+  const { thread_id } = await client.threads.create()
+  const ofThread = await crons.createForThread(thread_id, 'lead_agent', { ...says, schedule: '0 12 * * 1' })
+  t.equal(at(ofThread, 'thread_id'), thread_id)
+  const idsOf = async (query: object) => (await crons.search(query)).map(({ cron_id }) => cron_id)
+  const [one, two] = [textIn(made, 'cron_id'), textIn(ofThread, 'cron_id')]
+  t.same(await idsOf({}), [two, one], 'the newest first')
+  t.same(await idsOf({ threadId: thread_id }), [two])
+  t.same(await idsOf({ assistantId: 'lead_agent', limit: 1, offset: 1 }), [one])
+  t.same(await idsOf({ assistantId: 'other' }), [])
+  if (version === '1.12.4') t.same(await idsOf({ metadata: { topic: 'a' } }), [one])
+  if ('count' in crons) t.equal(await crons.count({ threadId: thread_id }), 1)
+  if ('update' in crons) {
+    const changed = await crons.update(one, { schedule: '0 0 * * *', enabled: false })
+    t.match(changed, { schedule: '0 0 * * *', enabled: false, next_run_date: null, metadata: { topic: 'a' } })
+    t.match((await crons.update(one, { enabled: true })).next_run_date, /T00:00:00/)
+  }
+  await crons.delete(one)
+  t.same(await idsOf({}), [two])
+  t.equal(await refusal(crons.delete(one)), 404)
+})
+
+probe('a schedule that is none, or never comes, is refused', async (t, { client: { crons } }) => {
+  for (const schedule of ['', 'x', '* * * * * *', '61 * * * *', '0 0 31 2 *', '* * * *', '9'.repeat(300)])
+    t.equal(await refusal(crons.create('lead_agent', { ...says, schedule })), 422, schedule.slice(0, 20))
+  t.equal(await refusal(crons.createForThread('nowhere', 'lead_agent', { ...says, schedule: '* * * * *' })), 404)
+})
+
+t.test('crons are their user’s alone, and no more than one may have', async (t) => {
+  const site = await openSite(t, { config: { crons: { per_user: 2 } } })
+  const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
+  const create = (person: Person, more: object = {}) =>
+    person.post('/api/runs/crons', { schedule: '0 0 * * *', ...more })
+  const id = textIn((await create(ada)).body, 'cron_id')
+  t.equal((await create(ada)).status, 200)
+  t.equal((await create(ada)).status, 409)
+  t.same((await bob.post('/api/runs/crons/search')).body, [])
+  t.equal((await bob.ask('PATCH', `/api/runs/crons/${id}`, { body: { enabled: false } })).status, 404)
+  t.equal((await bob.ask('DELETE', `/api/runs/crons/${id}`)).status, 404)
+  const thread = await ada.thread()
+  t.equal((await bob.post(`/api/threads/${thread}/runs/crons`, { schedule: '0 0 * * *' })).status, 404)
+  const refused: [object, RegExp][] = [
+    [{ timezone: 'No/Where' }, /timezone/],
+    [{ end_time: 'soon' }, /ISO-8601/],
+    [{ on_run_completed: 'burn' }, /literal_error/],
+    [{ input: [] }, /dict_type/],
+    [{ webhook: 'ftp://x' }, /http or https/]
+  ]
+  for (const [more, text] of refused) {
+    const answer = await create(bob, more)
+    t.equal(answer.status, 422)
+    t.match(answer.text, text)
+  }
+  t.match((await create(bob, { timezone: 'America/New_York' })).body, { next_run_date: /T0[45]:00:00/ })
+})
+
+/** A site that has stopped, with a cron that has been due for some minutes. */
+async function lateCron(t: Test, database: DatabaseSection, body: object, ofThread = false) {
+  const home = homeOf(t)
+  const config = { database, title: { enabled: false }, memory: { enabled: false } }
+  const site = await openSite(t, { home, config })
+  const person = await signIn(site)
+  const path = ofThread ? `/api/threads/${await person.thread()}/runs/crons` : '/api/runs/crons'
+  const cron = (await person.post(path, { ...says, schedule: '* * * * *', ...body })).body
+  await site.stop()
+  const loaded = loadConfig({ file: configFile(home, config), home, port: 0, env: {}, cwd: home })
+  const store = await openStore(loaded, () => {})
+  const now = Date.now()
+  const due = timestamp(now - (now % 60_000) - 180_000)
+  const cron_id = textIn(cron, 'cron_id')
+  await write(store, { name: 'cron.update', cron_id, set: { next_run_date: due }, user: null, now: due })
+  await store.close()
+  return { home, config, person, cron_id, due, threadId: at(cron, 'thread_id') }
+}
+
+t.test('what was missed while nobody was there runs once, is said, and the next turn is in the future', async (t) => {
+  const late = await lateCron(t, { backend: 'sqlite' }, { on_run_completed: 'keep', metadata: { topic: 'news' } })
+  const site = await openSite(t, late)
+  late.person.url = site.url
+  const runsOf = async () => {
+    const threads = listIn((await late.person.post('/api/threads/search', { metadata: { topic: 'news' } })).body)
+    const lists = threads.map(async (thread) =>
+      listIn((await late.person.get(`/api/threads/${textIn(thread, 'thread_id')}/runs`)).body)
+    )
+    return (await Promise.all(lists)).flat()
+  }
+  await until(async () => at((await runsOf())[0], 'status') === 'success', 'the run of the cron')
+  t.match(await runsOf(), [{ metadata: { topic: 'news', cron_id: late.cron_id }, assistant_id: null }])
+  const said = site.logged.find(([, , text]) => text.includes('a cron is late'))
+  t.match(said, ['warn', { cron_id: late.cron_id, due: late.due, missed: 3 }])
+  const [cron] = listIn((await late.person.post('/api/runs/crons/search')).body)
+  t.ok(Date.parse(textIn(cron, 'next_run_date')) > Date.parse(late.due) + 180_000)
+})
+
+t.test('a thread that was made for one turn goes with it, unless it is to be kept', async (t) => {
+  const late = await lateCron(t, { backend: 'sqlite' }, {})
+  const site = await openSite(t, late)
+  late.person.url = site.url
+  const started = () => site.logged.find(([, , text]) => text === 'a cron has started a run')
+  await until(() => started() !== undefined, 'the run of the cron')
+  const threadId = textIn(started()![1], 'thread_id')
+  await until(async () => (await late.person.get(`/api/threads/${threadId}/runs`)).text === '[]', 'the thread is gone')
+  t.same((await late.person.post('/api/threads/search')).body, [])
+})
+
+t.test('a cron of a thread that is gone goes, one whose run is refused comes again', async (t) => {
+  const late = await lateCron(t, { backend: 'sqlite' }, {}, true)
+  const site = await openSite(t, late)
+  late.person.url = site.url
+  const runs = async () => listIn((await late.person.get(`/api/threads/${late.threadId}/runs`)).body)
+  await until(async () => (await runs()).length === 1, 'the run of the cron')
+  await site.stop()
+  const store = await openStore(
+    loadConfig({ file: configFile(late.home, late.config), home: late.home, port: 0, env: {}, cwd: late.home }),
+    () => {}
+  )
+  const { cron_id, due } = late
+  await write(store, { name: 'cron.update', cron_id, set: { next_run_date: due }, user: null, now: due })
+  await write(store, { name: 'thread.remove', thread_id: String(late.threadId), user: null })
+  await store.close()
+  const again = await openSite(t, late)
+  late.person.url = again.url
+  await until(async () => (await late.person.post('/api/runs/crons/search')).text === '[]', 'the cron is gone')
+})
+
+t.test('two processes that start the same cron start one run', async (t) => {
+  const database = await databaseSection(t, 'postgres')
+  const late = await lateCron(t, database, { on_run_completed: 'keep', metadata: { topic: 'pair' } })
+  // The home is of one of them: with PostgreSQL two may share it.
+  const sites = await Promise.all([openSite(t, late), openSite(t, late)])
+  late.person.url = sites[0].url
+  const threads = async () =>
+    listIn((await late.person.post('/api/threads/search', { metadata: { topic: 'pair' } })).body)
+  await until(async () => (await threads()).length > 0, 'the run of the cron')
+  const started = () =>
+    sites.flatMap(({ logged }) => logged).filter(([, , text]) => text === 'a cron has started a run')
+  await until(() => started().length > 0, 'one of them says so')
+  const { next_run_date } = listIn((await late.person.post('/api/runs/crons/search')).body)[0] as {
+    next_run_date: string
+  }
+  // A full minute may have begun meanwhile: then there is a turn more.
+  const turns = 1 + Math.round((Date.parse(next_run_date) - Date.parse(late.due) - 240_000) / 60_000)
+  t.ok(started().length <= Math.max(1, turns), `${started().length} of ${turns}`)
+  t.equal(new Set(started().map(([, fields]) => at(fields, 'due'))).size, started().length, 'each turn once')
+})

@@ -1,0 +1,172 @@
+// Runs that start later, and who is told of their end: as LangGraph's clients ask for it, over restarts, and whatever receivers do.
+import { createHmac } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { asked, at, homeOf, listIn, openSite, type Options, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { probes } from '../fixtures/sdk.ts'
+
+const says = asked('/demo deltas=1 rate=0')
+const LOOPBACK = { allowed_networks: ['127.0.0.0/8'] }
+const probe = probes(t)
+
+probe('a run that is to wait is pending until then, and holds up nobody', async (t, { client }) => {
+  const { thread_id } = await client.threads.create()
+  const begun = Date.now()
+  const run = await client.runs.create(thread_id, 'lead_agent', { ...says, afterSeconds: 1 })
+  t.equal(run.status, 'pending')
+  t.ok(Date.parse(run.created_at) >= begun + 1000, 'it is made in the future')
+  const other = await client.runs.create(thread_id, 'lead_agent', { ...says, multitaskStrategy: 'enqueue' })
+  await client.runs.join(thread_id, other.run_id)
+  t.ok(await client.runs.join(thread_id, run.run_id))
+  const [first, second] = [await client.runs.get(thread_id, run.run_id), await client.runs.get(thread_id, other.run_id)]
+  t.same([first.status, second.status], ['success', 'success'])
+  t.ok(Date.parse(first.updated_at) >= begun + 1000)
+})
+
+t.test('a run that waits is cancelled like any other', async (t) => {
+  const person = await signIn(await openSite(t))
+  const threadId = await person.thread()
+  const path = await person.run(threadId, '/demo deltas=1 rate=0', { after_seconds: 3600 })
+  t.equal((await person.post(`${path}/cancel?wait=true`)).status, 204)
+  t.equal(at((await person.get(path)).body, 'status'), 'interrupted')
+  t.equal((await person.post(`/api/threads/${threadId}/runs`, { ...says, after_seconds: -1 })).status, 422)
+  t.equal((await person.post(`/api/threads/${threadId}/runs`, { ...says, after_seconds: 1e9 })).status, 422)
+})
+
+t.test('a run that waits outlives its process, and starts when its time has come', async (t) => {
+  const home = homeOf(t)
+  const first = await openSite(t, { home })
+  const person = await signIn(first)
+  const begun = Date.now()
+  const path = await person.run(await person.thread(), '/demo deltas=1 rate=0', { after_seconds: 2 })
+  await first.stop()
+  const second = await openSite(t, { home })
+  person.url = second.url
+  await until(async () => at((await person.get(path)).body, 'status') === 'success', 'the run is over')
+  t.ok(Date.now() >= begun + 2000)
+})
+
+// --------------------------------------------------------------------------------------------------- webhooks
+
+interface Received {
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
+
+/** A receiver that notes what it is sent; `answer` does something else than to take it. */
+async function receiver(t: Test, answer: (res: ServerResponse, count: number) => void = (res) => void res.end('ok')) {
+  const received: Received[] = []
+  const server = createServer((req, res) => {
+    const chunks: Buffer[] = []
+    req.on('data', (chunk: Buffer) => chunks.push(chunk))
+    req.on('end', () => {
+      received.push({ headers: req.headers, body: Buffer.concat(chunks).toString() })
+      answer(res, received.length)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook?key=hidden` }
+}
+
+/** A site whose runs are told to a receiver. */
+async function told(t: Test, webhooks: Options, answer?: (res: ServerResponse, count: number) => void) {
+  const hook = await receiver(t, answer)
+  const site = await openSite(t, { config: { webhooks: { ...LOOPBACK, retry_ms: 20, ...webhooks } } })
+  const person = await signIn(site)
+  const run = async (words = '/demo deltas=1 rate=0') => person.run(await person.thread(), words, { webhook: hook.url })
+  return { ...hook, site, person, run }
+}
+
+const saidOf = ({ logged }: { readonly logged: readonly [string, object, string][] }, text: string) =>
+  logged.filter(([, , line]) => line.includes(text))
+
+t.test('the end of a run is told with its values, signed with the secret', async (t) => {
+  const { received, run, person } = await told(t, { secret: 'whsec_c2VjcmV0' })
+  const path = await run()
+  await until(() => received.length === 1, 'it is told')
+  const { headers, body } = received[0]!
+  const payload: unknown = JSON.parse(body)
+  const runId = path.split('/').at(-1)
+  t.match(payload, { run_id: runId, status: 'success', run_ended_at: String, webhook_sent_at: String })
+  t.match(listIn(at(payload, 'values', 'messages')), [{ type: 'human' }, { type: 'ai' }])
+  const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`
+  const signature = createHmac('sha256', 'secret').update(signed).digest('base64')
+  t.equal(headers['webhook-signature'], `v1,${signature}`)
+  t.equal(headers['webhook-id'], runId)
+  t.equal(headers['content-type'], 'application/json')
+  t.equal(headers.cookie, undefined)
+  await run('/demo deltas=1 rate=0 error')
+  await until(() => received.length === 2, 'a failure is told as well')
+  t.match(JSON.parse(received[1]!.body), { status: 'error', error: String })
+  t.notOk(JSON.stringify((await person.get(path)).body).includes('hidden'), 'the address is nobody’s business')
+})
+
+t.test('a receiver that fails is told again, with the same id, until it takes it', async (t) => {
+  const { received, run, site } = await told(t, {}, (res, count) => void res.writeHead(count < 3 ? 503 : 200).end())
+  await run()
+  await until(() => received.length === 3, 'it is told three times')
+  t.equal(new Set(received.map(({ headers }) => headers['webhook-id'])).size, 1)
+  t.equal(received[0]!.headers['webhook-signature'], undefined, 'without a secret there is no signature')
+  const said = saidOf(site, 'it is tried again')
+  t.match(
+    said.map(([, fields]) => fields),
+    [{ attempts: 1, reason: 'it answered 503' }, { attempts: 2 }]
+  )
+  t.notOk(JSON.stringify(said).includes('hidden'), 'no key in the log')
+})
+
+t.test('a receiver that hangs, redirects or lies inward is given up after so many tries', async (t) => {
+  const inward = 'http://169.254.169.254/latest/meta-data'
+  const wrongs: [string, (res: ServerResponse) => void, RegExp, Options][] = [
+    ['hangs', () => {}, /did not answer in time/, { timeout_ms: 100 }],
+    ['answers without an end', (res) => void res.writeHead(500).write('x'), /answered 500/, {}],
+    ['redirects inward', (res) => void res.writeHead(307, { location: inward }).end(), /redirects, which is not/, {}],
+    ['lies inward', (res) => void res.end(), /private network that is not allowed \(webhooks/, { allowed_networks: [] }]
+  ]
+  for (const [name, answer, reason, options] of wrongs)
+    await t.test(name, async (t) => {
+      const { run, site, received } = await told(t, { attempts: 2, ...options }, answer)
+      await run()
+      await until(() => saidOf(site, 'it is given up').length === 1, 'it is given up')
+      t.match(at(saidOf(site, 'it is given up')[0]![1], 'reason'), reason)
+      t.equal(received.length, name === 'lies inward' ? 0 : 2)
+    })
+})
+
+t.test('an end that nobody could be told outlives the process', async (t) => {
+  let isThere = false
+  const hook = await receiver(t, (res) => void res.writeHead(isThere ? 200 : 500).end())
+  const home = homeOf(t)
+  const config = { webhooks: { ...LOOPBACK, retry_ms: 500 } }
+  const first = await openSite(t, { home, config })
+  const person = await signIn(first)
+  await person.run(await person.thread(), '/demo deltas=1 rate=0', { webhook: hook.url })
+  await until(() => hook.received.length === 1, 'it was tried')
+  await first.stop()
+  isThere = true
+  const second = await openSite(t, { home, config })
+  await until(() => hook.received.length >= 2, 'the next process tries again')
+  t.match(JSON.parse(hook.received.at(-1)!.body), { status: 'success' })
+  await second.stop()
+})
+
+t.test('a run that is refused leaves no webhook, and an address that is none is refused', async (t) => {
+  const { received, person, url, site } = await told(t, {})
+  const threadId = await person.thread()
+  const body = { ...says, webhook: url }
+  const slow = await person.run(threadId, '/demo deltas=1000 rate=1')
+  t.equal((await person.post(`/api/threads/${threadId}/runs`, body)).status, 409)
+  await person.post(`${slow}/cancel?wait=true`)
+  const path = (await person.post(`/api/threads/${threadId}/runs`, body)).headers.get('content-location')
+  await until(() => received.length > 0, 'the one that was taken is told')
+  t.equal(textIn(JSON.parse(received[0]!.body), 'run_id'), path?.split('/').at(-1))
+  t.equal(received.length, 1)
+  for (const webhook of ['ftp://x/y', '/relative', 'javascript:1', `https://${'x'.repeat(3000)}`, 7])
+    t.equal((await person.post(`/api/threads/${threadId}/runs`, { ...says, webhook })).status, 422)
+  await site.stop()
+})
