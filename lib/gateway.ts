@@ -11,7 +11,7 @@ import { ApiTokens } from './auth/api-tokens.ts'
 import { Invitations } from './auth/invitations.ts'
 import { Credentials, Sessions } from './auth/session.ts'
 import { openTokens, type Revocation } from './auth/token.ts'
-import type { GraphPorts } from './agent/langgraph/graphs-agent.ts'
+import type { GraphPorts } from './agent/langgraph/graph-ports.ts'
 import { composeAgent } from './compose-agent.ts'
 import type { Config } from './config.ts'
 import { Failure, fail } from './errors.ts'
@@ -146,6 +146,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const committer = newCommitter(config, log, store, [metrics, health])
   const readiness = new Readiness(committer, health)
   const writer = mapWriteErrors(committer)
+  const scoped = scopedStore(store)
+  const items = new Items(scoped.items, writer, config.items)
   const paths = new Paths(config.home)
   const agentServices = await composeAgent({
     config,
@@ -153,7 +155,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     log,
     observer: metrics,
     adminId: async () => (await store.users.admin())?.id ?? null,
-    graphs: graphPorts(store, committer)
+    graphs: graphPorts(store, committer, items, log)
   })
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
@@ -202,7 +204,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     endRevoked(revocation)
     cluster?.revoked(revocation)
   }
-  const scoped = scopedStore(store)
   const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
   const apiTokens = new ApiTokens({ reads: scoped.apiTokens, writer, log, onRevoked })
   const credentials = new Credentials(sessions, apiTokens)
@@ -231,7 +232,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
     paths,
-    items: new Items(scoped.items, writer, config.items),
+    items,
     ...agentServices.services,
     log,
     isValid: (grant) => credentials.isValid(grant),
@@ -376,8 +377,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 }
 
 /** What graphs in this process need of the store: their states lie there, and threads say whose they are. */
-function graphPorts(store: Store, committer: Committer): GraphPorts {
+function graphPorts(store: Store, committer: Committer, items: Items, log: Log): GraphPorts {
   return {
+    items,
+    log,
     reads: store.graphStates,
     threads: {
       graphOf: async (threadId) => {

@@ -6,7 +6,8 @@ import { contained } from './contained.ts'
 import { type AgentWork, defineAgent } from './define.ts'
 import { loadedGraph } from './langgraph/graph-files.ts'
 import { GraphSet, isCompiledGraph } from './langgraph/graph-set.ts'
-import { createGraphsAgent, type GraphPorts } from './langgraph/graphs-agent.ts'
+import type { GraphPorts } from './langgraph/graph-ports.ts'
+import { createGraphsAgent } from './langgraph/graphs-agent.ts'
 import type { Agent, ListedAgent } from './runtime.ts'
 
 /**

@@ -1,8 +1,8 @@
 // Graphs in this process on LangGraph's own machinery: what LangGraph's development server answers, ours does. The names of the tests
 // are the lines of the list of gaps.
 import t, { type Test } from 'tap'
-import { at, listIn } from '../fixtures/gateway.ts'
-import { all, type Chunk, type GraphSite, graphSite, VERSIONS, type Version } from '../fixtures/graphs.ts'
+import { at, listIn, signIn, until } from '../fixtures/gateway.ts'
+import { all, type Chunk, clientOf, type GraphSite, graphSite, VERSIONS, type Version } from '../fixtures/graphs.ts'
 
 const FOO = { messages: [{ type: 'human', content: 'foo', id: 'foo' }] }
 const ALL = ['foo', 'begin', 'tool_call__begin', 'end']
@@ -17,6 +17,7 @@ for (const version of Object.keys(VERSIONS) as Version[])
     await commandsOf(t, site)
     await modesOf(t, site)
     await inputsOf(t, site)
+    await faultsOf(t, site)
   })
 
 const newThread = async ({ client }: GraphSite): Promise<string> => (await client.threads.create()).thread_id
@@ -402,5 +403,55 @@ async function inputsOf(t: Test, site: GraphSite): Promise<void> {
   await t.test('a message that a graph cannot read fails its run, and the server goes on', async (t) => {
     await t.rejects(run('agent', [{ role: 'nobody', content: 'x' }]), /Error/)
     t.strictSame(await run('agent', 'foo'), ALL)
+  })
+}
+
+async function faultsOf(t: Test, site: GraphSite): Promise<void> {
+  const { client } = site
+  const odd = async (what: string) =>
+    client.runs.wait(await newThread(site), 'odd', { input: { what }, raiseError: false })
+
+  await t.test('store: what a graph put into its store is there', async (t) => {
+    const values = await client.runs.wait(await newThread(site), 'keeping', { input: { steps: ['tea'] } })
+    t.match(values, { steps: ['tea', 'last: tea', 'last: tea'] })
+    t.match(await client.store.getItem(['memories', 'mine'], 'last'), { value: { given: ['tea'] } })
+    const other = clientOf(await signIn(site.site))
+    t.equal(await other.store.getItem(['memories', 'mine'], 'last'), null, "a user's alone")
+  })
+
+  await t.test('values that are no JSON are told as far as they can be, or fail their run and no other', async (t) => {
+    t.match(await odd('big'), { odd: String })
+    t.match(await odd('nothing'), { odd: null })
+    t.match(await odd('when'), { odd: '1970-01-01T00:00:00.000Z' })
+    t.match(await odd('custom'), { __error__: { message: /circular/i } })
+    t.match(await odd('circle'), { __error__: { message: String } })
+    t.match(await odd('throw'), { __error__: { error: 'Error', message: /no error at all/ } })
+    t.match(await odd('fine'), { what: 'fine' }, 'the server goes on')
+  })
+
+  await t.test('what a graph tells after its end is heard by nobody', async (t) => {
+    const thread = await newThread(site)
+    const run = await client.runs.create(thread, 'odd', { input: { what: 'late' }, streamMode: ['custom'] })
+    await client.runs.join(thread, run.run_id)
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    const events = await all(client.runs.joinStream(thread, run.run_id))
+    t.notOk(events.some(({ event }) => event === 'custom'))
+  })
+
+  await t.test('a graph that blocks the loop is named in the log, with the time that it took', async (t) => {
+    await odd('block')
+    const found = site.site.logged.find(([, fields]) => 'blocked_ms' in fields)
+    t.match(found, ['warn', { graphs: ['odd'] }])
+    t.ok(Number(at(found?.[1], 'blocked_ms')) >= 1000)
+  })
+
+  await t.test('a graph that never yields is cancelled all the same, and its thread is free', async (t) => {
+    const thread = await newThread(site)
+    const run = await client.runs.create(thread, 'odd', { input: { what: 'hang' } })
+    await until(async () => (await client.runs.get(thread, run.run_id)).status === 'running', 'the run to begin')
+    await client.runs.cancel(thread, run.run_id, true)
+    t.equal((await client.runs.get(thread, run.run_id)).status, 'interrupted')
+    t.equal((await client.threads.get(thread)).status, 'idle')
+    t.match(await client.runs.wait(thread, 'odd', { input: { what: 'fine' } }), { what: 'fine' })
   })
 }

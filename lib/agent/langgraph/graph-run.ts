@@ -9,7 +9,9 @@ import { Conversation } from './conversation.ts'
 import type { GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
 import { plain, plainText } from './plain.ts'
-import { RunSession, type GraphReads } from './saver.ts'
+import type { GraphPorts } from './graph-ports.ts'
+import { createGraphStore } from './graph-store.ts'
+import { RunSession } from './saver.ts'
 
 /** Always told, whoever asked for the run: readers come later, and want what they want. */
 const MODES = ['values', 'messages', 'custom', 'tools']
@@ -20,7 +22,7 @@ const NO_TASK = '00000000-0000-0000-0000-000000000000'
 
 export async function runGraph(
   set: GraphSet,
-  reads: GraphReads,
+  { reads, items }: Pick<GraphPorts, 'reads' | 'items'>,
   input: AgentInput,
   sink: Sink,
   signal: AbortSignal
@@ -34,7 +36,7 @@ export async function runGraph(
     () => sink.flushed()
   )
   await set.inSession(session, async (named) => {
-    const run = new GraphRun(graph, input, sink, session)
+    const run = new GraphRun(graph, input, sink, session, createGraphStore(graph.library, items, input.userId))
     try {
       await run.work(await set.make(graph, run.config, 'threads.create_run'), named, signal)
     } catch (error) {
@@ -49,10 +51,12 @@ class GraphRun {
   readonly #input: AgentInput
   readonly #sink: Sink
   readonly #session: RunSession
+  readonly #store: object
   readonly #request: JsonObject
   readonly #told: Conversation
 
-  constructor(graph: LoadedGraph, input: AgentInput, sink: Sink, session: RunSession) {
+  constructor(graph: LoadedGraph, input: AgentInput, sink: Sink, session: RunSession, store: object) {
+    this.#store = store
     this.#graph = graph
     this.#input = input
     this.#sink = sink
@@ -150,6 +154,7 @@ class GraphRun {
         langgraph_version: this.#graph.library.version
       },
       runId,
+      store: this.#store,
       signal,
       durability: durability === 'sync' || durability === 'exit' ? durability : 'async',
       ...(Array.isArray(tags) && { tags }),

@@ -11,28 +11,12 @@ import type {
   StateUpdate,
   StateValues
 } from '../states.ts'
+import type { GraphThreads } from './graph-ports.ts'
 import { checkpointIn, commandOf, placeShown } from './graph-run.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
 import { type GraphReads, type GraphWrite, RunSession } from './saver.ts'
-
-/** What threads are known by, and how an update is stored. */
-export interface GraphThreads {
-  /** The graph that the thread is with, as its record says; null: none yet; undefined: there is no such thread. */
-  graphOf(threadId: string): Promise<string | null | undefined>
-  /**
-   * Stores what an update has written, all or nothing. `title`: the thread's new name.
-   * @returns false: a run of the thread is in flight, or it is gone
-   */
-  write(
-    threadId: string,
-    writes: readonly GraphWrite[],
-    stand: { readonly isWaiting: boolean; readonly title: string | null }
-  ): Promise<boolean>
-  copy(fromId: string, toId: string): Promise<void>
-  isBusy(threadId: string): Promise<boolean>
-}
 
 const NOWHERE: StatePlace = { checkpointId: null, namespace: '' }
 

@@ -1,19 +1,18 @@
 // Graphs of this process behind the agent's port: runs call them, and the states of threads are theirs.
 import type { ListedAgent } from '../runtime.ts'
+import type { GraphPorts } from './graph-ports.ts'
 import { runGraph } from './graph-run.ts'
 import type { GraphSet } from './graph-set.ts'
-import { GraphStates, type GraphThreads } from './graph-states.ts'
-import type { GraphReads } from './saver.ts'
+import { GraphStates } from './graph-states.ts'
+import { LoopWatch } from './loop-watch.ts'
 
-/** What graphs need of the service: where their states are, and which thread is with which graph. */
-export interface GraphPorts {
-  readonly reads: GraphReads
-  readonly threads: GraphThreads
-}
-
-export function createGraphsAgent(set: GraphSet, { reads, threads }: GraphPorts): ListedAgent {
+export function createGraphsAgent(set: GraphSet, ports: GraphPorts): ListedAgent {
+  const { reads, threads, log } = ports
+  const watch = new LoopWatch((graphs, blocked_ms) =>
+    log.warn({ graphs, blocked_ms }, 'a graph has held up everything else: move what computes for long into a worker')
+  )
   return {
-    start: (input, sink, signal) => runGraph(set, reads, input, sink, signal),
+    start: (input, sink, signal) => watch.during(input.graphId ?? '', () => runGraph(set, ports, input, sink, signal)),
     // Which models a graph asks is its own affair: a run's model_name is passed on, whatever it is.
     models: () => [],
     states: new GraphStates(set, reads, threads)

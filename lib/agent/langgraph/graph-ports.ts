@@ -1,0 +1,29 @@
+// What graphs in this process need of the service.
+import type { GraphItems } from './graph-store.ts'
+import type { GraphReads, GraphWrite } from './saver.ts'
+
+/** What threads are known by, and how an update is stored. */
+export interface GraphThreads {
+  /** The graph that the thread is with, as its record says; null: none yet; undefined: there is no such thread. */
+  graphOf(threadId: string): Promise<string | null | undefined>
+  /**
+   * Stores what an update has written, all or nothing. `title`: the thread's new name.
+   * @returns false: a run of the thread is in flight, or it is gone
+   */
+  write(
+    threadId: string,
+    writes: readonly GraphWrite[],
+    stand: { readonly isWaiting: boolean; readonly title: string | null }
+  ): Promise<boolean>
+  copy(fromId: string, toId: string): Promise<void>
+  isBusy(threadId: string): Promise<boolean>
+}
+
+/** What graphs need of the service: where their states are, and which thread is with which graph. */
+export interface GraphPorts {
+  readonly reads: GraphReads
+  readonly threads: GraphThreads
+  /** What graphs keep for a user over all threads. */
+  readonly items: GraphItems
+  readonly log: { warn(fields: object, text: string): void }
+}

@@ -1,0 +1,51 @@
+// Whether graphs hold up everybody else: they work in this process, and one that computes for seconds keeps every reader waiting.
+
+/** Between two looks, in ms. */
+const LOOK_MS = 200
+/** A turn that takes longer than this is said, in ms. */
+const BLOCKED_MS = 1000
+
+export class LoopWatch {
+  readonly #onBlocked: (graphs: string[], blockedMs: number) => void
+  /** Runs that work, by graph. */
+  readonly #working = new Map<string, number>()
+  #timer: NodeJS.Timeout | null = null
+  #looked = 0
+
+  /** @param onBlocked the graphs that were at work while nothing else could be */
+  constructor(onBlocked: (graphs: string[], blockedMs: number) => void) {
+    this.#onBlocked = onBlocked
+  }
+
+  async during(graph: string, work: () => Promise<void>): Promise<void> {
+    this.#count(graph, 1)
+    try {
+      await work()
+    } finally {
+      this.#count(graph, -1)
+    }
+  }
+
+  #count(graph: string, more: number): void {
+    const count = (this.#working.get(graph) ?? 0) + more
+    if (count > 0) this.#working.set(graph, count)
+    else {
+      // It may be the one that has just held everything up.
+      this.#look()
+      this.#working.delete(graph)
+    }
+    if (this.#working.size === 0 && this.#timer) {
+      clearInterval(this.#timer)
+      this.#timer = null
+    } else if (this.#working.size > 0 && !this.#timer) {
+      this.#looked = performance.now()
+      this.#timer = setInterval(() => this.#look(), LOOK_MS).unref()
+    }
+  }
+
+  #look(): void {
+    const blocked = performance.now() - this.#looked - LOOK_MS
+    this.#looked = performance.now()
+    if (blocked >= BLOCKED_MS) this.#onBlocked([...this.#working.keys()], Math.round(blocked))
+  }
+}
