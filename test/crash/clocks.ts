@@ -1,7 +1,7 @@
 // Clocks that are apart, or set back: no turn is lost, whichever process made it and whatever its clock said.
 import t, { type Test } from 'tap'
 import { startChild } from '../fixtures/child.ts'
-import { at, asked, homeOf, listIn, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { at, asked, homeOf, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
 import { onOther, startPair } from '../fixtures/pair.ts'
 
@@ -89,3 +89,30 @@ t.test('a clock that is set back over a restart loses no turn', { timeout: 170_0
   for (const n of [2, 3]) await turn(late, thread, n)
   await isWhole(t, late, thread, model, [0, 1, 2, 3])
 })
+
+t.test(
+  'whoever saw a first attempt by a clock ahead that was never stored is given the next one, on any process',
+  { timeout: 170_000 },
+  async (t) => {
+    const pair = await startPair(t, { aheadMs: AHEAD_MS })
+    const { onA, onB, home, config, database } = pair
+    const thread = await onA.thread()
+    await database.rows('BEGIN')
+    await database.rows('LOCK TABLE frames IN ACCESS EXCLUSIVE MODE')
+    const words = scripted({ deltas: 4000, rate: 20 })
+    const creator = await onA.stream(thread, words, { stream_mode: ['messages-tuple'] })
+    await creator.untilFrames(4)
+    const last = creator.lastId
+    await pair.a.kill()
+    await database.rows('ROLLBACK')
+    await until(async () => at((await onB.get(creator.runPath)).body, 'status') === 'running', 'B has begun it')
+    const onC = onOther(onA, await startChild(t, { home, config }))
+    const [here, there] = await Promise.all(
+      [onB, onC].map((person) => person.join(creator.runPath, last, ['messages-tuple']))
+    )
+    await there!.untilFrames(5)
+    await here!.untilFrames(5)
+    t.strictSame(there!.frames.slice(0, 5), here!.frames.slice(0, 5), 'from its beginning, while it runs')
+    await onB.post(`${creator.runPath}/cancel`)
+  }
+)

@@ -123,3 +123,21 @@ t.test(
     t.same(run.troubles, [])
   }
 )
+
+t.test(
+  'a reader of a first attempt that was lost, by a clock ahead, has the next one from its beginning at the next look',
+  async (t) => {
+    const run = new OtherRun()
+    run.stores(100, 30)
+    const replica = await run.open()
+    const wire = join(replica, { epoch: 60_100, n: 4 })
+    await loopTurns()
+    t.strictSame(wire.ns, [], 'it may be one that is stored by now')
+    await replica.refresh(false)
+    await until(() => wire.ns.length === 30, 'it is given all')
+    t.strictSame(wire.ns, upTo(0, 30))
+    run.stores(100, 5, 30)
+    await replica.refresh(false)
+    await until(() => wire.ns.length === 35, 'and what follows')
+  }
+)

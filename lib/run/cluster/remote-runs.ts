@@ -71,7 +71,10 @@ export class RemoteRuns {
     isSnapshot: boolean
   ): Promise<{ readonly log: RunLog; readonly start: Position | Snapshot } | null> {
     const snapshot = isSnapshot ? await this.#snapshotFor(run, position) : null
-    const { log } = await this.#of(run)
+    const remote = await this.#of(run)
+    const { log } = remote
+    // What it has seen may be lost for good: one more look tells.
+    if (snapshot === null && log.place(position) === null) void remote.refresh(false)
     return this.#isStopped ? null : { log, start: snapshot ?? position }
   }
 

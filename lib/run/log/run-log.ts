@@ -119,6 +119,11 @@ export class RunLog {
   #stateBytes = 0
   #pendingBytes = 0
   #isClosed: boolean
+  /** Of a replica: reads of the store, and how many there were when a position came whose place is not known. */
+  #readsBegun = 0
+  #readsDone = 0
+  readonly #unplaced = new WeakMap<object, number>()
+  #hasUnplaced = false
 
   private constructor({ run, store, bounds, options, scheduler, isClosed = false, isReplica = false }: Parts) {
     const { thread_id, run_id } = run
@@ -370,8 +375,14 @@ export class RunLog {
   async advance(): Promise<void> {
     for (;;) {
       const from = this.#head
+      const read = ++this.#readsBegun
       const segments = await this.#stored.read(from)
-      if (segments.length === 0) return
+      this.#readsDone = read
+      if (segments.length === 0) {
+        if (this.#hasUnplaced) this.deliver()
+        this.#hasUnplaced = false
+        return
+      }
       const withStates = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
       const loaded = await this.#stored.complete(from, segments, withStates, 0, () => this.first)
       for (const { epoch, first, last } of segments) {
@@ -388,7 +399,12 @@ export class RunLog {
    */
   place(position: Position): number | null {
     const bounds = { epochs: this.#epochs, head: this.shown }
-    return this.#isReplica && !this.#isClosed ? nextStored(position, bounds) : nextAfter(position, bounds)
+    if (!this.#isReplica || this.#isClosed || position === null) return nextAfter(position, bounds)
+    const since = this.#unplaced.get(position) ?? this.#readsBegun
+    const from = nextStored(position, bounds, this.#readsDone > since)
+    if (from === null) this.#unplaced.set(position, since)
+    this.#hasUnplaced ||= from === null
+    return from
   }
 
   /** What follows from frame `from` on as `filter` takes it, and as `sink` shows it. `loaded`: what `load` has brought. */

@@ -74,12 +74,14 @@ export function nextAfter(position: Position, bounds: LogBounds): number {
 /**
  * The same for a run that another process writes, of which only what is stored is known. null: that is not known yet, because the
  * position may be of a frame, or of a whole attempt, that went out there and is not stored: it waits.
+ * @param isRead the store was read since the position came: of a later attempt nothing goes out that is not stored, so that one which
+ * is still unknown was a first attempt, by a clock ahead of the next one's, and is lost
  */
-export function nextStored(position: Position, bounds: LogBounds): number | null {
+export function nextStored(position: Position, bounds: LogBounds, isRead = false): number | null {
   if (position === null) return 0
   const { epoch, n } = position
   const current = bounds.epochs.at(-1)
   if (epoch === null || epoch === current?.epoch) return n < bounds.head ? nextAfter(position, bounds) : null
   // Epochs only grow: an unknown one below the newest never was.
-  return current === undefined || epoch > current.epoch ? null : nextAfter(position, bounds)
+  return current === undefined || (epoch > current.epoch && !isRead) ? null : nextAfter(position, bounds)
 }
