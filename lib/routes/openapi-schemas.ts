@@ -142,15 +142,21 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       context_schema: orNull(anObject)
     }
   ),
-  Thread: shaped({
-    thread_id: text,
-    status: oneOf('idle', 'running', 'busy', 'interrupted', 'error'),
-    created_at: time,
-    updated_at: time,
-    metadata: anObject,
-    values: ref('Values'),
-    interrupts: { ...mapOf(listOf(interrupt)), description: 'Questions that wait for an answer, by task' }
-  }),
+  Thread: shaped(
+    {
+      thread_id: text,
+      status: oneOf('idle', 'running', 'busy', 'interrupted', 'error'),
+      created_at: time,
+      updated_at: time,
+      metadata: anObject,
+      values: ref('Values'),
+      interrupts: { ...mapOf(listOf(interrupt)), description: 'Questions that wait for an answer, by task' }
+    },
+    {
+      state_updated_at: { ...time, description: 'For LangGraph’s clients' },
+      extracted: { ...anObject, description: 'What `extract` asks for, by alias' }
+    }
+  ),
   Values: {
     ...openly({}, { messages: listOf(ref('Message')), title: optionalText, thread_data: anObject }),
     description: 'The state of a conversation; a graph has channels of its own'

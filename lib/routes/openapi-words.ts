@@ -223,9 +223,14 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'POST /api/threads': told(
     'Create a thread; an id that exists already is answered with its record',
     one(ref('Thread')),
-    { refusals: [404] }
+    { refusals: [400, 404, 409] }
   ),
   'POST /api/threads/search': told('Find threads, the newest first', paged(listOf(selected('Thread')))),
+  'POST /api/threads/count': told('How many threads a search would find', one(count)),
+  'POST /api/threads/prune': told('Delete several threads', one(shaped({ pruned_count: integer })), {
+    refusals: [404]
+  }),
+  [`POST ${T}/copy`]: told('A new thread with the states of this one', one(ref('Thread')), { refusals: [404] }),
   [`GET ${T}`]: told('A thread with its state', one(ref('Thread'))),
   [`PATCH ${T}`]: told('Merge into the metadata of a thread', one(ref('Thread'))),
   [`DELETE ${T}`]: told('Delete a thread with all that belongs to it', success),

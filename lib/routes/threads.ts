@@ -1,109 +1,149 @@
-// Threads: create, search, get, patch, delete.
+// Threads: create, copy, get, patch, delete; the search for them is in thread-search.ts.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
-import type { Call, UserCall } from '../http/call.ts'
+import type { UserCall } from '../http/call.ts'
+import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
-import { fewKeys, id, integer, issue, listOf, metadata, objectOf } from '../http/schema.ts'
+import { id, issue, json, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
 import { withoutReserved } from '../reserved.ts'
-import type { ThreadQuery } from '../store/store.ts'
-import { legacyThread, threadView } from '../thread/checkpoint.ts'
+import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
 import { newThread } from '../thread/thread.ts'
 import { type Thread, timestamp } from '../types.ts'
 import { removeThread } from './remove-thread.ts'
 import type { Services } from './services.ts'
+import { writtenState } from './state.ts'
+import { threadSearchRoutes } from './thread-search.ts'
+import { recordText } from './thread-view.ts'
 
-const FILTER_KEYS_MAX = 64
-const IDS_MAX = 1000
+const PRUNED_MAX = 100
+const SUPERSTEPS_MAX = 1000
+const NO_STATE = { json: '{}', interrupts: {} }
 /** Keys that a thread may gather by being patched. */
 const KEPT_KEYS_MAX = 1024
+
+const superstepList = listOf(
+  objectOf({
+    updates: listOf(
+      objectOf({
+        values: v.nullish(json),
+        command: v.nullish(jsonObject),
+        as_node: v.nullish(v.pipe(v.string(), v.maxLength(256)))
+      }),
+      SUPERSTEPS_MAX
+    )
+  }),
+  SUPERSTEPS_MAX
+)
 
 const createBody = objectOf({
   thread_id: v.nullish(id),
   assistant_id: v.nullish(v.pipe(v.string(), v.maxLength(128))),
   metadata: v.nullish(metadata, {}),
-  if_exists: v.nullish(v.picklist(['raise', 'do_nothing']))
-})
-
-const searchBody = objectOf({
-  // Each key is a condition of its own; no honest filter has more.
-  metadata: v.nullish(fewKeys(FILTER_KEYS_MAX), {}),
-  // busy is LangGraph's word for a thread with a run in flight.
-  status: v.nullish(v.picklist(['idle', 'running', 'busy', 'interrupted', 'error'])),
-  ids: v.nullish(listOf(v.string(), IDS_MAX)),
-  sort_by: v.nullish(v.picklist(['thread_id', 'created_at', 'updated_at', 'status'])),
-  sort_order: v.nullish(v.picklist(['asc', 'desc'])),
-  select: v.nullish(listOf(v.string(), FILTER_KEYS_MAX)),
-  limit: v.nullish(integer({ min: 1, max: 1000 }), 100),
-  offset: v.nullish(integer({ min: 0 }), 0)
+  if_exists: v.nullish(v.picklist(['raise', 'do_nothing'])),
+  supersteps: v.nullish(superstepList)
 })
 
 const patchBody = objectOf({ metadata: v.nullish(metadata, {}) })
-
-/** A list shows the title and nothing else of the state. */
-function titleValues(thread: Thread): string {
-  return thread.display_name === null ? '{}' : JSON.stringify({ title: thread.display_name })
-}
-
-function selected(text: string, fields: readonly string[]): string {
-  // The text was made by threadView, from an object.
-  const record = JSON.parse(text) as Record<string, unknown>
-  return JSON.stringify(Object.fromEntries(Object.entries(record).filter(([key]) => fields.includes(key))))
-}
+const pruneBody = objectOf({
+  thread_ids: listOf(id, PRUNED_MAX),
+  strategy: v.nullish(v.picklist(['delete']), 'delete')
+})
 
 export function threadRoutes(services: Services): Route[] {
-  const { store, states, writer } = services
+  const { config, store, states, writer } = services
 
-  const create = async ({ body, user }: Call<v.InferOutput<typeof createBody>>) => {
+  const create = async (call: UserCall<v.InferOutput<typeof createBody>>) => {
+    const { body, user } = call
     const threadId = body.thread_id ?? randomUUID()
     const given = {
       thread_id: threadId,
-      user_id: user!.id,
+      user_id: user.id,
       assistant_id: body.assistant_id ?? null,
       metadata: body.metadata ?? {}
     }
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
     // Somebody else's: the same answer as for one that does not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
-    return { jsonText: threadView(made.thread, '{}') }
+    // [spec]: creating it again is idempotent; LangGraph's clients are told, unless they say otherwise.
+    const raises = body.if_exists === 'raise' || (!body.if_exists && isLangGraphClient(call))
+    if (!made.created && raises) throw fail('thread_exists')
+    if (made.created && body.supersteps?.length) await build(made.thread, body.supersteps, user.id)
+    return { jsonText: recordText(call, made.thread, NO_STATE) }
   }
 
-  const search = async ({ body }: Call<v.InferOutput<typeof searchBody>>) => {
-    const { limit, offset } = { limit: body.limit ?? 100, offset: body.offset ?? 0 }
-    const query: ThreadQuery = {
-      metadata: body.metadata ?? {},
-      limit,
-      offset,
-      ...(body.status && { status: body.status === 'busy' ? 'running' : body.status }),
-      ...(body.ids && { ids: body.ids }),
-      ...(body.sort_by && { sortBy: body.sort_by }),
-      ...(body.sort_order && { sortOrder: body.sort_order })
-    }
-    const { threads, total } = await store.threads.search(query)
-    const views = threads.map((thread) => threadView(thread, titleValues(thread)))
-    const { select } = body
-    const shown = select ? views.map((view) => selected(view, select)) : views
-    const next = offset + threads.length
-    return {
-      jsonText: `[${shown.join(',')}]`,
-      headers: {
-        'X-Pagination-Total': String(total),
-        ...(next < total && threads.length > 0 && { 'X-Pagination-Next': String(next) })
-      }
+  /** A history that its client knows from elsewhere. One that is not acceptable leaves no thread behind. */
+  const build = async (
+    thread: Thread,
+    supersteps: v.InferOutput<typeof superstepList>,
+    user: string
+  ): Promise<void> => {
+    const { thread_id, metadata } = thread
+    const graph = typeof metadata.graph_id === 'string' ? metadata.graph_id : null
+    const steps = supersteps.map(({ updates }) =>
+      updates.map(({ values, as_node, command }) => ({
+        values: values ?? null,
+        asNode: as_node ?? null,
+        command: command ?? null
+      }))
+    )
+    try {
+      writtenState(await states.build(thread_id, graph, steps), thread_id, null)
+    } catch (error) {
+      await removeThread(services, thread_id, user)
+      throw error
     }
   }
 
-  const get = async ({ params }: Call) => {
-    const threadId = params.thread_id!
+  /** The record with its name, and all of its states; its runs stay where they are. */
+  const copy = async (call: UserCall) => {
+    const from = call.params.thread_id!
+    const original = await store.threads.get(from)
+    if (!original) throw fail('thread_not_found', { id: from })
+    const { assistant_id, metadata, display_name, status } = original
+    const thread_id = randomUUID()
+    const given = { thread_id, user_id: call.user.id, assistant_id, metadata: { ...metadata, thread_id } }
+    const { thread, checkpoint } = newThread(given, timestamp())
+    // A question that waits, waits in both.
+    const waits = status === 'interrupted' ? { status } : {}
+    const made = await writer.write({
+      name: 'thread.create',
+      thread: { ...thread, display_name, ...waits },
+      checkpoint
+    })
+    if (!made) throw fail('thread_not_found', { id: thread_id })
+    try {
+      await states.copy(from, thread_id)
+    } catch (error) {
+      await removeThread(services, thread_id, call.user.id)
+      throw error
+    }
+    return { jsonText: recordText(call, made.thread, NO_STATE) }
+  }
+
+  const prune = async ({ body, user }: UserCall<v.InferOutput<typeof pruneBody>>) => {
+    let pruned_count = 0
+    for (const threadId of new Set(body.thread_ids)) {
+      // What is not there, or somebody else's, is passed over alike.
+      if (!(await store.threads.get(threadId))) continue
+      await removeThread(services, threadId, user.id)
+      pruned_count++
+    }
+    return { json: { pruned_count } }
+  }
+
+  const get = async (call: UserCall) => {
+    const threadId = call.params.thread_id!
     const [thread, state] = await Promise.all([store.threads.get(threadId), states.values(threadId, null)])
-    if (thread) return { jsonText: threadView(thread, state?.json ?? '{}', state?.interrupts) }
+    if (thread) return { jsonText: recordText(call, thread, state ?? NO_STATE) }
     const stored = await store.checkpoints.load(threadId, null)
     if (!stored) throw fail('thread_not_found', { id: threadId })
-    return { jsonText: threadView(legacyThread(stored), storedJson(stored), state?.interrupts) }
+    return { jsonText: recordText(call, legacyThread(stored), { ...NO_STATE, ...state, json: storedJson(stored) }) }
   }
 
-  const patch = async ({ params, body }: Call<v.InferOutput<typeof patchBody>>) => {
+  const patch = async (call: UserCall<v.InferOutput<typeof patchBody>>) => {
+    const { params, body, req } = call
     const threadId = params.thread_id!
     const metadata = withoutReserved(body.metadata ?? {})
     const before = (await store.threads.get(threadId))?.metadata
@@ -111,7 +151,8 @@ export function threadRoutes(services: Services): Route[] {
       throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: KEPT_KEYS_MAX })])
     const thread = await writer.write({ name: 'thread.patch', thread_id: threadId, metadata, now: timestamp() })
     if (!thread) throw fail('thread_not_found', { id: threadId })
-    return { jsonText: threadView(thread, '{}') }
+    if (/\breturn=minimal\b/.test(String(req.headers.prefer))) return { status: 204 }
+    return { jsonText: recordText(call, thread, NO_STATE) }
   }
 
   const remove = async ({ params, user }: UserCall) => {
@@ -133,16 +174,25 @@ export function threadRoutes(services: Services): Route[] {
       access: 'user',
       permission: 'threads:write',
       body: createBody,
+      bodyLimit: config.server.body_bytes,
       handler: create
+    }),
+    ...threadSearchRoutes(services),
+    route({
+      method: 'POST',
+      path: '/api/threads/prune',
+      access: 'user',
+      permission: 'threads:delete',
+      body: pruneBody,
+      handler: prune
     }),
     route({
       method: 'POST',
-      path: '/api/threads/search',
+      path: `${path}/copy`,
       access: 'user',
-      permission: 'threads:read',
-      body: searchBody,
-      bodyOptional: true,
-      handler: search
+      permission: 'threads:write',
+      thread: 'write',
+      handler: copy
     }),
     route({ method: 'GET', path, access: 'user', permission: 'threads:read', thread: 'read', handler: get }),
     route({

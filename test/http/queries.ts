@@ -19,6 +19,7 @@ const READING_POSTS = [
 /** The log of a run, slab by slab as its reader takes it: as many queries as it is long. */
 const LOGS = [
   'GET /api/threads/{thread_id}/runs/{run_id}/stream',
+  'GET /api/runs/{run_id}/stream',
   'GET /api/threads/{thread_id}/runs/{run_id}/frames/{n}'
 ]
 

@@ -1,0 +1,177 @@
+// The search for threads, and how many it finds. What an index answers is asked of the store; nested metadata, values of the state and
+// words of the title are looked for among the threads that the rest of the search leaves, within bounds.
+import * as v from 'valibot'
+import { Invalid } from '../errors.ts'
+import type { UserCall } from '../http/call.ts'
+import { isLangGraphClient } from '../http/langgraph-client.ts'
+import { type Route, route } from '../http/route.ts'
+import { fewKeys, integer, issue, jsonObject, listOf, objectOf } from '../http/schema.ts'
+import type { ThreadPage, ThreadQuery } from '../store/store.ts'
+import { Containment, TooCostly } from '../thread/contains.ts'
+import type { Json, JsonObject, Thread } from '../types.ts'
+import type { Services } from './services.ts'
+import { EXTRACT_PATH, partsOf, recordText, type ShownState, titleState } from './thread-view.ts'
+
+const FILTER_KEYS_MAX = 64
+const IDS_MAX = 1000
+const EXTRACTS_MAX = 10
+/** Of a search that looks into threads: how many, in pages of so many, and how long their states may be together, in characters. */
+const LOOKED_AT_MAX = 10_000
+const LOOKED_AT_PAGE = 500
+const STATES_LENGTH = 64 * 1024 * 1024
+/** Characters of the states of one page: it ends before the thread with which it would be longer. */
+const PAGE_LENGTH = 16 * 1024 * 1024
+
+const extracts = v.pipe(
+  jsonObject,
+  v.check((paths) => Object.keys(paths).length <= EXTRACTS_MAX, `Value error, at most ${EXTRACTS_MAX} paths`),
+  v.check(
+    (paths) =>
+      Object.values(paths).every((path) => typeof path === 'string' && path.length <= 256 && EXTRACT_PATH.test(path)),
+    'Value error, a path is like values.messages[-1].content'
+  ),
+  // Every value was looked at.
+  v.transform((paths) => paths as Record<string, string>)
+)
+
+const filters = {
+  // Each key is a condition of its own; no honest filter has more.
+  metadata: v.nullish(fewKeys(FILTER_KEYS_MAX), {}),
+  // busy is LangGraph's word for a thread with a run in flight.
+  status: v.nullish(v.picklist(['idle', 'running', 'busy', 'interrupted', 'error'])),
+  ids: v.nullish(listOf(v.string(), IDS_MAX)),
+  values: v.nullish(fewKeys(FILTER_KEYS_MAX)),
+  // A part of the title, in any case.
+  query: v.nullish(v.pipe(v.string(), v.maxLength(256)))
+}
+const searchBody = objectOf({
+  ...filters,
+  sort_by: v.nullish(v.picklist(['thread_id', 'created_at', 'updated_at', 'status', 'state_updated_at'])),
+  sort_order: v.nullish(v.picklist(['asc', 'desc'])),
+  select: v.nullish(listOf(v.string(), FILTER_KEYS_MAX)),
+  extract: v.nullish(extracts),
+  limit: v.nullish(integer({ min: 1, max: 1000 })),
+  offset: v.nullish(integer({ min: 0 }), 0)
+})
+const countBody = objectOf(filters)
+type Filters = v.InferOutput<typeof countBody>
+type SearchBody = v.InferOutput<typeof searchBody>
+
+/** What a thread must have besides, that no index knows. */
+type Condition = (thread: Thread) => Promise<boolean>
+
+const isNothing = (object: JsonObject): boolean => Object.keys(object).length === 0
+const isNested = (value: Json): boolean => typeof value === 'object' && value !== null
+
+function refused(field: string, why: string): Invalid {
+  return new Invalid([{ ...issue('value_error', ['body', field]), msg: `Value error, ${why}` }])
+}
+
+export function threadSearchRoutes({ store, states }: Services): Route[] {
+  const conditionOf = ({ metadata, values, query }: Filters): Condition | null => {
+    const nested = Object.fromEntries(Object.entries(metadata ?? {}).filter(([, value]) => isNested(value)))
+    const wanted = values ?? {}
+    const words = query?.toLowerCase() ?? ''
+    if (isNothing(nested) && isNothing(wanted) && words === '') return null
+    const containment = new Containment()
+    let left = STATES_LENGTH
+    const hasValues = async ({ thread_id }: Thread): Promise<boolean> => {
+      const state = await states.values(thread_id, null)
+      left -= state?.json.length ?? 0
+      if (left < 0) throw refused('values', 'the states to look into are too long: say more of the threads')
+      // States are made of objects.
+      return state !== null && containment.holds(JSON.parse(state.json) as JsonObject, wanted)
+    }
+    return async (thread) =>
+      (words === '' || (thread.display_name ?? '').toLowerCase().includes(words)) &&
+      containment.holds(thread.metadata, nested) &&
+      (isNothing(wanted) || hasValues(thread))
+  }
+
+  const queryOf = ({ metadata, status, ids }: Filters): Omit<ThreadQuery, 'limit' | 'offset'> => ({
+    metadata: Object.fromEntries(Object.entries(metadata ?? {}).filter(([, value]) => !isNested(value))),
+    ...(status && { status: status === 'busy' ? 'running' : status }),
+    ...(ids && { ids })
+  })
+
+  /** All that the index finds are looked at: how many match is known then. */
+  const lookAmong = async (query: ThreadQuery, condition: Condition, user: string): Promise<ThreadPage> => {
+    const found: Thread[] = []
+    for (let offset = 0; ; offset += LOOKED_AT_PAGE) {
+      const page = await store.threads.search({ ...query, limit: LOOKED_AT_PAGE, offset }, user)
+      if (page.total > LOOKED_AT_MAX)
+        throw refused('metadata', `${page.total} threads would have to be looked into: say more of them`)
+      for (const thread of page.threads) if (await condition(thread)) found.push(thread)
+      if (page.threads.length < LOOKED_AT_PAGE) break
+    }
+    return { threads: found.slice(query.offset, query.offset + query.limit), total: found.length }
+  }
+
+  const find = async (body: Filters, query: ThreadQuery, user: string): Promise<ThreadPage> => {
+    const condition = conditionOf(body)
+    if (!condition) return store.threads.search(query, user)
+    try {
+      return await lookAmong(query, condition, user)
+    } catch (error) {
+      throw error instanceof TooCostly ? refused('metadata', error.message) : error
+    }
+  }
+
+  /** With their states, as many of the threads as fit into a page; one at least. */
+  const withStates = async (threads: readonly Thread[]): Promise<[Thread, ShownState][]> => {
+    const shown: [Thread, ShownState][] = []
+    let left = PAGE_LENGTH
+    for (const thread of threads) {
+      const state = (await states.values(thread.thread_id, null)) ?? titleState(thread)
+      left -= state.json.length
+      if (left < 0 && shown.length > 0) break
+      shown.push([thread, state])
+    }
+    return shown
+  }
+
+  const search = async (call: UserCall<SearchBody>) => {
+    const { body, user } = call
+    const isLangGraph = isLangGraphClient(call)
+    const sortBy = body.sort_by === 'state_updated_at' ? 'updated_at' : body.sort_by
+    const query: ThreadQuery = {
+      ...queryOf(body),
+      // The defaults of either.
+      limit: body.limit ?? (isLangGraph ? 10 : 100),
+      offset: body.offset ?? 0,
+      sortBy: sortBy ?? (isLangGraph ? 'created_at' : 'updated_at'),
+      ...(body.sort_order && { sortOrder: body.sort_order })
+    }
+    const { threads, total } = await find(body, query, user.id)
+    const { select = null, extract = null } = body
+    const wantsState = select ? select.some((field) => field === 'values' || field === 'interrupts') : isLangGraph
+    const shown = wantsState || extract ? await withStates(threads) : threads.map(withTitle)
+    const texts = shown.map(([thread, state]) => partsOf(recordText(call, thread, state), select, extract))
+    const next = query.offset + shown.length
+    return {
+      jsonText: `[${texts.join(',')}]`,
+      headers: {
+        'X-Pagination-Total': String(total),
+        ...(next < total && shown.length > 0 && { 'X-Pagination-Next': String(next) })
+      }
+    }
+  }
+
+  const count = async ({ body, user }: UserCall<Filters>) => {
+    const { total } = await find(body, { ...queryOf(body), limit: 1, offset: 0 }, user.id)
+    return { json: total }
+  }
+
+  const reading = {
+    method: 'POST',
+    access: 'user',
+    permission: 'threads:read',
+    bodyOptional: true
+  } as const
+  return [
+    route({ ...reading, path: '/api/threads/search', body: searchBody, handler: search }),
+    route({ ...reading, path: '/api/threads/count', body: countBody, handler: count })
+  ]
+}
+
+const withTitle = (thread: Thread): [Thread, ShownState] => [thread, titleState(thread)]

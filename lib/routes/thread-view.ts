@@ -1,0 +1,51 @@
+// A thread's record as it is sent: in the words of who asks, with its state where that is wanted, and no more fields than that.
+import { isLangGraphClient } from '../http/langgraph-client.ts'
+import type { Call } from '../http/call.ts'
+import { threadView } from '../thread/checkpoint.ts'
+import { isObject, type Json, type JsonObject, type Thread } from '../types.ts'
+
+/** What is known of a thread's state. */
+export interface ShownState {
+  readonly json: string
+  readonly interrupts: JsonObject
+}
+
+/** A list shows the title and nothing else of the state. */
+export function titleState({ display_name }: Thread): ShownState {
+  return { json: display_name === null ? '{}' : JSON.stringify({ title: display_name }), interrupts: {} }
+}
+
+/** As JSON text. LangGraph's clients say `busy` for a thread with a run in flight, and sort by when the state has changed. */
+export function recordText(call: Pick<Call, 'req'>, thread: Thread, state: ShownState): string {
+  const text = threadView(thread, state.json, state.interrupts)
+  if (!isLangGraphClient(call)) return text
+  const status = thread.status === 'running' ? 'busy' : thread.status
+  // Behind the others: a member that comes twice is the last one.
+  return `${text.slice(0, -1)},${JSON.stringify({ status, state_updated_at: thread.updated_at }).slice(1)}`
+}
+
+/** The named members of a record, and what is extracted of it. */
+export function partsOf(
+  text: string,
+  select: readonly string[] | null,
+  extract: Readonly<Record<string, string>> | null
+): string {
+  if (!select && !extract) return text
+  // The text was made of an object.
+  const record = JSON.parse(text) as JsonObject
+  const kept = select ? Object.entries(record).filter(([key]) => select.includes(key)) : Object.entries(record)
+  const found = extract && Object.entries(extract).map(([alias, path]) => [alias, valueAt(record, path)])
+  return JSON.stringify({ ...Object.fromEntries(kept), ...(found && { extracted: Object.fromEntries(found) }) })
+}
+
+/** `values.messages[-1].content`: names behind dots, places in brackets, from the end where they are negative. */
+export const EXTRACT_PATH = /^[\w-]+(\.[\w-]+|\[-?\d{1,9}\])*$/
+
+function valueAt(record: JsonObject, path: string): Json {
+  let value: Json | undefined = record
+  for (const [, name, place] of path.matchAll(/([\w-]+)|\[(-?\d+)\]/g)) {
+    if (place !== undefined) value = Array.isArray(value) ? value.at(Number(place)) : undefined
+    else value = isObject(value) && Object.hasOwn(value, name!) ? value[name!] : undefined
+  }
+  return value ?? null
+}
