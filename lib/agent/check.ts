@@ -148,6 +148,7 @@ const FRAME_MODES: FrameMode[] = [
   'tasks',
   'checkpoints',
   'debug',
+  'envelope',
   'events'
 ]
 

@@ -77,6 +77,8 @@ export type FrameMode =
   | 'tasks'
   | 'checkpoints'
   | 'debug'
+  /** Which checkpoint the values behind it are of: for readers of whole threads. */
+  | 'envelope'
   | 'events'
 /** Something that readers of a mode see word for word: of an agent that keeps its states itself. */
 export interface Frame {

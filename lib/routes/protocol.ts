@@ -20,7 +20,7 @@ import {
   successAnswer
 } from '../protocols/langgraph/socket.ts'
 import { type SubscriptionParams, subscriptionFields } from '../protocols/langgraph/subscription.ts'
-import { statusOf } from '../protocols/langgraph/translate.ts'
+import { graphOf, statusOf } from '../protocols/langgraph/translate.ts'
 import { type Since, Subscriptions } from '../protocols/langgraph/subscriptions.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
 import { asUser } from '../scope.ts'
@@ -39,7 +39,7 @@ const commandBody = objectOf({
 const eventsBody = objectOf(subscriptionFields)
 
 /** What a run logs for the channels of the protocol. */
-const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks']
+const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks', 'tools']
 const STRATEGIES = ['reject', 'interrupt', 'rollback', 'enqueue']
 
 export function protocolRoutes(services: Services): Route[] {
@@ -77,7 +77,11 @@ export function protocolRoutes(services: Services): Route[] {
     const { config: given } = asked
     const configurable = isObject(given) && isObject(given.configurable) ? given.configurable : {}
     const checkpoint_id = typeof configurable.checkpoint_id === 'string' ? configurable.checkpoint_id : null
-    const body = check(runBody, { ...asked, checkpoint_id, stream_mode: MODES, on_disconnect: 'continue' }, 'body')
+    const body = check(
+      runBody,
+      { ...asked, checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true },
+      'body'
+    )
     const threadId = call.params.thread_id!
     const request = { threadId, userId: call.user.id, body, key: null, path: call.path, creator: null }
     const order = await orderFor(services, { ...request, isLangGraph: true })
@@ -152,7 +156,7 @@ export function protocolRoutes(services: Services): Route[] {
   const getTree = async (call: UserCall, { id }: Command): Promise<Answer> => {
     const run = await newest(call)
     if (!run) return errorAnswer(id, 'no_such_run', 'No active run is bound to this thread.')
-    const tree = { namespace: [], status: statusOf(run), graph_name: run.assistant_id ?? 'lead_agent' }
+    const tree = { namespace: [], status: statusOf(run), graph_name: graphOf(run) }
     return successAnswer(id, { tree }, meta(call, run))
   }
 

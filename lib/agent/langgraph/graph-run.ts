@@ -144,6 +144,8 @@ class GraphRun {
     return {
       streamMode: [...modes],
       subgraphs: this.#withSubgraphs,
+      // As its events are asked for: then it tells before values which checkpoint they are of.
+      ...(this.#withSubgraphs && { version: 'v2' }),
       configurable,
       context: objectOr(context),
       metadata: {
@@ -194,7 +196,7 @@ class GraphRun {
     if (typeof mode !== 'string') return true
     const event = names.length > 0 ? `${mode}|${names.join('|')}` : mode
     if (mode === 'messages') return this.#message(event, names, data)
-    if (mode === 'checkpoints' && isEnvelope(data)) return true
+    if (mode === 'checkpoints' && isEnvelope(data)) return this.#frame('envelope', event, plainText(data))
     if (mode === 'values' && names.length === 0) return this.#values(data)
     const shown = shownOf(mode, data)
     return this.#frame(mode, event, plainText(shown))

@@ -139,7 +139,7 @@ function depthOf({ withValues, withMessages }: EventFilter): string {
   return `${withValues} ${withMessages}`
 }
 
-const SHALLOW: Depth = { withMessages: false }
+const SHALLOW: Depth = { withMessages: false, withValues: true }
 /** What a reader is told of a state that is gone. */
 const GAP = Buffer.from('event: gap\n')
 

@@ -54,8 +54,10 @@ export interface Speaker {
 /** A piece of a message, or a whole one, as the log has it. */
 export function hear(open: Open, piece: JsonObject, speaker: Speaker): Said {
   const { type } = piece
+  const isChunk = type === 'AIMessageChunk' || (type === 'ai' && Array.isArray(piece.tool_call_chunks))
   if (type === 'tool') return { open, told: speaker.tellsTools ? [toolResult(piece, speaker)] : [] }
-  if (type === 'AIMessageChunk') return chunk(open, piece, speaker)
+  // LangGraph writes chunks as messages that have pieces of calls, if only none.
+  if (isChunk) return chunk(open, piece, speaker)
   const role = type === 'ai' || type === 'human' || type === 'system' ? type : null
   const isKnown = open.has(String(piece.id))
   return role === null || isKnown ? { open, told: [] } : { open, told: whole(piece, role, speaker) }

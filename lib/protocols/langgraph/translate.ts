@@ -23,6 +23,7 @@ export const BEGINNING: RunState = { open: new Map(), asked: new Set(), namespac
 
 /** What is left out for who does not want it, because it costs more than all the rest. */
 export interface Depth {
+  readonly withValues: boolean
   readonly withMessages: boolean
 }
 
@@ -63,6 +64,12 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null,
       return inNamespace(state, frame, tellCustom)
     case Kind.tasks:
       return inNamespace(state, frame, tellTasks)
+    case Kind.state:
+      return inNamespace(state, frame, depth.withValues ? tellState : tellQuestions)
+    case Kind.envelope:
+      return inNamespace(state, frame, tellEnvelope)
+    case Kind.tools:
+      return inNamespace(state, frame, tellTool)
     case Kind.error:
       return { state: { ...state, failure: failureIn(frame) }, told: [] }
     default:
@@ -72,8 +79,9 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null,
 
 const ROOT: Namespace = []
 
-function graphOf({ assistant_id }: Run): string {
-  return assistant_id ?? 'lead_agent'
+/** Which graph a run is of. */
+export function graphOf({ assistant_id, kwargs }: Run): string {
+  return typeof kwargs.graph_id === 'string' ? kwargs.graph_id : (assistant_id ?? 'lead_agent')
 }
 
 function lifecycle(namespace: Namespace, about: JsonObject): Told {
@@ -234,6 +242,55 @@ const tellUpdates: Tell = (state, { namespace, json }) => {
   }
   const update = { ...(node !== undefined && { node }), values: isObject(values) ? values : { value: values } }
   return { state, told: [data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })] }
+}
+
+/** A state that an agent tells word for word: what was still being said, the state, the questions that wait there. */
+const tellState: Tell = (state, heard) => tellStateWith(state, heard, true)
+const tellQuestions: Tell = (state, heard) => tellStateWith(state, heard, false)
+
+function tellStateWith(state: RunState, { namespace, json }: Heard, withValues: boolean): Telling {
+  const { open, told: finished } = namespace.length === 0 ? finishTasks(state.open) : { open: state.open, told: [] }
+  const text = json()
+  const hasQuestions = text.includes(`"${INTERRUPT}"`)
+  const given = hasQuestions ? objectIn(text)[INTERRUPT] : undefined
+  const { asked, told: asking } = ask(state.asked, namespace, interruptsIn(given ?? null))
+  const values = withoutInterrupts(text)
+  // What only asks has no state in it.
+  const isState = withValues && !(hasQuestions && values === '{}')
+  const told = [...padded(finished), isState ? data('values', namespace, values) : null, ...asking]
+  return { state: { ...state, open, asked }, told }
+}
+
+/** Directly before its state: what was still being said comes before both. */
+const tellEnvelope: Tell = (state, { namespace, json }) => {
+  const { open, told: finished } = namespace.length === 0 ? finishTasks(state.open) : { open: state.open, told: [] }
+  return { state: { ...state, open }, told: [...padded(finished), data('checkpoints', namespace, json())] }
+}
+
+/** What a tool of a graph tells, in the words of LangChain. */
+const tellTool: Tell = (state, { namespace, json }) => {
+  const { event, toolCallId, name, input, data: piece, output, error } = objectIn(json())
+  const tool_call_id = typeof toolCallId === 'string' ? toolCallId : ''
+  const about = toolEvent(String(event), { name, input, piece, output, error })
+  return { state, told: about ? [data('tools', namespace, JSON.stringify({ ...about, tool_call_id }))] : [] }
+}
+
+function toolEvent(event: string, said: Readonly<Record<string, Json | undefined>>): JsonObject | null {
+  const text = (value: Json | undefined) => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
+  switch (event) {
+    case 'on_tool_start':
+      return { event: 'tool-started', tool_name: text(said.name ?? 'tool'), input: said.input ?? null }
+    case 'on_tool_event':
+      return { event: 'tool-output-delta', delta: text(said.piece) }
+    case 'on_tool_end':
+      return { event: 'tool-finished', output: said.output ?? null }
+    case 'on_tool_error': {
+      const { error } = said
+      return { event: 'tool-error', message: text(isObject(error) ? error.message : error) }
+    }
+    default:
+      return null
+  }
 }
 
 function interruptsIn(values: Json): { id: string; value: Json }[] {

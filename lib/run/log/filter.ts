@@ -21,7 +21,9 @@ export const Kind = {
   /** What tools tell while they work, of a graph. */
   tools: 12,
   /** Values word for word, of an agent that keeps its states itself. */
-  state: 13
+  state: 13,
+  /** Which checkpoint the values behind it are of. No filter of modes takes it. */
+  envelope: 14
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 

@@ -1,0 +1,106 @@
+// What graphs tell, in protocol v2: messages once, states with their checkpoints, subgraphs, questions, failures.
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import type { JsonObject } from '../../lib/types.ts'
+import { at, listIn, until } from '../fixtures/gateway.ts'
+import { graphSite, type Version, VERSIONS } from '../fixtures/graphs.ts'
+import { type HeardEvent, openProtocol, textIn } from '../fixtures/protocol.ts'
+
+const foo = { messages: [{ type: 'human', content: 'foo' }] }
+const of = (events: readonly HeardEvent[], method: string) => events.filter((event) => event.method === method)
+const names = ({ params }: HeardEvent) => params.namespace.map((segment) => segment.split(':')[0]).join('/')
+
+for (const version of Object.keys(VERSIONS) as Version[])
+  t.test(`LangGraph ${version}`, async (t) => {
+    const { person } = await graphSite(t, { version })
+
+    await t.test('each message once, in the namespace of its task; states behind their checkpoints', async (t) => {
+      const thread = randomUUID()
+      const client = await openProtocol(person, thread)
+      await client.subscribe()
+      await client.start(foo, { assistant_id: 'agent' })
+      await client.untilEnds(1)
+      const { events } = client
+      t.equal(textIn(events), 'beginend')
+      const messages = of(events, 'messages')
+      const kinds = messages.map(({ params }) => params.data.event)
+      t.equal(kinds.filter((kind) => kind === 'message-start').length, 2)
+      t.equal(kinds.filter((kind) => kind === 'message-finish').length, 2)
+      t.ok(messages.every((event) => names(event) === 'agent' && event.params.node === 'agent'))
+      const points = events.flatMap((event, i) =>
+        event.method === 'checkpoints' ? [[event, events[i + 1]!] as const] : []
+      )
+      t.strictSame(
+        points.map(([{ params }]) => params.data.step),
+        [0, 1, 2, 3]
+      )
+      t.ok(points.every(([, next]) => next.method === 'values'))
+      t.equal(of(events, 'values').length, points.length)
+      const { body } = await person.get(`/api/threads/${thread}/state`)
+      t.equal(at(body, 'checkpoint', 'checkpoint_id'), points.at(-1)![0].params.data.id)
+      t.strictSame(points.at(-1)![1].params.data.messages, at(body, 'values', 'messages'))
+      t.match(
+        of(events, 'lifecycle').map(({ params }) => params.data),
+        [
+          { event: 'running', graph_name: 'agent' },
+          { event: 'completed', graph_name: 'agent' }
+        ]
+      )
+      const late = await openProtocol(person, thread)
+      await late.subscribe()
+      await late.untilEnds(1)
+      t.strictSame(late.events, events)
+      late.close()
+      client.close()
+    })
+
+    await t.test('a graph inside of the graph begins, tells and ends below it', async (t) => {
+      const client = await openProtocol(person, randomUUID())
+      await client.subscribe()
+      await client.start(foo, { assistant_id: 'nested' })
+      await client.untilEnds(1)
+      const lifecycle = of(client.events, 'lifecycle').map((event) => `${names(event)} ${event.params.data.event}`)
+      t.strictSame(lifecycle, [' running', 'weather_graph started', 'weather_graph completed', ' completed'])
+      t.ok(of(client.events, 'values').some((event) => names(event) === 'weather_graph'))
+      const shallow = await openProtocol(person, randomUUID())
+      await shallow.subscribe(['values', 'lifecycle'], { namespaces: [[]], depth: 0 })
+      await shallow.start(foo, { assistant_id: 'nested' })
+      await shallow.untilEnds(1)
+      t.ok(shallow.events.every(({ params }) => params.namespace.length === 0))
+      shallow.close()
+      client.close()
+    })
+
+    await t.test('a question is told once; an input while it waits is its answer', async (t) => {
+      const thread = randomUUID()
+      const client = await openProtocol(person, thread)
+      await client.subscribe()
+      const config = { configurable: { ask: 'interrupt' } }
+      await client.start(foo, { assistant_id: 'agent', config })
+      await client.untilEnds(1)
+      t.equal(client.ends[0]!.params.data.event, 'interrupted')
+      const asked = of(client.events, 'input.requested')
+      t.match(
+        asked.map(({ params }) => params.data),
+        [{ payload: 'i want to interrupt' }]
+      )
+      const id = String(asked[0]?.params.data.interrupt_id)
+      await client.command('input.respond', { namespace: [], interrupt_id: id, response: 'yes', config })
+      await client.untilEnds(2)
+      t.equal(client.ends[1]!.params.data.event, 'completed')
+      const { body } = await person.get(`/api/threads/${thread}/state`)
+      t.equal(at(body, 'values', 'asked'), 'yes')
+      t.equal(listIn(body, 'values', 'messages').length, 4)
+      client.close()
+    })
+
+    await t.test('a node that throws fails the run, and says what it said', async (t) => {
+      const client = await openProtocol(person, randomUUID())
+      await client.subscribe(['lifecycle'])
+      await client.start(foo, { assistant_id: 'error' })
+      await client.untilEnds(1)
+      t.match(client.ends[0]!.params.data as JsonObject, { event: 'failed', error: 'Boo!' })
+      await until(() => client.events.length === 2, 'nothing else')
+      client.close()
+    })
+  })
