@@ -1,0 +1,139 @@
+// `colloquy serve --langgraph`: a stranger's langgraph.json, as LangGraph's own command line reads it.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { at, homeOf, listIn, signIn, until } from '../fixtures/gateway.ts'
+import { graphsFolder } from '../fixtures/graphs.ts'
+
+/** This file is compiled to <build>/test/operator. */
+const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
+
+interface Served {
+  readonly url: string
+  /** Log lines so far. */
+  log(): string
+  /** Of a process that has ended. */
+  readonly code: number | null
+}
+
+async function serve(t: Test, folder: string, ...args: string[]): Promise<Served> {
+  const home = homeOf(t)
+  const words = ['serve', '--langgraph', '.', '--home', home, '--port', '0', ...args]
+  const child = spawn(process.execPath, [PROGRAM, ...words], { cwd: folder, env: { PATH: process.env.PATH } })
+  t.teardown(() => child.kill('SIGKILL'))
+  let [out, log] = ['', '']
+  child.stdout.on('data', (bytes) => {
+    out += String(bytes)
+  })
+  child.stderr.on('data', (bytes) => {
+    log += String(bytes)
+  })
+  const ended = once(child, 'close')
+  await Promise.race([ended, until(() => out.includes('\n'), 'the start line', 60_000)])
+  return { url: /listening on (\S+)/.exec(out)?.[1] ?? '', log: () => log, code: child.exitCode }
+}
+
+function change(folder: string, set: (config: Record<string, unknown>) => void): void {
+  const file = join(folder, 'langgraph.json')
+  const config = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
+  set(config)
+  writeFileSync(file, JSON.stringify(config))
+}
+
+async function stepsOf(url: string, graph: string): Promise<readonly unknown[]> {
+  const person = await signIn({ url })
+  const { body } = await person.post('/api/runs/wait', { assistant_id: graph, input: { steps: [] } })
+  return listIn(body, 'steps')
+}
+
+t.test(
+  'all graphs of a langgraph.json are served, each under its name, with the environment that it names',
+  async (t) => {
+    const folder = graphsFolder(t)
+    writeFileSync(join(folder, '.env'), 'WORD="from the file"\n')
+    writeFileSync(
+      join(folder, 'env.mjs'),
+      `import { factory } from './agent.mjs'
+     export default () => factory({ configurable: { word: process.env.WORD } })`
+    )
+    change(folder, (config) => {
+      config.env = '.env'
+      config.node_version = '20'
+      config.graphs = { ...(config.graphs as object), env: { path: './env.mjs', description: 'Says a word.' } }
+    })
+    const { url } = await serve(t, folder)
+    t.strictSame(await stepsOf(url, 'env'), ['word from the file'])
+    t.strictSame(await stepsOf(url, 'going'), ['here', 'there'])
+    const person = await signIn({ url })
+    const found = listIn((await person.post('/api/assistants/search', { limit: 100 })).body)
+    t.ok(found.some((one) => at(one, 'graph_id') === 'agent' && at(one, 'metadata', 'created_by') === 'system'))
+    const unknown = await person.post('/api/runs/wait', { assistant_id: 'nobody', input: {} })
+    t.equal(unknown.status, 404)
+  }
+)
+
+t.test('a graph that cannot be served is one sentence with file and line, and exit 1', async (t) => {
+  const cases: readonly (readonly [text: string, said: RegExp])[] = [
+    ['export const graph = {}\nthrow new Error("no key")', /graph\.mjs:2 cannot be loaded: no key/],
+    ['export const graph = (', /graph\.mjs:\d+ cannot be loaded: SyntaxError/],
+    ['export const graph = 12', /What \S+graph\.mjs exports for graph agent is no graph/],
+    ['export const other = {}', /graph\.mjs exports no graph, which graph agent is to be/]
+  ]
+  for (const [text, said] of cases) {
+    const folder = homeOf(t)
+    writeFileSync(join(folder, 'graph.mjs'), text)
+    writeFileSync(join(folder, 'langgraph.json'), JSON.stringify({ graphs: { agent: './graph.mjs:graph' } }))
+    const { code, log } = await serve(t, folder)
+    t.equal(code, 1)
+    t.match(
+      log()
+        .split('\n')
+        .filter((line) => line.startsWith('colloquy: ')),
+      [said]
+    )
+  }
+})
+
+t.test('a langgraph.json that says nothing usable is one sentence, and exit 1', async (t) => {
+  const cases: readonly (readonly [text: string | null, said: RegExp])[] = [
+    [null, /There is no \S+langgraph\.json/],
+    ['[', /langgraph\.json is no JSON object/],
+    ['{}', /names no graphs/],
+    ['{"graphs":{"a":7}}', /says nowhere where graph a is/],
+    ['{"graphs":{"a":"./none.mjs:graph"}}', /There is no file \S+none\.mjs for graph a/],
+    ['{"graphs":{"a":"./x.mjs:graph"},"node_version":"99"}', /asks for Node 99, and this is v\d+/]
+  ]
+  for (const [text, said] of cases) {
+    const folder = homeOf(t)
+    mkdirSync(folder, { recursive: true })
+    if (text !== null) writeFileSync(join(folder, 'langgraph.json'), text)
+    const { code, log } = await serve(t, folder)
+    t.equal(code, 1)
+    t.match(log(), said)
+  }
+})
+
+t.test(
+  '--watch: a graph that has changed is served anew; one that cannot be loaded leaves the last good one at work',
+  async (t) => {
+    const folder = graphsFolder(t)
+    const write = (text: string) => writeFileSync(join(folder, 'mine.mjs'), text)
+    const saying = (word: string) =>
+      `import { factory } from './agent.mjs'\nexport const mine = () => factory({ configurable: { word: '${word}' } })`
+    write(saying('one'))
+    change(folder, (config) => {
+      config.graphs = { mine: './mine.mjs:mine' }
+    })
+    const { url, log } = await serve(t, folder, '--watch')
+    t.strictSame(await stepsOf(url, 'mine'), ['word one'])
+    write(saying('two'))
+    await until(async () => (await stepsOf(url, 'mine'))[0] === 'word two', 'the new graph')
+    write('export const mine = (')
+    await until(() => log().includes('those from before go on'), 'the log to say so')
+    t.match(log(), /mine\.mjs:\d+ cannot be loaded/)
+    t.strictSame(await stepsOf(url, 'mine'), ['word two'])
+  }
+)
