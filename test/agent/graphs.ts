@@ -286,6 +286,29 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
     }
   )
 
+  await t.test(
+    'stream modes: messages: a partial for each piece, and complete what stands in the state, the input too',
+    async (t) => {
+      const chunks = await streamed('agent', { streamMode: 'messages' })
+      t.strictSame(
+        chunks.map(({ event, data }) => [
+          event.replace('messages/', ''),
+          event.endsWith('metadata') ? 1 : at(data, 0, 'content')
+        ]),
+        [
+          ['complete', 'foo'],
+          ['metadata', 1],
+          ...['b', 'be', 'beg', 'begi', 'begin'].map((text) => ['partial', text]),
+          ['complete', 'begin'],
+          ['complete', 'tool_call__begin'],
+          ['metadata', 1],
+          ...['e', 'en', 'end'].map((text) => ['partial', text]),
+          ['complete', 'end']
+        ]
+      )
+    }
+  )
+
   await t.test('stream modes: tasks, checkpoints, debug, custom', async (t) => {
     const chunks = await streamed('agent', { streamMode: ['tasks', 'checkpoints', 'debug', 'custom'] })
     const tasks = dataOf(chunks, 'tasks')
@@ -305,7 +328,7 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
       parent_checkpoint: null,
       next: ['__start__']
     })
-    t.notMatch(JSON.stringify(debug), '__colloquy', 'nothing of ours is shown')
+    t.notMatch(JSON.stringify(debug), /__colloquy|langgraph_auth/, 'nothing of ours is shown')
     t.strictSame(dataOf(chunks, 'custom'), [{ at: 'agent' }, { at: 'agent' }])
   })
 

@@ -333,7 +333,7 @@ export function placeShown({
 function shownConfig(config: unknown): unknown {
   const { callbacks: _, ...rest } = objectIn(config)
   if (!('configurable' in rest)) return config
-  const kept = Object.entries(configurableIn(config)).filter(([key]) => !key.startsWith('__'))
+  const kept = Object.entries(configurableIn(config)).filter(([key]) => !/^(__|langgraph_auth_)/.test(key))
   return { ...rest, configurable: Object.fromEntries(kept) }
 }
 

@@ -222,7 +222,9 @@ function checkpointPlace({ configurable = {} }: RunnableConfig): {
 /** What a run was configured with stands in its checkpoints, where clients look for it. */
 function ownIn({ configurable = {}, metadata }: RunnableConfig): JsonObject {
   const given = Object.entries({ ...configurable, ...metadata })
-  const kept = given.filter(([key, value]) => !key.startsWith('__') && !COLUMNS.includes(key) && isPlain(value))
+  const kept = given.filter(
+    ([key, value]) => !/^(__|langgraph_auth_)/.test(key) && !COLUMNS.includes(key) && isPlain(value)
+  )
   // Nothing but JSON is left.
   return Object.fromEntries(kept) as JsonObject
 }

@@ -10,6 +10,9 @@ import type { FrameSink } from '../log/stored-frames.ts'
 /** A message as it grows: the fields of its chunks so far. */
 type Accumulated = JsonObject
 
+/** How a frame begins that holds the state of a graph itself. */
+const VALUES = 'event: values\n'
+
 type At = Pick<RawFrame, 'n' | 'epoch'>
 
 interface Growing {
@@ -25,6 +28,8 @@ export class Accumulator implements FrameSink {
   /** Messages that are not complete, by id. An agent may write more than one at a time. */
   readonly #growing = new Map<string, Growing>()
   readonly #introduced = new Set<string>()
+  /** Of a graph's messages: those that stand in its state. */
+  readonly #completed = new Set<string>()
   #out: Buffer[] = []
   #bytes = 0
 
@@ -46,6 +51,7 @@ export class Accumulator implements FrameSink {
       this.#showGrown()
       this.#push(shown)
     }
+    if (frame.kind === Kind.state) this.#complete(frame)
   }
 
   /** What is to be sent for the frames taken since the last flush. */
@@ -61,6 +67,7 @@ export class Accumulator implements FrameSink {
     // A messages frame holds [message or chunk, metadata]: this process wrote it.
     const [piece, metadata] = JSON.parse(dataOf(frame.bytes)) as [Accumulated, JsonObject]
     const id = String(piece.id)
+    if (isOfGraph(metadata)) return this.#foldOfGraph(frame, id, piece, metadata)
     this.#introduce(frame, id, metadata)
     const message = withMark(add(this.#growing.get(id)?.message, piece), metadata)
     if (piece.type === 'AIMessageChunk' && piece.chunk_position !== 'last') {
@@ -71,6 +78,31 @@ export class Accumulator implements FrameSink {
     // What the others have grown by came before.
     this.#showGrown()
     this.#show(frame, 'messages/complete', asMessage(message, true))
+  }
+
+  /** As LangGraph's server does: a partial for each piece; what a node has written whole is shown when it stands in the state. */
+  #foldOfGraph(frame: RawFrame, id: string, piece: Accumulated, metadata: JsonObject): void {
+    if (!Array.isArray(piece.tool_call_chunks) || this.#completed.has(id)) return
+    this.#introduce(frame, id, metadata)
+    const message = add(this.#growing.get(id)?.message, piece)
+    this.#growing.set(id, { message, at: frame, isNew: false })
+    const calls = callChunksIn(message.tool_call_chunks).length > 0 ? callsOf(message, false) : {}
+    this.#show(frame, 'messages/partial', { ...message, ...calls })
+  }
+
+  /** The messages of a graph's own state that were not there before. */
+  #complete(frame: RawFrame): void {
+    if (frame.bytes.toString('latin1', 0, VALUES.length) !== VALUES) return
+    // A state frame holds JSON: this process wrote it.
+    const values = JSON.parse(dataOf(frame.bytes)) as Json
+    const messages = isObject(values) && Array.isArray(values.messages) ? values.messages.filter(isObject) : []
+    const fresh = messages.filter(({ id }) => typeof id === 'string' && !this.#completed.has(id))
+    for (const { id } of fresh) {
+      this.#completed.add(String(id))
+      this.#growing.delete(String(id))
+    }
+    if (fresh.length > 0 && frame.n >= this.from)
+      this.#push(Buffer.from(frameText('messages/complete', JSON.stringify(fresh), cursorText(frame.epoch, frame.n))))
   }
 
   #introduce(frame: RawFrame, id: string, metadata: JsonObject): void {
@@ -98,6 +130,11 @@ export class Accumulator implements FrameSink {
     this.#out.push(bytes)
     this.#bytes += bytes.length
   }
+}
+
+/** Pieces of a graph say where in it they come from. */
+function isOfGraph({ checkpoint_ns }: JsonObject): boolean {
+  return checkpoint_ns !== undefined
 }
 
 // ------------------------------------------------------------------------------------------------- growing
