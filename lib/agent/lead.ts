@@ -81,13 +81,16 @@ class LeadRun implements MiddlewareContext {
     this.#channels = input.channels
     this.#about = { run_id: input.runId, thread_id: input.threadId, user_id: input.userId }
     if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)
+    const { instructions } = input.context
+    if (typeof instructions === 'string' && instructions !== '') this.instruct('assistant', instructions)
   }
 
   async work(): Promise<void> {
     const { tools, toolSources = [] } = this.#parts
     const toolSets = await Promise.all(toolSources.map((source) => source.open()))
     const offered = [...tools, ...toolSets.flatMap((set) => set.tools)]
-    this.#tools = byName(offered).filter((tool) => this.takesImages || !tool.needsImages)
+    const wanted = wantedTools(this.input.context.tools)
+    this.#tools = byName(offered).filter((tool) => wanted(tool.name) && (this.takesImages || !tool.needsImages))
     try {
       await this.#converse()
     } finally {
@@ -337,6 +340,11 @@ function checkAnswer(message: AiMessage): void {
   const names = message.invalid_tool_calls.map(({ name }) => `"${name}"`).join(', ')
   const text = `The model called ${names} in a way that cannot be carried out: ${reason}`
   throw new AgentError('InvalidToolCall', text, wasCut ? 'model_length_capped' : null)
+}
+
+/** An assistant names the tools that it has, of those that there are; one that names none has them all. */
+function wantedTools(names: Json | undefined): (name: string) => boolean {
+  return Array.isArray(names) ? (name) => names.includes(name) : () => true
 }
 
 /** Of several with one name the first: what is built in cannot be taken over by a tool server. */

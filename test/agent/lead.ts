@@ -130,6 +130,21 @@ t.test('a tool is called, its result goes back to the model, and the answer foll
   ])
 })
 
+t.test('an assistant has instructions and tools of its own, and no more than there are', async (t) => {
+  const asked = async (context: JsonObject) => {
+    await run(agentOf([echo, broken], { systemPrompt: 'be brief' }), inputOf({}, { context }))
+    return server.requests.at(-1)!
+  }
+  const own = await asked({ instructions: 'Answer in verse.', tools: ['echo', 'none'] })
+  t.match(own.messages[0], { role: 'system', content: 'be brief\n\nAnswer in verse.' })
+  t.equal((own.body.tools as unknown[]).length, 1)
+  t.match(own.body.tools, [{ function: { name: 'echo' } }])
+  t.notOk((await asked({ tools: [] })).body.tools, 'a list of none is none')
+  const careless = await asked({ instructions: 7, tools: 'echo' })
+  t.equal((careless.body.tools as unknown[]).length, 2, 'what is no list names none')
+  t.match(careless.messages[0], { content: 'be brief' })
+})
+
 t.test('tools are offered to the model, and the system prompt comes first', async (t) => {
   const { sink } = await run(agentOf([echo], { systemPrompt: 'be brief' }), inputOf({}))
   const { body, messages } = await server.request()
