@@ -92,7 +92,8 @@ export class GraphStates implements StatePort {
           asNode: asNode ?? undefined
         }))
       }))
-      await graph.bulkUpdateState?.(configOf(threadId, NOWHERE, config), steps)
+      // One after the other: between them LangGraph keeps nothing of a configuration but the checkpoint's place.
+      for (const step of steps) await graph.bulkUpdateState?.(configOf(threadId, NOWHERE, config), [step])
     })
   }
 
