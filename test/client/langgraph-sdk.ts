@@ -106,7 +106,9 @@ t.test('mode messages: a complete message is the one in the state, with its call
   const chunks = await all(client.runs.stream(thread_id, 'lead_agent', payload))
   const complete = chunks.filter(({ event }) => event === 'messages/complete').map(({ data }) => at(data, 0))
   const { values } = await client.threads.getState(thread_id)
-  t.same(complete, listIn(values, 'messages').slice(1), 'the call, its result and the answer')
+  // The state's final answer says besides how long the turn took, which nobody knows when its last piece is told.
+  t.match(listIn(values, 'messages').slice(1), complete, 'the call, its result and the answer')
+  t.equal(complete.length, 3)
   t.match(complete[0], { type: 'ai', tool_calls: [{ name: 'current_time' }] })
 })
 
