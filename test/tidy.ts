@@ -129,6 +129,8 @@ function isAllowed({ from, to }: Import): boolean {
 function crossesDialects(from: string, to: string): boolean {
   const dialectOf = (path: string) => DIALECTS.find((dialect) => path.startsWith(`lib/${dialect}/`))
   const target = dialectOf(to)
+  // A database in memory is one of SQLite's.
+  if (target === 'store/sqlite' && dialectOf(from) === 'store/memory') return false
   return target !== undefined && target !== dialectOf(from) && from !== 'lib/store/open'
 }
 

@@ -1,22 +1,15 @@
-// The store that keeps nothing: full function in plain maps, gone with the process.
+// The store that keeps nothing: SQLite's database in memory, in this thread, gone with the process.
+import { connect } from '../sqlite/connection.ts'
+import { writerGroup } from '../sqlite/event-texts.ts'
+import { opWriters } from '../sqlite/ops.ts'
+import { readsOf } from '../sqlite/open.ts'
+import type { Reader } from '../sqlite/reader.ts'
+import { Remover } from '../sqlite/removal.ts'
+import { migrate } from '../sqlite/schema.ts'
+import { batchWriter } from '../sqlite/worker.ts'
 import { Refused } from '../refused.ts'
-import type { Group, Op, OpName, Outcome, Store } from '../store.ts'
-import { memoryApiTokens } from './api-tokens.ts'
-import { memoryAssistants } from './assistants.ts'
-import { memoryCheckpoints } from './checkpoints.ts'
-import { memoryGraphStates } from './graph-states.ts'
-import { memoryEvents } from './events.ts'
-import { memoryFeedback } from './feedback.ts'
-import { memoryCrons } from './crons.ts'
-import { memoryWebhooks } from './webhooks.ts'
-import { memoryItems } from './items.ts'
-import { FRAME_BYTES_MAX, memoryFrames } from './frames.ts'
-import { type AnyWriter, copyOf, type Writers } from './rows.ts'
-import { memoryRuns, RunRows } from './runs.ts'
-import { BYTES_MAX, Sizes } from './sizes.ts'
-import { memoryThreads, ThreadRows } from './threads.ts'
-import { Undo } from './undo.ts'
-import { memoryUsers } from './users.ts'
+import type { Group, Outcome, Store } from '../store.ts'
+import { BYTES_MAX, FRAME_BYTES_MAX, FrameBound, ThreadBound, writtenOps } from './bounds.ts'
 
 export interface MemoryOptions {
   /** Keeps feedback too. Default false: the service has feedback with a SQL database only, else answers 503 [Errors]. */
@@ -29,102 +22,77 @@ export interface MemoryOptions {
   readonly onForget?: (threadId: string) => void
 }
 
-/** Opens an empty store. Never fails, and `apply` never rejects: nothing can stand in its way. */
+/** An empty database, made once: the others begin with its bytes. */
+let empty: Buffer | null = null
+
+function emptyDatabase(): Buffer {
+  if (empty) return empty
+  const db = connect(':memory:')
+  migrate(db)
+  empty = db.serialize()
+  db.close()
+  return empty
+}
+
+const noFeedback = (): never => {
+  throw new Refused('feedback needs a SQL database')
+}
+const NO_FEEDBACK = {
+  'feedback.upsert': noFeedback,
+  'feedback.remove': noFeedback,
+  'feedback.removeById': noFeedback
+}
+
+/** Opens an empty store. Never fails, and nothing stands in the way of `apply`. */
 export function openMemoryStore({
   feedback: keepsFeedback = false,
   frameBytesMax = FRAME_BYTES_MAX,
   bytesMax = BYTES_MAX,
   onForget = () => {}
 }: MemoryOptions = {}): Store {
-  const threadRows = new ThreadRows()
-  const runRows = new RunRows()
-  const frames = memoryFrames(threadRows, runRows, frameBytesMax)
-  const events = memoryEvents(threadRows)
-  const graphStates = memoryGraphStates(threadRows, runRows)
-  const checkpoints = memoryCheckpoints(threadRows, runRows, graphStates)
-  const feedback = memoryFeedback(threadRows)
-  const users = memoryUsers()
-  const apiTokens = memoryApiTokens(users.reads.byId)
-  const assistants = memoryAssistants()
-  const runs = memoryRuns(runRows, threadRows, frames, feedback)
-  const items = memoryItems()
-  const crons = memoryCrons()
-  const webhooks = memoryWebhooks(runRows)
-  const sizes = new Sizes()
-  const threads = memoryThreads(threadRows, {
-    putCheckpoint: checkpoints.put,
-    // Frames before runs: they are found by the keys of the thread's runs.
-    belongings: [frames, events, checkpoints, graphStates, feedback, runRows, sizes]
+  const db = connect(emptyDatabase())
+  const reader: Reader = {
+    // Rows are what the SQL beside the call says.
+    rows: async <Row>(sql: string, params: object) => db.prepare<object>(sql).all(params) as Row[]
+  }
+  const { reads, search } = readsOf(db, reader)
+  const write = batchWriter(db, {
+    ...opWriters(db),
+    // Bytes that are to be packed would hold up the event loop, to be gone with the process.
+    'frames.compact': () => ({ next: null }),
+    ...(!keepsFeedback && NO_FEEDBACK)
   })
+  const remover = new Remover(db)
+  const frames = new FrameBound(db, frameBytesMax)
+  const threads = new ThreadBound(db, bytesMax)
 
-  const table: Writers<OpName> = {
-    'store.ping': () => null,
-    ...users.writes,
-    ...apiTokens.writes,
-    ...assistants.writes,
-    ...graphStates.writes,
-    ...threads.writes,
-    ...runs.writes,
-    ...events.writes,
-    ...frames.writes,
-    ...checkpoints.writes,
-    ...items.writes,
-    ...crons.writes,
-    ...webhooks.writes,
-    ...feedback.writes
-  }
-  const write = (op: Op, undo: Undo): unknown => {
-    if (!keepsFeedback && op.name.startsWith('feedback.')) throw new Refused('feedback needs a SQL database')
-    // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
-    const writer = table[op.name] as AnyWriter
-    const result = writer(op, undo)
-    sizes.count(op, undo)
-    return result
-  }
-
-  /** Nothing is kept for ever here anyway: rather the oldest conversation goes than the process. */
-  const forgetOldest = (): void => {
-    for (const threadId of sizes.beyond(bytesMax)) {
-      if (runRows.inFlight(threadId).length) continue
-      const undo = new Undo()
-      threads.writes['thread.remove']({ name: 'thread.remove', thread_id: threadId, user: null }, undo)
-      undo.keep()
-      onForget(threadId)
+  const apply = (groups: readonly Group[]): Outcome[] => {
+    const outcomes = write(groups.map(writerGroup))
+    for (const op of writtenOps(groups, outcomes)) {
+      frames.written(op)
+      threads.written(op)
+      if (op.name === 'thread.remove') remover.wake()
     }
-  }
-
-  const applyGroup = ({ ops }: Group): Outcome => {
-    const undo = new Undo()
-    try {
-      const results = ops.map((op) => copyOf(write(copyOf(op), undo)))
-      undo.keep()
-      return { ok: true, results }
-    } catch (error) {
-      undo.rollBack()
-      return { ok: false, message: error instanceof Error ? error.message : String(error) }
-    }
+    search.written(groups)
+    return outcomes
   }
 
   return {
-    users: users.reads,
-    apiTokens: apiTokens.reads,
-    assistants: assistants.reads,
-    graphStates: graphStates.reads,
-    threads: threads.reads,
-    runs: runs.reads,
-    events: events.reads,
-    frames: frames.reads,
-    checkpoints: checkpoints.reads,
-    items: items.reads,
-    crons: crons.reads,
-    webhooks: webhooks.reads,
-    feedback: keepsFeedback ? feedback.reads : null,
+    ...reads,
+    feedback: keepsFeedback ? reads.feedback : null,
     async apply(groups) {
-      const outcomes = groups.map(applyGroup)
-      frames.sweep()
-      if (sizes.isBeyond(bytesMax)) forgetOldest()
+      const outcomes = apply(groups)
+      frames.keep()
+      // Nothing is kept for ever here anyway: rather the oldest conversation goes than the process.
+      threads.keep((threadId) => {
+        apply([{ ops: [{ name: 'thread.remove', thread_id: threadId, user: null }] }])
+        onForget(threadId)
+      })
       return outcomes
     },
-    async close() {}
+    async close() {
+      remover.stop()
+      db.close()
+    }
   }
 }

@@ -1,27 +1,8 @@
-// What every noun of this store needs between records and callers: copies at the border, the owner filter, order.
-import type { Op, OpName, OpOf, Result } from '../store.ts'
-import type { Undo } from './undo.ts'
-
-/** The writing functions of one noun, by op. They change maps at once and tell `undo` how to take it back. */
-export type Writers<K extends OpName> = { readonly [P in K]: (op: OpOf<P>, undo: Undo) => Result<P> }
-export type AnyWriter = (op: Op, undo: Undo) => unknown
-
-/** One noun of the store: what reads it and what writes it, over the same maps. */
-export interface Noun<Reads, K extends OpName> {
-  readonly reads: Reads
-  readonly writes: Writers<K>
-}
-
-/** A noun whose records belong to threads, and go with them. */
-export interface ThreadOwned {
-  /** Removes everything that belongs to the thread. */
-  forget(threadId: string, undo: Undo): void
-}
+// Plain data in memory: copies at the border, its size, and where an item of an ordered list stands.
 
 /**
- * A copy of plain data. Everything that enters or leaves the store goes through it: a caller that changes what it gave or
- * got would otherwise change what is stored. By hand: structuredClone takes longer, and of a view it would copy
- * the whole slab that it is a view of.
+ * A copy of plain data. Everything that enters or leaves goes through it: a caller that changes what it gave or got would otherwise
+ * change what is stored. By hand: structuredClone takes longer, and of a view it would copy the whole slab that it is a view of.
  */
 export function copyOf<T>(value: T): T {
   if (!isComposite(value)) return value
@@ -60,9 +41,4 @@ export function firstNotBelow<T>(list: readonly T[], isBelow: (item: T) => boole
     else high = middle
   }
   return low
-}
-
-/** Order of two texts by code unit, as `sort` wants it. */
-export function byText(left: string, right: string): number {
-  return left < right ? -1 : left > right ? 1 : 0
 }

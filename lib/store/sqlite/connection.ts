@@ -12,9 +12,9 @@ const WAL_PAGES_MAX = 4096
 /** The WAL file is cut back to this when a checkpoint has emptied it, in bytes. */
 const WAL_SIZE_MAX = 64 * 1024 * 1024
 
-/** A connection with the settings that the specification asks of every one. */
-export function connect(path: string): Database.Database {
-  const db = new Sqlite(path, { timeout: BUSY_TIMEOUT_MS })
+/** A connection with the settings that the specification asks of every one: to a file, or to what one holds, in memory. */
+export function connect(source: string | Buffer): Database.Database {
+  const db = new Sqlite(source, { timeout: BUSY_TIMEOUT_MS })
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = NORMAL')
   db.pragma('foreign_keys = ON')

@@ -4,6 +4,7 @@
 import { mkdirSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import type Database from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from '../sql/api-tokens.ts'
 import { graphStateReads } from '../sql/graph-states.ts'
@@ -16,7 +17,7 @@ import { frameReads } from './frames.ts'
 import { cronReads } from '../sql/crons.ts'
 import { itemReads } from '../sql/items.ts'
 import { webhookReads } from '../sql/webhooks.ts'
-import { ReaderThread } from './reader.ts'
+import { type Reader, ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
@@ -49,23 +50,9 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   const db = connect(path)
   db.pragma('query_only = ON')
   const reader = new ReaderThread(path)
-  const search = new ThreadSearch(db, reader)
-  const runAtOnce = stepRunner(db)
-  const run: RunSteps = async (steps) => runAtOnce(steps)
+  const { reads, search } = readsOf(db, reader)
   return {
-    users: userReads(run),
-    apiTokens: apiTokenReads(run),
-    assistants: assistantReads(run),
-    graphStates: graphStateReads(run),
-    threads: threadReads(db, search),
-    runs: runReads(db),
-    events: eventReads(db, reader),
-    frames: frameReads(db),
-    checkpoints: checkpointReads(db),
-    items: itemReads(run, (steps) => runStepsBeside(reader, steps)),
-    crons: cronReads(run),
-    webhooks: webhookReads(run),
-    feedback: feedbackReads(run),
+    ...reads,
     async apply(groups) {
       try {
         return await writer.apply(groups)
@@ -88,6 +75,28 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
       db.close()
     }
   }
+}
+
+/** All that a connection reads. `reader`: who answers what may take long. `search` is to be told what was written. */
+export function readsOf(db: Database.Database, reader: Reader) {
+  const search = new ThreadSearch(db, reader)
+  const run = readRunner(db)
+  const reads = {
+    users: userReads(run),
+    apiTokens: apiTokenReads(run),
+    assistants: assistantReads(run),
+    graphStates: graphStateReads(run),
+    threads: threadReads(db, search),
+    runs: runReads(db),
+    events: eventReads(db, reader),
+    frames: frameReads(db),
+    checkpoints: checkpointReads(db),
+    items: itemReads(run, (steps) => runStepsBeside(reader, steps)),
+    crons: cronReads(run),
+    webhooks: webhookReads(run),
+    feedback: feedbackReads(run)
+  }
+  return { reads, search }
 }
 
 /** 0: there is no such file. */

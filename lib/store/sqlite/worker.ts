@@ -69,8 +69,7 @@ function isLock(code: string): boolean {
 export type BatchWriter = (groups: readonly WriterGroup[], beforeCommit?: (outcomes: Outcome[]) => void) => Outcome[]
 
 /** Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite. */
-export function batchWriter(db: Database.Database): BatchWriter {
-  const writers = opWriters(db)
+export function batchWriter(db: Database.Database, writers = opWriters(db)): BatchWriter {
   const known = knownVersion()
   const version = db.prepare<[], number>('SELECT max(version) FROM migrations').pluck()
   const begin = db.prepare('BEGIN IMMEDIATE')
