@@ -30,7 +30,8 @@ export class FrameBound {
   written(op: Op): void {
     if (op.name === 'frames.append') this.#bytes += op.segment.index.length + op.segment.data.length
     else if (op.name === 'run.settle') this.#ended.add(op.run_id)
-    else if (op.name === 'thread.remove' || op.name === 'run.remove' || op.name === 'frames.sweep') this.#bytes = this.#count.get() ?? 0
+    else if (op.name === 'thread.remove' || op.name === 'run.remove' || op.name === 'frames.sweep')
+      this.#bytes = this.#count.get() ?? 0
   }
 
   /** Frames of a run in flight always stay. */

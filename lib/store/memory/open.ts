@@ -1,6 +1,6 @@
 // The store that keeps nothing: SQLite's database in memory, in this thread, gone with the process.
 import { connect } from '../sqlite/connection.ts'
-import { writerGroup } from '../sqlite/event-texts.ts'
+import { writerGroup } from '../sqlite/batch-codec.ts'
 import { opWriters } from '../sqlite/ops.ts'
 import { readsOf } from '../sqlite/open.ts'
 import type { Reader } from '../sqlite/reader.ts'

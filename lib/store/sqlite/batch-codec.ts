@@ -114,3 +114,8 @@ export function encodeOutcomes(outcomes: readonly Outcome[]): Answers {
 export function decodeOutcomes(answers: Answers, groups: readonly Group[]): Outcome[] {
   return answers.map((answer, i) => answer ?? { ok: true, results: groups[i]!.ops.map(() => null) })
 }
+
+/** A group as it is written by who has it already. @throws Error when an event is not JSON */
+export function writerGroup({ ops }: Group): WriterGroup {
+  return { ops: ops.map((op) => (op.name === 'events.append' ? eventTexts(op) : op)) }
+}

@@ -2,8 +2,7 @@
 // objects, member by member in both directions, costs more than their text; on the other side the texts are bound as they are.
 import { messageIdOf } from '../event.ts'
 import { stored, storedAsJson } from '../sql/events.ts'
-import type { Group, NewEvent, OpOf } from '../store.ts'
-import type { WriterGroup } from './rows.ts'
+import type { NewEvent, OpOf } from '../store.ts'
 
 export interface EventTexts {
   readonly name: 'events.append'
@@ -35,9 +34,4 @@ function storedAsUtf8(event: NewEvent): { content: string; metadata: string } {
   const { content, metadata } = event
   if (typeof content !== 'string' || content.isWellFormed()) return stored(event)
   return storedAsJson(content, metadata, 'content_is_json')
-}
-
-/** A group as it is written by who has it already. @throws Error when an event is not JSON */
-export function writerGroup({ ops }: Group): WriterGroup {
-  return { ops: ops.map((op) => (op.name === 'events.append' ? eventTexts(op) : op)) }
 }
