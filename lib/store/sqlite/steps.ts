@@ -1,7 +1,7 @@
 // Steps of a noun run at once.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
-import type { Param, Statement, StepWrites, Steps } from '../sql/steps.ts'
+import type { Param, RunSteps, Statement, StepWrites, Steps } from '../sql/steps.ts'
 import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
@@ -40,6 +40,12 @@ export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
 
 function rowsBeside(reader: Reader, { sql, params }: Statement): Promise<unknown[]> {
   return reader.rows(sqliteText(sql), bindings(params.map(sqliteValue)))
+}
+
+/** For reads: at once, as a promise. */
+export function readRunner(db: Database.Database): RunSteps {
+  const run = stepRunner(db)
+  return async (steps) => run(steps)
 }
 
 /** In the thread for reads that may take long. */
