@@ -25,6 +25,7 @@ import { isLoopbackName, Origins } from './http/guards.ts'
 import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
+import { MetricsHour } from './metrics-hour.ts'
 import { runBodyOf } from './routes/crons.ts'
 import { routes } from './routes/index.ts'
 import { metricsRoutes } from './routes/metrics.ts'
@@ -141,6 +142,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   if (!parts.store) await start({ stop: () => store.close() })
 
   const metrics = new Metrics()
+  const hour = new MetricsHour(async () => (await metrics.text()).body)
+  await start({ stop: () => hour.stop() })
   await start({ stop: () => metrics.stop() })
   const health = new WriteHealthCheck()
   const committer = newCommitter(config, log, store, [metrics, health])
@@ -238,6 +241,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     isValid: (grant) => credentials.isValid(grant),
     unready: () => readiness.check(),
     metrics: () => metrics.text(),
+    metricsHour: (after) => hour.since(after),
     removeFiles: (threadId, owner) => {
       cluster?.removed(threadId, owner)
       return removeFiles(threadId, owner)

@@ -190,7 +190,8 @@ const AgentRecordSchema = v.variant(
       message: ai,
       finishReason: text,
       usage: v.nullable(usage),
-      latencyMs: v.pipe(v.number('must be a number'), v.finite('must be finite'))
+      latencyMs: v.pipe(v.number('must be a number'), v.finite('must be finite')),
+      firstTokenMs: v.optional(v.pipe(v.number('must be a number'), v.finite('must be finite')))
     }),
     v.object({ type: v.literal('llm_error'), caller, error: text, messageId: v.optional(name) }),
     v.object({ type: v.literal('tool_start'), call: toolCall }),

@@ -35,7 +35,11 @@ export async function callModel(
   const id = randomUUID()
   await record({ type: 'llm_request', ...names, messages: toTrace(messages), messageId: id })
   const begun = performance.now()
-  const request = { messages, messageId: id, signal, about, ...(tools && { tools }), ...(space && { space }) }
+  let firstTokenMs: number | null = null
+  const onFirst = () => {
+    firstTokenMs = performance.now() - begun
+  }
+  const request = { messages, onFirst, messageId: id, signal, about, ...(tools && { tools }), ...(space && { space }) }
   const completion = await completed(model, request, onDelta, { caller, ...reporting }).catch(
     async (error: unknown) => {
       if (error instanceof AgentError) await record({ type: 'llm_error', caller, error: error.message, messageId: id })
@@ -46,7 +50,16 @@ export async function callModel(
   const message = toMessage(completion, id, names.model)
   const { responseId, usage } = completion
   const reason = finishReason(completion, message.tool_calls.length > 0)
-  await record({ type: 'llm_response', ...names, responseId, message, finishReason: reason, usage, latencyMs })
+  await record({
+    type: 'llm_response',
+    ...names,
+    responseId,
+    message,
+    finishReason: reason,
+    usage,
+    latencyMs,
+    ...(firstTokenMs !== null && { firstTokenMs })
+  })
   return message
 }
 
@@ -74,6 +87,7 @@ async function completed(
   let firstTokenMs: number | null = null
   const onFirst = () => {
     firstTokenMs = performance.now() - begun
+    request.onFirst?.()
   }
   const report = (status: ModelCallStats['status'], usage: Completion['usage'] = null): number => {
     const durationMs = performance.now() - begun

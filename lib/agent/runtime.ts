@@ -114,6 +114,8 @@ export type AgentRecord =
       readonly finishReason: string
       readonly usage: UsageMetadata | null
       readonly latencyMs: number
+      /** From the question to the first piece of the answer, where that is known. */
+      readonly firstTokenMs?: number
     }
   | { readonly type: 'llm_error'; readonly caller: Caller; readonly error: string; readonly messageId?: string }
   | { readonly type: 'tool_start'; readonly call: ToolCall }

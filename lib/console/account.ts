@@ -65,7 +65,17 @@ function Password() {
     </form>
     <p class="hint" id="new-rules">${PASSWORD_RULES} Changing it signs out every other device.</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <p><button class="plain" onClick=${() => void endOthers()}><${Icon} name="out" /> Sign out everywhere else</button></p>
   </section>`
+}
+
+async function endOthers(): Promise<void> {
+  try {
+    await call('POST', '/api/v1/auth/sessions/end')
+    notify('All other sessions have ended.')
+  } catch (error) {
+    notify(textOf(error), true)
+  }
 }
 
 function Tokens() {

@@ -1,4 +1,4 @@
-// What the server does, as figures over the last hour: read from /metrics while an administrator has the page open.
+// What the server does, as figures over the last hour: its own readings, asked for while an administrator has the page open.
 import { signal } from '@preact/signals'
 import { colloquy } from './api.ts'
 
@@ -21,22 +21,23 @@ export function watchFigures(): void {
   void read()
 }
 
-async function read(): Promise<void> {
-  const response = await colloquy.send('GET', '/metrics').catch(() => null)
-  if (!response) return
-  const values = parse(await response.text())
-  const at = Date.now() / 1000
-  samples.value = [...samples.value.filter((sample) => sample.at > at - HOUR_S), { at, values }]
+interface Hour {
+  readonly at: readonly number[]
+  readonly values: Readonly<Record<string, readonly (number | null)[]>>
 }
 
-/** Lines of Prometheus' text form: `name{labels} value`. */
-function parse(text: string): Map<string, number> {
-  const values = new Map<string, number>()
-  for (const line of text.split('\n')) {
-    const [, name, value] = /^([a-z_]+(?:\{[^}]*\})?) (\S+)$/.exec(line) ?? []
-    if (name && value) values.set(name, Number(value))
-  }
-  return values
+async function read(): Promise<void> {
+  const after = samples.value.at(-1)?.at ?? 0
+  const hour = await colloquy.call<Hour>('GET', `/metrics/hour?after=${Math.floor(after)}`).catch(() => null)
+  if (!hour) return
+  const fresh = hour.at.map((at, i) => ({ at, values: readingAt(hour, i) })).filter(({ at }) => at > after)
+  const now = fresh.at(-1)?.at ?? after
+  samples.value = [...samples.value.filter((sample) => sample.at > now - HOUR_S), ...fresh]
+}
+
+function readingAt({ values }: Hour, i: number): Map<string, number> {
+  const pairs = Object.entries(values).map(([name, column]) => [name, column[i] ?? Number.NaN] as const)
+  return new Map(pairs.filter(([, value]) => !Number.isNaN(value)))
 }
 
 /** The sum over all labels that hold `label`; NaN where there is none. */

@@ -134,7 +134,43 @@ function Facts({ run, events }: { run: Run; events: readonly RunEvent[] }) {
   return html`<dl class="facts">
       ${factsOf(run, events).map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}
     </dl>
+    <${Joiners} run=${run} />
     ${run.error && html`<div class="failure">${run.error}</div>`}`
+}
+
+interface Joiner {
+  readonly since: string
+  readonly modes: readonly string[]
+  readonly next: number | null
+  readonly is_full: boolean
+}
+
+const JOINERS_MS = 2000
+
+/** Who watches the run: asked again while it goes on. */
+function Joiners({ run }: { run: Run }) {
+  const [joiners, setJoiners] = useState<readonly Joiner[]>([])
+  const isOver = run.status !== 'running' && run.status !== 'pending'
+  useEffect(() => {
+    const path = `/api/threads/${run.thread_id}/runs/${run.run_id}/joiners`
+    const read = () =>
+      void call<{ joiners: Joiner[] }>('GET', path).then(
+        (told) => setJoiners(told.joiners),
+        () => {}
+      )
+    read()
+    if (isOver) return
+    const timer = setInterval(read, JOINERS_MS)
+    return () => clearInterval(timer)
+  }, [run.run_id, isOver])
+  if (joiners.length === 0) return null
+  return html`<h3>${joiners.length === 1 ? 'One reader' : `${count(joiners.length)} readers`}</h3>
+    <ul class="joiners">
+      ${joiners.map(
+        ({ since, modes, next, is_full }, i) =>
+          html`<li key=${i}>${modes.join(', ')}, since ${new Date(since).toLocaleTimeString()}, ${next === null ? 'about to begin' : `at frame ${count(next)}`}${is_full && ', its line is full'}</li>`
+      )}
+    </ul>`
 }
 
 // -------------------------------------------------------------------------------------------------- timeline

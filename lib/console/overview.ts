@@ -52,8 +52,9 @@ export function View() {
   return html`<main class="overview" tabindex="0">
     <h1>Overview</h1>
     <div class="charts">${FIGURES.map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
-    <p class="hint">The last hour, as far as this page was open. Scrape /metrics to keep more.</p>
+    <p class="hint">The last hour, from when an administrator first looked. Scrape /metrics to keep more.</p>
     <${Models} />
+    <${Invitations} />
     <${ToolServers} />
     <${Skills} />
     <${Memory} />
@@ -184,12 +185,60 @@ function ModelCard({ name, model, display_name, description }: Model) {
   </li>`
 }
 
+interface Invitation {
+  readonly invitation_id: string
+  readonly name: string
+  readonly expires_at: string
+}
+
+function Invitations() {
+  const { answer, problem, reload } = useAnswer<{ invitations: Invitation[] }>('/api/v1/auth/invitations')
+  const [made, setMade] = useState<string | null>(null)
+  const invite = async (event: SubmitEvent) => {
+    event.preventDefault()
+    const form = event.currentTarget as HTMLFormElement
+    try {
+      const name = String(new FormData(form).get('name'))
+      const { invitation } = await call<{ invitation: string }>('POST', '/api/v1/auth/invitations', { name })
+      setMade(`${location.origin}/#/invitation/${invitation}`)
+      form.reset()
+      reload()
+    } catch (error) {
+      notify(textOf(error), true)
+    }
+  }
+  const revoke = ({ invitation_id }: Invitation) =>
+    call('DELETE', `/api/v1/auth/invitations/${invitation_id}`).then(reload, (error) => notify(textOf(error), true))
+  return html`<h2>Invitations</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    ${
+      made &&
+      html`<div class="secret" role="status">
+        <code>${made}</code>
+        <p class="hint">Send this address to whom you invite: it is good for one account, and shown this once.</p>
+      </div>`
+    }
+    <form class="row" onSubmit=${invite}>
+      <label>For whom<input name="name" maxlength="100" placeholder="a note for yourself" /></label>
+      <button class="plain">Invite</button>
+    </form>
+    <ul class="cards">
+      ${answer?.invitations.map(
+        (one) => html`<li key=${one.invitation_id}>
+          <div class="row"><b>${one.name || 'An invitation'}</b><button class="quiet" aria-label=${`Take back ${one.name || 'the invitation'}`} onClick=${() => revoke(one)}><${Icon} name="bin" /></button></div>
+          <small>good until ${new Date(one.expires_at).toLocaleDateString()}</small>
+        </li>`
+      )}
+    </ul>`
+}
+
 interface ToolServer {
   readonly enabled: boolean
   readonly type: string
   readonly command: string | null
   readonly url: string | null
   readonly description: string
+  readonly status: { readonly state: string; readonly last_error: string | null; readonly tools: readonly string[] }
 }
 
 function ToolServers() {
@@ -200,9 +249,11 @@ function ToolServers() {
     ${answer && servers.length === 0 && html`<p class="hint">None. They are set by PUT /api/mcp/config.</p>`}
     <ul class="cards">
       ${servers.map(
-        ([name, { enabled, type, command, url, description }]) => html`<li key=${name}>
-          <div class="row"><b>${name}</b><span class=${classes('badge', enabled && 'good')}>${enabled ? type : 'off'}</span></div>
-          <small>${description || url || command}</small>
+        ([name, { enabled, type, command, url, description, status }]) => html`<li key=${name}>
+          <div class="row"><b>${name}</b><span class=${classes('badge', status.state === 'ready' && 'good', status.state === 'failed' && 'bad')}>${enabled ? status.state : 'off'}</span></div>
+          <small>${type}: ${description || url || command}</small>
+          ${status.last_error && html`<small class="problem">${status.last_error}</small>`}
+          ${status.tools.length > 0 && html`<details><summary>${count(status.tools.length)} tools</summary><small>${status.tools.join(', ')}</small></details>`}
         </li>`
       )}
     </ul>`

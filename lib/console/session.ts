@@ -12,6 +12,7 @@ export interface User {
 interface SetupStatus {
   readonly needs_setup: boolean
   readonly registration_enabled: boolean
+  readonly registration?: 'open' | 'invite' | 'closed'
 }
 
 /** `setup`: nobody administers this installation yet. */
@@ -20,6 +21,10 @@ export type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
 export const stage = signal<Stage>('loading')
 export const me = signal<User | null>(null)
 export const canRegister = signal(true)
+/** The one in the address that somebody was sent. */
+export const invitation = /^#\/invitation\/(.+)$/.exec(location.hash)?.[1] ?? ''
+/** An account needs an invitation, or somebody has come with one. */
+export const needsInvitation = signal(invitation !== '')
 /** The session has ended while the page was open: said above the form. */
 export const hasEnded = signal(false)
 
@@ -47,7 +52,8 @@ export async function begin(): Promise<void> {
 
 async function beginSignedOut(): Promise<void> {
   const status = await setupStatus()
-  canRegister.value = status.registration_enabled
+  canRegister.value = status.registration_enabled || status.registration === 'invite'
+  needsInvitation.value = status.registration === 'invite' || invitation !== ''
   stage.value = status.needs_setup ? 'setup' : 'out'
 }
 
@@ -67,6 +73,7 @@ async function enter(): Promise<void> {
   sessionStorage.removeItem(STATUS_KEY)
   me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
   hasEnded.value = false
+  if (invitation) location.hash = ''
   stage.value = 'in'
 }
 
@@ -76,8 +83,9 @@ export async function signIn(email: string, password: string): Promise<void> {
 }
 
 /** An account: the first administrator's, or one of somebody who comes later. */
-export async function signUp(email: string, password: string, isFirst: boolean): Promise<void> {
-  await colloquy.call('POST', `/api/v1/auth/${isFirst ? 'initialize' : 'register'}`, { email, password })
+export async function signUp(email: string, password: string, isFirst: boolean, invited: string): Promise<void> {
+  const body = { email, password, ...(invited && { invitation: invited }) }
+  await colloquy.call('POST', `/api/v1/auth/${isFirst ? 'initialize' : 'register'}`, body)
   await enter()
 }
 

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { textOf } from './api.ts'
 import { html } from './html.ts'
-import { canRegister, hasEnded, PASSWORD_RULES, signIn, signUp, stage } from './session.ts'
+import { canRegister, hasEnded, invitation, needsInvitation, PASSWORD_RULES, signIn, signUp, stage } from './session.ts'
 
 type Form = 'setup' | 'sign-in' | 'sign-up'
 
@@ -17,7 +17,7 @@ const WORDS: Readonly<Record<Form, { title: string; lead: string; button: string
 }
 
 export function SignIn() {
-  const [chosen, choose] = useState<Form>('sign-in')
+  const [chosen, choose] = useState<Form>(invitation ? 'sign-up' : 'sign-in')
   const [problem, setProblem] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const form: Form = stage.value === 'setup' ? 'setup' : chosen
@@ -31,7 +31,7 @@ export function SignIn() {
     setBusy(true)
     setProblem(null)
     try {
-      if (isNew) await signUp(email, password, form === 'setup')
+      if (isNew) await signUp(email, password, form === 'setup', String(data.get('invitation') ?? '').trim())
       else await signIn(email, password)
     } catch (error) {
       setProblem(textOf(error))
@@ -57,6 +57,7 @@ export function SignIn() {
           aria-describedby=${isNew ? 'rules' : undefined}
         />
       </label>
+      ${form === 'sign-up' && needsInvitation.value && html`<label>Invitation<input name="invitation" required autocomplete="off" defaultValue=${invitation} placeholder="clq_…" /></label>`}
       ${isNew && html`<p class="hint" id="rules">${PASSWORD_RULES}</p>`}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <button class="primary wide" disabled=${isBusy}>${button}</button>

@@ -244,6 +244,22 @@ export function authRoutes(services: AuthServices): Route[] {
     }
   }
 
+  /** Another version of its tokens: whatever was signed in before is no longer, but for who asks. */
+  const endSessions = async (call: Call): Promise<Reply> => {
+    const { id } = requireUser(call)
+    const updated = await inOrder(id, async () => {
+      const now = await users.byId(id)
+      return now && writer.write({ name: 'user.update', id, set: { token_version: now.token_version + 1 } })
+    })
+    if (updated === null) throw fail('user_not_found')
+    if (updated === 'email_taken') throw fail('email_in_use')
+    sessions.revokeUser(id)
+    return {
+      json: { message: 'All other sessions have ended' },
+      cookies: await signIn(call, updated, await isRemembered(call))
+    }
+  }
+
   const setupStatus = async (call: Call): Promise<Reply> => {
     const asker = services.allowanceOf(call)
     const wait = asker === null ? 0 : cooldown.ask(asker)
@@ -266,6 +282,7 @@ export function authRoutes(services: AuthServices): Route[] {
     route({ ...entry, path: at('/register'), body: registerBody, handler: register }),
     route({ ...entry, path: at('/initialize'), body: accountBody, handler: initialize }),
     route({ ...entry, path: at('/logout'), handler: logout }),
+    route({ method: 'POST', path: at('/sessions/end'), access: 'user', handler: endSessions }),
     route({ method: 'POST', path: at('/change-password'), access: 'user', body: changeBody, handler: changePassword }),
     route({
       method: 'GET',

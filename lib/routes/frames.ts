@@ -1,4 +1,4 @@
-// Frames that were too large for the stream: the whole data of one, by its number in the run.
+// Who watches a run, and frames that were too large for its stream: the whole data of one, by its number in the run.
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { fail } from '../errors.ts'
@@ -45,7 +45,29 @@ export function frameRoutes({ config, store, registry }: Pick<Services, 'config'
     return HANDLED
   }
 
+  const joiners = async ({ params }: Call): Promise<Reply> => {
+    const id = params.run_id!
+    const run = await store.runs.get(id)
+    if (!run || run.thread_id !== params.thread_id!) throw fail('run_not_found', { id })
+    const standing = registry.joinersOf(id)
+    const views = standing.map(({ since, modes, next, isFull }) => ({
+      since,
+      modes: [...modes],
+      next,
+      is_full: isFull
+    }))
+    return { json: { joiners: views } }
+  }
+
   return [
+    route({
+      method: 'GET',
+      path: '/api/threads/{thread_id}/runs/{run_id}/joiners',
+      access: 'user',
+      permission: 'runs:read',
+      thread: 'read',
+      handler: joiners
+    }),
     route({
       method: 'GET',
       path: '/api/threads/{thread_id}/runs/{run_id}/frames/{n}',

@@ -1,11 +1,15 @@
 // What the process is doing, for whoever watches over it: for administrators, and on a port of its own for a scraper that has no
 // account and has to be answered also when the database is not.
+import * as v from 'valibot'
 import { requireAdmin } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
+import { objectOf, queryInteger } from '../http/schema.ts'
 import { healthRoutes } from './health.ts'
 import type { Services } from './services.ts'
 
-export function adminMetricsRoutes({ metrics }: Services): Route[] {
+const hourQuery = objectOf({ after: v.optional(queryInteger({ min: 0 }), '0') })
+
+export function adminMetricsRoutes({ metrics, metricsHour }: Services): Route[] {
   return [
     route({
       method: 'GET',
@@ -14,6 +18,17 @@ export function adminMetricsRoutes({ metrics }: Services): Route[] {
       handler: async (call) => {
         requireAdmin(call)
         return { text: await metrics() }
+      }
+    }),
+    route({
+      method: 'GET',
+      path: '/metrics/hour',
+      access: 'user',
+      query: hourQuery,
+      handler: async (call) => {
+        requireAdmin(call)
+        const { at, values } = await metricsHour(call.query.after)
+        return { json: { at, values } }
       }
     })
   ]

@@ -145,6 +145,11 @@ export const WORDS: Readonly<Record<string, Told>> = {
   ),
   'GET /metrics': told('Figures for Prometheus; administrators', { 200: { type: 'text/plain', schema: text } }),
 
+  'GET /metrics/hour': told(
+    'Readings of the last hour in columns, from the first look on; administrators',
+    one(shaped({ at: listOf({ type: 'number' }), values: mapOf(listOf({ type: ['number', 'null'] })) }))
+  ),
+
   [`POST ${AUTH}/login/local`]: told(
     'Sign in: sets the cookies of a session',
     {
@@ -160,6 +165,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
     refusals: [403, 409, 429]
   }),
   [`POST ${AUTH}/logout`]: told('End the session', message),
+  [`POST ${AUTH}/sessions/end`]: told('End all other sessions of the caller, on whatever device', message),
   [`POST ${AUTH}/change-password`]: told(
     'Change the password, and with it end all other sessions',
     one(shaped({ message: text, tokens_revoked: integer, tokens_standing: integer })),
@@ -295,6 +301,16 @@ export const WORDS: Readonly<Record<string, Told>> = {
     'The same over a WebSocket, with commands and subscriptions',
     { 101: null },
     { refusals: [426, 429] }
+  ),
+  [`GET ${R}/joiners`]: told(
+    'Who watches a run, in the process that answers',
+    one(
+      shaped({
+        joiners: listOf(
+          shaped({ since: text, modes: listOf(text), next: { type: ['integer', 'null'] }, is_full: yesNo })
+        )
+      })
+    )
   ),
   [`GET ${R}/frames/{n}`]: told(
     'A frame that was too large for the stream, whole',
@@ -473,6 +489,7 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   provider: 'Name of a provider of sign-ins',
   n: 'Number of a frame in its run: the part of its cursor behind the dash',
   limit: 'At most so many',
+  after: 'Those behind this time, in Unix seconds',
   offset: 'Leave out so many first',
   status: 'Those of this status alone',
   before_seq: 'Those before this event',

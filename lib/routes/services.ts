@@ -46,4 +46,9 @@ export interface Services {
   unready(): Promise<string | null>
   /** What the process is doing, in the words of Prometheus. */
   metrics(): Promise<{ readonly type: string; readonly body: string }>
+  /** Readings of the last hour, behind a time in Unix seconds, as columns. */
+  metricsHour(after: number): Promise<{
+    readonly at: readonly number[]
+    readonly values: Readonly<Record<string, readonly (number | null)[]>>
+  }>
 }

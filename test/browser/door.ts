@@ -1,6 +1,6 @@
 // The door of the page: first boot, sign-in, whose conversations are whose, and a session that ends.
 import { account, browserTest, visit } from '../fixtures/browser.ts'
-import { openSite, PASSWORD, until } from '../fixtures/gateway.ts'
+import { openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 
 browserTest('from the first boot to the first answer: an administrator, a question, an answer', async (t) => {
   const site = await openSite(t)
@@ -26,7 +26,6 @@ browserTest('a wrong password is said and lets nobody in; the right one does', a
   const site = await openSite(t)
   await account(site.url, 'bob@example.com')
   // With an administrator there is a sign-in in place of the set-up.
-  const { Person } = await import('../fixtures/gateway.ts')
   await new Person(site.url).post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
   const visitor = await visit(t, site.url)
   const { page } = visitor
@@ -76,6 +75,49 @@ browserTest('a session that is revoked leads to the sign-in, and from there back
   await page.getByRole('button', { name: 'Sign in' }).click()
   await visitor.hasWords('w0004')
   t.equal(await visitor.threadId(), threadId)
+})
+
+browserTest(
+  'who is invited makes an account by the address that an administrator sends, and nobody makes two',
+  async (t) => {
+    const site = await openSite(t, { config: { auth: { registration: 'invite' } } })
+    const admin = new Person(site.url)
+    await admin.post('/api/v1/auth/initialize', { email: 'ada@example.com', password: PASSWORD })
+    const host = await visit(t, site.url, { person: admin })
+    await host.open('#/overview')
+    await host.page.getByLabel('For whom').fill('Bob')
+    await host.page.getByRole('button', { name: 'Invite', exact: true }).click()
+    const address = await host.page.locator('.secret code').innerText()
+    await host.page.getByText('Bob').first().waitFor()
+    for (const email of ['bob@example.com', 'eve@example.com']) {
+      const guest = await visit(t, site.url)
+      // The second is refused, and asks how it stands within a minute of the first.
+      guest.expect(/status of (403|429)/)
+      await guest.page.goto(address)
+      await guest.page.getByLabel('E-mail').fill(email)
+      await guest.page.getByLabel('Password').fill('another-horse-43')
+      t.match(await guest.page.getByLabel('Invitation').inputValue(), /^clq_/)
+      await guest.page.getByRole('button', { name: 'Create account' }).click()
+      if (email.startsWith('bob')) await guest.page.locator('.welcome').waitFor()
+      else await guest.page.getByRole('alert').getByText('Registration needs an invitation').waitFor()
+    }
+  }
+)
+
+browserTest('sessions elsewhere are ended from here, and this one goes on', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const elsewhere = new Person(site.url)
+  await elsewhere.post('/api/v1/auth/login/local', { email: 'ada@example.com', password: PASSWORD })
+  const visitor = await visit(t, site.url, { person })
+  await visitor.open()
+  await visitor.page.getByRole('button', { name: 'ada@example.com' }).click()
+  await visitor.page.getByRole('button', { name: 'Sign out everywhere else' }).click()
+  await visitor.page.getByText('All other sessions have ended.').first().waitFor()
+  t.equal((await elsewhere.get('/api/v1/auth/me')).status, 401)
+  await visitor.page.getByRole('button', { name: 'Close' }).click()
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
 })
 
 browserTest('a token is shown once and works within its scopes; a changed password keeps this session', async (t) => {

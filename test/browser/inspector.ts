@@ -1,6 +1,9 @@
 // The inside of a run as the page shows it is what the API says of it; the overview is for administrators and reads /metrics.
+import { createRequire } from 'node:module'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { at, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
+
+const EVERYTHING = createRequire(import.meta.url).resolve('@modelcontextprotocol/server-everything/dist/index.js')
 
 browserTest(
   'the inspector shows every event and every frame of a run, also while it works, and two runs side by side',
@@ -40,6 +43,50 @@ browserTest(
     await page.locator('.compare').getByText('Tokens out').waitFor()
   }
 )
+
+browserTest('a run that works shows who watches it, and when its first word came', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=400 rate=50')
+  await visitor.hasWords('w0003')
+  const threadId = await visitor.threadId()
+  const run_id = textIn((await person.get(`/api/threads/${threadId}/runs`)).body, 0, 'run_id')
+  const other = await person.join(`/api/threads/${threadId}/runs/${run_id}`, null, ['updates'])
+  await other.untilFrames(1)
+  await visitor.open(`#/t/${threadId}/r/${run_id}`)
+  await page.locator('.joiners li', { hasText: 'updates' }).waitFor()
+  t.match(await page.locator('.joiners').innerText(), /messages-tuple/)
+  other.leave()
+  await until(async () => (await page.locator('.joiners li', { hasText: 'updates' }).count()) === 0, 'it has left')
+  await visitor.answered()
+  await page.locator('.facts', { hasText: 'First token' }).waitFor()
+})
+
+browserTest('the overview shows a tool server with its state, what went wrong and what it offers', async (t) => {
+  const site = await openSite(t, { config: { mcp: { stdio_commands: ['node', 'false'] } } })
+  const admin = new Person(site.url)
+  await admin.post('/api/v1/auth/initialize', { email: 'ada@example.com', password: PASSWORD })
+  const works = { type: 'stdio', command: 'node', args: [EVERYTHING, 'stdio'] }
+  const mcp_servers = { works, gone: { type: 'stdio', command: 'false' } }
+  t.equal((await admin.ask('PUT', '/api/mcp/config', { body: { mcp_servers } })).status, 200)
+  const states = async () => JSON.stringify((await admin.get('/api/mcp/config')).body)
+  await until(
+    async () => /"state":"ready"/.test(await states()) && /"state":"failed"/.test(await states()),
+    'their states'
+  )
+  const visitor = await visit(t, site.url, { person: admin })
+  await visitor.open('#/overview')
+  const card = (name: string) => visitor.page.locator('.cards li', { hasText: name })
+  await card('works').getByText('ready').waitFor()
+  await card('works')
+    .getByText(/\d+ tools/)
+    .waitFor()
+  await card('gone').getByText('failed').waitFor()
+  t.match(await card('gone').locator('.problem').innerText(), /\w/)
+})
 
 browserTest(
   'the overview shows what the server does; a model answers its test and leaves no conversation behind',

@@ -49,6 +49,27 @@ async function admin(site: Site): Promise<Person> {
   return person
 }
 
+t.test(
+  'the last hour is kept in columns from when an administrator first looks, and what is known is not sent again',
+  async (t) => {
+    const site = await openSite(t)
+    t.equal((await (await signIn(site)).get('/metrics/hour')).status, 403)
+    const boss = await admin(site)
+    const hour = async (after: number) =>
+      (await boss.get(`/metrics/hour?after=${after}`)).body as {
+        at: number[]
+        values: Record<string, (number | null)[]>
+      }
+    const first = await hour(0)
+    t.equal(first.at.length, 1)
+    t.ok(first.values['colloquy_streams_open'], 'a gauge')
+    t.ok(first.values['colloquy_commit_duration_seconds_count'], 'a histogram by its count')
+    t.notOk(Object.keys(first.values).some((name) => name.includes('_bucket')))
+    for (const column of Object.values(first.values)) t.equal(column.length, 1)
+    t.same((await hour(Math.ceil(Date.now() / 1000) + 60)).at, [])
+  }
+)
+
 t.test('metrics are for administrators', async (t) => {
   const site = await openSite(t, {})
   t.equal((await fetch(`${site.url}/metrics`)).status, 401)

@@ -8,8 +8,9 @@
 // everything yet) -> `gone`. A joiner that ends still counts as a stream, is found by a revocation and watched for a stall: a client
 // that never reads must not keep its socket for ever.
 import type { StreamWriter } from '../../stream-writer.ts'
+import { type Timestamp, timestamp } from '../../types.ts'
 import { counters } from '../log/counters.ts'
-import type { Filter } from '../log/filter.ts'
+import { type Filter, modesOf } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import { END_FRAME, HEARTBEAT, type Position } from '../log/sse.ts'
@@ -39,6 +40,16 @@ export interface JoinRequest {
   readonly isSnapshot?: boolean
 }
 
+/** A joiner, as who looks inside of the run sees it. */
+export interface JoinerStanding {
+  readonly since: Timestamp
+  readonly modes: readonly string[]
+  /** Number of the frame that it gets next; null: it waits for its beginning. */
+  readonly next: number | null
+  /** Its socket takes no more for now. */
+  readonly isFull: boolean
+}
+
 /** What is told of a joiner. */
 export interface JoinerHooks {
   /** Once, when it is gone for whatever reason. */
@@ -56,6 +67,7 @@ export class Joiner implements LogReader, OpenStream {
   readonly #end: Buffer
   readonly #log: RunLog
   readonly #hooks: JoinerHooks
+  readonly #since = timestamp()
   #phase: Phase = 'waiting'
   /** Where it begins. */
   readonly #start: Position | Snapshot
@@ -88,6 +100,15 @@ export class Joiner implements LogReader, OpenStream {
     log.attach(this)
     writer.onDrain(() => this.#drained())
     writer.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
+  }
+
+  /** How it stands, for who looks inside of the run. */
+  get standing(): JoinerStanding {
+    const next = this.#phase === 'waiting' ? null : this.#next
+    return { since: this.#since, modes: modesOf(this.filter), next, isFull: this.#isFull }
+  }
+  get runId(): string {
+    return this.#log.run.run_id
   }
 
   /** It was told everything; its socket may still hold some of it. */

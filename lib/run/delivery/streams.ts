@@ -106,6 +106,10 @@ export class Streams {
   get size(): number {
     return this.#open.size
   }
+  /** All of them. */
+  get open(): Iterable<OpenStream> {
+    return this.#open.keys()
+  }
   /** A stop is resetting streams: who comes now is reset at once, and comes back to another process. */
   get isClosing(): boolean {
     return this.#isClosing

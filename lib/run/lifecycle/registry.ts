@@ -11,7 +11,7 @@ import { RemoteRuns } from '../cluster/remote-runs.ts'
 import type { CancelAction } from '../run-end.ts'
 import { filterOf } from '../log/filter.ts'
 import { PeerSubscriptions } from '../cluster/peer-subscriptions.ts'
-import { Joiner, type JoinRequest } from '../delivery/joiner.ts'
+import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joiner.ts'
 import { type CloseReason, type Place, type StreamLimits, Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
 import { isFinal } from './run-phase.ts'
@@ -344,6 +344,12 @@ export class Registry {
     this.#attach(opened.log, request, opened.start, place, (why) =>
       this.remoteRuns?.left(runId, isTheirs && why === 'left')
     )
+  }
+
+  /** Who watches a run in this process. */
+  joinersOf(runId: string): JoinerStanding[] {
+    const joiners = [...this.streams.open].filter((one) => one instanceof Joiner && one.runId === runId) as Joiner[]
+    return joiners.map(({ standing }) => standing)
   }
 
   #attach(

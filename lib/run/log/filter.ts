@@ -74,6 +74,14 @@ export function filterOf(modes: readonly string[]): Filter {
   return filter
 }
 
+/** The modes that a filter passes on, by name. */
+export function modesOf({ mask, accumulate }: Filter): string[] {
+  const passed = Object.keys(KINDS_OF_MODE).filter(
+    (mode) => mode !== 'messages' && (bitsOf(mode) & mask) === bitsOf(mode)
+  )
+  return accumulate ? ['messages', ...passed] : passed
+}
+
 /** Kinds that are logged only when the creator of the run asked for them: they cost much and nobody reads them otherwise. */
 export function extraKinds(modes: readonly string[]): number {
   const extras = ['updates', 'tasks', 'checkpoints', 'debug']

@@ -284,6 +284,7 @@ export class Journal {
       caller,
       usage: usage && { ...usage },
       latency_ms: Math.round(record.latencyMs),
+      ...(record.firstTokenMs !== undefined && { first_token_ms: Math.round(record.firstTokenMs) }),
       llm_call_index: this.#indexOf(caller, message.id)
     }
     this.#add('llm_response', 'trace', content, about)
