@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { asked, at, listIn, textIn, until } from '../fixtures/gateway.ts'
+import { asked, at, listIn, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted } from '../fixtures/model.ts'
 import { frameTexts, idsOf, startPair, statusOf } from '../fixtures/pair.ts'
 import { type Stream, textOf } from '../fixtures/stream.ts'
@@ -232,6 +232,76 @@ t.test('a creator that leaves B ends its run on A, if it asked for that', { time
   t.equal(await statusOf(pair, third.runPath), 'running', 'somebody watches it where it is')
   await onB.post(`${third.runPath}/cancel`)
 })
+
+t.test(
+  'a creator that goes from one process to the other and back keeps its run, and ends it when it leaves for good, on whichever',
+  { timeout: 170_000 },
+  async (t) => {
+    const graceMs = 3000
+    const pair = await startPair(t, {
+      leaseMs: LEASE_MS,
+      config: { runs: { lease_ms: LEASE_MS, disconnect_grace_ms: graceMs } }
+    })
+    const { onA, onB } = pair
+    for (const [created, lastOn] of [
+      [onA, onB],
+      [onB, onA]
+    ] as const) {
+      const words = scripted({ deltas: 40_000, rate: 50 })
+      const creator = await created.stream(await onA.thread(), words, { ...MODES, on_disconnect: 'cancel' })
+      await creator.untilFrames(3)
+      creator.leave()
+      const left = performance.now()
+      let back = creator
+      for (let n = 0; performance.now() - left < graceMs * 2; n++) {
+        back = await (n % 2 ? created : lastOn).join(creator.runPath, back.lastId, ['messages-tuple'])
+        await back.untilFrames(20)
+        back.leave()
+      }
+      t.equal(await statusOf(pair, creator.runPath), 'running', 'the grace counts from the last departure')
+      // On the other one last, a moment after it was on this one: the grace of that visit is not what counts.
+      back = await created.join(creator.runPath, back.lastId, ['messages-tuple'])
+      await back.untilFrames(3)
+      back.leave()
+      await pause(graceMs / 2)
+      back = await lastOn.join(creator.runPath, back.lastId, ['messages-tuple'])
+      await back.untilFrames(3)
+      const gone = performance.now()
+      back.leave()
+      await until(async () => (await statusOf(pair, creator.runPath)) === 'interrupted', 'its end')
+      t.ok(performance.now() - gone >= graceMs, 'after the whole grace')
+    }
+  }
+)
+
+t.test(
+  "in a shared thread nobody's strategy on one process ends the run of somebody else on the other",
+  { timeout: 170_000 },
+  async (t) => {
+    const pair = await startPair(t, { leaseMs: LEASE_MS })
+    const { onA: ann, onB, database } = pair
+    const bob = await signIn(pair.b)
+    const thread = await ann.thread()
+    await database.rows('UPDATE threads_meta SET user_id = NULL WHERE thread_id = $1', [thread])
+    await ann.post(`/api/threads/${thread}/runs/wait`, asked(scripted({ text: 'a success of hers' })))
+    let own: unknown = null
+    for (const multitask_strategy of ['interrupt', 'rollback']) {
+      const anns = await ann.stream(thread, scripted({ deltas: 4000, rate: 50 }), MODES)
+      await anns.untilFrames(3)
+      t.equal((await bob.post(`${anns.runPath}/cancel`)).status, 404)
+      const bobs = await bob.stream(thread, scripted({ text: 'my turn' }), { ...MODES, multitask_strategy })
+      const seen = anns.frames.length
+      await anns.untilFrames(seen + 30)
+      t.equal(await statusOf(pair, anns.runPath), 'running', 'not theirs, not touched')
+      t.equal(at((await bob.get(bobs.runPath)).body, 'status'), 'pending', 'it waits')
+      t.equal((await onB.post(`${anns.runPath}/cancel?wait=true`)).status, 204, 'who owns it can')
+      await bobs.whole()
+      const row = (await bob.get(bobs.runPath)).body
+      t.strictSame([at(row, 'status'), at(row, 'follow_up_to_run_id')], ['success', own], 'it follows nobody else')
+      own = at(row, 'run_id')
+    }
+  }
+)
 
 t.test('a thread that is deleted on B while it runs on A leaves nothing', { timeout: 170_000 }, async (t) => {
   const pair = await startPair(t, { leaseMs: LEASE_MS })

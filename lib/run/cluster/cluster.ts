@@ -155,7 +155,9 @@ export class Cluster implements PeerListener {
       case 'stored':
         return registry.remoteRuns?.stored(message.runs, message.over)
       case 'cancel':
-        return this.#cancel(message)
+        return void registry.cancel(message.run, message.action, message.reason)
+      case 'creator':
+        return message.isHere ? registry.creatorCame(message.run) : registry.creatorLeft(message.run)
       case 'clear':
         return void this.#clear(message.thread, from)
       case 'cleared':
@@ -189,13 +191,6 @@ export class Cluster implements PeerListener {
     const { registry, peers } = this.#deps
     for (const id of runIds) registry.subscriptions?.follow(from, id)
     peers.tell(from, { kind: 'stored', runs: runIds, over: runIds.filter((id) => !registry.knows(id)) })
-  }
-
-  #cancel({ run, action, reason }: Extract<PeerMessage, { kind: 'cancel' }>): void {
-    const { registry } = this.#deps
-    // Somebody watches it here.
-    if (reason === 'disconnected' && registry.find(run)?.isWatched) return
-    registry.cancel(run, action, reason)
   }
 
   async #clear(threadId: string, from: string): Promise<void> {

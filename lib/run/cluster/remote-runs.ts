@@ -4,7 +4,6 @@
 // That a run is to end is sent again with every look until it has ended, to whoever owns the run then.
 import type { PeerMessage, Peers, RunLocation } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
-import { DisconnectTimer } from '../lifecycle/disconnect-timer.ts'
 import type { CancelAction } from '../run-end.ts'
 import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
 import type { RunLog } from '../log/run-log.ts'
@@ -19,8 +18,6 @@ const FOLLOW_AGAIN = 5
 export interface RemoteRunsDeps {
   readonly store: ReplicaDeps['store'] & TailStore
   readonly peers: Peers
-  /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
-  readonly disconnectGraceMs: number
   /** The same for a run that turns out to be ours. */
   readonly cancelHere: (runId: string, action: CancelAction, reason: string | null) => void
   readonly onTrouble: (error: unknown) => void
@@ -47,8 +44,8 @@ export class RemoteRuns {
   readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
   readonly #pendingCancels = new Map<string, PendingCancel>()
   readonly #threadDrains = new Set<ThreadDrain>()
-  /** Of runs whose creator has left here. */
-  readonly #disconnects = new Map<string, DisconnectTimer>()
+  /** What owners are told of creators, in order. */
+  #telling: Promise<void> = Promise.resolve()
   #revalidations = 0
   #timer: NodeJS.Timeout | null = null
   #isRevalidating = false
@@ -105,29 +102,19 @@ export class RemoteRuns {
     return (await this.#of(run)).ended()
   }
 
-  /** The creating request is gone that waited for the run's end. */
+  /** The owner counts the grace, from the last departure on whatever process. */
   creatorLeft(runId: string): void {
-    const remote = this.#runs.get(runId)
-    if (remote) this.#creatorLeft(remote)
+    this.#tellOfCreator(runId, false)
   }
 
   /** It is back: the grace counts from its next departure. */
   creatorCame(runId: string): void {
-    this.#disconnects.get(runId)?.stop()
-    this.#disconnects.delete(runId)
+    this.#tellOfCreator(runId, true)
   }
 
-  /** With on_disconnect cancel the run ends after a grace, unless somebody watches it then, here or where it is. */
-  #creatorLeft({ run }: RunReplica): void {
-    const { run_id } = run
-    this.creatorCame(run_id)
-    const timer = new DisconnectTimer(run, this.#deps.disconnectGraceMs, () => {
-      this.#disconnects.delete(run_id)
-      if (this.#runs.get(run_id)?.log.readers) return
-      void this.#tellOwner(run_id, { kind: 'cancel', run: run_id, action: 'interrupt', reason: 'disconnected' })
-    })
-    if (run.kwargs.on_disconnect === 'cancel') this.#disconnects.set(run_id, timer)
-    timer.left()
+  #tellOfCreator(runId: string, isHere: boolean): void {
+    if (this.#runs.get(runId)?.run.kwargs.on_disconnect !== 'cancel') return
+    this.#telling = this.#telling.then(() => this.#tellOwner(runId, { kind: 'creator', run: runId, isHere }))
   }
 
   async #of(run: Run): Promise<RunReplica> {

@@ -15,6 +15,8 @@ export type PeerMessage =
       readonly action: 'interrupt' | 'rollback'
       readonly reason: string | null
     }
+  /** The creator of this run, of yours, has come to a stream here, or has left it. */
+  | { readonly kind: 'creator'; readonly run: string; readonly isHere: boolean }
   /** End your runs of this thread, and say when their agents have let go. */
   | { readonly kind: 'clear' | 'cleared'; readonly thread: string }
   /** The thread is gone, with all that it had; `user` is whose it was. */
