@@ -44,6 +44,7 @@ import { CronRunner } from './run/schedule/cron-runner.ts'
 import { Webhooks } from './run/schedule/webhooks.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
+import { withShownStates } from './thread/shown-states.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
@@ -162,7 +163,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   })
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
-  const registry = new Registry({ store, committer, agent, options: registryOptions(config), log })
+  const shown = agent.states ? withShownStates(store, states) : store
+  const registry = new Registry({ store: shown, committer, agent, options: registryOptions(config), log })
   metrics.watch({ registry, committer, store })
 
   const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {

@@ -1,7 +1,8 @@
 // Graphs in this process on LangGraph's own machinery: what LangGraph's development server answers, ours does. The names of the tests
 // are the lines of the list of gaps.
 import t, { type Test } from 'tap'
-import { at, listIn, signIn, until } from '../fixtures/gateway.ts'
+import { at, listIn, type Options, signIn, until } from '../fixtures/gateway.ts'
+import { newName, urlOf } from '../fixtures/postgres.ts'
 import { all, type Chunk, clientOf, type GraphSite, graphSite, VERSIONS, type Version } from '../fixtures/graphs.ts'
 
 const FOO = { messages: [{ type: 'human', content: 'foo', id: 'foo' }] }
@@ -19,6 +20,29 @@ for (const version of Object.keys(VERSIONS) as Version[])
     await inputsOf(t, site)
     await faultsOf(t, site)
   })
+
+t.test('in every store a graph answers, asks and goes on', async (t) => {
+  const url = await urlOf(newName())
+  const databases: readonly Options[] = [
+    { database: { backend: 'memory' } },
+    { database: { backend: 'postgres', postgres_url: url } },
+    { run_events: { backend: 'jsonl' } }
+  ]
+  for (const config of databases)
+    await t.test(JSON.stringify(Object.values(config)[0]).replace(/"postgres_url.*/, ''), async (t) => {
+      const site = await graphSite(t, { config })
+      const { client } = site
+      const thread = await asking(site)
+      const values = await client.runs.wait(thread, 'agent', { command: { resume: 'yes' } })
+      t.strictSame(contents(values), ALL)
+      t.equal((await client.threads.getHistory(thread)).length, 5)
+      await client.threads.updateState(thread, { values: { messages: [{ type: 'remove', id: 'foo' }] } })
+      t.strictSame(contents((await client.threads.getState(thread)).values), ALL.slice(1))
+      const copied = (await client.threads.copy(thread)) as unknown as { thread_id: string }
+      await client.threads.delete(thread)
+      t.equal((await client.threads.getHistory(copied.thread_id)).length, 6)
+    })
+})
 
 const newThread = async ({ client }: GraphSite): Promise<string> => (await client.threads.create()).thread_id
 
@@ -100,6 +124,23 @@ async function statesOf(t: Test, site: GraphSite): Promise<void> {
     await t.rejects(client.runs.wait(thread, 'agent', { input, checkpointId: 'nowhere' }), /404/)
   })
 
+  await t.test('copy: state and history', async (t) => {
+    const thread = await newThread(site)
+    await client.runs.wait(thread, 'agent', { input: FOO })
+    const copied = (await client.threads.copy(thread)) as unknown as { thread_id: string }
+    const [one, other] = await Promise.all([
+      client.threads.getHistory(thread),
+      client.threads.getHistory(copied.thread_id)
+    ])
+    t.strictSame(
+      other.map(({ values, next }) => [values, next]),
+      one.map(({ values, next }) => [values, next])
+    )
+    t.strictSame([...new Set(other.map(({ metadata }) => at(metadata, 'thread_id')))], [copied.thread_id])
+    await client.runs.wait(copied.thread_id, 'agent', { input: { messages: 'more' } })
+    t.equal((await client.threads.getHistory(thread)).length, 5)
+  })
+
   await t.test('subgraphs: the state inside of a task', async (t) => {
     const thread = await newThread(site)
     const config = { configurable: { ask: 'interrupt' } }
@@ -171,6 +212,16 @@ async function updatesOf(t: Test, site: GraphSite): Promise<void> {
     t.strictSame(await said(thread), ['foo', 'begin', 'aside'])
     const lost = client.threads.updateState(thread, { values, checkpointId: 'nowhere' })
     await t.rejects(lost, /404/)
+  })
+
+  await t.test('threads: create: supersteps make a history', async (t) => {
+    const supersteps = [
+      { updates: [{ values: FOO, asNode: '__start__' }] },
+      { updates: [{ values: { messages: [{ type: 'ai', content: 'begin' }] }, asNode: 'agent' }] }
+    ]
+    const { thread_id } = await client.threads.create({ graphId: 'agent', supersteps })
+    t.strictSame(await said(thread_id), ['foo', 'begin'])
+    t.ok((await client.threads.getHistory(thread_id)).length >= 2)
   })
 }
 
@@ -359,6 +410,16 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
       await all(client.runs.joinStream(thread, run.run_id, { streamMode: ['values', 'messages-tuple'] })),
       frames
     )
+  })
+
+  await t.test('a snapshot has the values of a run that works, and of one that has ended', async (t) => {
+    const thread = await newThread(site)
+    const run = await client.runs.create(thread, 'agent', { input: FOO })
+    await client.runs.join(thread, run.run_id)
+    const path = `/api/threads/${thread}/runs/${run.run_id}/stream?mode=snapshot`
+    const frames = await (await site.person.open('GET', path)).whole()
+    const data = JSON.parse(frames.find(({ event }) => event === 'snapshot')?.data ?? '{}') as unknown
+    t.strictSame(contents(at(data, 'values')), ALL)
   })
 
   await t.test('runs: wait: a failing graph throws its name and text', async (t) => {

@@ -161,7 +161,16 @@ export function createSaver(
         names: versioned.map(([name, version]) => `${name} ${version}`),
         values: await Promise.all(values)
       })
-      return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id } }
+      // Updates go on with what they are answered, in the same name.
+      const named = config.configurable?.[SESSION]
+      return {
+        configurable: {
+          thread_id: threadId,
+          checkpoint_ns: ns,
+          checkpoint_id: checkpoint.id,
+          ...(named !== undefined && { [SESSION]: named })
+        }
+      }
     }
 
     async putWrites(config: RunnableConfig, writes: [string, unknown][], taskId: string, taskPath = ''): Promise<void> {

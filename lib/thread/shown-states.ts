@@ -1,0 +1,64 @@
+// States that an agent keeps itself, where a run's log looks for one: a reader that comes too late for the frames is shown what the run
+// has led to all the same.
+import type { CheckpointReads, Store, StoredCheckpoint } from '../store/store.ts'
+import { isObject, type Json } from '../types.ts'
+
+interface ShownValues {
+  values(threadId: string, checkpointId: string | null): Promise<{ readonly json: string } | null>
+}
+
+/** The store, member by member, with those states in place of its own checkpoints. */
+export function withShownStates(store: Store, states: ShownValues): Store {
+  const { peers } = store
+  return {
+    users: store.users,
+    apiTokens: store.apiTokens,
+    assistants: store.assistants,
+    threads: store.threads,
+    runs: store.runs,
+    events: store.events,
+    frames: store.frames,
+    checkpoints: shownStates(states),
+    graphStates: store.graphStates,
+    items: store.items,
+    crons: store.crons,
+    webhooks: store.webhooks,
+    feedback: store.feedback,
+    ...(peers && { peers }),
+    apply: (groups) => store.apply(groups),
+    get trouble() {
+      return store.trouble ?? null
+    },
+    close: () => store.close()
+  }
+}
+
+function shownStates(states: ShownValues): CheckpointReads {
+  return {
+    async load(threadId, checkpointId) {
+      const found = await states.values(threadId, checkpointId)
+      // The port answers JSON text.
+      return found && storedOf(threadId, checkpointId, JSON.parse(found.json) as Json)
+    },
+    history: async () => []
+  }
+}
+
+/** The values as if each were a channel of ours: what is read of it is their text. */
+function storedOf(thread_id: string, checkpointId: string | null, values: Json): StoredCheckpoint {
+  const channels = Object.entries(isObject(values) ? values : {})
+  return {
+    thread_id,
+    checkpoint_id: checkpointId ?? '',
+    parent_checkpoint_id: null,
+    run_id: null,
+    created_at: '',
+    metadata: {},
+    next: [],
+    messages: [],
+    channels: {},
+    messageBodies: [],
+    channelBodies: channels.map(([name, value], no) => ({ name, no, json: JSON.stringify(value) })),
+    nextBody: 0
+  }
+}
