@@ -57,19 +57,19 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null,
     case Kind.values:
       return tellValues(state, frame, values)
     case Kind.messages:
-      return inNamespace(state, frame, depth.withMessages ? tellMessages : tellNothing)
+      return inTask(state, frame, depth.withMessages ? tellMessages : tellNothing)
     case Kind.updates:
-      return inNamespace(state, frame, tellUpdates)
+      return inGraph(state, frame, tellUpdates)
     case Kind.custom:
-      return inNamespace(state, frame, tellCustom)
+      return inTask(state, frame, tellCustom)
     case Kind.tasks:
-      return inNamespace(state, frame, tellTasks)
+      return inGraph(state, frame, tellTasks)
     case Kind.state:
-      return inNamespace(state, frame, depth.withValues ? tellState : tellQuestions)
+      return inGraph(state, frame, depth.withValues ? tellState : tellQuestions)
     case Kind.envelope:
-      return inNamespace(state, frame, tellEnvelope)
+      return inGraph(state, frame, tellEnvelope)
     case Kind.tools:
-      return inNamespace(state, frame, tellTool)
+      return inTask(state, frame, tellTool)
     case Kind.error:
       return { state: { ...state, failure: failureIn(frame) }, told: [] }
     default:
@@ -173,7 +173,7 @@ function ask(
   return { asked: new Set([...before, ...fresh.map(({ id }) => id)]), told }
 }
 
-/** A frame of some namespace, which begins with it if it was not heard of before. */
+/** A frame of some namespace. */
 interface Heard {
   readonly name: string
   readonly namespace: Namespace
@@ -183,11 +183,22 @@ interface Heard {
 
 type Tell = (state: RunState, heard: Heard) => Telling
 
-function inNamespace(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
-  const [name = '', ...namespace] = eventOf(frame.bytes).split('|')
-  const begun = begin(state, namespace)
-  const telling = tellIt(begun.state, { name, namespace, json: () => dataOf(frame.bytes) })
+/** A step of a graph: one inside of the graph begins with the first that is heard of it. */
+function inGraph(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
+  const heard = heardIn(frame)
+  const begun = begin(state, heard.namespace)
+  const telling = tellIt(begun.state, heard)
   return begun.told.length === 0 ? telling : { state: telling.state, told: [...begun.told, ...telling.told] }
+}
+
+/** What is told within a step may name its task, which is no graph. */
+function inTask(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
+  return tellIt(state, heardIn(frame))
+}
+
+function heardIn({ bytes }: RawFrame): Heard {
+  const [name = '', ...namespace] = eventOf(bytes).split('|')
+  return { name, namespace, json: () => dataOf(bytes) }
 }
 
 const BEFORE_NAME = 'event: '.length
