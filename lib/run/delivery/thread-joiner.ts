@@ -14,6 +14,9 @@ import type { CloseReason, OpenStream } from './streams.ts'
 /** Bytes of one write to a socket: each that drains is progress, so that a slow reader is told from a dead one. */
 const WRITE_BYTES = 64 * 1024
 
+/** Heartbeats without an answer behind which a reader may be gone. */
+const UNANSWERED_MAX = 3
+
 /** What a feed has for its reader: bytes, and how many frames they are of; or what a log says that has none. */
 export type Fed = { readonly bytes: Buffer; readonly count: number } | 'behind' | 'tail' | 'end'
 
@@ -88,6 +91,9 @@ export class ThreadJoiner implements LogReader, OpenStream {
   /** What its full socket has not been given yet of the last piece. */
   #rest: Buffer | null = null
   #waitsSince = 0
+  /** What the last heartbeat has found, and how many have found the same. */
+  #heardAt = 0
+  #unanswered = 0
 
   constructor(request: ThreadRequest, runs: ThreadRuns, hooks: ThreadJoinerHooks) {
     this.#request = request
@@ -245,13 +251,20 @@ export class ThreadJoiner implements LogReader, OpenStream {
 
   beat(stallMs = 0): void {
     if (this.#isGone) return
-    const since = this.#isFull ? this.#waitsSince : (this.#request.heardAt?.() ?? Number.POSITIVE_INFINITY)
-    if (stallMs === 0 || performance.now() - since <= stallMs) {
-      if (!this.#isFull) this.#send(this.#request.heartbeat)
-    } else {
+    const since = this.#isFull ? this.#waitsSince : this.#silentSince()
+    if (stallMs > 0 && since !== null && performance.now() - since > stallMs) {
       counters.stalled++
       this.reset('stalled')
-    }
+    } else if (!this.#isFull) this.#send(this.#request.heartbeat)
+  }
+
+  /** Since when several heartbeats were not answered; null: they are, or nobody is to answer them. It is our turn that may be late. */
+  #silentSince(): number | null {
+    const heardAt = this.#request.heardAt?.()
+    if (heardAt === undefined) return null
+    this.#unanswered = heardAt === this.#heardAt ? this.#unanswered + 1 : 0
+    this.#heardAt = heardAt
+    return this.#unanswered >= UNANSWERED_MAX ? heardAt : null
   }
 
   reset(why?: ResetReason): void {
