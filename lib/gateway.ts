@@ -29,8 +29,8 @@ import { MetricsHour } from './metrics-hour.ts'
 import { runBodyOf } from './routes/crons.ts'
 import { routes } from './routes/index.ts'
 import { metricsRoutes } from './routes/metrics.ts'
-import { removeThread } from './routes/remove-thread.ts'
 import { orderFor, runView } from './routes/run-request.ts'
+import { removeThread } from './routes/remove-thread.ts'
 import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
 import { type CommitObserver, Committer, WriteRefused } from './run/commit/committer.ts'
@@ -45,6 +45,7 @@ import { Webhooks } from './run/schedule/webhooks.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { withShownStates } from './thread/shown-states.ts'
+import { ThreadExpiry } from './thread/expiry.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
@@ -301,6 +302,12 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     })
   })
   const watchers = config.metrics.port === 0 ? null : createHttpServer({ ...common, routes: metricsRoutes(services) })
+  const expiry = new ThreadExpiry({
+    store,
+    writer,
+    remove: (threadId) => removeThread(services, threadId, null),
+    onTrouble: (error) => log.warn({ err: error }, 'threads whose time is over could not be removed')
+  })
   const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
     log.warn({ err: error }, 'old frames could not be removed')
   )
@@ -348,6 +355,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     }
   })
   await start({ start: () => sweeper.start(), stop: () => sweeper.stop() })
+  await start(expiry)
   if (config.crons.enabled) await start(crons)
   await start({
     stop: () => {

@@ -154,6 +154,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     },
     {
       state_updated_at: { ...time, description: 'For LangGraph’s clients' },
+      ttl: shaped({ strategy: oneOf('delete'), ttl_minutes: number, expires_at: time }),
       extracted: { ...anObject, description: 'What `extract` asks for, by alias' }
     }
   ),

@@ -1,12 +1,13 @@
 // The thread of a run that names none, where its client wants nothing to stay: it goes when the run's end has been told.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { StreamWriter } from '../stream-writer.ts'
-import type { Run } from '../types.ts'
+import { type Run, timestamp } from '../types.ts'
 import { removeThread, type RemovalServices } from './remove-thread.ts'
 import type { RunBody } from './run-request.ts'
 
 /** How long it stays for who was cut off before the end, or did not ask yet, in ms. */
 const STAYS_MS = 60_000
+const OUTLIVES_MINUTES = 60
 
 /** LangGraph's clients expect it, unless they say otherwise; the service's own go on in the thread. */
 export function isForOnce({ on_completion: wanted }: RunBody, isLangGraph: boolean): boolean {
@@ -39,9 +40,20 @@ export class TemporaryThreads {
 
   /** Nobody waits for the end, or who did was cut off: he may come back for it. */
   async removeLater(run: Run): Promise<void> {
+    await this.#outlive(run).catch(() => {})
     await this.#services.registry.settled(run.run_id)
     await pause(STAYS_MS, undefined, { ref: false })
     await this.remove(run)
+  }
+
+  /** Should this process not live that long, another one removes it. */
+  async #outlive({ thread_id }: Run): Promise<void> {
+    const { store, writer } = this.#services
+    const thread = await store.threads.get(thread_id, null)
+    if (!thread) return
+    const expires_at = timestamp(Date.now() + OUTLIVES_MINUTES * 60_000)
+    const ttl = { thread_id, made_at: thread.created_at, minutes: OUTLIVES_MINUTES, expires_at }
+    await writer.write({ name: 'ttl.set', ttl })
   }
 
   /** A stream of the run: with its clean end the thread is gone. */

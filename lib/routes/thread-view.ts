@@ -1,6 +1,7 @@
 // A thread's record as it is sent: in the words of who asks, with its state where that is wanted, and no more fields than that.
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import type { Call } from '../http/call.ts'
+import type { ThreadTtl } from '../store/store.ts'
 import { threadView } from '../thread/checkpoint.ts'
 import { isObject, type Json, type JsonObject, type Thread } from '../types.ts'
 
@@ -16,12 +17,24 @@ export function titleState({ display_name }: Thread): ShownState {
 }
 
 /** As JSON text. LangGraph's clients say `busy` for a thread with a run in flight, and sort by when the state has changed. */
-export function recordText(call: Pick<Call, 'req'>, thread: Thread, state: ShownState): string {
+export function recordText(
+  call: Pick<Call, 'req'>,
+  thread: Thread,
+  state: ShownState,
+  ttl: ThreadTtl | null = null
+): string {
   const text = threadView(thread, state.json, state.interrupts)
-  if (!isLangGraphClient(call)) return text
   const status = thread.status === 'running' ? 'busy' : thread.status
+  const more = {
+    ...(isLangGraphClient(call) && { status, state_updated_at: thread.updated_at }),
+    ...(ttl?.made_at === thread.created_at && ttlView(ttl))
+  }
   // Behind the others: a member that comes twice is the last one.
-  return `${text.slice(0, -1)},${JSON.stringify({ status, state_updated_at: thread.updated_at }).slice(1)}`
+  return Object.keys(more).length === 0 ? text : `${text.slice(0, -1)},${JSON.stringify(more).slice(1)}`
+}
+
+function ttlView({ minutes, expires_at }: ThreadTtl): JsonObject {
+  return { ttl: { strategy: 'delete', ttl_minutes: minutes, expires_at } }
 }
 
 /** The named members of a record, and what is extracted of it. */

@@ -9,6 +9,7 @@ import { id, issue, json, jsonObject, listOf, metadata, objectOf } from '../http
 import { withoutReserved } from '../reserved.ts'
 import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
+import type { ThreadTtl } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
 import { type Thread, timestamp } from '../types.ts'
 import { removeThread } from './remove-thread.ts'
@@ -19,6 +20,9 @@ import { recordText } from './thread-view.ts'
 
 const PRUNED_MAX = 100
 const SUPERSTEPS_MAX = 1000
+/** Ten years. */
+const TTL_MINUTES_MAX = 5_256_000
+const MINUTE_MS = 60_000
 const NO_STATE = { json: '{}', interrupts: {} }
 /** Keys that a thread may gather by being patched. */
 const KEPT_KEYS_MAX = 1024
@@ -37,15 +41,28 @@ const superstepList = listOf(
   SUPERSTEPS_MAX
 )
 
+/** Minutes, or as LangGraph's clients send it. */
+const minutes = v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(TTL_MINUTES_MAX))
+const ttl = v.nullish(
+  v.union([
+    minutes,
+    v.pipe(
+      objectOf({ ttl: minutes, strategy: v.nullish(v.picklist(['delete'])) }),
+      v.transform((given) => given.ttl)
+    )
+  ])
+)
+
 const createBody = objectOf({
   thread_id: v.nullish(id),
   assistant_id: v.nullish(v.pipe(v.string(), v.maxLength(128))),
   metadata: v.nullish(metadata, {}),
   if_exists: v.nullish(v.picklist(['raise', 'do_nothing'])),
-  supersteps: v.nullish(superstepList)
+  supersteps: v.nullish(superstepList),
+  ttl
 })
 
-const patchBody = objectOf({ metadata: v.nullish(metadata, {}) })
+const patchBody = objectOf({ metadata: v.nullish(metadata, {}), ttl })
 const pruneBody = objectOf({
   thread_ids: listOf(id, PRUNED_MAX),
   strategy: v.nullish(v.picklist(['delete']), 'delete')
@@ -70,7 +87,14 @@ export function threadRoutes(services: Services): Route[] {
     const raises = body.if_exists === 'raise' || (!body.if_exists && isLangGraphClient(call))
     if (!made.created && raises) throw fail('thread_exists')
     if (made.created && body.supersteps?.length) await build(made.thread, body.supersteps, user.id)
-    return { jsonText: recordText(call, made.thread, NO_STATE) }
+    const ttl = made.created && body.ttl ? await setTtl(made.thread, body.ttl) : null
+    return { jsonText: recordText(call, made.thread, NO_STATE, ttl) }
+  }
+
+  const setTtl = async ({ thread_id, created_at: made_at }: Thread, minutes: number): Promise<ThreadTtl> => {
+    const ttl = { thread_id, made_at, minutes, expires_at: timestamp(Date.now() + minutes * MINUTE_MS) }
+    await writer.write({ name: 'ttl.set', ttl })
+    return ttl
   }
 
   /** A history that its client knows from elsewhere. One that is not acceptable leaves no thread behind. */
@@ -136,7 +160,11 @@ export function threadRoutes(services: Services): Route[] {
   const get = async (call: UserCall) => {
     const threadId = call.params.thread_id!
     const [thread, state] = await Promise.all([store.threads.get(threadId), states.values(threadId, null)])
-    if (thread) return { jsonText: recordText(call, thread, state ?? NO_STATE) }
+    if (thread) {
+      const wantsTtl = call.req.url?.includes('include=') || isLangGraphClient(call)
+      const ttl = wantsTtl ? await store.ttls.get(threadId) : null
+      return { jsonText: recordText(call, thread, state ?? NO_STATE, ttl) }
+    }
     const stored = await store.checkpoints.load(threadId, null)
     if (!stored) throw fail('thread_not_found', { id: threadId })
     return { jsonText: recordText(call, legacyThread(stored), { ...NO_STATE, ...state, json: storedJson(stored) }) }
@@ -151,8 +179,9 @@ export function threadRoutes(services: Services): Route[] {
       throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: KEPT_KEYS_MAX })])
     const thread = await writer.write({ name: 'thread.patch', thread_id: threadId, metadata, now: timestamp() })
     if (!thread) throw fail('thread_not_found', { id: threadId })
+    const ttl = body.ttl ? await setTtl(thread, body.ttl) : null
     if (/\breturn=minimal\b/.test(String(req.headers.prefer))) return { status: 204 }
-    return { jsonText: recordText(call, thread, NO_STATE) }
+    return { jsonText: recordText(call, thread, NO_STATE, ttl) }
   }
 
   const remove = async ({ params, user }: UserCall) => {

@@ -17,6 +17,7 @@ import type {
   RunReads,
   Store,
   ThreadReads,
+  TtlReads,
   UserReads
 } from './store.ts'
 
@@ -65,6 +66,7 @@ const EVENTS: Methods<EventReads> = {
 }
 const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
 const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
+const TTLS: Methods<TtlReads> = { get: true, due: true }
 const GRAPH_STATES: Methods<GraphStateReads> = { load: true, list: true }
 const ITEMS: Methods<ItemReads> = { get: true, search: true, namespaces: true }
 const CRONS: Methods<CronReads> = { get: true, list: true, areDue: true }
@@ -91,6 +93,7 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext)
     events: EVENTS,
     frames: FRAMES,
     checkpoints: CHECKPOINTS,
+    ttls: TTLS,
     graphStates: GRAPH_STATES,
     items: ITEMS,
     crons: CRONS,

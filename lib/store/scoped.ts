@@ -15,7 +15,7 @@ type Asked<F> = F extends (...args: infer P) => infer R
 type Scoped<Reads> = { readonly [Name in keyof Reads]: Asked<Reads[Name]> }
 
 /** What handlers read from: the user may be left out, and is the current one then. */
-export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints'> {
+export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'ttls'> {
   readonly apiTokens: Scoped<Store['apiTokens']>
   readonly assistants: Scoped<Store['assistants']>
   readonly threads: Scoped<Store['threads']>
@@ -48,6 +48,7 @@ export function scopedStore({
   events,
   frames,
   checkpoints,
+  ttls,
   items,
   crons,
   feedback
@@ -56,6 +57,7 @@ export function scopedStore({
     users,
     frames,
     checkpoints,
+    ttls,
     apiTokens: {
       byDigest: (digest) => apiTokens.byDigest(digest),
       list: async (user) => apiTokens.list(ownerOf(user, 'apiTokens.list'))

@@ -35,6 +35,7 @@ import type { Group, Outcome } from './ports/ops.ts'
 import type { Peers } from './ports/peers.ts'
 import type { RunReads } from './ports/runs.ts'
 import type { ThreadReads } from './ports/threads.ts'
+import type { TtlReads } from './ports/ttls.ts'
 import type { UserReads } from './ports/users.ts'
 import type { WebhookReads } from './ports/webhooks.ts'
 
@@ -53,6 +54,7 @@ export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
 export type * from './ports/runs.ts'
 export type * from './ports/threads.ts'
+export type * from './ports/ttls.ts'
 export type * from './ports/users.ts'
 export type * from './ports/webhooks.ts'
 export { OWNED_OPS } from './ports/ops.ts'
@@ -66,6 +68,7 @@ export interface Store {
   readonly events: EventReads
   readonly frames: FrameReads
   readonly checkpoints: CheckpointReads
+  readonly ttls: TtlReads
   readonly graphStates: GraphStateReads
   readonly items: ItemReads
   readonly crons: CronReads

@@ -19,6 +19,7 @@ export function withShownStates(store: Store, states: ShownValues): Store {
     events: store.events,
     frames: store.frames,
     checkpoints: shownStates(states),
+    ttls: store.ttls,
     graphStates: store.graphStates,
     items: store.items,
     crons: store.crons,

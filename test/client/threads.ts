@@ -47,6 +47,19 @@ probe('update: metadata is merged; returnMinimal (Prefer) is 204', async (t, { c
   t.match(await client.threads.get(thread_id), { metadata: { a: 1, b: 2, c: 3 } })
 })
 
+probe('create: ttl is kept, and updated', async (t, { client, person, version }) => {
+  const made = (await person.post('/threads', { ttl: { ttl: 5, strategy: 'delete' } })).body
+  t.match(made, { ttl: { strategy: 'delete', ttl_minutes: 5, expires_at: String } })
+  const id = textIn(made, 'thread_id')
+  t.match((await person.get(`/api/threads/${id}?include=ttl`)).body, { ttl: { ttl_minutes: 5 } })
+  await person.ask('PATCH', `/api/threads/${id}`, { body: { ttl: 0.5 } })
+  t.match(await client.threads.get(id), { ttl: { ttl_minutes: 0.5 } })
+  for (const ttl of [0, -1, 'long', { ttl: 1e12 }, { ttl: 5, strategy: 'burn' }])
+    t.equal((await person.post('/api/threads', { ttl })).status, 422, JSON.stringify(ttl))
+  if (version === '1.5.3' || version === '2.0.0') return
+  t.match(await client.threads.create({ ttl: 7 }), { ttl: { ttl_minutes: 7 } })
+})
+
 probe('copy: record, state and history, and both go on apart', async (t, { client }) => {
   const original = await talked(client, 'one', { team: 'red' })
   const copy = (await client.threads.copy(original)) as unknown as { thread_id: string }

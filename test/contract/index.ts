@@ -33,6 +33,7 @@ import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
 import { threadMetadataContract } from './thread-metadata.ts'
 import { threadStoreContract } from './threads.ts'
+import { ttlStoreContract } from './ttls.ts'
 import { userStoreContract } from './users.ts'
 
 export type { Open, Opened } from './harness.ts'
@@ -55,6 +56,7 @@ export {
   scopeContract,
   threadMetadataContract,
   threadStoreContract,
+  ttlStoreContract,
   userStoreContract
 }
 
@@ -66,6 +68,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   apiTokens: apiTokenStoreContract,
   assistants: assistantStoreContract,
   graphStates: graphStateContract,
+  ttls: ttlStoreContract,
   threads: threadStoreContract,
   threadMetadata: threadMetadataContract,
   runs: runStoreContract,

@@ -9,6 +9,7 @@ import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Admission, NewRun, Settlement } from './runs.ts'
+import type { ThreadTtl } from './ttls.ts'
 import type { UserPatch } from './users.ts'
 import type { Webhook } from './webhooks.ts'
 
@@ -55,6 +56,9 @@ export interface Ops {
     in: { thread_id: string; metadata: JsonObject; user: Owner; now: Timestamp }
     out: Thread | null
   }
+  /** Gives a thread a time to live, in place of the one that it has. */
+  'ttl.set': { in: { ttl: ThreadTtl }; out: null }
+  'ttl.remove': { in: { thread_id: string }; out: null }
   /** Removes the thread and everything that belongs to it, in every table. */
   'thread.remove': { in: { thread_id: string; user: Owner }; out: boolean }
   /**

@@ -2,6 +2,7 @@
 import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
 import { apiTokenReads } from '../sql/api-tokens.ts'
+import { ttlReads } from '../sql/ttls.ts'
 import { graphStateReads } from '../sql/graph-states.ts'
 import { assistantReads } from '../sql/assistants.ts'
 import { checkpointReads } from './checkpoints.ts'
@@ -58,6 +59,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     apiTokens: apiTokenReads(run),
     assistants: assistantReads(run),
     graphStates: graphStateReads(run),
+    ttls: ttlReads(run),
     threads: threadReads(pool),
     runs: runReads(pool),
     events: eventReads(pool),

@@ -3,6 +3,7 @@ import type { Op, OpName } from '../store.ts'
 import { graphWrites } from '../sql/graph-states.ts'
 import { assistantWrites } from '../sql/assistants.ts'
 import { apiTokenWrites } from '../sql/api-tokens.ts'
+import { ttlWrites } from '../sql/ttls.ts'
 import { runRemoval } from '../sql/run-removal.ts'
 import type { Batch } from './batch.ts'
 import { checkpointWrites } from './checkpoints.ts'
@@ -25,6 +26,7 @@ const WRITES: Writers<OpName> = {
   ...stepWriters(apiTokenWrites),
   ...stepWriters(assistantWrites),
   ...stepWriters(runRemoval),
+  ...stepWriters(ttlWrites),
   ...stepWriters(graphWrites),
   ...threadWrites,
   ...runWrites,

@@ -16,6 +16,7 @@ import { feedbackReads } from '../sql/feedback.ts'
 import { frameReads } from './frames.ts'
 import { cronReads } from '../sql/crons.ts'
 import { itemReads } from '../sql/items.ts'
+import { ttlReads } from '../sql/ttls.ts'
 import { webhookReads } from '../sql/webhooks.ts'
 import { type Reader, ReaderThread } from './reader.ts'
 import { runReads } from './runs.ts'
@@ -91,6 +92,7 @@ export function readsOf(db: Database.Database, reader: Reader) {
     frames: frameReads(db),
     checkpoints: checkpointReads(db),
     items: itemReads(run, (steps) => runStepsBeside(reader, steps)),
+    ttls: ttlReads(run),
     crons: cronReads(run),
     webhooks: webhookReads(run),
     feedback: feedbackReads(run)

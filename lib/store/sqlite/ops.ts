@@ -4,6 +4,7 @@ import type { OpName } from '../store.ts'
 import { graphWrites } from '../sql/graph-states.ts'
 import { assistantWrites } from '../sql/assistants.ts'
 import { apiTokenWrites } from '../sql/api-tokens.ts'
+import { ttlWrites } from '../sql/ttls.ts'
 import { runRemoval } from '../sql/run-removal.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
@@ -31,6 +32,7 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
     ...stepWriters(db, apiTokenWrites),
     ...stepWriters(db, assistantWrites),
     ...stepWriters(db, runRemoval),
+    ...stepWriters(db, ttlWrites),
     ...stepWriters(db, graphWrites),
     ...threadWrites(db),
     ...runWrites(db),

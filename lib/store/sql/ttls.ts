@@ -1,0 +1,38 @@
+// Times to live as rows of both databases.
+import type { ThreadTtl, TtlReads } from '../store.ts'
+import { ask, type RunSteps, type StepWrites } from './steps.ts'
+
+const COLUMNS = 'thread_id, made_at, minutes, expires_at'
+
+function* get(threadId: string) {
+  const [row] = yield* ask<ThreadTtl>(`SELECT ${COLUMNS} FROM thread_ttls WHERE thread_id = $1`, threadId)
+  return row ?? null
+}
+
+export function ttlReads(run: RunSteps): TtlReads {
+  return {
+    get: (threadId) => run(get(threadId)),
+    due: (before, limit) =>
+      run(
+        ask<ThreadTtl>(
+          `SELECT ${COLUMNS} FROM thread_ttls WHERE expires_at < $1 ORDER BY expires_at, thread_id LIMIT $2`,
+          before,
+          limit
+        )
+      )
+  }
+}
+
+export const ttlWrites: StepWrites<'ttl.set' | 'ttl.remove'> = {
+  *'ttl.set'({ ttl }) {
+    yield* ask('DELETE FROM thread_ttls WHERE thread_id = $1', ttl.thread_id)
+    const { thread_id, made_at, minutes, expires_at } = ttl
+    const insert = `INSERT INTO thread_ttls (${COLUMNS}) VALUES ($1, $2, $3, $4)`
+    yield* ask(insert, thread_id, made_at, minutes, expires_at)
+    return null
+  },
+  *'ttl.remove'({ thread_id }) {
+    yield* ask('DELETE FROM thread_ttls WHERE thread_id = $1', thread_id)
+    return null
+  }
+}
