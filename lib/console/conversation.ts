@@ -67,6 +67,9 @@ const LOOK_MS = 3000
 /** Tells other tabs what begins, sooner than they would look. */
 const tabs = new BroadcastChannel('colloquy-runs')
 
+/** Characters of a message that a model reads to suggest what to ask next. */
+const SUGGESTION_CHARS = 2000
+
 export class Conversation {
   readonly threadId: string
   readonly messages = signal<readonly TranscriptMessage[]>([])
@@ -412,7 +415,10 @@ export class Conversation {
     const messages = this.messages.value
       .filter(({ type, content }) => (type === 'human' || type === 'ai') && plainText(content))
       .slice(-6)
-      .map(({ type, content }) => ({ role: type === 'human' ? 'user' : 'assistant', content: plainText(content) }))
+      .map(({ type, content }) => ({
+        role: type === 'human' ? 'user' : 'assistant',
+        content: plainText(content).slice(0, SUGGESTION_CHARS)
+      }))
     const { suggestions } = await call<{ suggestions: string[] }>('POST', `${this.#path}/suggestions`, {
       messages
     }).catch(() => ({ suggestions: [] }))

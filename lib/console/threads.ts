@@ -1,5 +1,6 @@
 // The list of threads: pages of it, pinned ones first, and the search through all of them.
 import { batch, computed, signal } from '@preact/signals'
+import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy, textOf } from './api.ts'
 import { notify } from './toast.ts'
 
@@ -13,7 +14,7 @@ export interface Thread {
 }
 
 const PAGE = 40
-/** Threads of one request of a search: titles are looked through here, the API filters by metadata alone. */
+/** Threads of one request of a search. */
 const SEARCH_PAGE = 1000
 const FOUND_MAX = 200
 
@@ -36,8 +37,6 @@ export const threads = computed(() => {
 export const isPinned = ({ metadata }: Thread): boolean => metadata.pinned === true
 export const titleOf = ({ values }: Pick<Thread, 'values'>): string => values.title || 'New conversation'
 
-const SELECT = ['thread_id', 'status', 'created_at', 'updated_at', 'metadata', 'values']
-
 async function search(body: object, signal?: AbortSignal): Promise<{ list: Thread[]; total: number }> {
   const response = await colloquy.send('POST', '/api/threads/search', { body, ...(signal && { signal }) })
   const list = (await response.json()) as Thread[]
@@ -46,10 +45,7 @@ async function search(body: object, signal?: AbortSignal): Promise<{ list: Threa
 
 /** The newest page and the pinned ones, anew. What was loaded behind the first page stays. */
 export async function refresh(): Promise<void> {
-  const [page, pins] = await Promise.all([
-    search({ limit: PAGE, select: SELECT }),
-    search({ limit: 100, metadata: { pinned: true }, select: SELECT })
-  ])
+  const [page, pins] = await Promise.all([search({ limit: PAGE }), search({ limit: 100, metadata: { pinned: true } })])
   const fresh = new Set(page.list.map(({ thread_id }) => thread_id))
   const behind = newest.value.slice(PAGE).filter(({ thread_id }) => !fresh.has(thread_id))
   batch(() => {
@@ -64,7 +60,7 @@ export async function loadMore(): Promise<void> {
   if (isLoading.value || !hasMore.value) return
   isLoading.value = true
   try {
-    const page = await search({ limit: PAGE, offset: newest.value.length, select: SELECT })
+    const page = await search({ limit: PAGE, offset: newest.value.length })
     const known = new Set(newest.value.map(({ thread_id }) => thread_id))
     batch(() => {
       newest.value = [...newest.value, ...page.list.filter(({ thread_id }) => !known.has(thread_id))]
@@ -80,7 +76,7 @@ export async function loadMore(): Promise<void> {
 
 let looking: AbortController | null = null
 
-/** Goes through all threads for titles that hold the words; what is found shows as it is found. */
+/** Titles that hold all the words; what is found shows as it is found. */
 export async function find(text: string): Promise<void> {
   query.value = text
   looking?.abort()
@@ -91,16 +87,32 @@ export async function find(text: string): Promise<void> {
   const mine = new AbortController()
   looking = mine
   try {
-    for (let offset = 0; found.value.length < FOUND_MAX; offset += SEARCH_PAGE) {
-      const { list } = await search({ limit: SEARCH_PAGE, offset, select: SELECT }, mine.signal)
+    for await (const list of pagesWith(words, mine.signal)) {
       const hits = list.filter((thread) => words.every((word) => titleOf(thread).toLowerCase().includes(word)))
       found.value = [...found.value, ...hits].slice(0, FOUND_MAX)
-      if (list.length < SEARCH_PAGE) break
+      if (found.value.length === FOUND_MAX) break
     }
   } catch (error) {
     if (!mine.signal.aborted) notify(textOf(error), true)
   } finally {
     if (looking === mine) isSearching.value = false
+  }
+}
+
+/** Threads among which those with the words are. The server looks for the longest; among too many it refuses, and all are gone through. */
+async function* pagesWith(words: readonly string[], signal: AbortSignal): AsyncGenerator<Thread[]> {
+  let longest = words.toSorted((a, b) => b.length - a.length)[0]
+  for (let offset = 0; ; ) {
+    const body = { limit: SEARCH_PAGE, offset, ...(longest && { query: longest }) }
+    try {
+      const { list } = await search(body, signal)
+      yield list
+      if (list.length < SEARCH_PAGE) return
+      offset += SEARCH_PAGE
+    } catch (error) {
+      if (!longest || !(error instanceof ApiError) || error.status !== 422) throw error
+      longest = undefined
+    }
   }
 }
 
