@@ -529,6 +529,30 @@ async function faultsOf(t: Test, site: GraphSite): Promise<void> {
     t.ok(Number(at(found?.[1], 'blocked_ms')) >= 1000)
   })
 
+  await t.test(
+    'a run that is rolled back leaves no checkpoint, one that is cancelled leaves what it had stored',
+    async (t) => {
+      const thread = await newThread(site)
+      const options = (hang: number) => ({ input: { steps: [] }, config: { configurable: { count: 5, hang } } })
+      await client.runs.wait(thread, 'steps', { input: { steps: [] }, config: { configurable: { count: 2 } } })
+      const before = await client.threads.getHistory(thread)
+      for (const action of ['rollback', 'interrupt'] as const) {
+        const run = await client.runs.create(thread, 'steps', options(4))
+        await until(async () => (await client.threads.getState(thread)).next.includes('step'), 'its first checkpoints')
+        await until(
+          async () => listIn((await client.threads.getState(thread)).values, 'steps').length === 4,
+          'two steps'
+        )
+        await client.runs.cancel(thread, run.run_id, true, action)
+        const after = await client.threads.getHistory(thread)
+        if (action === 'rollback') t.strictSame(after, before)
+        else t.strictSame(listIn(after[0]!.values, 'steps').length, 4)
+      }
+      t.strictSame((await client.threads.getState(thread)).next, ['step'], 'its head keeps what was to come')
+      t.equal((await client.threads.get(thread)).status, 'idle')
+    }
+  )
+
   await t.test('a graph that never yields is cancelled all the same, and its thread is free', async (t) => {
     const thread = await newThread(site)
     const run = await client.runs.create(thread, 'odd', { input: { what: 'hang' } })

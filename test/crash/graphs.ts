@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Options, Person, signIn, until } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
+import { startPair } from '../fixtures/pair.ts'
 
 interface Trip {
   readonly child: Child
@@ -96,5 +97,60 @@ t.test(
     )
     const ids = frames.flatMap(({ id }) => id ?? [])
     t.equal(new Set(ids).size, ids.length)
+  }
+)
+
+t.test(
+  'on_restart resume: another process goes on with the runs of one that has died, when it takes them over',
+  async (t) => {
+    const folder = graphsFolder(t)
+    const config = { agent: { runtime: 'graphs', config: folder }, runs: { lease_ms: 2000, on_restart: 'resume' } }
+    const { a, onA, onB } = await startPair(t, { config })
+    const thread = await onA.thread()
+    const file = join(folder, 'steps')
+    const body = {
+      assistant_id: 'steps',
+      input: { steps: [] },
+      config: { configurable: { count: COUNT, delay: 100, file } }
+    }
+    const stream = await onA.open('POST', `/api/threads/${thread}/runs/stream`, { body })
+    const reader = await onB.join(stream.runPath, null, ['values'])
+    await until(() => readSteps(file).length >= 5, 'the fifth step')
+    await a.kill()
+    // It is told to come back: from then on the run is this process's own.
+    await reader.whole().catch(() => {})
+    const seen = reader.frames.flatMap(({ id }) => id ?? [])
+    const frames = await (await onB.join(stream.runPath, seen.at(-1) ?? null, ['values'])).whole()
+    t.notOk(
+      frames.some(({ id }) => id !== null && seen.includes(id)),
+      'and sees nothing twice'
+    )
+    t.equal(frames.at(-1)?.event, 'end')
+    t.strictSame(listIn(JSON.parse(frames.findLast(({ event }) => event === 'values')!.data), 'steps'), whole)
+    t.equal(at((await onB.get(stream.runPath)).body, 'status'), 'success')
+  }
+)
+
+t.test(
+  'on_restart resume: a run that takes its process with it each time ends as an error with the third attempt',
+  async (t) => {
+    const folder = graphsFolder(t)
+    const config = { agent: { runtime: 'graphs', config: folder }, runs: { on_restart: 'resume' } }
+    const first = await startChild(t, { config })
+    const person = await signIn(first)
+    const thread = await person.thread()
+    const body = { assistant_id: 'steps', input: { steps: [] }, config: { configurable: { count: COUNT, die: 3 } } }
+    const stream = await person.open('POST', `/api/threads/${thread}/runs/stream`, { body })
+    await first.exited
+    // The second and the third attempt end their process as well, some time after it has begun to listen.
+    for (const _ of [2, 3]) await (await startChild(t, { config, home: first.home })).exited
+    const last = await startChild(t, { config, home: first.home })
+    const after = new Person(last.url, person.cookies)
+    t.match((await after.get(stream.runPath)).body, { status: 'error', stop_reason: 'server_restart' })
+    t.strictSame(
+      listIn((await after.get(`/api/threads/${thread}/state`)).body, 'values', 'steps'),
+      whole.slice(0, 3),
+      'what was committed stays'
+    )
   }
 )
