@@ -232,6 +232,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     writer,
     registry,
     runs: new Runs({ store, writer, registry, states, webhooks, notReady: () => readiness.reason }),
+    webhooks,
     states,
     assistants: new Assistants({ store: store.assistants, graphs: () => states.graphs(), takesAnyName: !agent.states }),
     agent,

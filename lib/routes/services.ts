@@ -12,6 +12,7 @@ import type { Items } from '../memory/items.ts'
 import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/lifecycle/registry.ts'
 import type { Runs } from '../run/lifecycle/runs.ts'
+import type { Webhooks } from '../run/schedule/webhooks.ts'
 import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { Assistants } from '../thread/assistants.ts'
@@ -23,6 +24,7 @@ export interface Services {
   readonly writer: ScopedWriter
   readonly registry: Registry
   readonly runs: Runs
+  readonly webhooks: Pick<Webhooks, 'prepare'>
   /** Of whichever agent there is. */
   readonly states: StatePort
   readonly assistants: Assistants

@@ -4,6 +4,7 @@ import type { StreamWriter } from '../stream-writer.ts'
 import { type Run, timestamp } from '../types.ts'
 import { removeThread, type RemovalServices } from './remove-thread.ts'
 import type { RunBody } from './run-request.ts'
+import type { Services } from './services.ts'
 
 /** How long it stays for who was cut off before the end, or did not ask yet, in ms. */
 const STAYS_MS = 60_000
@@ -15,10 +16,10 @@ export function isForOnce({ on_completion: wanted }: RunBody, isLangGraph: boole
 }
 
 export class TemporaryThreads {
-  readonly #services: RemovalServices
+  readonly #services: RemovalServices & Pick<Services, 'webhooks'>
   readonly #going = new Map<string, Promise<void>>()
 
-  constructor(services: RemovalServices) {
+  constructor(services: RemovalServices & Pick<Services, 'webhooks'>) {
     this.#services = services
   }
 
@@ -27,10 +28,14 @@ export class TemporaryThreads {
   }
 
   /** The run's end is told: its thread goes, once. Never rejects: a thread that could not be removed stays. */
-  remove({ thread_id, user_id }: Run): Promise<void> {
+  remove(run: Run): Promise<void> {
+    const { thread_id, user_id } = run
     const known = this.#going.get(thread_id)
     if (known) return known
-    const going = removeThread(this.#services, thread_id, user_id)
+    const { webhooks } = this.#services
+    const going = webhooks
+      .prepare(run)
+      .then(() => removeThread(this.#services, thread_id, user_id))
       .then(() => {})
       .catch(() => {})
       .finally(() => this.#going.delete(thread_id))

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { asked, at, homeOf, listIn, openSite, type Options, signIn, textIn, until } from '../fixtures/gateway.ts'
-import { probes } from '../fixtures/sdk.ts'
+import { probes, sdkOf } from '../fixtures/sdk.ts'
 
 const says = asked('/demo deltas=1 rate=0')
 const LOOPBACK = { allowed_networks: ['127.0.0.0/8'] }
@@ -45,6 +45,23 @@ t.test('a run that waits outlives its process, and starts when its time has come
   person.url = second.url
   await until(async () => at((await person.get(path)).body, 'status') === 'success', 'the run is over')
   t.ok(Date.now() >= begun + 2000)
+})
+
+t.test('who watches a thread is not held up by a run that is to start later, and sees it when it does', async (t) => {
+  const person = await signIn(await openSite(t))
+  const threadId = await person.thread()
+  const stream = await person.open('GET', `/api/threads/${threadId}/stream?last_event_id=-1`)
+  const idOf = (path: string) => path.split('/').at(-1)
+  const later = await person.run(threadId, '/demo deltas=1 rate=0', { after_seconds: 1 })
+  const soon = await person.run(threadId, '/demo deltas=1 rate=0', { multitask_strategy: 'enqueue' })
+  const shown = () =>
+    stream.frames.filter(({ event }) => event === 'metadata').map(({ data }) => at(JSON.parse(data), 'run_id'))
+  await until(() => shown().length === 2, 'both are shown')
+  t.same(shown(), [idOf(soon), idOf(later)])
+  await until(async () => at((await person.get(later)).body, 'status') === 'success', 'it is over')
+  await person.run(threadId, '/demo deltas=1 rate=0')
+  await until(() => shown().length === 3, 'what comes then is shown as well')
+  stream.leave()
 })
 
 // --------------------------------------------------------------------------------------------------- webhooks
@@ -104,6 +121,17 @@ t.test('the end of a run is told with its values, signed with the secret', async
   await until(() => received.length === 2, 'a failure is told as well')
   t.match(JSON.parse(received[1]!.body), { status: 'error', error: String })
   t.notOk(JSON.stringify((await person.get(path)).body).includes('hidden'), 'the address is nobody’s business')
+})
+
+t.test('the end of a run whose thread goes with it is told with its values', async (t) => {
+  const hook = await receiver(t, (res, count) => void res.writeHead(count < 2 ? 503 : 200).end())
+  const site = await openSite(t, { config: { webhooks: { ...LOOPBACK, retry_ms: 20 } } })
+  const client = await sdkOf(await signIn(site), '1.12.4')
+  await client.runs.wait(null, 'lead_agent', { ...says, webhook: hook.url })
+  await until(() => hook.received.length === 2, 'it is told, the second time when the thread is gone')
+  const payload: unknown = JSON.parse(hook.received[1]!.body)
+  t.match(listIn(at(payload, 'values', 'messages')), [{ type: 'human' }, { type: 'ai' }])
+  t.same(await client.threads.search(), [])
 })
 
 t.test('a receiver that fails is told again, with the same id, until it takes it', async (t) => {

@@ -8,6 +8,7 @@ import { counters } from '../log/counters.ts'
 import type { Filter } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Loaded } from '../log/stored-frames.ts'
+import { startsAt } from '../run-kwargs.ts'
 import type { Reader } from './credential-revalidator.ts'
 import type { CloseReason, OpenStream } from './streams.ts'
 
@@ -16,6 +17,8 @@ const WRITE_BYTES = 64 * 1024
 
 /** Heartbeats without an answer behind which a reader may be gone. */
 const UNANSWERED_MAX = 3
+/** Runs that are to start later are passed by, so many at a time: nobody waits an hour for what comes behind them. */
+const PASSED_MAX = 100
 
 /** What a feed has for its reader: bytes, and how many frames they are of; or what a log says that has none. */
 export type Fed = { readonly bytes: Buffer; readonly count: number } | 'behind' | 'tail' | 'end'
@@ -80,6 +83,8 @@ export class ThreadJoiner implements LogReader, OpenStream {
   #current: Current | null = null
   /** Ordinal of the run that was told last. */
   #ordinal: number
+  /** Runs that were passed by because they are to start later. */
+  #passed: Run[] = []
   /** Grows with every restart: who was waiting for something then is not to go on. */
   #round = 0
   #isFinding = false
@@ -118,6 +123,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     this.#detach()
     this.#round++
     this.#ordinal = after
+    this.#passed = []
     this.#mayFollow = true
     this.#isFinding = false
     this.#isLoading = false
@@ -171,8 +177,9 @@ export class ThreadJoiner implements LogReader, OpenStream {
     try {
       while (this.#mayFollow && !this.#current) {
         this.#mayFollow = false
-        const run = await this.#runs.after(this.#ordinal)
+        const run = this.#nowDue() ?? (await this.#runs.after(this.#ordinal))
         if (isOver()) return
+        if (run && this.#isPassed(run)) continue
         if (run) await this.#open(run, isOver)
         if (isOver()) return
       }
@@ -185,16 +192,31 @@ export class ThreadJoiner implements LogReader, OpenStream {
     this.pump()
   }
 
+  /** One that was passed by and may start by now: it is told behind the runs that have overtaken it. */
+  #nowDue(): Run | null {
+    const at = this.#passed.findIndex((run) => startsAt(run) <= Date.now())
+    return at < 0 ? null : this.#passed.splice(at, 1)[0]!
+  }
+
+  #isPassed(run: Run): boolean {
+    if (run.status !== 'pending' || startsAt(run) <= Date.now() || this.#passed.length >= PASSED_MAX) return false
+    this.#passed.push(run)
+    this.#ordinal = run.ordinal
+    this.#mayFollow = true
+    return true
+  }
+
   async #open(run: Run, isOver: () => boolean): Promise<void> {
     const opened = await this.#runs.open(run)
     if (isOver()) return opened?.left()
     if (!opened) {
       // Deleted meanwhile: what comes behind it is looked for.
-      this.#ordinal = run.ordinal
+      this.#ordinal = Math.max(this.#ordinal, run.ordinal)
       this.#mayFollow = true
       return
     }
-    this.#current = { ...opened, ordinal: run.ordinal, feed: this.#request.feed(run, opened.log) }
+    const ordinal = Math.max(this.#ordinal, run.ordinal)
+    this.#current = { ...opened, ordinal, feed: this.#request.feed(run, opened.log) }
     opened.log.attach(this)
   }
 

@@ -53,7 +53,7 @@ const RESET_MS_MAX = 5000
 export class Registry {
   readonly #deps: RegistryDeps
   readonly #actors = new Map<string, RunActor>()
-  readonly #queues = new RunQueues()
+  readonly #queues = new RunQueues((threadId) => this.#watchers.tell(threadId))
   /** Runs whose admission is being written. Others see the row a moment before we are told that it is there. */
   readonly #pendingAdmissions = new Map<string, Promise<Admission>>()
   /** Places of runs that are being started [design 5]. */

@@ -16,7 +16,13 @@ const TIMER_MS_MAX = 2 ** 31 - 1
 
 export class RunQueues {
   readonly #queues = new Map<string, RunQueue>()
+  readonly #onDue: (threadId: string) => void
   #isHalted = false
+
+  /** @param onDue told of a thread whose run was to start later, when it is its time */
+  constructor(onDue: (threadId: string) => void = () => {}) {
+    this.#onDue = onDue
+  }
 
   get size(): number {
     return this.#queues.size
@@ -80,7 +86,12 @@ export class RunQueues {
 
   #wakeAt(queue: RunQueue, ms: number): void {
     if (!Number.isFinite(ms)) return
-    queue.timer = setTimeout(() => this.#advance(queue), Math.min(ms, TIMER_MS_MAX)).unref()
+    const due = () => {
+      this.#advance(queue)
+      const run = queue.running?.run
+      if (run) this.#onDue(run.thread_id)
+    }
+    queue.timer = setTimeout(due, Math.min(ms, TIMER_MS_MAX)).unref()
   }
 }
 

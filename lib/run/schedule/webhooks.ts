@@ -71,11 +71,13 @@ export class Webhooks {
     await this.#deps.writer.write({ name: 'webhook.remove', run_id: runId })
   }
 
-  /** Before a run that has ended is removed with its thread. */
-  async prepare(run: Run): Promise<void> {
-    if (webhookOf(run) === null) return
-    const payload = await this.#payloadOf(run)
-    await this.#deps.writer.write({ name: 'webhook.prepare', run_id: run.run_id, payload })
+  /** Before a run that has ended is removed with its thread: what is told of it outlives it. */
+  async prepare({ run_id, kwargs }: Pick<Run, 'run_id' | 'kwargs'>): Promise<void> {
+    if (webhookOf({ kwargs }) === null) return
+    const ended = await this.#deps.store.runs.get(run_id, null)
+    if (!ended || isInFlight(ended)) return
+    await this.#deps.writer.write({ name: 'webhook.prepare', run_id, payload: await this.#payloadOf(ended) })
+    this.wake()
   }
 
   /** A run has ended here. */
