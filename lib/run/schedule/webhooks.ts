@@ -131,7 +131,8 @@ export class Webhooks {
     const { run_id, url, attempts } = webhook
     try {
       const reason = await this.#send(webhook)
-      if (this.#stopping.signal.aborted) return
+      // The next process need not wait until the claim is over.
+      if (this.#stopping.signal.aborted) return await this.#retryIn(run_id, 0)
       if (reason === null || attempts >= options.attempts) {
         if (reason !== null)
           log.warn({ run_id, url: shown(url), attempts, reason }, 'a webhook was not taken: it is given up')
@@ -139,11 +140,16 @@ export class Webhooks {
         return
       }
       log.warn({ run_id, url: shown(url), attempts, reason }, 'a webhook was not taken: it is tried again')
-      await writer.write({ name: 'webhook.retry', run_id, at: timestamp(Date.now() + this.#pauseBehind(attempts)) })
+      await this.#retryIn(run_id, this.#pauseBehind(attempts))
     } catch (error) {
       // Its claim ends by itself.
       log.warn({ err: error, run_id }, 'a webhook could not be sent: it is tried again')
     }
+  }
+
+  async #retryIn(runId: string, ms: number): Promise<void> {
+    await this.#deps.writer.write({ name: 'webhook.retry', run_id: runId, at: timestamp(Date.now() + ms) })
+    if (ms < LOOK_MS) setTimeout(() => this.wake(), ms + 1).unref()
   }
 
   #pauseBehind(attempts: number): number {
