@@ -1,25 +1,8 @@
 // Stores of somebody else's, loaded from the file that the configuration names. What is wrong with one is said at start.
 import { pathToFileURL } from 'node:url'
 import type { JsonObject } from '../types.ts'
-import type {
-  ApiTokenReads,
-  AssistantReads,
-  CheckpointReads,
-  EventReads,
-  EventStore,
-  FeedbackReads,
-  FrameReads,
-  GraphStateReads,
-  CronReads,
-  ItemReads,
-  WebhookReads,
-  ModuleOptions,
-  RunReads,
-  Store,
-  ThreadReads,
-  TtlReads,
-  UserReads
-} from './store.ts'
+import type { ModuleOptions } from './ports/module.ts'
+import type { EventStore, Store } from './store.ts'
 
 /** A store in the configuration: `{ module: ./their-store.js, options: {...} }`. */
 export interface ModuleRef {
@@ -33,79 +16,23 @@ export interface ModuleContext {
   readonly warn: ModuleOptions['warn']
 }
 
-type Methods<T> = Record<keyof T, true>
-
-const EVENT_STORE: Methods<Omit<EventStore, 'setTombstones' | 'tombstones'>> = {
-  select: true,
-  append: true,
-  truncate: true,
-  remove: true,
-  close: true
-}
-
-const USERS: Methods<UserReads> = { byId: true, ofSession: true, byEmail: true, admin: true }
-const API_TOKENS: Methods<ApiTokenReads> = { byDigest: true, list: true }
-const ASSISTANTS: Methods<AssistantReads> = { get: true, list: true, versions: true }
-const THREADS: Methods<ThreadReads> = { get: true, ownerOf: true, search: true }
-const RUNS: Methods<RunReads> = {
-  get: true,
-  byKey: true,
-  list: true,
-  after: true,
-  inFlight: true,
-  unfinished: true,
-  tokens: true
-}
-const EVENTS: Methods<EventReads> = {
-  listMessages: true,
-  listMessagesByRun: true,
-  listEvents: true,
-  nextSeq: true,
-  lastK: true,
-  runsOfMessages: true
-}
-const FRAMES: Methods<FrameReads> = { read: true, bounds: true }
-const CHECKPOINTS: Methods<CheckpointReads> = { load: true, history: true }
-const TTLS: Methods<TtlReads> = { get: true, due: true }
-const GRAPH_STATES: Methods<GraphStateReads> = { load: true, list: true }
-const ITEMS: Methods<ItemReads> = { get: true, search: true, namespaces: true }
-const CRONS: Methods<CronReads> = { get: true, list: true, areDue: true }
-const WEBHOOKS: Methods<WebhookReads> = { areDue: true }
-const FEEDBACK: Methods<FeedbackReads> = { list: true, stats: true, byRuns: true }
-
-/** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers is no EventStore. */
-export async function openEventModule(ref: ModuleRef, context: ModuleContext): Promise<EventStore> {
+/** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers has less than `like`. */
+export async function openEventModule(ref: ModuleRef, context: ModuleContext, like: EventStore): Promise<EventStore> {
   const opened = await opens('run_events.backend', 'openEventStore', ref, context)
-  refuse('run_events.backend', 'openEventStore', ref, missingIn(opened, EVENT_STORE, ''))
+  refuse('run_events.backend', 'openEventStore', ref, missingIn(opened, like, ''))
   // Every method was looked for.
   return opened as EventStore
 }
 
-/** @throws Error when the file cannot be loaded, exports no `openStore`, or what that answers is no Store. */
-export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext): Promise<Store> {
+/** @throws Error when the file cannot be loaded, exports no `openStore`, or what that answers has less than `like`. */
+export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext, like: Store): Promise<Store> {
   const opened = await opens('database.backend', 'openStore', ref, context)
-  const nouns = Object.entries({
-    users: USERS,
-    apiTokens: API_TOKENS,
-    assistants: ASSISTANTS,
-    threads: THREADS,
-    runs: RUNS,
-    events: EVENTS,
-    frames: FRAMES,
-    checkpoints: CHECKPOINTS,
-    ttls: TTLS,
-    graphStates: GRAPH_STATES,
-    items: ITEMS,
-    crons: CRONS,
-    webhooks: WEBHOOKS
-  })
-  const missing = [
-    ...missingIn(opened, { apply: true, close: true }, ''),
-    ...nouns.flatMap(([noun, methods]) => missingIn(memberOf(opened, noun), methods, `${noun}.`)),
+  const missing = Object.entries(like).flatMap(([noun, methods]) => {
     // null says that there is no feedback.
-    ...(memberOf(opened, 'feedback') === null ? [] : missingIn(memberOf(opened, 'feedback'), FEEDBACK, 'feedback.'))
-  ]
-  refuse('database.backend', 'openStore', ref, missing)
+    if (typeof methods !== 'object' || (noun === 'feedback' && memberOf(opened, noun) === null)) return []
+    return missingIn(memberOf(opened, noun), methods, `${noun}.`)
+  })
+  refuse('database.backend', 'openStore', ref, [...missingIn(opened, like, ''), ...missing])
   // Every method was looked for.
   return opened as Store
 }
@@ -128,9 +55,10 @@ async function load(option: string, path: string): Promise<unknown> {
   }
 }
 
-function missingIn(value: unknown, methods: Readonly<Record<string, true>>, prefix: string): string[] {
-  const isThere = (name: string) => typeof memberOf(value, name) === 'function'
-  return Object.keys(methods).flatMap((name) => (isThere(name) ? [] : [prefix + name]))
+/** Names of the methods of `like` that it does not have. */
+function missingIn(value: unknown, like: object, prefix: string): string[] {
+  const methods = Object.entries(like).flatMap(([name, member]) => (typeof member === 'function' ? [name] : []))
+  return methods.flatMap((name) => (typeof memberOf(value, name) === 'function' ? [] : [prefix + name]))
 }
 
 function refuse(option: string, name: string, { module }: ModuleRef, missing: readonly string[]): void {

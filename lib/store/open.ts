@@ -53,7 +53,10 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
 export async function openDatabase({ home, database, runs }: StoreOptions, warn: Warn): Promise<Store> {
   const { backend, sqlite_path, postgres_url, migration_backup = true } = database
   const onMigrated = (what: object) => warn(what, 'the database was brought to the schema of this program')
-  if (typeof backend === 'object') return openDatabaseModule(backend, { home, warn })
+  if (typeof backend === 'object') {
+    const like = openMemoryStore({ feedback: true })
+    return openDatabaseModule(backend, { home, warn }, like).finally(() => like.close())
+  }
   switch (backend) {
     case 'sqlite':
       return openSqliteStore(sqlite_path, {
@@ -76,7 +79,7 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
 /** Null: events lie in the database with everything else. */
 async function openEvents({ home, database, run_events }: StoreOptions, warn: Warn): Promise<EventStore | null> {
   const { backend } = run_events
-  if (typeof backend === 'object') return openEventModule(backend, { home, warn })
+  if (typeof backend === 'object') return openEventModule(backend, { home, warn }, openMemoryEvents())
   const isInMemory = database.backend === 'memory'
   switch (backend) {
     case 'db':
