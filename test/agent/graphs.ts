@@ -203,6 +203,17 @@ async function updatesOf(t: Test, site: GraphSite): Promise<void> {
     t.equal((await client.threads.get(thread)).status, 'idle')
   })
 
+  await t.test('a thread is renamed through its state, also where the graph keeps no title', async (t) => {
+    for (const thread of [await newThread(site), await ran(), await asking(site)]) {
+      const before = await client.threads.get(thread)
+      await client.threads.updateState(thread, { values: { title: 'My own name' } })
+      const [found] = await client.threads.search({ ids: [thread] })
+      const { body } = await site.person.post('/api/threads/search', { ids: [thread] })
+      t.equal(at(listIn(body)[0], 'values', 'title'), 'My own name')
+      t.equal(found?.status, before.status)
+    }
+  })
+
   await t.test('state: update: of an older checkpoint makes a branch', async (t) => {
     const thread = await ran()
     const [, , third] = await client.threads.getHistory(thread)

@@ -74,7 +74,10 @@ export class GraphStates implements StatePort {
   async update(threadId: string, { place, values, asNode, command }: StateChange): Promise<StateChanged> {
     if (place.checkpointId !== null && !(await this.#reads.load(threadId, place.namespace, place.checkpointId)))
       return { outcome: 'checkpoint_missing' }
-    return this.#write(threadId, null, titleIn(values), async (graph, { library }, config) => {
+    const title = titleIn(values)
+    return this.#write(threadId, null, title, async (graph, { library }, config) => {
+      // A name of the thread is no matter of a graph that keeps none.
+      if (title !== null && isOnlyTitle(values) && !Object.hasOwn(graph.channels ?? {}, 'title')) return
       const given = command ? commandOf(library, command) : values
       await graph.updateState(configOf(threadId, place, config), given, asNode ?? undefined)
     })
@@ -198,6 +201,10 @@ function configOf(threadId: string, { checkpointId, namespace }: StatePlace, nam
 function titleIn(values: Json): string | null {
   const title = isObject(values) ? textOr(values.title) : null
   return title === null || title.trim() === '' ? null : title
+}
+
+function isOnlyTitle(values: Json): boolean {
+  return isObject(values) && Object.keys(values).length === 1
 }
 
 /** A state as LangGraph's clients read it, with the flat members that others do. */
