@@ -97,6 +97,9 @@ export function createHttpServer(options: HttpOptions): HttpServer {
   return new NodeServer(options)
 }
 
+/** Answers of one connection that are not out: one read may hold thousands of requests, all of them parsed and served in one turn. */
+const PIPELINED_MAX = 32
+
 class NodeServer implements HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
@@ -193,11 +196,17 @@ class NodeServer implements HttpServer {
     return true
   }
 
-  #follow(req: IncomingMessage, res: ServerResponse): void {
+  /** False: nobody hears the answer, or too many are asked for at once. The last that may be is the connection's last. */
+  #follow(req: IncomingMessage, res: ServerResponse): boolean {
     const answers = this.#sockets.get(req.socket)
-    if (!answers) return void res.destroy()
+    if (!answers || answers.size >= PIPELINED_MAX) {
+      res.destroy()
+      return false
+    }
     answers.add(res)
     res.once('close', () => answers.delete(res))
+    if (answers.size === PIPELINED_MAX) res.shouldKeepAlive = false
+    return true
   }
 
   /** What node:http could not read. Answered where no answer is under way on the connection, which ends in any case. */
@@ -218,7 +227,7 @@ class NodeServer implements HttpServer {
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
-    this.#follow(req, res)
+    if (!this.#follow(req, res)) return
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
     const began = performance.now()
@@ -238,7 +247,12 @@ class NodeServer implements HttpServer {
     socket.on('error', ignore)
     const res = new ServerResponse(req)
     res.shouldKeepAlive = false
-    res.assignSocket(req.socket)
+    try {
+      res.assignSocket(req.socket)
+    } catch {
+      // Another answer has it: the request was sent behind one that is not answered yet, by us or by node:http itself.
+      return void socket.destroy()
+    }
     res.once('finish', () => socket.end())
     noteUpgrade(req, { socket, head })
     void this.#serve(req, res)

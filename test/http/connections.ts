@@ -101,6 +101,29 @@ t.test('a request for a WebSocket is guarded and answered like any other, until 
   )
 })
 
+t.test(
+  'a request for a WebSocket behind one that is not answered yet ends its connection, and nothing else',
+  async (t) => {
+    const wait = aRoute({
+      path: '/wait',
+      access: 'public',
+      handler: (call) => {
+        deferredJson(call)
+        return HANDLED
+      }
+    })
+    const door = await openDoor(t, [health, wait])
+    const socket = await door.connect()
+    socket.on('error', () => {})
+    const closed = once(socket, 'close')
+    socket.write(
+      'GET /wait HTTP/1.1\r\nHost: x\r\n\r\nGET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
+    )
+    await closed
+    t.equal((await door.knock('GET', '/health')).status, 200)
+  }
+)
+
 t.test('pipelined requests are answered in their order', async (t) => {
   const door = await openDoor(t, [
     aRoute({
@@ -147,6 +170,36 @@ t.test('a head that is too large is 431 on a connection that was used before, to
   await closed
   t.match(text, /^HTTP\/1\.1 431 /)
 })
+
+t.test(
+  'of a pipeline deeper than any client makes one the first requests are answered, and the connection ends',
+  async (t) => {
+    let served = 0
+    const counted = aRoute({
+      path: '/counted',
+      access: 'public',
+      handler: () => {
+        served++
+        return { json: served }
+      }
+    })
+    const door = await openDoor(t, [counted])
+    const socket = await door.connect()
+    let text = ''
+    socket.on('data', (bytes) => {
+      text += String(bytes)
+    })
+    const closed = once(socket, 'close')
+    socket.on('error', () => {})
+    socket.write('GET /counted HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000))
+    await closed
+    t.equal(served, 32)
+    t.strictSame(
+      [...text.matchAll(/^(\d+)(?=HTTP|$)/gm)].map(([, n]) => Number(n)),
+      Array.from({ length: 32 }, (_, n) => n + 1)
+    )
+  }
+)
 
 t.test(
   '[16.2.4] an answer that waits behind another one hears that its client has gone, and lets go of everything',
