@@ -34,8 +34,8 @@ export class MetricsHour {
   /** The readings behind a time, in Unix seconds; the newest is of now. */
   async since(after: number): Promise<Hour> {
     // A reading that fails is one that is missing.
-    this.#timer ??= setInterval(() => void this.#take().catch(() => {}), EVERY_MS).unref()
-    if (Date.now() - (this.#readings.at(-1)?.ms ?? 0) >= FRESH_MS) await this.#take()
+    this.#timer ??= setInterval(() => void this.#freshen().catch(() => {}), EVERY_MS).unref()
+    await this.#freshen()
     const wanted = this.#readings.filter(({ ms }) => ms / 1000 > after)
     const names = new Set(wanted.flatMap(({ values }) => [...values.keys()]))
     return {
@@ -48,8 +48,13 @@ export class MetricsHour {
     if (this.#timer) clearInterval(this.#timer)
   }
 
-  async #take(): Promise<void> {
+  /** Two readings at nearly one time would make a peak of what is none. */
+  async #freshen(): Promise<void> {
+    const isFresh = () => Date.now() - (this.#readings.at(-1)?.ms ?? 0) < FRESH_MS
+    if (isFresh()) return
     const values = valuesIn(await this.#read())
+    // Somebody else was faster.
+    if (isFresh()) return
     const ms = Date.now()
     this.#readings = [...this.#readings.filter((one) => one.ms > ms - HOUR_MS), { ms, values }]
   }
