@@ -236,6 +236,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'POST /api/threads/prune': told('Delete several threads', one(shaped({ pruned_count: integer })), {
     refusals: [404]
   }),
+  [`PATCH ${T}/state`]: told('Merge into the metadata of a thread', nothing),
   [`POST ${T}/copy`]: told('A new thread with the states of this one', one(ref('Thread')), { refusals: [404] }),
   [`GET ${T}`]: told('A thread with its state', one(ref('Thread'))),
   [`PATCH ${T}`]: told('Merge into the metadata of a thread', one(ref('Thread'))),

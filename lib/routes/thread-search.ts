@@ -1,5 +1,6 @@
 // The search for threads, and how many it finds. What an index answers is asked of the store; nested metadata, values of the state and
 // words of the title are looked for among the threads that the rest of the search leaves, within bounds.
+import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import { Invalid } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
@@ -18,7 +19,7 @@ const EXTRACTS_MAX = 10
 /** Of a search that looks into threads: how many, in pages of so many, and how long their states may be together, in characters. */
 const LOOKED_AT_MAX = 10_000
 const LOOKED_AT_PAGE = 500
-const STATES_LENGTH = 64 * 1024 * 1024
+const STATES_LENGTH = 16 * 1024 * 1024
 /** Characters of the states of one page: it ends before the thread with which it would be longer. */
 const PAGE_LENGTH = 16 * 1024 * 1024
 
@@ -76,6 +77,8 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const containment = new Containment()
     let left = STATES_LENGTH
     const hasValues = async ({ thread_id }: Thread): Promise<boolean> => {
+      // A store that reads at once would let nobody else in between.
+      await turn()
       const state = await states.values(thread_id, null)
       left -= state?.json.length ?? 0
       if (left < 0) throw refused('values', 'the states to look into are too long: say more of the threads')
@@ -98,6 +101,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
   const lookAmong = async (query: ThreadQuery, condition: Condition, user: string): Promise<ThreadPage> => {
     const found: Thread[] = []
     for (let offset = 0; ; offset += LOOKED_AT_PAGE) {
+      await turn()
       const page = await store.threads.search({ ...query, limit: LOOKED_AT_PAGE, offset }, user)
       if (page.total > LOOKED_AT_MAX)
         throw refused('metadata', `${page.total} threads would have to be looked into: say more of them`)
@@ -122,6 +126,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const shown: [Thread, ShownState][] = []
     let left = PAGE_LENGTH
     for (const thread of threads) {
+      await turn()
       const state = (await states.values(thread.thread_id, null)) ?? titleState(thread)
       left -= state.json.length
       if (left < 0 && shown.length > 0) break

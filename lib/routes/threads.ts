@@ -11,7 +11,7 @@ import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
 import type { ThreadTtl } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
-import { type Thread, timestamp } from '../types.ts'
+import { type JsonObject, type Thread, timestamp } from '../types.ts'
 import { removeThread } from './remove-thread.ts'
 import type { Services } from './services.ts'
 import { writtenState } from './state.ts'
@@ -63,6 +63,7 @@ const createBody = objectOf({
 })
 
 const patchBody = objectOf({ metadata: v.nullish(metadata, {}), ttl })
+const patchStateBody = objectOf({ metadata: v.nullish(metadata, {}) })
 const pruneBody = objectOf({
   thread_ids: listOf(id, PRUNED_MAX),
   strategy: v.nullish(v.picklist(['delete']), 'delete')
@@ -170,18 +171,28 @@ export function threadRoutes(services: Services): Route[] {
     return { jsonText: recordText(call, legacyThread(stored), { ...NO_STATE, ...state, json: storedJson(stored) }) }
   }
 
-  const patch = async (call: UserCall<v.InferOutput<typeof patchBody>>) => {
-    const { params, body, req } = call
-    const threadId = params.thread_id!
-    const metadata = withoutReserved(body.metadata ?? {})
+  const patched = async (threadId: string, given: JsonObject): Promise<Thread> => {
+    const metadata = withoutReserved(given)
     const before = (await store.threads.get(threadId))?.metadata
     if (Object.keys({ ...before, ...metadata }).length > KEPT_KEYS_MAX)
       throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: KEPT_KEYS_MAX })])
     const thread = await writer.write({ name: 'thread.patch', thread_id: threadId, metadata, now: timestamp() })
     if (!thread) throw fail('thread_not_found', { id: threadId })
+    return thread
+  }
+
+  const patch = async (call: UserCall<v.InferOutput<typeof patchBody>>) => {
+    const { params, body, req } = call
+    const thread = await patched(params.thread_id!, body.metadata ?? {})
     const ttl = body.ttl ? await setTtl(thread, body.ttl) : null
     if (/\breturn=minimal\b/.test(String(req.headers.prefer))) return { status: 204 }
     return { jsonText: recordText(call, thread, NO_STATE, ttl) }
+  }
+
+  /** An older name of LangGraph's for the same. */
+  const patchState = async ({ params, body }: UserCall<v.InferOutput<typeof patchStateBody>>) => {
+    await patched(params.thread_id!, body.metadata ?? {})
+    return { status: 204 }
   }
 
   const remove = async ({ params, user }: UserCall) => {
@@ -207,6 +218,15 @@ export function threadRoutes(services: Services): Route[] {
       handler: create
     }),
     ...threadSearchRoutes(services),
+    route({
+      method: 'PATCH',
+      path: `${path}/state`,
+      access: 'user',
+      permission: 'threads:write',
+      thread: 'write',
+      body: patchStateBody,
+      handler: patchState
+    }),
     route({
       method: 'POST',
       path: '/api/threads/prune',

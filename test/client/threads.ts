@@ -1,6 +1,6 @@
 // Threads as LangGraph's clients use them: every method and option, with every version of the client.
 import t from 'tap'
-import { at, asked, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
+import { at, asked, listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { probes, refusal, type Sdk } from '../fixtures/sdk.ts'
 
 const says = (words: string) => ({ input: { messages: [{ role: 'user', content: words }] } })
@@ -42,6 +42,8 @@ probe('create: supersteps make a history', async (t, { client }) => {
 probe('update: metadata is merged; returnMinimal (Prefer) is 204', async (t, { client, version }) => {
   const { thread_id } = await client.threads.create({ metadata: { a: 1 } })
   t.match(await client.threads.update(thread_id, { metadata: { b: 2 } }), { metadata: { a: 1, b: 2 } })
+  await client.threads.patchState(thread_id, { d: 4 })
+  t.match(await client.threads.get(thread_id), { metadata: { a: 1, d: 4 } })
   if (version !== '1.12.4' && version !== '1.15.0') return
   t.equal(await client.threads.update(thread_id, { metadata: { c: 3 }, returnMinimal: true }), undefined)
   t.match(await client.threads.get(thread_id), { metadata: { a: 1, b: 2, c: 3 } })
@@ -136,9 +138,7 @@ probe('search: without a limit ten at most, and the headers say what there is', 
 probe('a thread with a run in flight is busy, and found as such', async (t, { client }) => {
   const { thread_id } = await client.threads.create()
   const { run_id } = await client.runs.create(thread_id, 'lead_agent', says('/demo deltas=100000 rate=20'))
-  const stream = client.runs.joinStream(thread_id, run_id)
-  for await (const { event } of stream) if (event === 'values') break
-  t.match(await client.threads.get(thread_id), { status: 'busy' })
+  await until(async () => (await client.threads.get(thread_id)).status === 'busy', 'the thread is busy')
   t.match(await client.threads.search({ status: 'busy' }), [{ thread_id, status: 'busy' }])
   await client.runs.cancel(thread_id, run_id, true)
   t.match(await client.threads.get(thread_id), { status: 'idle' })
@@ -167,8 +167,8 @@ t.test("what is LangGraph's by default is none of the service's own clients", as
   const [listed] = listIn((await person.post('/api/threads/search', {})).body)
   t.same(Object.keys(at(listed, 'values') as object), ['title'], 'a list shows the title')
   const working = await person.run(threadId, '/demo deltas=100000 rate=20')
-  await (await person.join(working)).untilFrames(2)
-  t.equal(at((await person.get(`/api/threads/${threadId}`)).body, 'status'), 'running')
+  const status = async () => at((await person.get(`/api/threads/${threadId}`)).body, 'status')
+  await until(async () => (await status()) === 'running', 'the thread is running')
   await person.post(`${working}/cancel?wait=true`)
 })
 
