@@ -1,9 +1,19 @@
 // Graphs in this process on LangGraph's own machinery: what LangGraph's development server answers, ours does. The names of the tests
 // are the lines of the list of gaps.
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { at, listIn, type Options, signIn, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, type Options, signIn, until } from '../fixtures/gateway.ts'
 import { newName, urlOf } from '../fixtures/postgres.ts'
-import { all, type Chunk, clientOf, type GraphSite, graphSite, VERSIONS, type Version } from '../fixtures/graphs.ts'
+import {
+  all,
+  type Chunk,
+  clientOf,
+  type GraphSite,
+  graphSite,
+  graphsFolder,
+  VERSIONS,
+  type Version
+} from '../fixtures/graphs.ts'
 
 const FOO = { messages: [{ type: 'human', content: 'foo', id: 'foo' }] }
 const ALL = ['foo', 'begin', 'tool_call__begin', 'end']
@@ -42,6 +52,15 @@ t.test('in every store a graph answers, asks and goes on', async (t) => {
       await client.threads.delete(thread)
       t.equal((await client.threads.getHistory(copied.thread_id)).length, 6)
     })
+})
+
+t.test('a single compiled graph is served as a module, whatever name a run gives it', async (t) => {
+  const path = join(graphsFolder(t), 'agent.mjs')
+  const site = await openSite(t, { config: { agent: { runtime: 'module', path } } })
+  const client = clientOf(await signIn(site))
+  const { thread_id } = await client.threads.create()
+  t.strictSame(contents(await client.runs.wait(thread_id, 'agent', { input: FOO })), ALL)
+  t.equal((await client.threads.getHistory(thread_id)).length, 5)
 })
 
 const newThread = async ({ client }: GraphSite): Promise<string> => (await client.threads.create()).thread_id
