@@ -114,8 +114,8 @@ export class Recorder implements Source {
   /** Writes that wait; events and frames are added when they are taken. */
   #ops: Op[] = []
   #settlement: Settlement | null = null
-  /** How the run ends, as soon as that is decided. */
-  #ended: Settlement | null = null
+  /** How its row ends, as soon as that is decided. Not the whole settlement: its texts are parts of all that was said. */
+  #ended: Partial<Run> = {}
   #inFlight: InFlightBatch | null = null
   /** What of the process's budget is this run's. */
   #budgeted = 0
@@ -425,7 +425,7 @@ export class Recorder implements Source {
       this.#tellFailure(end)
       return this.#settlementOf(end, wasOpen)
     })
-    this.#ended = this.#settlement
+    this.#ended = endOf(this.#settlement)
     this.#feeds.committer.schedule(this, true)
   }
 
@@ -444,7 +444,7 @@ export class Recorder implements Source {
       // Its last state may not be there.
       return { ...this.#settlementOf(REFUSED, true), final_checkpoint_id: null }
     })
-    this.#ended = settlement
+    this.#ended = endOf(settlement)
     const settle: Op = { name: 'run.settle', ...settlement }
     const frames = refused.filter((op) => op.name === 'frames.append')
     const own = this.#frameOps(this.log.take())
@@ -617,9 +617,7 @@ export class Recorder implements Source {
 
   /** The run as its row stands when its end is stored: for those who are told how it has ended. */
   get endedRow(): Run {
-    if (!this.#ended) return this.#run
-    const { status, error, stop_reason, last_cursor, final_checkpoint_id, now } = this.#ended
-    return { ...this.#run, status, error, stop_reason, last_cursor, final_checkpoint_id, updated_at: now }
+    return { ...this.#run, ...this.#ended }
   }
 
   // ------------------------------------------------------------------------------------------------------ readers
@@ -668,4 +666,10 @@ function rowOf(
     ...known,
     now: timestamp()
   }
+}
+
+function endOf(settlement: Settlement | null): Partial<Run> {
+  if (!settlement) return {}
+  const { status, error, stop_reason, last_cursor, final_checkpoint_id, now } = settlement
+  return { status, error, stop_reason, last_cursor, final_checkpoint_id, updated_at: now }
 }
