@@ -31,7 +31,22 @@ async function lived(person: Person): Promise<string> {
   await person.post(`${path}/runs/wait`, asked('/demo deltas=3 rate=0'), {
     headers: { 'idempotency-key': `key of ${threadId}` }
   })
+  await person.ask('PATCH', path, { body: { ttl: 9999 } })
+  await person.post(`${path}/runs/crons`, { ...asked('x'), schedule: '0 0 29 2 *' })
   return threadId
+}
+
+/** What graphs of LangGraph would have left: there is none here, and their tables know the thread all the same. */
+function leaveStates(home: string, threadId: string): void {
+  const db = new Sqlite(join(home, 'data', 'colloquy.db'))
+  const tables = db.prepare<[], string>("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'graph_%'")
+  for (const table of tables.pluck().all()) {
+    const all = db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table)
+    const columns = all.filter((name) => name !== 'key')
+    const values = columns.map((name) => (name === 'thread_id' ? threadId : '1'))
+    db.prepare(`INSERT INTO "${table}" (${columns}) VALUES (${columns.map(() => '?')})`).run(...values)
+  }
+  db.close()
 }
 
 /** The tables that have a column for a thread, a run or its key, and how many rows of this thread each has. */
@@ -71,10 +86,12 @@ for (const [events, config] of Object.entries(backends)) {
       const person = await signIn(site)
       // One that stays, so that there is something to spoil, and folders that are everybody's are there.
       const other = await lived(person)
+      leaveStates(home, other)
       await isCompacted()
       const [rows, files] = [own(digests(home)), filesOf(home).sort()]
 
       const threadId = await lived(person)
+      leaveStates(home, threadId)
       await isCompacted()
       const had = rowsOf(home, threadId)
       // Tombstones are of threads that are too long to be removed at once.

@@ -36,6 +36,8 @@ const STEP = `
   of_values AS (${some('graph_values', 'ctid', STEP_ROWS.graph_values)}),
   of_graphs AS (${some('graph_checkpoints', 'key', STEP_ROWS.graph_checkpoints)}),
   of_feedback AS (${some('feedback', 'feedback_id', STEP_ROWS.feedback)}),
+  of_crons AS (${some('crons', 'cron_id', STEP_ROWS.crons)}),
+  of_ttls AS (${some('thread_ttls', 'thread_id', STEP_ROWS.thread_ttls)}),
   of_runs AS (
     DELETE FROM runs WHERE key IN (
       SELECT key FROM runs WHERE thread_id = (SELECT thread_id FROM one)
@@ -43,7 +45,7 @@ const STEP = `
   ),
   done AS (
     DELETE FROM removed_threads WHERE thread_id = (SELECT thread_id FROM one) AND NOT EXISTS (
-      ${['run_events', 'checkpoint_bodies', 'checkpoints', 'graph_writes', 'graph_values', 'graph_checkpoints', 'feedback', 'runs'].map(anyOf).join(' UNION ALL ')})
+      ${['run_events', 'checkpoint_bodies', 'checkpoints', 'graph_writes', 'graph_values', 'graph_checkpoints', 'feedback', 'crons', 'thread_ttls', 'runs'].map(anyOf).join(' UNION ALL ')})
     RETURNING 1
   )
   SELECT (SELECT count(*) FROM one) AS found, (SELECT count(*) FROM done) AS done`

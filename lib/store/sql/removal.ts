@@ -18,6 +18,8 @@ export const STEP_ROWS = {
   graph_values: 500,
   graph_checkpoints: 500,
   feedback: 1000,
+  crons: 500,
+  thread_ttls: 2,
   runs: 500
 } as const
 

@@ -20,6 +20,7 @@ CREATE TABLE crons (
   updated_at       timestamptz NOT NULL
 );
 CREATE INDEX ix_crons_user ON crons (user_id, created_at);
+CREATE INDEX ix_crons_thread ON crons (thread_id) WHERE thread_id IS NOT NULL;
 CREATE INDEX ix_crons_due ON crons (next_run_date) WHERE enabled = 1;
 
 -- Who is to be told of the end of a run, until they have been.
