@@ -59,8 +59,8 @@ function lockDatabase(path: string): () => void {
   return unlock
 }
 
-/** Locks of this process, by their files. */
-const ours = new Set<string>()
+/** Locks of this process, by their files. One that nothing refers to would be collected, and the lock given back with it. */
+const ours = new Map<string, InstanceType<typeof Sqlite>>()
 
 /** True: another server has the home, or the database file, by whatever name. */
 export function isServed(home: string, databaseFile: string): boolean {
@@ -84,7 +84,7 @@ function lockFile(path: string, otherwise: string): (() => void) | null {
     if (error.code.startsWith('SQLITE_BUSY')) return null
     throw new Error(`${otherwise} (${error.code})`)
   }
-  ours.add(path)
+  ours.set(path, db)
   return () => {
     ours.delete(path)
     db.close()

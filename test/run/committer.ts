@@ -61,7 +61,7 @@ function setUp(flushMs = 20): { store: SlowStore; committer: Committer; broken: 
 t.test('writes that come while a batch is under way go together into the next one, in their order', async (t) => {
   const { store, committer } = setUp()
   const first = committer.writeAll([op('a')])
-  await new Promise((resolve) => setTimeout(resolve, 5))
+  await until(() => store.inFlight === 1, 'the first is under way')
   const rest = [committer.writeAll([op('b')]), committer.writeAll([op('c')])]
   t.same(store.names, [['a']])
   t.equal(store.inFlight, 1, 'one in flight')
