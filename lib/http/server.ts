@@ -31,7 +31,7 @@ import { breakOff, reset } from './reset.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
 import { check, isList } from './schema.ts'
-import { UpgradableMessage } from './upgrade.ts'
+import { isSurplus, UpgradableMessage, wantNoMore } from './upgrade.ts'
 import { isUpgrade, noteUpgrade } from './web-socket.ts'
 
 /** Logs with their fields; pino's methods fit. */
@@ -205,7 +205,10 @@ class NodeServer implements HttpServer {
     }
     answers.add(res)
     res.once('close', () => answers.delete(res))
-    if (answers.size === PIPELINED_MAX) res.shouldKeepAlive = false
+    if (answers.size === PIPELINED_MAX) {
+      res.shouldKeepAlive = false
+      wantNoMore(req.socket)
+    }
     return true
   }
 
@@ -245,6 +248,8 @@ class NodeServer implements HttpServer {
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     // node:http listens to it no more, and an error without a listener would end the process.
     socket.on('error', ignore)
+    // The last answer under way ends the connection; that its client has gone is heard meanwhile.
+    if (isSurplus(req)) return void socket.resume().once('end', () => socket.destroy())
     const res = new ServerResponse(req)
     res.shouldKeepAlive = false
     try {
