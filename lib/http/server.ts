@@ -196,12 +196,15 @@ class NodeServer implements HttpServer {
     return true
   }
 
-  /** False: nobody hears the answer, or too many are asked for at once. The last that may be is the connection's last. */
-  #follow(req: IncomingMessage, res: ServerResponse): boolean {
+  /**
+   * How many answers are under way on the connection, this one included; 0: nobody hears it, or too many are asked for at once. The
+   * last that may be is the connection's last.
+   */
+  #follow(req: IncomingMessage, res: ServerResponse): number {
     const answers = this.#sockets.get(req.socket)
     if (!answers || answers.size >= PIPELINED_MAX) {
       res.destroy()
-      return false
+      return 0
     }
     answers.add(res)
     res.once('close', () => answers.delete(res))
@@ -209,7 +212,7 @@ class NodeServer implements HttpServer {
       res.shouldKeepAlive = false
       wantNoMore(req.socket)
     }
-    return true
+    return answers.size
   }
 
   /** What node:http could not read. Answered where no answer is under way on the connection, which ends in any case. */
@@ -230,7 +233,10 @@ class NodeServer implements HttpServer {
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
-    if (!this.#follow(req, res)) return
+    const depth = this.#follow(req, res)
+    // Each request of a pipeline has a turn of its own, in which other connections have theirs.
+    for (let turns = 1; turns < depth; turns++) await new Promise((resolve) => setImmediate(resolve))
+    if (depth === 0 || res.destroyed) return
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
     const began = performance.now()
