@@ -62,8 +62,8 @@ t.test(
       }
     const first = await hour(0)
     t.equal(first.at.length, 1)
-    t.ok(first.values['colloquy_streams_open'], 'a gauge')
-    t.ok(first.values['colloquy_commit_duration_seconds_count'], 'a histogram by its count')
+    t.ok(first.values.colloquy_streams_open, 'a gauge')
+    t.ok(first.values.colloquy_commit_duration_seconds_count, 'a histogram by its count')
     t.notOk(Object.keys(first.values).some((name) => name.includes('_bucket')))
     for (const column of Object.values(first.values)) t.equal(column.length, 1)
     t.same((await hour(Math.ceil(Date.now() / 1000) + 60)).at, [])

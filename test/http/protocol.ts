@@ -322,7 +322,7 @@ t.test('`end` is said to who knows it; a stream that is over closes cleanly eith
     'token'
   )
   const join = async (prefix: string, headers: Record<string, string>): Promise<boolean> => {
-    const stream = await person.open('GET', path.replace('/api', prefix) + '/stream', { headers })
+    const stream = await person.open('GET', `${path.replace('/api', prefix)}/stream`, { headers })
     const frames = await stream.whole()
     return frames.some(({ event }) => event === 'end')
   }
