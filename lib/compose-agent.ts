@@ -29,13 +29,17 @@ import { Extensions } from './files/extensions.ts'
 import type { Paths } from './files/paths.ts'
 import { Workspace } from './files/workspace.ts'
 import type { Log } from './http/server.ts'
+import type { Items } from './memory/items.ts'
 import { Memories } from './memory/memories.ts'
 import { MemoryQueue, type MemoryQueueOptions } from './memory/queue.ts'
 import { memoryPrompt } from './memory/memory-prompt.ts'
 import { commandPolicy, storedServers } from './routes/mcp.ts'
 import type { Services } from './routes/services.ts'
+import { type Committer, WriteRefused } from './run/commit/committer.ts'
 import { DEFAULT_USER_ID } from './scope.ts'
 import { Skills } from './skills/skills.ts'
+import type { Store } from './store/store.ts'
+import { timestamp } from './types.ts'
 
 export interface AgentServices {
   readonly agent: Agent
@@ -46,7 +50,7 @@ export interface AgentServices {
   /** Drops what waits to be learned of a thread: it is deleted. */
   forget(threadId: string): void
   /** Learns what waits, for a moment, and ends tool servers. */
-  close(): Promise<void>
+  stop(): Promise<void>
 }
 
 export interface AgentServicesParts {
@@ -127,7 +131,7 @@ export async function composeAgent({
         .forget?.(threadId)
         .catch((error: unknown) => log.warn({ err: error, thread_id: threadId }, 'the agent keeps a deleted thread'))
     },
-    close: async () => {
+    stop: async () => {
       stop.abort()
       unwatch()
       await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close()])
@@ -225,5 +229,34 @@ function memoryOptions({ memory }: Config, completeOnce: Services['completeOnce'
         signal
       ),
     onFailed: (error, thread_id) => log.warn({ err: error, thread_id }, 'a conversation could not be read for memory')
+  }
+}
+
+/** What graphs in this process need of the store: their states lie there, and threads say whose they are. */
+export function graphPorts(store: Store, committer: Committer, items: Items, log: Log): GraphPorts {
+  return {
+    items,
+    log,
+    reads: store.graphStates,
+    threads: {
+      graphOf: async (threadId) => {
+        const thread = await store.threads.get(threadId, null)
+        const id = thread?.metadata.graph_id
+        return thread && (typeof id === 'string' ? id : null)
+      },
+      isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,
+      copy: async (from, thread_id) => void (await committer.write({ name: 'state.copy', from, thread_id })),
+      write: async (thread_id, writes, { isWaiting, title }) => {
+        const status = isWaiting ? 'interrupted' : 'idle'
+        const stand = { name: 'thread.stand', thread_id, status, title, now: timestamp() } as const
+        try {
+          await committer.writeAll([stand, ...writes], 'limited')
+          return true
+        } catch (error) {
+          if (error instanceof WriteRefused) return false
+          throw error
+        }
+      }
+    }
   }
 }

@@ -1,8 +1,6 @@
-// Composition: configuration -> store -> committer -> registry -> routes -> server. Starting and stopping are in this one place,
-// and stopping releases what starting acquired, in reverse order.
-import { randomUUID } from 'node:crypto'
+// Composition: configuration -> store -> committer -> registry -> routes -> server. The list at the end of compose() is the order in
+// which everything starts; it stops in reverse.
 import { extname } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
 import { Egress } from './agent/mcp/egress.ts'
@@ -11,10 +9,11 @@ import { ApiTokens } from './auth/api-tokens.ts'
 import { Invitations } from './auth/invitations.ts'
 import { Credentials, Sessions } from './auth/session.ts'
 import { openTokens, type Revocation } from './auth/token.ts'
-import type { GraphPorts } from './agent/langgraph/graph-ports.ts'
-import { composeAgent } from './compose-agent.ts'
+import { composeAgent, graphPorts } from './compose-agent.ts'
+import { type Component, Components } from './components.ts'
+import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
 import type { Config } from './config.ts'
-import { Failure, fail } from './errors.ts'
+import { Failure } from './errors.ts'
 import { holderBefore, leaveHolder, lockPremises } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Documents } from './files/documents.ts'
@@ -33,12 +32,9 @@ import { orderFor, runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
 import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
-import { type CommitObserver, Committer, WriteRefused } from './run/commit/committer.ts'
-import type { JournalOptions } from './run/log/journal.ts'
 import { WriteHealthCheck } from './run/commit/write-health-check.ts'
-import { recover } from './run/lifecycle/recovery.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
-import { Registry, type RegistryOptions } from './run/lifecycle/registry.ts'
+import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { CronRunner } from './run/schedule/cron-runner.ts'
 import { Webhooks } from './run/schedule/webhooks.ts'
@@ -48,8 +44,7 @@ import { withShownStates } from './thread/shown-states.ts'
 import { ThreadExpiry } from './thread/expiry.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
-import { type ScopedWriter, scopedStore, scopedWriter } from './store/scoped.ts'
-import { timestamp } from './types.ts'
+import { scopedStore } from './store/scoped.ts'
 import { VERSION } from './version.ts'
 import { type Store, StoreUnavailable } from './store/store.ts'
 
@@ -77,42 +72,6 @@ export interface GatewayParts {
 /** For answers under way, when all streams have been told to go elsewhere, in ms. */
 const CLOSE_MS = 5000
 
-/** Something that is started once and stopped once. */
-interface Component {
-  start?(): unknown
-  stop?(): unknown
-}
-
-/** What was started, in order; it is stopped in reverse order, also when a start fails halfway. */
-class Components {
-  readonly #begun: Component[] = []
-  #stopped: Promise<void> | null = null
-
-  async start(component: Component): Promise<void> {
-    // Before it has started: a start that fails may have opened something.
-    this.#begun.push(component)
-    await component.start?.()
-  }
-
-  stop(): Promise<void> {
-    this.#stopped ??= this.#stopAll()
-    return this.#stopped
-  }
-
-  /** All of them, also when one fails: a lock that is kept would keep the next start. */
-  async #stopAll(): Promise<void> {
-    const errors: unknown[] = []
-    for (const component of this.#begun.reverse()) {
-      try {
-        await component.stop?.()
-      } catch (error) {
-        errors.push(error)
-      }
-    }
-    if (errors.length) throw errors[0]
-  }
-}
-
 /**
  * Opens the store, listens, and takes care of what the process before left behind. Whatever can fail comes before that: runs that
  * waited are not begun by a start that fails. Until it is done requests are answered 503.
@@ -131,22 +90,22 @@ export async function startGateway(parts: GatewayParts): Promise<Gateway> {
 async function compose(parts: GatewayParts, components: Components): Promise<Gateway> {
   const { config, log } = parts
   const began = performance.now()
-  const cut = { runs: 0, streams: 0 }
-  const start = (component: Component) => components.start(component)
+  const options = registryOptions(config)
   log.info(installationOf(config), 'starting')
+
+  // Held until the very end: everything else stands on these three.
   const unlock = lockPremises({
     home: config.home,
     canShare: canShareHome(config),
     databaseFile: config.database.backend === 'sqlite' && !parts.store ? config.database.sqlite_path : null
   })
-  await start({ stop: () => unlock?.() })
+  await components.start({ stop: () => unlock?.() })
   const store = parts.store ?? (await openStore(config, (fields, text) => log.warn(fields, text)))
-  if (!parts.store) await start({ stop: () => store.close() })
-
+  if (!parts.store) await components.start({ stop: () => store.close() })
   const metrics = new Metrics()
+  await components.start(metrics)
+
   const hour = new MetricsHour(async () => (await metrics.text()).body)
-  await start({ stop: () => hour.stop() })
-  await start({ stop: () => metrics.stop() })
   const health = new WriteHealthCheck()
   const committer = newCommitter(config, log, store, [metrics, health])
   const readiness = new Readiness(committer, health)
@@ -165,7 +124,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
   const shown = agent.states ? withShownStates(store, states) : store
-  const registry = new Registry({ store: shown, committer, agent, options: registryOptions(config), log })
+  const registry = new Registry({ store: shown, committer, agent, options, log })
   metrics.watch({ registry, committer, store })
 
   const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {
@@ -182,16 +141,12 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     expiryDays: config.auth.token_expiry_days
   })
   const keepsStates = agent.states !== undefined
-  const restarts = { keepsStates, goesOn: keepsStates && config.runs.on_restart === 'resume' }
+  const goesOn = keepsStates && config.runs.on_restart === 'resume'
+  const recovery = { store, writer: committer, registry, options, keepsStates, goesOn, log }
   const cluster = store.peers
     ? new Cluster({
-        store,
+        ...recovery,
         peers: store.peers,
-        writer: committer,
-        registry,
-        options: registryOptions(config),
-        ...restarts,
-        log,
         onRevoked: endRevoked,
         identity: { secret: tokens.fingerprint, events: placeOfEvents(config) },
         onRemoved: async (threadId, owner, hadRuns) => {
@@ -202,10 +157,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         onNewId: (id) => unlock && leaveHolder(config.home, id)
       })
     : null
-  // The lease is kept until everything is written.
-  if (cluster)
-    await start({ start: () => cluster.join(unlock ? holderBefore(config.home) : null), stop: () => cluster.stop() })
-
   const onRevoked = (revocation: Revocation): void => {
     endRevoked(revocation)
     cluster?.revoked(revocation)
@@ -314,56 +265,54 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   )
 
   let url = ''
-  if (watchers)
-    await start({
-      start: () => watchers.listen(config.metrics.port, config.metrics.host),
-      stop: () => watchers.close(0)
-    })
-  await start({
-    stop: async () => {
-      await drainInTime(committer, config, log)
-      committer.stop()
-    }
-  })
-  await start({ start: () => agentServices.start(), stop: () => agentServices.close() })
-  await start({ stop: () => documents.close() })
-  await start({
+  let cut = { runs: 0, streams: 0 }
+  const lease: Component = {
+    start: () => cluster?.join(unlock ? holderBefore(config.home) : null),
+    stop: () => cluster?.stop()
+  }
+  const watched: Component = {
+    start: () => watchers?.listen(config.metrics.port, config.metrics.host),
+    stop: () => watchers?.close(0)
+  }
+  const door: Component = {
     start: async () => {
       url = (await server.listen(config.server.port, config.server.host)).url
     },
     stop: () => server.close(CLOSE_MS)
-  })
-  await start(webhooks)
-  await start({
+  }
+  const runs: Component = {
     start: async () => {
-      if (cluster) await cluster.serve()
-      else {
-        const found = await recover(await store.runs.unfinished(), {
-          store,
-          writer: committer,
-          registry,
-          options: registryOptions(config),
-          ...restarts,
-          log
-        })
-        if (found.ended || found.resumed) log.warn(found, 'runs of the process before this one were ended and resumed')
-      }
+      await takeOver(cluster, recovery)
       readiness.serve()
     },
-    // Not before the grace is over no connections are taken: until then readiness says 503, and who loses its own can come back.
+    // Connections are taken until the grace is over: readiness says 503, and who loses its own can come back.
     stop: async () => {
-      Object.assign(cut, await registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS)))
+      cut = await registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS))
     }
-  })
-  await start({ start: () => sweeper.start(), stop: () => sweeper.stop() })
-  await start(expiry)
-  if (config.crons.enabled) await start(crons)
-  await start({
+  }
+  const admission: Component = {
     stop: () => {
       readiness.stop()
       registry.drain()
     }
-  })
+  }
+  const order: readonly Component[] = [
+    hour,
+    lease, // kept until everything is written
+    watched,
+    drained(committer, config, log),
+    agentServices,
+    documents,
+    door, // from here on it listens, and answers 503 until the runs are taken care of
+    webhooks,
+    runs,
+    sweeper,
+    expiry,
+    ...(config.crons.enabled ? [crons] : []),
+    admission // the first to stop: no new runs
+  ]
+  for (const component of order) await components.start(component)
+
   if ((await store.users.admin()) === null)
     log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
   if (config.auth.registration === 'open' && !isLoopbackName(new URL(url).hostname))
@@ -391,35 +340,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   }
 }
 
-/** What graphs in this process need of the store: their states lie there, and threads say whose they are. */
-function graphPorts(store: Store, committer: Committer, items: Items, log: Log): GraphPorts {
-  return {
-    items,
-    log,
-    reads: store.graphStates,
-    threads: {
-      graphOf: async (threadId) => {
-        const thread = await store.threads.get(threadId, null)
-        const id = thread?.metadata.graph_id
-        return thread && (typeof id === 'string' ? id : null)
-      },
-      isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,
-      copy: async (from, thread_id) => void (await committer.write({ name: 'state.copy', from, thread_id })),
-      write: async (thread_id, writes, { isWaiting, title }) => {
-        const status = isWaiting ? 'interrupted' : 'idle'
-        const stand = { name: 'thread.stand', thread_id, status, title, now: timestamp() } as const
-        try {
-          await committer.writeAll([stand, ...writes], 'limited')
-          return true
-        } catch (error) {
-          if (error instanceof WriteRefused) return false
-          throw error
-        }
-      }
-    }
-  }
-}
-
 function msSince(time: number): number {
   return Math.round(performance.now() - time)
 }
@@ -441,82 +361,13 @@ function installationOf({ file, home, database, run_events, agent, models }: Con
   }
 }
 
-function newCommitter(config: Config, log: Log, store: Store, observers: readonly CommitObserver[]): Committer {
-  return new Committer(store.apply.bind(store), {
-    observers,
-    flushMs: config.streams.flush_ms,
-    stuckAfterMs: config.streams.settle_timeout_ms,
-    unstoredMs: config.streams.unstored_ms,
-    troubleOf: () => store.trouble ?? null,
-    onTrouble: (error, attempts) =>
-      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),
-    onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),
-    onBroken: (error) => log.error({ err: error }, 'a run could not hand over its records, or hear what became of them')
-  })
-}
-
-/** A store that takes nothing must not keep the process: what started is ended by the next one [design 4, rule 5]. */
-async function drainInTime(committer: Committer, config: Config, log: Log): Promise<void> {
-  const timeout = new AbortController()
-  const late = pause(config.streams.settle_timeout_ms, 'late', { signal: timeout.signal }).catch(() => {})
-  if ((await Promise.race([committer.drained(), late])) === 'late')
-    log.error({ reason: committer.stuck }, 'the store has not taken everything; what it has not is lost')
-  timeout.abort()
-}
-
 /** Processes of one database may share its home as well, unless files there are of one writer. */
 function canShareHome({ database, run_events }: Config): boolean {
   return database.backend === 'postgres' && run_events.backend === 'db'
-}
-
-/** Where run events lie, as one process tells the others: what lies in memory or in files is nobody else's. */
-function placeOfEvents({ run_events: { backend } }: Config): string {
-  if (typeof backend === 'object') return 'a module'
-  return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
-}
-
-function journalOptions({ run_events }: Config): JournalOptions {
-  return { maxTraceContent: run_events.max_trace_content, trackTokens: run_events.track_token_usage }
-}
-
-function registryOptions(config: Config): RegistryOptions {
-  const { streams, runs, title } = config
-  return {
-    ...journalOptions(config),
-    heartbeatMs: streams.heartbeat_ms,
-    stallMs: streams.stall_ms,
-    coalesceMs: streams.gather_ms ?? streams.coalesce_ms,
-    streams: { perUser: streams.per_user, total: streams.total },
-    activePerUser: runs.active_per_user,
-    windowBytes: streams.window_bytes,
-    pendingBytes: streams.pending_bytes,
-    pendingTotalBytes: streams.pending_total_bytes,
-    eventBytes: streams.event_bytes,
-    settleTimeoutMs: streams.settle_timeout_ms,
-    disconnectGraceMs: runs.disconnect_grace_ms,
-    timeoutMs: runs.timeout_s * 1000,
-    recursionLimit: runs.recursion_limit,
-    replyAnswers: runs.reply_answers,
-    title
-  }
 }
 
 /** A database that does not answer a read is none of the request's fault, and may answer the next one. */
 function unreachable(error: unknown): Failure | null {
   if (!(error instanceof StoreUnavailable)) return null
   return new Failure('store_unreachable', { reason: error.message }, { 'Retry-After': '5' })
-}
-
-/** A request's write that the store refuses has met somebody else's: its thread is gone. That is a conflict, not a failure. */
-function mapWriteErrors(committer: Committer): ScopedWriter {
-  return scopedWriter({
-    async write(op) {
-      try {
-        return await committer.write(op, 'limited')
-      } catch (error) {
-        if (error instanceof WriteRefused) throw fail('changed_meanwhile')
-        throw error
-      }
-    }
-  })
 }

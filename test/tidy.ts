@@ -13,6 +13,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   bin: ['client', 'version', 'gateway', 'operator', 'config', 'index', 'types'],
   gateway: ['*'],
   'compose-agent': ['*'],
+  'compose-run': ['*'],
+  components: [],
   metrics: ['version', 'agent/observer', 'run', 'store/store'],
   operator: ['*'],
   index: ['*'],

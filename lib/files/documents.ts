@@ -71,7 +71,7 @@ export class Documents {
   }
 
   /** Ends all reading; who waits for a text gets none. */
-  close(): void {
+  stop(): void {
     this.#isClosed = true
     for (const child of this.#children) child.kill('SIGKILL')
   }

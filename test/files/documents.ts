@@ -12,7 +12,7 @@ import { zipOf } from '../fixtures/zip.ts'
 const open = (t: Test, limits: Partial<DocumentLimits> = {}) => {
   const failed: [string, string][] = []
   const documents = new Documents({ onFailed: ({ name }, reason) => void failed.push([name, reason]), limits })
-  t.teardown(() => documents.close())
+  t.teardown(() => documents.stop())
   const folder = t.testdir()
   let files = 0
   const texts = async (given: Record<string, Buffer | string>, owner = 'u') => {
@@ -193,7 +193,7 @@ t.test('a reader whose gateway is gone ends, wherever it is', async (t) => {
 t.test('closing ends all readers at once', async (t) => {
   const { documents, texts, failed } = open(t)
   const reading = texts({ 'a.docx': docxOf(`<w:t>${'<w:p/>'.repeat(5_000_000)}</w:t>`), 'b.pdf': pdfOf([['x']]) })
-  setTimeout(() => documents.close(), 300)
+  setTimeout(() => documents.stop(), 300)
   t.same(await reading, [null, null])
   t.equal(failed.length, 2)
   const processes = execFileSync('ps', ['-eo', 'ppid,args'], { encoding: 'utf8' })

@@ -15,7 +15,7 @@ const open = (t: Test) => {
   const paths = new Paths(t.testdir())
   const failed: string[] = []
   const documents = new Documents({ onFailed: ({ name }) => void failed.push(name) })
-  t.teardown(() => documents.close())
+  t.teardown(() => documents.stop())
   const folder = paths.uploads('thread', 'user')
   const receiveWith = async (uploads: Uploads, parts: readonly FilePart[]) => {
     const body = Readable.from([formOf(parts)], { objectMode: false })

@@ -1,0 +1,101 @@
+// Composition of the engine: the committer, the runs it writes, and what is done about the process before this one.
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Component } from './components.ts'
+import type { Config } from './config.ts'
+import { fail } from './errors.ts'
+import type { Log } from './http/server.ts'
+import type { Cluster } from './run/cluster/cluster.ts'
+import { type CommitObserver, Committer, WriteRefused } from './run/commit/committer.ts'
+import { recover, type RecoveryParts } from './run/lifecycle/recovery.ts'
+import type { RegistryOptions } from './run/lifecycle/registry.ts'
+import type { JournalOptions } from './run/log/journal.ts'
+import { type ScopedWriter, scopedWriter } from './store/scoped.ts'
+import type { Store } from './store/store.ts'
+
+export function newCommitter(config: Config, log: Log, store: Store, observers: readonly CommitObserver[]): Committer {
+  return new Committer(store.apply.bind(store), {
+    observers,
+    flushMs: config.streams.flush_ms,
+    stuckAfterMs: config.streams.settle_timeout_ms,
+    unstoredMs: config.streams.unstored_ms,
+    troubleOf: () => store.trouble ?? null,
+    onTrouble: (error, attempts) =>
+      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),
+    onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),
+    onBroken: (error) => log.error({ err: error }, 'a run could not hand over its records, or hear what became of them')
+  })
+}
+
+/**
+ * The committer's end. A store that takes nothing must not keep the process: what started is ended by the next one
+ * [design 4, rule 5].
+ */
+export function drained(committer: Committer, config: Config, log: Log): Component {
+  return {
+    async stop() {
+      const timeout = new AbortController()
+      const late = pause(config.streams.settle_timeout_ms, 'late', { signal: timeout.signal }).catch(() => {})
+      if ((await Promise.race([committer.drained(), late])) === 'late')
+        log.error(
+          { reason: committer.stuck },
+          'the store did not take everything in time; what it did not take is lost'
+        )
+      timeout.abort()
+      committer.stop()
+    }
+  }
+}
+
+/** Takes care of the runs that the process before this one left behind. */
+export async function takeOver(cluster: Cluster | null, parts: RecoveryParts & { readonly log: Log }): Promise<void> {
+  if (cluster) return cluster.serve()
+  const found = await recover(await parts.store.runs.unfinished(), parts)
+  if (found.ended || found.resumed) parts.log.warn(found, 'runs of the process before this one were ended and resumed')
+}
+
+/** Where run events lie, as one process tells the others: what lies in memory or in files is nobody else's. */
+export function placeOfEvents({ run_events: { backend } }: Config): string {
+  if (typeof backend === 'object') return 'a module'
+  return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
+}
+
+function journalOptions({ run_events }: Config): JournalOptions {
+  return { maxTraceContent: run_events.max_trace_content, trackTokens: run_events.track_token_usage }
+}
+
+export function registryOptions(config: Config): RegistryOptions {
+  const { streams, runs, title } = config
+  return {
+    ...journalOptions(config),
+    heartbeatMs: streams.heartbeat_ms,
+    stallMs: streams.stall_ms,
+    coalesceMs: streams.gather_ms ?? streams.coalesce_ms,
+    streams: { perUser: streams.per_user, total: streams.total },
+    activePerUser: runs.active_per_user,
+    windowBytes: streams.window_bytes,
+    pendingBytes: streams.pending_bytes,
+    pendingTotalBytes: streams.pending_total_bytes,
+    eventBytes: streams.event_bytes,
+    settleTimeoutMs: streams.settle_timeout_ms,
+    disconnectGraceMs: runs.disconnect_grace_ms,
+    timeoutMs: runs.timeout_s * 1000,
+    recursionLimit: runs.recursion_limit,
+    replyAnswers: runs.reply_answers,
+    title
+  }
+}
+
+/** A request's write that the store refuses has met somebody else's: its thread is gone. That is a conflict, not a failure. */
+export function mapWriteErrors(committer: Committer): ScopedWriter {
+  return scopedWriter({
+    async write(op) {
+      try {
+        return await committer.write(op, 'limited')
+      } catch (error) {
+        if (error instanceof WriteRefused) throw fail('changed_meanwhile')
+        throw error
+      }
+    }
+  })
+}
