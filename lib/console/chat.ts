@@ -26,6 +26,8 @@ interface Row {
   readonly message: TranscriptMessage
   readonly results: readonly (TranscriptMessage | undefined)[]
   readonly isLast: boolean
+  /** What answers a question. */
+  readonly answer: TranscriptMessage | undefined
 }
 
 /** Messages as they are shown: results stand with their calls, and the last answer of each run is known. */
@@ -40,7 +42,8 @@ function rowsOf(messages: readonly TranscriptMessage[]): Row[] {
   return shown.map((message, i) => ({
     message,
     results: message.calls.map(({ id }) => results.get(id)),
-    isLast: message.type === 'ai' && shown[i + 1]?.type !== 'ai'
+    isLast: message.type === 'ai' && shown[i + 1]?.type !== 'ai',
+    answer: message.type === 'human' && shown[i + 1]?.type === 'ai' ? shown[i + 1] : undefined
   }))
 }
 
@@ -111,13 +114,16 @@ export function Chat({ conversation, onSent }: ChatProps) {
                 )} />`
           )}
           ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
-          ${conversation.failure.value && !isRunning && html`<div class="failure" role="alert"><b>The run failed.</b> ${conversation.failure.value}</div>`}
+          ${conversation.failure.value && !isRunning && html`<${Failed} conversation=${conversation} />`}
           ${
             !isRunning &&
             conversation.questions.value.map(
               (question) =>
-                html`<${QuestionForm} key=${question.id} question=${question} onAnswer=${(answer: string) =>
-                  conversation.answer(answer).catch((error) => notify(textOf(error), true))} />`
+                html`<${QuestionForm} key=${question.id} question=${question} onAnswer=${(answer: unknown) =>
+                  conversation.answer(question.id, answer).catch((error) => {
+                    notify(textOf(error), true)
+                    throw error
+                  })} />`
             )
           }
           ${
@@ -152,6 +158,15 @@ export function Chat({ conversation, onSent }: ChatProps) {
     ${openFile.value && html`<${ArtifactPanel} threadId=${conversation.threadId} path=${openFile.value} onClose=${() => (openFile.value = null)} />`}`
 }
 
+function Failed({ conversation }: { readonly conversation: Conversation }) {
+  const runId = conversation.runs.value[0]?.run_id
+  const again = () => conversation.retry(runId!).catch((error) => notify(textOf(error), true))
+  return html`<div class="failure">
+    <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
+    ${runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
+  </div>`
+}
+
 function groupsOf(rows: readonly Row[]): Row[][] {
   const groups: Row[][] = []
   for (let i = 0; i < rows.length; i += GROUP) groups.push(rows.slice(i, i + GROUP))
@@ -165,10 +180,14 @@ interface RowProps {
 }
 
 function MessageRow({ row, conversation, isRunning }: RowProps) {
-  const { message, results, isLast } = row
+  const { message, results, isLast, answer } = row
   const runId = message.type === 'human' ? conversation.runOf(message) : null
   const branches = runId === null ? [] : conversation.branchesOf(runId).map(({ run_id }) => run_id)
-  return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, branch: branches.indexOf(runId ?? '') }} />`
+  // Another client may have had the same question answered anew.
+  const branch = [answer && conversation.runOf(answer), runId]
+    .map((id) => branches.indexOf(id ?? ''))
+    .find((at) => at >= 0)
+  return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, branch: branch ?? -1 }} />`
 }
 
 function Welcome({ onAsk }: { readonly onAsk: (text: string) => void }) {

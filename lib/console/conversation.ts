@@ -12,6 +12,7 @@ import {
 } from '../client/colloquy.ts'
 import { isKnown, say, sayGrowing } from './announce.ts'
 import { call, colloquy, noticeSignedOut, textOf } from './api.ts'
+import { type Branches, branchesIn } from './branches.ts'
 import { refresh } from './threads.ts'
 import { notify } from './toast.ts'
 
@@ -61,6 +62,10 @@ interface Unsent {
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
 const HISTORY_PAGE = 20
+/** Entries of a history that are read for branches of other clients. */
+const BRANCHES_MAX = 400
+/** Messages of a thread whose runs are asked for where its state does not name them. */
+const ORIGINS_MAX = 200
 /** How often a thread that is open and quiet is asked for runs that were started elsewhere. */
 const LOOK_MS = 3000
 
@@ -89,6 +94,10 @@ export class Conversation {
   readonly progress = signal<string | null>(null)
   readonly #transcript = new Transcript()
   #runOf = new Map<string, string>()
+  /** Branches that other clients have made; null: there are none. */
+  #foreign: Branches | null = null
+  /** The newest run when they were looked for. */
+  #lookedAt = ''
   #stream: RunStream | null = null
   #isClosed = false
   #isDue = false
@@ -126,9 +135,12 @@ export class Conversation {
         call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 })
       ])
       if (this.#isClosed) return
+      const [newest] = history
+      if (newest) await this.#findOrigins(newest)
+      if (newest) await this.#findForeign(runs, newest)
+      if (this.#isClosed) return
       batch(() => {
         this.runs.value = runs
-        const [newest] = history
         if (newest) this.#show(newest)
         this.state.value = newest || runs.length > 0 || this.#unsent ? 'ready' : 'missing'
         const last = runs[0]
@@ -146,6 +158,25 @@ export class Conversation {
       if (isMissing && this.#unsent && this.active.value === null) return void this.#resend(this.#unsent)
       this.state.value = isMissing ? 'missing' : this.state.value === 'ready' ? 'ready' : 'broken'
     }
+  }
+
+  /** Which runs the messages are of, where their state does not say: that of a graph is its own. */
+  async #findOrigins({ values }: Checkpoint): Promise<void> {
+    if (messagesIn(values).every(({ id, run_id }) => run_id || this.#runOf.has(String(id)))) return
+    const rows = await call<Origin[]>('GET', `${this.#path}/messages?limit=${ORIGINS_MAX}`).catch(() => [])
+    for (const { run_id, content } of rows) if (content?.id) this.#runOf.set(content.id, run_id)
+  }
+
+  /** Another client branches by checkpoints alone: its branches are in the history, which is read when a run is missing here. */
+  async #findForeign(runs: readonly Run[], { values }: Checkpoint): Promise<void> {
+    const shown = new Set(messagesIn(values).map(({ id, run_id }) => run_id ?? this.#runOf.get(String(id))))
+    const isForeign = runs.some(({ metadata }) => metadata.parent_run === undefined)
+    const isMissing = runs.some(({ run_id, status }) => status === 'success' && !shown.has(run_id))
+    const newest = runs[0] ? `${runs[0].run_id} ${runs[0].updated_at}` : ''
+    if (!isForeign || !isMissing || newest === this.#lookedAt) return
+    const history = await this.#history((all) => all.length >= BRANCHES_MAX)
+    this.#foreign = branchesIn(history)
+    this.#lookedAt = newest
   }
 
   #show({ values, tasks }: Checkpoint): void {
@@ -300,14 +331,24 @@ export class Conversation {
     await this.#again(message, humanMessage(text, filesOf(message)))
   }
 
+  /** What a run was asked, where it is on the page. */
+  asked(runId: string): TranscriptMessage | undefined {
+    const messages = this.messages.value
+    const at = messages.findIndex((one) => this.runOf(one) === runId)
+    return messages.slice(0, at + 1).findLast(({ type }) => type === 'human')
+  }
+
   /** The same question once more. */
   async retry(runId: string): Promise<void> {
-    const asked = this.messages.value.find((one) => one.type === 'human' && this.runOf(one) === runId)
+    const asked = this.asked(runId)
     if (asked) await this.#again(asked, humanMessage(plainText(asked.content), filesOf(asked)))
   }
 
-  async answer(value: unknown): Promise<void> {
-    await this.#run({ command: { resume: value } })
+  /** Of several questions each has its own answer: the others are asked again. */
+  async answer(id: string, value: unknown): Promise<void> {
+    const isOnly = this.questions.value.length === 1
+    const metadata = { parent_run: this.#lastRun() }
+    await this.#run({ command: { resume: isOnly ? value : { [id]: value } }, metadata })
   }
 
   async stop(): Promise<void> {
@@ -429,6 +470,8 @@ export class Conversation {
 
   /** Runs that answer in the same place, oldest first; one alone is no branch. */
   branchesOf(runId: string): readonly Run[] {
+    const beside = this.#foreign?.beside.get(runId)
+    if (beside) return beside.flatMap((id) => this.runs.value.find(({ run_id }) => run_id === id) ?? [])
     const root = this.#rootOf(runId)
     const all = this.runs.value.filter((run) => run.run_id === root || run.metadata.branch_of === root)
     return all.toReversed()
@@ -436,40 +479,40 @@ export class Conversation {
 
   /** Goes to where that run has led, and makes it what the thread goes on from. */
   async switchTo(runId: string): Promise<void> {
+    const checkpoint_id = this.#foreign?.ends.get(runId) ?? (await this.#endOf(runId))
+    if (!checkpoint_id) throw new Error('That branch is not stored any more')
+    await call('POST', `${this.#path}/state`, { checkpoint_id, values: {} })
+    await this.load()
+    tabs.postMessage({ threadId: this.threadId, what: 'switched' })
+  }
+
+  async #endOf(runId: string): Promise<string | undefined> {
     let leaf = runId
     for (;;) {
       const next = this.runs.value.find(({ metadata }) => metadata.parent_run === leaf)
       if (!next) break
       leaf = next.run_id
     }
-    const end = await this.#findCheckpoint((all) => all.find(({ metadata }) => metadata.run_id === leaf))
-    if (!end) throw new Error('That branch is not stored any more')
-    await call('POST', `${this.#path}/state`, { checkpoint_id: end.checkpoint_id, values: {} })
-    await this.load()
-    tabs.postMessage({ threadId: this.threadId, what: 'switched' })
+    const isEnd = ({ metadata }: Checkpoint) => metadata.run_id === leaf
+    return (await this.#history((all) => all.some(isEnd))).find(isEnd)?.checkpoint_id
   }
 
   #rootOf(runId: string): string {
     return this.runs.value.find(({ run_id }) => run_id === runId)?.metadata.branch_of ?? runId
   }
 
+  /** Where a run has begun; for one that begins a thread of a graph, its own first checkpoint, which holds nothing yet. */
   async #checkpointBefore(runId: string): Promise<string | null> {
-    const first = await this.#findCheckpoint((all) => {
-      const ids = new Set(
-        all.filter(({ metadata }) => metadata.run_id === runId).map(({ checkpoint_id }) => checkpoint_id)
-      )
-      return all.find(
-        ({ checkpoint_id, parent_checkpoint_id }) => ids.has(checkpoint_id) && !ids.has(parent_checkpoint_id ?? '')
-      )
-    }, true)
-    return first?.parent_checkpoint_id ?? null
+    const isOf = ({ metadata }: Checkpoint) => metadata.run_id === runId
+    // Until one of another run is behind it: its first may be on the next page.
+    const history = await this.#history((all) => all.findLastIndex(isOf) >= 0 && !isOf(all.at(-1)!))
+    const ids = new Set(history.filter(isOf).map(({ checkpoint_id }) => checkpoint_id))
+    const first = history.find((one) => isOf(one) && !ids.has(one.parent_checkpoint_id ?? ''))
+    return first ? (first.parent_checkpoint_id ?? first.checkpoint_id) : null
   }
 
-  /** Looks through the history, newest first. `whole`: one page more than the first hit, which may begin on the next one. */
-  async #findCheckpoint(
-    pick: (all: readonly Checkpoint[]) => Checkpoint | undefined,
-    whole = false
-  ): Promise<Checkpoint | undefined> {
+  /** The history, newest first, page by page until there is enough of it. */
+  async #history(isEnough: (all: readonly Checkpoint[]) => boolean): Promise<readonly Checkpoint[]> {
     const all: Checkpoint[] = []
     for (let left = 500; left > 0; left--) {
       const before = all.at(-1)?.checkpoint_id
@@ -478,12 +521,10 @@ export class Conversation {
         ...(before && { before })
       })
       all.push(...page)
-      const hit = pick(all)
-      const isSure = !whole || hit?.checkpoint_id !== all.at(-1)?.checkpoint_id || page.length < HISTORY_PAGE
-      if (hit && isSure) return hit
-      if (page.length < HISTORY_PAGE) return hit
+      // A page of long entries is short: the last one is empty.
+      if (page.length === 0 || isEnough(all)) break
     }
-    return undefined
+    return all
   }
 
   get #path(): string {
@@ -496,6 +537,16 @@ export class Conversation {
 }
 
 // --------------------------------------------------------------------------------------------------- helpers
+
+/** A message of the thread's records. */
+interface Origin {
+  readonly run_id: string
+  readonly content: { readonly id?: string } | null
+}
+
+function messagesIn({ messages }: Checkpoint['values']): readonly Record<string, unknown>[] {
+  return Array.isArray(messages) ? messages : []
+}
 
 export function plainText(content: TranscriptMessage['content']): string {
   if (typeof content === 'string') return content

@@ -3,7 +3,7 @@ import { signal, useSignal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { Frame } from '../client/colloquy.ts'
 import { call, colloquy, textOf } from './api.ts'
-import type { Conversation, Run } from './conversation.ts'
+import { type Conversation, plainText, type Run } from './conversation.ts'
 import { classes, html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
 import { go, threadLink } from './router.ts'
@@ -320,18 +320,25 @@ interface CompareProps {
 }
 
 function Compare({ conversation, run, events, otherId }: CompareProps) {
-  const others = conversation.runs.value.filter(({ run_id }) => run_id !== run.run_id)
-  const other = others.find(({ run_id }) => run_id === otherId)
+  const { runs } = conversation
+  const others = runs.value.filter(({ run_id }) => run_id !== run.run_id)
+  const before = others.find(({ created_at }) => created_at < run.created_at)
+  const other = others.find(({ run_id }) => run_id === otherId) ?? before ?? others[0]
   const choose = (event: Event) => {
     const { value } = event.currentTarget as HTMLSelectElement
-    go(`${threadLink(conversation.threadId, run.run_id)}${value && `/${value}`}`)
+    go(`${threadLink(conversation.threadId, run.run_id)}/${value}`)
   }
-  if (others.length === 0) return html`<p class="hint">This is the only run of its conversation.</p>`
-  return html`<div class="tools"><label class="check">Beside <select aria-label="The other run" value=${otherId ?? ''} onChange=${choose}>
-      <option value="">choose a run</option>
-      ${others.map(({ run_id, status, created_at }) => html`<option key=${run_id} value=${run_id}>${run_id.slice(0, 8)}, ${status}, ${new Date(created_at).toLocaleTimeString()}</option>`)}
+  if (!other) return html`<p class="hint">This is the only run of its conversation.</p>`
+  return html`<div class="tools"><label class="check">Beside <select aria-label="The other run" value=${other.run_id} onChange=${choose}>
+      ${others.map((one) => html`<option key=${one.run_id} value=${one.run_id}>${nameOf(conversation, one)}</option>`)}
     </select></label></div>
-    ${other && html`<${SideBySide} key=${other.run_id} run=${run} events=${events} other=${other} />`}`
+    <${SideBySide} key=${other.run_id} run=${run} events=${events} other=${other} />`
+}
+
+function nameOf(conversation: Conversation, { run_id, status, created_at }: Run): string {
+  const asked = conversation.asked(run_id)
+  const words = asked ? plainText(asked.content).slice(0, 40) : ''
+  return [run_id.slice(0, 8), words, status, new Date(created_at).toLocaleTimeString()].filter(Boolean).join(', ')
 }
 
 function SideBySide({ run, events, other }: { run: Run; events: readonly RunEvent[]; other: Run }) {

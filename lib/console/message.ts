@@ -97,7 +97,9 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
   const { raw, reasoning, calls, isPartial } = message
   const runId = conversation.runOf(message)
   // What asks is not answered yet: nothing can be said of it.
-  const waits = conversation.questions.value.length > 0 && conversation.messages.value.at(-1)?.id === message.id
+  const waits =
+    conversation.questions.value.length > 0 &&
+    conversation.messages.value.findLast(({ type }) => type === 'ai')?.id === message.id
   const isThinking = isPartial && reasoning !== '' && text === '' && calls.length === 0
   return html`<article class=${classes('message ai', isPartial && 'live')} aria-label="Answer" aria-busy=${isPartial}>
     ${

@@ -15,9 +15,9 @@ interface Figure {
   readonly show: (value: number) => string
 }
 
-/** How much a counter has grown, a second. */
+/** How much a counter has grown, a second. One with reasons is not there before the first of them. */
 const rate = (name: string) => (now: Sample, before: Sample) =>
-  Math.max(0, total(now, name) - total(before, name)) / Math.max(1, now.at - before.at)
+  Math.max(0, (total(now, name) || 0) - (total(before, name) || 0)) / Math.max(1, now.at - before.at)
 const gauge =
   (name: string, label = '') =>
   (now: Sample) =>
@@ -37,7 +37,6 @@ const FIGURES: readonly Figure[] = [
   { name: 'Runs that ended', read: rate('colloquy_run_duration_seconds_count'), show: perSecond },
   { name: 'Open streams', read: gauge('colloquy_streams_open'), show: whole },
   { name: 'Frames delivered', read: rate('colloquy_frames_delivered_total'), show: perSecond },
-  { name: 'Bytes delivered', read: rate('colloquy_delivered_bytes_total'), show: (value) => `${bytes(value)}/s` },
   { name: 'Event-loop delay', read: mean('colloquy_event_loop_delay_seconds'), show: seconds },
   { name: 'Commit', read: mean('colloquy_commit_duration_seconds'), show: seconds },
   { name: 'Commit queue', read: gauge('colloquy_commit_queue'), show: whole },
@@ -47,11 +46,19 @@ const FIGURES: readonly Figure[] = [
   { name: 'Memory', read: gauge('process_resident_memory_bytes'), show: bytes }
 ]
 
+const PLOT_HEIGHT = 64
+
+/** Figures of which there is anything: a store in memory has no files. */
+const isThere = ({ read }: Figure): boolean => {
+  const [, values] = series(read)
+  return values.length === 0 || values.at(-1) !== null
+}
+
 export function View() {
   useEffect(watchFigures, [])
   return html`<main class="overview" tabindex="0">
     <h1>Overview</h1>
-    <div class="charts">${FIGURES.map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
+    <div class="charts">${FIGURES.filter(isThere).map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
     <p class="hint">The last hour, from when an administrator first looked. Scrape /metrics to keep more.</p>
     <${Models} />
     <${Invitations} />
@@ -74,13 +81,14 @@ function Chart({ name, read, show }: Figure) {
   const last = values.at(-1)
   useEffect(() => {
     let isGone = false
-    void drawIn(box.current!).then((made) => {
+    const element = box.current!
+    void drawIn(element).then((made) => {
       if (isGone) return made.destroy()
       plot.current = made
       made.setData(series(read))
     })
-    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: box.current!.clientWidth, height: 76 }))
-    sizes.observe(box.current!)
+    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: PLOT_HEIGHT }))
+    sizes.observe(element)
     return () => {
       isGone = true
       sizes.disconnect()
@@ -115,14 +123,20 @@ async function drawIn(box: HTMLElement): Promise<uPlot> {
   const accent = style.getPropertyValue('--accent').trim()
   const options: uPlot.Options = {
     width: box.clientWidth,
-    height: 76,
+    height: PLOT_HEIGHT,
     cursor: { show: false },
     legend: { show: false },
     axes: [{ show: false }, { show: false }],
-    scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(high * 1.15, 0.001)] } },
+    scales: { x: { time: true }, y: { range: (_plot, _low, high) => rangeUpTo(high) } },
     series: [{}, { stroke: accent, width: 1.5, fill: `${accent}22`, points: { show: false } }]
   }
   return new Plot(options, [[], []], box)
+}
+
+/** A line at zero is seen: it does not lie on the edge. */
+function rangeUpTo(high: number): [number, number] {
+  const top = Math.max(high * 1.15, 0.001)
+  return [-top * 0.03, top]
 }
 
 // ----------------------------------------------------------------------------------------------------- lists
@@ -218,7 +232,7 @@ function Invitations() {
         <p class="hint">Send this address to whom you invite: it is good for one account, and shown this once.</p>
       </div>`
     }
-    <form class="row" onSubmit=${invite}>
+    <form class="row narrow" onSubmit=${invite}>
       <label>For whom<input name="name" maxlength="100" placeholder="a note for yourself" /></label>
       <button class="plain">Invite</button>
     </form>

@@ -1,47 +1,103 @@
-// A question of the agent that waits for its user, as a form.
+// A question of the agent that waits for its user, as a form: words to choose from, calls of tools to allow, or whatever a graph asks.
 import { useState } from 'preact/hooks'
 import type { Question } from './conversation.ts'
 import { html } from './html.ts'
 
 interface QuestionProps {
   readonly question: Question
-  readonly onAnswer: (answer: string) => void
+  /** @throws what the answer was refused with: it can be given again */
+  readonly onAnswer: (answer: unknown) => Promise<void>
+}
+/** What can be chosen: its words, and what is sent for it. */
+interface Choice {
+  readonly label: string
+  readonly answer: (words: string) => unknown
+}
+interface Asked {
+  readonly text: string
+  readonly detail: string
+  readonly choices: readonly Choice[]
+  readonly hint: string
+  /** What is sent for words; null: words alone are no answer. */
+  readonly read: ((words: string) => unknown) | null
 }
 
 export function QuestionForm({ question, onAnswer }: QuestionProps) {
   const [isSent, setSent] = useState(false)
-  const { text, options } = read(question.value)
-  const answer = (words: string) => {
-    if (!words || isSent) return
+  const [words, setWords] = useState('')
+  const { text, detail, choices, hint, read } = asked(question.value)
+  const answer = (value: unknown) => {
+    if (isSent) return
     setSent(true)
-    onAnswer(words)
+    onAnswer(value).catch(() => setSent(false))
   }
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    answer(String(new FormData(event.currentTarget as HTMLFormElement).get('answer')).trim())
+    if (words.trim() && read) answer(read(words.trim()))
   }
   return html`<form class="question" onSubmit=${submit} aria-label="A question for you">
     <p>${text}</p>
+    ${detail && html`<pre tabindex="0">${detail}</pre>`}
     ${
-      options.length > 0 &&
+      choices.length > 0 &&
       html`<div class="options">
-        ${options.map((option) => html`<button type="button" class="plain" key=${option} disabled=${isSent} onClick=${() => answer(option)}>${option}</button>`)}
+        ${choices.map(({ label, answer: of }) => html`<button type="button" class="plain" key=${label} disabled=${isSent} onClick=${() => answer(of(words.trim()))}>${label}</button>`)}
       </div>`
     }
     <div class="row">
-      <input name="answer" aria-label="Your answer" placeholder=${options.length ? 'Or say it in your own words' : 'Your answer'} disabled=${isSent} autocomplete="off" />
-      <button class="primary" disabled=${isSent}>Answer</button>
+      <input name="answer" value=${words} aria-label="Your answer" placeholder=${hint} disabled=${isSent} autocomplete="off" onInput=${(event: InputEvent) => setWords((event.currentTarget as HTMLInputElement).value)} />
+      ${read && html`<button class="primary" disabled=${isSent}>Answer</button>`}
     </div>
   </form>`
 }
 
-/** `{question, options}` as ask_user asks; any other value is shown as it is. */
-function read(value: unknown): { text: string; options: readonly string[] } {
-  if (typeof value === 'string') return { text: value, options: [] }
-  if (typeof value !== 'object' || value === null) return { text: JSON.stringify(value), options: [] }
-  const { question, options } = value as { question?: unknown; options?: unknown }
+const asIs = (words: string): unknown => words
+
+/** `{question, options}` as ask_user asks, calls that somebody must allow, words, or any value of a graph. */
+function asked(value: unknown): Asked {
+  if (typeof value === 'string') return { text: value, detail: '', choices: [], hint: 'Your answer', read: asIs }
+  const { question, options } = (value ?? {}) as { question?: unknown; options?: unknown }
+  const calls = callsIn(value)
+  if (calls) return review(calls)
+  const labels = Array.isArray(options) ? options.filter((one) => typeof one === 'string') : []
+  const hint = labels.length > 0 ? 'Or say it in your own words' : 'Your answer'
+  const choices = labels.map((label) => ({ label, answer: () => label }))
+  if (typeof question === 'string') return { text: question, detail: '', choices, hint, read: asIs }
+  const detail = JSON.stringify(value, null, 2)
+  return { text: 'The agent waits for you', detail, choices, hint: 'Your answer: words, or JSON', read: jsonOrWords }
+}
+
+/** Who asks with an object may want one. */
+function jsonOrWords(words: string): unknown {
+  try {
+    return JSON.parse(words)
+  } catch {
+    return words
+  }
+}
+
+interface ToolCall {
+  readonly name: string
+  readonly args: unknown
+}
+
+/** Calls of tools that LangChain's agents let somebody review; null: it is something else. */
+function callsIn(value: unknown): readonly ToolCall[] | null {
+  const { action_requests, actionRequests } = (value ?? {}) as Record<string, unknown>
+  const calls = action_requests ?? actionRequests
+  return Array.isArray(calls) && calls.length > 0 ? (calls as ToolCall[]) : null
+}
+
+function review(calls: readonly ToolCall[]): Asked {
+  const decide = (decision: object) => ({ decisions: calls.map(() => decision) })
   return {
-    text: typeof question === 'string' ? question : JSON.stringify(value, null, 2),
-    options: Array.isArray(options) ? options.filter((one) => typeof one === 'string') : []
+    text: calls.length === 1 ? `May ${calls[0]!.name} be called?` : `May these ${calls.length} tools be called?`,
+    detail: calls.map(({ name, args }) => `${name} ${JSON.stringify(args ?? {}, null, 2)}`).join('\n\n'),
+    choices: [
+      { label: 'Allow', answer: () => decide({ type: 'approve' }) },
+      { label: 'Refuse', answer: (words) => decide({ type: 'reject', ...(words && { message: words }) }) }
+    ],
+    hint: 'Why not, if you refuse',
+    read: null
   }
 }

@@ -57,20 +57,20 @@ async function beginSignedOut(): Promise<void> {
   stage.value = status.needs_setup ? 'setup' : 'out'
 }
 
-/** Asked once a minute and address at most, so what it said last is kept for reloads. */
+/** Asked once a minute and address at most, so what it said last is kept for reloads and other tabs. */
 async function setupStatus(): Promise<SetupStatus> {
   try {
     const status = await colloquy.call<SetupStatus>('GET', '/api/v1/auth/setup-status')
-    sessionStorage.setItem(STATUS_KEY, JSON.stringify(status))
+    localStorage.setItem(STATUS_KEY, JSON.stringify(status))
     return status
   } catch {
-    const kept = sessionStorage.getItem(STATUS_KEY)
+    const kept = localStorage.getItem(STATUS_KEY)
     return kept ? (JSON.parse(kept) as SetupStatus) : { needs_setup: false, registration_enabled: true }
   }
 }
 
 async function enter(): Promise<void> {
-  sessionStorage.removeItem(STATUS_KEY)
+  localStorage.removeItem(STATUS_KEY)
   me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
   hasEnded.value = false
   if (invitation) location.hash = ''

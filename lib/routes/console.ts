@@ -60,9 +60,10 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     return HANDLED
   }
 
-  /** A browser gets the page; whoever asks for JSON learns where the API is described. */
+  /** The page, but for a client that asks for JSON: it learns where the API is described. */
   const home = (call: Call): Reply | typeof HANDLED => {
-    if ((call.req.headers.accept ?? '').includes('text/html')) return send(call, 'index.html')
+    const accept = call.req.headers.accept ?? ''
+    if (accept.includes('text/html') || !accept.includes('json')) return send(call, 'index.html')
     return {
       json: { service: 'colloquy', openapi: '/openapi.json', docs: '/docs', client: '/colloquy.js' },
       headers: { Vary: 'Accept' }

@@ -92,6 +92,57 @@ browserTest(
   }
 )
 
+/** As LangGraph's clients branch: a run from a checkpoint, with another question or none. Its input and its last answer. */
+async function branched(
+  person: Person,
+  thread: string,
+  isBase: (entry: unknown) => boolean,
+  text?: string
+): Promise<void> {
+  const history = listIn((await person.post(`/api/threads/${thread}/history`, { limit: 100 })).body)
+  const checkpoint = at(history.find(isBase), 'checkpoint')
+  const input = text === undefined ? null : { messages: [{ role: 'user', content: text }] }
+  const { status, text: told } = await person.post(`/api/threads/${thread}/runs/wait`, { input, checkpoint })
+  if (status !== 200) throw new Error(`the run was answered ${status}: ${told}`)
+}
+
+const messagesIn = (entry: unknown) => listIn(at(entry, 'values'), 'messages')
+const sizes = (n: number) => `/demo deltas=3 rate=0 size=${n}`
+
+browserTest('branches that another client has made are seen, and the switch leads to each and back', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  const send = (content: string) =>
+    person.post(`/api/threads/${thread}/runs/wait`, { input: { messages: [{ role: 'user', content }] } })
+  await send(sizes(6))
+  await send(sizes(7))
+  // Another second question, and the first answer once more.
+  await branched(person, thread, (entry) => messagesIn(entry).length === 2, sizes(8))
+  await branched(person, thread, (entry) => messagesIn(entry).length === 1)
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open(`#/t/${thread}`)
+  const shown = page.locator('.switch')
+  await until(async () => (await shown.allInnerTexts()).join() === '2 / 2', 'the answer that was given anew')
+  t.equal(await page.locator('.message').count(), 2)
+  await page.getByRole('button', { name: 'Previous branch' }).click()
+  await visitor.hasWords('w000002')
+  await until(async () => (await shown.allInnerTexts()).join() === '1 / 2,2 / 2', 'both places')
+  await page.getByRole('button', { name: 'Previous branch' }).last().click()
+  await visitor.hasWords('w00002')
+  await page.getByRole('button', { name: 'Next branch' }).last().click()
+  await visitor.hasWords('w000002')
+  await visitor.say('/demo deltas=2 rate=0 size=9')
+  await visitor.hasWords('w0000001')
+  await visitor.answered()
+  await page.getByRole('button', { name: 'Next branch' }).first().click()
+  await until(async () => (await page.locator('.message').count()) === 2, 'the answer that was given anew')
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await until(async () => (await shown.allInnerTexts()).join() === '3 / 3', 'the page branches off a foreign branch')
+  await visitor.answered()
+})
+
 browserTest(
   'files are dropped and picked, and stand beside the message; what the agent makes opens beside it',
   async (t) => {
