@@ -39,7 +39,7 @@ import { type Committer, WriteRefused } from './run/commit/committer.ts'
 import { DEFAULT_USER_ID } from './scope.ts'
 import { Skills } from './skills/skills.ts'
 import type { Store } from './store/store.ts'
-import { timestamp } from './types.ts'
+import { isObject, timestamp } from './types.ts'
 
 export interface AgentServices {
   readonly agent: Agent
@@ -243,6 +243,11 @@ export function graphPorts(store: Store, committer: Committer, items: Items, log
         const thread = await store.threads.get(threadId, null)
         const id = thread?.metadata.graph_id
         return thread && (typeof id === 'string' ? id : null)
+      },
+      configOf: async (threadId) => {
+        const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)
+        const config = newest?.kwargs.config
+        return isObject(config) ? config : {}
       },
       isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,
       copy: async (from, thread_id) => void (await committer.write({ name: 'state.copy', from, thread_id })),

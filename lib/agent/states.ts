@@ -55,6 +55,9 @@ export interface StateValues {
 export interface GraphInfo {
   readonly id: string
   readonly description: string | null
+  /** What its runs are configured with that say nothing else; absent: nothing. */
+  readonly config?: JsonObject
+  readonly context?: JsonObject
 }
 
 export interface StatePort {

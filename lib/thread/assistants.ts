@@ -8,6 +8,8 @@ import { Containment } from './contains.ts'
 export interface KnownGraph {
   readonly id: string
   readonly description: string | null
+  readonly config?: JsonObject
+  readonly context?: JsonObject
 }
 
 /** Assistants of one user, and versions of one assistant. */
@@ -128,15 +130,15 @@ export class Assistants {
     return graph ? this.#systemOf(graph) : null
   }
 
-  #systemOf({ id, description }: KnownGraph): Assistant {
+  #systemOf({ id, description, config = {}, context = {} }: KnownGraph): Assistant {
     return {
       assistant_id: systemAssistantId(id),
       user_id: null,
       graph_id: id,
       name: id,
       description,
-      config: {},
-      context: {},
+      config,
+      context,
       metadata: { created_by: 'system' },
       version: 1,
       created_at: this.#since,

@@ -1,6 +1,8 @@
 // Graphs out of files: a compiled one, one that is not compiled yet, or a factory, under the name of its export.
 import { existsSync } from 'node:fs'
+import { isObject } from '../../types.ts'
 import { AgentFileError, imported, memberOf, sentenceOf } from '../agent-file.ts'
+import { objectOr, parseJson } from '../json.ts'
 import { compiledIn, type GraphFactory, type LoadedGraph } from './graph-set.ts'
 import { langGraphOf } from './library.ts'
 
@@ -27,8 +29,16 @@ export async function loadedGraph(spec: GraphSpec, exported: unknown): Promise<L
   const made = typeof exported === 'function' ? (exported as GraphFactory) : compiledIn(exported)
   if (!made) throw new AgentFileError(`What ${spec.file} exports for graph ${spec.id} is no graph`)
   try {
-    return { ...spec, made, library: await langGraphOf(spec.file) }
+    return { ...spec, ...defaultsOf(spec.id), made, library: await langGraphOf(spec.file) }
   } catch (error) {
     throw new AgentFileError(`There is no @langchain/langgraph beside ${spec.file}: ${sentenceOf(error)}`)
   }
+}
+
+/** What the environment configures a graph with, as LangGraph's server reads it: by id, what is called `context` apart from the rest. */
+function defaultsOf(id: string): Pick<LoadedGraph, 'config' | 'context'> {
+  const all = parseJson(process.env.LANGGRAPH_CONFIG ?? '{}')
+  if (!isObject(all)) throw new AgentFileError('LANGGRAPH_CONFIG is no JSON object')
+  const { context, ...config } = objectOr(all[id])
+  return { config, context: objectOr(context) }
 }

@@ -1,4 +1,5 @@
 // What graphs in this process need of the service.
+import type { JsonObject } from '../../types.ts'
 import type { GraphItems } from './graph-store.ts'
 import type { GraphReads, GraphWrite } from './saver.ts'
 
@@ -6,6 +7,8 @@ import type { GraphReads, GraphWrite } from './saver.ts'
 export interface GraphThreads {
   /** The graph that the thread is with, as its record says; null: none yet; undefined: there is no such thread. */
   graphOf(threadId: string): Promise<string | null | undefined>
+  /** What the thread's newest run was configured with: a factory makes the same graph of it again. */
+  configOf(threadId: string): Promise<JsonObject>
   /**
    * Stores what an update has written, all or nothing. `title`: the thread's new name.
    * @returns false: a run of the thread is in flight, or it is gone

@@ -306,7 +306,7 @@ function withCheckpoint(task: Record<string, unknown>): object {
   const { thread_id } = configurableIn(task.state)
   if (typeof thread_id !== 'string') return task
   const { state, ...rest } = task
-  return { ...rest, checkpoint: placeShown(configurableIn(state)) }
+  return { ...rest, checkpoint: taskPlace(configurableIn(state)) }
 }
 
 /** null: it is none. */
@@ -316,12 +316,12 @@ export function checkpointIn(config: unknown): JsonObject | null {
   return placeShown(configurableIn(config))
 }
 
-export function placeShown({
-  thread_id,
-  checkpoint_id,
-  checkpoint_ns,
-  checkpoint_map
-}: Record<string, unknown>): JsonObject {
+/** Where a task that is a graph has its states: which of them is not said, the newest is meant. */
+export function taskPlace(place: Record<string, unknown>): JsonObject {
+  return Object.fromEntries(Object.entries(placeShown(place)).filter(([, value]) => value !== null))
+}
+
+function placeShown({ thread_id, checkpoint_id, checkpoint_ns, checkpoint_map }: Record<string, unknown>): JsonObject {
   return {
     thread_id: String(thread_id),
     checkpoint_id: typeof checkpoint_id === 'string' ? checkpoint_id : null,

@@ -11,6 +11,9 @@ export type GraphFactory = (config: JsonObject, runtime: object) => unknown
 export interface LoadedGraph {
   readonly id: string
   readonly description: string | null
+  /** What the project configures its runs with. */
+  readonly config: JsonObject
+  readonly context: JsonObject
   /** Absolute. */
   readonly file: string
   readonly library: LangGraph

@@ -12,7 +12,7 @@ import type {
   StateValues
 } from '../states.ts'
 import type { GraphThreads } from './graph-ports.ts'
-import { checkpointIn, commandOf, placeShown } from './graph-run.ts'
+import { checkpointIn, commandOf, taskPlace } from './graph-run.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
@@ -139,28 +139,33 @@ export class GraphStates implements StatePort {
   // --------------------------------------------------------------------------------------------------- the graphs
 
   graphs(): GraphInfo[] {
-    return this.#set.all.map(({ id, description }) => ({ id, description }))
+    return this.#set.all.map(({ id, description, config, context }) => ({ id, description, config, context }))
   }
 
-  async schemas(graphId: string): Promise<JsonObject | null> {
+  async schemas(graphId: string, config: JsonObject = {}): Promise<JsonObject | null> {
     const loaded = this.#set.find(graphId)
     if (!loaded) return null
-    const graph = await this.#make(loaded, null, 'assistants.read')
+    const graph = await this.#make(loaded, null, 'assistants.read', config)
     return { graph_id: graphId, ...schemasOf(graph) }
   }
 
   async draw(graphId: string, xray: boolean | number, config: JsonObject = {}): Promise<JsonObject | null> {
     const loaded = this.#set.find(graphId)
     if (!loaded) return null
-    const graph = await this.#make(loaded, null, 'assistants.read')
+    const graph = await this.#make(loaded, null, 'assistants.read', config)
     const drawable = await graph.getGraphAsync?.({ ...config, xray })
     return objectOr(plain(drawable?.toJSON()))
   }
 
-  async subgraphs(graphId: string, namespace: string | null, recurse: boolean): Promise<JsonObject | null> {
+  async subgraphs(
+    graphId: string,
+    namespace: string | null,
+    recurse: boolean,
+    config: JsonObject = {}
+  ): Promise<JsonObject | null> {
     const loaded = this.#set.find(graphId)
     if (!loaded) return null
-    const graph = await this.#make(loaded, null, 'assistants.read')
+    const graph = await this.#make(loaded, null, 'assistants.read', config)
     const found: JsonObject = {}
     for await (const [name, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? [])
       found[name] = schemasOf(inner)
@@ -181,9 +186,17 @@ export class GraphStates implements StatePort {
     return loaded ? this.#make(loaded, threadId, access) : null
   }
 
-  #make(loaded: LoadedGraph, threadId: string | null, access: Access): Promise<CompiledGraph> {
-    const configurable = { graph_id: loaded.id, ...(threadId !== null && { thread_id: threadId }) }
-    return this.#set.make(loaded, { configurable }, access)
+  /** @param given what a factory is configured with; of a thread it is what its runs are. */
+  async #make(
+    loaded: LoadedGraph,
+    threadId: string | null,
+    access: Access,
+    given: JsonObject = {}
+  ): Promise<CompiledGraph> {
+    const isFactory = typeof loaded.made === 'function'
+    const config = isFactory && threadId !== null ? await this.#threads.configOf(threadId) : given
+    const own = { graph_id: loaded.id, ...(threadId !== null && { thread_id: threadId }) }
+    return this.#set.make(loaded, { ...config, configurable: { ...objectOr(config.configurable), ...own } }, access)
   }
 }
 
@@ -255,7 +268,7 @@ function taskView({
     error: error === undefined || error === null ? null : error instanceof Error ? error.message : plain(error),
     interrupts: plain(interrupts),
     path: plain(path ?? [name]),
-    checkpoint: place && placeShown(place),
+    checkpoint: place && taskPlace(place),
     state: isSnapshot ? stateView(state) : null,
     result: plain(result ?? null)
   }

@@ -1,0 +1,75 @@
+// What a LangGraph project says of its graphs beside their code, and graphs that are made anew for each call.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { systemAssistantId } from '../../lib/thread/assistants.ts'
+import { at } from '../fixtures/gateway.ts'
+import { graphsFolder } from '../fixtures/graphs.ts'
+import { probes, type Sdk } from '../fixtures/sdk.ts'
+
+/** A project whose environment configures two graphs of three. */
+function project(): string {
+  const folder = graphsFolder(t, 'newest', { teamed: 'named', noded: 'named', bare: 'named', nested: 'nested' })
+  const file = join(folder, 'langgraph.json')
+  const configured = { teamed: { context: { team: 'blue' } }, noded: { configurable: { node: 'configured' } } }
+  const given = JSON.parse(readFileSync(file, 'utf8'))
+  writeFileSync(file, JSON.stringify({ ...given, env: { LANGGRAPH_CONFIG: JSON.stringify(configured) } }))
+  return folder
+}
+
+t.teardown(() => void delete process.env.LANGGRAPH_CONFIG)
+const probe = probes(t, { config: { agent: { runtime: 'graphs', config: project() } } })
+const INPUT = { input: { steps: [] } }
+const stepsOf = async (client: Sdk, assistant: string, more: object = {}) =>
+  at(await client.runs.wait(null, assistant, { ...INPUT, ...more }), 'steps')
+
+probe(
+  'a graph is configured by the environment: its assistant says so, and its runs have it',
+  async (t, { client }) => {
+    t.match(await client.assistants.get(systemAssistantId('teamed')), { config: {}, context: { team: 'blue' } })
+    t.match(await client.assistants.get('noded'), { config: { configurable: { node: 'configured' } } })
+    t.match(await client.assistants.get('bare'), { config: {}, context: {} })
+    t.same(await stepsOf(client, 'teamed'), ['plain for blue'])
+    t.same(await stepsOf(client, 'noded'), ['configured for nobody'])
+    t.same(await stepsOf(client, 'bare'), ['plain for nobody'])
+  }
+)
+
+probe("what a run says, or its assistant, counts against the environment's", async (t, { client }) => {
+  t.same(await stepsOf(client, 'teamed', { context: { team: 'red' } }), ['plain for red'])
+  t.same(await stepsOf(client, 'noded', { config: { configurable: { node: 'said' } } }), ['said for nobody'])
+})
+
+probe(
+  "the state of a thread is read and changed by the graph that its run's configuration made",
+  async (t, { client }) => {
+    const { thread_id } = await client.threads.create()
+    await client.runs.wait(thread_id, 'bare', { ...INPUT, config: { configurable: { node: 'mine' } } })
+    await client.threads.updateState(thread_id, { values: { steps: ['more'] }, asNode: 'mine' })
+    t.match(await client.threads.getState(thread_id), { values: { steps: ['mine for nobody', 'more'] }, next: [] })
+    const [newest] = await client.threads.getHistory(thread_id)
+    t.match(newest, { values: { steps: ['mine for nobody', 'more'] } })
+  }
+)
+
+probe(
+  'an assistant is drawn, and its schemas are told, as its configuration makes its graph',
+  async (t, { client }) => {
+    const config = { configurable: { node: 'drawn' } }
+    const { assistant_id } = await client.assistants.create({ graphId: 'bare', config })
+    const { nodes } = await client.assistants.getGraph(assistant_id)
+    t.same(nodes.map(({ id }) => id).sort(), ['__end__', '__start__', 'drawn'])
+    t.match(await client.assistants.getSchemas(assistant_id), { graph_id: 'bare' })
+    t.same(await client.assistants.getSubgraphs(assistant_id), {})
+  }
+)
+
+probe('a task that is a graph says where its states are, and no more: the newest is meant', async (t, { client }) => {
+  const { thread_id } = await client.threads.create()
+  await client.runs.wait(thread_id, 'nested', { input: { messages: [] }, interruptBefore: ['weather_graph'] })
+  const { tasks } = await client.threads.getState(thread_id)
+  t.equal(tasks.length, 1)
+  const { checkpoint } = tasks[0]!
+  t.same(Object.keys(checkpoint ?? {}).sort(), ['checkpoint_ns', 'thread_id'])
+  t.match(await client.threads.getState(thread_id, checkpoint!), { values: {} })
+})
