@@ -1,4 +1,5 @@
 // Mode `messages`: whole messages as far as they have come, made of the deltas in the log while they are delivered.
+import { AIMessageChunk } from '@langchain/core/messages'
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
 import { Accumulator } from '../../lib/run/delivery/accumulator.ts'
@@ -125,6 +126,30 @@ t.test('a delta that says several things at once says all of them', async (t) =>
   ])
 })
 
+t.test(
+  'a call shows what of its arguments has come, as LangChain reads it, wherever they are broken off',
+  async (t) => {
+    const args = JSON.stringify({
+      text: 'a "b" \\ {,[:',
+      list: [1, 'two', { three: [] }],
+      deep: { x: { y: '\\u00e9\\' } },
+      n: 42
+    })
+    for (let length = 1; length < args.length; length++) {
+      const piece = args.slice(0, length)
+      // Of half an escape it shows the backslash.
+      if (/(?<!\\)(\\\\)*\\$/.test(piece)) continue
+      const log = newLog()
+      say(log, 'a', { toolCall: { index: 0, id: 'c0', name: 'look', args: piece } })
+      const [, partial] = told(new Accumulator(0), log)
+      const fragment = { index: 0, id: 'c0', name: 'look', args: piece, type: 'tool_call_chunk' as const }
+      const { tool_calls } = new AIMessageChunk({ content: '', tool_call_chunks: [fragment] })
+      t.match(JSON.parse(partial!.data), [{ tool_calls }], piece)
+      t.equal(tool_calls?.length, 1, piece)
+    }
+  }
+)
+
 t.test('a complete message is the one that is in the state, with its calls', async (t) => {
   const message = anAnswer('I look', { id: 'a', tool_calls: [aCall('c0', 'look', { at: 'it' }), aCall('c1', 'time')] })
   const log = newLog()
@@ -133,11 +158,15 @@ t.test('a complete message is the one that is in the state, with its calls', asy
   say(log, 'a', { toolCall: { index: 0, args: '{"at":' } })
   const accumulator = new Accumulator(0)
   const [, partial] = told(accumulator, log)
-  t.match(JSON.parse(partial!.data), [{ type: 'ai', tool_calls: [], tool_call_chunks: [{ args: '{"at":' }] }])
+  t.match(JSON.parse(partial!.data), [
+    { type: 'ai', tool_calls: [aCall('c0', 'look', {})], tool_call_chunks: [{ args: '{"at":' }] }
+  ])
   const from = log.head
   say(log, 'a', { toolCall: { index: 0, args: '"it"}' } })
   say(log, 'a', { toolCall: { index: 1, id: 'c1', name: 'time', args: '' } })
-  t.match(JSON.parse(told(accumulator, log, from).at(-1)!.data), [{ tool_calls: [aCall('c0', 'look', { at: 'it' })] }])
+  t.match(JSON.parse(told(accumulator, log, from).at(-1)!.data), [
+    { tool_calls: [aCall('c0', 'look', { at: 'it' }), aCall('c1', 'time')] }
+  ])
   log.append(Kind.messages, 'messages', lastChunkJson(message))
   const [complete] = told(accumulator, log, log.head - 1)
   t.equal(complete!.event, 'messages/complete')

@@ -233,17 +233,43 @@ function asMessage(given: Accumulated, isComplete: boolean): JsonObject {
 }
 
 /**
- * The calls whose arguments are there, and, when no more will come, the fragments that never became one. Arguments that have not
- * begun are those of a call without any, if the model says that it has called; else the fragment of one that was broken off.
+ * Calls, with what of their arguments has come; and, when no more will come, the fragments that never became one. Arguments that have
+ * not begun are those of a call without any, if the model says that it has called; else the fragment of one that was broken off.
  */
 function callsOf({ tool_call_chunks, response_metadata }: Accumulated, isComplete: boolean): JsonObject {
   const hasCalled = isComplete && objectOr(response_metadata).finish_reason === 'tool_calls'
   const calls: JsonObject[] = []
   const invalid: JsonObject[] = []
-  for (const { name, args: text, id } of callChunksIn(tool_call_chunks)) {
-    const args = text === '' && !hasCalled ? null : parseArgs(String(text))
+  for (const { name, args: given, id } of callChunksIn(tool_call_chunks)) {
+    const text = String(given ?? '')
+    const args = isComplete ? (text === '' && !hasCalled ? null : parseArgs(text)) : parsePartialArgs(text)
     if (args && name) calls.push({ name, args, id: id ?? '', type: 'tool_call' })
-    else invalid.push({ name: name ?? '', args: String(text), id: id ?? '', error: null, type: 'invalid_tool_call' })
+    else invalid.push({ name: name ?? '', args: text, id: id ?? '', error: null, type: 'invalid_tool_call' })
   }
   return { tool_calls: calls, invalid_tool_calls: isComplete ? invalid : [] }
+}
+
+/** As LangChain's chunks show them: whatever of an object has come is one. */
+function parsePartialArgs(text: string): JsonObject | null {
+  const { head, closing } = closeJson(text)
+  return parseArgs(text) ?? parseArgs(head + closing) ?? parseArgs(head.replace(DANGLING, '') + closing)
+}
+
+/** At the end of what is open: a comma, a key, or a value that may go on. */
+const DANGLING = /(,\s*)?("(?:[^"\\]|\\.)*"\s*(:\s*)?)?[-+.\w]*\s*$/
+const UNFINISHED_ESCAPE = /(?<!\\)((?:\\\\)*)\\(?:u[\da-f]{0,3})?$/i
+
+/** JSON that has been broken off, up to the end of a string that it was in; and what closes all that is open there. */
+function closeJson(text: string): { readonly head: string; readonly closing: string } {
+  let closing = ''
+  let isString = false
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (isString && char === '\\') at++
+    else if (char === '"') isString = !isString
+    else if (!isString && char === '{') closing = `}${closing}`
+    else if (!isString && char === '[') closing = `]${closing}`
+    else if (!isString && (char === '}' || char === ']')) closing = closing.slice(1)
+  }
+  return { head: isString ? `${text.replace(UNFINISHED_ESCAPE, '$1')}"` : text, closing }
 }
