@@ -13,6 +13,8 @@ const names = ({ params }: HeardEvent) => params.namespace.map((segment) => segm
 for (const version of Object.keys(VERSIONS) as Version[])
   t.test(`LangGraph ${version}`, async (t) => {
     const { person } = await graphSite(t, { version })
+    // The newest tells what is said in a task as said in its graph.
+    const namesTasks = version === '1.4'
 
     await t.test('each message once, in the namespace of its task; states behind their checkpoints', async (t) => {
       const thread = randomUUID()
@@ -39,11 +41,21 @@ for (const version of Object.keys(VERSIONS) as Version[])
       const { body } = await person.get(`/api/threads/${thread}/state`)
       t.equal(at(body, 'checkpoint', 'checkpoint_id'), points.at(-1)![0].params.data.id)
       t.strictSame(points.at(-1)![1].params.data.messages, at(body, 'values', 'messages'))
-      t.match(
-        of(events, 'lifecycle').map(({ params }) => params.data),
+      const lifecycle = of(events, 'lifecycle').map((event) => `${names(event)} ${event.params.data.event}`)
+      const tasks = ['agent', 'tool', 'agent'].flatMap((name) => [`${name} started`, `${name} completed`])
+      t.strictSame(lifecycle, [' running', ...(namesTasks ? tasks : []), ' completed'])
+      const isDone = ({ method, params: { data } }: HeardEvent) => method === 'tasks' && 'result' in data
+      for (const [i, event] of events.entries())
+        if (event.params.data.event === 'message-finish') {
+          const after = events.slice(i).filter((one) => isDone(one) || one.params.data.event === 'completed')
+          t.match(after[0], { method: 'tasks', params: { data: { name: 'agent' } } }, 'it finishes before its task')
+        }
+      t.strictSame(
+        of(events, 'updates').map(({ params }) => [params.node, Object.keys(params.data)]),
         [
-          { event: 'running', graph_name: 'agent' },
-          { event: 'completed', graph_name: 'agent' }
+          ['agent', ['messages', 'sharedState']],
+          ['tool', ['messages']],
+          ['agent', ['messages', 'sharedState']]
         ]
       )
       const late = await openProtocol(person, thread)
@@ -54,21 +66,105 @@ for (const version of Object.keys(VERSIONS) as Version[])
       client.close()
     })
 
-    await t.test('a graph inside of the graph begins, tells and ends below it', async (t) => {
+    await t.test(
+      'a graph inside of the graph begins, tells and ends below it, and so does each task that speaks',
+      async (t) => {
+        const client = await openProtocol(person, randomUUID())
+        await client.subscribe()
+        await client.start(foo, { assistant_id: 'nested' })
+        await client.untilEnds(1)
+        const lifecycle = of(client.events, 'lifecycle').map((event) => `${names(event)} ${event.params.data.event}`)
+        const speaking = ['weather_graph/weather_node started', 'weather_graph/weather_node completed']
+        t.strictSame(lifecycle, [
+          ' running',
+          'weather_graph started',
+          ...(namesTasks ? speaking : []),
+          'weather_graph completed',
+          ' completed'
+        ])
+        t.ok(of(client.events, 'values').some((event) => names(event) === 'weather_graph'))
+        const shallow = await openProtocol(person, randomUUID())
+        await shallow.subscribe(['values', 'lifecycle'], { namespaces: [[]], depth: 0 })
+        await shallow.start(foo, { assistant_id: 'nested' })
+        await shallow.untilEnds(1)
+        t.ok(shallow.events.every(({ params }) => params.namespace.length === 0))
+        shallow.close()
+        client.close()
+      }
+    )
+
+    await t.test('whoever hears only some channels hears of them what whoever hears all hears', async (t) => {
+      for (const assistant_id of ['agent', 'nested', 'deep', 'tools']) {
+        const thread = randomUUID()
+        const client = await openProtocol(person, thread)
+        await client.subscribe()
+        await client.start(foo, { assistant_id })
+        await client.untilEnds(1)
+        const whole = client.events
+        client.close()
+        for (const channels of [
+          ['lifecycle'],
+          ['updates', 'lifecycle'],
+          ['values', 'lifecycle'],
+          ['messages', 'tasks']
+        ]) {
+          const some = await openProtocol(person, thread)
+          await some.subscribe(channels)
+          const expected = whole.filter(({ method }) => channels.includes(method))
+          await until(() => some.events.length >= expected.length, channels.join())
+          t.strictSame(some.events, expected, `${assistant_id} ${channels}`)
+          some.close()
+        }
+      }
+    })
+
+    await t.test('what fails deep down fails all that it is in', async (t) => {
       const client = await openProtocol(person, randomUUID())
-      await client.subscribe()
-      await client.start(foo, { assistant_id: 'nested' })
+      await client.subscribe(['lifecycle'])
+      await client.start(foo, { assistant_id: 'deep', config: { configurable: { fails: true } } })
       await client.untilEnds(1)
-      const lifecycle = of(client.events, 'lifecycle').map((event) => `${names(event)} ${event.params.data.event}`)
-      t.strictSame(lifecycle, [' running', 'weather_graph started', 'weather_graph completed', ' completed'])
-      t.ok(of(client.events, 'values').some((event) => names(event) === 'weather_graph'))
-      const shallow = await openProtocol(person, randomUUID())
-      await shallow.subscribe(['values', 'lifecycle'], { namespaces: [[]], depth: 0 })
-      await shallow.start(foo, { assistant_id: 'nested' })
-      await shallow.untilEnds(1)
-      t.ok(shallow.events.every(({ params }) => params.namespace.length === 0))
-      shallow.close()
+      const lifecycle = client.events.map((event) => `${names(event)} ${event.params.data.event}`)
+      t.strictSame(lifecycle.slice(-3), ['middle/weather_graph completed', 'middle failed', ' failed'])
       client.close()
+    })
+
+    await t.test('tools and what they tell; a message finishes with what it has cost', async (t) => {
+      const told = async (content: string) => {
+        const client = await openProtocol(person, randomUUID())
+        await client.subscribe(['tools', 'messages', 'lifecycle'])
+        await client.start({ messages: [{ type: 'human', content }] }, { assistant_id: 'tools' })
+        await client.untilEnds(1)
+        client.close()
+        return client.events
+      }
+      const events = await told('look')
+      const data = of(events, 'tools').map(({ params }) => params.data)
+      t.match(
+        data.filter(({ tool_call_id }) => tool_call_id === 'call_1'),
+        [
+          { event: 'tool-started', tool_name: 'look', input: '{"city":"Rome"}' },
+          { event: 'tool-output-delta', delta: '{"looking":"Rome"}' },
+          { event: 'tool-output-delta', delta: 'found' },
+          { event: 'tool-finished', output: { content: 'Rome is sunny' } }
+        ]
+      )
+      t.ok(of(events, 'tools').every((event) => names(event) === (namesTasks ? 'tools' : '')))
+      const kinds = of(events, 'messages').map(({ params }) => params.data)
+      t.match(
+        kinds.filter(({ event }) => event === 'content-block-finish').map(({ content }) => content),
+        [
+          { type: 'text', text: 'well ' },
+          { type: 'tool_call', name: 'look', args: { city: 'Rome' } },
+          { type: 'tool_call', name: 'double', args: { n: 2 } },
+          { type: 'text', text: 'well done' }
+        ]
+      )
+      t.match(
+        kinds.filter(({ event }) => event === 'message-finish').map(({ usage }) => usage),
+        [{ total_tokens: 12 }, { total_tokens: 8 }]
+      )
+      const failed = of(await told('fail'), 'tools').map(({ params }) => params.data)
+      t.match(failed.at(-1), { event: 'tool-error', tool_call_id: 'call_1', message: 'no such tool' })
     })
 
     await t.test('a question is told once; an input while it waits is its answer', async (t) => {

@@ -2,6 +2,7 @@
 // are the lines of the list of gaps.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { JsonObject } from '../../lib/types.ts'
 import { at, listIn, openSite, type Options, signIn, until } from '../fixtures/gateway.ts'
 import { newName, urlOf } from '../fixtures/postgres.ts'
 import {
@@ -417,6 +418,55 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
     const events = dataOf(await streamed('agent', { streamMode: ['events', 'values'] }), 'events')
     const names = new Set(events.map((one) => at(one, 'event')))
     for (const name of ['on_chain_start', 'on_chat_model_stream', 'on_chain_end']) t.ok(names.has(name), name)
+  })
+
+  await t.test(
+    'stream modes: tools: each begins, tells, and ends or fails; below the node that calls them',
+    async (t) => {
+      const told = async (content: string, streamSubgraphs: boolean) => {
+        const input = { messages: [{ type: 'human', content }] }
+        const chunks = await streamed('tools', { input, streamMode: 'tools', streamSubgraphs })
+        // The newest tells what is told in a task as told in its graph.
+        const name = streamSubgraphs ? /^tools(\|tools:[^|]+)?$/ : /^tools$/
+        t.ok(chunks.every(({ event }) => name.test(event)))
+        return chunks.map(({ data }) => data as JsonObject)
+      }
+      for (const streamSubgraphs of [false, true]) {
+        const all = await told('look', streamSubgraphs)
+        const ofTool = (name: string) => all.filter((one) => one.name === name)
+        t.match(ofTool('look'), [
+          { event: 'on_tool_start', toolCallId: 'call_1', input: '{"city":"Rome"}' },
+          { event: 'on_tool_event', toolCallId: 'call_1', data: { looking: 'Rome' } },
+          { event: 'on_tool_event', toolCallId: 'call_1', data: 'found' },
+          { event: 'on_tool_end', toolCallId: 'call_1', output: { type: 'tool', content: 'Rome is sunny' } }
+        ])
+        t.match(ofTool('double'), [
+          { event: 'on_tool_start', toolCallId: 'call_2', input: '{"n":2}' },
+          { event: 'on_tool_end', toolCallId: 'call_2', output: { type: 'tool', content: '4' } }
+        ])
+        t.match(await told('fail', streamSubgraphs), [
+          { event: 'on_tool_start', name: 'boom', toolCallId: 'call_1' },
+          { event: 'on_tool_error', name: 'boom', toolCallId: 'call_1', error: { message: 'no such tool' } }
+        ])
+      }
+    }
+  )
+
+  await t.test('stream modes: messages: calls that are being said have their arguments so far', async (t) => {
+    const partials = dataOf(await streamed('tools', { streamMode: 'messages' }), 'messages/partial')
+    t.match(
+      partials.map((one) => at(one, 0, 'tool_calls')),
+      [
+        [],
+        [{ name: 'look', args: {} }],
+        [
+          { name: 'look', args: { city: 'Rome' } },
+          { name: 'double', args: { n: 2 } }
+        ],
+        [],
+        []
+      ]
+    )
   })
 
   await t.test('stream modes: streamSubgraphs: names of events bear the subgraph', async (t) => {

@@ -282,6 +282,11 @@ function shownOf(mode: string, data: unknown): unknown {
   // A chunk of these modes is an object of LangGraph's.
   const chunk = data as Record<string, unknown>
   if (mode === 'tasks') return withCheckpoint(chunk)
+  // An error is no JSON: it would be said that there was one, and not which.
+  if (mode === 'tools' && chunk.error instanceof Error) {
+    const { name, message } = chunk.error
+    return { ...chunk, error: { name, message } }
+  }
   if (mode === 'checkpoints') return { values: chunk.values, metadata: chunk.metadata, next: chunk.next }
   if (mode !== 'debug') return data
   const payload = objectIn(chunk.payload)

@@ -33,6 +33,8 @@ interface OpenMessage {
   readonly block: Block | null
   readonly blocks: number
   readonly calls: readonly Call[]
+  /** What its pieces have said of themselves, which its end says. */
+  readonly about: JsonObject
 }
 
 /** Messages that have begun and not finished, by id. */
@@ -72,8 +74,9 @@ function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
     told.push(tell(message, `{"event":"message-start","id":${JSON.stringify(id)},"role":"ai"}`))
   }
   for (const part of partsOf(piece)) message = grow(message, part, told)
+  message = { ...message, about: aboutOf(piece, message.about) }
   if (piece.chunk_position !== 'last') return { open: new Map(open).set(id, message), told }
-  finish(message, piece, told)
+  finish(message, told)
   if (speaker.tellsTools) told.push(...toolStarts(message))
   const rest = new Map(open)
   rest.delete(id)
@@ -83,7 +86,7 @@ function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
 /** Clients tell messages of one speaker apart by their order: one that begins while another is said has a speaker of its own. */
 function begin(open: Open, id: string, { namespace, node }: Speaker): OpenMessage {
   const isTaken = [...open.values()].some((one) => one.node === node && isSame(one.namespace, namespace))
-  return { id, namespace, node: isTaken ? `${node}:${id}` : node, block: null, blocks: 0, calls: [] }
+  return { id, namespace, node: isTaken ? `${node}:${id}` : node, block: null, blocks: 0, calls: [], about: {} }
 }
 
 function isSame(one: Namespace, other: Namespace): boolean {
@@ -196,9 +199,8 @@ function finishedBlock({ type, text, call }: Block, calls: readonly Call[]): obj
   return { type: 'invalid_tool_call', id, name, args: given, error: null }
 }
 
-function finish(message: OpenMessage, piece: JsonObject, told: Told[]): void {
-  const done = finishBlock(message, told)
-  const { usage_metadata: usage, response_metadata } = piece
+function finish(message: OpenMessage, told: Told[]): void {
+  const { usage_metadata: usage, response_metadata } = message.about
   const metadata = isObject(response_metadata) ? response_metadata : null
   const data = {
     event: 'message-finish',
@@ -206,12 +208,39 @@ function finish(message: OpenMessage, piece: JsonObject, told: Told[]): void {
     ...(typeof metadata?.finish_reason === 'string' && { reason: metadata.finish_reason }),
     ...(metadata && { responseMetadata: metadata })
   }
-  told.push(tell(done, JSON.stringify(data)))
+  told.push(tell(finishBlock(message, told), JSON.stringify(data)))
+}
+
+/** Usage and metadata of a message, as far as its pieces have said them. */
+function aboutOf({ usage_metadata: usage, response_metadata: metadata }: JsonObject, before: JsonObject): JsonObject {
+  const more = isObject(metadata) && Object.keys(metadata).length > 0
+  if (!isObject(usage) && !more) return before
+  const known = isObject(before.response_metadata) ? before.response_metadata : {}
+  return {
+    ...before,
+    ...(isObject(usage) && { usage_metadata: summed(before.usage_metadata, usage) }),
+    ...(more && { response_metadata: { ...known, ...metadata } })
+  }
+}
+
+/** Pieces count what came since the one before. */
+function summed(before: Json | undefined, usage: JsonObject): JsonObject {
+  if (!isObject(before)) return usage
+  const sums = Object.entries(usage).map(([name, count]) => {
+    const known = before[name]
+    return [name, typeof count === 'number' && typeof known === 'number' ? known + count : count] as const
+  })
+  return { ...before, ...Object.fromEntries(sums) }
 }
 
 /** Messages that were said in tasks, whose step is over now: a graph does not always say which chunk is a message's last. */
 export function finishTasks(open: Open): Said {
   return finishWhere(open, ({ namespace }) => namespace.length > 0)
+}
+
+/** The same of one task that is over. */
+export function finishTask(open: Open, task: Namespace): Said {
+  return finishWhere(open, ({ namespace }) => task.every((segment, i) => namespace[i] === segment))
 }
 
 /** The run is over. */
@@ -224,7 +253,7 @@ function finishWhere(open: Open, isMeant: (message: OpenMessage) => boolean): Sa
   const rest = new Map(open)
   for (const message of open.values()) {
     if (!isMeant(message)) continue
-    finish(message, {}, told)
+    finish(message, told)
     rest.delete(message.id)
   }
   return told.length === 0 ? { open, told } : { open: rest, told }
@@ -246,7 +275,7 @@ function whole(piece: JsonObject, role: string, speaker: Speaker): Told[] {
     }
     message = growCall(message, fragment, told)
   }
-  finish(message, piece, told)
+  finish({ ...message, about: piece }, told)
   if (role === 'ai' && speaker.tellsTools) told.push(...toolStarts(message))
   return told
 }

@@ -6,7 +6,7 @@ import { dataOf } from '../../run/log/sse.ts'
 import { aboutIn, checkpointIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../types.ts'
 import { type Channel, eventAt, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
-import { finishAll, finishTasks, hear, type Open } from './messages.ts'
+import { finishAll, finishTask, finishTasks, hear, type Open } from './messages.ts'
 
 /** What of the log so far the rest of it depends on. Immutable. */
 export interface RunState {
@@ -15,11 +15,19 @@ export interface RunState {
   readonly asked: ReadonlySet<string>
   /** Below the root, those that have begun and not ended. */
   readonly namespaces: ReadonlyMap<string, Namespace>
+  /** Of these, those whose tasks are over: completed, unless it turns out that the run has failed with them. */
+  readonly ended: readonly Namespace[]
   /** What an error frame has said. */
   readonly failure: string | null
 }
 
-export const BEGINNING: RunState = { open: new Map(), asked: new Set(), namespaces: new Map(), failure: null }
+export const BEGINNING: RunState = {
+  open: new Map(),
+  asked: new Set(),
+  namespaces: new Map(),
+  ended: [],
+  failure: null
+}
 
 /** What is left out for who does not want it, because it costs more than all the rest. */
 export interface Depth {
@@ -40,8 +48,9 @@ interface Telling {
 
 /** @param values JSON of the state that a values frame refers to; null: nobody wants it */
 export function translate(run: Run, state: RunState, frame: RawFrame, values: string | null, depth: Depth): Step {
-  const telling = tell(run, state, frame, values, depth)
-  return { state: telling.state, events: placed(run, frame, telling.told) }
+  const before = frame.kind === Kind.tasks || frame.kind === Kind.error ? { state, told: [] } : complete(state)
+  const telling = tell(run, before.state, frame, values, depth)
+  return { state: telling.state, events: placed(run, frame, [...before.told, ...telling.told]) }
 }
 
 function placed(run: Run, at: Pick<RawFrame, 'epoch' | 'n'>, told: readonly (Told | null)[]): ProtocolEvent[] {
@@ -57,19 +66,19 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null,
     case Kind.values:
       return tellValues(state, frame, values)
     case Kind.messages:
-      return inTask(state, frame, depth.withMessages ? tellMessages : tellNothing)
+      return below(state, frame, depth.withMessages ? tellMessages : tellNothing)
     case Kind.updates:
-      return inGraph(state, frame, tellUpdates)
+      return below(state, frame, tellUpdates)
     case Kind.custom:
-      return inTask(state, frame, tellCustom)
+      return below(state, frame, tellCustom)
     case Kind.tasks:
-      return inGraph(state, frame, tellTasks)
+      return below(state, frame, tellTasks)
     case Kind.state:
-      return inGraph(state, frame, depth.withValues ? tellState : tellQuestions)
+      return below(state, frame, depth.withValues ? tellState : tellQuestions)
     case Kind.envelope:
-      return inGraph(state, frame, tellEnvelope)
+      return below(state, frame, tellEnvelope)
     case Kind.tools:
-      return inTask(state, frame, tellTool)
+      return below(state, frame, tellTool)
     case Kind.error:
       return { state: { ...state, failure: failureIn(frame) }, told: [] }
     default:
@@ -78,6 +87,19 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null,
 }
 
 const ROOT: Namespace = []
+
+/** What has ended below the root, the innermost first. */
+function complete(state: RunState): { state: RunState; told: Told[] } {
+  if (state.ended.length === 0) return { state, told: [] }
+  const namespaces = new Map(state.namespaces)
+  for (const namespace of state.ended) namespaces.delete(namespace.join('|'))
+  const told = state.ended.map((namespace) => lifecycle(namespace, endOf(namespace, 'completed')))
+  return { state: { ...state, namespaces, ended: [] }, told }
+}
+
+function endOf(namespace: Namespace, event: string): JsonObject {
+  return { event, graph_name: nameOf(namespace.at(-1)!) }
+}
 
 /** Which graph a run is of. */
 export function graphOf({ assistant_id, kwargs }: Run): string {
@@ -98,7 +120,9 @@ function data(channel: Channel, namespace: Namespace, json: string, about: Parti
 export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
   const event = statusOf(run)
   const isWhole = event === 'completed' || event === 'interrupted'
-  const below = [...state.namespaces.values()].reverse().map((namespace) => lifecycle(namespace, { event }))
+  const done = event === 'failed' ? { state, told: [] } : complete(state)
+  const open = [...done.state.namespaces.values()].reverse()
+  const below = [...done.told, ...open.map((namespace) => lifecycle(namespace, endOf(namespace, event)))]
   const error = event === 'failed' ? (state.failure ?? run.error ?? 'The run failed') : null
   const root = lifecycle(ROOT, { event, graph_name: graphOf(run), ...(error !== null && { error }) })
   // Finishing messages stand before the number from which on all readers count alike.
@@ -183,17 +207,12 @@ interface Heard {
 
 type Tell = (state: RunState, heard: Heard) => Telling
 
-/** A step of a graph: one inside of the graph begins with the first that is heard of it. */
-function inGraph(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
+/** What is below the root, a graph or a task that speaks, begins with the first that is heard of it. */
+function below(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
   const heard = heardIn(frame)
   const begun = begin(state, heard.namespace)
   const telling = tellIt(begun.state, heard)
   return begun.told.length === 0 ? telling : { state: telling.state, told: [...begun.told, ...telling.told] }
-}
-
-/** What is told within a step may name its task, which is no graph. */
-function inTask(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
-  return tellIt(state, heardIn(frame))
 }
 
 function heardIn({ bytes }: RawFrame): Heard {
@@ -251,7 +270,8 @@ const tellUpdates: Tell = (state, { namespace, json }) => {
     const { asked, told } = ask(state.asked, namespace, interruptsIn(values))
     return { state: asked === state.asked ? state : { ...state, asked }, told }
   }
-  const update = { ...(node !== undefined && { node }), values: isObject(values) ? values : { value: values } }
+  // As LangGraph's server writes it: the node stands beside what it has given.
+  const update = isObject(values) ? values : { value: values }
   return { state, told: [data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })] }
 }
 
@@ -317,21 +337,17 @@ const tellCustom: Tell = (state, { namespace, json }) => {
   return { state, told: [data('custom', namespace, named, { name })] }
 }
 
-/** A task that has its result, or failed, ends the namespace below it. */
+/** A task that has its result, or failed, ends what was said in it, and the namespace below it. */
 const tellTasks: Tell = (state, { namespace, json }) => {
   const text = json()
-  const told = [data('tasks', namespace, text)]
-  const { id, name, result, error } = state.namespaces.size > 0 ? objectIn(text) : {}
-  const key = [...namespace, `${name}:${id}`].join('|')
-  const ended = state.namespaces.get(key)
-  if (!ended || (result === undefined && error === undefined)) return { state, told }
-  const namespaces = new Map(state.namespaces)
-  namespaces.delete(key)
-  const isFailed = error !== undefined && error !== null
-  return {
-    state: { ...state, namespaces },
-    told: [...told, lifecycle(ended, { event: isFailed ? 'failed' : 'completed', graph_name: nameOf(ended.at(-1)!) })]
-  }
+  const told = data('tasks', namespace, text)
+  const { id, name, result, error } = state.namespaces.size > 0 || state.open.size > 0 ? objectIn(text) : {}
+  if (result === undefined && error === undefined) return { state, told: [...padded([]), told] }
+  const task = [...namespace, `${name}:${id}`]
+  const { open, told: finished } = finishTask(state.open, task)
+  const known = state.namespaces.get(task.join('|'))
+  const ended = known ? [...state.ended, known] : state.ended
+  return { state: { ...state, open, ended }, told: [...padded(finished), told] }
 }
 
 function objectIn(json: string): JsonObject {
