@@ -15,7 +15,8 @@ import { titleMiddleware } from './agent/middleware/title.ts'
 import { uploadsMiddleware } from './agent/middleware/uploads.ts'
 import { chatModels, type Models } from './agent/models.ts'
 import { createGraphAgent } from './agent/langgraph/graph-agent.ts'
-import { loadGraphs, watchGraphs } from './agent/langgraph/config-file.ts'
+import { loadAuth, type AuthHandlers } from './agent/langgraph/auth-handlers.ts'
+import { loadApp, loadGraphs, type ProjectSettings, watchGraphs } from './agent/langgraph/config-file.ts'
 import { GraphSet } from './agent/langgraph/graph-set.ts'
 import type { GraphPorts } from './agent/langgraph/graph-ports.ts'
 import { createGraphsAgent } from './agent/langgraph/graphs-agent.ts'
@@ -28,6 +29,7 @@ import type { Config } from './config.ts'
 import { Extensions } from './files/extensions.ts'
 import type { Paths } from './files/paths.ts'
 import { Workspace } from './files/workspace.ts'
+import type { FetchApp } from './http/custom-app.ts'
 import type { Log } from './http/server.ts'
 import type { Items } from './memory/items.ts'
 import { Memories } from './memory/memories.ts'
@@ -43,6 +45,10 @@ import { isObject, timestamp } from './types.ts'
 
 export interface AgentServices {
   readonly agent: Agent
+  /** Rules of the operator's own; null: there are none. */
+  readonly rules: AuthHandlers | null
+  /** Routes of the operator's own; null: there are none. */
+  readonly app: FetchApp | null
   /** What routes call of it. */
   readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce'>
   /** Connects to the stored tool servers, in the background. @throws Error when their file cannot be read */
@@ -61,6 +67,8 @@ export interface AgentServicesParts {
   readonly adminId: () => Promise<string | null>
   /** What graphs in this process need of the store. */
   readonly graphs: GraphPorts
+  /** What langgraph.json says beside its graphs; null: there is none. */
+  readonly project: ProjectSettings | null
   /** Hears the figures of model calls. */
   readonly observer?: AgentObserver
 }
@@ -75,7 +83,8 @@ export async function composeAgent({
   log,
   observer,
   adminId,
-  graphs
+  graphs,
+  project
 }: AgentServicesParts): Promise<AgentServices> {
   const reporting: Reporting = { log, observer }
   const workspace = new Workspace(paths)
@@ -113,11 +122,18 @@ export async function composeAgent({
     })
   const set =
     config.agent.runtime === 'graphs' ? new GraphSet(await loadGraphs(config.agent.config ?? ''), graphs.reads) : null
+  const place = config.agent.config ?? ''
+  const rules = project?.auth ? await loadAuth(place, project.auth) : null
+  const app = project?.http.app ? await loadApp(place, project.http.app) : null
+  for (const what of project?.unsupported ?? [])
+    log.warn({ what }, 'langgraph.json asks for something that is not done')
   const agent = set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs)
   let unwatch = () => {}
   const stop = new AbortController()
   return {
     agent,
+    rules,
+    app,
     services: { memories, skills, extensions, toolServers, completeOnce },
     start: async () => {
       if (set && config.agent.watch) unwatch = watchGraphs(config.agent.config ?? '', set, log)

@@ -27,6 +27,7 @@ const TABLE = {
   csrf_mismatch: [403, 'CSRF token mismatch.'],
   cross_site: [403, 'Cross-site auth request denied.'],
   permission_denied: [403, 'Permission denied: {permission}'],
+  refused: [403, 'Forbidden'],
   token_not_accepted: [403, 'API tokens are not accepted here'],
   api_token_not_found: [404, 'API token {id} not found'],
   api_tokens_full: [409, 'An account has at most {max} API tokens. Revoke one and try again.'],
@@ -193,6 +194,20 @@ export class Invalid extends Failure {
     this.name = 'Invalid'
     this.detail = issues
     this.message = issues.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')
+  }
+}
+
+/** What rules of the operator's own say to a request, in their words. */
+export class Refused extends Failure {
+  override readonly status: number
+  override readonly detail: string
+
+  constructor(status: number, text: string, headers: HeaderMap = {}) {
+    super('refused', null, headers)
+    this.name = 'Refused'
+    this.status = status
+    this.detail = text
+    this.message = text
   }
 }
 

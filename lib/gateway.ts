@@ -9,6 +9,8 @@ import { ApiTokens } from './auth/api-tokens.ts'
 import { Invitations } from './auth/invitations.ts'
 import { Credentials, Sessions } from './auth/session.ts'
 import { openTokens, type Revocation } from './auth/token.ts'
+import { projectSettings, type ProjectSettings } from './agent/langgraph/config-file.ts'
+import { AccessPolicy, authUser } from './auth/policy.ts'
 import { composeAgent, graphPorts } from './compose-agent.ts'
 import { type Component, Components } from './components.ts'
 import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
@@ -21,6 +23,7 @@ import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { isLoopbackName, Origins } from './http/guards.ts'
+import { CustomApp, type FetchApp } from './http/custom-app.ts'
 import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
@@ -111,7 +114,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const readiness = new Readiness(committer, health)
   const writer = mapWriteErrors(committer)
   const scoped = scopedStore(store)
-  const items = new Items(scoped.items, writer, config.items)
+  const project = config.agent.runtime === 'graphs' ? projectSettings(config.agent.config ?? '') : null
+  const items = new Items(scoped.items, writer, { ...config.items, ttl: project?.itemTtl ?? null })
   const paths = new Paths(config.home)
   const agentServices = await composeAgent({
     config,
@@ -119,8 +123,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     log,
     observer: metrics,
     adminId: async () => (await store.users.admin())?.id ?? null,
-    graphs: graphPorts(store, committer, items, log)
+    graphs: graphPorts(store, committer, items, log),
+    project
   })
+  const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
   const shown = agent.states ? withShownStates(store, states) : store
@@ -187,6 +193,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     states,
     assistants: new Assistants({ store: store.assistants, graphs: () => states.graphs(), takesAnyName: !agent.states }),
     agent,
+    policy,
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
     paths,
@@ -228,8 +235,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
   const common: Omit<HttpOptions, 'routes'> = {
     authenticate: credentials.authenticate,
+    authenticateRequest: policy?.authenticates ? policy.authenticate : null,
     threadOwner: (threadId) => store.threads.ownerOf(threadId),
-    origins: new Origins(config.server.cors_origins, (message) => log.warn({}, message)),
+    origins: new Origins([...config.server.cors_origins, ...(project?.http.origins ?? [])], (message) =>
+      log.warn({}, message)
+    ),
     proxies,
     publicUrl: config.server.public_url,
     limits: { connectionsPerAddress: config.server.connections_per_address },
@@ -240,18 +250,23 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const server = createHttpServer({
     ...common,
     onAnswered: metrics.request,
-    routes: routes(services, {
-      config,
-      users: store.users,
-      writer,
-      sessions,
-      tokens,
-      apiTokens,
-      invitations: new Invitations(scoped.apiTokens, writer),
-      log,
-      allowanceOf: (call) => proxies.allowanceOf(call.req),
-      onLoginRefused: (code) => metrics.loginRefused(code)
-    })
+    app: customApp(agentServices.app, project, config),
+    routes: routes(
+      services,
+      {
+        config,
+        users: store.users,
+        writer,
+        sessions,
+        tokens,
+        apiTokens,
+        invitations: new Invitations(scoped.apiTokens, writer),
+        log,
+        allowanceOf: (call) => proxies.allowanceOf(call.req),
+        onLoginRefused: (code) => metrics.loginRefused(code)
+      },
+      { disabled: project?.http.disabled ?? [], policy }
+    )
   })
   const watchers = config.metrics.port === 0 ? null : createHttpServer({ ...common, routes: metricsRoutes(services) })
   const expiry = new ThreadExpiry({
@@ -338,6 +353,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return stopped
     }
   }
+}
+
+/** Routes of the operator's own, as they are to be asked; null: there are none. */
+function customApp(app: FetchApp | null, project: ProjectSettings | null, { server }: Config): CustomApp | null {
+  if (!app) return null
+  const needsUser = project?.http.appNeedsUser ?? true
+  return new CustomApp(app, { needsUser, bodyLimit: server.body_bytes, userOf: authUser })
 }
 
 function msSince(time: number): number {

@@ -63,7 +63,7 @@ export interface ApiToken {
 
 /** By which credential somebody is here: small enough to be kept with an open answer, and asked again while it lasts. */
 export interface Grant {
-  readonly kind: 'session' | 'token'
+  readonly kind: 'session' | 'token' | 'asserted'
   readonly userId: string
   /** SHA-256 of the credential as hex. */
   readonly digest: string
@@ -73,11 +73,13 @@ export interface Grant {
   readonly expires: number | null
   /** null: all that its user may do. */
   readonly permissions: ReadonlySet<Permission> | null
+  /** Of a user whom rules of the operator's own have let in: as those know them. */
+  readonly asserted?: JsonObject
 }
 
 /** What a request presents to be let in: the token of a session, or an API token. */
 export interface Credential {
-  readonly kind: Grant['kind']
+  readonly kind: 'session' | 'token'
   readonly text: string
 }
 

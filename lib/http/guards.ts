@@ -198,14 +198,23 @@ function apiTokenOf(req: IncomingMessage): string | null {
   return [bearer, key].find((text) => typeof text === 'string' && text.startsWith(API_TOKEN_PREFIX))?.toString() ?? null
 }
 
+/** Looks at a request that bears no credential of ours: rules of the operator's own say who it is, or refuse. */
+export type AuthenticateRequest = (req: IncomingMessage) => Promise<Principal>
+
 /**
  * Who calls [Auth 3].
+ * @param otherwise asked where there is no credential of ours
  * @throws Failure not_authenticated without a credential; what `authenticate` throws for a bad one
  */
-export async function principalOf(req: IncomingMessage, authenticate: Authenticate): Promise<Principal> {
+export async function principalOf(
+  req: IncomingMessage,
+  authenticate: Authenticate,
+  otherwise: AuthenticateRequest | null
+): Promise<Principal> {
   const credential = credentialOf(req)
-  if (credential === null) throw fail('not_authenticated')
-  return authenticate(credential)
+  if (credential !== null) return authenticate(credential)
+  if (otherwise === null) throw fail('not_authenticated')
+  return otherwise(req)
 }
 
 /**

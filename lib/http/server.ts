@@ -9,13 +9,16 @@ import type { Principal } from '../types.ts'
 import type { Proxies } from './address.ts'
 import { BodyBudget } from './body-budget.ts'
 import { type Call, type Cookie, type Reply, HANDLED } from './call.ts'
+import type { CustomApp } from './custom-app.ts'
 import {
   type Authenticate,
+  type AuthenticateRequest,
   checkCsrf,
   checkIds,
   checkOrigin,
   checkOwner,
   checkPermission,
+  credentialOf,
   csrfCookie,
   isChanging,
   mayLast,
@@ -44,6 +47,10 @@ export interface Log {
 export interface HttpOptions {
   readonly routes: readonly Route[]
   readonly authenticate: Authenticate
+  /** Asked for who bears no credential of ours; null: such a request is nobody's. */
+  readonly authenticateRequest?: AuthenticateRequest | null
+  /** Routes of the operator's own. */
+  readonly app?: CustomApp | null
   readonly threadOwner: ThreadOwner
   readonly origins: Origins
   readonly proxies: Proxies
@@ -276,25 +283,33 @@ class NodeServer implements HttpServer {
     cookies: Cookie[],
     seen: { route: string }
   ): Promise<Reply | typeof HANDLED> {
-    const { origins, authenticate, proxies, publicUrl = null } = this.#options
+    const { origins, authenticate, authenticateRequest = null, app = null, proxies, publicUrl = null } = this.#options
     const method = req.method ?? 'GET'
     if (this.#answerCors(req, res)) return HANDLED
     const target = targetOf(req)
     const match = this.#router.match(method, target.path)
     if (match.kind === 'found') seen.route = match.route.path
+    const isApps =
+      app !== null && match.kind !== 'malformed' && (match.kind !== 'found' || app.has(method, target.path))
+    // Who may call those is their own affair; of what is ours they learn nothing.
+    if (isApps && !app.needsUser) return app.answer(req, res, null)
     const secure = proxies.isSecure(req)
     if (isChanging(method)) {
       if (isExempt(match)) {
         checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
         // Of who signs in the handler sets one that lasts as long as the session. This one stands beside what was there before.
         cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
+      } else if (authenticateRequest !== null && credentialOf(req) === null) {
+        // What rules of the operator's own know a visitor by, a browser may send by itself, and has no csrf_token beside it.
+        checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
       } else if (needsCsrf(req)) checkCsrf(req)
     }
     // A page of another site may open a WebSocket with its visitor's cookies, and could then change what it likes.
     if (isUpgrade(req)) checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
     const reason = this.#options.notYet?.() ?? null
     if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
-    const principal = needsSession(match) ? await principalOf(req, authenticate) : null
+    const principal = needsSession(match) || isApps ? await principalOf(req, authenticate, authenticateRequest) : null
+    if (isApps) return app.answer(req, res, principal)
     if (match.kind !== 'found') throw missed(match)
     if (principal !== null) checkPermission(match.route, principal.grant)
     const call = await this.#callOf(req, res, match, target, principal, secure)
@@ -363,7 +378,10 @@ class NodeServer implements HttpServer {
     try {
       const bytes = await readBody(req, { limit: bodyLimit, share, arrivesWithin })
       // Who was let in when the body began may have been signed out since.
-      if (user !== null && performance.now() - begun > SLOW_BODY_MS) await principalOf(req, this.#options.authenticate)
+      if (user !== null && performance.now() - begun > SLOW_BODY_MS) {
+        const { authenticate, authenticateRequest = null } = this.#options
+        await principalOf(req, authenticate, authenticateRequest)
+      }
       return check(body, parseBody(req, bytes, form, bodyOptional, isList(body)), 'body')
     } catch (error) {
       // What is left of the body would be taken for the next request, or waited for.

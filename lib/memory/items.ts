@@ -14,6 +14,8 @@ export interface ItemsOptions {
   readonly per_user: number
   readonly user_bytes: number
   readonly item_bytes: number
+  /** Minutes until an item is gone that does not say so itself; null: it stays. */
+  readonly ttl?: number | null
 }
 
 export interface NewItem {
@@ -36,7 +38,7 @@ export class Items {
   }
 
   /** @param user null is nobody's: an item has a user. @throws Failure for an address or a value that is not acceptable */
-  async put({ namespace, key, value, ttl = null }: NewItem, user?: Exclude<UserArg, null>): Promise<void> {
+  async put({ namespace, key, value, ttl: given }: NewItem, user?: Exclude<UserArg, null>): Promise<void> {
     checkNamespace(namespace)
     checkLength(key, 'key')
     const { per_user, user_bytes, item_bytes: limit } = this.#options
@@ -44,6 +46,7 @@ export class Items {
     // Asked with a text or nothing, it answers a text.
     const user_id = ownerOf(user, 'items.put')!
     const now = Date.now()
+    const ttl = given ?? this.#options.ttl ?? null
     const expires_at = ttl === null ? null : timestamp(now + ttl * MINUTE_MS)
     const outcome = await this.#writer.write({
       name: 'item.put',

@@ -81,7 +81,8 @@ function contentIn(body: v.InferOutput<typeof updateBody>): AssistantPatch {
   }
 }
 
-function costly(error: unknown): never {
+/** A search that compares too much is its caller's mistake. */
+export function costly(error: unknown): never {
   if (!(error instanceof TooCostly)) throw error
   throw new Invalid([{ ...issue('value_error', ['body', 'metadata']), msg: `Value error, ${error.message}` }])
 }

@@ -1,6 +1,5 @@
 // Crons of the caller: runs that are started again and again, in one thread or each in its own.
 import { randomUUID } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import type { Call, Reply, UserCall } from '../http/call.ts'
@@ -8,7 +7,9 @@ import { requirePermission } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, listOf, metadata, objectOf } from '../http/schema.ts'
 import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
+import { Containment } from '../thread/contains.ts'
 import { type Cron, type JsonObject, timestamp, type Timestamp } from '../types.ts'
+import { costly } from './assistants.ts'
 import { type RunBody, runEntries } from './run-request.ts'
 import type { Services } from './services.ts'
 
@@ -128,15 +129,17 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
 
   const found = async (body: v.InferOutput<typeof countBody>): Promise<Cron[]> => {
     const { assistant_id, thread_id, enabled, metadata: wanted } = body
-    const hasAll = (cron: Cron) =>
-      Object.entries(wanted ?? {}).every(([name, value]) => isDeepStrictEqual(cron.metadata[name], value))
-    return (await store.crons.list()).filter(
-      (cron) =>
-        (!assistant_id || cron.assistant_id === assistant_id) &&
-        (!thread_id || cron.thread_id === thread_id) &&
-        (typeof enabled !== 'boolean' || cron.enabled === enabled) &&
-        hasAll(cron)
-    )
+    const containment = new Containment()
+    const isFound = (cron: Cron) =>
+      (!assistant_id || cron.assistant_id === assistant_id) &&
+      (!thread_id || cron.thread_id === thread_id) &&
+      (typeof enabled !== 'boolean' || cron.enabled === enabled) &&
+      containment.holds(cron.metadata, wanted ?? {})
+    try {
+      return (await store.crons.list()).filter(isFound)
+    } catch (error) {
+      throw costly(error)
+    }
   }
 
   const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {

@@ -1,8 +1,10 @@
 // The whole API, one room of it a line. Each file below is a table of method, path, access, schemas and handler.
+import type { AccessPolicy } from '../auth/policy.ts'
 import type { Route } from '../http/route.ts'
 import { apiTokenRoutes } from './api-tokens.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { assistantRoutes } from './assistants.ts'
+import { withPolicy } from './authorization.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { consoleRoutes } from './console.ts'
 import { cronRoutes } from './crons.ts'
@@ -28,8 +30,16 @@ import { threadStreamRoutes } from './thread-stream.ts'
 import { threadRoutes } from './threads.ts'
 import { uploadRoutes } from './uploads.ts'
 
-export function routes(services: Services, auth: AuthServices): Route[] {
-  return withOpenApi([
+/** What an operator's project says of the table. */
+export interface TableRules {
+  /** First segments of paths that are not served. */
+  readonly disabled?: readonly string[]
+  /** Asked before what a user does. */
+  readonly policy?: AccessPolicy | null
+}
+
+export function routes(services: Services, auth: AuthServices, { disabled = [], policy }: TableRules = {}): Route[] {
+  const all = [
     ...consoleRoutes(services), //  / /docs /colloquy.js /console/...
     ...healthRoutes(services), //   /health /readyz /ok /info
     ...adminMetricsRoutes(services), //  /metrics
@@ -55,5 +65,14 @@ export function routes(services: Services, auth: AuthServices): Route[] {
     ...cronRoutes(services), //     /api/runs/crons
     ...itemRoutes(services), //     /api/store/items, /api/store/namespaces
     ...featureRoutes() //           /api/features
-  ])
+  ]
+  const served = all.filter(({ path }) => !disabled.includes(partOf(path)))
+  return withOpenApi(withPolicy(served, policy ?? null, services))
+}
+
+/** Which of LangGraph's parts a path belongs to: runs of a thread are runs. */
+function partOf(path: string): string {
+  const segments = path.split('/').slice(1)
+  if (segments[0] !== 'api') return segments[0]!
+  return segments[1] === 'threads' && segments.includes('runs') ? 'runs' : segments[1]!
 }

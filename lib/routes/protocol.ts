@@ -1,5 +1,6 @@
 // LangGraph's protocol v2 on a thread: commands, and events as an event stream or over a WebSocket.
 import * as v from 'valibot'
+import { authUser } from '../auth/policy.ts'
 import { Failure, fail } from '../errors.ts'
 import { type Call, HANDLED, type Reply, type UserCall } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
@@ -26,6 +27,7 @@ import { HEARTBEAT } from '../run/log/sse.ts'
 import { asUser } from '../scope.ts'
 import { newThread } from '../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../types.ts'
+import { Authorizer } from './authorization.ts'
 import { positionText } from './join-request.ts'
 import { readerOf } from './reader.ts'
 import { orderFor, runBody } from './run-request.ts'
@@ -43,7 +45,7 @@ const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks', 'tools'
 const STRATEGIES = ['reject', 'interrupt', 'rollback', 'enqueue']
 
 export function protocolRoutes(services: Services): Route[] {
-  const { config, store, writer, registry, runs, states, log } = services
+  const { config, store, writer, registry, runs, states, policy, log } = services
 
   // ------------------------------------------------------------------------------------------------ commands
 
@@ -62,10 +64,10 @@ export function protocolRoutes(services: Services): Route[] {
   }
 
   /** A client makes up the id of its thread: the first run makes the thread. */
-  const ensureThread = async (call: UserCall, assistantId: string): Promise<void> => {
+  const ensureThread = async (call: UserCall, assistantId: string, metadata: JsonObject): Promise<void> => {
     const threadId = call.params.thread_id!
     if (await store.threads.get(threadId)) return
-    const given = { thread_id: threadId, user_id: call.user.id, assistant_id: assistantId, metadata: {} }
+    const given = { thread_id: threadId, user_id: call.user.id, assistant_id: assistantId, metadata }
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
     if (!made) throw fail('thread_not_found', { id: threadId })
   }
@@ -74,18 +76,20 @@ export function protocolRoutes(services: Services): Route[] {
     requirePermission(call, 'runs:create')
     const { multitask_strategy: strategy } = asked
     if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
-    const { config: given } = asked
-    const configurable = isObject(given) && isObject(given.configurable) ? given.configurable : {}
+    const { config: configured } = asked
+    const configurable = isObject(configured) && isObject(configured.configurable) ? configured.configurable : {}
     const checkpoint_id = typeof configurable.checkpoint_id === 'string' ? configurable.checkpoint_id : null
-    const body = check(
+    const threadId = call.params.thread_id!
+    const given = check(
       runBody,
       { ...asked, checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true },
       'body'
     )
-    const threadId = call.params.thread_id!
+    const body = policy ? await new Authorizer(policy, services, call).run(given, threadId) : given
     const request = { threadId, userId: call.user.id, body, key: null, path: call.path, creator: null }
-    const order = await orderFor(services, { ...request, isLangGraph: true })
-    await ensureThread(call, String(asked.assistant_id))
+    const asker = policy ? authUser(call) : null
+    const order = await orderFor(services, { ...request, isLangGraph: true, authUser: asker })
+    await ensureThread(call, String(asked.assistant_id), body.metadata ?? {})
     return runs.start(threadId, order)
   }
 

@@ -1,6 +1,7 @@
 // What a client asks for when it creates a run, and how that becomes a run record.
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
+import type { AuthUser } from '../auth/policy.ts'
 import { fail, Invalid } from '../errors.ts'
 import { describedAs, fewKeys, integer, issue, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
@@ -103,6 +104,8 @@ export interface RunRequest {
   readonly isLangGraph: boolean
   /** It has a thread for itself, which goes with it. */
   readonly isTemporary?: boolean
+  /** Who asks, as rules of the operator's own know them, for graphs that ask as well; null: nobody said so. */
+  readonly authUser?: AuthUser | null
 }
 
 /**
@@ -139,6 +142,7 @@ export async function orderFor(
       ...kwargsOf(request, config.runs.on_disconnect, isGraph),
       ...configuration,
       graph_id: assistant.graphId,
+      ...(request.authUser && { auth_user: request.authUser }),
       ...(request.isTemporary && { temporary: true })
     },
     error: null,

@@ -1,5 +1,6 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
+import { authUser } from '../auth/policy.ts'
 import { fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
@@ -61,6 +62,7 @@ export function runRoutes(services: Services): Route[] {
       path: call.path,
       creator: staysOpen ? (call.grant?.digest ?? null) : null,
       isLangGraph,
+      authUser: services.policy ? authUser({ user: call.user!, grant: call.grant }) : null,
       isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
     })
   }

@@ -2,6 +2,7 @@
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
+import type { AccessPolicy } from '../auth/policy.ts'
 import type { Config } from '../config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import type { Extensions } from '../files/extensions.ts'
@@ -29,6 +30,8 @@ export interface Services {
   readonly states: StatePort
   readonly assistants: Assistants
   readonly agent: Agent
+  /** Rules of the operator's own, asked before what a user does. */
+  readonly policy?: AccessPolicy | null
   readonly uploads: Uploads
   readonly artifacts: Artifacts
   readonly paths: Paths

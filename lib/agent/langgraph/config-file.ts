@@ -1,10 +1,11 @@
-// langgraph.json, the file that LangGraph's own command line reads: which graphs there are, and what of the environment they need.
+// langgraph.json, the file that LangGraph's own command line reads: which graphs there are, what of the environment they need, and
+// what else its project says of the server.
 import { existsSync, readFileSync, statSync, watch } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { isObject, type Json, type JsonObject } from '../../types.ts'
-import { AgentFileError, sentenceOf } from '../agent-file.ts'
-import { parseJson, textOr } from '../json.ts'
+import { AgentFileError, imported, memberOf, sentenceOf } from '../agent-file.ts'
+import { objectOr, parseJson, textOr, textsIn } from '../json.ts'
 import { loadGraph } from './graph-files.ts'
 import type { GraphSet, LoadedGraph } from './graph-set.ts'
 
@@ -17,6 +18,78 @@ export function graphsFile(path: string): string {
   return existsSync(path) && statSync(path).isDirectory() ? join(path, NAME) : path
 }
 
+/** What the file says of the server, beside its graphs. */
+export interface ProjectSettings {
+  /** Where its Auth object is, as `./file.ts:name`; null: it has none. */
+  readonly auth: string | null
+  readonly http: {
+    /** Where routes of the project's own are; null: it has none. */
+    readonly app: string | null
+    /** They are for who is signed in, like all others. */
+    readonly appNeedsUser: boolean
+    /** First segments of paths that are not served: threads, runs... */
+    readonly disabled: readonly string[]
+    /** Whose pages may call. */
+    readonly origins: readonly string[]
+  }
+  /** Minutes for which an item is kept that says nothing else; null: it stays. */
+  readonly itemTtl: number | null
+  /** What the file asks for and does not get, one sentence each. */
+  readonly unsupported: readonly string[]
+}
+
+/** @throws AgentFileError */
+export function projectSettings(path: string): ProjectSettings {
+  const config = read(graphsFile(path))
+  const [auth, http, store] = [objectOr(config.auth), objectOr(config.http), objectOr(config.store)]
+  const [ttl, cors] = [objectOr(store.ttl), objectOr(http.cors)]
+  const parts: readonly (readonly [part: string, segments: readonly string[]])[] = [
+    ['assistants', ['assistants']],
+    ['threads', ['threads']],
+    ['runs', ['runs']],
+    ['store', ['store']],
+    ['meta', ['ok', 'info']]
+  ]
+  return {
+    auth: textOr(auth.path),
+    http: {
+      app: textOr(http.app),
+      appNeedsUser: http.enable_custom_route_auth !== false,
+      disabled: parts.flatMap(([part, segments]) => (http[`disable_${part}`] === true ? segments : [])),
+      origins: textsIn(cors.allow_origins)
+    },
+    itemTtl: typeof ttl.default_ttl === 'number' && ttl.default_ttl > 0 ? ttl.default_ttl : null,
+    unsupported: [
+      ...(isObject(store.index) ? ['store.index: items are searched by their values, not by their meaning'] : []),
+      ...(ttl.default_ttl !== undefined && ttl.refresh_on_read !== false
+        ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
+        : []),
+      ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
+      ...(isObject(config.ui) ? ['ui: components of a user interface are not built'] : []),
+      ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : [])
+    ]
+  }
+}
+
+/** What the project's file has under a place that langgraph.json names. @throws AgentFileError */
+export async function projectExport(path: string, place: string, what: string): Promise<unknown> {
+  const file = graphsFile(path)
+  const [relative, name] = placeIn(file, what, place)
+  const source = resolve(dirname(file), relative)
+  const exported = memberOf(await imported(source), name)
+  if (exported === undefined) throw new AgentFileError(`${source} exports no ${name}, which ${what} is to be`)
+  return exported
+}
+
+/** The program of `http.app`: an object with `fetch`, as Hono's are, or the function itself. @throws AgentFileError */
+export async function loadApp(path: string, place: string): Promise<{ fetch: (request: Request) => Response }> {
+  const app = await projectExport(path, place, 'http.app')
+  // What it answers is looked at when it does.
+  if (typeof app === 'function' && !('fetch' in app)) return { fetch: app as (request: Request) => Response }
+  if (typeof memberOf(app, 'fetch') === 'function') return app as { fetch: (request: Request) => Response }
+  throw new AgentFileError(`What ${place} exports answers no requests: http.app is to have a method fetch`)
+}
+
 /** Loads all graphs that the file names. @throws AgentFileError for the first that cannot be */
 export async function loadGraphs(path: string, version = 0): Promise<LoadedGraph[]> {
   const file = graphsFile(path)
@@ -27,7 +100,8 @@ export async function loadGraphs(path: string, version = 0): Promise<LoadedGraph
   // One after the other: the first that fails is the one that is named.
   for (const [id, given] of Object.entries(graphsIn(file, config))) {
     const { path: place, description } = isObject(given) ? given : { path: given, description: null }
-    const [relative, name] = placeIn(file, id, place)
+    const [relative, name] = placeIn(file, `graph ${id}`, place)
+    if (/\.py$/.test(relative)) throw new AgentFileError(`${file}: graph ${id} is Python, which ${PYTHON}`)
     const spec = { id, description: textOr(description), file: resolve(dirname(file), relative) }
     graphs.push(await loadGraph(spec, name, version))
   }
@@ -74,11 +148,13 @@ function graphsIn(file: string, { graphs }: JsonObject): JsonObject {
   return graphs
 }
 
+const PYTHON = 'is served by `langgraph dev` behind `agent: { runtime: langgraph, url }`'
+
 /** `./file.ts:name`; without a name it is the default export. */
-function placeIn(file: string, id: string, place: Json | undefined): [path: string, name: string] {
+function placeIn(file: string, what: string, place: Json | undefined): [path: string, name: string] {
   const text = textOr(place) ?? ''
   const [, path = '', name = 'default'] = /^(.+?)(?::([A-Za-z_$][\w$]*))?$/.exec(text) ?? []
-  if (path === '') throw new AgentFileError(`${file} says nowhere where graph ${id} is: it is to be "./file.js:name"`)
+  if (path === '') throw new AgentFileError(`${file} says nowhere where ${what} is: it is to be "./file.js:name"`)
   return [path, name]
 }
 

@@ -128,6 +128,7 @@ class GraphRun {
     return {
       ...objectOr(objectOr(this.#request.config).configurable),
       ...stampOf(this.#input),
+      ...authOf(this.#request.auth_user),
       thread_id: threadId,
       run_id: runId,
       graph_id: this.#graph.id,
@@ -240,6 +241,16 @@ class GraphRun {
       const value = { when: 'breakpoint', next: [...state.next] }
       this.#sink.record({ type: 'interrupt', interrupt: { id: this.#session.last ?? 'breakpoint', value } })
     }
+  }
+}
+
+/** Who asks, as rules of the operator's own know them, under the names that LangGraph's server gives. */
+function authOf(user: Json | undefined): JsonObject {
+  if (!isObject(user)) return {}
+  return {
+    langgraph_auth_user: user,
+    langgraph_auth_user_id: user.identity ?? null,
+    langgraph_auth_permissions: user.permissions ?? []
   }
 }
 

@@ -1,0 +1,56 @@
+// The Auth object of LangGraph's SDK that a project's langgraph.json names: who calls, and what they may do, in the words of its author.
+import { AgentFileError } from '../agent-file.ts'
+import { projectExport } from './config-file.ts'
+
+/** What a handler is asked. */
+export interface AuthQuestion {
+  readonly event: string
+  readonly resource: string
+  readonly action: string
+  /** What is about to be done: a handler may change it. */
+  readonly value: object
+  readonly permissions: readonly string[]
+  readonly user: object
+}
+
+/** Where the SDK's object keeps what it was told. */
+const CACHE = '~handlerCache'
+
+interface Handlers {
+  readonly authenticate?: (request: Request) => unknown
+  readonly callbacks?: Readonly<Record<string, (question: AuthQuestion) => unknown>>
+}
+
+export class AuthHandlers {
+  readonly #handlers: Handlers
+
+  constructor(handlers: Handlers) {
+    this.#handlers = handlers
+  }
+
+  /** Whether it says who calls. */
+  get authenticates(): boolean {
+    return typeof this.#handlers.authenticate === 'function'
+  }
+
+  authenticate(request: Request): unknown {
+    return this.#handlers.authenticate?.(request)
+  }
+
+  /** What the handler says that is nearest to the event; undefined: there is none. */
+  authorize(question: AuthQuestion): unknown {
+    const { resource, action } = question
+    const { callbacks = {} } = this.#handlers
+    const name = [`${resource}:${action}`, resource, `*:${action}`, '*'].find((one) => Object.hasOwn(callbacks, one))
+    return name === undefined ? undefined : callbacks[name]!(question)
+  }
+}
+
+/** @param place as `./auth.ts:auth`. @throws AgentFileError */
+export async function loadAuth(path: string, place: string): Promise<AuthHandlers> {
+  const auth = await projectExport(path, place, 'auth.path')
+  if (typeof auth !== 'object' || auth === null || !(CACHE in auth))
+    throw new AgentFileError(`What ${place} exports is no Auth of @langchain/langgraph-sdk`)
+  // The SDK's own member, read as its servers do.
+  return new AuthHandlers(auth[CACHE] as Handlers)
+}

@@ -1,0 +1,248 @@
+// The sections of langgraph.json beside its graphs: rules about who calls and what they may do, routes of the project's own, defaults of
+// the store.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client } from '@langchain/langgraph-sdk'
+import t, { type Test } from 'tap'
+import { AuthHandlers } from '../../lib/agent/langgraph/auth-handlers.ts'
+import { AccessPolicy } from '../../lib/auth/policy.ts'
+import { withPolicy } from '../../lib/routes/authorization.ts'
+import { at, listIn, openSite } from '../fixtures/gateway.ts'
+import { type GraphSite, graphSite, graphsFolder } from '../fixtures/graphs.ts'
+import { table } from '../fixtures/openapi.ts'
+
+const AUTH = { auth: { path: './auth.mjs:auth', disable_studio_auth: true } }
+const FOO = { messages: [{ role: 'human', content: 'foo' }] }
+
+/** Somebody whom only the project's own rules know. */
+function caller({ site }: Pick<GraphSite, 'site'>, name: string, ...permissions: string[]): Client {
+  const authorization = `Bearer ${name}:${permissions.join(',')}`
+  return new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { authorization } })
+}
+
+const refused = (t: Test, doing: Promise<unknown>, status: number) => t.rejects(doing, new RegExp(`HTTP ${status}`))
+
+t.test('rules of the project say who calls where nobody has signed in', async (t) => {
+  const site = await graphSite(t, { settings: AUTH })
+  const john = caller(site, 'john', 'me')
+  const thread = await john.threads.create()
+  t.equal(thread.metadata?.owner, 'john')
+  const values = await john.runs.wait(thread.thread_id, 'agent', { input: FOO })
+  t.equal(listIn(values, 'messages').length, 4)
+  t.equal((await john.threads.getHistory(thread.thread_id)).length, 5)
+
+  const answer = await fetch(`${site.site.url}/threads/${thread.thread_id}`, {
+    headers: { authorization: 'Bearer nobody:me' }
+  })
+  t.equal(answer.status, 401)
+  t.equal(answer.headers.get('www-authenticate'), 'Bearer')
+  t.strictSame(await answer.json(), { detail: 'Could not validate credentials' })
+  t.equal((await fetch(`${site.site.url}/threads/${thread.thread_id}`)).status, 401)
+  // Who says to be LangGraph's studio is nobody for that.
+  const studio = { headers: { 'x-auth-scheme': 'langsmith' } }
+  t.equal((await fetch(`${site.site.url}/threads/${thread.thread_id}`, studio)).status, 401)
+
+  // Who is signed in with us is asked about as well, and is somebody else.
+  await refused(t, site.client.threads.get(thread.thread_id), 404)
+  const own = await site.client.threads.create()
+  t.not(own.metadata?.owner, 'john')
+  await refused(t, john.threads.get(own.thread_id), 404)
+})
+
+t.test('nobody becomes one of our users by an identity, and no account is changed by one', async (t) => {
+  const site = await graphSite(t, { settings: AUTH })
+  const me = await site.person.get('/api/v1/auth/me')
+  const authorization = 'Bearer john:me'
+  const john = await fetch(`${site.site.url}/api/v1/auth/me`, { headers: { authorization } })
+  if (john.ok) t.not(at(await john.json(), 'id'), at(me.body, 'id'))
+  for (const path of ['/api/v1/auth/tokens', '/api/v1/auth/change-password']) {
+    const body = JSON.stringify({ name: 'x', scopes: ['threads:read'], current_password: 'x', new_password: 'y' })
+    const headers = { authorization, 'content-type': 'application/json' }
+    t.equal((await fetch(site.site.url + path, { method: 'POST', headers, body })).status, 403, path)
+  }
+})
+
+t.test('a page of another site does nothing in the name of whom the rules know', async (t) => {
+  const site = await graphSite(t, { settings: AUTH })
+  const ask = (headers: Record<string, string>) =>
+    fetch(`${site.site.url}/threads`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer john:me', 'content-type': 'application/json', ...headers },
+      body: '{}'
+    })
+  t.equal((await ask({ origin: 'https://evil.example' })).status, 403)
+  t.equal((await ask({ origin: site.site.url })).status, 200)
+  // A cookie of ours is a session of ours, with all that it asks for.
+  t.equal((await ask({ cookie: 'access_token=none' })).status, 403)
+})
+
+t.test('what a rule refuses is refused, and what it lets through it may change', async (t) => {
+  const site = await graphSite(t, { settings: AUTH })
+  const [john, jane] = [caller(site, 'john', 'me'), caller(site, 'jane', 'me', 'assistants')]
+  await refused(t, john.assistants.create({ graphId: 'agent' }), 403)
+  await refused(t, caller(site, 'jane', 'none').crons.search(), 403)
+  const assistant = await jane.assistants.create({ graphId: 'factory', metadata: { a: 1 } })
+  t.strictSame(assistant.metadata, { a: 1, owner: 'jane' })
+  const { thread_id } = await john.threads.create()
+  await john.threads.update(thread_id, { metadata: { owner: 'jane', b: 2 } })
+  t.match((await john.threads.get(thread_id)).metadata, { owner: 'john', b: 2 })
+  const config = { said: 'hello' } as object
+  const values = await john.runs.wait(thread_id, 'factory', { input: { steps: [] }, config })
+  t.strictSame(listIn(values, 'steps'), ['word hello heard'])
+})
+
+t.test('a filter holds for what is found, read, changed and removed, and stands in what is made', async (t) => {
+  const site = await graphSite(t, { settings: AUTH })
+  const john = caller(site, 'john', 'me', 'assistants')
+  const jane = caller(site, 'jane', 'me', 'assistants')
+  const [his, hers] = [
+    await john.assistants.create({ graphId: 'agent' }),
+    await jane.assistants.create({ graphId: 'agent' })
+  ]
+  const ids = async (client: Client) => (await client.assistants.search()).map(({ assistant_id }) => assistant_id)
+  t.strictSame(await ids(john), [his.assistant_id])
+  t.strictSame(await ids(jane), [hers.assistant_id])
+  await refused(t, jane.assistants.get(his.assistant_id), 404)
+  await refused(t, jane.assistants.update(his.assistant_id, { metadata: { a: 1 } }), 404)
+  await refused(t, jane.assistants.delete(his.assistant_id), 404)
+  t.equal((await john.assistants.update(his.assistant_id, { metadata: { a: 1 } })).metadata?.owner, 'john')
+
+  const { thread_id } = await john.threads.create()
+  t.strictSame(await john.threads.search({ metadata: { owner: 'jane' } }), [])
+  t.equal((await john.threads.search()).length, 1)
+  await refused(t, jane.threads.get(thread_id), 404)
+  await refused(t, jane.threads.copy(thread_id), 404)
+  await refused(t, jane.runs.wait(thread_id, 'agent', { input: FOO }), 404)
+  t.ok(await john.threads.copy(thread_id))
+  // A thread that a run makes bears it too.
+  const run = await john.runs.create(null, 'agent', { input: FOO, onCompletion: 'keep' } as object)
+  t.equal((await john.threads.get(run.thread_id)).metadata?.owner, 'john')
+
+  const cron = await john.crons.create('agent', { schedule: '0 0 1 1 *' })
+  t.match((cron as unknown as { metadata: object }).metadata, { owner: 'crons', teams: ['blue'] })
+  t.equal((await john.crons.search()).length, 1)
+  t.equal((await john.crons.search({ metadata: { owner: 'somebody' } } as object)).length, 0)
+})
+
+t.test('a filter keeps a thread of one’s own that does not hold it', async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './project.mjs' } })
+  writeFileSync(
+    join(folder, 'project.mjs'),
+    `import { Auth } from '@langchain/langgraph-sdk/auth'
+     export default new Auth()
+       .authenticate((request) => request.headers.get('x-person'))
+       .on('threads', ({ user, action }) => action === 'create' || { project: { $eq: 'open' } })`
+  )
+  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
+  const client = new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { 'x-person': 'john' } })
+  const open = await client.threads.create({ metadata: { project: 'open' } })
+  const other = await client.threads.create({ metadata: { project: 'other' } })
+  t.strictSame(
+    (await client.threads.search()).map(({ thread_id }) => thread_id),
+    [open.thread_id]
+  )
+  t.equal(await client.threads.count(), 1)
+  const { thread_id } = other
+  const path = `${site.url}/threads/${thread_id}`
+  const headers = { 'x-person': 'john', 'content-type': 'application/json' }
+  const body = (method: string) => (method === 'GET' || method === 'DELETE' ? {} : { body: '{}' })
+  const ways: readonly (readonly [string, string])[] = [
+    ['GET', ''],
+    ['GET', '/state'],
+    ['POST', '/history'],
+    ['POST', '/runs'],
+    ['GET', '/runs'],
+    ['PATCH', ''],
+    ['DELETE', ''],
+    ['GET', '/messages'],
+    ['POST', '/copy']
+  ]
+  for (const [method, more] of ways)
+    t.equal((await fetch(path + more, { method, headers, ...body(method) })).status, 404, method + more)
+  t.equal((await fetch(`${site.url}/threads/${open.thread_id}`, { headers })).status, 200)
+})
+
+t.test('of several rules the nearest is asked', async (t) => {
+  const asked: string[] = []
+  const rule = (name: string) => () => void asked.push(name)
+  const names = ['*', '*:create', 'threads', 'threads:create']
+  const rules = new AuthHandlers({ callbacks: Object.fromEntries(names.map((name) => [name, rule(name)])) })
+  for (const [resource, action] of [
+    ['threads', 'create'],
+    ['threads', 'read'],
+    ['crons', 'create'],
+    ['crons', 'read']
+  ])
+    rules.authorize({ event: '', resource: resource!, action: action!, value: {}, permissions: [], user: {} })
+  t.strictSame(asked, ['threads:create', 'threads', '*:create', '*'])
+})
+
+t.test('a graph knows who asks as the rules do', async (t) => {
+  const site = await graphSite(t, { settings: AUTH })
+  const john = caller(site, 'john', 'me', 'more')
+  const values = await john.runs.wait(null, 'asker', { input: { steps: [] } })
+  t.match(JSON.parse(String(listIn(values, 'steps')[0])), {
+    langgraph_auth_user: { identity: 'john', team: 'blue', permissions: ['me', 'more'], is_authenticated: true },
+    langgraph_auth_user_id: 'john',
+    langgraph_auth_permissions: ['me', 'more']
+  })
+  // Nobody says so himself.
+  const configurable = { langgraph_auth_user_id: 'jane', langgraph_auth_user: { identity: 'jane' } }
+  const config = { configurable } as object
+  const again = await john.runs.wait(null, 'asker', { input: { steps: [] }, config })
+  t.match(JSON.parse(String(listIn(again, 'steps')[0])), { langgraph_auth_user_id: 'john' })
+})
+
+t.test('items lie where the rules put them', async (t) => {
+  const site = await graphSite(t, { settings: AUTH })
+  const john = caller(site, 'john', 'me')
+  await john.store.putItem(['john', 'notes'], 'a', { text: 'one' })
+  await refused(t, john.store.putItem(['jane'], 'a', { text: 'one' }), 403)
+  await john.store.putItem(['shared'], 'b', { text: 'two' })
+  t.match(await john.store.getItem(['john', 'shared'], 'b'), { value: { text: 'two' } })
+  t.match(await john.store.getItem(['shared'], 'b'), { value: { text: 'two' } })
+  await refused(t, john.store.searchItems(['jane']), 403)
+  t.equal((await john.store.searchItems(['john'])).items.length, 2)
+  await refused(t, john.store.listNamespaces({ prefix: ['jane'] }), 403)
+})
+
+t.test('rules that are none, fail or do not answer are said, and let nobody in', async (t) => {
+  const cases: readonly (readonly [text: string, said: RegExp])[] = [
+    ['export const other = 1', /exports no default, which auth\.path is to be/],
+    ['export default {}', /is no Auth of/],
+    ['\nthrow new Error("no key")', /auth-broken\.mjs:2 cannot be loaded: no key/]
+  ]
+  for (const [text, said] of cases) {
+    const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './auth-broken.mjs' } })
+    writeFileSync(join(folder, 'auth-broken.mjs'), text)
+    await t.rejects(openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } }), { message: said })
+  }
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './auth-broken.mjs' } })
+  writeFileSync(
+    join(folder, 'auth-broken.mjs'),
+    `import { Auth } from '@langchain/langgraph-sdk/auth'
+     export default new Auth()
+       .authenticate((request) => request.headers.get('x-person') ? { identity: 'x' } : null.broken)
+       .on('threads:create', () => { throw new Error('a mistake') })
+       .on('threads:search', () => ({ a: { $greater: 1 } }))
+       .on('assistants', () => 'yes')`
+  )
+  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
+  const type = { 'content-type': 'application/json' }
+  const ask = async (path: string, headers: Record<string, string> = { 'x-person': 'x' }) =>
+    (await fetch(site.url + path, { method: 'POST', headers: { ...headers, ...type }, body: '{}' })).status
+  t.equal(await ask('/threads', {}), 500)
+  t.equal(await ask('/threads'), 500)
+  t.equal(await ask('/threads/search'), 500, 'a filter that is not understood')
+  t.equal(await ask('/assistants/search'), 500, 'an answer that is none')
+})
+
+t.test('the rules are asked before every route that is about something of LangGraph’s', (t) => {
+  const rules = new AuthHandlers({})
+  // What the routes do is not asked for here.
+  const asked = withPolicy(table, new AccessPolicy(rules), {} as Parameters<typeof withPolicy>[2])
+  const unasked = asked.filter((route, at) => route.access === 'user' && route.handler === table[at]!.handler)
+  t.ok(unasked.length > 0 && unasked.length < asked.length / 2)
+  for (const { path } of unasked) t.notMatch(path, /thread|assistant|run|store/, path)
+  t.end()
+})
