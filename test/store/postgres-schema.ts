@@ -1,18 +1,11 @@
 // The schema of PostgreSQL: made when it is missing, by one process of many, in whole steps; refused when it is not ours.
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { checkpointReads } from '../../lib/store/postgres/checkpoints.ts'
 import { prepareDatabase } from '../../lib/store/postgres/prepare.ts'
-import { eventReads } from '../../lib/store/postgres/events.ts'
-import { feedbackReads } from '../../lib/store/sql/feedback.ts'
-import { runSteps } from '../../lib/store/postgres/steps.ts'
-import { frameReads } from '../../lib/store/postgres/frames.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
-import { openPostgresStore } from '../../lib/store/postgres/open.ts'
+import { openPostgresStore, readsOf } from '../../lib/store/postgres/open.ts'
 import type { Db, Param, Planning } from '../../lib/store/postgres/db.ts'
-import { runReads } from '../../lib/store/postgres/runs.ts'
-import { threadReads } from '../../lib/store/postgres/threads.ts'
 import { addThread } from '../contract/harness.ts'
 import { createDatabase, migratedDatabase, newName, onServer, removeDatabase, urlOf } from '../fixtures/postgres.ts'
 
@@ -204,7 +197,7 @@ t.test('every list reads about as many rows as it answers, from an index, howeve
   await line.rows('ANALYZE')
 
   const asked = new Explainer(line)
-  const [threads, runs, events] = [threadReads(asked), runReads(asked), eventReads(asked)]
+  const { threads, runs, events, frames, checkpoints, feedback } = readsOf(asked)
   const page = { limit: 10, offset: 20 }
   /** How many rows each may read, beyond which somebody waits. */
   const lists: Record<string, [work: () => Promise<unknown>, rows: number]> = {
@@ -230,10 +223,10 @@ t.test('every list reads about as many rows as it answers, from an index, howeve
       100
     ],
     'where a run goes on': [() => events.lastK('t0', 'r10'), 10],
-    'frames of a run': [() => frameReads(asked).read(1, 400, 100), 600],
-    'the newest checkpoint': [() => checkpointReads(asked).load('t1', null, []), 10],
-    'checkpoints before one': [() => checkpointReads(asked).history('t1', { limit: 10, before: 'c20001' }), 20],
-    'feedback of a run': [() => feedbackReads((steps) => runSteps(asked, steps)).list('t1', 'r1', 'u'), 10]
+    'frames of a run': [() => frames.read(1, 400, 100), 600],
+    'the newest checkpoint': [() => checkpoints.load('t1', null, []), 10],
+    'checkpoints before one': [() => checkpoints.history('t1', { limit: 10, before: 'c20001' }), 20],
+    'feedback of a run': [() => feedback!.list('t1', 'r1', 'u'), 10]
   }
   for (const [name, [work, rows]] of Object.entries(lists)) {
     asked.plans.length = 0

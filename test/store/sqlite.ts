@@ -5,19 +5,12 @@ import { join } from 'node:path'
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t from 'tap'
-import { checkpointReads } from '../../lib/store/sqlite/checkpoints.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
-import { eventReads } from '../../lib/store/sqlite/events.ts'
-import { feedbackReads } from '../../lib/store/sql/feedback.ts'
-import { stepRunner } from '../../lib/store/sqlite/steps.ts'
-import { frameReads, frameWrites } from '../../lib/store/sqlite/frames.ts'
+import { frameWrites } from '../../lib/store/sqlite/frames.ts'
 import type { Reader } from '../../lib/store/sqlite/reader.ts'
-import { ThreadSearch } from '../../lib/store/sqlite/search.ts'
-import { threadReads } from '../../lib/store/sqlite/threads.ts'
-import { IN_FLIGHT_OF_THREAD, runReads } from '../../lib/store/sqlite/runs.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
-import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import { openSqliteStore, readsOf } from '../../lib/store/sqlite/open.ts'
 import { framesOf } from '../../lib/run/log/segment.ts'
 import { type Group, type Segment, type Store, StoreUnavailable, type ThreadQuery } from '../../lib/store/store.ts'
 import type { Json, Run } from '../../lib/types.ts'
@@ -201,21 +194,31 @@ t.test('every list is a range of an index, in the order in which it is asked for
   t.teardown(() => file.close())
   migrate(file)
   const { db, reader, asked } = noting(file)
-  const threads = threadReads(db, new ThreadSearch(db, reader))
+  const { threads, runs, events, feedback } = readsOf(db, reader).reads
   const page = { limit: 10, offset: 20 }
   for (const sortBy of ['updated_at', 'created_at', 'thread_id'] as const)
     for (const sortOrder of ['asc', 'desc'] as const) await threads.search({ ...page, sortBy, sortOrder }, 'u')
   await threads.search({ ...page, status: 'error' }, 'u')
-  const events = eventReads(db, reader)
+  await threads.get('t', 'u')
+  await threads.ownerOf('t')
+  await runs.get('r', 'u')
+  await runs.byKey('k', 'u')
+  await runs.list('t', page, 'u')
+  await runs.after('t', 1, 'u')
+  await runs.inFlight('t')
+  await runs.unfinished()
+  await runs.tokens('t', 'u')
+  for (const seqPage of [{ limit: 10 }, { limit: 10, after: 3 }]) {
+    await events.listMessages('t', seqPage, 'u')
+    await events.listMessagesByRun('t', 'r', seqPage, 'u')
+    await events.listEvents('t', 'r', seqPage, 'u')
+  }
   await events.listEvents('t', 'r', { limit: 10, types: ['x'] }, 'u')
-  runReads(db)
-  frameReads(db)
-  checkpointReads(db)
-  const run = stepRunner(db)
-  const feedback = feedbackReads(async (steps) => run(steps))
-  await feedback.list('t', 'r', 'u')
-  await feedback.stats('t', 'r')
-  await feedback.byRuns('t', ['r'], 'u')
+  await events.nextSeq('t')
+  await events.lastK('t', 'r')
+  await feedback!.list('t', 'r', 'u')
+  await feedback!.stats('t', 'r')
+  await feedback!.byRuns('t', ['r'], 'u')
   t.ok(asked.size > 20, `${asked.size} statements`)
   for (const sql of asked) {
     const names = [...sql.matchAll(/[@$](\w+)/g)].map(([, name]) => [name, null])
@@ -331,10 +334,13 @@ t.test('runs in flight are found by their status, not among all runs of their th
   const db = connect(':memory:')
   t.teardown(() => db.close())
   migrate(db)
-  const plan = db.prepare<[string], { detail: string }>(
-    `EXPLAIN QUERY PLAN SELECT run_id FROM runs WHERE ${IN_FLIGHT_OF_THREAD}`
-  )
-  t.match(plan.all('thread')[0]?.detail, /USING INDEX ix_runs_thread_status \(thread_id=\? AND status=\?\)/)
+  const seen = noting(db)
+  const { runs } = readsOf(seen.db, seen.reader).reads
+  seen.asked.clear()
+  await runs.inFlight('thread')
+  const [sql] = seen.asked
+  const plan = db.prepare<object, { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+  t.match(plan.all({ 1: 'thread' })[0]?.detail, /USING INDEX ix_runs_thread_status \(thread_id=\? AND status=\?\)/)
 })
 
 t.test('the frames of a short run are compressed in one step, which says that it was the last', async (t) => {

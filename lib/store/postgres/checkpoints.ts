@@ -1,11 +1,12 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import { channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { PRESENT } from '../sql/removal.ts'
+import { places } from '../sql/steps.ts'
 import { type CheckpointRow, COLUMNS, COPIES, FORGET, toHead } from '../sql/checkpoints.ts'
 import { updated } from '../state-update.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
-import { type Db, params } from './db.ts'
+import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
 import { numbers, texts } from './text.ts'
 
@@ -91,7 +92,7 @@ export async function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): 
         texts(bodies.map(({ json }) => json))
       ])
     : null
-  const put = batch.changes(`INSERT INTO checkpoints (${COLUMNS}) VALUES (${params(1, 9)})`, [
+  const put = batch.changes(`INSERT INTO checkpoints (${COLUMNS}) VALUES (${places(9)})`, [
     thread_id,
     checkpoint.checkpoint_id,
     checkpoint.parent_checkpoint_id,

@@ -1,27 +1,19 @@
 // A PostgreSQL database for application data and checkpoints: opened as a store. Several processes may have it open.
 import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
-import { apiTokenReads } from '../sql/api-tokens.ts'
-import { ttlReads } from '../sql/ttls.ts'
-import { graphStateReads } from '../sql/graph-states.ts'
-import { assistantReads } from '../sql/assistants.ts'
+import { sqlReads } from '../sql/nouns.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './prepare.ts'
-import { eventReads } from './events.ts'
-import { feedbackReads } from '../sql/feedback.ts'
+import type { Db } from './db.ts'
+import { originReads } from './events.ts'
 import { frameReads } from './frames.ts'
-import { cronReads } from '../sql/crons.ts'
-import { itemReads } from '../sql/items.ts'
-import { webhookReads } from '../sql/webhooks.ts'
 import { Lease } from './lease.ts'
 import { PostgresPeers } from './peers.ts'
 import { Pool, type PoolOptions } from './pool.ts'
 import { Remover } from './removal.ts'
-import { runReads } from './runs.ts'
 import type { RunSteps } from '../sql/steps.ts'
 import { runSteps } from './steps.ts'
-import { threadReads } from './threads.ts'
-import { userReads } from '../sql/users.ts'
+import { threadSearch } from './threads.ts'
 import { BatchWriter } from './writer.ts'
 
 export interface PostgresOptions extends PoolOptions {
@@ -49,26 +41,12 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   const connectionOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
   const pool = new Pool(url, connectionOptions)
   const ownPool = new Pool(url, { ...connectionOptions, max: OWN_CONNECTIONS })
-  const run: RunSteps = (steps) => runSteps(pool, steps)
   const lease = new Lease(leaseMs)
   const writer = new BatchWriter(ownPool, lease)
   const remover = new Remover(pool)
   const peers = new PostgresPeers(url, { pool, ownPool, lease, writer })
   return {
-    users: userReads(run),
-    apiTokens: apiTokenReads(run),
-    assistants: assistantReads(run),
-    graphStates: graphStateReads(run),
-    ttls: ttlReads(run),
-    threads: threadReads(pool),
-    runs: runReads(pool),
-    events: eventReads(pool),
-    frames: frameReads(pool),
-    checkpoints: checkpointReads(pool),
-    items: itemReads(run),
-    crons: cronReads(run),
-    webhooks: webhookReads(run),
-    feedback: feedbackReads(run),
+    ...readsOf(pool),
     peers,
     async apply(groups) {
       const outcomes = await writer.apply(groups)
@@ -90,4 +68,11 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
       await Promise.all([pool.close(), ownPool.close()])
     }
   }
+}
+
+/** All that is read. */
+export function readsOf(db: Db) {
+  const run: RunSteps = (steps) => runSteps(db, steps)
+  const nouns = sqlReads(run, { search: threadSearch(db), beside: run, runsOfMessages: originReads(db) })
+  return { frames: frameReads(db), checkpoints: checkpointReads(db), ...nouns }
 }

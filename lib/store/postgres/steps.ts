@@ -5,13 +5,19 @@ import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
 import { texts } from './text.ts'
 
-function postgresValue(value: Param): string | number | boolean | null {
-  return typeof value === 'object' && value !== null ? texts(value) : value
+/** Parameters as the server takes them. */
+export function boundParams(params: readonly Param[]): (string | number | boolean | null)[] {
+  return params.map((value) => (typeof value === 'object' && value !== null ? texts(value) : value))
+}
+
+/** The text of a statement as PostgreSQL reads it, which needs no hints. */
+function postgresText(sql: string): string {
+  return sql.includes(' INDEXED BY ') ? sql.replace(/ INDEXED BY \w+/g, '') : sql
 }
 
 export async function runSteps<T>(db: Db, steps: Steps<T>): Promise<T> {
   let step = steps.next()
-  while (!step.done) step = steps.next(await db.rows(step.value.sql, step.value.params.map(postgresValue)))
+  while (!step.done) step = steps.next(await db.rows(postgresText(step.value.sql), boundParams(step.value.params)))
   return step.value
 }
 

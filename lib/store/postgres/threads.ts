@@ -1,13 +1,14 @@
-// Thread records in PostgreSQL.
+// How threads are searched, made, changed and removed in PostgreSQL.
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
 import { metadataDigests } from '../sql/metadata-index.ts'
 import { countStatement, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
-import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
+import { places } from '../sql/steps.ts'
+import { COLUMNS, GET_THREAD, type ThreadRow, toThread } from '../sql/threads.ts'
 import { StoreUnavailable, type ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
 import { beginRemoval, finishRemoval } from './removal.ts'
-import { type Db, owned, params } from './db.ts'
+import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
 import { texts } from './text.ts'
 
@@ -21,32 +22,20 @@ const DIALECT: SearchDialect = {
   hasTerms: (terms) => `metadata_terms @> ${terms}::text[]`
 }
 
-export function threadReads(db: Db): ThreadReads {
-  return {
-    async get(threadId, owner) {
-      const sql = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
-      const [row] = await db.rows<ThreadRow>(sql, [owner, threadId])
-      return row ? toThread(row) : null
-    },
-    async ownerOf(threadId) {
-      const sql = 'SELECT user_id FROM threads_meta WHERE thread_id = $1'
-      const [row] = await db.rows<{ user_id: string | null }>(sql, [threadId])
-      return row?.user_id
-    },
-    async search(query, owner) {
-      const { ids, metadata = {} } = query
-      const lists = {
-        ids: ids ? texts(ids) : null,
-        terms: Object.keys(metadata).length > 0 ? termTexts(metadata) : null
-      }
-      const page = pageStatement(query, owner, lists, DIALECT)
-      const count = countStatement(query, owner, lists, DIALECT)
-      const [rows, [counted]] = await Promise.all([
-        db.rows<ThreadRow>(page.sql, page.params, 'anew'),
-        db.rows<{ total: number }>(count.sql, count.params, 'anew')
-      ])
-      return { threads: rows.map(toThread), total: counted?.total ?? 0 }
+export function threadSearch(db: Db): ThreadReads['search'] {
+  return async (query, owner) => {
+    const { ids, metadata = {} } = query
+    const lists = {
+      ids: ids ? texts(ids) : null,
+      terms: Object.keys(metadata).length > 0 ? termTexts(metadata) : null
     }
+    const page = pageStatement(query, owner, lists, DIALECT)
+    const count = countStatement(query, owner, lists, DIALECT)
+    const [rows, [counted]] = await Promise.all([
+      db.rows<ThreadRow>(page.sql, page.params, 'anew'),
+      db.rows<{ total: number }>(count.sql, count.params, 'anew')
+    ])
+    return { threads: rows.map(toThread), total: counted?.total ?? 0 }
   }
 }
 
@@ -56,7 +45,7 @@ export const threadWrites: Writers<ThreadOps> = {
   'thread.create': async ({ thread, checkpoint }, batch) => {
     const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
     const made = await batch.changes(
-      `INSERT INTO threads_meta (${COLUMNS}, metadata_terms) VALUES (${params(1, 8)}, $9::text[]) ON CONFLICT DO NOTHING`,
+      `INSERT INTO threads_meta (${COLUMNS}, metadata_terms) VALUES (${places(8)}, $9::text[]) ON CONFLICT DO NOTHING`,
       [
         thread_id,
         user_id,
@@ -88,8 +77,7 @@ export const threadWrites: Writers<ThreadOps> = {
   },
 
   'thread.patch': async ({ thread_id, metadata, user, now }, batch) => {
-    const sql = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
-    const [row] = await batch.rows<ThreadRow>(sql, [user, thread_id])
+    const [row] = await batch.rows<ThreadRow>(GET_THREAD, [user, thread_id])
     if (!row) return null
     const merged: JsonObject = { ...parseObject(row.metadata_json), ...metadata }
     await batch.changes(
@@ -100,8 +88,7 @@ export const threadWrites: Writers<ThreadOps> = {
   },
 
   'thread.remove': async ({ thread_id, user }, batch) => {
-    const sql = `SELECT 1 FROM threads_meta WHERE thread_id = $2 AND ${owned(1)}`
-    if ((await batch.rows(sql, [user, thread_id])).length === 0) return false
+    if ((await batch.rows(GET_THREAD, [user, thread_id])).length === 0) return false
     await batch.flush()
     // First: another process may be rewriting the frames of one of them.
     await batch.rows('SELECT 1 FROM runs WHERE thread_id = $1 ORDER BY key FOR UPDATE', [thread_id])

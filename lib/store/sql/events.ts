@@ -1,8 +1,9 @@
-// An event as a row.
+// Events as rows of both databases.
 import { type EventCategory, isObject, type Json, type JsonObject, type RunEvent } from '../../types.ts'
 import { messageIdOf } from '../event.ts'
-import type { NewEvent } from '../store.ts'
+import type { EventReads, NewEvent, SeqPage } from '../store.ts'
 import { parseJson, parseObject } from './json.ts'
+import { ask, askOne, type Param, type RunSteps, visibleTo } from './steps.ts'
 
 export interface EventRow {
   readonly thread_id: string
@@ -16,9 +17,9 @@ export interface EventRow {
   readonly created_at: string
 }
 
-export const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
+const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
 
-export function toEvent(row: EventRow): RunEvent {
+function toEvent(row: EventRow): RunEvent {
   const metadata = parseObject(row.event_metadata)
   // Member by member: what comes behind a spread is added one by one, and pages have many.
   return {
@@ -31,6 +32,55 @@ export function toEvent(row: EventRow): RunEvent {
     metadata,
     seq: row.seq,
     created_at: row.created_at
+  }
+}
+
+/** What of an event's reads each database does in its own way. */
+export interface EventDialect {
+  /** For what may look at many events. */
+  readonly beside: RunSteps
+  readonly runsOfMessages: EventReads['runsOfMessages']
+}
+
+const IN_THREAD = 'run_events INDEXED BY ix_events_thread_messages WHERE thread_id = $2'
+const IN_RUN = 'run_events INDEXED BY ix_events_run_messages WHERE run_id = $6 AND thread_id = $2'
+
+export function eventReads(run: RunSteps, { beside, runsOfMessages }: EventDialect): EventReads {
+  const messages = async (
+    source: string,
+    { limit, before = Number.MAX_SAFE_INTEGER, after }: SeqPage,
+    ...[user, threadId, ...runId]: Param[]
+  ) => {
+    // Without after_seq the last rows count, so they are read backwards; the answer is ascending either way [contract 4.4].
+    const backwards = after === undefined
+    const sql = `SELECT ${COLUMNS} FROM ${source} AND category = 'message' AND seq > $3 AND seq < $4 AND ${visibleTo(1)}
+      ORDER BY seq ${backwards ? 'DESC' : 'ASC'} LIMIT $5`
+    const rows = await run(ask<EventRow>(sql, user!, threadId!, after ?? 0, before, limit, ...runId))
+    if (backwards) rows.reverse()
+    return rows.map(toEvent)
+  }
+  return {
+    listMessages: (threadId, page, user) => messages(IN_THREAD, page, user, threadId),
+    listMessagesByRun: (threadId, runId, page, user) => messages(IN_RUN, page, user, threadId, runId),
+    async listEvents(threadId, runId, { types, after = 0, limit }, user) {
+      const sql = `SELECT ${COLUMNS} FROM run_events INDEXED BY ix_events_run
+        WHERE run_id = $3 AND thread_id = $2 AND seq > $4 AND ${visibleTo(1)} ${types ? 'AND event_type = ANY($6)' : ''}
+        ORDER BY seq LIMIT $5`
+      const params = [user, threadId, runId, after, limit]
+      // Some types may be rare among very many events.
+      const rows = types ? beside(ask<EventRow>(sql, ...params, types)) : run(ask<EventRow>(sql, ...params))
+      return (await rows).map(toEvent)
+    },
+    async nextSeq(threadId) {
+      const sql = 'SELECT next_seq FROM threads_meta WHERE thread_id = $1'
+      return (await run(askOne<{ next_seq: number }>(sql, threadId)))?.next_seq ?? null
+    },
+    async lastK(threadId, runId) {
+      const sql = `SELECT k FROM run_events INDEXED BY ix_events_run WHERE run_id = $2 AND thread_id = $1
+        ORDER BY seq DESC LIMIT 1`
+      return (await run(askOne<{ k: number }>(sql, threadId, runId)))?.k ?? -1
+    },
+    runsOfMessages
   }
 }
 

@@ -1,25 +1,144 @@
-// A run as a row.
+// Runs as rows of both databases.
 import type { Run } from '../../types.ts'
-import type { TokenUsage } from '../store.ts'
+import type { Admission, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
 import { parseObject } from './json.ts'
+import { PRESENT } from './removal.ts'
+import { ask, askOne, ownedBy, type Param, type RunSteps, type Steps, visibleTo } from './steps.ts'
 
 export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
 
-/** What an insert gives, in this order; `key` is the database's. */
-export const GIVEN = `run_id, thread_id, user_id, assistant_id, status, ordinal, model_name, multitask_strategy, metadata_json, kwargs_json,
-  error, stop_reason, follow_up_to_run_id, first_human_message, last_ai_message, total_input_tokens, total_output_tokens, total_tokens,
-  llm_call_count, lead_agent_tokens, subagent_tokens, middleware_tokens, message_count, last_cursor, final_checkpoint_id,
-  idempotency_key, idempotency_hash, created_at, updated_at`
+/** What an insert gives; `key` is the database's. */
+const GIVEN_NAMES = [
+  'run_id',
+  'thread_id',
+  'user_id',
+  'assistant_id',
+  'status',
+  'ordinal',
+  'model_name',
+  'multitask_strategy',
+  'metadata_json',
+  'kwargs_json',
+  'error',
+  'stop_reason',
+  'follow_up_to_run_id',
+  'first_human_message',
+  'last_ai_message',
+  'total_input_tokens',
+  'total_output_tokens',
+  'total_tokens',
+  'llm_call_count',
+  'lead_agent_tokens',
+  'subagent_tokens',
+  'middleware_tokens',
+  'message_count',
+  'last_cursor',
+  'final_checkpoint_id',
+  'idempotency_key',
+  'idempotency_hash',
+  'created_at',
+  'updated_at'
+] as const satisfies readonly (keyof RunRow)[]
+export const GIVEN = GIVEN_NAMES.join(', ')
 export const COLUMNS = `key, ${GIVEN}`
 
+/** The values of GIVEN. */
+export function givenOf({ metadata, kwargs, ...run }: Omit<Run, 'key'>): Param[] {
+  const row = { metadata_json: JSON.stringify(metadata), kwargs_json: JSON.stringify(kwargs), ...run }
+  return GIVEN_NAMES.map((name) => row[name])
+}
+
 export const IN_FLIGHT = "status IN ('pending', 'running')"
+
+/** By the index of the status, hence the +: in the order of the other index all runs of the thread would be read. */
+const IN_FLIGHT_OF_THREAD = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY +ordinal`
+const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
+const GET = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visibleTo(1)}`
+const LIST = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
+  ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
+const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
+const UNFINISHED = `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${PRESENT} ORDER BY key`
+// PostgreSQL's sums of bigint are numeric, which has no end and comes as a text.
+const TOKENS = `SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs,
+    CAST(sum(total_input_tokens) AS bigint) AS input, CAST(sum(total_output_tokens) AS bigint) AS output,
+    CAST(sum(total_tokens) AS bigint) AS total, CAST(sum(lead_agent_tokens) AS bigint) AS lead_agent,
+    CAST(sum(subagent_tokens) AS bigint) AS subagent, CAST(sum(middleware_tokens) AS bigint) AS middleware
+  FROM runs WHERE thread_id = $2 AND status NOT IN ('pending', 'running') AND ${visibleTo(1)} GROUP BY 1`
+
+export function runReads(run: RunSteps): RunReads {
+  const one = async (sql: string, ...params: Param[]) => {
+    const row = await run(askOne<RunRow>(sql, ...params))
+    return row ? toRun(row) : null
+  }
+  const all = async (sql: string, ...params: Param[]) => (await run(ask<RunRow>(sql, ...params))).map(toRun)
+  return {
+    get: (runId, user) => one(GET, user, runId),
+    byKey: (key, userId) => one(BY_KEY, userId ?? '', key),
+    list: (threadId, { limit, offset, status = null }, user) => all(LIST, user, threadId, status, limit, offset),
+    after: (threadId, ordinal, user) => one(AFTER, user, threadId, ordinal),
+    inFlight: (threadId) => all(IN_FLIGHT_OF_THREAD, threadId),
+    unfinished: () => all(UNFINISHED),
+    tokens: async (threadId, user) => toUsage(await run(ask<UsageRow>(TOKENS, user, threadId)))
+  }
+}
+
+/** The run that the same key made before, and whether it was asked for with the same body; null: the key is new, or there is none. */
+export function* repeated(run: NewRun): Steps<Admission | null> {
+  if (run.idempotency_key === null) return null
+  const before = yield* askOne<RunRow>(BY_KEY, run.user_id ?? '', run.idempotency_key)
+  if (!before) return null
+  return before.idempotency_hash === run.idempotency_hash
+    ? { outcome: 'repeated', run: toRun(before) }
+    : { outcome: 'key_reused' }
+}
+
+/** The run of thread $2 that succeeded last, as far as $1 may see it. */
+export const LATEST_SUCCESS = `SELECT run_id FROM runs WHERE thread_id = $2 AND status = 'success' AND ${ownedBy(1)}
+  ORDER BY ordinal DESC LIMIT 1`
+
+/** Ends a run that is in flight; parameters are those of `settledOf`, here and in SETTLE_THREAD. */
+export const SETTLE_RUN = `UPDATE runs SET status = $3, error = $4, stop_reason = $5, model_name = coalesce($6, model_name),
+    last_cursor = $7, final_checkpoint_id = $8, first_human_message = coalesce($9, first_human_message),
+    last_ai_message = coalesce($10, last_ai_message), total_input_tokens = $11, total_output_tokens = $12, total_tokens = $13,
+    llm_call_count = $14, lead_agent_tokens = $15, subagent_tokens = $16, middleware_tokens = $17, message_count = $18,
+    updated_at = $19
+  WHERE run_id = $1 AND ${IN_FLIGHT} RETURNING 1`
+export const SETTLE_THREAD = `UPDATE threads_meta SET status = coalesce($20, status),
+    display_name = coalesce(nullif($21, ''), display_name), updated_at = $19
+  WHERE thread_id = $2`
+
+export function settledOf(end: Settlement): (string | number | null)[] {
+  return [
+    end.run_id,
+    end.thread_id,
+    end.status,
+    end.error,
+    end.stop_reason,
+    end.model_name,
+    end.last_cursor,
+    end.final_checkpoint_id,
+    end.first_human_message,
+    end.last_ai_message,
+    end.total_input_tokens,
+    end.total_output_tokens,
+    end.total_tokens,
+    end.llm_call_count,
+    end.lead_agent_tokens,
+    end.subagent_tokens,
+    end.middleware_tokens,
+    end.message_count,
+    end.now,
+    end.thread_status,
+    end.title
+  ]
+}
 
 export function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
   return { ...row, metadata: parseObject(metadata_json), kwargs: parseObject(kwargs_json) }
 }
 
 /** Sums over the runs that one model has answered. */
-export interface UsageRow {
+interface UsageRow {
   readonly model: string
   readonly runs: number
   readonly input: number
@@ -30,7 +149,7 @@ export interface UsageRow {
   readonly middleware: number
 }
 
-export function toUsage(rows: readonly UsageRow[]): TokenUsage {
+function toUsage(rows: readonly UsageRow[]): TokenUsage {
   const sum = (pick: (row: UsageRow) => number) => rows.reduce((total, row) => total + pick(row), 0)
   return {
     total_tokens: sum((row) => row.total),

@@ -1,6 +1,7 @@
 // Work of a noun in the words of both databases: the statements that it makes one after the other, each with the rows of the one
 // before. One database runs them at once, the other waits for each answer; what they are is written once.
 import type { OpName, OpOf, Result } from '../store.ts'
+import { PRESENT } from './removal.ts'
 
 /** A list is for `= ANY($1)`. */
 export type Param = string | number | boolean | null | readonly string[]
@@ -30,6 +31,11 @@ export function* ask<Row>(sql: string, ...params: Statement['params']): Steps<Ro
   return (yield { sql, params }) as Row[]
 }
 
+/** The first row of a statement. */
+export function* askOne<Row>(sql: string, ...params: Statement['params']): Steps<Row | undefined> {
+  return (yield* ask<Row>(sql, ...params))[0]
+}
+
 /** Keeps other processes out for the rest of the transaction. */
 export function* lock(sql: string, ...params: Statement['params']): Steps<void> {
   yield { sql, params, isLock: true }
@@ -38,6 +44,11 @@ export function* lock(sql: string, ...params: Statement['params']): Steps<void> 
 /** The owner filter of [Auth 7] for the n-th parameter: own rows and rows without an owner, or everything for null. */
 export function ownedBy(n: number): string {
   return `(CAST($${n} AS text) IS NULL OR user_id = $${n} OR user_id IS NULL)`
+}
+
+/** The same of rows that belong to a thread, which must not have been removed. */
+export function visibleTo(n: number): string {
+  return `${ownedBy(n)} AND ${PRESENT}`
 }
 
 /** `$1, $2...`: n parameters. */

@@ -1,7 +1,8 @@
-// A thread as a row.
+// Threads as rows of both databases.
 import type { Thread } from '../../types.ts'
-import type { ThreadQuery } from '../store.ts'
+import type { ThreadQuery, ThreadReads } from '../store.ts'
 import { parseObject } from './json.ts'
+import { askOne, ownedBy, type RunSteps } from './steps.ts'
 
 export type ThreadRow = Omit<Thread, 'metadata'> & { readonly metadata_json: string }
 
@@ -9,6 +10,23 @@ export const COLUMNS = 'thread_id, user_id, assistant_id, display_name, status, 
 
 export function toThread({ metadata_json, ...row }: ThreadRow): Thread {
   return { ...row, metadata: parseObject(metadata_json) }
+}
+
+/** The row of thread $2, as far as $1 may see it. */
+export const GET_THREAD = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${ownedBy(1)}`
+
+export function threadReads(run: RunSteps, search: ThreadReads['search']): ThreadReads {
+  return {
+    async get(threadId, user) {
+      const row = await run(askOne<ThreadRow>(GET_THREAD, user, threadId))
+      return row ? toThread(row) : null
+    },
+    async ownerOf(threadId) {
+      const sql = 'SELECT user_id FROM threads_meta WHERE thread_id = $1'
+      return (await run(askOne<{ user_id: string | null }>(sql, threadId)))?.user_id
+    },
+    search
+  }
 }
 
 /** What a search may sort by. The word comes from outside: only these get into the SQL. */

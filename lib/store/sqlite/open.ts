@@ -6,25 +6,15 @@ import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
 import type { Store } from '../store.ts'
-import { apiTokenReads } from '../sql/api-tokens.ts'
-import { graphStateReads } from '../sql/graph-states.ts'
-import { assistantReads } from '../sql/assistants.ts'
+import { sqlReads } from '../sql/nouns.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { connect } from './connection.ts'
-import { eventReads } from './events.ts'
-import { feedbackReads } from '../sql/feedback.ts'
 import { frameReads } from './frames.ts'
-import { cronReads } from '../sql/crons.ts'
-import { itemReads } from '../sql/items.ts'
-import { ttlReads } from '../sql/ttls.ts'
-import { webhookReads } from '../sql/webhooks.ts'
+import { originReads } from './origins.ts'
 import { type Reader, ReaderThread } from './reader.ts'
-import { runReads } from './runs.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
 import { runStepsBeside, readRunner } from './steps.ts'
-import { threadReads } from './threads.ts'
-import { userReads } from '../sql/users.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
@@ -81,22 +71,12 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
 export function readsOf(db: Database.Database, reader: Reader) {
   const search = new ThreadSearch(db, reader)
   const run = readRunner(db)
-  const reads = {
-    users: userReads(run),
-    apiTokens: apiTokenReads(run),
-    assistants: assistantReads(run),
-    graphStates: graphStateReads(run),
-    threads: threadReads(db, search),
-    runs: runReads(db),
-    events: eventReads(db, reader),
-    frames: frameReads(db),
-    checkpoints: checkpointReads(db),
-    items: itemReads(run, (steps) => runStepsBeside(reader, steps)),
-    ttls: ttlReads(run),
-    crons: cronReads(run),
-    webhooks: webhookReads(run),
-    feedback: feedbackReads(run)
-  }
+  const nouns = sqlReads(run, {
+    search: search.search,
+    beside: (steps) => runStepsBeside(reader, steps),
+    runsOfMessages: originReads(db)
+  })
+  const reads = { frames: frameReads(db), checkpoints: checkpointReads(db), ...nouns }
   return { reads, search }
 }
 

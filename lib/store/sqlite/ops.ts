@@ -1,23 +1,14 @@
 // Every write of the process, by name: what the writer thread can do.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
-import { graphWrites } from '../sql/graph-states.ts'
-import { assistantWrites } from '../sql/assistants.ts'
-import { apiTokenWrites } from '../sql/api-tokens.ts'
-import { ttlWrites } from '../sql/ttls.ts'
-import { runRemoval } from '../sql/run-removal.ts'
+import { SQL_WRITES } from '../sql/nouns.ts'
 import { checkpointWrites } from './checkpoints.ts'
 import { eventWrites } from './events.ts'
-import { feedbackWrites } from '../sql/feedback.ts'
 import { frameWrites } from './frames.ts'
-import { cronWrites } from '../sql/crons.ts'
-import { itemWrites } from '../sql/items.ts'
-import { webhookWrites } from '../sql/webhooks.ts'
 import type { AnyWriter, Writers } from './rows.ts'
 import { runWrites } from './runs.ts'
 import { stepWriters } from './steps.ts'
 import { threadWrites } from './threads.ts'
-import { userWrites } from '../sql/users.ts'
 
 /** Prepares all statements once; each writes one op inside the caller's transaction. */
 export function opWriters(db: Database.Database): Readonly<Record<string, AnyWriter>> {
@@ -28,21 +19,11 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
       ping.run()
       return null
     },
-    ...stepWriters(db, userWrites),
-    ...stepWriters(db, apiTokenWrites),
-    ...stepWriters(db, assistantWrites),
-    ...stepWriters(db, runRemoval),
-    ...stepWriters(db, ttlWrites),
-    ...stepWriters(db, graphWrites),
+    ...stepWriters(db, { ...SQL_WRITES, ...runWrites }),
     ...threadWrites(db),
-    ...runWrites(db),
     ...eventWrites(db),
     ...frameWrites(db),
-    ...checkpointWrites(db),
-    ...stepWriters(db, itemWrites),
-    ...stepWriters(db, cronWrites),
-    ...stepWriters(db, webhookWrites),
-    ...stepWriters(db, feedbackWrites)
+    ...checkpointWrites(db)
   }
   // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
   return table as unknown as Record<string, AnyWriter>

@@ -1,9 +1,10 @@
 // Who said what, in SQLite: of messages of a thread the runs that recorded them.
-import type { MessageOrigin } from '../store.ts'
+import type Database from 'better-sqlite3'
+import type { EventReads, MessageOrigin } from '../store.ts'
 import { VISIBLE } from './rows.ts'
 
 /** What `ORIGINS` asks: of which messages, as a JSON list, and from how many messages of the thread on each is looked up. */
-export interface OriginsParams {
+interface OriginsParams {
   thread: string
   ids: string
   most: number
@@ -21,7 +22,7 @@ const recorded = (source: string) =>
  * Who said what, as an expression. The index alone answers. Who asks for half of a thread's messages or more is given all: to read
  * the index through costs a quarter of looking each of them up.
  */
-export const ORIGINS = `
+const ORIGINS = `
   CASE WHEN NOT EXISTS (
     SELECT 1 FROM run_events INDEXED BY ix_events_message_4
     WHERE thread_id = @thread AND message_id IS NOT NULL LIMIT 1 OFFSET @most)
@@ -29,13 +30,16 @@ export const ORIGINS = `
   ELSE (${recorded(`(SELECT DISTINCT value FROM json_each(@ids)) AS asked CROSS JOIN run_events INDEXED BY ix_events_message_4
     WHERE thread_id = @thread AND message_id = asked.value`)}) END`
 
-/** What `ORIGINS` asks for these messages. */
-export function originsParams(thread: string, messageIds: readonly string[], owner: string | null): OriginsParams {
-  return { thread, ids: JSON.stringify(messageIds), most: 2 * messageIds.length, owner }
+export function originReads(db: Database.Database): EventReads['runsOfMessages'] {
+  const origins = db.prepare<OriginsParams, string>(`SELECT ${ORIGINS}`).pluck()
+  return async (thread, messageIds, owner) => {
+    const params = { thread, ids: JSON.stringify(messageIds), most: 2 * messageIds.length, owner }
+    return originsIn(origins.get(params)!, messageIds)
+  }
 }
 
 /** What it has answered, of these messages. */
-export function originsIn(answer: string, messageIds: readonly string[]): Map<string, MessageOrigin> {
+function originsIn(answer: string, messageIds: readonly string[]): Map<string, MessageOrigin> {
   // Made by the expression.
   const rows = JSON.parse(answer) as OriginRow[]
   const newest = new Map<string, OriginRow>()

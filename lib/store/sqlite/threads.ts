@@ -1,33 +1,12 @@
-// Thread records in SQLite.
+// How threads are made, changed and removed in SQLite.
 import type Database from 'better-sqlite3'
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
 import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
-import type { ThreadReads } from '../store.ts'
 import { checkpointPut } from './checkpoints.ts'
 import { removal } from './removal.ts'
 import { OWNED, type Writers } from './rows.ts'
-import type { ThreadSearch } from './search.ts'
 import { metadataIndexWrites } from './metadata-index.ts'
-
-export function threadReads(db: Database.Database, search: ThreadSearch): ThreadReads {
-  const get = db.prepare<{ id: string; owner: string | null }, ThreadRow>(
-    `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = @id AND ${OWNED}`
-  )
-  const ownerOfThread = db.prepare<[string], { user_id: string | null }>(
-    'SELECT user_id FROM threads_meta WHERE thread_id = ?'
-  )
-  return {
-    async get(threadId, user) {
-      const row = get.get({ id: threadId, owner: user })
-      return row ? toThread(row) : null
-    },
-    async ownerOf(threadId) {
-      return ownerOfThread.get(threadId)?.user_id
-    },
-    search: search.search
-  }
-}
 
 type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
 

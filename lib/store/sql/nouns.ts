@@ -1,0 +1,67 @@
+// The nouns of both databases: what is read and written in the same words.
+import type { Store, ThreadReads } from '../store.ts'
+import { apiTokenReads, apiTokenWrites } from './api-tokens.ts'
+import { assistantReads, assistantWrites } from './assistants.ts'
+import { cronReads, cronWrites } from './crons.ts'
+import { type EventDialect, eventReads } from './events.ts'
+import { feedbackReads, feedbackWrites } from './feedback.ts'
+import { graphStateReads, graphWrites } from './graph-states.ts'
+import { itemReads, itemWrites } from './items.ts'
+import { runRemoval } from './run-removal.ts'
+import { runReads } from './runs.ts'
+import type { RunSteps } from './steps.ts'
+import { threadReads } from './threads.ts'
+import { ttlReads, ttlWrites } from './ttls.ts'
+import { userReads, userWrites } from './users.ts'
+import { webhookReads, webhookWrites } from './webhooks.ts'
+
+/** What each database does in its own way. */
+export interface ReadDialect extends EventDialect {
+  readonly search: ThreadReads['search']
+}
+
+export type SqlReads = Pick<
+  Store,
+  | 'users'
+  | 'apiTokens'
+  | 'assistants'
+  | 'threads'
+  | 'runs'
+  | 'events'
+  | 'graphStates'
+  | 'items'
+  | 'ttls'
+  | 'crons'
+  | 'webhooks'
+  | 'feedback'
+>
+
+export function sqlReads(run: RunSteps, dialect: ReadDialect): SqlReads {
+  return {
+    users: userReads(run),
+    apiTokens: apiTokenReads(run),
+    assistants: assistantReads(run),
+    threads: threadReads(run, dialect.search),
+    runs: runReads(run),
+    events: eventReads(run, dialect),
+    graphStates: graphStateReads(run),
+    items: itemReads(run, dialect.beside),
+    ttls: ttlReads(run),
+    crons: cronReads(run),
+    webhooks: webhookReads(run),
+    feedback: feedbackReads(run)
+  }
+}
+
+export const SQL_WRITES = {
+  ...userWrites,
+  ...apiTokenWrites,
+  ...assistantWrites,
+  ...runRemoval,
+  ...ttlWrites,
+  ...graphWrites,
+  ...itemWrites,
+  ...cronWrites,
+  ...webhookWrites,
+  ...feedbackWrites
+}
