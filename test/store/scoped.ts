@@ -1,6 +1,7 @@
 // The user of a call is resolved in front of the store: what a store implements always gets a user or null.
 import t, { type Test } from 'tap'
 import { asUser, type Owner, type UserArg, withoutUser } from '../../lib/scope.ts'
+import { BESIDE_EVENTS } from '../../lib/store/split/open.ts'
 import { scopedStore, scopedWriter } from '../../lib/store/scoped.ts'
 import { type Op, OWNED_OPS, type Store, type Writer } from '../../lib/store/store.ts'
 
@@ -61,20 +62,7 @@ function noun(name: string, calls: unknown[]): object {
 /** A store that notes the arguments of every call, and its reads by name. */
 function setUp() {
   const calls: unknown[] = []
-  const names = [
-    'users',
-    'apiTokens',
-    'assistants',
-    'threads',
-    'runs',
-    'events',
-    'frames',
-    'checkpoints',
-    'items',
-    'crons',
-    'webhooks',
-    'feedback'
-  ]
+  const names = [...BESIDE_EVENTS, 'events']
   // Whatever method it is asked for, it has it.
   const store = Object.fromEntries(names.map((name) => [name, noun(name, calls)])) as unknown as Store
   const scoped = scopedStore(store)

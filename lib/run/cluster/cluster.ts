@@ -1,16 +1,19 @@
-// The cluster: this process among others on one database. Keeps the lease, takes over the runs of processes that are no more, and
-// does what others ask: it takes runs that they have admitted behind ours, tells them what is stored, ends what they want ended.
+// This process among others on one database. It keeps its lease, takes over runs whose process is gone, and answers its
+// peers: it queues runs they admitted behind ours, tells them what was stored, and ends runs they want ended.
 //
-// Every message may get lost. So each has a second way: runs of ours that we do not know of are found at every renewal, the rest is
-// told again by who wants it (remote-runs.ts).
+// Any message may get lost, so each has a second way: every renewal finds runs of ours we have not heard of, and
+// everything else is repeated by the peer that wants it (remote-runs.ts).
 import { LeaseLost, type PeerIdentity, type PeerListener, type PeerMessage, type Peers } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { recover, type RecoveryParts } from '../lifecycle/recovery.ts'
 import { withTimeout } from '../lifecycle/with-timeout.ts'
 
-/** How long others wait for an agent of ours when they delete its thread, and how long our stop waits for a turn, in ms. */
+/**
+ * How long peers wait for our agent when they delete its thread, and how long our stop waits for a takeover in
+ * progress, in ms.
+ */
 const CLEAR_MS = 5000
-/** Renewals within one lease: two may fail. */
+/** Renewals per lease: two may fail. */
 const RENEWALS = 3
 
 const EVENTS_APART =
@@ -25,21 +28,24 @@ export interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
   /** Something was revoked elsewhere. */
   readonly onRevoked: (revocation: { readonly digest: string } | { readonly userId: string }) => void
-  /** A thread was removed elsewhere; `hadRuns`: runs of it were live here and may have left files. Their agents have let go. */
+  /**
+   * A thread was removed by a peer. `hadRuns`: runs of it were live here and may have left files; their agents have
+   * stopped.
+   */
   readonly onRemoved: (threadId: string, userId: string | null, hadRuns: boolean) => Promise<void>
-  /** Who this process is, for the others. */
+  /** How this process introduces itself to its peers. */
   readonly identity: PeerIdentity
-  /** This process has another id from now on. */
+  /** This process has a new id. */
   readonly onNewId: (id: string) => void
 }
 
 export class Cluster implements PeerListener {
   readonly #deps: ClusterDeps
   #timer: NodeJS.Timeout | null = null
-  /** A turn that is under way; whether something has happened meanwhile that wants another one behind it. */
+  /** The renewal in progress, and whether another one was asked for meanwhile. */
   #turning: Promise<void> | null = null
   #again = false
-  /** Runs are taken one after the other: those of a thread in their order. */
+  /** Takeovers run one after the other, so that runs of a thread keep their order. */
   #taking: Promise<void> = Promise.resolve()
   #isServing = false
   #isStopped = false
@@ -48,7 +54,7 @@ export class Cluster implements PeerListener {
     this.#deps = deps
   }
 
-  /** Joins the others. `before`: this process's id in a life that is over for certain. */
+  /** Joins the cluster. `before`: our id before a restart, whose process is certainly gone. */
   async join(before: string | null): Promise<void> {
     const { peers, identity, onNewId } = this.#deps
     this.#compare(await peers.start(this, identity, before))
@@ -57,20 +63,20 @@ export class Cluster implements PeerListener {
     this.#timer = setInterval(() => void this.#turn(), peers.leaseMs / RENEWALS).unref()
   }
 
-  /** Takes care of what was left behind, from now on. */
+  /** From now on orphaned runs are taken over. */
   async serve(): Promise<void> {
     this.#isServing = true
     await this.#take(await this.#deps.peers.claim())
   }
 
-  /** @throws Error when this process and another would not see each other's events. */
+  /** @throws Error when this process and a peer would not see each other's events */
   #compare(others: readonly PeerIdentity[]): void {
     const { identity, log } = this.#deps
     if (others.some(({ events }) => events !== identity.events)) throw new Error(EVENTS_APART)
     if (others.some(({ secret }) => secret !== identity.secret)) log.error({ others: others.length }, SECRETS_APART)
   }
 
-  /** Keeps the lease, and takes what is to be had. Never rejects. */
+  /** Renews the lease and takes over orphaned runs. Never rejects. */
   #turn(): Promise<void> {
     this.#again = true
     this.#turning ??= this.#turns()
@@ -82,7 +88,7 @@ export class Cluster implements PeerListener {
       this.#again = false
       await this.#renewAndClaim()
     }
-    // In the same moment as the last look at `#again`: what comes behind it begins a turn of its own.
+    // Cleared in the same tick as the last check of `#again`: whoever asks later starts a new turn.
     this.#turning = null
   }
 
@@ -97,7 +103,7 @@ export class Cluster implements PeerListener {
     }
   }
 
-  /** Takes those of these runs that are not known here. Never rejects. */
+  /** Takes over those of these runs that are not live here. Never rejects. */
   #take(found: readonly Run[]): Promise<void> {
     this.#taking = this.#taking.then(() => this.#takeUnknown(found))
     return this.#taking
@@ -111,10 +117,10 @@ export class Cluster implements PeerListener {
       runs.push(...(await this.#stillInFlight(found)))
       if (runs.length === 0 || owner !== peers.id) return
       const done = await recover(runs, { ...this.#deps, owner, isOver: () => this.#isStopped || owner !== peers.id })
-      if (done.ended > 0) log.warn(done, 'runs that a process has left behind were ended and resumed')
+      if (done.ended > 0) log.warn(done, 'orphaned runs of a gone process were ended or resumed')
     } catch (error) {
-      // They are found again at the next renewal.
-      log.error({ err: error }, 'runs that a process has left behind could not be taken over')
+      // The next renewal finds them again.
+      log.error({ err: error }, 'orphaned runs of a gone process could not be taken over; the next renewal tries again')
     }
     registry.remoteRuns?.stored(
       runs.map(({ run_id }) => run_id),
@@ -123,8 +129,8 @@ export class Cluster implements PeerListener {
   }
 
   /**
-   * Those that are unknown here and did not end since they were found. One behind a run that is not taken over yet is left to a later
-   * claim, which finds them in their order: begun now it would be a second run of its thread.
+   * Those that are not live here and have not ended since they were found. A run behind one that is not taken over yet
+   * is left for a later claim, which sees them in order: started now, it would be a second active run of its thread.
    */
   async #stillInFlight(found: readonly Run[]): Promise<Run[]> {
     const { store, registry } = this.#deps
@@ -172,7 +178,7 @@ export class Cluster implements PeerListener {
   }
 
   async #arrived(runIds: readonly string[]): Promise<void> {
-    // Found by the claim with which it begins to serve.
+    // Its first claim finds them.
     if (!this.#isServing) return
     const { store, peers, log } = this.#deps
     try {
@@ -182,11 +188,11 @@ export class Cluster implements PeerListener {
       if (own.some(({ run_id }) => !this.#deps.registry.knows(run_id))) await this.#turn()
     } catch (error) {
       // The next renewal finds them.
-      log.warn({ err: error }, 'runs that another process has admitted here could not be read')
+      log.warn({ err: error }, 'runs that a peer admitted here could not be read; the next renewal finds them')
     }
   }
 
-  /** What was stored before they followed they may have missed. */
+  /** They may have missed what was stored before they subscribed. */
   #followed(runIds: readonly string[], from: string): void {
     const { registry, peers } = this.#deps
     for (const id of runIds) registry.subscriptions?.follow(from, id)
@@ -205,7 +211,10 @@ export class Cluster implements PeerListener {
       const hadRuns = await registry.cancelThreadHere(threadId, CLEAR_MS)
       await onRemoved(threadId, userId, hadRuns)
     } catch (error) {
-      log.warn({ err: error, thread_id: threadId }, 'files of a thread that was removed elsewhere may be left')
+      log.warn(
+        { err: error, thread_id: threadId },
+        'the files of a thread that was removed by another process could not be deleted'
+      )
     }
   }
 
@@ -216,7 +225,7 @@ export class Cluster implements PeerListener {
 
   onLeaseLost(): void {
     const { registry, peers, log, onNewId } = this.#deps
-    log.error({ runs: registry.active }, 'this process has lost its lease: its runs are ended by another one')
+    log.error({ runs: registry.active }, 'this process lost its lease: another process ends its runs')
     registry.abandon()
     onNewId(peers.id)
   }
@@ -231,11 +240,11 @@ export class Cluster implements PeerListener {
     this.#deps.peers.tell(null, { kind: 'removed', thread: threadId, user: userId })
   }
 
-  /** The lease is kept by what is still written, until the store is closed. Resolves when nothing is being taken over. */
+  /** Batches still being written keep the lease until the store is closed. Resolves when no takeover is in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true
     if (this.#timer) clearInterval(this.#timer)
-    // A database that hangs keeps a renewal for as long as it likes.
+    // A renewal on a hung database may never return.
     await withTimeout(Promise.all([this.#turning, this.#taking]), CLEAR_MS)
   }
 }

@@ -1,8 +1,8 @@
-// Followers: which other processes have readers of which of our runs, and telling each of them what was stored. Once a commit and
-// process, however many runs; a run that nobody follows costs one look into a map.
+// Which peers have readers of which of our runs, and notifying each of them of what was stored: one message per commit
+// and peer, however many runs. A run nobody follows costs one map lookup.
 import type { Peers } from '../../store/store.ts'
 
-/** A process that does not say again that it follows is forgotten after this time, in ms. */
+/** A subscription that is not renewed expires after this time, in ms. */
 const FORGOTTEN_AFTER_MS = 20_000
 
 interface News {
@@ -12,9 +12,9 @@ interface News {
 
 export class PeerSubscriptions {
   readonly #peers: Peers
-  /** Run -> process -> until when, by `performance.now()`. */
+  /** Run -> peer -> expiry, by `performance.now()`. */
   readonly #byRun = new Map<string, Map<string, number>>()
-  /** What each process is told at the end of this turn. */
+  /** What each peer is sent at the end of this tick. */
   #news = new Map<string, News>()
 
   constructor(peers: Peers) {
@@ -36,20 +36,20 @@ export class PeerSubscriptions {
     if (peers?.delete(peer) && peers.size === 0) this.#byRun.delete(runId)
   }
 
-  /** Those who have not said so again for too long: also of runs that we never had, or have not heard of yet. */
+  /** Drops expired subscriptions, also to runs we never had or do not have yet. */
   forgetLate(): void {
     const now = performance.now()
     for (const [runId, peers] of this.#byRun)
       for (const [peer, until] of peers) if (until <= now) this.unfollow(peer, runId)
   }
 
-  /** Whether another process has readers of this run. */
+  /** Whether a peer has readers of this run. */
   has(runId: string): boolean {
     const now = performance.now()
     return [...(this.#byRun.get(runId)?.values() ?? [])].some((until) => until > now)
   }
 
-  /** Something of a run was committed; the run has ended with it, or not. */
+  /** Records of a run were committed; `isOver`: its end was among them. */
   stored(runId: string, isOver: boolean): void {
     const peers = this.#byRun.get(runId)
     if (!peers) return
@@ -61,7 +61,7 @@ export class PeerSubscriptions {
     if (isOver) this.#byRun.delete(runId)
   }
 
-  /** These runs are somebody else's. */
+  /** These runs belong to another process now. */
   clear(): void {
     this.#byRun.clear()
   }

@@ -1,7 +1,7 @@
-// The runs of other processes that somebody here reads, waits for, or wants to end.
+// Runs of other processes that somebody here reads, waits for, or wants to cancel.
 //
-// Their owners tell what is stored of them; and because a message may get lost, all of them are looked at together once a second.
-// That a run is to end is sent again with every look until it has ended, to whoever owns the run then.
+// Their owners announce what is stored; because a message may get lost, all of them are also polled together once a
+// second. A pending cancel is resent with every poll until the run has ended, to whoever owns it by then.
 import type { PeerMessage, Peers, RunLocation } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import type { CancelAction } from '../run-end.ts'
@@ -12,7 +12,7 @@ import type { Position } from '../log/sse.ts'
 import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 
 const LOOK_MS = 1000
-/** Looks after which an owner is told again that its run is followed: it may have missed it, or be forgetting us. */
+/** Polls after which a subscription is renewed: the owner may have missed it, or be about to expire it. */
 const FOLLOW_AGAIN = 5
 
 export interface RemoteRunsDeps {
@@ -30,7 +30,7 @@ interface PendingCancel {
 
 interface ThreadDrain {
   readonly threadId: string
-  /** Owners that have not answered yet. */
+  /** Acknowledgements owners still owe us. */
   readonly peers: Set<string>
   resolve(): void
 }
@@ -38,13 +38,13 @@ interface ThreadDrain {
 export class RemoteRuns {
   readonly #deps: RemoteRunsDeps
   readonly #runs = new Map<string, RunReplica>()
-  /** Runs that are being opened: their first readers share it. */
+  /** Replicas being opened: readers that come meanwhile share them. */
   readonly #opening = new Map<string, Promise<RunReplica>>()
-  /** Snapshots that are being made. */
+  /** Snapshots in progress. */
   readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
   readonly #pendingCancels = new Map<string, PendingCancel>()
   readonly #threadDrains = new Set<ThreadDrain>()
-  /** What owners are told of creators, in order. */
+  /** Messages about creators go to owners in order. */
   #telling: Promise<void> = Promise.resolve()
   #revalidations = 0
   #timer: NodeJS.Timeout | null = null
@@ -61,7 +61,7 @@ export class RemoteRuns {
 
   // ------------------------------------------------------------------------------------- reading and waiting
 
-  /** The log of a run in flight, and where a reader begins in it. Null: nobody is attached any more. */
+  /** The log of a run in flight, and where a reader begins in it. Null: the reader is gone. */
   async open(
     run: Run,
     position: Position,
@@ -70,18 +70,20 @@ export class RemoteRuns {
     const snapshot = isSnapshot ? await this.#snapshotFor(run, position) : null
     const remote = await this.#of(run)
     const { log } = remote
-    // What it has seen may be lost for good: one more look tells.
+    // Frames it has seen may be lost for good: one more poll tells.
     if (snapshot === null && log.place(position) === null) void remote.refresh(false)
     return this.#isStopped ? null : { log, start: snapshot ?? position }
   }
 
-  /** A reader of the run has gone; `isCreator`: it was the creating request, and went by itself. */
+  /** A reader has left. `isCreator`: it was the creating request, and its client closed it. */
   left(runId: string, isCreator: boolean): void {
     if (isCreator) this.creatorLeft(runId)
     this.#idle(runId)
   }
 
-  /** For who has seen nothing of it; null: who has seen something goes on there. Made once for all who come while it is made. */
+  /**
+   * For a reader that has seen nothing; null for one that resumes. Readers that come while a snapshot is made share it.
+   */
   async #snapshotFor(run: Run, position: Position): Promise<Snapshot | null> {
     const { run_id } = run
     try {
@@ -97,17 +99,17 @@ export class RemoteRuns {
     }
   }
 
-  /** Resolves with true when a run in flight has ended; with false when that will not be known here. */
+  /** Resolves with true when a run in flight has ended; with false when this process will not learn of it. */
   async ended(run: Run): Promise<boolean> {
     return (await this.#of(run)).ended()
   }
 
-  /** The owner counts the grace, from the last departure on whatever process. */
+  /** The owner runs the grace period, from the last departure on any process. */
   creatorLeft(runId: string): void {
     this.#tellOfCreator(runId, false)
   }
 
-  /** It is back: the grace counts from its next departure. */
+  /** The creator is back: the grace period starts anew at its next departure. */
   creatorCame(runId: string): void {
     this.#tellOfCreator(runId, true)
   }
@@ -134,7 +136,7 @@ export class RemoteRuns {
     const remote: RunReplica = await RunReplica.open(run, { ...this.#deps, onIdle: () => this.#idle(run_id) })
     this.#runs.set(run_id, remote)
     this.#wake()
-    // In this order: what is stored before the owner knows of us is found by the look.
+    // In this order: the poll finds what was stored before the owner knew of us.
     void this.#revalidate([run_id])
     return remote
   }
@@ -148,19 +150,19 @@ export class RemoteRuns {
     this.#sleep()
   }
 
-  /** An owner says that something of these runs was stored. */
+  /** An owner announces that records of these runs were stored. */
   stored(runs: readonly string[], over: readonly string[]): void {
     for (const id of runs) void this.#runs.get(id)?.refresh(over.includes(id))
   }
 
-  /** The run is ours: its readers come back and find it here. */
+  /** The run is ours now: its readers reconnect and find it here. */
   drop(runId: string): void {
     this.#runs.get(runId)?.drop()
   }
 
   // ----------------------------------------------------------------------------------------------- ending them
 
-  /** Wants a run in flight to end, until it does. False: it has ended already. */
+  /** Cancels a run in flight, resending until it ends. False: it has ended already. */
   async cancel(runId: string, action: CancelAction, reason: string | null): Promise<boolean> {
     const [location] = await this.#deps.peers.runLocations([runId])
     if (!location || !isInFlight(location)) return false
@@ -170,7 +172,10 @@ export class RemoteRuns {
     return true
   }
 
-  /** Ends the runs of a thread and waits, `timeoutMs` at most, until their agents have let go. `runs`: those in flight. */
+  /**
+   * Cancels the runs of a thread and waits, `timeoutMs` at most, until their agents have stopped. `runs`: those in
+   * flight.
+   */
   async clear(threadId: string, runs: readonly string[], timeoutMs: number): Promise<void> {
     const locations = await this.#deps.peers.runLocations(runs)
     const owners = locations.flatMap(({ owner }) => (owner === null || owner === this.#deps.peers.id ? [] : [owner]))
@@ -212,9 +217,9 @@ export class RemoteRuns {
     this.#timer = null
   }
 
-  /** Looks at all of them. Never rejects. */
+  /** Polls all of them. Never rejects. */
   async revalidate(): Promise<void> {
-    // One that takes long is not overtaken by the next.
+    // Polls do not overlap.
     if (this.#isRevalidating) return
     this.#isRevalidating = true
     this.#revalidations++
@@ -240,7 +245,7 @@ export class RemoteRuns {
     }
   }
 
-  /** `owners`: who is to be told which runs we follow. */
+  /** `owners`: whose subscriptions are to be renewed. */
   #learn(runId: string, location: RunLocation | undefined, owners: Map<string, string[]>): void {
     const remote = this.#runs.get(runId)
     if (!remote) return
@@ -266,7 +271,7 @@ export class RemoteRuns {
     if (location && isInFlight(location) && location.owner !== null) this.#deps.peers.tell(location.owner, message)
   }
 
-  /** Nobody is waited for any more. */
+  /** Releases everyone who waits. */
   stop(): void {
     this.#isStopped = true
     if (this.#timer) clearInterval(this.#timer)

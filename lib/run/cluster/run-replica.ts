@@ -1,12 +1,12 @@
-// A run of another process as its readers here see it: a log that is all store, and that moves on whenever the owner says that there
-// is more, or a look at the database does.
+// A run of another process as its readers here see it: a stored log whose head moves when the owner announces more, or
+// a poll finds it.
 import type { Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { RunLog } from '../log/run-log.ts'
 
 export interface ReplicaDeps {
   readonly store: Pick<Store, 'runs' | 'frames' | 'checkpoints'>
-  /** The last who waited for its end has heard of it. */
+  /** The last waiter has been told. */
   readonly onIdle: () => void
   readonly onTrouble: (error: unknown) => void
 }
@@ -14,14 +14,14 @@ export interface ReplicaDeps {
 export class RunReplica {
   readonly log: RunLog
   readonly #deps: ReplicaDeps
-  /** As its row was when its frames were read last. */
+  /** Its row when its frames were last read. */
   #run: Run
   #isGone = false
-  /** A read of the store is under way; what was asked for meanwhile. */
+  /** A read of the store is in progress; what was asked for meanwhile. */
   #reading: Promise<void> | null = null
   #wanted: { isOver: boolean } | null = null
   #waitingForEnd: ((isStored: boolean) => void)[] = []
-  /** Who runs it, as far as is known, and whether that one was told that we follow. */
+  /** Its owner, as far as known, and whether that owner knows we follow. */
   owner: string | null = null
 
   private constructor(run: Run, log: RunLog, deps: ReplicaDeps) {
@@ -30,7 +30,7 @@ export class RunReplica {
     this.#deps = deps
   }
 
-  /** With what is stored of it now. */
+  /** Opens it with what is stored now. */
   static async open(run: Run, deps: ReplicaDeps): Promise<RunReplica> {
     return new RunReplica(run, await RunLog.replica(run, deps.store), deps)
   }
@@ -38,18 +38,21 @@ export class RunReplica {
   get run(): Run {
     return this.#run
   }
-  /** Somebody reads it, or waits for its end. */
+  /** Whether anybody reads it or waits for its end. */
   get isWanted(): boolean {
     return this.log.readers > 0 || this.#waitingForEnd.length > 0
   }
 
-  /** Resolves with true when the run has ended and all of it is known here; with false when that will not be told here. */
+  /**
+   * Resolves with true when the run has ended and all of it is stored; with false when this process will not learn of
+   * it.
+   */
   ended(): Promise<boolean> {
     if (this.log.isClosed || this.#isGone) return Promise.resolve(this.log.isClosed)
     return new Promise((resolve) => this.#waitingForEnd.push(resolve))
   }
 
-  /** Who follows it here is sent away: it comes back and finds out. */
+  /** Its readers here are reset: they reconnect and find out. */
   drop(): void {
     this.#end(false)
   }
@@ -65,7 +68,7 @@ export class RunReplica {
     if (!this.isWanted) this.#deps.onIdle()
   }
 
-  /** There is more in the store; `isOver`: the run has ended, or its row has to be looked at. */
+  /** There is more in the store. `isOver`: the run has ended, or its row has to be read. */
   async refresh(isOver: boolean): Promise<void> {
     if (this.log.isClosed || this.#isGone) return
     this.#wanted = { isOver: isOver || this.#wanted?.isOver === true }
@@ -81,7 +84,7 @@ export class RunReplica {
         const { isOver } = this.#wanted
         this.#wanted = null
         const mustLook = isOver || this.#run.status === 'pending'
-        // The row before the frames: what belongs to its status is stored with it.
+        // The row before the frames: whatever belongs to its status is stored with it.
         const run = mustLook ? await this.#deps.store.runs.get(this.#run.run_id, null) : this.#run
         // Its thread was deleted: there is nothing to come back to, and no end to wait for.
         if (!run) return this.#end(true)
@@ -90,7 +93,7 @@ export class RunReplica {
         if (!isInFlight(run) && !this.#isGone) this.#close(run)
       }
     } catch (error) {
-      // Asked again by the next look.
+      // The next poll asks again.
       this.#deps.onTrouble(error)
     }
   }

@@ -1,28 +1,31 @@
-// The one committer of the process: writes what all run actors and requests hand over, as one transaction at a time.
+// The one committer of the process: writes what all run actors and requests hand over, one transaction at a time.
 //
-// A request's write is urgent: its batch starts as soon as a turn of the loop brings no more of them, a few milliseconds later at
-// most, or when the batch under way is done. Frames and traces wait for the window, which opens with the first that is due and is
-// stretched when commits take long, so that the writer is busy a quarter of the time at most. A batch that the store does not take
-// stays in front and is tried again until it does. When that takes too long the store is stuck: requests are refused, what runs have
-// to say waits on.
+// A request's write is urgent: its batch starts as soon as a tick brings no more of them, a few milliseconds later at
+// most, or when the batch in flight is done. Frames and traces wait for a window, which opens with the first record and
+// stretches when commits take long, so that the writer is busy a quarter of the time at most. A batch the store does
+// not take stays in front and is retried until it does. When that takes too long the store is stuck: requests are
+// refused, and runs wait.
 import { Failure } from '../../errors.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
 import { StoreUnavailable } from '../../store/store.ts'
 
-/** Who buffers records of its own and hands them over when the committer is ready for them: a run actor. */
+/** Buffers records of its own and hands them over when the committer is ready: a run actor. */
 export interface Source {
-  /** The committer's: it waits for the window. Set by every append, and a set of hundreds is dearer. */
+  /**
+   * Owned by the committer: the source waits for the window. A flag is cheaper than a Set, because every append sets
+   * it.
+   */
   isWaiting: boolean
-  /** About the bytes of what `take` would answer. */
+  /** Estimated bytes of what `take` would return. */
   readonly pendingBytes: number
-  /** Everything buffered so far; null: nothing after all. */
+  /** Everything buffered so far; null if there is nothing after all. */
   take(): Group | null
-  /** What became of the group taken last; refused also when taking it has failed. */
+  /** The outcome of the group taken last; also called with a refusal when taking it threw. */
   committed(outcome: Outcome): void
 }
 
-/** Who is told of every transaction, and has no say in it. */
+/** Observes every transaction. */
 export interface CommitObserver {
   written(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void
   /** Nothing was written. */
@@ -33,48 +36,48 @@ export interface CommitterOptions {
   readonly observers?: readonly CommitObserver[]
   /** The window for frames, in ms. */
   readonly flushMs: number
-  /** To what it may be stretched, in ms. */
+  /** The longest the window may get, in ms. */
   readonly flushMsMax?: number
-  /** How long a store that is slow or locked is waited for before it counts as stuck, in ms. Default 30,000. */
+  /** How long a slow or locked store is waited for before it counts as stuck, in ms. Default 30,000. */
   readonly stuckAfterMs?: number
-  /** The same for one that fails: nobody but its administrator can help. In ms, default 1,000. */
+  /** The same for a store that fails outright: only its administrator can help. In ms, default 1,000. */
   readonly downAfterMs?: number
-  /** How old what runs have said may become before agents wait for the store, in ms; 0: as old as it likes. Default 2,000. */
+  /** The oldest unstored record a run may have before agents wait for the store, in ms; 0: no limit. Default 2,000. */
   readonly unstoredMs?: number
-  /** What the store knows of a batch that it has not answered yet. */
+  /** What the store knows about a batch it has not answered yet. */
   readonly troubleOf?: () => StoreUnavailable | null
   readonly onTrouble?: (error: unknown, attempts: number) => void
-  /** The batch in front was written after all, after that many attempts in vain. */
+  /** The batch in front was written after that many failed attempts. */
   readonly onRecovered?: (attempts: number) => void
-  /** A source has thrown, which none may: its records are refused. */
+  /** A source threw, which it must not: its records are refused. */
   readonly onBroken?: (error: unknown) => void
 }
 
-/** Whether a write waits for a stuck store as long as it takes, or is refused then: who asked for it tries again. */
+/** Whether a write waits for a stuck store as long as it takes, or is refused so that its client retries. */
 export type WaitForStore = 'endless' | 'limited'
 
-/** Groups in one transaction at most: a longer one would keep requests waiting behind frames. */
+/** Groups per transaction: a longer one would keep requests waiting behind frames. */
 const GROUPS_MAX = 512
-/** Of them for requests, while runs wait as well: a flood of requests must not keep the ends of runs waiting. */
+/** How many of those may be requests while runs wait: a flood of requests must not hold up the ends of runs. */
 const CALLS_MAX = GROUPS_MAX / 2
 /**
- * Bytes of what runs have to say in one transaction, about, and one run's more: when the store does not keep up all of them have
- * much, and one transaction of it would keep requests waiting, and the log of the database from being used again.
+ * Soft cap on run data per transaction; one run may exceed it. When the store falls behind, all runs have much to
+ * write, and one huge transaction would keep requests waiting and SQLite's WAL from being reset.
  */
 const BATCH_BYTES = 8 * 1024 * 1024
-/** A window is at least this many times as long as the last commit took. */
+/** A window lasts at least this many times as long as the last commit took. */
 const WINDOW_TO_COMMIT = 3
 const RETRY_MS_FIRST = 50
 const RETRY_MS_MAX = 1000
 const RETRY_AFTER_S = 5
-/** For how long a burst of requests is waited for that come at once, in ms. */
+/** How long a burst of requests is collected, in ms. */
 const BURST_MS = 2
 /**
- * Requests that hear their outcome in one turn of the loop. What each does then, such as to begin a run, is done before the next ones
- * hear theirs; told all at once, the first of a burst would have its first frame with the last.
+ * Requests answered per tick. What each does next, such as starting a run, happens before the next ones are answered;
+ * answered all at once, the first of a burst would get its first frame with the last.
  */
 const ACKS_A_TURN = 8
-/** How often it is looked whether a batch under way has become one that does not come back. */
+/** How often a batch in flight is checked for having become stuck. */
 const WATCH_MS = 250
 
 const nothing = (): void => {}
@@ -92,17 +95,20 @@ const DEFAULTS = {
 
 interface Entry {
   readonly group: Group
-  /** A request waits for it. */
+  /** A request waits for this write. */
   readonly isCall?: boolean
   done(outcome: Outcome): void
-  /** Nobody will write it. Absent: it stays until it is written. */
+  /** Called when it will not be written. Absent: it stays until it is written. */
   rejectPending?(failure: Failure): void
 }
 
-/** What is tried when all that was in front was withdrawn: else nobody would notice that the store takes writes again. */
+/**
+ * A write to try when everything in front was withdrawn: otherwise nobody would notice that the store takes writes
+ * again.
+ */
 const PING: Entry = { group: { ops: [{ name: 'store.ping' }] }, done: nothing }
 
-/** A group that the store refused: a constraint, a thread that is gone. */
+/** The store refused a group: a constraint, or a thread that is gone. */
 export class WriteRefused extends Error {}
 
 export class Committer implements Writer {
@@ -110,16 +116,16 @@ export class Committer implements Writer {
   readonly #options: Required<CommitterOptions>
   #calls: Entry[] = []
   readonly #urgent = new Set<Source>()
-  /** Those that wait for the window, and some that were written meanwhile and do not any more. */
+  /** Sources waiting for the window, and some that were written meanwhile and no longer do. */
   #scheduled: Source[] = []
-  /** The batch that the store has not taken yet; nothing overtakes it. */
+  /** The batch the store has not taken yet; nothing overtakes it. */
   #blockedBatch: Entry[] | null = null
   #inFlight = false
   #attempts = 0
-  /** Why the batch in front was not taken. */
+  /** Why the batch in front failed. */
   #trouble: StoreUnavailable | null = null
   #busySince: number | null = null
-  /** When the oldest source that waits has said so, and of those that the batch under way was taken from; by `performance.now()`. */
+  /** When the oldest waiting source signalled, and the same for the batch in flight; by `performance.now()`. */
   #scheduledSince: number | null = null
   #takenSince: number | null = null
   #takenAt = 0
@@ -127,12 +133,12 @@ export class Committer implements Writer {
   #windowMs: number
   #window: NodeJS.Timeout | null = null
   #soon: NodeJS.Immediate | null = null
-  /** When the urgent batch that comes next was first asked for, and how many waited for it a turn ago. */
+  /** When the next urgent batch was first asked for, and how many writes it had one tick ago. */
   #soonSince = 0
   #waited = 0
   #retry: NodeJS.Timeout | null = null
   #waitingForEmpty: (() => void)[] = []
-  /** Requests that are written, and have not heard it yet. */
+  /** Requests that are written but not answered yet. */
   readonly #pendingAcks: (() => void)[] = []
 
   constructor(apply: (groups: readonly Group[]) => Promise<Outcome[]>, options: CommitterOptions) {
@@ -153,7 +159,7 @@ export class Committer implements Writer {
     return result as Result<K>
   }
 
-  /** Writes ops that belong together: all or none. `owner`: they are a run's, and in whose name [Store 10]. */
+  /** Writes ops atomically. `owner`: the process that owns their run [Store 10]. */
   writeAll(ops: readonly Op[], waitForStore: WaitForStore = 'endless', owner?: string): Promise<readonly unknown[]> {
     const { stuck } = this
     if (stuck !== null && waitForStore === 'limited') return Promise.reject(unavailable(stuck))
@@ -166,7 +172,7 @@ export class Committer implements Writer {
     })
   }
 
-  /** `source` has something to write. Urgent: somebody waits for it. */
+  /** `source` has something to write. Urgent: a request or the end of a run waits for it. */
   schedule(source: Source, urgent: boolean): void {
     if (urgent) {
       this.#scheduledSince ??= performance.now()
@@ -181,12 +187,12 @@ export class Committer implements Writer {
     this.#window ??= setTimeout(() => this.#windowOver(), this.#windowMs)
   }
 
-  /** For how long the batch in front has been waiting for the store, in ms; 0: there is none. */
+  /** How long the batch in front has been waiting for the store, in ms; 0: there is none. */
   get waitingMs(): number {
     return this.#busySince === null ? 0 : performance.now() - this.#busySince
   }
 
-  /** How old the oldest is that a run has said and the store has not taken: what a kill would take back, in ms; 0: there is none. */
+  /** Age of the oldest record the store has not taken, in ms: what a kill would lose. 0: there is none. */
   get unstoredMs(): number {
     const since = Math.min(
       this.#takenSince ?? Number.POSITIVE_INFINITY,
@@ -195,7 +201,9 @@ export class Committer implements Writer {
     return Number.isFinite(since) ? performance.now() - since : 0
   }
 
-  /** It is older than it may be: agents wait. Looked at while a batch is under way, so that nobody asks the clock for every delta. */
+  /**
+   * The store is late: agents wait. Updated while a batch is in flight, so that nobody reads the clock for every delta.
+   */
   get isLate(): boolean {
     return this.#isLate
   }
@@ -205,7 +213,7 @@ export class Committer implements Writer {
     this.#isLate = unstoredMs > 0 && this.unstoredMs > unstoredMs
   }
 
-  /** Writes and sources that wait for their turn. */
+  /** Queued writes and sources. */
   get size(): number {
     return (
       this.#calls.length +
@@ -215,7 +223,7 @@ export class Committer implements Writer {
     )
   }
 
-  /** Why the store has taken nothing for too long; null: it takes what comes, or is only slow. */
+  /** Why the store has taken nothing for too long; null: it is fine, or just slow. */
   get stuck(): string | null {
     const { stuckAfterMs, downAfterMs, troubleOf } = this.#options
     const trouble = this.#trouble ?? troubleOf()
@@ -224,7 +232,7 @@ export class Committer implements Writer {
     return trouble?.message ?? 'it does not answer'
   }
 
-  /** Resolves when nothing waits to be written any more: for the end of the process, when nobody hands over more. */
+  /** Resolves when the queue is empty: for shutdown, when nobody hands over more. */
   drained(): Promise<void> {
     return new Promise((resolve) => {
       this.#waitingForEmpty.push(resolve)
@@ -232,7 +240,7 @@ export class Committer implements Writer {
     })
   }
 
-  /** Who waits for an empty queue waits for no window. */
+  /** Waiting for an empty queue waits for no window. */
   #checkEmpty(): void {
     if (this.#waitingForEmpty.length === 0) return
     this.#promoteDue()
@@ -253,14 +261,14 @@ export class Committer implements Writer {
 
   #flushSoon(): void {
     if (this.#inFlight || this.#blockedBatch) return
-    // Not as the user of the request that woke it: what is written, and told afterwards, is everybody's.
+    // Outside the current user's scope: the batch is not any one user's.
     if (this.#soon) return
     this.#soonSince = performance.now()
     this.#waited = 0
     this.#soon = withoutUser(() => setImmediate(() => this.#turnOver()))
   }
 
-  /** As long as each turn brings more, they are waited for: a burst is one transaction, not one each. */
+  /** Waits as long as each tick brings more: a burst is one transaction, not many. */
   #turnOver(): void {
     const waiting = this.#calls.length + this.#urgent.size
     if (waiting > this.#waited && performance.now() - this.#soonSince < BURST_MS) {
@@ -279,7 +287,7 @@ export class Committer implements Writer {
     else this.#checkEmpty()
   }
 
-  /** The next batch: calls in their order, then sources, neither of which can keep the other out. */
+  /** The next batch: calls in order, then sources, so that neither can starve the other. */
   #take(): Entry[] {
     const batch = this.#calls.splice(0, Math.max(CALLS_MAX, GROUPS_MAX - this.#urgent.size))
     let bytes = 0
@@ -292,7 +300,7 @@ export class Committer implements Writer {
       if (group) batch.push({ group, done: (outcome) => source.committed(outcome) })
     }
     if (batch.length) this.#takenSince = this.#scheduledSince
-    // What is left came behind the batch before this one, or it would have been in that.
+    // What is left arrived after the previous batch, or it would have been in it.
     this.#scheduledSince = this.#urgent.size + this.#scheduled.length === 0 ? null : this.#takenAt
     this.#takenAt = performance.now()
     return batch
@@ -344,7 +352,7 @@ export class Committer implements Writer {
     }
   }
 
-  /** What is written is written, whatever an observer makes of it. */
+  /** A throwing observer does not undo a commit. */
   #tellObservers(tell: (one: CommitObserver) => void): void {
     try {
       this.#options.observers.forEach(tell)
@@ -354,8 +362,9 @@ export class Committer implements Writer {
   }
 
   /**
-   * A failure that is not of the moment is about one group, e.g. one that cannot cross to the writer. Alone it is found, and fails
-   * without blocking all others for ever. False: the store has become unavailable meanwhile, and the rest is put back.
+   * A permanent failure is about one group, e.g. one that cannot be copied to the writer thread. Written alone it is
+   * found, and fails without blocking the others for ever. False: the store became unavailable meanwhile, and the rest
+   * is put back.
    */
   async #commitOneByOne(batch: readonly Entry[]): Promise<boolean> {
     for (const [index, entry] of batch.entries()) {
@@ -373,7 +382,7 @@ export class Committer implements Writer {
     return true
   }
 
-  /** Runs hear their outcome at once, requests a few a turn and in their order. */
+  /** Runs are answered at once, requests a few per tick and in order. */
   #acknowledge(batch: readonly Entry[], outcomes: readonly Outcome[]): void {
     const isTelling = this.#pendingAcks.length > 0
     for (const [index, { isCall, done }] of batch.entries()) {
@@ -389,7 +398,7 @@ export class Committer implements Writer {
     if (this.#pendingAcks.length) setImmediate(() => this.#ackSome())
   }
 
-  /** Who cannot hear its outcome must not keep the others from hearing theirs. */
+  /** A source that throws must not keep the others from being answered. */
   #ack(done: Entry['done'], outcome: Outcome): void {
     try {
       done(outcome)
@@ -429,13 +438,16 @@ export class Committer implements Writer {
     }, wait)
   }
 
-  /** Requests behind a batch that does not come back try again; those in it may have been written already, and wait. */
+  /**
+   * Requests behind a stuck batch are refused and retried by their clients; those in it may have been written already,
+   * and wait.
+   */
   #refuseWaiting(): void {
     const { stuck } = this
     if (stuck !== null) this.#rejectPending([], unavailable(stuck))
   }
 
-  /** Refuses the requests that wait; answers what is left of the batch in front. */
+  /** Refuses queued requests; returns what is left of the batch in front. */
   #rejectPending(batch: readonly Entry[], failure: Failure): Entry[] {
     for (const entry of [...batch, ...this.#calls]) entry.rejectPending?.(failure)
     this.#calls = this.#calls.filter(({ rejectPending: withdraw }) => !withdraw)
@@ -448,7 +460,7 @@ export class Committer implements Writer {
     this.#windowMs = Math.min(flushMsMax, Math.max(flushMs, commitMs * WINDOW_TO_COMMIT))
   }
 
-  /** Gives up what is held: for the end of the process, when the store takes nothing any more. */
+  /** Drops everything queued: for shutdown, when the store takes nothing any more. */
   stop(): void {
     if (this.#retry) clearTimeout(this.#retry)
     if (this.#window) clearTimeout(this.#window)

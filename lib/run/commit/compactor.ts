@@ -1,25 +1,25 @@
-// Makes the frames of ended runs small. Most of a frame is the same as in its neighbours, so that compressed in blocks they cost
-// little more than the text they carry. Done by the writer in short steps, a few runs at a time, when no run has ended for a while:
-// where many end at once, others begin, and what they wait for comes first.
+// Compresses the frames of ended runs. A frame repeats most of its neighbours, so compressed in blocks they cost little
+// more than the text they carry. The writer does it in short steps, a few runs at a time, when no run has ended for a
+// while: while runs keep ending, new ones start, and those come first.
 import type { Writer } from '../../store/store.ts'
 
-/** From the last end of a run to the work, in ms; it is put off by those that follow, but for no longer than the second figure. */
+/** Delay after the last end of a run, in ms; each further end postpones the work, but not beyond the second figure. */
 const REST_MS = 500
 const REST_MS_MAX = 5000
-/** Bytes of frames below which a run stays as it is: what is saved of a page for a day is not worth the work. */
+/** Runs with fewer bytes of frames are left alone: not worth the work for something kept a day. */
 const SMALL_BYTES = 4 * 1024
-/** A step takes about so many bytes of a run. */
+/** Bytes per step, about. */
 const STEP_BYTES = 64 * 1024
-/** Bytes of all that are worked on at once: their steps make one transaction, which is to stay a matter of milliseconds. */
+/** Bytes of all runs worked on at once: their steps share one transaction, which has to stay short. */
 const AT_ONCE_BYTES = 4 * STEP_BYTES
-/** Runs that are worked on at once, however short they are. */
+/** Runs worked on at once, however short they are. */
 const AT_ONCE_MAX = 16
-/** Runs that wait. Above it the oldest is passed over: its frames stay as they are, which costs space and nothing else. */
+/** Queue limit. Above it the oldest run is skipped: its frames stay uncompressed, which only costs disk space. */
 const WAITING_MAX = 10_000
 
 interface Ended {
   readonly key: number
-  /** Of its frames, about, as far as a step takes them. */
+  /** Bytes of its frames, about, capped at one step. */
   readonly bytes: number
 }
 
@@ -37,7 +37,7 @@ export class Compactor {
     this.#onTrouble = onTrouble
   }
 
-  /** The run with this key has ended, with about so many bytes of frames; undefined: nobody knows. */
+  /** A run has ended, with about so many bytes of frames; undefined if unknown. */
   add(key: number, bytes = STEP_BYTES): void {
     if (this.#isStopped || bytes < SMALL_BYTES) return
     this.#waiting.push({ key, bytes: Math.min(bytes, STEP_BYTES) })
@@ -52,7 +52,7 @@ export class Compactor {
     } else if (performance.now() - this.#restsSince < REST_MS_MAX - REST_MS) this.#rest.refresh()
   }
 
-  /** Runs that wait, and those that are worked on. */
+  /** Queued and active runs. */
   get size(): number {
     return this.#waiting.length + this.#working
   }

@@ -1,12 +1,15 @@
-// The pending budget: bytes that all runs of this process have said and the store has not taken yet. Above its limit every agent
-// pauses, also those whose own run waits with little: a store that is stuck must not fill the memory by many small runs.
+// The process-wide budget of bytes that runs have produced and the store has not taken. Above it every agent pauses,
+// however little its own run has waiting: many small runs must not fill the memory while the store is stuck.
 export class PendingBudget {
   readonly #limit: number
   readonly #store: { readonly isLate: boolean }
   #bytes = 0
   readonly #waiting = new Set<() => void>()
 
-  /** @param limit 0: none. @param store late: what waits for it has waited for too long, and a kill would take too much back */
+  /**
+   * @param limit 0: none
+   * @param store late: the oldest pending record is too old, and a kill would lose too much
+   */
   constructor(limit: number, store: { readonly isLate: boolean }) {
     this.#limit = limit
     this.#store = store
@@ -19,7 +22,7 @@ export class PendingBudget {
     return (this.#limit === 0 || this.#bytes < this.#limit) && !this.#store.isLate
   }
 
-  /** A run has so many bytes more that wait, or fewer. */
+  /** A run has that many more bytes pending, or fewer. */
   add(bytes: number): void {
     this.#bytes += bytes
     if (bytes >= 0 || this.#waiting.size === 0 || !this.hasSpace) return
@@ -28,7 +31,7 @@ export class PendingBudget {
     for (const tell of waiting) tell()
   }
 
-  /** `tell` is called once, when there is space again. */
+  /** `tell` is called once, as soon as there is space again. */
   whenSpace(tell: () => void): void {
     this.#waiting.add(tell)
   }

@@ -1,5 +1,5 @@
-// Forgets frames: a run can be watched again, frame by frame, for `streams.retention_hours` after its end. Its messages, events and
-// state stay. Swept in small steps, so that no commit waits long behind one.
+// Deletes old frames: a run can be replayed frame by frame for `streams.retention_hours` after its end. Its messages,
+// events and state stay. Works in small steps, so that no commit waits long behind one.
 import { timestamp } from '../../types.ts'
 import type { Writer } from '../../store/store.ts'
 
@@ -15,7 +15,7 @@ export class Sweeper {
   #timer: NodeJS.Timeout | null = null
   #isStopped = false
 
-  /** `retentionHours` 0: nothing is forgotten. */
+  /** `retentionHours` 0: frames are kept for ever. */
   constructor(writer: Writer, retentionHours: number, onTrouble: (error: unknown) => void) {
     this.#writer = writer
     this.#retentionMs = retentionHours * HOUR_MS
@@ -31,7 +31,7 @@ export class Sweeper {
     if (this.#timer) clearTimeout(this.#timer)
   }
 
-  /** Removes what is too old now. Resolves with the number of segments removed. */
+  /** Removes what is too old. Resolves with the number of segments removed. */
   async sweep(now = Date.now()): Promise<number> {
     const before = timestamp(now - this.#retentionMs)
     let removed = 0

@@ -1,11 +1,10 @@
-// Whether the store takes writes, found out when somebody asks: what was written lately says enough, else something that means
-// nothing is written.
+// Whether the store takes writes, checked on demand: a recent commit is proof enough, otherwise a no-op is written.
 import { StoreUnavailable } from '../../store/store.ts'
 import type { CommitObserver } from './committer.ts'
 
-/** A write that is not older than this says that the store takes writes, in ms. */
+/** A commit newer than this proves that the store takes writes, in ms. */
 const FRESH_MS = 1000
-/** For how long an answer is waited for: longer, and who asked has given up, in ms. */
+/** How long to wait for an answer, in ms: the prober gives up after that anyway. */
 const ANSWER_MS_MAX = 1500
 
 export class WriteHealthCheck implements CommitObserver {
@@ -19,11 +18,11 @@ export class WriteHealthCheck implements CommitObserver {
   }
 
   failed(error: unknown): void {
-    // A lock goes by itself; and what cannot be written for what it is says nothing about the store.
+    // A lock passes by itself; and a refused write says nothing about the store.
     if (error instanceof StoreUnavailable && !error.passes) this.#heard(error.message)
   }
 
-  /** Null: it takes writes. Else why not, within two seconds. `ping` hands over a write that means nothing. */
+  /** Null: it takes writes. Otherwise why not, within two seconds. `ping` writes a no-op. */
   async failure(ping: () => Promise<unknown>): Promise<string | null> {
     if (this.#isFresh()) return null
     this.#ask(ping)
@@ -36,7 +35,7 @@ export class WriteHealthCheck implements CommitObserver {
     return performance.now() - this.#wroteAt < FRESH_MS
   }
 
-  /** One at a time, however many ask: the last one is still being tried. */
+  /** One probe at a time, however many ask. */
   #ask(ping: () => Promise<unknown>): void {
     if (this.#isAsking) return
     this.#isAsking = true

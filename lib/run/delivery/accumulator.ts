@@ -1,5 +1,5 @@
-// Mode `messages`: whole messages, as far as they have come, made of the deltas in the log while they are delivered. Nothing
-// of it is stored. One a joiner, because what it has to say depends on where the joiner came in.
+// Mode `messages`: messages as they grow, built from the log's deltas at delivery. Nothing of it is stored. One per
+// joiner, because the result depends on where the joiner came in.
 import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { Kind } from '../log/filter.ts'
 import { parseArgs } from '../log/message.ts'
@@ -7,33 +7,33 @@ import type { RawFrame } from '../log/segment.ts'
 import { cursorText, dataOf, frameText } from '../log/sse.ts'
 import type { FrameSink } from '../log/stored-frames.ts'
 
-/** A message as it grows: the fields of its chunks so far. */
+/** A message in progress: the merged fields of its chunks so far. */
 type Accumulated = JsonObject
 
-/** How a frame begins that holds the state of a graph itself. */
+/** Prefix of a frame that holds a graph's own state. */
 const VALUES = 'event: values\n'
 
 type At = Pick<RawFrame, 'n' | 'epoch'>
 
 interface Growing {
   readonly message: Accumulated
-  /** Position of the frame that brought the newest of it. */
+  /** Position of the frame that changed it last. */
   readonly at: At
-  /** The reader has not been shown that yet. */
+  /** The reader has not seen the newest version yet. */
   readonly isNew: boolean
 }
 
 export class Accumulator implements FrameSink {
   readonly from: number
-  /** Messages that are not complete, by id. An agent may write more than one at a time. */
+  /** Incomplete messages, by id. An agent may write several at a time. */
   readonly #growing = new Map<string, Growing>()
   readonly #introduced = new Set<string>()
-  /** Of a graph's messages: those that stand in its state. */
+  /** Messages of a graph that its state already has. */
   readonly #completed = new Set<string>()
   #out: Buffer[] = []
   #bytes = 0
 
-  /** `begun`: chunks with all that was said of their messages before the first frame that it is given. */
+  /** `begun`: chunks holding everything said of their messages before the first frame given. */
   constructor(from: number, begun: readonly Accumulated[] = []) {
     this.from = from
     const at = { n: from - 1, epoch: 0 }
@@ -44,7 +44,7 @@ export class Accumulator implements FrameSink {
     return this.#bytes
   }
 
-  /** Takes the next frame of the log; deltas are not shown where they stand. */
+  /** Takes the next frame of the log; a delta is merged, not sent. */
   take(frame: RawFrame, shown: Buffer | null): void {
     if (frame.kind === Kind.messages) this.#fold(frame)
     else if (shown) {
@@ -54,7 +54,7 @@ export class Accumulator implements FrameSink {
     if (frame.kind === Kind.state) this.#complete(frame)
   }
 
-  /** What is to be sent for the frames taken since the last flush. */
+  /** What to send for the frames taken since the last flush. */
   flush(): Buffer {
     this.#showGrown()
     const bytes = Buffer.concat(this.#out)
@@ -64,7 +64,7 @@ export class Accumulator implements FrameSink {
   }
 
   #fold(frame: RawFrame): void {
-    // A messages frame holds [message or chunk, metadata]: this process wrote it.
+    // A messages frame holds [message or chunk, metadata]: written by this process.
     const [piece, metadata] = JSON.parse(dataOf(frame.bytes)) as [Accumulated, JsonObject]
     const id = String(piece.id)
     if (isOfGraph(metadata)) return this.#foldOfGraph(frame, id, piece, metadata)
@@ -75,12 +75,15 @@ export class Accumulator implements FrameSink {
       return
     }
     this.#growing.delete(id)
-    // What the others have grown by came before.
+    // Growth of the other messages comes first.
     this.#showGrown()
     this.#show(frame, 'messages/complete', asMessage(message, true))
   }
 
-  /** As LangGraph's server does: a partial for each piece; what a node has written whole is shown when it stands in the state. */
+  /**
+   * As LangGraph's server: a partial for each piece; a message that a node wrote whole is shown once it is in the
+   * state.
+   */
   #foldOfGraph(frame: RawFrame, id: string, piece: Accumulated, metadata: JsonObject): void {
     if (!Array.isArray(piece.tool_call_chunks) || this.#completed.has(id)) return
     this.#introduce(frame, id, metadata)
@@ -90,10 +93,10 @@ export class Accumulator implements FrameSink {
     this.#show(frame, 'messages/partial', { ...message, ...calls })
   }
 
-  /** The messages of a graph's own state that were not there before. */
+  /** Messages of a graph's state that are new in it. */
   #complete(frame: RawFrame): void {
     if (frame.bytes.toString('latin1', 0, VALUES.length) !== VALUES) return
-    // A state frame holds JSON: this process wrote it.
+    // A state frame holds JSON: written by this process.
     const values = JSON.parse(dataOf(frame.bytes)) as Json
     const messages = isObject(values) && Array.isArray(values.messages) ? values.messages.filter(isObject) : []
     const fresh = messages.filter(({ id }) => typeof id === 'string' && !this.#completed.has(id))
@@ -108,12 +111,12 @@ export class Accumulator implements FrameSink {
   #introduce(frame: RawFrame, id: string, metadata: JsonObject): void {
     if (this.#introduced.has(id)) return
     this.#introduced.add(id)
-    // Without an id: who is cut after it comes back by the frame before, and misses nothing of this one.
+    // Without an id: a client cut off here resumes from the frame before, and misses nothing of this one.
     if (frame.n >= this.from)
       this.#push(Buffer.from(`event: messages/metadata\ndata: ${JSON.stringify({ [id]: { metadata } })}\n\n`))
   }
 
-  /** Shows every message that has grown, in the order of their newest frames: positions never go back. */
+  /** Shows every message that has grown, ordered by newest frame, so that positions never go back. */
   #showGrown(): void {
     const grown = [...this.#growing].filter(([, { isNew }]) => isNew)
     for (const [id, { message, at }] of grown.sort(([, one], [, other]) => one.at.n - other.at.n)) {
@@ -132,7 +135,7 @@ export class Accumulator implements FrameSink {
   }
 }
 
-/** Pieces of a graph say where in it they come from. */
+/** A graph's pieces name the node they come from. */
 function isOfGraph({ checkpoint_ns }: JsonObject): boolean {
   return checkpoint_ns !== undefined
 }
@@ -174,7 +177,7 @@ function addToolCallChunks(before: Json | undefined, pieces: Json | undefined): 
   return chunks
 }
 
-/** As the journal folds fragments (partial.ts): the first name and the last id that came count. */
+/** Merged as the journal does (partial.ts): the first name and the last id win. */
 function grownCall(known: JsonObject, piece: JsonObject): JsonObject {
   return {
     ...known,
@@ -184,7 +187,7 @@ function grownCall(known: JsonObject, piece: JsonObject): JsonObject {
   }
 }
 
-/** Reasoning comes in pieces as the text does. */
+/** Reasoning streams in pieces like the text. */
 function addKwargs(before: Json | undefined, piece: Json): Json {
   if (!isObject(before) || !isObject(piece)) return piece
   const [was, more] = [before.reasoning_content, piece.reasoning_content]
@@ -195,7 +198,7 @@ function addKwargs(before: Json | undefined, piece: Json): Json {
   }
 }
 
-/** A message of which a giant piece was cut says so for good. */
+/** A message with a truncated giant piece stays marked as truncated. */
 function withMark(
   message: Accumulated,
   { content_truncated, original_byte_length, content_url }: JsonObject
@@ -209,14 +212,14 @@ function objectOr(value: Json | undefined): JsonObject {
   return isObject(value) ? value : {}
 }
 
-/** Chunks in the log are objects: this process wrote them. */
+/** Chunks in the log are objects: written by this process. */
 function callChunksIn(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? [...(value as JsonObject[])] : []
 }
 
 // ------------------------------------------------------------------------------------------------- showing
 
-/** Clients of this mode know messages and not chunks. A complete one has the fields that it has in the state, and no others. */
+/** Clients of this mode know messages, not chunks. A complete one has the fields it has in the state, and no others. */
 function asMessage(given: Accumulated, isComplete: boolean): JsonObject {
   if (given.type !== 'AIMessageChunk') return given
   const { chunk_position: _, tool_call_chunks, ...message } = given

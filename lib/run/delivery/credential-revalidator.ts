@@ -1,31 +1,31 @@
-// Asks for open streams whether the credential that opened them still stands, so that none outlives its right.
+// Checks that the credential of every open stream is still valid, so that no stream outlives it.
 //
-// Whoever revokes a credential in this process says so at once. The walk at every heartbeat finds what was revoked elsewhere: from
-// the command line, by another process, by the clock. It costs one look-up a credential, however many streams there are of it.
+// A revocation in this process is announced at once. The walk at every heartbeat finds what was revoked elsewhere: on
+// the command line, by another process, by expiry. It costs one lookup per credential, however many streams share it.
 
-/** Whose stream it is, so that it can be found when its credential is revoked. */
+/** The stream's user, so that it is found when the user's credentials are revoked. */
 export interface Reader {
   readonly userId: string | null
-  /** Digest of the session token or API token the stream was opened with. */
+  /** Digest of the session token or API token that opened the stream. */
   readonly credential: string | null
-  /** Asks whether that credential still stands. Absent: nothing can end it. */
+  /** Checks that credential. Absent: nothing can end it. */
   readonly isValid?: () => Promise<boolean>
 }
 
-/** Look-ups at a time; others have a turn in between. */
+/** Lookups per batch; other work has a turn in between. */
 const AT_ONCE = 64
 
 export interface RevalidatorDeps {
-  /** Of everything that is open. */
+  /** Every open stream. */
   readers(): Iterable<Reader>
   reset(isMeant: (reader: Reader) => boolean): void
-  /** The look-up failed. The streams stay: the next walk asks again. */
+  /** The lookup failed. The streams stay: the next walk asks again. */
   onTrouble(error: unknown): void
 }
 
 export class CredentialRevalidator {
   readonly #deps: RevalidatorDeps
-  /** One of each credential that somebody has just come with. */
+  /** One stream of each credential that has just been added. */
   readonly #come = new Map<string, Reader>()
   #isWalking = false
   #isStopped = false
@@ -34,7 +34,7 @@ export class CredentialRevalidator {
     this.#deps = deps
   }
 
-  /** Asks for all. A walk that meets another under way is left out. Never rejects. */
+  /** Checks all streams. Skipped while another walk is running. Never rejects. */
   async walk(): Promise<void> {
     if (this.#isWalking) return
     this.#isWalking = true
@@ -42,7 +42,10 @@ export class CredentialRevalidator {
     this.#isWalking = false
   }
 
-  /** Asks for those that are meant, once a credential, and resets what has lost its right. Never rejects. */
+  /**
+   * Checks the matching streams, once per credential, and resets those whose credential is no longer valid. Never
+   * rejects.
+   */
   async revalidate(isMeant: (reader: Reader) => boolean): Promise<void> {
     const byCredential = new Map<string, Reader>()
     for (const reader of this.#deps.readers()) {
@@ -56,8 +59,8 @@ export class CredentialRevalidator {
   }
 
   /**
-   * Asks for one that has just come, when the turn is over: what it came for goes first, and of a crowd that came with one
-   * credential one is asked for. Never rejects.
+   * Checks a new stream at the end of the tick: its first frames go first, and of a burst with one credential only one
+   * is checked. Never rejects.
    */
   soon(reader: Reader): void {
     if (reader.credential === null) return
@@ -71,7 +74,7 @@ export class CredentialRevalidator {
     return this.ask(readers)
   }
 
-  /** Asks for these, and resets every stream of a credential that has lost its right. Never rejects. */
+  /** Checks these, and resets every stream whose credential is no longer valid. Never rejects. */
   async ask(readers: readonly Reader[]): Promise<void> {
     const lost = new Set<string | null>()
     const ask = async ({ credential, isValid }: Reader): Promise<void> => {

@@ -1,5 +1,5 @@
-// What a reader of a whole thread is told of one run when it reads frames as they are: those of the run's modes, each with the run's
-// place in the thread before its own position, and a last one that says that the run is done.
+// One run as a reader of the whole thread sees it: the frames of its modes, each with the run's place in the thread
+// before its own position, and a last one that says the run is done.
 import type { Run } from '../../types.ts'
 import { bit, type Filter, filterOf, Kind } from '../log/filter.ts'
 import type { RunLog } from '../log/run-log.ts'
@@ -9,22 +9,22 @@ import { modesOf } from '../run-kwargs.ts'
 import { Accumulator } from './accumulator.ts'
 import type { Fed, RunFeed } from './thread-joiner.ts'
 
-/** Only that runs begin and end. */
+/** Only the starts and ends of runs. */
 const LIFECYCLE: Filter = { mask: bit(Kind.metadata) | bit(Kind.error), accumulate: false }
 
-/** Where a reader of a thread has come to: in which of its runs, and there. */
+/** A reader's position in a thread: in which run, and where in it. */
 export interface ThreadPosition {
   readonly ordinal: number
   readonly position: Position
 }
 
-/** Reads a `Last-Event-ID` of a thread's stream. null: it is none of ours. */
+/** Parses the `Last-Event-ID` of a thread stream. null: not one of ours. */
 export function readThreadPosition(text: string): ThreadPosition | null {
   const [, ordinal, cursor] = /^(\d{1,9}):(\d{1,16}-\d{1,15})$/.exec(text.trim()) ?? []
   return ordinal === undefined ? null : { ordinal: Number(ordinal), position: readPosition(cursor) }
 }
 
-/** The same bytes go to all readers that stand at one place. */
+/** Readers at the same position share these bytes. */
 const marked = new WeakMap<Buffer, Buffer>()
 
 export class FrameFeed implements RunFeed {
@@ -36,7 +36,7 @@ export class FrameFeed implements RunFeed {
   #accumulator: Accumulator | null = null
   #hasEnded = false
 
-  /** @param start what was seen of the run before */
+  /** @param start the reader's position in the run */
   constructor(run: Run, log: RunLog, start: Position, isLifecycle: boolean) {
     this.filter = isLifecycle ? LIFECYCLE : filterOf(modesOf(run))
     this.#run = run
@@ -58,7 +58,7 @@ export class FrameFeed implements RunFeed {
     return this.#log.load(this.#next ?? 0, this.filter, this.#accumulator)
   }
 
-  /** False: where it begins is not known yet. */
+  /** False: its start is not known yet. */
   #begin(): boolean {
     const from = this.#hasAll() ? this.#log.head : this.#log.place(this.#start)
     if (from === null) return false
@@ -67,7 +67,7 @@ export class FrameFeed implements RunFeed {
     return true
   }
 
-  /** The last that was seen is that the run is done, which stands behind its frames. */
+  /** The reader has already seen the frame that says the run is done. */
   #hasAll(): boolean {
     const { isClosed, epoch, head } = this.#log
     return isClosed && this.#start?.epoch === epoch && this.#start.n === head
@@ -76,7 +76,7 @@ export class FrameFeed implements RunFeed {
   #marked(bytes: Buffer): Buffer {
     const known = marked.get(bytes)
     if (known) return known
-    // JSON has no line ends of its own: this line is a frame's position, wherever it stands. Byte by byte, whatever they are.
+    // JSON contains no raw line ends, so this line is always a frame's position. Compared byte by byte.
     const text = bytes.toString('latin1').replaceAll('\nid: ', `\nid: ${this.#run.ordinal}:`)
     const made = Buffer.from(text, 'latin1')
     marked.set(bytes, made)

@@ -1,12 +1,12 @@
 // One reader of a run on one stream: a cursor and a socket, never a queue.
 //
-// A joiner stands at `next`, the n it has not been sent yet. As long as its socket has space it is moved on by what the log says
-// follows there. A full socket is left alone until it drains, and then goes on from the log where it stands, whatever has happened
+// `next` is the first n the joiner has not been sent. While its socket has space, the log says what follows there. A
+// full socket is left alone until it drains, and then continues from the log at its own position, whatever happened
 // meanwhile.
 //
-// Phases: `waiting` (not positioned yet: heartbeats only) -> `reading` -> `ending` (`end` was said, but its socket has not taken
-// everything yet) -> `gone`. A joiner that ends still counts as a stream, is found by a revocation and watched for a stall: a client
-// that never reads must not keep its socket for ever.
+// Phases: `waiting` (not positioned yet: heartbeats only) -> `reading` -> `ending` (`end` was sent, but the socket has
+// not flushed everything yet) -> `gone`. An ending joiner still counts as a stream, can be revoked and is watched for
+// stalls: a client that never reads must not keep its socket for ever.
 import type { StreamWriter } from '../../stream-writer.ts'
 import { type Timestamp, timestamp } from '../../types.ts'
 import { counters } from '../log/counters.ts'
@@ -19,42 +19,45 @@ import { Accumulator } from './accumulator.ts'
 import type { Reader } from './credential-revalidator.ts'
 import type { CloseReason, OpenStream } from './streams.ts'
 
-/** Bytes of one write to a socket: each that drains is progress, so that a slow reader of a large frame is told from a dead one. */
+/**
+ * Bytes per write to a socket: every drain counts as progress, which tells a slow reader of a large frame from a dead
+ * one.
+ */
 const WRITE_BYTES = 64 * 1024
 
 const NOTHING = Buffer.alloc(0)
 
-/** Who wants to read a run, in which modes, and from where on. */
+/** A request to read a run: in which modes, and from where on. */
 export interface JoinRequest {
   readonly wire: StreamWriter
   readonly reader: Reader
-  /** null: those the run was created for. */
+  /** null: the modes the run was created with. */
   readonly modes: readonly string[] | null
-  /** null: nothing was seen. */
+  /** null: the client has seen nothing. */
   readonly position: Position
-  /** Its going away may cancel the run (on_disconnect). */
+  /** Its disconnect may cancel the run (on_disconnect). */
   readonly isCreator?: boolean
-  /** It does not know `end`: its stream closes cleanly and says nothing. */
+  /** The client does not know `end`: its stream closes cleanly without it. */
   readonly isWithoutEnd?: boolean
-  /** One that has seen nothing begins with how the run stands, not with its first frame. */
+  /** A new reader starts with a snapshot of the run, not with its first frame. */
   readonly isSnapshot?: boolean
 }
 
-/** A joiner, as who looks inside of the run sees it. */
+/** A joiner as the run inspector shows it. */
 export interface JoinerStanding {
   readonly since: Timestamp
   readonly modes: readonly string[]
-  /** Number of the frame that it gets next; null: it waits for its beginning. */
+  /** n of the next frame to send; null: not positioned yet. */
   readonly next: number | null
-  /** Its socket takes no more for now. */
+  /** Its socket is full. */
   readonly isFull: boolean
 }
 
-/** What is told of a joiner. */
+/** Callbacks of a joiner. */
 export interface JoinerHooks {
-  /** Once, when it is gone for whatever reason. */
+  /** Called once, when it is gone for whatever reason. */
   onLeave(joiner: Joiner, why: CloseReason): void
-  /** It could not go on, and was reset: others are not to notice. */
+  /** It failed and was reset; other readers must not notice. */
   onTrouble(error: unknown): void
 }
 
@@ -69,20 +72,20 @@ export class Joiner implements LogReader, OpenStream {
   readonly #hooks: JoinerHooks
   readonly #since = timestamp()
   #phase: Phase = 'waiting'
-  /** Where it begins. */
+  /** Where it starts. */
   readonly #start: Position | Snapshot
   #next = 0
-  /** What is sent first, as soon as all of it may be shown. */
+  /** Sent first, as soon as all of it may be shown. */
   #opening: Snapshot | null = null
   #accumulator: Accumulator | null = null
   #isFull = false
-  /** What its full socket has not been given yet of the last slice. */
+  /** The rest of the last slice that its full socket did not take. */
   #rest: Buffer | null = null
-  /** Since when nothing has moved: its socket became full, or its end was said. */
+  /** When its socket became full, or `end` was sent, without progress since. */
   #waitsSince = 0
   #isLoading = false
 
-  /** Attached to the log until it is gone; `pump` sends it the first frames. */
+  /** Attached to the log until it is gone; `pump` sends the first frames. */
   constructor(
     { wire: writer, reader, isWithoutEnd = false }: Pick<JoinRequest, 'wire' | 'reader' | 'isWithoutEnd'>,
     log: RunLog,
@@ -102,7 +105,7 @@ export class Joiner implements LogReader, OpenStream {
     writer.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
   }
 
-  /** How it stands, for who looks inside of the run. */
+  /** Its state, for the run inspector. */
   get standing(): JoinerStanding {
     const next = this.#phase === 'waiting' ? null : this.#next
     return { since: this.#since, modes: modesOf(this.filter), next, isFull: this.#isFull }
@@ -111,12 +114,12 @@ export class Joiner implements LogReader, OpenStream {
     return this.#log.run.run_id
   }
 
-  /** It was told everything; its socket may still hold some of it. */
+  /** Everything was sent; its socket may still buffer some of it. */
   get isEnding(): boolean {
     return this.#phase === 'ending'
   }
 
-  /** Sends what there is for this joiner, as far as its socket takes it. Safe to call at any time; never throws. */
+  /** Sends what there is, as far as its socket takes it. Safe to call at any time; never throws. */
   pump(loaded: Loaded | null = null): void {
     try {
       this.#pump(loaded)
@@ -142,7 +145,7 @@ export class Joiner implements LogReader, OpenStream {
     }
   }
 
-  /** Finds out where it begins. False: that is not known yet. */
+  /** Positions it. False: its start is not known yet. */
   #begin(): boolean {
     const start = this.#start
     const isSnapshot = start !== null && 'bytes' in start
@@ -150,15 +153,16 @@ export class Joiner implements LogReader, OpenStream {
     if (from === null) return false
     this.#phase = 'reading'
     this.#opening = isSnapshot ? start : null
-    // Whoever has the last frame of a run that is over has everything: nothing is read for it, and nothing can be missing.
+    // A client that has the last frame of a finished run has everything: no read is needed, and nothing can be missing.
     const hasAll = this.#log.isClosed && from === this.#log.head
     this.#accumulator = this.filter.accumulate && !hasAll ? new Accumulator(from, this.#opening?.partial) : null
-    // Whole messages are folded from the first frame on, unless a snapshot has them; what the joiner has seen is not shown again.
+    // Messages are merged from the first frame on, unless a snapshot has them; what the joiner has seen is not shown
+    // again.
     this.#next = this.#accumulator && !isSnapshot ? 0 : from
     return true
   }
 
-  /** False: not all that the snapshot shows may be shown yet. Afterwards the socket may be full. */
+  /** False: part of the snapshot may not be shown yet. Afterwards the socket may be full. */
   #open({ next, bytes }: Snapshot): boolean {
     if (this.#log.shown < next) return false
     this.#opening = null
@@ -166,7 +170,7 @@ export class Joiner implements LogReader, OpenStream {
     return !this.#isFull
   }
 
-  /** Catches up from the store. The only await of a joiner: behind it the log is asked again what follows. */
+  /** Catches up from the store. The only await of a joiner: after it the log is asked anew. */
   async #load(): Promise<void> {
     this.#isLoading = true
     try {
@@ -174,7 +178,7 @@ export class Joiner implements LogReader, OpenStream {
       this.#isLoading = false
       this.pump(loaded)
     } catch {
-      // The store does not answer: the client comes back by its cursor.
+      // The store does not answer: the client reconnects with its cursor.
       this.#isLoading = false
       this.reset()
     }
@@ -209,8 +213,8 @@ export class Joiner implements LogReader, OpenStream {
   }
 
   /**
-   * A sign of life, at a frame border; a full socket has one already. One on which nothing has moved for `stallMs` (0: for ever) has
-   * no reader any more: it is reset and comes back by its cursor, if at all.
+   * A heartbeat, between two frames; a full socket gets none. One without progress for `stallMs` (0: for ever) is
+   * reset, and may reconnect with its cursor.
    */
   beat(stallMs = 0): void {
     if (this.#phase === 'gone') return
@@ -221,14 +225,14 @@ export class Joiner implements LogReader, OpenStream {
     }
   }
 
-  /** Breaks the stream off: the client comes back by its cursor. */
+  /** Resets the stream: the client reconnects with its cursor. */
   reset(): void {
     if (this.#phase === 'gone') return
     this.#leave('reset')
     this.#writer.reset()
   }
 
-  /** Says the end. It is gone when its stream is closed, which its writer tells. */
+  /** Sends `end`. The joiner is gone once its writer reports the stream closed. */
   #finish(): void {
     this.#phase = 'ending'
     this.#waitsSince = performance.now()

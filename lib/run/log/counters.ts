@@ -1,10 +1,10 @@
-// The counters of this process: what was delivered, and what went wrong with readers, since it began. Plain numbers, so that counting
-// costs an addition on the live path; whoever is asked for metrics reads them. Gateways of one process share it.
+// Counters of this process: deliveries, and what went wrong with readers. Plain numbers, so that counting costs one
+// addition on the live path; /metrics reads them. Gateways of one process share them.
 
-/** How often a figure lay below each of some bounds. */
+/** A histogram: how often a value fell below each bound. */
 export class Buckets {
   readonly bounds: readonly number[]
-  /** By bound; the last one is of what lay above all. */
+  /** One count per bound, and a last one for everything above. */
   readonly counts: number[]
   sum = 0
 
@@ -23,14 +23,14 @@ export class Buckets {
 }
 
 export const counters = {
-  /** Frames that were handed to a reader's socket, each as often as it has readers. */
+  /** Frames handed to readers' sockets, once per reader. */
   frames: 0,
-  /** What was handed to readers' sockets, heartbeats and catching up included. */
+  /** Bytes handed to readers' sockets, heartbeats and catching up included. */
   bytes: 0,
-  /** Readers that were told that frames are gone. */
+  /** Readers that were told of a gap. */
   gaps: 0,
-  /** Readers that were reset because they had taken nothing for too long. */
+  /** Readers that were reset because they stalled. */
   stalled: 0,
-  /** Seconds from the first frame that is due to the last socket that has it, of every delivery. */
+  /** Per delivery: seconds from the first due frame to the last socket written. */
   lag: new Buckets([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5])
 }

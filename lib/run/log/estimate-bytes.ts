@@ -1,10 +1,11 @@
-// About how many bytes a record takes while it waits for the store. Counted without encoding it once more: near enough for a limit on memory.
+// Estimates how many bytes a record takes while it waits for the store, without encoding it again: good enough for a
+// memory limit.
 import type { Json } from '../../types.ts'
 
-/** Bytes of a number, a truth value, and of what an object needs for each of its members. */
+/** Bytes of a number or a boolean, and the overhead of each member of an object. */
 const SMALL = 8
 
-/** About the bytes that a value takes: the units of its texts, and a little for everything else. */
+/** Estimated bytes of a value: the units of its texts, and a little for everything else. */
 export function estimateBytes(value: Json): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return SMALL

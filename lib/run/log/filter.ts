@@ -1,5 +1,5 @@
-// What a joiner wants to see of a run. The log always holds the same frames; a filter only picks, and is shared by all joiners
-// that asked for the same, so that they can share bytes as well.
+// Which frames of a run a joiner wants. The log is the same for everyone; joiners that asked for the same modes share
+// one filter, so that they can share bytes as well.
 
 /** Kinds of frames in a log. The numbers are stored: never change one. */
 export const Kind = {
@@ -13,7 +13,10 @@ export const Kind = {
   checkpoints: 6,
   debug: 7,
   error: 8,
-  /** Tells about the parts behind it, which are the whole of the cut frame before it. No filter takes it, nor them. */
+  /**
+   * Describes the parts that follow, which together are the whole of the cut frame before it. No filter passes it or
+   * them.
+   */
   whole: 9,
   part: 10,
   /** Events of LangChain, of a graph. */
@@ -22,7 +25,7 @@ export const Kind = {
   tools: 12,
   /** Values word for word, of an agent that keeps its states itself. */
   state: 13,
-  /** Which checkpoint the values behind it are of. No filter of modes takes it. */
+  /** Names the checkpoint of the values frame that follows. No mode passes it. */
   envelope: 14
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
@@ -45,7 +48,7 @@ const KINDS_OF_MODE: Readonly<Record<string, readonly Kind[]>> = {
 const ALWAYS = bit(Kind.metadata) | bit(Kind.error)
 
 export interface Filter {
-  /** One bit a kind: what is passed on as it stands in the log. */
+  /** One bit per kind: passed on as it stands in the log. */
   readonly mask: number
   /** Deltas are accumulated into whole messages for this joiner (mode `messages`). */
   readonly accumulate: boolean
@@ -61,7 +64,10 @@ function bitsOf(mode: string): number {
 
 const shared = new Map<string, Filter>()
 
-/** The filter of a list of modes; unknown ones are skipped, nothing left means values. The same modes give the same object. */
+/**
+ * The filter for a list of modes. Unknown modes are skipped; an empty list means values. Equal modes give the same
+ * object.
+ */
 export function filterOf(modes: readonly string[]): Filter {
   const known = modes.filter((mode) => Object.hasOwn(KINDS_OF_MODE, mode))
   const wanted = known.length ? known : ['values']

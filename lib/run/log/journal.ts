@@ -1,5 +1,5 @@
-// The journal of one run: folds deltas into the message being built, and turns facts into the events, totals and texts that are
-// kept of the run [contract 4.2, 4.3].
+// The journal of one run: merges deltas into the message in progress, and turns the agent's records into the events,
+// totals and texts that are kept of the run [contract 4.2, 4.3].
 import { randomUUID } from 'node:crypto'
 import type { Caller, AgentRecord } from '../../agent/runtime.ts'
 import type { NewEvent } from '../../store/store.ts'
@@ -25,10 +25,10 @@ import { LiveMessages } from './message.ts'
 import { estimateBytes } from './estimate-bytes.ts'
 
 export interface JournalOptions {
-  /** Bytes of a trace's content at most [Events 4]; 0: no limit. */
+  /** Bytes of a trace's content [Events 4]; 0: no limit. */
   readonly maxTraceContent: number
   readonly trackTokens: boolean
-  /** Bytes of one frame on the wire; a larger delta is said in several; 0: no limit. */
+  /** Bytes of one frame on the wire; a larger delta becomes several frames; 0: no limit. */
   readonly eventBytes?: number
 }
 
@@ -46,17 +46,17 @@ export class Journal {
   #pendingBytes = 0
   #k = 0
   #llmCalls = 0
-  /** Model calls that have no answer yet: several may be under way. */
+  /** Open model calls: several may be in progress. */
   readonly #openModelCalls: {
     readonly index: number
     readonly caller: Caller
     readonly messageId: string | undefined
   }[] = []
-  /** Messages that are being said. */
+  /** Messages in progress. */
   readonly messages: LiveMessages
-  /** Tool calls that have no result yet, by id: what a broken run must still answer [Events 2]. */
+  /** Open tool calls by id: what a broken-off run still has to answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
-  /** Questions that stand in the place of results, by call. */
+  /** Questions to the user that stand in for results, by call. */
   readonly #askedIds = new Map<string, string>()
   readonly #totals: Totals = { ...NO_TOTALS }
   #modelName: string | null = null
@@ -70,8 +70,8 @@ export class Journal {
   }
 
   /**
-   * Takes up the journal of a run whose process has died, from what is stored of it: all its events, in order, and the k of the
-   * last one, which the next must not have again.
+   * Restores the journal of a run whose process has died from its stored events, all of them in order, and the last k,
+   * which must not be reused.
    */
   static resumed(options: JournalOptions, events: readonly RunEvent[], lastK = events.length - 1): Journal {
     const journal = new Journal(options)
@@ -112,17 +112,17 @@ export class Journal {
   get lastAiMessage(): string | null {
     return this.#lastAi
   }
-  /** There are tool calls without a result. */
+  /** Some tool calls have no result. */
   get hasOpenCalls(): boolean {
     return this.#openCalls.size > 0
   }
 
-  /** About the bytes of the events that were not handed over yet. */
+  /** Estimated bytes of the events not handed over yet. */
   get pendingBytes(): number {
     return this.#pendingBytes
   }
 
-  /** Its run is over and stored: texts that are pieces of others keep all of those. */
+  /** The run is over and stored. Drops its texts: one that is a slice of another keeps all of that one alive. */
   release(): void {
     this.messages.breakOff('')
     this.#openCalls.clear()
@@ -130,7 +130,7 @@ export class Journal {
     this.#lastAi = null
   }
 
-  /** Events that were not handed over yet. */
+  /** Events not handed over yet. */
   takeEvents(): NewEvent[] {
     const events = this.#events
     this.#events = []
@@ -138,19 +138,19 @@ export class Journal {
     return events
   }
 
-  /** It was said that the run begins. */
+  /** The run's start is recorded. */
   get hasBegun(): boolean {
     return this.#hasBegun
   }
 
-  /** What the human said. Before all else, also of a run that cannot begin. */
+  /** The user's message. Recorded first, also for a run that cannot start. */
   hear(human: HumanMessage | null, followUp: string | null): void {
     if (!human) return
     this.#firstHuman = cutTo(textOf(human.content), MESSAGE_TEXT_MAX)
     this.#add('human_message', 'message', asJson(human), followUp === null ? {} : { follow_up_to_run_id: followUp })
   }
 
-  /** The beginning: what the human said, then the run's start. */
+  /** The user's message, then the run's start. */
   begin(human: HumanMessage | null, followUp: string | null): void {
     if (this.#hasBegun) return
     this.#hasBegun = true
@@ -194,19 +194,19 @@ export class Journal {
   }
 
   /**
-   * Ends what is under way where it stands, so that the conversation can go on: the message being built as far as it came, then a
-   * result for every call that has none. Without them every later run of the thread would be refused by the model's server.
+   * Closes what is open so that the conversation can go on: the message in progress as far as it came, then a result
+   * for every open call. Without them the model server would refuse every later run of the thread.
    */
   breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
     const broken = this.messages.breakOff(finishReason)
     const messages = broken.flatMap(({ message }) => message ?? [])
-    // It was asked for and has to be paid, whoever broke it off.
+    // The call was made and has to be paid for, whoever broke it off.
     for (const { usage } of broken) if (usage) this.#count('lead_agent', usage)
     for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
     return [...messages, ...this.closeCalls()]
   }
 
-  /** The run before this one has left calls open, for its user to answer: now they are this one's to close. */
+  /** The previous run left calls open for its user to answer: this run has to close them. */
   owe(calls: readonly OpenCall[]): void {
     for (const { call, asked } of calls) {
       this.#openCalls.set(call.id, call)
@@ -214,17 +214,17 @@ export class Journal {
     }
   }
 
-  /** Results for the calls that will have no other: servers refuse a conversation in which one has none. */
+  /** Results for calls that will get no other: model servers refuse a conversation with a call left open. */
   closeCalls(): ToolMessage[] {
     return [...this.#openCalls.values()].map((call) => {
-      // Not made of the call's id: models give the same ones again in a later run.
+      // Not derived from the call's id: models reuse ids in later runs.
       const result = interruptedResult(call, this.#askedIds.get(call.id) ?? randomUUID())
       this.#toolResult(call, result)
       return result
     })
   }
 
-  /** A question is what the call has for a result until it is answered. */
+  /** The question is the call's result until it is answered. */
   #asked(message: ToolMessage): void {
     this.#openCalls.delete(message.tool_call_id)
     this.#add('tool_result', 'message', asJson(message), { tool_name: message.name, status: message.status })
@@ -239,7 +239,7 @@ export class Journal {
     this.#add('tool_result', 'message', asJson(message), { tool_name: call.name, status: message.status })
   }
 
-  /** An attempt goes on with what one before it has left. */
+  /** A new attempt continues with what the previous one left. */
   goOn(attempt: number): void {
     this.#add('run_restart', 'lifecycle', '', { attempt })
   }
@@ -252,7 +252,7 @@ export class Journal {
     this.#add('run_error', 'lifecycle', text, { error_type: kind })
   }
 
-  /** Which call has come to its end: the one that announced this message, else the latest of its caller. */
+  /** Which call has ended: the one that announced this message, else the latest of its caller. */
   #indexOf(caller: Caller, messageId: string | undefined): number {
     const calls = this.#openModelCalls
     const named = messageId === undefined ? -1 : calls.findIndex((call) => call.messageId === messageId)
@@ -295,8 +295,8 @@ export class Journal {
   }
 
   /**
-   * The reply of the lead agent as an event: with calls, or with a content, of text or blocks; a reply of neither leaves none [contract
-   * 4.3]. One that was broken off is an `ai_message` too, and says by a finish_reason other than `stop` what ended it.
+   * The lead agent's reply as an event: with calls, or with content (text or blocks); a reply with neither leaves none
+   * [contract 4.3]. One that was broken off is an `ai_message` too, whose finish_reason other than `stop` says why.
    */
   #reply(message: AiMessage, model: string, finishReason: string): void {
     if (message.tool_calls.length) {
@@ -310,7 +310,7 @@ export class Journal {
     this.#add('ai_message', 'message', asJson(message), { model_name: model, finish_reason: finishReason })
   }
 
-  /** Three rows of one thing: for who reads messages, for who traces, for who watches middlewares [Events]. */
+  /** Three rows for one occurrence: for readers of messages, of traces and of middleware events [Events]. */
   #summarized(text: string, replacedIds: readonly string[]): void {
     const message = { role: 'system', content: text }
     const count = { replaced_count: replacedIds.length }
@@ -346,7 +346,7 @@ export class Journal {
   }
 }
 
-/** The model that a request names. The content is the beginning of its JSON text where it was cut, and the name stands first. */
+/** The model a request names. The content may be a truncated JSON text; the name comes first in it. */
 function modelIn(content: Json): string | null {
   if (typeof content === 'string') {
     const [, quoted] = /^\{"model":("(?:[^"\\]|\\.)*")/.exec(content) ?? []
@@ -356,7 +356,7 @@ function modelIn(content: Json): string | null {
   return isObject(content) ? String(content.model) : null
 }
 
-/** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */
+/** Messages are JSON by construction; only the missing index signature of their interfaces hides it. */
 function asJson(message: HumanMessage | AiMessage | ToolMessage): JsonObject {
   return message as unknown as JsonObject
 }
@@ -385,14 +385,14 @@ function asChatCompletion(message: AiMessage): JsonObject {
   return { role: 'assistant', content: message.content === '' ? null : message.content, tool_calls }
 }
 
-/** Cuts the text of a trace at `max` bytes, inside no character, and says so [Events 4]. */
+/** Truncates a trace at `max` bytes, on a character boundary, and marks it [Events 4]. */
 export function cutTrace(content: Json, metadata: JsonObject, max: number): { content: Json; metadata: JsonObject } {
   const text = typeof content === 'string' ? content : JSON.stringify(content)
-  // A character takes three bytes at most for each of its UTF-16 units: short ones need no counting.
+  // A UTF-16 unit takes at most three bytes: short texts need no counting.
   if (max === 0 || text.length * 3 <= max) return { content, metadata }
   const length = Buffer.byteLength(text)
   if (length <= max) return { content, metadata }
-  // So many units hold the cut: a giant is not encoded for the little that is kept of it.
+  // At most this many units are kept: a giant text is not encoded just to be truncated.
   const bytes = Buffer.from(text.slice(0, max + 1))
   let end = max
   while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end--

@@ -1,15 +1,15 @@
-// What a run knows of a state that its agent keeps itself: the values that were shown last, and where the agent's checkpoints stand.
+// What a run knows of a state its agent keeps itself: the values shown last, and the agent's newest checkpoint.
 import type { StateWrite } from '../../agent/runtime.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
 import { isObject, type Json, type Message, type Run } from '../../types.ts'
 
 export class KeptState {
   hasBegun = false
-  /** The newest of the agent's own. */
+  /** The agent's newest checkpoint. */
   checkpointId: string | null
-  /** JSON of the values that were shown last; null: none were. */
+  /** JSON of the values shown last; null: none yet. */
   json: string | null = null
-  /** Messages were shown by this run before anything else was: it is the first of its thread. */
+  /** This run showed messages before any values: it is the first of its thread. */
   readonly #isFirst: boolean
   #pendingBytes = 0
 
@@ -18,7 +18,7 @@ export class KeptState {
     this.#isFirst = run.ordinal === 1
   }
 
-  /** About the bytes of what was written and not taken yet. */
+  /** Estimated bytes of what is written but not taken yet. */
   get pendingBytes(): number {
     return this.#pendingBytes
   }
@@ -39,15 +39,15 @@ export class KeptState {
     if (!json.startsWith('{"__interrupt__":')) this.json = json
   }
 
-  /** What the thread is called from now on: as the state says, or as its first run lets it be called; null: as before. */
+  /** The thread's new title: from the state, or from its first message; null: unchanged. */
   title(options: TitleOptions): string | null {
-    // Made of a state just now.
+    // Built from a state just above.
     const values = this.json === null ? null : (JSON.parse(this.json) as Json)
     if (!isObject(values)) return null
     const own = displayName(values.title)
     if (own !== null || !options.enabled || !this.#isFirst || !Array.isArray(values.messages)) return own
     const said = values.messages.filter((one) => isObject(one) && typeof one.type === 'string' && 'content' in one)
-    // A title is made of types and contents alone.
+    // A title needs only types and contents.
     return titleOf(said as unknown as Message[], options)
   }
 }

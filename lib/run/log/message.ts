@@ -1,17 +1,17 @@
-// Messages on their way: what an agent says bit by bit, as frames that clients read and as the message that it becomes; and messages
-// that come whole. The shape is LangGraph's, with the least its clients need around the text.
+// Messages in progress: an agent's deltas, as frames clients read and as the message they become; and messages that
+// come whole. The shape is LangGraph's, reduced to what its clients need.
 import type { Delta } from '../../agent/runtime.ts'
 import { GrowingText } from '../../growing-text.ts'
 import type { AiMessage, InvalidToolCall, Json, JsonObject, Message, ToolCall, UsageMetadata } from '../../types.ts'
 import { cutText, fits, type Marker, type Shorten, withShortTexts } from './oversized.ts'
 
-/** Clients read the node and nothing else of it; repeating more would cost more than the text [needs N11]. */
+/** Clients only read the node; repeating more would cost more than the text [needs N11]. */
 const METADATA = '{"langgraph_node":"agent"}'
 const TOOLS_METADATA = '{"langgraph_node":"tools"}'
 
 /**
- * `[chunk, metadata]` as JSON, for the deltas of one run. Concatenated by hand, and what stands behind the text is made once a
- * message: this is done for every delta of every run.
+ * `[chunk, metadata]` as JSON, for one run's deltas. Concatenated by hand, with everything after the text prepared once
+ * per message: this runs for every delta.
  */
 export class DeltaEncoder {
   #messageId: string | null = null
@@ -27,7 +27,7 @@ export class DeltaEncoder {
   }
 }
 
-/** The beginning. A delta may hold more than one of text, reasoning and a fragment of a call: nothing of it is left out. */
+/** The start of the chunk. A delta may hold several of text, reasoning and a call fragment: all of it is sent. */
 function saidJson({ text, reasoning, toolCall }: Delta): string {
   const said = `[{"content":${JSON.stringify(text ?? '')}`
   if (!reasoning && !toolCall) return said
@@ -44,7 +44,7 @@ function callChunkJson({ index, id, name, args }: NonNullable<Delta['toolCall']>
   return JSON.stringify({ name: name ?? null, args, id: id ?? null, index, type: 'tool_call_chunk' })
 }
 
-/** The chunk that says that a message is complete: no text, but how it ended and what it cost. */
+/** The chunk that ends a message: no text, but how it ended and what it cost. */
 export function lastChunkJson(message: AiMessage): string {
   const chunk = {
     content: '',
@@ -57,7 +57,7 @@ export function lastChunkJson(message: AiMessage): string {
   return `[${JSON.stringify(chunk)},${METADATA}]`
 }
 
-/** A chunk for the wire that is too large for it: what tells of which message it is. */
+/** What is sent of a chunk that is too large: enough to tell which message it belongs to. */
 export function shortChunk(message: { readonly id: string }, position?: 'last'): Shorten {
   return (max, marker) => {
     const chunk = { content: '', type: 'AIMessageChunk', id: cutText(message.id, max >> 1), chunk_position: position }
@@ -65,17 +65,17 @@ export function shortChunk(message: { readonly id: string }, position?: 'last'):
   }
 }
 
-/** The data of an error frame: what has failed, and what may be said of it. */
+/** The data of an error frame: what failed, in words that may be shown. */
 export function errorJson(kind: string, message: string): string {
   return JSON.stringify({ error: kind, name: kind, message })
 }
 
-/** A whole message that did not come in deltas, e.g. a tool's result; `json` is the message. */
+/** A message that did not come in deltas, e.g. a tool's result; `json` is the message. */
 export function wholeJson(message: Message, json = JSON.stringify(message)): string {
   return `[${json},${message.type === 'tool' ? TOOLS_METADATA : METADATA}]`
 }
 
-/** The same message for the wire when it is too large for it. */
+/** The same message when it is too large for the wire. */
 export function shortWhole(message: Message): Shorten {
   return (max, marker) => {
     // Messages are JSON by construction.
@@ -85,7 +85,7 @@ export function shortWhole(message: Message): Shorten {
   }
 }
 
-/** What makes it large is not its texts: it keeps what tells which message it is, and the beginning of what it says. */
+/** Its texts are not what makes it large: it keeps its identity and the beginning of its content. */
 function bareMessage(message: Message, max: number): JsonObject {
   const said = typeof message.content === 'string' ? message.content : JSON.stringify(message.content)
   const bare: JsonObject = {
@@ -107,18 +107,18 @@ function markedMetadata(node: string, marker: Marker): string {
 
 // ------------------------------------------------------------------------------------------------- while they grow
 
-/** The messages that one run is saying: an agent may write more than one at a time. */
+/** The messages one run has in progress: an agent may write several at a time. */
 export class LiveMessages {
   readonly #encoder = new DeltaEncoder()
   readonly #eventBytes: number
   readonly #partials = new Map<string, PartialMessage>()
 
-  /** @param eventBytes of one frame on the wire; a larger delta is said in several; 0: no limit */
+  /** @param eventBytes bytes of one frame on the wire; a larger delta becomes several frames; 0: no limit */
   constructor(eventBytes: number) {
     this.#eventBytes = eventBytes
   }
 
-  /** Adds a delta to its message. Answers the data of the frames that show it: nearly always one. */
+  /** Adds a delta to its message. Returns the data of the frames that show it: nearly always one. */
   say(given: Delta): readonly string[] {
     const { messageId, model } = given
     let partial = this.#partials.get(messageId)
@@ -133,7 +133,7 @@ export class LiveMessages {
     return fits(json, this.#eventBytes) ? [json] : this.#split(delta)
   }
 
-  /** What each of these frames holds besides its text is about the same: names and ids stand in the first alone. */
+  /** Every such frame has about the same overhead: only the first has names and ids. */
   #split(delta: Delta): string[] {
     const { messageId, model, text, reasoning, toolCall } = delta
     const base = { type: 'delta', messageId, model } as const
@@ -156,19 +156,19 @@ export class LiveMessages {
     return said.map((piece) => this.#encoder.json(piece))
   }
 
-  /** The message came to its end. Answers the data of a frame with what was still held back of it, if something was. */
+  /** The message is complete. Returns the data of a frame with any text still held back. */
   complete(id: string): readonly string[] {
     const rest = this.#partials.get(id)?.heldBack()
     this.#partials.delete(id)
     return rest ? [this.#encoder.json(rest)] : []
   }
 
-  /** As far as they have come, each as one chunk. */
+  /** Messages in progress, each as one chunk. */
   chunks(): JsonObject[] {
     return [...this.#partials.values()].map((partial) => partial.chunk())
   }
 
-  /** No more will come: each as far as it came, if anything was said, and what it has cost. */
+  /** Closes all: each message as far as it came, if it has any content, and its usage. */
   breakOff(finishReason: string): { readonly message: AiMessage | null; readonly usage: UsageMetadata | null }[] {
     const broken = [...this.#partials.values()].map((partial) => ({
       message: partial.broken(finishReason),
@@ -179,17 +179,17 @@ export class LiveMessages {
   }
 }
 
-/** What a message costs is told when it is whole. */
+/** Usage is reported when a message is complete. */
 function isShown({ text, reasoning, toolCall }: Delta): boolean {
   return text !== undefined || reasoning !== undefined || toolCall !== undefined
 }
 
 /** Bytes around the data of a frame: its event, its position. */
 const AROUND_BYTES = 256
-/** Below it a delta is not split. */
+/** Deltas smaller than this are not split. */
 const TEXT_BYTES_MIN = 256
 
-/** A text in pieces that take `max` bytes of JSON at most. */
+/** Splits a text into pieces of at most `max` bytes of JSON. */
 function pieces(text: string | undefined, max: number): string[] {
   const found: string[] = []
   for (let rest = text ?? ''; rest !== ''; rest = rest.slice(found.at(-1)!.length)) found.push(cutText(rest, max))
@@ -197,8 +197,8 @@ function pieces(text: string | undefined, max: number): string[] {
 }
 
 /**
- * One text as it comes in bits: a character is not shown by halves. A high half at the end of a bit waits for its other one; a half
- * that stays alone is no text, and becomes U+FFFD.
+ * One text as it streams. A surrogate pair is never shown in halves: a trailing high surrogate waits for its low one; a
+ * lone one becomes U+FFFD.
  */
 class BitText {
   #half = ''
@@ -211,7 +211,7 @@ class BitText {
     return whole.isWellFormed() ? whole : whole.toWellFormed()
   }
 
-  /** No other half will come. */
+  /** The other half will not come. */
   end(): string | undefined {
     const { length } = this.#half
     this.#half = ''
@@ -226,11 +226,11 @@ interface CallFragments {
   readonly bits: BitText
 }
 
-/** The arguments as an object, or null: not complete, or no JSON object at all. */
+/** The arguments as an object; null: incomplete, or not a JSON object. */
 export function parseArgs(text: string): JsonObject | null {
   try {
     const value: unknown = JSON.parse(text === '' ? '{}' : text)
-    // JSON.parse gives JSON; what is left to tell apart is objects from the rest.
+    // JSON.parse returns JSON; only objects have to be told apart.
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null
   } catch {
     return null
@@ -244,7 +244,7 @@ export class PartialMessage {
   readonly #reasoning = new GrowingText()
   readonly #textBits = new BitText()
   readonly #reasoningBits = new BitText()
-  /** What it has cost so far, as far as its provider tells before the end. */
+  /** Its usage so far, as far as the provider reports it before the end. */
   usage: UsageMetadata | null = null
   readonly #calls = new Map<number, CallFragments>()
 
@@ -253,13 +253,13 @@ export class PartialMessage {
     this.model = model
   }
 
-  /** The delta with whole characters alone. */
+  /** The delta with whole characters only. */
   mend(delta: Delta): Delta {
     const { text, reasoning, toolCall } = delta
     const mended = text && this.#textBits.take(text)
     const thought = reasoning && this.#reasoningBits.take(reasoning)
     const args = toolCall?.args && this.#callOf(toolCall.index).bits.take(toolCall.args)
-    // Nearly always nothing was to mend.
+    // Nearly always unchanged.
     if (mended === text && thought === reasoning && args === toolCall?.args) return delta
     const { text: _, reasoning: __, ...rest } = delta
     return {
@@ -270,7 +270,7 @@ export class PartialMessage {
     }
   }
 
-  /** What is still held back, as a delta; null: nothing is. */
+  /** Text still held back, as a delta; null: nothing is. */
   heldBack(): Delta | null {
     const text = this.#textBits.end()
     const reasoning = this.#reasoningBits.end()
@@ -301,7 +301,7 @@ export class PartialMessage {
     return call
   }
 
-  /** All that was said so far as one chunk: who gets it, and then the chunks that follow, has the message. */
+  /** Everything so far as one chunk: a reader that gets it and the chunks that follow has the message. */
   chunk(): JsonObject {
     const pieces = [...this.#calls].map(
       ([index, { id, name, args }]): JsonObject => ({ id, name, args: String(args), index, type: 'tool_call_chunk' })
@@ -316,8 +316,8 @@ export class PartialMessage {
   }
 
   /**
-   * The message as far as it came, valid for every model server: calls whose arguments are complete are calls, fragments are
-   * invalid ones. Null when nothing was said.
+   * The message as far as it came, valid for every model server: complete calls are calls, fragments are invalid calls.
+   * Null when it has no content.
    */
   broken(finishReason: string): AiMessage | null {
     if (this.#text.isEmpty && this.#reasoning.isEmpty && this.#calls.size === 0) return null
@@ -340,7 +340,7 @@ export class PartialMessage {
     const invalid: InvalidToolCall[] = []
     for (const { id, name, args: text } of this.#calls.values()) {
       const args = String(text)
-      // Arguments that have not begun are a fragment, not an empty object.
+      // Empty arguments are a fragment, not an empty object.
       const parsed = args === '' ? null : parseArgs(args)
       if (parsed && id && name) calls.push({ name, args: parsed, id, type: 'tool_call' })
       else invalid.push({ name, args, id, error: 'Interrupted', type: 'invalid_tool_call' })

@@ -1,11 +1,10 @@
-// Reads what is kept behind oversized frames: found by the frame that was cut, part by part, so that a range of 50 MB costs what it
-// holds.
+// Reads the full data of oversized frames part by part, so that a range of a 50 MB result costs only what it returns.
 import { filterOf, Kind } from './filter.ts'
 import { readWhole, type Whole } from './oversized.ts'
 import type { RunLog } from './run-log.ts'
 import { framesOf, type RawFrame } from './segment.ts'
 
-/** What is known of the whole data of frame `n`; null: it is not oversized, or is gone. */
+/** Size and position of the full data of frame `n`; null: it is not oversized, or is gone. */
 export async function findWhole(log: RunLog, n: number): Promise<Whole | null> {
   for await (const frame of framesFrom(log, n + 1))
     return frame.n === n + 1 && frame.kind === Kind.whole ? readWhole(frame.bytes) : null
@@ -13,8 +12,8 @@ export async function findWhole(log: RunLog, n: number): Promise<Whole | null> {
 }
 
 /**
- * The bytes `start` up to and with `end` of the whole data of frame `n`, as they are read.
- * @throws Error when they are gone meanwhile: what was sent so far must not be taken for all
+ * Bytes `start` to `end`, inclusive, of the full data of frame `n`, as they are read.
+ * @throws Error when they are deleted meanwhile: a partial answer must not look complete
  */
 export async function* wholeBytes(
   log: RunLog,
@@ -34,12 +33,12 @@ export async function* wholeBytes(
   throw new Error('a part of an oversized frame is gone')
 }
 
-/** No states are read for it. */
+/** Reads no states. */
 const NO_STATES = filterOf(['custom'])
 
 async function* framesFrom(log: RunLog, from: number): AsyncGenerator<RawFrame> {
   for (let next = from; next < log.head; ) {
-    // What is not in memory is stored, and what is stored stays: each step asks anew where its frames are.
+    // What is not in memory is stored, and stays stored: each step locates its frames anew.
     const before = next
     const frames =
       next >= log.first
@@ -54,7 +53,7 @@ async function* framesFrom(log: RunLog, from: number): AsyncGenerator<RawFrame> 
   }
 }
 
-/** The frames with every cut one made whole again: for who has to understand all that was said. */
+/** The frames with every cut one restored: for consumers that need everything that was said. */
 export async function* madeWhole(frames: AsyncIterable<RawFrame>): AsyncGenerator<RawFrame> {
   let last: RawFrame | null = null
   let parts: Buffer[] = []

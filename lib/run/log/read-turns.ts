@@ -1,14 +1,14 @@
-// Turns for reading the store. SQLite answers without leaving the turn, so a reader that catches up would read again and again and
-// let nobody else have the loop: here reads wait for their turn, first come first served, and a turn of the loop has a few ms of them.
+// Turns for reading the store. SQLite answers without yielding, so one reader that catches up could keep the event loop
+// to itself: reads queue here, first come first served, and each tick gives them a few ms.
 
-/** What reads may take of one turn of the loop, in ms; one read may exceed it. */
+/** Time for reads per tick, in ms; one read may exceed it. */
 const TURN_MS = 4
-/** Reads that are begun in one turn at most: where the store answers later, they do not count by time. */
+/** Reads started per tick: with an asynchronous store, time says nothing. */
 const READS_A_TURN = 16
 
 export class ReadTurns {
   readonly #waiting: (() => void)[] = []
-  /** When the first read of this turn began; 0: none has. */
+  /** When the first read of this tick began; 0: none yet. */
   #since = 0
   #begun = 0
 
@@ -20,7 +20,7 @@ export class ReadTurns {
     })
   }
 
-  /** One immediate a read: what a read leads to in microtasks is done, and counted, before the next one begins. */
+  /** One immediate per read: the microtasks a read leads to are done, and counted, before the next one starts. */
   #one(): void {
     if (this.#since === 0) {
       this.#since = performance.now()
@@ -36,5 +36,5 @@ export class ReadTurns {
   }
 }
 
-/** One for the process, as it has one loop. */
+/** One per process, as there is one event loop. */
 export const readTurns = new ReadTurns()

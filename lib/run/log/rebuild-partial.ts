@@ -1,5 +1,5 @@
-// The tail of a run's stored log: what was said since its last checkpoint, folded into messages again. For who has to go on with a
-// run, or to tell how it stands, and was not there when it was said.
+// Rebuilds what a run said since its last checkpoint from its stored log: for a process that continues a run, or
+// reports its state, and did not see it happen.
 import type { Delta } from '../../agent/runtime.ts'
 import type { Store } from '../../store/store.ts'
 import { State } from '../../thread/state.ts'
@@ -14,7 +14,7 @@ import { baseOf } from '../run-kwargs.ts'
 import { madeWhole } from './oversized-reader.ts'
 import { checkpointIn } from './values-frame.ts'
 
-/** Events that say what was answered, and by which model: the others are traces. */
+/** Events that hold replies and their models: the others are traces. */
 const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
 const READ_BYTES = 1024 * 1024
 
@@ -22,17 +22,17 @@ export interface TailStore extends Pick<Store, 'events' | 'checkpoints'> {
   readonly frames: Pick<Store['frames'], 'bounds' | 'read'>
 }
 
-/** What a run has said that no checkpoint holds. */
+/** What a run said that no checkpoint holds. */
 export interface Tail {
-  /** Its last checkpoint in the log; null: it has made none. */
+  /** Its last checkpoint in the log; null: none. */
   readonly checkpointId: string | null
-  /** Messages that are whole. */
+  /** Complete messages. */
   readonly whole: readonly Message[]
 }
 
 /**
- * Folds the stored deltas below `head` that no checkpoint holds yet into `journal`. A reply whose event is stored was complete: it is
- * taken from there, and its deltas count no more.
+ * Merges the stored deltas below `head` that no checkpoint holds into `journal`. A reply with a stored event was
+ * complete: it is taken from there, and its deltas are ignored.
  */
 export async function rebuildPartial(
   store: Pick<TailStore, 'frames'>,
@@ -60,19 +60,17 @@ export async function rebuildPartial(
       whole.push(reply)
     } else if (message.type === 'AIMessageChunk')
       deltas.push(...deltasOf(message, journal.modelName ?? run.model_name ?? 'unknown'))
-    // It was written by this service, as a message.
+    // Written by this service, as a message.
     else whole.push(message as unknown as Message)
   }
   for (const delta of deltas) journal.messages.say(delta)
   return { checkpointId, whole }
 }
 
-/**
- * How a run of another process stands, as far as that is stored. null: nothing is, and there is no position to stand at.
- */
+/** Snapshot of a run of another process, from what is stored. null: nothing is, so there is no position. */
 export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapshot | null> {
   const { thread_id, run_id } = run
-  // Before the log: it must not hold more than that.
+  // Read before the log: it must not be newer.
   const before = await store.checkpoints.load(thread_id, baseOf(run))
   const bounds = await store.frames.bounds(run.key)
   const epoch = bounds?.epochs.at(-1)?.epoch
@@ -93,11 +91,11 @@ function repliesIn(events: readonly RunEvent[]): Map<string, Message> {
   return new Map(found.map(({ content }) => content as unknown as Message).map((message) => [message.id, message]))
 }
 
-/** Those below `head`: a run that goes on may have more by now, and its reader gets that as what follows. */
+/** Frames below `head`: a live run may have more by now, which its reader gets as what follows. */
 async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: number): AsyncGenerator<RawFrame> {
   let next = 0
   while (next < head) {
-    // Others have a turn between two reads, however long the log is.
+    // Other work has a turn between two reads, however long the log is.
     await readTurns.next()
     const segments = await store.frames.read(run.key, next, READ_BYTES)
     if (segments.length === 0) return
@@ -110,11 +108,11 @@ async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: num
 
 /** The first part of a messages frame: the chunk or message. */
 function messageOf(frame: RawFrame): JsonObject {
-  // Every messages frame is `[message, metadata]`, written by chunk.ts.
+  // Every messages frame is `[message, metadata]`, written by message.ts.
   return (JSON.parse(dataOf(frame.bytes)) as [JsonObject, JsonObject])[0]
 }
 
-/** What chunk.ts made of a delta, as the delta it was made of. */
+/** The delta that message.ts encoded. */
 function deltasOf(chunk: JsonObject, model: string): Delta[] {
   const base = { type: 'delta', messageId: String(chunk.id), model } as const
   if (chunk.chunk_position === 'last') return []
@@ -131,7 +129,7 @@ function deltasOf(chunk: JsonObject, model: string): Delta[] {
 }
 
 function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {
-  // As chunk.ts wrote it.
+  // As message.ts wrote it.
   const { index, id, name, args } = call as { index: number; id: string | null; name: string | null; args: string }
   return { index, args, ...(id !== null && { id }), ...(name !== null && { name }) }
 }

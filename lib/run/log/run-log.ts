@@ -1,12 +1,12 @@
-// The frame log of one run, as this process has it, and the readers that it has here.
+// The frame log of one run, as this process has it, and its readers here.
 //
-// A run of this process is appended to: encoded once, in memory until it is stored and a little longer. Bytes lie in slabs that are
-// never changed, so that a slice of one can be handed to any number of sockets. A frame leaves memory only after its commit; behind
-// the tail the log goes on in the store. A run that has ended, or is another process's, is all store: its head moves when more of it
-// is found there.
+// A run of this process is appended to: encoded once, in memory until stored and a little longer. Bytes lie in slabs
+// that never change, so that a slice can be handed to any number of sockets. A frame leaves memory only after its
+// commit; older frames are read from the store. A run that has ended, or belongs to another process, is entirely
+// stored: its head moves when more is found there.
 //
-// A reader stands at a frame and asks `next` what follows; only what `next` answers may be sent. Whatever it has waited for, it
-// asks again: the log may have moved on meanwhile.
+// A reader has a position and asks `next` what follows; only what `next` returns may be sent. After any wait it asks
+// again: the log may have moved on meanwhile.
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import { bit, type Filter, Kind } from './filter.ts'
@@ -17,16 +17,16 @@ import { type CheckpointAbout, valuesText } from './values-frame.ts'
 import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
 
 const SLAB_BYTES_FIRST = 4 * 1024
-/** A part of an oversized frame fills one, and is a segment of its own. */
+/** A part of an oversized frame fills one slab, and is a segment of its own. */
 const SLAB_BYTES_MAX = PART_BYTES
-/** A slice ends with the slab in which it has so many bytes: mostly it is one slab, uncopied. */
+/** A slice ends with the slab that brings it to this many bytes: mostly it is one slab, uncopied. */
 const SLICE_BYTES_ENOUGH = 16 * 1024
-/** A slice with states in it ends behind the one with which it has so many bytes. */
+/** A slice with states ends with the one that brings it to this many bytes. */
 const SLICE_BYTES_MAX = 48 * 1024
-/** Bytes of one slice, about, for who folds. */
+/** Bytes per slice for readers that merge deltas, about. */
 const FOLDED_BYTES_MAX = 128 * 1024
 
-/** A state as a values frame refers to it: rendered when somebody reads the frame. */
+/** A state that a values frame refers to: rendered when somebody reads the frame. */
 export interface StateText {
   json(): string
 }
@@ -39,34 +39,37 @@ interface Slab {
   readonly kinds: Kind[]
   /** Where each frame ends. */
   readonly ends: number[]
-  /** One bit for every kind it holds: tells whether a filter takes all of it. */
+  /** One bit per kind it holds: tells whether a filter passes all of it. */
   mask: number
-  /** What its values frames refer to, by their place in it: a state leaves memory with its frame. */
+  /** States of its values frames, by index: a state leaves memory with its frame. */
   readonly states: Map<number, StateText>
-  /** About the bytes that these states hold beside what the one before has. */
+  /** Estimated bytes these states add to the one before. */
   stateBytes: number
 }
 
-/** A slice; or the frames are in the store alone (`load` brings them); or nothing follows yet; or nothing will follow. */
+/**
+ * A slice; `behind`: the frames are only in the store (`load` reads them); `tail`: nothing follows yet; `end`: nothing
+ * will.
+ */
 export type Next = Slice | 'behind' | 'tail' | 'end'
 
-/** Whoever is to be told when there is more. */
+/** A reader attached to the log. */
 export interface LogReader {
   /** Kinds it wants. */
   readonly filter: Filter
-  /** There may be more; `loaded`: what was just read of the store. Never throws. */
+  /** There may be more; `loaded`: what was just read from the store. Never throws. */
   pump(loaded: Loaded | null): void
-  /** Broken off: it comes back by its cursor. */
+  /** Resets it: its client reconnects with its cursor. */
   reset(): void
 }
 
-/** Decides when what was appended goes out: the ticker. */
+/** Decides when appended frames go out: the ticker. */
 export interface Scheduler {
   schedule(log: RunLog): void
 }
 
 export interface LogOptions {
-  /** Stored frames that stay in memory, in bytes, with the states that they refer to. */
+  /** Bytes of stored frames that stay in memory, with the states they refer to. */
   readonly windowBytes: number
   /** Bytes of one frame on the wire; 0: no limit. */
   readonly eventBytes: number
@@ -79,11 +82,11 @@ interface Parts {
   readonly options?: LogOptions
   readonly scheduler?: Scheduler | undefined
   readonly isClosed?: boolean
-  /** Not written here: more of it may be known elsewhere. */
+  /** Not written here: its owner may have more of it. */
   readonly isReplica?: boolean
 }
 
-/** A slice that was made last for a filter, and what it was made of: memory up to a head, or a load. */
+/** The slice made last for a filter, and its source: memory up to a head, or a load. */
 interface Made {
   readonly from: number
   readonly source: number | Loaded
@@ -91,35 +94,37 @@ interface Made {
 }
 
 export class RunLog {
-  /** When it was delivered last, and whether it is to be: the scheduler's. Fields are cheaper than a set made anew every tick. */
+  /** Owned by the ticker: last delivery, and whether it is due. Fields are cheaper than rebuilding a Set every tick. */
   deliveredAt = 0
   isDue = false
-  /** With durability sync nothing is shown that is not stored. */
+  /** With durability sync, only stored frames are shown. */
   readonly #isSync: boolean
-  /** Nothing is shown that is not stored: always with durability sync, and of a later attempt until its first frame is stored. */
+  /**
+   * Only stored frames are shown: always with durability sync, and for a later attempt until its first frame is stored.
+   */
   #showsStored: boolean
   readonly #isReplica: boolean
   readonly #stored: StoredFrames
   readonly #scheduler: Scheduler | null
   readonly #windowBytes: number
   readonly #cutting: Cutting | null
-  /** Of every cursor, made once: an epoch is a number too large for its text to be at hand. */
+  /** Prefix of every cursor, made once: an epoch is too large to be a cached number string. */
   readonly #prefix: string
   #epochs: LogBounds['epochs']
   readonly #slabs: Slab[] = []
   readonly #readers = new Set<LogReader>()
-  /** Readers with one filter at one place share the bytes. */
+  /** Readers with the same filter and position share the bytes. */
   readonly #made = new Map<Filter, Made>()
   /** n of the frame that comes next. */
   #head: number
-  /** First n that was not handed to the committer yet. */
+  /** First n not handed to the committer yet. */
   #taken: number
   #committed: number
   #bytes = 0
   #stateBytes = 0
   #pendingBytes = 0
   #isClosed: boolean
-  /** Of a replica: reads of the store, and how many there were when a position came whose place is not known. */
+  /** Of a replica: number of store reads, and how many there had been when a reader came with an unknown position. */
   #readsBegun = 0
   #readsDone = 0
   readonly #unplaced = new WeakMap<object, number>()
@@ -128,10 +133,10 @@ export class RunLog {
   private constructor({ run, store, bounds, options, scheduler, isClosed = false, isReplica = false }: Parts) {
     const { thread_id, run_id } = run
     this.#stored = new StoredFrames(run, store)
-    // What another process has, or had, is stored when it is known here.
+    // What another process wrote is stored by the time it is known here.
     this.#isSync = run.kwargs.durability === 'sync' && !isReplica && !isClosed
-    // Where clocks differ, a lost epoch may be greater than the next one: then only a first attempt's may get lost, behind which
-    // everything is new, so that whoever comes with it is rightly given all.
+    // With clocks apart, a lost epoch may be greater than the next one. Only a first attempt can be lost; everything
+    // after it is new, so a client with such a cursor rightly gets everything.
     this.#showsStored = this.#isSync || (bounds.epochs.length > 1 && !isReplica && !isClosed)
     this.#isReplica = isReplica
     this.#isClosed = isClosed
@@ -146,7 +151,7 @@ export class RunLog {
     this.#committed = bounds.head
   }
 
-  /** The log of one attempt at a run, made here. `past`: what is stored of earlier ones; `epoch`: of this one. */
+  /** The log of an attempt run here. `past`: what is stored of earlier ones; `epoch`: of this one. */
   static begin(
     run: Run,
     store: LogStore,
@@ -175,7 +180,7 @@ export class RunLog {
   get run(): Run {
     return this.#stored.run
   }
-  /** The newest; 0: nothing is stored of it yet. */
+  /** The newest epoch; 0: nothing is stored yet. */
   get epoch(): number {
     return this.#epochs.at(-1)?.epoch ?? 0
   }
@@ -183,7 +188,7 @@ export class RunLog {
   get attemptFirst(): number {
     return this.#epochs.at(-1)?.first ?? 0
   }
-  /** Attempts at the run, this one included. */
+  /** Attempts at this run so far. */
   get attempts(): number {
     return this.#epochs.length
   }
@@ -195,7 +200,7 @@ export class RunLog {
   get first(): number {
     return this.#slabs[0]?.first ?? this.#head
   }
-  /** n of the first frame that readers may not see yet. */
+  /** n of the first frame readers may not see yet. */
   get shown(): number {
     return this.#showsStored ? this.#committed : this.#head
   }
@@ -203,11 +208,11 @@ export class RunLog {
   get isClosed(): boolean {
     return this.#isClosed
   }
-  /** Bytes of frames that are not stored yet. */
+  /** Bytes of frames not stored yet. */
   get pendingBytes(): number {
     return this.#pendingBytes
   }
-  /** Of all its frames; undefined: not all of them are in memory. */
+  /** Bytes of all its frames; undefined: not all of them are in memory. */
   get wholeBytes(): number | undefined {
     return this.first === 0 ? this.#bytes : undefined
   }
@@ -226,7 +231,7 @@ export class RunLog {
     return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
   }
 
-  /** Readers get it cut; all of it follows in parts that no filter takes. */
+  /** Readers get it cut; the whole follows in parts no filter passes. */
   #appendOversized(kind: Kind, event: string, json: string, shorten: Shorten, cutting: Cutting): number {
     const n = this.#head
     const bytes = Buffer.from(json)
@@ -237,7 +242,7 @@ export class RunLog {
     return n
   }
 
-  /** Appends a reference to a checkpoint. `stateBytes`: what its state holds that the one before did not. */
+  /** Appends a reference to a checkpoint. `stateBytes`: what its state adds to the one before. */
   appendValues(
     checkpointId: string,
     state: StateText,
@@ -276,7 +281,7 @@ export class RunLog {
 
   #slabFor(text: string): Slab {
     const last = this.#slabs.at(-1)
-    // UTF-16 units take three bytes at most; the exact length is counted only where that does not fit.
+    // A UTF-16 unit takes at most three bytes; the exact length is counted only where that does not fit.
     if (last && hasSpace(last, text.length * 3)) return last
     const length = Buffer.byteLength(text)
     return last && hasSpace(last, length) ? last : this.#newSlab(length)
@@ -284,7 +289,7 @@ export class RunLog {
 
   #newSlab(length: number): Slab {
     const last = this.#slabs.at(-1)
-    // Twice the last one, by what that one took: one that was full of states took little.
+    // Twice what the last one used: one full of states used little.
     const size = Math.max(length, SLAB_BYTES_FIRST, Math.min(SLAB_BYTES_MAX, (last?.used ?? 0) * 2))
     const bytes = Buffer.allocUnsafeSlow(size)
     const slab: Slab = {
@@ -303,7 +308,7 @@ export class RunLog {
 
   // ------------------------------------------------------------------------------------------------ to the disk
 
-  /** Frames for the store: all that were not taken yet, a segment a slab, so that none is larger than one. */
+  /** Frames for the store: everything not taken yet, one segment per slab. */
   take(): Segment[] {
     const segments: Segment[] = []
     for (let s = this.#slabIndex(this.#taken); s < this.#slabs.length; s++) {
@@ -315,7 +320,7 @@ export class RunLog {
     return segments
   }
 
-  /** The frames up to and with `last` are stored: what is behind the window leaves memory. */
+  /** Frames up to and including `last` are stored: those outside the window leave memory. */
   commit(last: number, bytes: number): void {
     this.#committed = last + 1
     this.#pendingBytes -= bytes
@@ -330,14 +335,14 @@ export class RunLog {
     }
   }
 
-  /** The run is terminal and all of it is stored: its readers are told the rest, and the end. `run`: its row. */
+  /** The run is terminal and stored: readers get the rest, and the end. `run`: its row. */
   close(run = this.run): void {
     this.#stored.run = run
     this.#isClosed = true
     this.deliver()
   }
 
-  /** Nothing is kept in memory any more: readers that are behind have it from the store. */
+  /** Drops everything from memory: readers that are behind read the store. */
   release(): void {
     this.#slabs.length = 0
     this.#bytes = 0
@@ -355,14 +360,14 @@ export class RunLog {
     this.#readers.add(reader)
   }
 
-  /** What readers shared is let go with the last of them. */
+  /** The last reader's departure drops the shared caches. */
   detach(reader: LogReader): void {
     if (!this.#readers.delete(reader) || this.#readers.size > 0) return
     this.#made.clear()
     this.#stored.clear()
   }
 
-  /** Sends what is new to every reader. */
+  /** Sends new frames to every reader. */
   deliver(loaded: Loaded | null = null): void {
     for (const reader of this.#readers) reader.pump(loaded)
   }
@@ -371,7 +376,9 @@ export class RunLog {
     for (const reader of [...this.#readers]) reader.reset()
   }
 
-  /** Takes in what another process has stored since. Readers at the old head get it without a read of their own. */
+  /**
+   * Takes in frames another process has stored. Readers at the old head get them without reading the store themselves.
+   */
   async advance(): Promise<void> {
     for (;;) {
       const from = this.#head
@@ -394,8 +401,8 @@ export class RunLog {
   }
 
   /**
-   * n of the first frame for who has come so far. null: that is not known yet, because what it has seen may be of an attempt, or of
-   * frames, that are not stored yet; it asks again when there is more.
+   * n of the first frame for a reader with this position. null: unknown yet, because it may refer to an attempt, or
+   * frames, not stored yet; the reader asks again when there is more.
    */
   place(position: Position): number | null {
     const bounds = { epochs: this.#epochs, head: this.shown }
@@ -407,7 +414,7 @@ export class RunLog {
     return from
   }
 
-  /** What follows from frame `from` on as `filter` takes it, and as `sink` shows it. `loaded`: what `load` has brought. */
+  /** What follows from frame `from` on, as `filter` passes it and `sink` shows it. `loaded`: what `load` has read. */
   next(from: number, filter: Filter, loaded: Loaded | null = null, sink: FrameSink | null = null): Next {
     const head = this.shown
     if (from >= head) return this.#isClosed ? 'end' : 'tail'
@@ -424,19 +431,19 @@ export class RunLog {
     return slice
   }
 
-  /** Reads on from frame `from`, for who is behind memory: what it brings is given to `next`. */
+  /** Reads from frame `from` on, for a reader that is behind memory: the result goes into `next`. */
   load(from: number, filter: Filter, sink: FrameSink | null = null): Promise<Loaded> {
     return this.#stored.load(from, filter, sink, () => this.first)
   }
 
-  /** The JSON of a stored state of its thread, null: of the newest. */
+  /** JSON of a stored state of its thread; null: the newest. */
   valuesStored(checkpointId: string | null): Promise<string | null> {
     return this.#stored.values(checkpointId)
   }
 
   // -------------------------------------------------------------------------------------------------- in memory
 
-  /** What `filter` takes of the frames from `from` up to, without, `to`. Without a copy where one slab gives it. */
+  /** What `filter` passes of the frames in [`from`, `to`). Not copied when one slab has it all. */
   #slice(from: number, to: number, filter: Filter): Slice {
     const parts: Buffer[] = []
     let next = from
@@ -458,7 +465,10 @@ export class RunLog {
     return Math.max(0, s)
   }
 
-  /** Cuts what passes out of one slab. Stops early only behind a values frame, which alone can be larger than a slab. */
+  /**
+   * Cuts the passing frames out of one slab. Stops early only after a values frame, which alone can be larger than a
+   * slab.
+   */
   #cut(
     slab: Slab,
     from: number,
@@ -511,7 +521,7 @@ export class RunLog {
     return this.#values(slab, n - slab.first)
   }
 
-  /** The frames in memory from `from` on that readers may see, one by one: for who looks inside. */
+  /** The visible frames in memory from `from` on, one by one: for the inspector. */
   *frames(from: number): Generator<RawFrame> {
     const to = this.shown
     const { epoch } = this
@@ -530,12 +540,15 @@ export class RunLog {
   }
 }
 
-/** Whether a slab takes so many bytes more. One whose states hold as much as a slab takes none: it leaves memory with them. */
+/**
+ * Whether a slab has space for that many bytes. One whose states are as large as a slab takes no more: it leaves memory
+ * with them.
+ */
 function hasSpace({ bytes, used, stateBytes }: Slab, length: number): boolean {
   return bytes.length - used >= length && stateBytes < SLAB_BYTES_MAX
 }
 
-/** The frames of a slab from its `from`-th on. */
+/** The frames of a slab from index `from` on. */
 function segmentOf(slab: Slab, from: number, epoch: number): Segment {
   const index = Buffer.allocUnsafe((slab.ends.length - from) * INDEX_BYTES)
   let at = 0
@@ -543,7 +556,7 @@ function segmentOf(slab: Slab, from: number, epoch: number): Segment {
     at = index.writeUInt8(slab.kinds[i]!, at)
     at = index.writeUInt32LE(slab.ends[i]! - startOf(slab, i), at)
   }
-  // The very bytes that readers get: a slab is never changed, only added to.
+  // The same bytes readers get: a slab is only appended to.
   const data = slab.bytes.subarray(startOf(slab, from), slab.used)
   return { epoch, first: slab.first + from, last: slab.first + slab.ends.length - 1, index, data }
 }
@@ -558,10 +571,10 @@ export async function boundsOf(store: LogStore, run: Run): Promise<LogBounds> {
   return bounds ? { epochs: bounds.epochs, head: bounds.last + 1 } : { epochs: [], head: 0 }
 }
 
-/** When all frames are swept, the row still tells under which epoch the last one went out: who has that one has everything. */
+/** When all frames are swept, the row still has the last cursor: a client with that cursor has everything. */
 function rowBounds({ last_cursor }: Run): LogBounds {
   if (last_cursor === null) return { epochs: [], head: 0 }
-  // A cursor is two numbers: this process or one before it wrote it.
+  // A cursor is two numbers: written by this service.
   const [epoch, n] = last_cursor.split('-').map(Number)
   return { epochs: [{ epoch: epoch!, first: 0 }], head: n! + 1 }
 }
@@ -569,8 +582,8 @@ function rowBounds({ last_cursor }: Run): LogBounds {
 let lastEpoch = 0
 
 /**
- * An epoch for one attempt at a run: later than every one before it in this process, than those of the run's `past` attempts even
- * when the clock was set back meanwhile, and by the clock than those of other processes.
+ * A new epoch: greater than any before it in this process and than those of the run's `past` attempts, even if the
+ * clock was set back, and by the clock than those of other processes.
  */
 export function newEpoch(past: readonly { readonly epoch: number }[] = [], now = Date.now()): number {
   lastEpoch = Math.max(now, lastEpoch + 1, ...past.map(({ epoch }) => epoch + 1))

@@ -1,20 +1,20 @@
-// The stored segments of one run that were read last. Readers that a fast run leaves behind share what the store gave to the first
-// of them: read by each for itself it is megabytes a reader, and collecting that garbage costs more than sending it.
+// The stored segments of one run that were read last. Readers a fast run leaves behind share one read: separate reads
+// cost megabytes each, and collecting that garbage costs more than sending it.
 import type { Segment } from '../../store/store.ts'
 
-/** Stored frames that are read in one go, in bytes: what a socket takes without keeping much. */
+/** Bytes of stored frames per read: what a socket takes without buffering much. */
 export const READ_BYTES = 256 * 1024
-/** Bytes that are kept of one run: those of two reads. */
+/** Bytes kept per run: two reads. */
 const KEPT_BYTES = 2 * READ_BYTES
 
 export class SegmentCache {
-  /** In the order in which they were read. */
+  /** In read order. */
   #kept: Segment[] = []
   #bytes = 0
-  /** Reads that are under way, by where they begin. */
+  /** Reads in progress, by start. */
   readonly #underWay = new Map<number, Promise<readonly Segment[]>>()
 
-  /** The segments from `from` on, as far as they are kept; else what `read` answers. Stored frames never change. */
+  /** The cached segments from `from` on, or what `read` returns. Stored frames never change. */
   get(from: number, read: () => Promise<readonly Segment[]>): Promise<readonly Segment[]> {
     const kept = this.#keptFrom(from)
     if (kept.length > 0) return Promise.resolve(kept)
@@ -27,7 +27,7 @@ export class SegmentCache {
     return reading
   }
 
-  /** Nobody is left to share them. */
+  /** No reader is left to share them. */
   clear(): void {
     this.#kept = []
     this.#bytes = 0

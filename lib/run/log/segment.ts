@@ -1,4 +1,4 @@
-// Segments as the store has them: what frames they hold, and which of these a reader takes.
+// Segments as stored: which frames they hold, and which of them a reader's filter passes.
 import type { Segment } from '../../store/store.ts'
 import { bit, Kind } from './filter.ts'
 
@@ -24,14 +24,15 @@ export function* framesOf(segment: Segment): Generator<RawFrame> {
   }
 }
 
-/** Neighbours in a segment that a reader takes as they are, from `n` up to and with `last`; or one frame that it looks at. */
+/** Adjacent frames in a segment that a filter passes, from `n` up to and including `last`; or one frame to look at. */
 export interface FrameRange extends RawFrame {
   readonly last: number
 }
 
 /**
- * What `mask` takes of a stored segment from frame `from` on. Neighbours are one range, because an object a frame costs more than
- * to send it; alone are values frames, which are rendered, and those that tell of the parts of an oversized one, which are skipped.
+ * What `mask` passes of a stored segment from frame `from` on. Adjacent frames are one range, because an object per
+ * frame costs more than sending it. Values frames stand alone, because they are rendered, and so do those that describe
+ * the parts of an oversized frame, because the parts are skipped.
  */
 export function* frameRangesOf(segment: Segment, from: number, mask: number): Generator<FrameRange> {
   const { first, epoch } = segment
@@ -58,7 +59,7 @@ interface Range {
   readonly end: number
 }
 
-/** The frames from `from` up to, without, `to` whose kinds are `taken`: neighbours together, those of the kinds `alone` by themselves. */
+/** The frames in [`from`, `to`) whose kinds are in `taken`: adjacent ones together, those of `alone` by themselves. */
 export function* rangesOf(
   kindOf: (i: number) => Kind,
   from: number,

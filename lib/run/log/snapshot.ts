@@ -1,5 +1,5 @@
-// A snapshot: where a run stands, as one frame. It holds the state and the messages being written as of its position, so that who
-// begins with it needs nothing of what came before, however long that was: only what follows [needs N22, N23].
+// A snapshot: the state of a run as one frame. It holds the thread state and the messages in progress at its position,
+// so that a new reader needs only what follows, however long the run is [needs N22, N23].
 import type { JsonObject, Run } from '../../types.ts'
 import type { RunLog } from './run-log.ts'
 import { cursorText, frameText } from './sse.ts'
@@ -9,7 +9,7 @@ export interface Snapshot {
   readonly bytes: Buffer
   /** n of the first frame that it does not contain. */
   readonly next: number
-  /** The messages being written, each as one chunk with all that was said of it. */
+  /** Messages in progress, each as one chunk with everything so far. */
   readonly partial: readonly JsonObject[]
 }
 
@@ -18,7 +18,7 @@ export interface SnapshotData {
   /** JSON of the state; null: the run has left none (it was cancelled before its turn came). */
   readonly values: string | null
   readonly partial: readonly JsonObject[]
-  /** Of the frame that came last. */
+  /** Position of the last frame. */
   readonly epoch: number
   readonly n: number
 }
@@ -33,7 +33,7 @@ export function snapshotOf({ run_id, thread_id }: Run, { values, partial, epoch,
   return { bytes: Buffer.from(frameText('snapshot', json, cursorText(epoch, n))), next: n + 1, partial }
 }
 
-/** How a run that has ended stands: with the state that it has left. Null: it has no frames, and no position to stand at. */
+/** The snapshot of a finished run: with the state it left. Null: it has no frames, so no position. */
 export async function finalSnapshot(log: RunLog): Promise<Snapshot | null> {
   const { last_cursor, final_checkpoint_id: id } = log.run
   if (last_cursor === null) return null

@@ -1,12 +1,15 @@
-// The text of the stream: frames, heartbeats, the last frame, and positions as clients carry them.
+// The text of the stream: frames, heartbeats, the last frame, and cursors.
 
-/** Position of a frame: n-th of its run, given out under an epoch (one attempt of one process). On the wire `<epoch>-<n>`. */
+/**
+ * Position of a frame: the n-th of its run, sent under an epoch (one attempt of one process). On the wire
+ * `<epoch>-<n>`.
+ */
 export interface Cursor {
   readonly epoch: number
   readonly n: number
 }
 
-/** What all cursors of an epoch begin with; their n follows. */
+/** Prefix of all cursors of an epoch; n follows. */
 export function cursorPrefix(epoch: number): string {
   return `${epoch}-`
 }
@@ -15,7 +18,7 @@ export function cursorText(epoch: number, n: number): string {
   return cursorPrefix(epoch) + n
 }
 
-/** One frame. `json` is one line: JSON never holds a raw line end. `cursor`: its position as text. */
+/** One frame. `json` is one line: JSON has no raw line breaks. `cursor`: its position as text. */
 export function frameText(event: string, json: string, cursor: string): string {
   return `event: ${event}\ndata: ${json}\nid: ${cursor}\n\n`
 }
@@ -28,18 +31,18 @@ export function dataOf(frame: Buffer): string {
   return frame.toString('utf8', from, frame.indexOf('\n', from))
 }
 
-/** The last frame of every stream. Without an id: it is not part of the log but follows from the run's status. */
+/** The last frame of every stream. Without an id: it is not in the log but follows from the run's status. */
 export const END_FRAME = Buffer.from('event: end\ndata: null\n\n')
 
-/** One line and no blank one after it: that would be an event of its own for some clients. */
+/** One line without a blank line after it, which some clients would take for an event. */
 export const HEARTBEAT = Buffer.from(': heartbeat\n')
 
-/** Where a joiner wants to go on: after a cursor, after the n-th frame, or from the beginning. */
+/** Where a joiner resumes: after a cursor, after the n-th frame, or from the beginning. */
 export type Position = Cursor | { readonly epoch: null; readonly n: number } | null
 
 /**
- * Reads a `Last-Event-ID`. Absent, `-1`, `0` and garbage are the beginning (null); a bare number is that n of whatever epoch.
- * Never refuses: a client that comes back with nonsense shall see the run, not an error.
+ * Parses a `Last-Event-ID`. Absent, `-1`, `0` and garbage mean the beginning (null); a bare number is that n of any
+ * epoch. Never refuses: a client that reconnects with nonsense should see the run, not an error.
  */
 export function readPosition(text: string | undefined): Position {
   const given = text?.trim()
@@ -50,15 +53,15 @@ export function readPosition(text: string | undefined): Position {
   return parts[1] === undefined ? { epoch: null, n } : { epoch: Number(parts[1]), n }
 }
 
-/** Epochs of a run's log, each with the n of its first frame, in order; `head` is the n that comes next. */
+/** Epochs of a run's log, each with the n of its first frame, in order; `head` is the next n. */
 export interface LogBounds {
   readonly epochs: readonly { readonly epoch: number; readonly first: number }[]
   readonly head: number
 }
 
 /**
- * The n of the first frame that a joiner at `position` has not seen. A cursor beyond what survived of its epoch goes on with the
- * next epoch's first frame; one that was never given out begins at the beginning.
+ * n of the first frame a joiner at `position` has not seen. A cursor beyond what survived of its epoch continues with
+ * the next epoch; one that was never sent starts at the beginning.
  */
 export function nextAfter(position: Position, bounds: LogBounds): number {
   if (position === null) return 0
@@ -72,16 +75,16 @@ export function nextAfter(position: Position, bounds: LogBounds): number {
 }
 
 /**
- * The same for a run that another process writes, of which only what is stored is known. null: that is not known yet, because the
- * position may be of a frame, or of a whole attempt, that went out there and is not stored: it waits.
- * @param isRead the store was read since the position came: of a later attempt nothing goes out that is not stored, so that one which
- * is still unknown was a first attempt, by a clock ahead of the next one's, and is lost
+ * The same for a run of another process, of which only stored frames are known. null: unknown yet, because the position
+ * may be of a frame, or a whole attempt, that was sent there and is not stored: the reader waits.
+ * @param isRead the store was read since the position came. Later attempts only send stored frames, so a position that
+ * is still unknown was of a first attempt, by a clock ahead of the next one's, and is lost
  */
 export function nextStored(position: Position, bounds: LogBounds, isRead = false): number | null {
   if (position === null) return 0
   const { epoch, n } = position
   const current = bounds.epochs.at(-1)
   if (epoch === null || epoch === current?.epoch) return n < bounds.head ? nextAfter(position, bounds) : null
-  // Epochs only grow: an unknown one below the newest never was.
+  // Epochs only grow: an unknown one below the newest never existed.
   return current === undefined || (epoch > current.epoch && !isRead) ? null : nextAfter(position, bounds)
 }

@@ -1,5 +1,5 @@
-// The state of a thread as one run changes it, step by step. What joins the state is gathered until a step is closed: then it
-// becomes a checkpoint for the store, and a values frame that refers to it.
+// The state of a thread as one run changes it. Changes are collected until a step is closed: then they become a
+// checkpoint for the store, and a values frame that refers to it.
 import type { Op } from '../../store/store.ts'
 import { checkpointId } from '../../thread/ids.ts'
 import type { InputMessage } from '../../thread/message.ts'
@@ -10,18 +10,18 @@ import { bit, Kind } from './filter.ts'
 import type { RunLog } from './run-log.ts'
 import type { SavedState } from './state-cache.ts'
 
-/** A text in the list of a state. */
+/** One text in a state's list. */
 const POINTER_BYTES = 8
 
 export class StateBuilder {
   readonly #run: Run
   readonly #log: RunLog
-  /** Kinds of frames that the creator asked for beside values. */
+  /** Extra kinds of frames the creator asked for. */
   readonly #extras: number
   #state: State = State.empty
   /** The state of the newest checkpoint. */
   #saved: State = State.empty
-  /** The state from which the run began: what a rollback goes back to. Null: it has not begun. */
+  /** The state the run began with: what a rollback restores. Null: it has not begun. */
   #before: State | null = null
   #checkpointId: string | null = null
   #step = -1
@@ -35,7 +35,7 @@ export class StateBuilder {
     this.#extras = extras
   }
 
-  /** The state, with what no checkpoint holds yet. */
+  /** The current state, including changes no checkpoint holds yet. */
   get state(): State {
     return this.#state
   }
@@ -45,12 +45,12 @@ export class StateBuilder {
   get checkpointId(): string | null {
     return this.#checkpointId
   }
-  /** Nodes that would go on from the newest checkpoint. */
+  /** Nodes that would run next from the newest checkpoint. */
   get next(): readonly string[] {
     return this.#next
   }
 
-  /** Takes up a stored state, or none. */
+  /** Starts from a stored state, or none. */
   open(saved: SavedState | null): void {
     if (saved) {
       this.#state = saved.state
@@ -68,11 +68,11 @@ export class StateBuilder {
       : { state: this.#saved, checkpointId: this.#checkpointId, step: this.#step }
   }
 
-  /** Begins with the run's input as the first step. */
+  /** Starts the run with its input as the first step. */
   begin(input: { messages: readonly InputMessage[]; channels: Readonly<Record<string, Json>> }): void {
     this.add(input.messages)
     this.set(input.channels)
-    // A question is answered by this run, or not at all.
+    // Questions are answered by this run, or not at all.
     this.unask()
     this.close('__start__', ['agent'], 'input')
   }
@@ -86,7 +86,7 @@ export class StateBuilder {
     this.#state = this.#state.withChannels(channels)
   }
 
-  /** The questions with which the run before this one has ended, and its calls that wait for the answers. */
+  /** The questions the previous run ended with, and its calls that wait for the answers. */
   get askedBefore(): { interrupts: Interrupt[]; openCalls: OpenCall[] } {
     const interrupts = interruptsIn(this.#before?.channel(INTERRUPTS))
     return { interrupts, openCalls: interrupts.length ? openCallsIn(this.#before!.messages(), interrupts) : [] }
@@ -105,13 +105,13 @@ export class StateBuilder {
     if (interruptsIn(this.#state.channel(INTERRUPTS)).length) this.set({ [INTERRUPTS]: [] })
   }
 
-  /** The state is once more what it was before the run. */
+  /** Restores the state from before the run. */
   rollBack(): void {
     this.#state = this.#before!.following(this.#state)
     this.close('rollback', [], 'update')
   }
 
-  /** Closes a step of `node`; `next` names the nodes that would go on from here. */
+  /** Closes a step of `node`; `next` names the nodes that would run next. */
   close(node: string, next: readonly string[], source: string): void {
     const { thread_id, run_id } = this.#run
     const id = checkpointId(this.#checkpointId)
@@ -136,13 +136,13 @@ export class StateBuilder {
     for (const { json } of checkpoint.bodies) bytes += json.length
     this.#pendingBytes += bytes
     if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
-    // Its texts are shared with the state before, but for the new ones; its list of them is its own.
+    // Shares its texts with the previous state, except new ones; has its own list of them.
     const interrupts = interruptsIn(saved.channel(INTERRUPTS))
     const about = { parent_id: parent, step: this.#step, source, ...(interrupts.length > 0 && { interrupts }) }
     this.#log.appendValues(id, saved, bytes + saved.size.texts * POINTER_BYTES, about)
   }
 
-  /** Frames of the modes that are logged only when the creator asked for them. */
+  /** Frames of modes that are logged only when the creator asked for them. */
   #appendExtras(node: string, next: readonly string[], metadata: JsonObject, before: State): void {
     const wants = (kind: Kind) => (this.#extras & bit(kind)) !== 0
     const writes = `{"messages":[${this.#state.messagesSince(before).join(',')}]}`
@@ -161,12 +161,12 @@ export class StateBuilder {
     }
   }
 
-  /** About the bytes of the checkpoints that were not handed over yet. */
+  /** Estimated bytes of the checkpoints not handed over yet. */
   get pendingBytes(): number {
     return this.#pendingBytes
   }
 
-  /** Checkpoints that were not handed over yet. */
+  /** Checkpoints not handed over yet. */
   takeOps(): Op[] {
     const ops = this.#ops
     this.#ops = []
@@ -174,7 +174,7 @@ export class StateBuilder {
     return ops
   }
 
-  /** The run is over and stored: keeps no state. */
+  /** The run is over and stored: drops the state. */
   release(): void {
     this.#state = State.empty
     this.#saved = State.empty
@@ -182,7 +182,7 @@ export class StateBuilder {
   }
 }
 
-/** The JSON of an object with one more member, whose value is JSON text already. */
+/** Adds a member, given as JSON text, to the JSON of an object. */
 function withMember(fields: object, name: string, json: string): string {
   return `${JSON.stringify(fields).slice(0, -1)},${JSON.stringify(name)}:${json}}`
 }

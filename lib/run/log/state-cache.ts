@@ -1,21 +1,21 @@
-// The states in which runs have left their threads: a conversation mostly goes on in the process that has just had all of it in
-// memory, and to read it again is the dearest part of a run's beginning. The store is asked each time which checkpoint is the newest:
-// what a user or another process has written meanwhile is never missed.
+// Cached final states of threads: a conversation mostly goes on in the process that has just had all of it in memory,
+// and reading it again is the most expensive part of starting a run. The store is asked each time which checkpoint is
+// newest, so writes by users or other processes are never missed.
 import { State } from '../../thread/state.ts'
 import type { StoredCheckpoint } from '../../store/store.ts'
 import type { LogStore } from './stored-frames.ts'
 
-/** Bytes that are kept of all threads together, about. */
+/** Bytes kept for all threads together, about. */
 const KEPT_BYTES = 8 * 1024 * 1024
-/** Bytes a thread takes beside its texts, about, and each of these. */
+/** Overhead of a thread, and of each of its texts, in bytes, about. */
 const THREAD_BYTES = 512
 const BODY_BYTES = 128
 
-/** A state that is stored: what a run goes on from. */
+/** A stored state: what a run starts from. */
 export interface SavedState {
   readonly state: State
   readonly checkpointId: string
-  /** Of its checkpoint; -1 when that tells none. */
+  /** Step number of its checkpoint; -1: it has none. */
   readonly step: number
 }
 
@@ -31,7 +31,7 @@ export function savedState(stored: StoredCheckpoint): SavedState {
 export class StateCache {
   readonly #store: Pick<LogStore, 'checkpoints'>
   readonly #maxBytes: number
-  /** By thread; who was left longest ago comes first. */
+  /** By thread, least recently used first. */
   readonly #kept = new Map<string, SavedState & { readonly bytes: number }>()
   #bytes = 0
 
@@ -40,12 +40,12 @@ export class StateCache {
     this.#maxBytes = maxBytes
   }
 
-  /** Bytes that are kept, about. */
+  /** Bytes kept, about. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** A run has ended, and its last state is stored. */
+  /** A run has ended and its last state is stored. */
   left(threadId: string, saved: SavedState): void {
     this.forget(threadId)
     const { texts, bytes: textBytes } = saved.state.size
@@ -65,13 +65,13 @@ export class StateCache {
     return kept && (await this.#isNewest(threadId, kept)) ? kept : this.at(threadId, null)
   }
 
-  /** The state of one checkpoint, null: the newest. Answers null when there is none. */
+  /** The state of one checkpoint, or the newest for null. Null when there is none. */
   async at(threadId: string, checkpointId: string | null): Promise<SavedState | null> {
     const stored = await this.#store.checkpoints.load(threadId, checkpointId)
     return stored && savedState(stored)
   }
 
-  /** Nothing of the thread is kept: it was deleted, or something else is to be. */
+  /** Forgets a thread: it was deleted, or its state changes elsewhere. */
   forget(threadId: string): void {
     this.#bytes -= this.#kept.get(threadId)?.bytes ?? 0
     this.#kept.delete(threadId)

@@ -1,5 +1,5 @@
-// What the store holds of one run's log, read for those of its readers that are behind memory: segments, and the states that their
-// values frames refer to. One load is bounded, whatever it finds, and takes its turn with the loads of all other readers.
+// Reads one run's log from the store for readers that are behind memory: segments, and the states their values frames
+// refer to. Each load is bounded and takes turns with the loads of all other readers.
 import type { Segment, Store } from '../../store/store.ts'
 import { streamedJson } from '../../thread/state.ts'
 import { type Run, timestamp } from '../../types.ts'
@@ -14,12 +14,12 @@ import { checkpointIn } from './values-frame.ts'
 
 export type LogStore = Pick<Store, 'frames' | 'checkpoints'>
 
-/** Of states in one load, in bytes; one may exceed it. */
+/** Bytes of states per load; one may exceed it. */
 const STATE_BYTES = 128 * 1024
-/** Bytes of one slice of stored frames, and so what a reader keeps that stalls; a state may be larger alone. */
+/** Bytes per slice of stored frames, which is what a stalled reader holds; a single state may be larger. */
 const SLICE_BYTES = 128 * 1024
 
-/** What a reader gets in one go: bytes for its socket, and the n from which it goes on. */
+/** What a reader gets at once: bytes for its socket, and the n to continue from. */
 export interface Slice {
   readonly bytes: Buffer
   readonly next: number
@@ -27,33 +27,36 @@ export interface Slice {
   readonly count: number
 }
 
-/** Looks at every frame of a log and shows what it makes of them: a reader of mode `messages`. */
+/** Sees every frame of a log and decides what to send: a reader of mode `messages`. */
 export interface FrameSink {
-  /** Frames below were seen before: they are folded, not shown. */
+  /** Frames below this were seen before: merged, not shown. */
   readonly from: number
-  /** Bytes that wait for `flush`. */
+  /** Bytes waiting for `flush`. */
   readonly bytes: number
-  /** `shown`: the frame as it goes out, null if it does not. */
+  /** `shown`: the frame as it would be sent; null if the filter drops it. */
   take(frame: RawFrame, shown: Buffer | null): void
   flush(): Buffer
 }
 
-/** What one load has found. */
+/** Result of one load. */
 export interface Loaded {
   readonly from: number
   readonly segments: readonly Segment[]
-  /** By checkpoint: the JSON of its state; as bytes what is told instead, because it is gone. Those it does not name were not read. */
+  /**
+   * By checkpoint: the JSON of its state, or bytes to send in its place because it is gone. Checkpoints not in the map
+   * were not read.
+   */
   readonly states: ReadonlyMap<string, string | Buffer>
-  /** The frames at `from` are gone: what is told of that, the state with which the run ended, and where the log goes on. */
+  /** The frames at `from` are gone: the gap frame, the run's final state, and where the log continues. */
   readonly gap: { readonly bytes: Buffer; readonly values: string | null; readonly next: number } | null
 }
 
 export class StoredFrames {
-  /** As its row stands: it tells how the run has ended. */
+  /** Its row: tells how the run has ended. */
   run: Run
   readonly #store: LogStore
   readonly #segments = new SegmentCache()
-  /** Loads that are under way, by where they begin and whether they are to bring states: who asks for the same shares one. */
+  /** Loads in progress, by start and by whether they include states: equal requests share one. */
   readonly #loading = new Map<string, Promise<Loaded>>()
 
   constructor(run: Run, store: LogStore) {
@@ -61,12 +64,12 @@ export class StoredFrames {
     this.#store = store
   }
 
-  /** Nobody is left to share what was read. */
+  /** No reader is left to share what was read. */
   clear(): void {
     this.#segments.clear()
   }
 
-  /** The frames from `from` on, as far as one load goes. `goesOn`: where the log goes on if nothing is left of them. */
+  /** The frames from `from` on, as far as one load goes. `goesOn`: where the log continues if none of them are left. */
   load(from: number, filter: Filter, sink: FrameSink | null, goesOn: () => number): Promise<Loaded> {
     const shownFrom = sink?.from ?? 0
     const withStates = (filter.mask & bit(Kind.values)) !== 0
@@ -88,7 +91,7 @@ export class StoredFrames {
     })
   }
 
-  /** Segments with what a reader at `from` needs beside them. */
+  /** Segments, with the states a reader at `from` needs. */
   async complete(
     from: number,
     segments: readonly Segment[],
@@ -109,7 +112,7 @@ export class StoredFrames {
     const states = new Map<string, string | Buffer>()
     let bytes = 0
     for (const segment of segments) {
-      // Of no kind but values, and frames that tell of parts, which `frameRangesOf` never leaves out.
+      // Only values frames, and those that describe parts, which `frameRangesOf` never leaves out.
       for (const { kind, n, bytes: id } of frameRangesOf(segment, from, bit(Kind.values))) {
         if (kind !== Kind.values) continue
         if (bytes >= STATE_BYTES) return states
@@ -130,8 +133,8 @@ export class StoredFrames {
   }
 
   /**
-   * What a reader gets whose frames are no longer kept: a `gap` frame that says so [contract 3.9], and the state with which this run
-   * ended, if that is known.
+   * What a reader gets when its frames are no longer kept: a `gap` frame [contract 3.9], and the state this run ended
+   * with, if known.
    */
   async gap(from: number): Promise<{ readonly bytes: Buffer; readonly values: string | null }> {
     const { run_id, last_cursor, final_checkpoint_id } = this.run
@@ -151,7 +154,10 @@ export class StoredFrames {
   }
 }
 
-/** What `filter` takes of a load from `from` on, as much as goes out at once; null: it does not hold that frame. */
+/**
+ * What `filter` passes of a load from `from` on, as much as is sent at once; null: the load does not contain that
+ * frame.
+ */
 export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: FrameSink | null): Slice | null {
   const { gap } = loaded
   if (gap) return loaded.from === from ? { bytes: gap.bytes, next: gap.next, count: 0 } : null
@@ -171,12 +177,12 @@ export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: Fram
     for (const range of sink ? eachOf(segment, next) : frameRangesOf(segment, next, filter.mask)) {
       const isTaken = (filter.mask & bit(range.kind)) !== 0 && range.n >= (sink?.from ?? 0)
       const shown = isTaken ? shownOf(range, loaded) : null
-      // A state that this load has not brought: the next one begins with it.
+      // A state this load did not read: the next one starts with it.
       if (shown === undefined) {
         next = range.n
         return done()
       }
-      // Of what is folded only the states are as large as they are read.
+      // When merging, only states keep their size.
       const length = shown === null || (sink && range.kind !== Kind.values) ? 0 : shown.length
       if (size > 0 && size + length > SLICE_BYTES) {
         next = range.n
@@ -188,18 +194,18 @@ export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: Fram
       if (shown) count += range.last - range.n + 1
       next = Math.max(next, range.last + 1 + (range.kind === Kind.whole ? readWhole(range.bytes).parts : 0))
     }
-    // Whatever a segment holds, it is behind the reader now.
+    // The reader is past this segment, whatever was in it.
     next = Math.max(next, segment.last + 1)
   }
   return done()
 }
 
-/** Who folds looks at every frame by itself. */
+/** Merging looks at every frame by itself. */
 function* eachOf(segment: Segment, from: number): Generator<FrameRange> {
   for (const frame of framesOf(segment)) if (frame.n >= from) yield { ...frame, last: frame.n }
 }
 
-/** A range as it goes out; undefined: that is not known. */
+/** A range as it is sent; undefined: not known. */
 function shownOf({ kind, n, epoch, bytes }: FrameRange, { states }: Loaded): Buffer | undefined {
   if (kind !== Kind.values) return bytes
   const state = states.get(checkpointIn(bytes))

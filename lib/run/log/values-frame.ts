@@ -1,13 +1,13 @@
-// A values frame as it is logged: which checkpoint holds the state, and what is told of that checkpoint to who does not want all of
-// the state. The rest of it is rendered when somebody reads the frame.
+// A values frame as logged: the id of its checkpoint, and a few facts about it for readers that do not want the whole
+// state. The rest is rendered when somebody reads the frame.
 import type { Interrupt } from '../../types.ts'
 
-/** What is known of a checkpoint beside its state. */
+/** Facts about a checkpoint besides its state. */
 export interface CheckpointAbout {
   readonly parent_id: string | null
   readonly step: number
   readonly source: string
-  /** Questions to the user that wait at it. */
+  /** Open questions to the user. */
   readonly interrupts?: readonly Interrupt[]
 }
 
@@ -23,9 +23,9 @@ export function checkpointIn(bytes: Buffer): string {
   return bytes.toString('latin1', 0, end < 0 ? bytes.length : end)
 }
 
-/** What it tells of its checkpoint; null: nothing, as those that an earlier version has written. */
+/** Facts about its checkpoint; null: none, in frames of an earlier version. */
 export function aboutIn(bytes: Buffer): CheckpointAbout | null {
   const end = bytes.indexOf(BLANK)
-  // What stands behind the id was written by `valuesText`.
+  // Written by `valuesText`.
   return end < 0 ? null : (JSON.parse(bytes.toString('utf8', end + 1)) as CheckpointAbout)
 }

@@ -1,5 +1,6 @@
-// Starts the runs of crons. Every process looks, once a minute; one of them is given a cron that is due, and a run bears the cron and
-// its minute as a key: whatever dies in between, there is one run a minute. What was missed while nobody looked runs once, and is said.
+// Starts the runs of crons. Every process checks once a minute; one of them claims a due cron, and its run has the cron
+// and its minute as idempotency key: whatever crashes, there is one run per minute. Turns missed while no process was
+// up run once, with a log line.
 import { Failure } from '../../errors.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Store, Writer } from '../../store/store.ts'
@@ -8,9 +9,9 @@ import type { RunOrder, Runs } from '../lifecycle/runs.ts'
 import { missedBetween, nextRunDate } from './cron-time.ts'
 
 const MINUTE_MS = 60_000
-/** Behind the full minute: clocks of processes are not quite the same, nor do all need to ask at once. */
+/** Offset after the full minute: clocks differ a little, and not everybody needs to ask at once. */
 const SPREAD_MS = 500
-/** A process that has claimed a cron and has not said what became of it is taken for dead after so long. */
+/** A claim expires after this time: its process is taken for dead. */
 const CLAIM_MS = 50_000
 const AT_ONCE = 20
 
@@ -18,9 +19,9 @@ export interface CronRunnerDeps {
   readonly crons: Pick<Store['crons'], 'areDue'>
   readonly writer: Writer
   readonly runs: Pick<Runs, 'start' | 'startStateless' | 'waitFor'>
-  /** The run of a cron, by a key that is its own. */
+  /** Starts the run of a cron, under an idempotency key of its own. */
   readonly orderOf: (cron: Cron, key: string) => Promise<RunOrder>
-  /** A thread that was made for one run goes. */
+  /** Removes a thread that was made for one run. */
   readonly removeThread: (run: Run, userId: string) => Promise<unknown>
   readonly log: { info(fields: object, text: string): void; warn(fields: object, text: string): void }
 }
@@ -39,7 +40,7 @@ export class CronRunner {
     this.#lookIn(0)
   }
 
-  /** Resolves when nothing is being started any more. */
+  /** Resolves when no start is in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true
     if (this.#timer) clearTimeout(this.#timer)
@@ -56,7 +57,7 @@ export class CronRunner {
     this.#timer.unref()
   }
 
-  /** Starts what is due. Public for who has a clock of its own. */
+  /** Starts what is due. Public for callers with a clock of their own. */
   async look(now = Date.now()): Promise<void> {
     const { crons, writer } = this.#deps
     while (!this.#isStopped && (await crons.areDue(timestamp(now)))) {
@@ -68,7 +69,7 @@ export class CronRunner {
     }
   }
 
-  /** One turn of a cron. Never rejects: what went wrong with one is no matter of the others. */
+  /** One turn of a cron. Never rejects: the others are not affected. */
   async #turn(cron: Cron, now: number): Promise<void> {
     const { writer, log } = this.#deps
     const { cron_id, next_run_date: due } = cron
@@ -80,12 +81,15 @@ export class CronRunner {
       if (isOver) return
       await writer.write({ name: 'cron.advance', cron_id, from: due, to: nextRunDate(cron, now) })
     } catch (error) {
-      // The claim ends by itself: it is tried again, by whoever looks then.
-      log.warn({ err: error, cron_id, due }, 'a cron could not be run: it is tried again')
+      // The claim expires and the turn is tried again, by any process.
+      log.warn({ err: error, cron_id, due }, 'a cron could not be run: it will be tried again')
     }
   }
 
-  /** True: the cron is gone. @throws what may pass: the store, or that no runs are taken at the moment */
+  /**
+   * True: the cron is gone.
+   * @throws what may pass: the store, or no runs are taken at the moment
+   */
   async #runOnce(cron: Cron, due: Timestamp): Promise<boolean> {
     const { writer, log } = this.#deps
     const { cron_id, thread_id } = cron

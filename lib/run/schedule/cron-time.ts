@@ -1,15 +1,15 @@
-// When a cron comes: five fields, to the minute, in a time zone.
+// Cron schedules: five fields, to the minute, in a time zone.
 import { Cron as Expression } from 'croner'
 import { type Cron, type Timestamp, timestamp } from '../../types.ts'
 
-/** What somebody wrote as a schedule is none, or never comes. Its message is for them. */
+/** The schedule is invalid or never matches. Its message is for the user who wrote it. */
 export class ScheduleInvalid extends Error {}
 
-/** Turns that are counted: how many were missed is said, and more than these are "many". */
+/** Missed turns are counted up to this; more are reported as "many". */
 const COUNTED_MAX = 100
 
 /**
- * The first time behind a moment; null: there is none any more.
+ * The first time after a moment; null: there is none.
  * @throws ScheduleInvalid
  */
 export function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, after: number): number | null {
@@ -21,7 +21,10 @@ export function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezo
   }
 }
 
-/** The same as a cron has it: not behind its end, and never when it is off. @throws ScheduleInvalid */
+/**
+ * The same for a cron: not after its end, and never while it is disabled.
+ * @throws ScheduleInvalid
+ */
 export function nextRunDate(
   cron: Pick<Cron, 'schedule' | 'timezone' | 'end_time' | 'enabled'>,
   after: number
@@ -31,7 +34,7 @@ export function nextRunDate(
   return timestamp(next)
 }
 
-/** How often it should have come behind `due` until `now`. */
+/** How many turns lie between `due` and `now`. */
 export function missedBetween(cron: Pick<Cron, 'schedule' | 'timezone'>, due: number, now: number): number {
   let missed = 0
   for (let next = nextTime(cron, due); next !== null && next <= now && missed < COUNTED_MAX; missed++)

@@ -1,25 +1,25 @@
-// Tells the end of runs to whom their creators have named: at least once, however often processes die in between. A webhook is kept
-// before its run is, and forgotten when somebody has taken it, or nobody would after many tries.
+// Sends webhooks when runs end: at least once, whatever crashes. A webhook is stored before its run, and deleted when
+// it was delivered or after many failed tries.
 import { createHmac } from 'node:crypto'
 import { withoutUser } from '../../scope.ts'
 import type { Store, Webhook, Writer } from '../../store/store.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../../types.ts'
 import { webhookOf } from '../run-kwargs.ts'
 
-/** Between two looks for those that nobody has waited for: of runs that another process had, or that are tried again, in ms. */
+/** Interval for polling webhooks nobody else sends: of runs of other processes, or due for a retry, in ms. */
 const LOOK_MS = 5_000
-/** On their way at a time: each is one connection, and none of them longer than `timeout_ms`. */
+/** Deliveries at a time: each is one connection, and takes at most `timeout_ms`. */
 const AT_ONCE = 32
-/** Bytes of values in one; of more nothing but the run is told. */
+/** Limit for the values in a webhook, in bytes; above it only the run is sent. */
 const VALUES_BYTES_MAX = 8 << 20
 const FACTOR = 4
 const DAY_MS = 86_400_000
 
 export interface WebhookOptions {
-  /** null: they are not signed. */
+  /** null: webhooks are not signed. */
   readonly secret: string | null
   readonly timeout_ms: number
-  /** The pause behind the first try, in ms; behind each further one it is four times as long, a day at most. */
+  /** Delay after the first try, in ms; four times as long after each further one, a day at most. */
   readonly retry_ms: number
   readonly attempts: number
 }
@@ -31,7 +31,7 @@ export interface WebhookDeps {
   readonly view: (run: Run) => JsonObject
   /** JSON of its final values; null: it has none. */
   readonly valuesOf: (run: Run) => Promise<string | null>
-  /** fetch, within the networks that are open. */
+  /** fetch, restricted to the allowed networks. */
   readonly post: (url: string, init: RequestInit) => Promise<Response>
   readonly options: WebhookOptions
   readonly log: { warn(fields: object, text: string): void }
@@ -54,7 +54,7 @@ export class Webhooks {
     this.wake()
   }
 
-  /** What is under way is broken off, and tried again by the next process. */
+  /** Aborts deliveries in progress; the next process retries them. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     if (this.#timer) clearTimeout(this.#timer)
@@ -71,7 +71,7 @@ export class Webhooks {
     await this.#deps.writer.write({ name: 'webhook.remove', run_id: runId })
   }
 
-  /** Before a run that has ended is removed with its thread: what is told of it outlives it. */
+  /** Called before an ended run is removed with its thread: its webhook outlives it. */
   async prepare({ run_id, kwargs }: Pick<Run, 'run_id' | 'kwargs'>): Promise<void> {
     if (webhookOf({ kwargs }) === null) return
     const ended = await this.#deps.store.runs.get(run_id, null)
@@ -118,7 +118,7 @@ export class Webhooks {
     for (const webhook of claimed) {
       const work = this.#deliver(webhook).finally(() => {
         this.#underWay.delete(work)
-        // There may be more of them than had a place.
+        // There may be more than fit in one round.
         this.wake()
       })
       this.#underWay.add(work)
@@ -131,19 +131,19 @@ export class Webhooks {
     const { run_id, url, attempts } = webhook
     try {
       const reason = await this.#send(webhook)
-      // The next process need not wait until the claim is over.
+      // The next process need not wait for the claim to expire.
       if (this.#stopping.signal.aborted) return await this.#retryIn(run_id, 0)
       if (reason === null || attempts >= options.attempts) {
         if (reason !== null)
-          log.warn({ run_id, url: shown(url), attempts, reason }, 'a webhook was not taken: it is given up')
+          log.warn({ run_id, url: shown(url), attempts, reason }, 'a webhook was not delivered: giving up')
         await writer.write({ name: 'webhook.remove', run_id })
         return
       }
-      log.warn({ run_id, url: shown(url), attempts, reason }, 'a webhook was not taken: it is tried again')
+      log.warn({ run_id, url: shown(url), attempts, reason }, 'a webhook was not delivered: it will be tried again')
       await this.#retryIn(run_id, this.#pauseBehind(attempts))
     } catch (error) {
-      // Its claim ends by itself.
-      log.warn({ err: error, run_id }, 'a webhook could not be sent: it is tried again')
+      // Its claim expires.
+      log.warn({ err: error, run_id }, 'a webhook could not be sent: it will be tried again')
     }
   }
 
@@ -156,17 +156,17 @@ export class Webhooks {
     return Math.min(this.#deps.options.retry_ms * FACTOR ** (attempts - 1), DAY_MS)
   }
 
-  /** Null: it was taken; else why not. */
+  /** Null: delivered; else why not. */
   async #send({ run_id, url, payload }: Webhook): Promise<string | null> {
     const { store, post, options } = this.#deps
     const run = payload === null ? await store.runs.get(run_id, null) : null
-    // Its thread went meanwhile: there is nothing to tell.
+    // Its thread was deleted meanwhile: there is nothing to send.
     if (payload === null && (!run || isInFlight(run))) return null
     const body = payload ?? (await this.#payloadOf(run!))
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(options.timeout_ms)])
     try {
       const answer = await post(url, { method: 'POST', headers: this.#headers(run_id, body), body, signal })
-      // What it says is nobody's business, and may be endless.
+      // The response body is ignored: it may be endless.
       await answer.body?.cancel().catch(() => {})
       return answer.ok ? null : `it answered ${answer.status}`
     } catch (error) {
@@ -174,7 +174,7 @@ export class Webhooks {
     }
   }
 
-  /** As the Standard Webhooks have it: the same id however often it is told, and a signature over id, time and body. */
+  /** As in Standard Webhooks: the same id on every try, and a signature over id, time and body. */
   #headers(id: string, body: string): Record<string, string> {
     const time = String(Math.floor(Date.now() / 1000))
     const { secret } = this.#deps.options
@@ -208,7 +208,7 @@ function keyOf(secret: string): Buffer {
   return secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : Buffer.from(secret)
 }
 
-/** Without what may be a key in it. */
+/** Without the parts that may contain a secret. */
 function shown(url: string): string {
   const { origin, pathname } = new URL(url)
   return origin + pathname

@@ -37,40 +37,34 @@ export async function openSplitStore(database: Store, events: EventStore, warn: 
   return joined(database, events, removals)
 }
 
+/** What is read of the database itself. */
+export const BESIDE_EVENTS = [
+  'users',
+  'apiTokens',
+  'assistants',
+  'threads',
+  'runs',
+  'frames',
+  'checkpoints',
+  'graphStates',
+  'ttls',
+  'items',
+  'crons',
+  'webhooks',
+  'feedback'
+] as const satisfies readonly (keyof Store)[]
+
 function joined(database: Store, events: EventStore, removals: Removals): Store {
   const writer = new SplitWriter(database, events, removals)
-  const {
-    users,
-    apiTokens,
-    assistants,
-    threads,
-    runs,
-    frames,
-    checkpoints,
-    graphStates,
-    ttls,
-    items,
-    crons,
-    webhooks,
-    feedback,
-    peers
-  } = database
+  // Named one by one: a store may be an object that nothing can be spread out of.
+  const own = Object.fromEntries(BESIDE_EVENTS.map((noun) => [noun, database[noun]])) as Pick<
+    Store,
+    (typeof BESIDE_EVENTS)[number]
+  >
   return {
-    users,
-    apiTokens,
-    assistants,
-    threads,
-    runs,
+    ...own,
     events: eventReads(database, events),
-    frames,
-    checkpoints,
-    graphStates,
-    ttls,
-    items,
-    crons,
-    webhooks,
-    feedback,
-    ...(peers && { peers }),
+    ...(database.peers && { peers: database.peers }),
     apply: (groups) => writer.apply(groups),
     get trouble() {
       return database.trouble ?? null
