@@ -1,19 +1,19 @@
-// Bodies: the texts of which states consist, as a database answers them, put together to checkpoints again.
+// Bodies: the JSON texts a state consists of, assembled into checkpoints.
 import type { CheckpointHead, StoredCheckpoint } from './store.ts'
 
-/** Which bodies of a checkpoint are asked for. */
+/** Which bodies of a checkpoint to read. */
 export interface Wanted {
   readonly messages: boolean
   /** Names; null: all. */
   readonly channels: readonly string[] | null
 }
 
-/** What is wanted by a list of channels, of which messages is one; without a list everything. */
+/** The bodies a list of channels asks for (messages is one of them); without a list, all. */
 export function wantedOf(channels: readonly string[] | null = null): Wanted {
   return { messages: channels === null || channels.includes('messages'), channels }
 }
 
-/** A head with those of its bodies that are wanted. `texts`: their JSON by number. */
+/** Checkpoints with the bodies asked for. `texts`: their JSON by number. */
 export function withBodies(
   head: CheckpointHead,
   wanted: Wanted,
@@ -27,7 +27,7 @@ export function withBodies(
   return { messageBodies, channelBodies, nextBody, ...head }
 }
 
-/** Heads of one thread, newest first: the first has its messages, if they are wanted. */
+/** Heads of one thread, newest first; only the first gets its messages, if they are asked for. */
 export function pageWithBodies(
   heads: readonly CheckpointHead[],
   wanted: Wanted,
@@ -37,7 +37,7 @@ export function pageWithBodies(
   return heads.map((head, at) => withBodies(head, at === 0 ? wanted : { ...wanted, messages: false }, texts, nextBody))
 }
 
-/** Names and body numbers of the channels that are wanted. */
+/** Names and body numbers of the channels asked for. */
 export function channelsOf({ channels }: CheckpointHead, wanted: Wanted): [name: string, no: number][] {
   return Object.entries(channels).filter(([name]) => wanted.channels === null || wanted.channels.includes(name))
 }

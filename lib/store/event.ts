@@ -1,10 +1,7 @@
-// An event on its way to a record: what every backend of ours makes of it before it is stored.
+// What each of our backends derives from an event before storing it.
 import { type EventCategory, type Json, type JsonObject, isObject } from '../types.ts'
 
-/**
- * The metadata that readers see: beside an object it says so, so that they can tell it from a text that looks like JSON
- * [contract 4.1].
- */
+/** The metadata readers see: it marks an object content, to tell it from a text that looks like JSON [contract 4.1]. */
 export function markedMetadata({ content, metadata }: { content: Json; metadata: JsonObject }): JsonObject {
   if (typeof content === 'string') return metadata
   return isObject(content) ? { ...metadata, content_is_dict: true } : { ...metadata, content_is_json: true }

@@ -1,4 +1,4 @@
-// What a search for items means, the same in every store: which namespaces lie below a prefix, which values fit a filter.
+// Semantics of item searches, shared by all stores: which namespaces lie under a prefix, which values match a filter.
 import { isDeepStrictEqual } from 'node:util'
 import { isObject, type Json, type JsonObject } from '../types.ts'
 import type { Namespace, NamespaceQuery } from './store.ts'
@@ -12,7 +12,7 @@ export function namespaceOf(text: string): string[] {
   return text.split('.')
 }
 
-/** True for the namespace itself and for all below it. */
+/** True for the namespace itself and everything under it. */
 export function isBelow(prefix: string, text: string): boolean {
   return prefix === '' || text === prefix || text.startsWith(`${prefix}.`)
 }
@@ -28,7 +28,7 @@ const OPERATORS: Readonly<Record<string, (value: Json | undefined, wanted: Json)
   $nin: (value, wanted) => !isAmong(value, wanted)
 }
 
-/** True when every member of the filter fits the value's member of that name. */
+/** True when every member of the filter matches the value's member of that name. */
 export function matchesFilter(value: JsonObject, filter: JsonObject): boolean {
   return Object.entries(filter).every(([name, wanted]) =>
     fits(Object.hasOwn(value, name) ? value[name] : undefined, wanted)
@@ -37,10 +37,10 @@ export function matchesFilter(value: JsonObject, filter: JsonObject): boolean {
 
 function fits(value: Json | undefined, wanted: Json): boolean {
   const names = isObject(wanted) ? Object.keys(wanted) : []
-  // An object of operators alone is a condition; any other is what the member must be.
+  // An object with only operators is a condition; anything else has to be equal.
   if (names.length === 0 || !names.every((name) => Object.hasOwn(OPERATORS, name)))
     return isDeepStrictEqual(value, wanted)
-  // Names are there for objects alone.
+  // Only objects have members.
   return names.every((name) => OPERATORS[name]!(value, (wanted as JsonObject)[name]!))
 }
 
@@ -48,14 +48,14 @@ function isAmong(value: Json | undefined, list: Json): boolean {
   return Array.isArray(list) && list.some((one) => isDeepStrictEqual(one, value))
 }
 
-/** Numbers with numbers and texts with texts; anything else has no order. */
+/** Numbers compare with numbers and strings with strings; nothing else is ordered. */
 function compared(value: Json | undefined, wanted: Json, isRight: (order: number) => boolean): boolean {
   if (typeof value === 'number' && typeof wanted === 'number') return isRight(value - wanted)
   if (typeof value !== 'string' || typeof wanted !== 'string') return false
   return isRight(value < wanted ? -1 : value > wanted ? 1 : 0)
 }
 
-/** The page that is asked for, of all namespaces that there are. */
+/** The requested page of all namespaces. */
 export function pageOfNamespaces(all: Iterable<string>, query: NamespaceQuery): string[][] {
   const { prefix = [], suffix = [], maxDepth = Number.POSITIVE_INFINITY, limit, offset } = query
   const found = new Set<string>()

@@ -1,4 +1,4 @@
-// Stores of somebody else's, loaded from the file that the configuration names. What is wrong with one is said at start.
+// Custom stores, loaded from the module the configuration names. A wrong one is refused at start.
 import { pathToFileURL } from 'node:url'
 import type { JsonObject } from '../types.ts'
 import type { ModuleOptions } from './ports/module.ts'
@@ -37,7 +37,7 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext,
   return opened as Store
 }
 
-/** Calls the function that the module exports for this. */
+/** Calls the module's open function. */
 async function opens(option: string, name: string, ref: ModuleRef, context: ModuleContext): Promise<unknown> {
   const exported = await load(option, ref.module)
   const open = memberOf(exported, name)
@@ -68,6 +68,6 @@ function refuse(option: string, name: string, { module }: ModuleRef, missing: re
 
 function memberOf(value: unknown, name: string): unknown {
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return undefined
-  // Whatever object it is, reading a member of it is harmless.
+  // Reading a member is safe on any object.
   return (value as Record<string, unknown>)[name]
 }

@@ -20,14 +20,14 @@ export interface DatabaseOptions {
   readonly backend: 'memory' | 'sqlite' | 'postgres' | ModuleRef
   /** Absolute. */
   readonly sqlite_path: string
-  /** Checked with the configuration: there is one where the backend is postgres. */
+  /** Present when the backend is postgres: the configuration checks it. */
   readonly postgres_url?: string | null
-  /** False: no copy is made of a SQLite file before its schema is changed. */
+  /** False: a SQLite file is not backed up before its schema changes. */
   readonly migration_backup?: boolean
 }
 
 export interface StoreOptions {
-  /** Absolute; files lie below it. */
+  /** Absolute; event files live under it. */
   readonly home: string
   readonly database: DatabaseOptions
   readonly run_events: { readonly backend: 'memory' | 'db' | 'jsonl' | ModuleRef }
@@ -49,7 +49,10 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
   }
 }
 
-/** The database alone, for who has nothing to do with events. @throws Error when it cannot be opened, or is newer. */
+/**
+ * The database without events, for commands that need none.
+ * @throws Error when it cannot be opened, or is newer
+ */
 export async function openDatabase({ home, database, runs }: StoreOptions, warn: Warn): Promise<Store> {
   const { backend, sqlite_path, postgres_url, migration_backup = true } = database
   const onMigrated = (what: object) => warn(what, 'the database was brought to the schema of this program')
@@ -76,7 +79,7 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
   }
 }
 
-/** Null: events lie in the database with everything else. */
+/** Null: events are in the database. */
 async function openEvents({ home, database, run_events }: StoreOptions, warn: Warn): Promise<EventStore | null> {
   const { backend } = run_events
   if (typeof backend === 'object') return openEventModule(backend, { home, warn }, openMemoryEvents())

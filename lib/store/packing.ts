@@ -1,16 +1,16 @@
-// Segments made small: how a database keeps the frames of an ended run, which are read seldom and by few.
+// Compressed segments: how a database keeps the frames of ended runs, which are rarely read.
 import { brotliCompress, brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import type { Segment } from './store.ts'
 
 /** How a row holds its frames. */
 export const Format = {
-  /** Index and bytes as they are. */
+  /** Index and data, uncompressed. */
   plain: 1,
-  /** Both together, compressed; the column of the index is empty. */
+  /** Both compressed together; the index column is empty. */
   brotli: 2
 } as const
 
-/** A row of frames, whichever database it lies in. */
+/** A row of frames, in either database. */
 export interface FrameRow {
   readonly id: number
   readonly first_n: number
@@ -21,9 +21,12 @@ export interface FrameRow {
   readonly data: Buffer
 }
 
-/** Bytes of a compressed row before compression: a reader in the middle of a run unpacks no more than this for its first frame. */
+/**
+ * Uncompressed bytes per compressed row: a reader that starts in the middle unpacks no more than this for its first
+ * frame.
+ */
 export const BLOCK_BYTES = 64 * 1024
-/** Five is where time is still milliseconds a block and size is nearly the best. */
+/** Level 5: still milliseconds per block, and nearly the best size. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 18 } }
 const LENGTH_BYTES = 4
 
@@ -32,14 +35,14 @@ export function toSegment(row: FrameRow): Segment {
   return { epoch: row.epoch, first: row.first_n, last: row.last_n, index, data }
 }
 
-/** Rows that are to become one. */
+/** Rows to merge into one. */
 export interface Block {
   readonly rows: readonly FrameRow[]
-  /** No row follows it. */
+  /** No row follows the block. */
   readonly isLast: boolean
 }
 
-/** Of rows in their order those that make one block: plain neighbours of one epoch, about BLOCK_BYTES of them. */
+/** The leading rows that make one block: adjacent uncompressed rows of one epoch, about BLOCK_BYTES of them. */
 export function blockOf(all: Iterable<FrameRow>): Block {
   const rows: FrameRow[] = []
   let bytes = 0
@@ -53,12 +56,12 @@ export function blockOf(all: Iterable<FrameRow>): Block {
   return { rows, isLast: true }
 }
 
-/** The `data` of the one row that takes the place of the block. For a thread that serves nobody else. */
+/** The `data` of the row that replaces the block. Synchronous: for a worker thread. */
 export function packSync(block: readonly FrameRow[]): Buffer {
   return brotliCompressSync(together(block), BROTLI)
 }
 
-/** The same beside the thread of the caller. */
+/** The same, off the calling thread. */
 export function pack(block: readonly FrameRow[]): Promise<Buffer> {
   return new Promise((resolve, reject) =>
     brotliCompress(together(block), BROTLI, (error, packed) => (error ? reject(error) : resolve(packed)))

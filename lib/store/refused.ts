@@ -1,2 +1,2 @@
-// A group that is refused: it is not written, its run or request learns the message, and the others of its batch are kept [Store 2].
+// A refused group: it is not written, its run or request gets the message, and the rest of its batch is kept [Store 2].
 export class Refused extends Error {}

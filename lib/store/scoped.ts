@@ -1,9 +1,10 @@
-// The user of a call, resolved once, in front of what a store implements: a store always gets a user or null [Auth 4, Auth 7].
+// Resolves the user of a call once, in front of the store: what a store implements always gets a user or null [Auth 4,
+// Auth 7].
 import { type Owner, ownerOf, type UserArg } from '../scope.ts'
 import type { Op, OpName, OwnedOp, Result, Store, Writer } from './store.ts'
 import { OWNED_OPS } from './store.ts'
 
-/** A read whose last argument is the user, with the three cases of [Auth 7]; any other read as it is. */
+/** A read whose last argument is the user, extended with the three cases of [Auth 7]; other reads are unchanged. */
 type Asked<F> = F extends (...args: infer P) => infer R
   ? P extends [...infer Before, infer Last]
     ? null extends Last
@@ -14,7 +15,7 @@ type Asked<F> = F extends (...args: infer P) => infer R
 
 type Scoped<Reads> = { readonly [Name in keyof Reads]: Asked<Reads[Name]> }
 
-/** What handlers read from: the user may be left out, and is the current one then. */
+/** What handlers read from: an omitted user is the current one. */
 export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'ttls'> {
   readonly apiTokens: Scoped<Store['apiTokens']>
   readonly assistants: Scoped<Store['assistants']>
@@ -26,7 +27,7 @@ export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoin
   readonly feedback: Scoped<NonNullable<Store['feedback']>> | null
 }
 
-/** An op as handlers write it. Its `name` stands apart: the compiler infers K from it. */
+/** An op as handlers write it. `name` is separate: the compiler infers K from it. */
 type AskedOp<K extends OpName> = {
   readonly name: K
 } & (K extends OwnedOp
@@ -38,7 +39,7 @@ export interface ScopedWriter {
   write<K extends OpName>(op: AskedOp<K>): Promise<Result<K>>
 }
 
-/** Method by method: a store may be an object of any kind, whose methods want to be called as its own. */
+/** Method by method, so that each is called on its own object: a store may be made of class instances. */
 export function scopedStore({
   users,
   apiTokens,
@@ -111,7 +112,7 @@ export function scopedStore({
   }
 }
 
-/** The user is resolved where it is known: who commits has none, or whoever happened to wake it. */
+/** Resolved here, where the user is known: the committer runs in nobody's scope, or in that of whoever woke it. */
 export function scopedWriter(writer: Writer): ScopedWriter {
   return {
     // An op with a resolved user is the op of that name; the compiler does not see it while K is open.

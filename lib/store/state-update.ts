@@ -1,10 +1,13 @@
-// The checkpoint that an update of a thread's state makes: new bodies for what it names, those of its parent for the rest.
+// Builds the checkpoint of a state update: new bodies for the channels it names, the parent's for the rest.
 import type { Json, JsonObject } from '../types.ts'
 import type { CheckpointHead, CheckpointWrite, OpOf } from './store.ts'
 
 type Update = OpOf<'state.update'>
 
-/** What follows `parent` by the update; its bodies are numbered from `nextBody`. @throws SyntaxError when a text is no JSON */
+/**
+ * The checkpoint after `parent`; new bodies are numbered from `nextBody`.
+ * @throws SyntaxError when a text is not JSON
+ */
 export function updated(parent: CheckpointHead, update: Update, nextBody: number): CheckpointWrite {
   const messages = (update.messages ?? []).map((json, at) => ({ no: nextBody + at, json }))
   const firstChannel = nextBody + messages.length
@@ -30,9 +33,9 @@ function metadataOf(parent: CheckpointHead, update: Update): JsonObject {
   return metadata
 }
 
-/** What a node is said to have written [contract 2.2]. */
+/** The `writes` of the node the update is attributed to [contract 2.2]. */
 function valuesOf({ messages, channels }: Update): JsonObject {
-  // The texts are JSON by the promise of the op; one that is not refuses the group.
+  // The op promises JSON; a text that is not refuses the group.
   const parse = (json: string) => JSON.parse(json) as Json
   const values = Object.fromEntries(Object.entries(channels).map(([name, json]) => [name, parse(json)]))
   return messages === null ? values : { messages: messages.map(parse), ...values }

@@ -77,25 +77,28 @@ export interface Store {
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */
   readonly peers?: Peers
-  /** One transaction for all groups; answers one outcome a group, in their order [Store 2, 3]. Called by the committer alone. */
+  /**
+   * Writes all groups in one transaction; returns one outcome per group, in order [Store 2, 3]. Only the committer
+   * calls it.
+   */
   apply(groups: readonly Group[]): Promise<Outcome[]>
   /**
-   * Why `apply` has not answered yet, where the store knows: a commit whose connection broke is asked about until the server is
-   * back, because nobody may be told before. null, or left out: it is at work, or has nothing to do.
+   * Why `apply` has not returned yet, if the store knows: after a connection broke during COMMIT it keeps asking the
+   * server, because nobody may be told before. null or absent: it is working, or idle.
    */
   readonly trouble?: StoreUnavailable | null
-  /** For whoever watches over the disk; a store that cannot tell leaves it out. */
+  /** For metrics; absent if the store cannot tell. */
   size?(): Promise<StoreSize>
   close(): Promise<void>
 }
 
 /**
- * What `apply` rejects with when nothing was written and the same groups may be handed over again: a lock, a full disk [Store 3].
- * Its message is shown to whoever asks whether we are ready: no paths, no statements.
+ * `apply` rejects with this when nothing was written and the same groups may be retried: a lock, a full disk [Store 3].
+ * The message is shown by the readiness check: no paths, no statements.
  */
 export class StoreUnavailable extends Error {
   readonly code: string
-  /** It goes by itself, as a lock does that somebody holds; false: a full disk, a lost server, somebody has to act. */
+  /** True: it passes by itself, like a lock. False: somebody has to act, as with a full disk or a lost server. */
   readonly passes: boolean
   constructor(code: string, message: string, passes = false) {
     super(message)
@@ -105,14 +108,14 @@ export class StoreUnavailable extends Error {
   }
 }
 
-/** What a store takes on disk, in bytes. */
+/** Disk usage in bytes. */
 export interface StoreSize {
   readonly database: number
-  /** What is written but not moved into the database yet; 0 where there is no such thing. */
+  /** Bytes of the write-ahead log; 0 where there is none. */
   readonly wal: number
 }
 
-/** This process has lost its lease: what was handed over in the name of its runs is never written. All else may come again. */
+/** This process has lost its lease: writes for its runs are never made. Other writes may be retried. */
 export class LeaseLost extends StoreUnavailable {
   constructor() {
     super('LEASE_LOST', 'this process has lost its lease to another one', true)

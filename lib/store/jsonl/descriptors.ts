@@ -1,5 +1,5 @@
-// Open files, kept open between their uses: opening one costs more than a write. Bounded, because a process has only so many; the
-// one that was not used for longest is closed first.
+// A cache of open file handles: opening a file costs more than a write. Bounded, because handles per process are; the
+// least recently used is closed first.
 import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -7,13 +7,13 @@ import { dirname } from 'node:path'
 interface Entry {
   readonly handle: Promise<FileHandle>
   users: number
-  /** No longer in the table: closed by its last user. */
+  /** No longer in the cache: its last user closes it. */
   isDropped: boolean
 }
 
 export class Descriptors {
   readonly #max: number
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #entries = new Map<string, Entry>()
 
   /** @param max Files open at a time, beside those in use. */
@@ -26,8 +26,8 @@ export class Descriptors {
   }
 
   /**
-   * Lends the open file at `path` to `work`. Without `create` a file that is not there (any more) is an error: a late write must
-   * not bring a removed one back [Store 8].
+   * Lends the open file at `path` to `work`. Without `create`, a missing file is an error: a late write must not bring
+   * back a removed one [Store 8].
    */
   async use<T>(path: string, create: boolean, work: (handle: FileHandle) => Promise<T>): Promise<T> {
     const entry = this.#entries.get(path) ?? { handle: openFile(path, create), users: 0, isDropped: false }
@@ -48,7 +48,7 @@ export class Descriptors {
     }
   }
 
-  /** Forgets a file that is removed or replaced. Who is using it finishes first. */
+  /** Drops a file that is removed or replaced. Work in progress on it finishes first. */
   async drop(path: string): Promise<void> {
     const entry = this.#entries.get(path)
     if (!entry) return
@@ -69,10 +69,10 @@ export class Descriptors {
   }
 }
 
-/** Closes a dropped file when nobody uses it any more. */
+/** Closes a dropped file once nobody uses it. */
 async function close({ handle, users }: Entry): Promise<void> {
   if (users > 0) return
-  // One that could not be opened needs no closing.
+  // A file that failed to open needs no closing.
   const opened = await handle.catch(() => null)
   await opened?.close()
 }
@@ -80,6 +80,6 @@ async function close({ handle, users }: Entry): Promise<void> {
 async function openFile(path: string, create: boolean): Promise<FileHandle> {
   if (!create) return open(path, 'r+')
   await mkdir(dirname(path), { recursive: true })
-  // Not 'a': its writes go to the end of the file, wherever we say, and what a failed write left must be written over.
+  // Not 'a': appending ignores our positions, and the rest of a failed write has to be overwritten.
   return open(path, constants.O_RDWR | constants.O_CREAT, 0o644)
 }

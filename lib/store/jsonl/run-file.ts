@@ -1,4 +1,5 @@
-// The file of one run: one JSON object a line, in the order of seq. In memory is an index of its lines, not their contents.
+// The file of one run: one JSON object per line, in the order of seq. Memory holds an index of its lines, not their
+// contents.
 import { createWriteStream } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -10,10 +11,10 @@ import type { Descriptors } from './descriptors.ts'
 
 const NEWLINE = 0x0a
 const READ_BYTES = 1024 * 1024
-/** Bytes between two wanted lines that are rather read along than left out by another read. */
+/** Gap between two wanted lines that is cheaper to read than to skip, in bytes. */
 const GAP_BYTES = 16 * 1024
 
-/** Where one record lies, and what queries ask of it. */
+/** Position of one record, and the fields queries filter by. */
 export interface Line {
   readonly file: RunFile
   readonly seq: number
@@ -28,7 +29,7 @@ export interface Line {
 
 export type Warn = (fields: object, text: string) => void
 
-/** Reading a file again under an index that is older than it: the file was written anew in between. */
+/** The file was rewritten since its index was made. */
 export class Moved extends Error {}
 
 export class RunFile {
@@ -38,10 +39,10 @@ export class RunFile {
   /** Ascending by seq. */
   readonly lines: Line[] = []
   readonly #descriptors: Descriptors
-  /** Where the next line goes: behind the last whole one. */
+  /** Offset of the next line: after the last complete one. */
   #size = 0
   #exists = false
-  /** Bytes behind that, of a line that a crash has torn or that somebody is writing; -1: the last line lacks its newline. */
+  /** Bytes after that, of a line torn by a crash or being written; -1: the last line lacks its newline. */
   #torn = 0
 
   constructor(path: string, threadId: string, descriptors: Descriptors) {
@@ -52,8 +53,8 @@ export class RunFile {
   }
 
   /**
-   * Reads an existing file and makes the index; changes nothing, as somebody may be writing it. Damage is told with its place, and
-   * the lines around it are read.
+   * Reads an existing file and builds the index; changes nothing, because somebody may be writing it. Damage is
+   * reported with its place, and the lines around it are kept.
    */
   async scan(warn: Warn): Promise<void> {
     this.#exists = true
@@ -68,7 +69,7 @@ export class RunFile {
     })
   }
 
-  /** Appends the records of a batch in one write. When it rejects, the index knows nothing of them. */
+  /** Appends the records of a batch in one write. On failure the index is unchanged. */
   async append(records: readonly EventRecord[], warn: Warn): Promise<Line[]> {
     const texts = records.map(textOf)
     const bytes = Buffer.from(texts.join(''))
@@ -99,7 +100,7 @@ export class RunFile {
     this.lines.length = index
   }
 
-  /** Writes the lines from `index` on, as they stand, to a file of their own. */
+  /** Copies the lines from `index` on to a file of their own. */
   async copyTail(index: number, path: string): Promise<void> {
     const first = this.lines[index]
     if (!first) return
@@ -108,7 +109,10 @@ export class RunFile {
     )
   }
 
-  /** The records of some of its lines, which are ascending. @throws Moved */
+  /**
+   * Reads some of its lines, given in ascending order.
+   * @throws Moved
+   */
   async read(lines: readonly Line[]): Promise<EventRecord[]> {
     return this.#descriptors.use(this.path, false, async (handle) => {
       const records: EventRecord[] = []
@@ -117,7 +121,7 @@ export class RunFile {
     })
   }
 
-  /** Null: this is no record of this run, or not the next one. */
+  /** Null: not a record of this run, or out of order. */
   #lineOf(at: number, bytes: Buffer): Line | null {
     const record = recordIn(bytes)
     if (!record || record.thread_id !== this.threadId || record.run_id !== this.runId) return null
@@ -125,7 +129,10 @@ export class RunFile {
     return toLine(this, record, at, bytes.length)
   }
 
-  /** What stands behind the last newline: a record that is all there gets one, anything else goes. For the one who writes. */
+  /**
+   * Repairs what follows the last newline: a complete record gets one, anything else is cut off. Only the writer does
+   * this.
+   */
   async #mendTail(handle: FileHandle, warn: Warn): Promise<void> {
     const torn = this.#torn
     if (torn === 0) return
@@ -150,7 +157,7 @@ function toLine(file: RunFile, record: EventRecord, at: number, bytes: number): 
   return { file, seq, at, bytes, category, event_type, user_id, message_id: messageIdOf(record) }
 }
 
-// Fatal: bytes that are no UTF-8 are damage, and not a text with question marks.
+// Fatal: invalid UTF-8 is damage, not a text with replacement characters.
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** The record that a line holds, or null when it holds none. */

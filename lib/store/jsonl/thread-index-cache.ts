@@ -1,19 +1,19 @@
-// The threads whose files are indexed in memory: read when they are first asked for, and put away when there are too many lines,
-// the one that was not used for longest first.
+// Indexes of thread files in memory: read on first use, and evicted when there are too many lines, least recently used
+// first.
 import type { ThreadFiles } from './thread-files.ts'
 
 interface Entry {
   readonly files: Promise<ThreadFiles>
-  /** As it was counted last; 1 for a thread of none. */
+  /** Its line count when last counted; 1 for an empty thread. */
   lines: number
-  /** Being written: it must not be read anew beside that. */
+  /** Being written: it must not be re-read meanwhile. */
   writers: number
 }
 
 export class ThreadIndexCache {
   readonly #scan: (threadId: string) => Promise<ThreadFiles>
   readonly #linesMax: number
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #entries = new Map<string, Entry>()
   #lines = 0
 
@@ -22,7 +22,7 @@ export class ThreadIndexCache {
     this.#linesMax = linesMax
   }
 
-  /** Lines that are indexed. */
+  /** Indexed lines. */
   get lines(): number {
     return this.#lines
   }
@@ -31,7 +31,7 @@ export class ThreadIndexCache {
     return work(await this.#take(threadId).files)
   }
 
-  /** Changes a thread's files. When that fails, what they look like now is read again by whoever comes next. */
+  /** Changes a thread's files. After a failure the next reader re-reads them. */
   async write<T>(threadId: string, work: (files: ThreadFiles) => Promise<T>): Promise<T> {
     const entry = this.#take(threadId)
     entry.writers++
@@ -49,7 +49,7 @@ export class ThreadIndexCache {
     }
   }
 
-  /** Lets the files be read again, unless they are being written. */
+  /** Drops the index, unless the files are being written. */
   renew(threadId: string): void {
     const entry = this.#entries.get(threadId)
     if (entry?.writers === 0) this.#putAway(threadId, entry)

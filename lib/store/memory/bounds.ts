@@ -1,20 +1,23 @@
-// What a database in memory may take: when it is too much, frames of ended runs go, and threads that were not written for longest.
+// Memory limits of an in-memory database: above them the frames of ended runs go first, and the least recently written
+// threads.
 import type Database from 'better-sqlite3'
 import type { Group, Op, Outcome } from '../store.ts'
 import { sizeOf } from './rows.ts'
 
 /**
- * Bytes of frames that are kept in all. Frames are what grows fastest in a process that runs for months, and of an ended run
- * they only serve a late joiner, who is otherwise told of the gap and gets the final values. 64 MiB is some hundred long
- * answers, and little beside what node takes for itself.
+ * Limit for all frames, in bytes. Frames grow fastest in a long-lived process, and those of an ended run only serve
+ * late joiners, who otherwise get a gap and the final values. 64 MiB is some hundred long answers, and little beside
+ * Node's own memory.
  */
 export const FRAME_BYTES_MAX = 64 * 1024 * 1024
-/** Bytes of threads with everything that belongs to them, beside their frames. Some ten thousand long conversations. */
+/**
+ * Limit for threads with everything that belongs to them except frames, in bytes: some ten thousand long conversations.
+ */
 export const BYTES_MAX = 256 * 1024 * 1024
 
 export class FrameBound {
   readonly #max: number
-  /** Ids of runs in the order in which they ended. */
+  /** Ids of runs in the order they ended. */
   readonly #ended = new Set<string>()
   readonly #remove: Database.Statement<[string], { bytes: number }>
   readonly #count: Database.Statement<[], number>
@@ -34,7 +37,7 @@ export class FrameBound {
       this.#bytes = this.#count.get() ?? 0
   }
 
-  /** Frames of a run in flight always stay. */
+  /** Frames of runs in flight always stay. */
   keep(): void {
     for (const runId of this.#ended) {
       if (this.#bytes <= this.#max) return
@@ -47,7 +50,7 @@ export class FrameBound {
 export class ThreadBound {
   readonly #max: number
   readonly #isIdle: Database.Statement<[string]>
-  /** Bytes by thread, about, in the order in which they were written last. */
+  /** Estimated bytes by thread, least recently written first. */
   readonly #byThread = new Map<string, number>()
   #bytes = 0
 
@@ -73,7 +76,10 @@ export class ThreadBound {
     this.#byThread.delete(threadId)
   }
 
-  /** Threads that go until the rest fits; the last one written stays, and those with runs in flight. `remove` tells of it here too. */
+  /**
+   * Removes threads until the rest fits, but never the one written last or one with runs in flight. `remove` reports
+   * back here too.
+   */
   keep(remove: (threadId: string) => void): void {
     if (this.#bytes <= this.#max) return
     for (const threadId of [...this.#byThread.keys()].slice(0, -1)) {
@@ -83,12 +89,12 @@ export class ThreadBound {
   }
 }
 
-/** Ops that were written, one by one. */
+/** The ops that were written. */
 export function* writtenOps(groups: readonly Group[], outcomes: readonly Outcome[]): Iterable<Op> {
   for (const [at, { ops }] of groups.entries()) if (outcomes[at]!.ok) yield* ops
 }
 
-/** The thread that an op adds something to; null: none, or next to nothing. Frames have a bound of their own. */
+/** The thread an op adds data to; null: none, or next to none. Frames have a limit of their own. */
 function threadOf(op: Op): string | null {
   switch (op.name) {
     case 'thread.create':

@@ -1,10 +1,11 @@
-// Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the process.
+// Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the
+// process.
 import { isVisible } from '../../scope.ts'
 import type { EventQuery, EventRecord, EventStore } from '../store.ts'
 import { messageIdOf } from '../event.ts'
 import { copyOf, firstNotBelow, sizeOf } from './rows.ts'
 
-/** Bytes of events kept in all, about; beyond it the thread that was not written for longest loses its events. */
+/** Limit for all events, in bytes, about; above it the least recently written thread loses its events. */
 export const EVENT_BYTES_MAX = 256 * 1024 * 1024
 
 /** Records of one thread; each list ascending by seq. */
@@ -16,7 +17,7 @@ interface ThreadRecords {
 
 export interface MemoryEventOptions {
   readonly bytesMax?: number
-  /** A thread has lost its events, so that others fit. */
+  /** A thread's events were evicted. */
   readonly onForget?: (threadId: string) => void
 }
 
@@ -24,7 +25,7 @@ export function openMemoryEvents({
   bytesMax = EVENT_BYTES_MAX,
   onForget = () => {}
 }: MemoryEventOptions = {}): EventStore {
-  /** In the order in which they were written last. */
+  /** Least recently written first. */
   const threads = new Map<string, ThreadRecords>()
   let bytesKept = 0
 
@@ -107,7 +108,7 @@ function* matching(
   const records = (runId === undefined ? thread?.all : thread?.byRun.get(runId)) ?? []
   const from = firstFrom(records, after + 1)
   const to = firstFrom(records, before)
-  // A history asks for all messages of its thread.
+  // A history needs all messages of its thread.
   const wanted = messageIds && new Set(messageIds)
   for (let step = 0; step < to - from; step++) {
     const record = records[which === 'first' ? from + step : to - 1 - step]!

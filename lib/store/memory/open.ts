@@ -1,4 +1,4 @@
-// The store that keeps nothing: SQLite's database in memory, in this thread, gone with the process.
+// The in-memory store: a SQLite `:memory:` database in this thread, gone with the process.
 import { connect } from '../sqlite/connection.ts'
 import { writerGroup } from '../sqlite/batch-codec.ts'
 import { opWriters } from '../sqlite/ops.ts'
@@ -14,15 +14,18 @@ import { BYTES_MAX, FRAME_BYTES_MAX, FrameBound, ThreadBound, writtenOps } from 
 export interface MemoryOptions {
   /** Keeps feedback too. Default false: the service has feedback with a SQL database only, else answers 503 [Errors]. */
   readonly feedback?: boolean
-  /** Bytes of frames kept in all; those of runs that ended first are dropped first. Default FRAME_BYTES_MAX. */
+  /** Limit for frames in bytes; the earliest ended runs lose theirs first. Default FRAME_BYTES_MAX. */
   readonly frameBytesMax?: number
-  /** Bytes of everything else, about; beyond it the idle thread that was not written for longest goes. Default BYTES_MAX. */
+  /**
+   * Limit for everything else in bytes, about; above it the least recently written idle thread is removed. Default
+   * BYTES_MAX.
+   */
   readonly bytesMax?: number
-  /** A thread has gone, so that others fit. */
+  /** A thread was evicted. */
   readonly onForget?: (threadId: string) => void
 }
 
-/** An empty database, made once: the others begin with its bytes. */
+/** An empty database, made once: every store starts as a copy of it. */
 let empty: Buffer | null = null
 
 function emptyDatabase(): Buffer {
@@ -43,7 +46,7 @@ const NO_FEEDBACK = {
   'feedback.removeById': noFeedback
 }
 
-/** Opens an empty store. Never fails, and nothing stands in the way of `apply`. */
+/** Opens an empty store. Never fails, and `apply` never has to wait. */
 export function openMemoryStore({
   feedback: keepsFeedback = false,
   frameBytesMax = FRAME_BYTES_MAX,
@@ -52,13 +55,13 @@ export function openMemoryStore({
 }: MemoryOptions = {}): Store {
   const db = connect(emptyDatabase())
   const reader: Reader = {
-    // Rows are what the SQL beside the call says.
+    // Rows are shaped by the SQL in the call.
     rows: async <Row>(sql: string, params: object) => db.prepare<object>(sql).all(params) as Row[]
   }
   const { reads, search } = readsOf(db, reader)
   const write = batchWriter(db, {
     ...opWriters(db),
-    // Bytes that are to be packed would hold up the event loop, to be gone with the process.
+    // Compressing would block the event loop, for data that goes with the process.
     'frames.compact': () => ({ next: null }),
     ...(!keepsFeedback && NO_FEEDBACK)
   })
@@ -83,7 +86,7 @@ export function openMemoryStore({
     async apply(groups) {
       const outcomes = apply(groups)
       frames.keep()
-      // Nothing is kept for ever here anyway: rather the oldest conversation goes than the process.
+      // Better to lose the oldest conversation than the process.
       threads.keep((threadId) => {
         apply([{ ops: [{ name: 'thread.remove', thread_id: threadId, user: null }] }])
         onForget(threadId)

@@ -1,14 +1,14 @@
-// Plain data in memory: copies at the border, its size, and where an item of an ordered list stands.
+// Plain data in memory: copying, measuring, and binary search.
 
 /**
- * A copy of plain data. Everything that enters or leaves goes through it: a caller that changes what it gave or got would otherwise
- * change what is stored. By hand: structuredClone takes longer, and of a view it would copy the whole slab that it is a view of.
+ * Copies plain data. Everything that enters or leaves is copied, so that a caller changing its object does not change
+ * the store. By hand: structuredClone is slower, and would copy the whole slab behind a view.
  */
 export function copyOf<T>(value: T): T {
   if (!isComposite(value)) return value
   if (Array.isArray(value)) return value.map(copyOf) as T // same elements, same type
   if (value instanceof Uint8Array) return new Uint8Array(value) as T // a Buffer becomes what the interface promises
-  // A spread makes members and does not assign them, so that a key named __proto__ stays a key; what is assigned below is there.
+  // A spread defines members rather than assigning them, so a key named __proto__ stays a key.
   const copy = { ...value } as Record<string, unknown> // plain data
   for (const key in copy) {
     const member = copy[key]
@@ -21,7 +21,7 @@ function isComposite(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** What plain data takes in memory, in bytes, about: texts by their characters, everything else by the piece. */
+/** Estimated memory of plain data, in bytes: strings by length, everything else a fixed cost per value. */
 export function sizeOf(value: unknown): number {
   if (typeof value === 'string') return 16 + value.length
   if (value === null || typeof value !== 'object') return 8
@@ -31,7 +31,7 @@ export function sizeOf(value: unknown): number {
   return bytes
 }
 
-/** Index of the first item of an ascending list that is not below: where a page begins, or an item belongs. */
+/** Index of the first item of an ascending list that is not below the bound. */
 export function firstNotBelow<T>(list: readonly T[], isBelow: (item: T) => boolean): number {
   let low = 0
   let high = list.length

@@ -3,7 +3,7 @@ import type { ApiToken, User } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
 export interface ApiTokenReads {
-  /** The token with this digest and its user (null: the account is gone), in one look-up; null: there is no such token. */
+  /** The token with this digest and its user (null: the account is gone), in one query; null: no such token. */
   byDigest(digest: string): Promise<{ readonly token: ApiToken; readonly user: User | null } | null>
   /** Newest first. */
   list(user: Owner): Promise<ApiToken[]>

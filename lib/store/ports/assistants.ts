@@ -2,10 +2,10 @@
 import type { Assistant, AssistantContent } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
-/** What an update sets: what is left out stays. Keys of metadata are added to those that are there. */
+/** Fields of an update; omitted ones stay. Metadata keys are merged. */
 export type AssistantPatch = Partial<AssistantContent>
 
-/** How an assistant stood at a version. */
+/** An assistant as of one version. */
 export interface AssistantVersion extends AssistantContent {
   readonly assistant_id: string
   readonly version: number
@@ -13,16 +13,16 @@ export interface AssistantVersion extends AssistantContent {
 }
 
 export type AssistantCreation =
-  /** `created` false: it was there, and its user may see it. */
+  /** `created` false: it existed, and its user may see it. */
   | { readonly outcome: 'there'; readonly assistant: Assistant; readonly created: boolean }
-  /** Somebody else's. */
+  /** It belongs to somebody else. */
   | { readonly outcome: 'taken' }
   | { readonly outcome: 'too_many' }
 
 export interface AssistantReads {
   get(assistantId: string, user: Owner): Promise<Assistant | null>
-  /** All of a user's, newest first: he has few. */
+  /** All of a user's assistants, newest first. */
   list(user: Owner): Promise<Assistant[]>
-  /** Newest first; none of an assistant that the user does not see. */
+  /** Newest first; none if the user cannot see the assistant. */
   versions(assistantId: string, user: Owner): Promise<AssistantVersion[]>
 }

@@ -1,13 +1,13 @@
-// Checkpoints, as they are written and read.
+// Writing and reading checkpoints.
 import type { JsonObject, Timestamp } from '../../types.ts'
 
 /** Inclusive range of body numbers: [from, to]. */
 export type BodyRange = readonly [number, number]
 
 /**
- * One checkpoint as it is written: which bodies it consists of, and the bodies that are new. A body is the JSON text of one
- * message or one channel, kept once a version under a number of its thread; the list of messages is a list of ranges, so that
- * a turn that only appends costs the same at turn 10 and at turn 1,000.
+ * A checkpoint to write: the bodies it consists of, and the new ones among them. A body is the JSON text of one message
+ * or one channel, stored once per version under a number in its thread; messages are a list of ranges, so that a turn
+ * that only appends costs the same at turn 10 and at turn 1,000.
  */
 export interface CheckpointWrite {
   readonly thread_id: string
@@ -24,11 +24,11 @@ export interface CheckpointWrite {
 
 export type CheckpointHead = Omit<CheckpointWrite, 'bodies'>
 
-/** A checkpoint with the bodies it consists of. `json` is the text that was given, to the letter. */
+/** A checkpoint with its bodies. `json` is the given text, byte for byte. */
 export interface StoredCheckpoint extends CheckpointHead {
   readonly messageBodies: readonly { readonly no: number; readonly json: string }[]
   readonly channelBodies: readonly { readonly name: string; readonly no: number; readonly json: string }[]
-  /** The first body number of the thread that is not taken. */
+  /** The thread's next free body number. */
   readonly nextBody: number
 }
 
@@ -40,11 +40,14 @@ export interface HistoryPage {
 }
 
 export interface CheckpointReads {
-  /** `checkpointId` null: the newest, which is the one that was written last [Store 11]. With `channels`, only those are read (messages is one of them). */
+  /**
+   * `checkpointId` null: the newest, i.e. the one written last [Store 11]. `channels` limits what is read (messages is
+   * one of them).
+   */
   load(threadId: string, checkpointId: string | null, channels?: readonly string[]): Promise<StoredCheckpoint | null>
   /**
-   * Newest first; `before` gives those that were written before it, none when there is no such checkpoint. Each has the bodies of `channels` (default: none), the first one its
-   * messages too, if they are among them.
+   * Newest first; with `before`, those written before that checkpoint, none if it does not exist. Each has the bodies
+   * of `channels` (default: none); only the first one has its messages, if asked for.
    */
   history(threadId: string, page: HistoryPage): Promise<StoredCheckpoint[]>
 }

@@ -1,8 +1,8 @@
-// Crons: runs that are to be started again and again, as they are kept and as they fall due.
+// Crons: runs that start again and again.
 import type { Cron, Timestamp } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
-/** What an update may change; what is left out stays. */
+/** Fields an update may change; omitted ones stay. */
 export type CronPatch = Partial<
   Pick<
     Cron,
@@ -14,11 +14,11 @@ export interface CronReads {
   get(cronId: string, user: Owner): Promise<Cron | null>
   /** Newest first. */
   list(user: Owner): Promise<Cron[]>
-  /** Whether a claim at this moment would find one. */
+  /** Whether a claim now would find one. */
   areDue(now: Timestamp): Promise<boolean>
 }
 
-/** What falls due, and whose turn it is: of several processes one is given it, until a moment at which it is taken for dead. */
+/** Due crons are claimed: one process gets each, until a time at which it is taken for dead. */
 export interface Claim {
   readonly now: Timestamp
   readonly until: Timestamp

@@ -1,18 +1,18 @@
-// A place for run events that is not the database.
+// Run events outside the database.
 import type { EventCategory, RunEvent } from '../../types.ts'
 
-/** An event as an EventStore keeps it: with its place in the thread (seq) and in the run (k). */
+/** An event as stored: with its place in the thread (seq) and in the run (k). */
 export interface EventRecord extends RunEvent {
   readonly k: number
 }
 
-/** Which records of one thread. All conditions hold together. */
+/** Selects records of one thread. All conditions hold together. */
 export interface EventQuery {
   readonly threadId: string
-  /** Seqs between, both excluded. */
+  /** Both bounds exclusive. */
   readonly after: number
   readonly before: number
-  /** null: everybody's. A user: its own, and those whose user_id is null [Auth 7]. */
+  /** null: no filter. A user: its own records, and those whose user_id is null [Auth 7]. */
   readonly owner: string | null
   readonly runId?: string
   readonly category?: EventCategory
@@ -45,18 +45,18 @@ export interface EventStore {
   select(query: EventQuery, limit: number, which: 'first' | 'last'): Promise<EventRecord[]>
   append(records: readonly EventRecord[]): Promise<void>
   /**
-   * Takes the thread's records with `seq >= nextSeq` out of every query, however they came to be there. `isDisputed`: this process
-   * did not write them, and perhaps somebody has seen them; a store that can keeps them where people find them.
+   * Removes the thread's records with `seq >= nextSeq` from every query, wherever they came from. `isDisputed`: another
+   * process wrote them and somebody may have seen them; a store should keep them somewhere people can find them.
    */
   truncate(threadId: string, nextSeq: number, isDisputed: boolean): Promise<void>
   /** Removes all records of the thread. */
   remove(threadId: string): Promise<void>
   /**
-   * Optional, as is `tombstones`: remembers over a crash which threads are about to be removed, in place of what it was told
-   * before. Without it the records of a thread whose removal a crash has interrupted lie there, unseen, until its id comes again.
+   * Optional, like `tombstones`: durably remembers which threads are about to be removed, replacing the previous list.
+   * Without it, records of a thread whose removal a crash interrupted stay, unseen, until its id is used again.
    */
   setTombstones?(threadIds: readonly string[]): Promise<void>
-  /** What was set last. */
+  /** The list set last. */
   tombstones?(): Promise<readonly string[]>
   close(): Promise<void>
 }

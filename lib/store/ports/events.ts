@@ -1,4 +1,4 @@
-// Events of runs, as they are appended and read.
+// Appending and reading run events.
 import type { EventCategory, Json, JsonObject, RunEvent, Timestamp } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
@@ -8,11 +8,14 @@ export interface NewEvent {
   readonly content: Json
   readonly metadata: JsonObject
   readonly created_at: Timestamp
-  /** Position within the run, from 0: makes a repeated append of the same records harmless. */
+  /** Position in the run, from 0: makes repeated appends idempotent. */
   readonly k: number
 }
 
-/** Pages by seq. No cursor: the newest; before: the last ones below it; after: the first ones above it; both: the range, forward. */
+/**
+ * Pages by seq. No cursor: the newest; before: the last ones below it; after: the first ones above it; both: the range,
+ * ascending.
+ */
 export interface SeqPage {
   readonly limit: number
   readonly before?: number
@@ -20,7 +23,7 @@ export interface SeqPage {
 }
 
 export interface EventReads {
-  /** Records of category `message` of all runs of the thread; ascending, whatever the cursor. */
+  /** Records of category `message` of all runs of the thread; always ascending. */
   listMessages(threadId: string, page: SeqPage, user: Owner): Promise<RunEvent[]>
   /** The same for one run. */
   listMessagesByRun(threadId: string, runId: string, page: SeqPage, user: Owner): Promise<RunEvent[]>
@@ -31,11 +34,13 @@ export interface EventReads {
     query: { types?: readonly string[]; after?: number; limit: number },
     user: Owner
   ): Promise<RunEvent[]>
-  /** The seq that the thread's next event gets; null: there is no such thread. For events that lie elsewhere, see EventStore. */
+  /** The thread's next seq; null: no such thread. For events stored elsewhere, see EventStore. */
   nextSeq(threadId: string): Promise<number | null>
-  /** The last k of a run's events, -1 when there are none: where a start goes on after a crash. */
+  /** The last k of a run's events, -1 if there are none: where recovery continues. */
   lastK(threadId: string, runId: string): Promise<number>
-  /** By message id, for the given messages of a thread: who said what, for the history view. The newest record counts. */
+  /**
+   * By message id: which run recorded each of these messages of a thread, for the history view. The newest record wins.
+   */
   runsOfMessages(
     threadId: string,
     messageIds: readonly string[],
@@ -43,7 +48,7 @@ export interface EventReads {
   ): Promise<ReadonlyMap<string, MessageOrigin>>
 }
 
-/** Where a message comes from, as its event says. */
+/** Origin of a message, from its event. */
 export interface MessageOrigin {
   readonly run_id: string
   readonly event_type: string

@@ -1,4 +1,4 @@
-// Feedback, as the service reads it.
+// Reading feedback.
 import type { Feedback, FeedbackStats } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 

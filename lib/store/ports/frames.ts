@@ -1,10 +1,10 @@
-// Stored frames: segments of a run, and how they are read.
+// Stored frames: segments of a run.
 
 /**
- * Frames of one run that were written together. `data` holds their encoded bytes one after the other, `index` five bytes a
- * frame: its kind, then the length of its bytes as a little-endian u32. So a filter, or a start in the middle, parses nothing.
- * Given to a store both may be parts of larger memory that others read as well: they are not to be changed, and to hand them to
- * another thread is to copy them.
+ * Frames of one run that were written together. `data` holds their encoded bytes back to back, `index` five bytes per
+ * frame: its kind, then its length as a little-endian u32, so that filtering or starting in the middle needs no
+ * parsing. Both may be views of larger memory that others read: a store must not change them, and copies them to hand
+ * them to another thread.
  */
 export interface Segment {
   readonly epoch: number
@@ -15,9 +15,12 @@ export interface Segment {
 }
 
 export interface FrameReads {
-  /** Segments that hold n >= from, in order, until `maxBytes` of data are together (always at least one). Empty: nothing there. */
+  /** Segments with frames n >= from, in order, up to about `maxBytes` of data (always at least one). Empty: none. */
   read(runKey: number, from: number, maxBytes: number): Promise<Segment[]>
-  /** What is stored of a run: first n of each epoch, in order, and the last n. Null: no frames (none written, or swept). */
+  /**
+   * What is stored of a run: the first n of each epoch, in order, and the last n. Null: no frames (none written, or
+   * deleted).
+   */
   bounds(runKey: number): Promise<{
     readonly first: number
     readonly last: number

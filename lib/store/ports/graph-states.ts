@@ -1,20 +1,20 @@
-// What graphs of LangGraph keep of their threads: its checkpoints, as it writes them. What stands in them is its own affair.
+// LangGraph's checkpoints, as it writes them. Their contents are opaque to us.
 
-/** One version of one channel of a graph: kept once, however many checkpoints it stands in. */
+/** One version of one channel: stored once, however many checkpoints refer to it. */
 export interface GraphValue {
   /** Channel and version, unique in the thread and the namespace. */
   readonly name: string
-  /** How `data` is written, in LangGraph's words. */
+  /** LangGraph's name for the encoding of `data`. */
   readonly type: string
   readonly data: string
 }
 
-/** What a task has written that no checkpoint holds yet. */
+/** A pending write: made by a task, in no checkpoint yet. */
 export interface GraphTaskWrite {
   readonly task_id: string
-  /** Where the task stands among those of its superstep. */
+  /** Position of the task in its superstep. */
   readonly task_path: string
-  /** Its place among those of the task; below 0 for those of which a task has one of a kind. */
+  /** Index among the task's writes; below 0 for kinds of which a task has only one. */
   readonly idx: number
   readonly channel: string
   readonly type: string
@@ -23,22 +23,22 @@ export interface GraphTaskWrite {
 
 export interface GraphCheckpointHead {
   readonly thread_id: string
-  /** Of a graph inside of the graph; empty: the graph itself. */
+  /** Namespace of a subgraph; empty: the graph itself. */
   readonly ns: string
   readonly checkpoint_id: string
   readonly parent_id: string | null
-  /** The run that has made it; null: an update. */
+  /** The run that made it; null: a state update. */
   readonly run_id: string | null
   /** JSON, without the values of its channels. */
   readonly checkpoint: string
   /** JSON. */
   readonly metadata: string
-  /** Of its values, those of earlier checkpoints too. */
+  /** Names of all its values, including unchanged ones. */
   readonly names: readonly string[]
 }
 
 export interface GraphCheckpointWrite extends GraphCheckpointHead {
-  /** Those that are new. */
+  /** The new values. */
   readonly values: readonly GraphValue[]
 }
 
@@ -48,15 +48,15 @@ export interface StoredGraphCheckpoint extends GraphCheckpointHead {
 }
 
 export interface GraphPage {
-  /** null: of all namespaces. */
+  /** null: all namespaces. */
   readonly ns: string | null
   readonly limit: number
-  /** Only those that were written before this one; none when it is not there. */
+  /** Only those written before this one; none if it does not exist. */
   readonly before?: string
 }
 
 export interface GraphStateReads {
-  /** `checkpointId` null: the newest of the namespace, which is the one that was written last [Store 11]. */
+  /** `checkpointId` null: the newest of the namespace, i.e. the one written last [Store 11]. */
   load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null>
   /** Newest first. */
   list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]>

@@ -1,51 +1,54 @@
-// Items of the long-term store: what graphs and their clients keep for a user over all threads, under a namespace and a key.
+// Items of the long-term store: values graphs and clients keep for a user across threads, under a namespace and a key.
 import type { JsonObject, StoreItem } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
-/** Labels of a namespace: none is empty or has a dot. */
+/** Labels of a namespace: not empty, without dots. */
 export type Namespace = readonly string[]
 
 export interface ItemQuery {
-  /** Items of this namespace and of all below it; `[]` is every one. */
+  /** Items of this namespace and everything under it; `[]` is all. */
   readonly prefix: Namespace
-  /** All of these members of the value: equal JSON, or `{ $eq $ne $gt $gte $lt $lte $in $nin: ... }`. */
+  /**
+   * Conditions on members of the value, all of which must hold: equal JSON, or `{ $eq $ne $gt $gte $lt $lte $in $nin:
+   * ... }`.
+   */
   readonly filter?: JsonObject
   readonly limit: number
   readonly offset: number
 }
 
 export interface NamespaceQuery {
-  /** `*` stands for any label. */
+  /** `*` matches any label. */
   readonly prefix?: Namespace
   readonly suffix?: Namespace
-  /** Longer ones are cut to so many labels, and each is named once. */
+  /** Namespaces are truncated to this many labels, and listed once. */
   readonly maxDepth?: number
   readonly limit: number
   readonly offset: number
 }
 
-/** An item is its user's alone: there is none that belongs to nobody. What has expired is not there. */
+/** Every item belongs to a user. Expired items are never returned. */
 export interface ItemReads {
   get(namespace: Namespace, key: string, user: Owner): Promise<StoreItem | null>
-  /** What was written last comes first. */
+  /** Most recently written first. */
   search(query: ItemQuery, user: Owner): Promise<StoreItem[]>
   /** In the order of their labels. */
   namespaces(query: NamespaceQuery, user: Owner): Promise<string[][]>
 }
 
-/** An item as it is written. */
+/** An item to write. */
 export interface ItemWrite {
   readonly user_id: string
   readonly namespace: Namespace
   readonly key: string
   readonly value: JsonObject
-  /** null: it stays. */
+  /** null: it does not expire. */
   readonly expires_at: string | null
 }
 
-/** What one user's items may be together; 0 is no limit. */
+/** Limits for all items of one user; 0: no limit. */
 export interface ItemLimits {
   readonly items: number
-  /** Of their values as JSON, in UTF-8. */
+  /** Bytes of their values as UTF-8 JSON. */
   readonly bytes: number
 }

@@ -1,18 +1,20 @@
-// A store of somebody else's: what its file is given, and what it exports.
+// A custom store: what its module is given, and what it exports.
 import type { JsonObject } from '../../types.ts'
 import type { Store } from '../store.ts'
 import type { EventStore } from './event-store.ts'
 
-/** What the gateway tells a store of somebody else's when it opens it. */
+/** Passed to a custom store when it is opened. */
 export interface ModuleOptions {
-  /** The data home, absolute: what a store writes lies below it. */
+  /** The data home, absolute: a store writes below it. */
   readonly home: string
-  /** `options` beside `module` in the configuration, as they stand there. */
+  /** `options` next to `module` in the configuration, unchanged. */
   readonly options: JsonObject
   /** Writes a line to the log. */
   warn(fields: object, text: string): void
 }
-/** What a module exports that `run_events.backend: { module }` names: `export const openEventStore: OpenEventStore = ...`. */
+/**
+ * Export of a module named by `run_events.backend: { module }`: `export const openEventStore: OpenEventStore = ...`.
+ */
 export type OpenEventStore = (options: ModuleOptions) => Promise<EventStore>
-/** What a module exports that `database.backend: { module }` names: `export const openStore: OpenStore = ...`. */
+/** Export of a module named by `database.backend: { module }`: `export const openStore: OpenStore = ...`. */
 export type OpenStore = (options: ModuleOptions) => Promise<Store>

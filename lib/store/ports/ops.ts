@@ -1,4 +1,4 @@
-// The writes: every one that a store takes, and what it answers.
+// Every write a store takes, and its result.
 import type { ApiToken, Cron, Assistant, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 import type { AssistantCreation, AssistantPatch } from './assistants.ts'
@@ -13,40 +13,40 @@ import type { ThreadTtl } from './ttls.ts'
 import type { UserPatch } from './users.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** Every write of the process: name -> what it takes and what it answers. Plain data, so that it can cross to a worker. */
+/** Every write: name -> parameters and result. Plain data, so that it can be sent to a worker. */
 export interface Ops {
   'user.create': { in: { user: User }; out: 'created' | 'email_taken' }
-  /** Creates the first administrator; exactly one of any number of racing calls. */
+  /** Creates the first administrator; of any number of racing calls exactly one succeeds. */
   'user.initialize': { in: { user: User }; out: 'created' | 'initialized' | 'email_taken' }
-  /** null: the user has vanished meanwhile. */
+  /** null: the user no longer exists. */
   'user.update': { in: { id: string; set: UserPatch }; out: User | 'email_taken' | null }
   /**
-   * Remembers a logged-out credential by its digest until `expires`, when it ends by itself, and forgets some of those for which
-   * that was before `now`. Both unix time in seconds.
+   * Denies a logged-out credential by its digest until `expires`, when it expires anyway, and deletes some entries that
+   * expired before `now`. Both in Unix seconds.
    */
   'session.deny': { in: { digest: string; expires: number; now: number }; out: null }
-  /** Answers too_many when the user has `max` tokens already. */
+  /** too_many: the user already has `max` tokens. */
   'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
-  /** Answers what was removed, so that its streams can be ended; null: no such token of this user. */
+  /** Returns the removed token, so that its streams can be closed; null: no such token of this user. */
   'apiToken.remove': { in: { token_id: string; user: Owner }; out: ApiToken | null }
-  /** Notes a use. Nothing happens when the token is gone, or a later use is noted. */
+  /** Records a use. No-op if the token is gone or a later use is recorded. */
   'apiToken.use': { in: { token_id: string; at: Timestamp }; out: null }
-  /** Version 1 of an assistant, or the one of this id that is there. Its user has `max` at most. */
+  /** Creates an assistant at version 1, or returns the existing one of this id. A user has `max` at most. */
   'assistant.create': { in: { assistant: Assistant; max: number }; out: AssistantCreation }
-  /** A new version, the one in force from now on; of the versions the newest `keep` stay. null: no such assistant of this user. */
+  /** Adds a version and makes it current; the newest `keep` versions stay. null: no such assistant of this user. */
   'assistant.update': {
     in: { assistant_id: string; set: AssistantPatch; keep: number; user: Owner; now: Timestamp }
     out: Assistant | null
   }
-  /** Puts a version in force again. null: no such assistant of this user, or no such version of it. */
+  /** Makes an older version current. null: no such assistant of this user, or no such version. */
   'assistant.setVersion': {
     in: { assistant_id: string; version: number; user: Owner; now: Timestamp }
     out: Assistant | null
   }
   'assistant.remove': { in: { assistant_id: string; user: Owner }; out: boolean }
-  /** Writes something that means nothing, for who wants to know whether the store takes writes (again). */
+  /** A no-op write, to find out whether the store takes writes (again). */
   'store.ping': { in: object; out: null }
-  /** Creates the row and its first, empty checkpoint, or answers the row that is there; null: it belongs to somebody else. */
+  /** Creates the row and an empty checkpoint, or returns the existing row; null: it belongs to somebody else. */
   'thread.create': {
     in: { thread: Thread; checkpoint: CheckpointWrite }
     out: { thread: Thread; created: boolean } | null
@@ -56,59 +56,56 @@ export interface Ops {
     in: { thread_id: string; metadata: JsonObject; user: Owner; now: Timestamp }
     out: Thread | null
   }
-  /** Gives a thread a time to live, in place of the one that it has. */
+  /** Sets a thread's time to live, replacing an earlier one. */
   'ttl.set': { in: { ttl: ThreadTtl }; out: null }
   'ttl.remove': { in: { thread_id: string }; out: null }
   /** Removes the thread and everything that belongs to it, in every table. */
   'thread.remove': { in: { thread_id: string; user: Owner }; out: boolean }
   /**
-   * Admits a run [Store 6]. `strategy` reject answers busy while one is in flight; the others are stored pending behind it, and
-   * `inFlight` names what stood before. `autoFollowUp`: the newest successful run of the thread that its user may see becomes
-   * follow_up_to_run_id.
+   * Admits a run [Store 6]. `strategy` reject returns busy while another one is in flight; other strategies store it as
+   * pending behind those, and `inFlight` names them. `autoFollowUp`: follow_up_to_run_id becomes the thread's newest
+   * successful run that its user may see.
    */
   'run.create': { in: { run: NewRun; autoFollowUp: boolean }; out: Admission }
-  /** pending -> running, and the thread with it. False: it is not pending any more. */
+  /** pending -> running, and the thread with it. False: it is no longer pending. */
   'run.start': { in: { run_id: string; thread_id: string; now: Timestamp }; out: boolean }
   /** Ends a run: status, totals, thread status and title together. False: it was terminal already [Store 7]. */
   'run.settle': { in: Settlement; out: boolean }
-  /**
-   * Removes a run that has ended, with its frames and the feedback on it; what was said in it stays the thread's. False: there is no
-   * such run that has ended.
-   */
+  /** Removes an ended run with its frames and feedback; its messages stay in the thread. False: no such ended run. */
   'run.remove': { in: { run_id: string; thread_id: string; user: Owner }; out: boolean }
   'frames.append': { in: { run_key: number; thread_id: string; segment: Segment }; out: null }
   /**
-   * One small step of making the frames of an ended run small: those from n `from` on, about 64 KiB of them. What is read stays
-   * the same. `next` is the n where the next step goes on; null: all is done.
+   * One step of compressing the frames of an ended run: about 64 KiB from n `from` on. Reads return the same as before.
+   * `next` is where the next step starts; null: done.
    */
   'frames.compact': { in: { run_key: number; from: number }; out: { next: number | null } }
   /**
-   * One small step of the sweep: looks at `limit` segments after the position `after` (0: the oldest) and removes those of runs
-   * that ended before `before`. `next` is where the next step goes on; null: that was the last.
+   * One step of the sweep: looks at `limit` segments after the position `after` (0: the oldest) and deletes those of
+   * runs that ended before `before`. `next` is where the next step starts; null: that was the last.
    */
   'frames.sweep': {
     in: { before: Timestamp; after: number; limit: number }
     out: { removed: number; next: number | null }
   }
-  /** Answers the seq of the first one [Store 5]. */
+  /** Returns the seq of the first event [Store 5]. */
   'events.append': {
     in: { thread_id: string; run_id: string; user_id: string | null; events: readonly NewEvent[] }
     out: number
   }
   /**
-   * Moves the thread's counter of events from where it stands to `to`: the commit of records that lie elsewhere. Refused when it
-   * does not stand at `from`, or the thread is gone.
+   * Moves the thread's seq counter from `from` to `to`: the commit of events stored elsewhere. Refused when it is not
+   * at `from`, or the thread is gone.
    */
   'seq.move': { in: { thread_id: string; from: number; to: number }; out: null }
   'checkpoint.put': { in: CheckpointWrite; out: null }
-  /** Makes a new checkpoint of a base (null: the newest) with some channels replaced; refused while a run is in flight. */
+  /** Adds a checkpoint: a base (null: the newest) with some channels replaced. Not made while a run is in flight. */
   'state.update': {
     in: {
       thread_id: string
       base: string | null
       checkpoint_id: string
       now: Timestamp
-      /** Replaces the messages channel when given: their JSON texts, in order. */
+      /** Replaces the messages: their JSON texts, in order. */
       messages: readonly string[] | null
       /** JSON text by channel. */
       channels: Readonly<Record<string, string>>
@@ -117,41 +114,44 @@ export interface Ops {
     }
     out: StateUpdate
   }
-  /** All checkpoints of one thread, in their order, once more as those of another, that was just made [Store 11]. */
+  /** Copies all checkpoints of a thread, in order, to another one just made [Store 11]. */
   'state.copy': { in: { from: string; thread_id: string }; out: null }
-  /** A graph's checkpoint, with the values that are new. One that is there is written anew. */
+  /** Writes a graph's checkpoint with its new values. An existing one is overwritten. */
   'graph.put': { in: GraphCheckpointWrite; out: null }
-  /** What tasks have written behind a checkpoint. Of the same task and place the first counts, below 0 the last. */
+  /** Adds pending writes to a checkpoint. For the same task and index the first wins, below 0 the last. */
   'graph.write': {
     in: { thread_id: string; ns: string; checkpoint_id: string; writes: readonly GraphTaskWrite[] }
     out: null
   }
-  /** All checkpoints that a run has made: it was rolled back. */
+  /** Deletes all checkpoints a run made: it was rolled back. */
   'graph.removeRun': { in: { thread_id: string; run_id: string }; out: null }
-  /** The thread of a state that was written without a run: how it stands, and its name. Refused while a run of it is in flight. */
+  /** Sets the thread's status and title after a state update without a run. Refused while a run is in flight. */
   'thread.stand': {
     in: { thread_id: string; status: 'idle' | 'interrupted'; title: string | null; now: Timestamp }
     out: null
   }
-  /** Writes the caller's one feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
+  /**
+   * Writes the caller's only feedback on a run: a second one replaces rating, comment, message_id and created_at, not
+   * the id.
+   */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
-  /** Writes an item, or its new value; too_many: its user would have more than `max`, and nothing is changed. */
+  /** Writes an item or its new value; too_many: its user would exceed a limit, and nothing is changed. */
   'item.put': { in: { item: ItemWrite; now: Timestamp; max: ItemLimits }; out: 'written' | 'too_many' }
-  /** False: there was none. */
+  /** False: it did not exist. */
   'item.remove': { in: { namespace: Namespace; key: string; user: Owner }; out: boolean }
   'cron.create': { in: { cron: Cron; max: number }; out: 'created' | 'too_many' }
-  /** null: no such cron of this user. Who has claimed it has it no more. */
+  /** null: no such cron of this user. Ends any claim on it. */
   'cron.update': { in: { cron_id: string; set: CronPatch; user: Owner; now: Timestamp }; out: Cron | null }
   'cron.remove': { in: { cron_id: string; user: Owner }; out: boolean }
-  /** Those that are enabled and due, which are nobody else's until the claim is over. */
+  /** Claims enabled, due crons: nobody else gets them until the claim expires. */
   'cron.claim': { in: Claim; out: Cron[] }
-  /** It goes on, if it still stands at `from`; null: never again. */
+  /** Schedules the next turn, if it is still at `from`; null: never again. */
   'cron.advance': { in: { cron_id: string; from: Timestamp; to: Timestamp | null }; out: boolean }
-  /** Written before its run, so that none is forgotten. One whose run does not come is nobody's. */
+  /** Written before its run, so that none is lost. One whose run never comes is ignored. */
   'webhook.add': { in: { run_id: string; url: string; now: Timestamp }; out: null }
-  /** What is to be sent, when the run does not stay. */
+  /** Stores the payload now, because the run will be removed. */
   'webhook.prepare': { in: { run_id: string; payload: string }; out: null }
-  /** Those whose run has ended and whose time has come, which are nobody else's until the claim is over. */
+  /** Claims webhooks of ended runs that are due: nobody else gets them until the claim expires. */
   'webhook.claim': { in: Claim; out: Webhook[] }
   'webhook.retry': { in: { run_id: string; at: Timestamp }; out: null }
   'webhook.remove': { in: { run_id: string }; out: null }
@@ -167,17 +167,17 @@ export type Op = { [K in OpName]: { readonly name: K } & Readonly<Ops[K]['in']> 
 export type OpOf<K extends OpName> = { readonly name: K } & Readonly<Ops[K]['in']>
 export type Result<K extends OpName> = Ops[K]['out']
 
-/** Writes that belong together: all of them or none [Store 2]. */
+/** Writes applied atomically [Store 2]. */
 export interface Group {
   readonly ops: readonly Op[]
-  /** Of a run: in whose name it is written. Refused when that is not this process any more [Store 10]. */
+  /** The process that owns the run. Refused when that is no longer this process [Store 10]. */
   readonly owner?: string
 }
 export type Outcome =
   | { readonly ok: true; readonly results: readonly unknown[] }
   | { readonly ok: false; readonly message: string }
 
-/** The ops whose rows are filtered by their user, which who asked for them has resolved [Auth 7]. */
+/** Ops that only touch rows of their user, which the caller has resolved [Auth 7]. */
 export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
   'apiToken.remove',
   'assistant.update',
@@ -194,7 +194,7 @@ export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
 ])
 export type OwnedOp = { [K in OpName]: Ops[K]['in'] extends { readonly user: Owner } ? K : never }[OpName]
 
-/** Takes one write and answers its result, once it is committed. What routes and rules write through; the committer is one. */
+/** Takes one write; resolves with its result once committed. Routes write through this; the committer implements it. */
 export interface Writer {
   write<K extends OpName>(op: OpOf<K>): Promise<Result<K>>
 }

@@ -1,4 +1,4 @@
-// Threads, as the service reads them.
+// Reading threads.
 import type { JsonObject, Thread, ThreadStatus } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
@@ -15,13 +15,13 @@ export interface ThreadQuery {
 
 export interface ThreadPage {
   readonly threads: Thread[]
-  /** All matches. */
+  /** Number of all matches. */
   readonly total: number
 }
 
 export interface ThreadReads {
   get(threadId: string, user: Owner): Promise<Thread | null>
-  /** Whose thread it is, whoever asks: undefined when there is no such row. For the owner check alone [Auth 6]. */
+  /** The thread's owner, without any filter; undefined: no such thread. Only for the owner check [Auth 6]. */
   ownerOf(threadId: string): Promise<string | null | undefined>
   /** Default order: updated_at, newest first. */
   search(query: ThreadQuery, user: Owner): Promise<ThreadPage>

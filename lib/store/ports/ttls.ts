@@ -1,9 +1,9 @@
-// How long threads are kept that their makers have given a time to live.
+// Times to live of threads.
 import type { Timestamp } from '../../types.ts'
 
 export interface ThreadTtl {
   readonly thread_id: string
-  /** When the thread was made: one that was made anew under its id has none of it. */
+  /** created_at of the thread: a thread recreated under the same id has no TTL. */
   readonly made_at: Timestamp
   readonly minutes: number
   readonly expires_at: Timestamp
@@ -11,6 +11,6 @@ export interface ThreadTtl {
 
 export interface TtlReads {
   get(threadId: string): Promise<ThreadTtl | null>
-  /** Those that ended before a time, the first that ended first. */
+  /** TTLs that expired before a time, earliest first. */
   due(before: Timestamp, limit: number): Promise<ThreadTtl[]>
 }

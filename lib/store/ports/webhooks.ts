@@ -1,16 +1,16 @@
-// Webhooks: who is to be told of the end of a run, until they have been.
+// Webhooks: notifications of ended runs, until delivered.
 import type { Timestamp } from '../../types.ts'
 
 export interface Webhook {
   readonly run_id: string
   readonly url: string
-  /** How often it was claimed, this time included. */
+  /** Number of claims, including this one. */
   readonly attempts: number
-  /** What is sent, where it was made while the run was still there; null: it is to be made of the run. */
+  /** The payload, if it was stored before the run was removed; null: build it from the run. */
   readonly payload: string | null
 }
 
 export interface WebhookReads {
-  /** Whether a claim at this moment would find one. */
+  /** Whether a claim now would find one. */
   areDue(now: Timestamp): Promise<boolean>
 }
