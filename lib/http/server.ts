@@ -105,7 +105,7 @@ export function createHttpServer(options: HttpOptions): HttpServer {
 }
 
 /** Answers of one connection that are not out: one read may hold thousands of requests, all of them parsed and served in one turn. */
-const PIPELINED_MAX = 8
+const PIPELINED_MAX = 32
 
 class NodeServer implements HttpServer {
   readonly #options: HttpOptions

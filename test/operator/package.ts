@@ -107,7 +107,8 @@ t.test('the package, installed into an empty folder without development dependen
     writeFileSync(join(folder, 'suite.mjs'), suite)
     const { status, text } = run(folder, process.execPath, 'suite.mjs')
     t.equal(status, 0, text.slice(-2000))
-    t.match(text, /^# \{ total: \d{3,}/m)
+    // How many there were is said at the end, but not to another tap that started it.
+    t.ok((text.match(/^ *ok \d+ - /gm)?.length ?? 0) > 500, 'the suites have run')
   })
 
   t.test('has types that pass without skipLibCheck', async (t) => {

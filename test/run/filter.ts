@@ -50,6 +50,7 @@ t.test('the numbers of kinds are stored, and never change', async (t) => {
     part: 10,
     events: 11,
     tools: 12,
-    state: 13
+    state: 13,
+    envelope: 14
   })
 })
