@@ -1,8 +1,9 @@
-// The recorder of a run: what its agent tells becomes frames for those who watch, events for those who ask later, and the state that
-// the next run goes on from. Whatever ends the run, the recorder closes all three; the committer takes from it what is to be stored.
+// The recorder of a run: turns what the agent emits into frames for readers, events for the history, and the state the
+// next run starts from. Whatever ends the run, the recorder closes all three; the committer takes from it what is to be
+// stored.
 //
-// From `emit` to the log there is no await. Until it is taken everything stays where it was made: frames in their slabs, events in the
-// journal, checkpoints with the state.
+// From `emit` to the log there is no await. Until the committer takes them, records stay where they were made: frames
+// in their slabs, events in the journal, checkpoints with the state.
 import { checkPart, checkRecord } from '../agent/check.ts'
 import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
 import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
@@ -37,26 +38,26 @@ import { ASKING, failed, REFUSED, type RunEnd, threadStatusAfter } from './run-e
 import { contextOf, graphOf, inputOf, lastHuman, modesOf, recursionLimitOf, resumeOf } from './run-kwargs.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {
-  /** Bytes of one frame on the wire; a larger one is cut there and kept whole; 0: no limit. */
+  /** Bytes of one frame on the wire; a larger one is sent cut and kept whole; 0: no limit. */
   readonly eventBytes: number
-  /** Frames, events and checkpoints that are not stored yet, in bytes, above which the agent pauses; 0: no limit. */
+  /** Bytes of unstored frames, events and checkpoints above which the agent pauses; 0: no limit. */
   readonly pendingBytes: number
   readonly recursionLimit: number
   readonly title: TitleOptions
-  /** A message that is sent while a question waits is its answer. */
+  /** A message sent while a question is open answers it. */
   readonly replyAnswers: boolean
 }
 
 export interface RecorderDeps {
   readonly options: RecorderOptions
-  /** In whose name the run is written, where there is more than one process [Store 10]. */
+  /** The process that owns the run, where there is more than one [Store 10]. */
   readonly owner?: string | undefined
-  /** The agent keeps the states of its threads itself: of them the recorder knows what it is told. */
+  /** The agent keeps its threads' states itself: the recorder only knows what it is told of them. */
   readonly keepsStates?: boolean | undefined
   readonly log: { error(fields: object, text: string): void }
 }
 
-/** What a run of this process needs beside that. */
+/** What a run of this process needs besides. */
 export interface LiveDeps extends RecorderDeps {
   readonly store: LogStore
   readonly ticker: Scheduler
@@ -64,17 +65,17 @@ export interface LiveDeps extends RecorderDeps {
   readonly budget: PendingBudget
 }
 
-/** Who is told what became of the records. */
+/** Callbacks about the outcome of records. */
 export interface RecorderEvents {
-  /** Some were stored; `isOver`: the run's end is among them. */
+  /** Records were stored; `isOver`: the run's end was among them. */
   onStored(isOver: boolean): void
-  /** The store has refused these, for what they are; none: they could not even be taken. */
+  /** The store has refused these records for good; none: they could not even be taken. */
   onRefused(message: string, ops: readonly Op[]): void
 }
 
 type Feeds = Pick<LiveDeps, 'committer' | 'budget'> & RecorderEvents
 
-/** Of a run that is only closed: whoever does it takes the records and writes them. */
+/** For a run that is only closed: the caller takes the records and writes them. */
 const NOBODY: Feeds = {
   committer: { schedule: () => {} },
   budget: new PendingBudget(0, { isLate: false }),
@@ -82,42 +83,42 @@ const NOBODY: Feeds = {
   onRefused: () => {}
 }
 
-/** What the committer has taken and not answered for yet. */
+/** Records the committer has taken, not answered yet. */
 interface InFlightBatch {
   readonly ops: readonly Op[]
-  /** n of its last frame; null: it has none. */
+  /** n of the last frame; null: no frames. */
   readonly last: number | null
-  /** Of its frames. */
+  /** Bytes of its frames. */
   readonly bytes: number
-  /** Of its events and checkpoints, about. */
+  /** Bytes of its events and checkpoints, about. */
   readonly recordBytes: number
-  /** The run's end is in it. */
+  /** It contains the run's end. */
   readonly settles: boolean
 }
 
 export class Recorder implements Source {
   isWaiting = false
-  /** What readers see of the run. */
+  /** The log readers see. */
   readonly log: RunLog
   readonly #run: Run
   readonly #journal: Journal
   readonly #state: StateBuilder
-  /** In its place, of an agent that keeps its states itself. */
+  /** Used instead of the state when the agent keeps its own. */
   readonly #kept: KeptState | null
   readonly #deps: RecorderDeps
   readonly #feeds: Feeds
-  /** The agent is heard. */
+  /** Accepting the agent's records. */
   #isOpen = false
   #isAbandoned = false
   #asks = false
   #begun = performance.now()
-  /** Writes that wait; events and frames are added when they are taken. */
+  /** Pending ops; events and frames are added when taken. */
   #ops: Op[] = []
   #settlement: Settlement | null = null
-  /** How its row ends, as soon as that is decided. Not the whole settlement: its texts are parts of all that was said. */
+  /** The end of its row, once decided. Not the whole settlement, whose texts would keep everything said alive. */
   #ended: Partial<Run> = {}
   #inFlight: InFlightBatch | null = null
-  /** What of the process's budget is this run's. */
+  /** This run's share of the process-wide budget. */
   #budgeted = 0
   #waitingForSpace: (() => void)[] = []
   readonly #waitingForCommit: { commits: number; readonly resolve: () => void }[] = []
@@ -132,7 +133,7 @@ export class Recorder implements Source {
     this.#feeds = feeds
   }
 
-  /** Of a run of this process. `past`: what is stored of its log already, when an earlier process had admitted it. */
+  /** For a run of this process. `past`: what is already stored of its log, when an earlier process admitted it. */
   static begin(run: Run, deps: LiveDeps, events: RecorderEvents, past?: LogBounds, journal?: Journal): Recorder {
     const { store, options, ticker, committer, budget } = deps
     const log = RunLog.begin(run, store, options, past, ticker)
@@ -150,7 +151,7 @@ export class Recorder implements Source {
     return recorder
   }
 
-  /** Of a run whose process is gone, with all that is stored of it: to be closed, under an epoch of its own. */
+  /** For a run whose process is gone, from all that is stored of it: to be closed, under a new epoch. */
   static async resumed(run: Run, past: LogBounds, store: Store, deps: RecorderDeps): Promise<Recorder> {
     const { thread_id, run_id } = run
     const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
@@ -163,12 +164,12 @@ export class Recorder implements Source {
     const stored = await store.checkpoints.load(thread_id, null)
     recorder.#state.open(stored && savedState(stored))
     recorder.#state.add((await rebuildPartial(store, run, past.head, journal, events)).whole)
-    // Also those that an earlier run has left open for its user, and this one was to close.
+    // Including calls an earlier run left open for its user that this one was to close.
     journal.owe(openCallsIn(recorder.#state.state.messages()))
     return recorder
   }
 
-  /** The agent has asked its user something, and ends with that. */
+  /** The agent has asked its user a question, and ends with that. */
   get isAsking(): boolean {
     return this.#asks
   }
@@ -181,7 +182,7 @@ export class Recorder implements Source {
 
   // ------------------------------------------------------------------------------------------ what the agent tells
 
-  /** Goes on from a stored state, or from none, with what the run was given: from now on its agent is heard. */
+  /** Starts from a stored state, or none, and the run's input: from now on the agent's records are accepted. */
   begin(saved: SavedState | null): void {
     const { run_id, thread_id, follow_up_to_run_id } = this.#run
     this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp() })
@@ -190,7 +191,7 @@ export class Recorder implements Source {
     const human = lastHuman(input.messages)
     this.#begun = performance.now()
     this.#state.open(saved)
-    // Before what is said now, in the state as among the events.
+    // Before the new messages, both in the state and among the events.
     const results = this.#closeAsked(human)
     this.#journal.begin(human, follow_up_to_run_id)
     this.#state.begin({ ...input, messages: [...results, ...input.messages] })
@@ -206,8 +207,8 @@ export class Recorder implements Source {
   }
 
   /**
-   * The run before this one has asked its user. A message answers as well as a resume: the question is the call's result then, and
-   * what is said stands behind it. What has no answer is interrupted.
+   * The previous run asked its user. A message answers as well as a resume: the question becomes the call's result, and
+   * the message follows. Calls without an answer are interrupted.
    */
   #closeAsked(human: HumanMessage | null): ToolMessage[] {
     const { openCalls } = this.#state.askedBefore
@@ -217,7 +218,7 @@ export class Recorder implements Source {
     return isResumed ? [] : this.#journal.closeCalls()
   }
 
-  /** What the agent is given. */
+  /** Input for the agent. */
   input(): AgentInput {
     const run = this.#run
     const { state, askedBefore } = this.#state
@@ -241,7 +242,7 @@ export class Recorder implements Source {
     }
   }
 
-  /** What the agent tells it to. */
+  /** The agent's sink. */
   sink(): Sink {
     return {
       emit: (part) => this.emit(part),
@@ -252,7 +253,7 @@ export class Recorder implements Source {
     }
   }
 
-  /** Part of a state that the agent keeps itself. */
+  /** Part of a state the agent keeps itself. */
   #keep(write: StateWrite): void {
     if (!this.#isOpen || !this.#kept) return
     this.#ops.push(write)
@@ -260,7 +261,7 @@ export class Recorder implements Source {
     this.#appended()
   }
 
-  /** All that there is now is stored. */
+  /** Everything so far is stored. */
   #flushed(): Promise<void> {
     if (!this.#isOpen || this.pendingBytes + this.#ops.length === 0) return Promise.resolve()
     const commits = this.#inFlight ? 2 : 1
@@ -276,7 +277,7 @@ export class Recorder implements Source {
     }
   }
 
-  /** Something to show. On the live path: encoded once, for everybody and for the disk. */
+  /** A part to show. On the live path: encoded once, for every reader and for the disk. */
   emit(part: StreamPart): boolean {
     if (!this.#isOpen) return false
     checkPart(part)
@@ -302,7 +303,7 @@ export class Recorder implements Source {
     this.log.append(Kind.custom, 'custom', JSON.stringify(data))
   }
 
-  /** Something to keep. */
+  /** A record to keep. */
   record(given: AgentRecord): boolean {
     if (!this.#isOpen) return false
     checkRecord(given)
@@ -320,7 +321,9 @@ export class Recorder implements Source {
     return this.#appended()
   }
 
-  /** The final answer says how long its turn took, in whole seconds: pages show it, and take 0 for an answer that is still coming. */
+  /**
+   * The final answer carries its duration in whole seconds: pages show it, and take 0 for an answer still in progress.
+   */
   #timed(record: AgentRecord): AgentRecord {
     if (record.type !== 'llm_response') return record
     const { caller, message } = record
@@ -329,7 +332,7 @@ export class Recorder implements Source {
     return { ...record, message: { ...message, additional_kwargs: { ...message.additional_kwargs, turn_duration } } }
   }
 
-  /** Frames and state are the agent's own: what is left are events. */
+  /** The agent made frames and state itself: only events are left. */
   #recordKept(record: AgentRecord): boolean {
     if (record.type === 'heard') this.#journal.begin(record.message, this.#run.follow_up_to_run_id)
     else if (record.type === 'interrupt') this.#asks = true
@@ -337,14 +340,14 @@ export class Recorder implements Source {
     return this.#appended()
   }
 
-  /** Its deltas went out before; what is missing is that no more will come. */
+  /** Its deltas were sent; only its completion is missing. */
   #addReply(message: AiMessage): void {
     this.log.append(Kind.messages, 'messages', lastChunkJson(message), shortChunk(message, 'last'))
     this.#state.add([message])
   }
 
   #addWhole(message: Message): void {
-    // Made once: a tool's result may be large.
+    // Encoded once: a tool's result may be large.
     const json = JSON.stringify(message)
     this.log.append(Kind.messages, 'messages', wholeJson(message, json), shortWhole(message))
     this.#state.add([message], [json])
@@ -356,9 +359,9 @@ export class Recorder implements Source {
     this.#state.ask(interrupt)
   }
 
-  /** Nodes that would go on after a step of this one. */
+  /** Nodes that would run next after this step. */
   #nextAfter(node: string): string[] {
-    // The step is not over before it has its answers.
+    // The step ends when all its calls are answered.
     if (this.#asks) return [node]
     if (node === 'tools') return ['agent']
     return this.#journal.hasOpenCalls ? ['tools'] : []
@@ -366,7 +369,7 @@ export class Recorder implements Source {
 
   // --------------------------------------------------------------------------------------------------- its budget
 
-  /** True: there is space for more. */
+  /** True: within the budget. */
   #appended(): boolean {
     this.#feeds.committer.schedule(this, false)
     this.#budget(this.pendingBytes)
@@ -384,12 +387,12 @@ export class Recorder implements Source {
     if (more !== 0) this.#feeds.budget.add(more)
   }
 
-  /** What is not stored yet, in bytes; of events and checkpoints about. */
+  /** Unstored bytes; events and checkpoints are estimated. */
   get pendingBytes(): number {
     return this.log.pendingBytes + this.#recordBytes() + (this.#inFlight?.recordBytes ?? 0)
   }
 
-  /** No getter: one that is private costs a call into the engine, and this is asked for every delta. */
+  /** Not a getter: a private getter is slower in V8, and this is read for every delta. */
   #recordBytes(): number {
     return this.#journal.pendingBytes + this.#state.pendingBytes + (this.#kept?.pendingBytes ?? 0)
   }
@@ -404,7 +407,7 @@ export class Recorder implements Source {
 
   readonly #tellSpace = (): void => {
     if (this.#isOpen && !this.#hasSpace()) {
-      // Others were told before it, and have taken it again.
+      // Others were woken first and have used the space up.
       if (this.#waitingForSpace.length > 0) this.#feeds.budget.whenSpace(this.#tellSpace)
       return
     }
@@ -414,8 +417,8 @@ export class Recorder implements Source {
   // ------------------------------------------------------------------------------------------------------ the end
 
   /**
-   * Closes the records and makes the run's row. Never throws: whatever an agent has handed over, its run reaches one terminal row
-   * [design 4, rule 11]. `wasOpen`: it was the thread's turn, so that the thread ends as the run does.
+   * Closes the records and makes the run's row. Never throws: whatever the agent did, its run reaches one terminal row
+   * [design 4, rule 11]. `wasOpen`: it was the thread's active run, so the thread's status follows it.
    */
   close(end: RunEnd, wasOpen: boolean): void {
     this.#settlement = this.#closed(wasOpen, () => {
@@ -430,9 +433,9 @@ export class Recorder implements Source {
   }
 
   /**
-   * Closes a run whose records were refused: it fails, and what waited is not written any more. Answers what is to be written, one
-   * after the other until the store takes one: the end with the frames that were refused beside other records, or with those that came
-   * later, or by itself, for the thread may be gone.
+   * Closes a run whose records were refused: it fails, and its pending records are dropped. Returns what to try
+   * writing, one after the other until the store accepts one: the end with the frames refused along with other records,
+   * or with later frames, or alone, because the thread may be gone.
    */
   closeRefused(refused: readonly Op[]): (readonly Op[])[] {
     this.#ops = []
@@ -441,7 +444,7 @@ export class Recorder implements Source {
     this.#journal.takeEvents()
     const settlement = this.#closed(true, () => {
       this.#tellFailure(REFUSED)
-      // Its last state may not be there.
+      // Its last state may be missing.
       return { ...this.#settlementOf(REFUSED, true), final_checkpoint_id: null }
     })
     this.#ended = endOf(settlement)
@@ -451,20 +454,20 @@ export class Recorder implements Source {
     return [[...frames, ...own, settle], [...own, settle], [settle]]
   }
 
-  /** What could not be stored stays in memory for those who watch now; nobody waits for it any more. */
+  /** Unstored frames stay in memory for current readers; nobody waits for them to be stored. */
   giveUpStoring(): void {
     this.log.commit(this.log.head - 1, this.log.pendingBytes)
     this.#budget(0)
   }
 
-  /** The run is another process's: nothing more is written, and nothing counted. */
+  /** The run belongs to another process: nothing more is written or counted. */
   abandon(): void {
     this.#isAbandoned = true
     this.#stopHearing()
     this.#budget(0)
   }
 
-  /** Nothing is kept in memory any more. Answers the state that the thread is left in; null: none is stored. */
+  /** Drops everything from memory. Returns the state the thread is left in; null: none is stored. */
   release(): SavedState | null {
     const { saved } = this.#state
     this.log.release()
@@ -479,14 +482,14 @@ export class Recorder implements Source {
     this.#tellCommitted(true)
   }
 
-  /** What is kept when the records cannot be closed: that the run has failed. */
+  /** The fallback when records cannot be closed: a failed run. */
   #closed(wasOpen: boolean, close: () => Settlement): Settlement {
     this.#stopHearing()
     try {
       return close()
     } catch (error) {
       const { run_id, thread_id } = this.#run
-      this.#deps.log.error({ err: error, run_id, thread_id }, 'the records of a run could not be closed: it fails')
+      this.#deps.log.error({ err: error, run_id, thread_id }, 'the records of a run could not be closed: the run fails')
       const failure = failed(error)
       this.#tellFailure(failure)
       return { ...this.#rowOf(failure, wasOpen), ...this.#journal.totals }
@@ -498,15 +501,15 @@ export class Recorder implements Source {
   }
 
   /**
-   * Its state could not be read: there is nothing to go on from, and nothing to add to. What the human said is kept as an event
-   * all the same, before the failure [contract 3.5, 4.3].
+   * Its state could not be read: nothing to start from or add to. The user's message is still kept as an event, before
+   * the failure [contract 3.5, 4.3].
    */
   #failToBegin({ kind, message }: NonNullable<RunEnd['failure']>): void {
     this.#journal.hear(lastHuman(inputOf(this.#run).messages), this.#run.follow_up_to_run_id)
     this.#journal.fail(kind, message)
   }
 
-  /** Leaves a state that the next run can go on from: whatever was broken off is made whole, or undone. */
+  /** Leaves a state the next run can start from: whatever was broken off is completed or undone. */
   #closeState(end: RunEnd): void {
     if (end.rollback) this.#undo()
     else if (end !== ASKING) this.#keepBroken(end)
@@ -515,7 +518,7 @@ export class Recorder implements Source {
     else this.#journal.end(end.status)
   }
 
-  /** The state is the agent's: of what it had not written nothing is added, and all of it is taken back with a rollback. */
+  /** The agent keeps the state: unwritten parts are dropped, and a rollback takes back all of it. */
   #closeKept(kept: KeptState, end: RunEnd): void {
     const { run_id, thread_id } = this.#run
     if (kept.hasBegun && !this.#journal.hasBegun) this.#journal.begin(null, this.#run.follow_up_to_run_id)
@@ -531,8 +534,8 @@ export class Recorder implements Source {
   }
 
   /**
-   * Keeps the part of an answer that came, valid for every model server: fragments of calls are marked as invalid, calls without
-   * a result are answered. Otherwise every later run of the thread would be refused.
+   * Keeps a partial answer in a form every model server accepts: call fragments become invalid calls, open calls get a
+   * result. Otherwise every later run of the thread would be refused.
    */
   #keepBroken(end: RunEnd): void {
     const reason = end.status === 'success' ? 'stop' : end.status
@@ -551,7 +554,7 @@ export class Recorder implements Source {
     const made = titleOf(state.messages(), title)
     if (made === null) return
     this.#state.set({ title: made })
-    // A run that waits for its user goes on where it was.
+    // A run that waits for its user continues where it was.
     this.#state.close('title', this.#asks ? this.#state.next : [], 'loop')
   }
 
@@ -559,7 +562,7 @@ export class Recorder implements Source {
     return {
       ...this.#rowOf(end, wasOpen),
       title: this.#kept ? this.#kept.title(this.#deps.options.title) : displayName(this.#state.state.channel('title')),
-      // Last: members behind a spread are added one by one, which costs more than all the rest of an end.
+      // Last, because adding members after a spread costs more than the rest of the end.
       ...this.#journal.totals
     }
   }
@@ -576,7 +579,7 @@ export class Recorder implements Source {
 
   // -------------------------------------------------------------------------------------------------- to the disk
 
-  /** All that there is, to be written together; null: there is nothing. */
+  /** Everything pending, to be written together; null: nothing. */
   take(): Group | null {
     if (this.#isAbandoned) return null
     const { thread_id, run_id, user_id } = this.#run
@@ -615,14 +618,14 @@ export class Recorder implements Source {
     this.#feeds.onStored(batch.settles)
   }
 
-  /** The run as its row stands when its end is stored: for those who are told how it has ended. */
+  /** The run's row as of its stored end, for webhooks and waiters. */
   get endedRow(): Run {
     return { ...this.#run, ...this.#ended }
   }
 
   // ------------------------------------------------------------------------------------------------------ readers
 
-  /** How the run stands; `before`: the state that it goes on from, if it has not begun. */
+  /** Snapshot of the run; `before`: the state it starts from, if it has not begun. */
   snapshot(before: string | null): Snapshot {
     const { hasBegun, state } = this.#state
     const values = this.#kept ? this.#kept.json : hasBegun ? state.json() : before
@@ -631,13 +634,13 @@ export class Recorder implements Source {
   }
 }
 
-/** The journal of a run whose process is gone, for the attempt that goes on with it. */
+/** The journal of a run whose process is gone, for the attempt that continues it. */
 export async function journalOf({ thread_id, run_id }: Run, store: Store, options: JournalOptions): Promise<Journal> {
   const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
   return Journal.resumed(options, events, await store.events.lastK(thread_id, run_id))
 }
 
-/** The end of a run of which nothing can be read: its log stops where it is. */
+/** The end of a run that cannot be read: its log stops where it is. */
 export function bareEnd(run: Run, end: RunEnd): Op {
   const { last_cursor, final_checkpoint_id } = run
   const nothing = { model_name: null, first_human_message: null, last_ai_message: null }
@@ -645,7 +648,7 @@ export function bareEnd(run: Run, end: RunEnd): Op {
   return { name: 'run.settle', ...row, ...NO_TOTALS }
 }
 
-/** A run that only waited leaves the thread alone: another one may be running. */
+/** A run that was only queued leaves the thread alone: another one may be running. */
 function rowOf(
   { run_id, thread_id }: Run,
   end: RunEnd,

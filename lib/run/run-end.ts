@@ -1,4 +1,4 @@
-// How a run ends: decided once, before it is written down.
+// How a run ends: decided once, before it is written.
 import { AgentError } from '../agent/runtime.ts'
 import type { RunStatus, ThreadStatus } from '../types.ts'
 
@@ -6,23 +6,23 @@ export type CancelAction = 'interrupt' | 'rollback'
 
 export interface RunEnd {
   readonly status: Exclude<RunStatus, 'pending' | 'running'>
-  /** For joiners and the run's row; the frame is left out when null. */
+  /** The error for joiners and the run's row; null: no error frame. */
   readonly failure: { readonly kind: string; readonly message: string } | null
   readonly error: string | null
   readonly stopReason: string | null
-  /** The state goes back to what it was before the run. */
+  /** The state is rolled back to before the run. */
   readonly rollback: boolean
 }
 
-/** The error of a run that was rolled back. */
+/** Error text of a rolled back run. */
 export const ROLLED_BACK = 'Rolled back by user'
 
 export const SUCCESS: RunEnd = { status: 'success', failure: null, error: null, stopReason: null, rollback: false }
 
-/** The run waits for its user: nothing was broken off, and its open calls stay open for the answer. */
+/** The run waits for its user: its open calls stay open for the answer. */
 export const ASKING: RunEnd = { ...SUCCESS, status: 'interrupted', stopReason: 'asked_user' }
 
-/** The store has refused the records of the run, for what they are. */
+/** The store has refused the run's records for good. */
 export const REFUSED: RunEnd = failedWith(
   'error',
   'StorageRefused',
@@ -30,7 +30,7 @@ export const REFUSED: RunEnd = failedWith(
   'storage_refused'
 )
 
-/** Its process has gone before it had ended. */
+/** Its process went away before it ended. */
 export const RESTARTED: RunEnd = failedWith(
   'error',
   'ServerRestart',
@@ -38,7 +38,7 @@ export const RESTARTED: RunEnd = failedWith(
   'server_restart'
 )
 
-/** What was thrown ends the run: an agent's words are for its user, those of a programmer's error are not. */
+/** Ends the run with an exception: an agent's message is shown to the user, a programmer's error is not. */
 export function failed(error: unknown): RunEnd {
   if (error instanceof AgentError) return failedWith('error', error.kind, error.message, error.stopReason)
   return failedWith('error', 'InternalError', 'The agent failed unexpectedly', null)
@@ -48,13 +48,13 @@ export function timedOut(timeoutMs: number): RunEnd {
   return failedWith('timeout', 'RunTimeout', `The run took longer than ${timeoutMs / 1000} s`, 'timeout')
 }
 
-/** `stopReason` tells who did it when it was not a user. */
+/** `stopReason`: what cancelled it, when it was not a user. */
 export function cancelled(action: CancelAction, stopReason: string | null): RunEnd {
   if (action === 'rollback') return { ...SUCCESS, status: 'error', error: ROLLED_BACK, stopReason, rollback: true }
   return { ...SUCCESS, status: 'interrupted', stopReason }
 }
 
-/** [States]: idle after a run that ended without failure, error after one that failed. A user's cancel is no failure. */
+/** Thread status [States]: idle unless the run failed. A user's cancel is no failure. */
 export function threadStatusAfter(end: RunEnd): ThreadStatus {
   if (end === ASKING) return 'interrupted'
   const { status } = end

@@ -1,26 +1,26 @@
-// What a run was asked for, read from its record. It was checked when the run was created, which may be a process ago.
+// A run's parameters, read from its record. They were validated when the run was created, maybe by an earlier process.
 import { withoutReserved } from '../reserved.ts'
 import { type InputMessage, readMessages } from '../thread/message.ts'
 import { isInternal } from '../thread/state.ts'
 import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../types.ts'
 
-/** The stream modes of the run: what a joiner gets that names none. */
+/** The run's stream modes: the default for joiners that name none. */
 export function modesOf(run: Run): string[] {
   const modes = run.kwargs.stream_mode
   return Array.isArray(modes) ? modes.filter((mode) => typeof mode === 'string') : ['values']
 }
 
-/** Where the end of the run is to be told; null: nowhere. */
+/** Webhook URL; null: none. */
 export function webhookOf({ kwargs }: Pick<Run, 'kwargs'>): string | null {
   return typeof kwargs.webhook === 'string' ? kwargs.webhook : null
 }
 
-/** When the run may start, in unix ms: one that was asked for later is made in the future. */
+/** Earliest start of the run, in Unix ms: in the future for a delayed run. */
 export function startsAt({ kwargs, created_at }: Pick<Run, 'kwargs' | 'created_at'>): number {
   return kwargs.after_seconds === undefined ? 0 : Date.parse(created_at)
 }
 
-/** The input as messages and channel values. Ids were given to the messages at creation. */
+/** The input as messages and channel values. Message ids were assigned at creation. */
 export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<string, Json> } {
   const { input } = run.kwargs
   if (!isObject(input)) return { messages: [], channels: {} }
@@ -29,7 +29,7 @@ export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<
   return { messages: readMessages(messages), channels }
 }
 
-/** Whose leaving may end the run: the credential of the request that has created it and stayed open. */
+/** The credential of the creating request, whose disconnect may cancel the run. */
 export function isCreator(run: Run, { credential }: { readonly credential: string | null }): boolean {
   return credential !== null && run.kwargs.creator === credential
 }
@@ -38,23 +38,23 @@ export function lastHuman(messages: readonly InputMessage[]): HumanMessage | nul
   return messages.findLast((message): message is HumanMessage => message.type === 'human') ?? null
 }
 
-/** The user's answer to what the run before this one asked. */
+/** The user's answer to the previous run's question. */
 export function resumeOf(run: Run): { readonly value: Json } | null {
   const { command } = run.kwargs
   return isObject(command) && command.resume !== undefined ? { value: command.resume } : null
 }
 
-/** The checkpoint the run goes on from, when it is not the newest. */
+/** The checkpoint the run starts from, when it is not the newest. */
 export function baseOf(run: Run): string | null {
   return typeof run.kwargs.checkpoint_id === 'string' ? run.kwargs.checkpoint_id : null
 }
 
-/** The graph of the run's assistant; null: it names none. */
+/** The graph of the run's assistant; null: none. */
 export function graphOf(run: Run): string | null {
   return typeof run.kwargs.graph_id === 'string' ? run.kwargs.graph_id : null
 }
 
-/** What the caller passed along, without what speaks for a user: that is the run's own. */
+/** The caller's config, without the keys that speak for a user, which the run sets itself. */
 export function contextOf(run: Run): JsonObject {
   const { config, context } = run.kwargs
   const part = (value: Json | undefined) => (isObject(value) ? value : {})
@@ -62,7 +62,7 @@ export function contextOf(run: Run): JsonObject {
   return withoutReserved({ ...part(context), ...part(configurable), ...part(configured) })
 }
 
-/** Model calls at most: what the caller asks for, and never more than the operator allows. */
+/** Limit of model calls: the caller's, capped by the operator's. */
 export function recursionLimitOf(run: Run, max: number): number {
   const limit = isObject(run.kwargs.config) ? run.kwargs.config.recursion_limit : undefined
   return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, max) : max

@@ -1,25 +1,25 @@
-// The open streams of this process: how many there may be, that they live, whether who reads them still may, and breaking them off.
+// The open streams of this process: their quota, heartbeats, revalidation and reset.
 //
-// A stream is whatever keeps an answer open: a reader of frames, or who waits for the end of a run as JSON. Its place is held before
-// anything is awaited for it, so that a burst of requests cannot overshoot a limit together.
+// A stream is anything that keeps a response open: a reader of frames, or a request waiting for the end of a run as
+// JSON. Its place is reserved before the first await, so that a burst of requests cannot overshoot a limit together.
 import { fail } from '../../errors.ts'
 import type { ResetReason } from '../../stream-writer.ts'
 import { CredentialRevalidator, type Reader } from './credential-revalidator.ts'
 
-/** Why a stream is closed: its client went, it was told everything, or we broke it off. */
+/** Why a stream was closed: by its client, after its end, or reset by us. */
 export type CloseReason = 'left' | 'ended' | 'reset'
 
 export interface OpenStream {
   readonly reader: Reader
-  /** It was told everything, and needs no reset. */
+  /** Everything was sent: it needs no reset. */
   readonly isEnding: boolean
-  /** A sign of life; without any progress for `stallMs` (0: for ever) it is reset. */
+  /** Sends a heartbeat; without progress for `stallMs` (0: for ever) it is reset. */
   beat(stallMs: number): void
-  /** Broken off by us: its client comes back. */
+  /** Resets it: its client reconnects. */
   reset(why?: ResetReason): void
 }
 
-/** Open streams of one user, and of all; 0 is no limit. */
+/** Limits for streams per user and in total; 0: none. */
 export interface StreamLimits {
   readonly perUser: number
   readonly total: number
@@ -33,15 +33,15 @@ export interface StreamsDeps {
   readonly onTrouble: (error: unknown) => void
 }
 
-/** Room for one stream. */
+/** A reserved place for one stream. */
 export interface Place {
-  /** A stream has it now, and gives it back when it is closed. */
+  /** A stream holds it now, and releases it when closed. */
   isTaken: boolean
-  /** Gives it back. */
+  /** Releases it. */
   free(): void
 }
 
-/** How many streams are open or being opened, and whose they are. */
+/** Counts streams open or being opened, by user. */
 export class StreamQuota {
   readonly #limits: StreamLimits
   readonly #byUser = new Map<string | null, number>()
@@ -54,12 +54,12 @@ export class StreamQuota {
   get total(): number {
     return this.#total
   }
-  /** Who has one at least. */
+  /** Users with at least one. */
   get users(): number {
     return this.#byUser.size
   }
 
-  /** A place of this user; null: there is none. */
+  /** Reserves a place for this user; null: none left. */
   reserve(userId: string | null): Place | null {
     const { perUser, total } = this.#limits
     const own = this.#byUser.get(userId) ?? 0
@@ -102,7 +102,7 @@ export class Streams {
     this.#heartbeat.unref()
   }
 
-  /** Streams that are open. */
+  /** Number of open streams. */
   get size(): number {
     return this.#open.size
   }
@@ -110,13 +110,13 @@ export class Streams {
   get open(): Iterable<OpenStream> {
     return this.#open.keys()
   }
-  /** A stop is resetting streams: who comes now is reset at once, and comes back to another process. */
+  /** Shutdown is resetting streams: a new one is reset at once, and reconnects to another process. */
   get isClosing(): boolean {
     return this.#isClosing
   }
 
   /**
-   * Holds a place for the stream that `open` adds, and gives it back when that adds none, for whatever reason.
+   * Reserves a place for the stream that `open` adds, and releases it if that adds none for whatever reason.
    * @throws Failure `too_many_streams`, before `open` is called
    */
   async hold<T>(userId: string | null, open: (place: Place) => Promise<T>): Promise<T> {
@@ -129,41 +129,42 @@ export class Streams {
     }
   }
 
-  /** From now on it gets heartbeats, and is found by a revocation and a stop, until it is closed. */
+  /** From now on until it is closed it gets heartbeats, and revocations and shutdown find it. */
   add(stream: OpenStream, place: Place): void {
     place.isTaken = true
     this.#open.set(stream, place)
-    // It may have been revoked since its request was let in: asked again now that a revocation would find the stream.
+    // Its credential may have been revoked since the request was authenticated: checked again now that a revocation
+    // would find it.
     this.#revalidator.soon(stream.reader)
     if (this.#isClosing) stream.reset('stopping')
   }
 
-  /** It is closed, whoever has closed it. */
+  /** It is closed, by either side. */
   remove(stream: OpenStream): void {
     this.#open.get(stream)?.free()
     this.#open.delete(stream)
   }
 
-  /** Resets the streams that are meant. */
+  /** Resets the matching streams. */
   reset(isMeant: (reader: Reader) => boolean, why?: ResetReason): void {
     for (const stream of [...this.#open.keys()]) if (isMeant(stream.reader)) stream.reset(why)
   }
 
-  /** Something was revoked: of the streams that are meant, those end whose credential does not stand any more. */
+  /** Something was revoked: checks the matching streams, and resets those whose credential is no longer valid. */
   revalidate(isMeant: (reader: Reader) => boolean): Promise<void> {
     return this.#revalidator.revalidate(isMeant)
   }
 
   #beat(): void {
     const { stallMs } = this.#deps
-    // As they are now: who is reset leaves.
+    // A copy, because a reset stream leaves the set.
     for (const stream of [...this.#open.keys()]) stream.beat(stallMs)
     void this.#revalidator.walk()
   }
 
   /**
-   * Resets all, about one a ms but within `spreadMs`: they all come back. Who was told the end is left to read it, as long as the
-   * server lets its socket be.
+   * Resets all, about one per ms but within `spreadMs`: they all reconnect. A stream whose end was sent is left to be
+   * read, as long as the server keeps its socket.
    */
   async resetAll(spreadMs: number): Promise<number> {
     this.#isClosing = true

@@ -1,7 +1,7 @@
-// One reader of a thread on one stream: all its runs, those that were and those to come, one after the other. Like a reader of one run
-// it is a cursor and a socket, never a queue: which run it is in, and where in that run's log its feed stands.
+// One reader of a thread on one stream: all its runs, past and future, one after the other. Like a reader of one run it
+// is a cursor and a socket, never a queue: which run it is in, and where in that run's log.
 //
-// Behind the last run it waits; whoever starts the next one tells it. It ends only when it is ended.
+// Behind the last run it waits; whoever starts the next one wakes it. It ends only when it is closed.
 import type { ResetReason, StreamWriter } from '../../stream-writer.ts'
 import type { Run } from '../../types.ts'
 import { counters } from '../log/counters.ts'
@@ -12,21 +12,21 @@ import { startsAt } from '../run-kwargs.ts'
 import type { Reader } from './credential-revalidator.ts'
 import type { CloseReason, OpenStream } from './streams.ts'
 
-/** Bytes of one write to a socket: each that drains is progress, so that a slow reader is told from a dead one. */
+/** Bytes per write to a socket: every drain counts as progress, which tells a slow reader from a dead one. */
 const WRITE_BYTES = 64 * 1024
 
-/** Heartbeats without an answer behind which a reader may be gone. */
+/** Unanswered heartbeats after which a reader may be gone. */
 const UNANSWERED_MAX = 3
-/** Runs that are to start later are passed by, so many at a time: nobody waits an hour for what comes behind them. */
+/** Maximum delayed runs to skip: nobody waits an hour for what comes behind them. */
 const PASSED_MAX = 100
 
-/** What a feed has for its reader: bytes, and how many frames they are of; or what a log says that has none. */
+/** What a feed has next: bytes and how many frames they are, or the log's answer when it has none. */
 export type Fed = { readonly bytes: Buffer; readonly count: number } | 'behind' | 'tail' | 'end'
 
-/** What one reader is told of one run, piece by piece: a cursor in its log. */
+/** One run as one reader sees it: a cursor in its log. */
 export interface RunFeed {
   readonly filter: Filter
-  /** What follows; after `end` nothing does, and all was told. `loaded`: what `load` has brought. */
+  /** What follows; `end`: nothing more will. `loaded`: the result of `load`. */
   next(loaded: Loaded | null): Fed
   load(): Promise<Loaded>
 }
@@ -34,30 +34,30 @@ export interface RunFeed {
 /** A run's log, open for one reader. */
 export interface OpenedRun {
   readonly log: RunLog
-  /** The reader is not attached any more. */
+  /** Detaches the reader. */
   left(): void
 }
 
-/** Where the runs of a thread are found. */
+/** Finds the runs of a thread. */
 export interface ThreadRuns {
-  /** The run behind the one with this ordinal; null: there is none yet. */
+  /** The next run after this ordinal; null: none yet. */
   after(ordinal: number): Promise<Run | null>
-  /** null: it is gone, or not to be had here now. */
+  /** null: it is gone, or not available here now. */
   open(run: Run): Promise<OpenedRun | null>
-  /** Told whenever there may be another run, until the answer is called. */
+  /** Calls back whenever there may be another run, until the returned function is called. */
   watch(listener: () => void): () => void
 }
 
 export interface ThreadRequest {
   readonly writer: StreamWriter
   readonly reader: Reader
-  /** Says that the stream lives. */
+  /** Sends a heartbeat. */
   readonly heartbeat: Buffer
-  /** When the other side gave a sign of life last, where that is known, by `performance.now()`. */
+  /** When the client last responded, where that is known, by `performance.now()`. */
   heardAt?(): number
-  /** The socket has space again: something else may be said on it, if `isAtBorder`. */
+  /** The socket has space again: other data may be sent on it, if `isAtBorder`. */
   onDrain?(): void
-  /** It begins behind the run with this ordinal. */
+  /** It starts behind the run with this ordinal. */
   readonly after: number
   /** A cursor at the beginning of a run's log. */
   feed(run: Run, log: RunLog): RunFeed
@@ -83,20 +83,20 @@ export class ThreadJoiner implements LogReader, OpenStream {
   #current: Current | null = null
   /** Ordinal of the run that was told last. */
   #ordinal: number
-  /** Runs that were passed by because they are to start later. */
+  /** Delayed runs that were skipped. */
   #passed: Run[] = []
-  /** Grows with every restart: who was waiting for something then is not to go on. */
+  /** Incremented by every restart, to cancel whatever was waiting before. */
   #round = 0
   #isFinding = false
-  /** There may be another run since the store was asked last. */
+  /** There may be another run since the last query. */
   #mayFollow = true
   #isLoading = false
   #isFull = false
   #isGone = false
-  /** What its full socket has not been given yet of the last piece. */
+  /** The rest of the last piece that its full socket did not take. */
   #rest: Buffer | null = null
   #waitsSince = 0
-  /** What the last heartbeat has found, and how many have found the same. */
+  /** State at the last heartbeat, and how many have found the same. */
   #heardAt = 0
   #unanswered = 0
 
@@ -118,7 +118,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     return this.#current?.feed.filter ?? NOTHING
   }
 
-  /** Begins again, behind the run with this ordinal. */
+  /** Restarts behind the run with this ordinal. */
   restart(after: number): void {
     this.#detach()
     this.#round++
@@ -168,7 +168,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     current?.left()
   }
 
-  /** Finds the run that follows, and takes its place at the beginning of its log. */
+  /** Finds the next run and goes to the beginning of its log. */
   async #find(): Promise<void> {
     if (this.#isFinding || !this.#mayFollow) return
     this.#isFinding = true
@@ -184,7 +184,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
         if (isOver()) return
       }
     } catch (error) {
-      // The store does not answer: the client comes back.
+      // The store does not answer: the client reconnects.
       if (!isOver()) this.reset('broken')
       return this.#hooks.onTrouble(error)
     }
@@ -192,7 +192,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     this.pump()
   }
 
-  /** One that was passed by and may start by now: it is told behind the runs that have overtaken it. */
+  /** A skipped run that may start by now: it comes after the runs that overtook it. */
   #nowDue(): Run | null {
     const at = this.#passed.findIndex((run) => startsAt(run) <= Date.now())
     return at < 0 ? null : this.#passed.splice(at, 1)[0]!
@@ -210,7 +210,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     const opened = await this.#runs.open(run)
     if (isOver()) return opened?.left()
     if (!opened) {
-      // Deleted meanwhile: what comes behind it is looked for.
+      // Deleted meanwhile: skip it.
       this.#ordinal = Math.max(this.#ordinal, run.ordinal)
       this.#mayFollow = true
       return
@@ -266,7 +266,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     return this.#current !== null
   }
 
-  /** Nothing of a piece is left to be written: something else may be said on the same socket. */
+  /** Between two pieces: other data may be sent on the same socket. */
   get isAtBorder(): boolean {
     return this.#rest === null
   }
@@ -280,7 +280,10 @@ export class ThreadJoiner implements LogReader, OpenStream {
     } else if (!this.#isFull) this.#send(this.#request.heartbeat)
   }
 
-  /** Since when several heartbeats were not answered; null: they are, or nobody is to answer them. It is our turn that may be late. */
+  /**
+   * Since when heartbeats have gone unanswered; null: they are answered, or no answer is expected. The delay may be on
+   * our side.
+   */
   #silentSince(): number | null {
     const heardAt = this.#request.heardAt?.()
     if (heardAt === undefined) return null

@@ -1,23 +1,29 @@
-// The one ticker of the process: decides when what a run has appended goes out to its joiners.
+// The one ticker of the process: decides when appended frames go out to joiners.
 //
-// A frame goes out at the end of the turn in which it came. Only when deliveries take more than a small share of the time, of one run
-// with many readers or of many runs, are frames coalesced, because a write costs the same for one frame as for ten: few readers never
-// wait. There is one timer for all runs, armed only while one is due.
+// A frame goes out at the end of the tick in which it came. Only when deliveries take more than a small share of the
+// time, for one run with many readers or for many runs, are frames coalesced, because a write costs the same for one
+// frame as for ten. Few readers never wait. There is one timer for all runs, armed only while one is due.
 import { counters } from '../log/counters.ts'
 
 const COALESCE_MS_MAX = 50
-/** What it is when one delivery takes longer than that: thousands of readers, who would keep the loop busy with nothing else. */
+/**
+ * Coalescing time when one delivery takes longer than that: thousands of readers would keep the loop busy with nothing
+ * else.
+ */
 const COALESCE_MS_BURST = 100
-/** Of the time, what deliveries may take before more is coalesced: the loop stays mostly free, for models that speak and for requests. */
+/** Share of time deliveries may take before coalescing grows: the loop stays mostly free for models and requests. */
 const SHARE_MAX = 0.04
-/** Less is coalesced only below this, so that what helped is not taken back because it helped. */
+/** Coalescing shrinks only below this share, so that it does not oscillate. */
 const SHARE_MIN = SHARE_MAX / 2
-/** For how long that share is measured, at least. */
+/** Minimum time over which the share is measured. */
 const MEASURED_MS = 50
 
-/** What has something to deliver: the log of a run. Its two fields are the ticker's: flags are cheaper than a set made anew every tick. */
+/**
+ * Something with frames to deliver: the log of a run. Its two fields belong to the ticker: flags are cheaper than
+ * rebuilding a Set every tick.
+ */
 export interface Tickable {
-  /** When it delivered last, by `performance.now()`. */
+  /** Last delivery, by `performance.now()`. */
   deliveredAt: number
   isDue: boolean
   deliver(): void
@@ -28,16 +34,16 @@ export class Ticker {
   #later: Tickable[] = []
   readonly #coalesceMsMin: number
   #coalesceMs: number
-  /** When the first of those came that are due now, and of those that are due later. */
+  /** When the first due one came, and the first of those due later. */
   #nowSince = 0
   #laterSince = 0
-  /** What deliveries have taken since. */
+  /** Time spent in deliveries since. */
   #spentMs = 0
   #measuredSince = performance.now()
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
 
-  /** @param coalesceMs for how long the frames of a busy run wait for others, at least */
+  /** @param coalesceMs minimum time frames of a busy run are coalesced */
   constructor(coalesceMs = 0) {
     this.#coalesceMsMin = coalesceMs
     this.#coalesceMs = coalesceMs
@@ -59,7 +65,7 @@ export class Ticker {
     this.#immediate ??= setImmediate(() => this.#turnOver())
   }
 
-  /** Who has something to deliver. */
+  /** Tickables with frames to deliver. */
   get size(): number {
     return this.#now.length + this.#later.length
   }
@@ -80,7 +86,7 @@ export class Ticker {
 
   #deliver(due: readonly Tickable[], since: number): void {
     const started = performance.now()
-    // All of them first: should one throw, the others are not taken for due for ever.
+    // Cleared first: if one throws, the others must not stay due for ever.
     for (const tickable of due) tickable.isDue = false
     for (const tickable of due) {
       tickable.deliveredAt = started
@@ -91,14 +97,14 @@ export class Ticker {
     this.#adapt(ended - started, ended)
   }
 
-  /** Coalesces as much longer as deliveries take more than their share; shorter when they take much less. */
+  /** Scales coalescing with the share of time deliveries take. */
   #adapt(deliveryMs: number, now: number): void {
     this.#spentMs += deliveryMs
     const measuredMs = now - this.#measuredSince
     if (measuredMs < MEASURED_MS) return
     const share = this.#spentMs / measuredMs
     const longest = deliveryMs > COALESCE_MS_MAX ? COALESCE_MS_BURST : COALESCE_MS_MAX
-    // From a millisecond on: nothing times anything is nothing.
+    // Starts at a millisecond: zero cannot be scaled.
     if (share > SHARE_MAX) this.#coalesceMs = Math.min(longest, (Math.max(1, this.#coalesceMs) * share) / SHARE_MAX)
     else if (share < SHARE_MIN) this.#coalesceMs *= share / SHARE_MIN
     if (this.#coalesceMs < Math.max(1, this.#coalesceMsMin)) this.#coalesceMs = this.#coalesceMsMin

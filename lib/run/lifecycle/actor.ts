@@ -1,8 +1,8 @@
-// The live half of a run: takes it from pending to its end, once. What the agent tells goes by way of its recorder, which the actor is
-// no part of; here is who may begin it, who may end it, and who waits for that.
+// The live half of a run: takes it from pending to its end, once. The agent's output goes to the recorder without
+// passing the actor; the actor decides who may start and end the run, and knows who waits for that.
 //
-// Whatever ends a run, success, failure, cancel, timeout or shutdown, goes through `#end`, and by the table in run-phase.ts it does so
-// once: that is why there is one terminal status, ever.
+// Whatever ends a run (success, failure, cancel, timeout, shutdown) goes through `#end`, and the table in run-phase.ts
+// lets that happen once: hence there is exactly one terminal status.
 import { type Agent, AgentError } from '../../agent/runtime.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Op } from '../../store/store.ts'
@@ -25,7 +25,7 @@ export interface ActorOptions extends RecorderOptions {
   readonly settleTimeoutMs: number
   /** How long the creator of a run with on_disconnect cancel may be away, in ms. */
   readonly disconnectGraceMs: number
-  /** How long a run may take, in ms; 0: for ever. */
+  /** Timeout of a run, in ms; 0: none. */
   readonly timeoutMs: number
 }
 
@@ -35,13 +35,13 @@ export interface ActorDeps extends LiveDeps {
   readonly agent: Agent
   readonly options: ActorOptions
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
-  /** Something of the run was committed; it has ended with it, or not. */
+  /** Records of the run were committed; `isOver`: its end was among them. */
   readonly onStored?: (runId: string, isOver: boolean) => void
-  /** Whether it has readers on another process. */
+  /** Whether it has readers on other processes. */
   readonly isFollowed?: (runId: string) => boolean
 }
 
-/** What agents are told at the end. One for all runs: the stack of one of its own says nothing, and is dear. */
+/** The abort reason agents get. Shared by all runs: creating a stack for each is expensive and says nothing. */
 const RUN_IS_OVER = new DOMException('The run is over', 'AbortError')
 
 export class RunActor implements RecorderEvents {
@@ -53,16 +53,16 @@ export class RunActor implements RecorderEvents {
   #phase: RunPhase = 'pending'
   #runTimer: NodeJS.Timeout | null = null
   #settleTimer: NodeJS.Timeout | null = null
-  /** Who waits for the end to be stored, but not for ever. */
+  /** Waiters for the stored end, with a timeout. */
   #waitingForEnd: ((isStored: boolean) => void)[] = []
   #course: Promise<void> | null = null
-  /** Resolves when the end is stored, or the run is another process's. */
+  /** Resolves when the end is stored, or the run belongs to another process. */
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
 
   /**
-   * `past`: what is stored of the run's log already, when an earlier process had admitted it; `journal`: of its events, when that had
-   * begun it.
+   * `past`: what is already stored of the run's log, when an earlier process admitted it; `journal`: of its events,
+   * when that process started it.
    */
   constructor(run: Run, deps: ActorDeps, past?: LogBounds, journal?: Journal) {
     this.run = run
@@ -79,11 +79,11 @@ export class RunActor implements RecorderEvents {
   get phase(): RunPhase {
     return this.#phase
   }
-  /** What readers see of it. */
+  /** The log readers see. */
   get log(): RunLog {
     return this.#recorder.log
   }
-  /** Of its frames; undefined: not all of them are in memory. */
+  /** Bytes of its frames; undefined: not all of them are in memory. */
   get bytes(): number | undefined {
     return this.log.wholeBytes
   }
@@ -92,7 +92,7 @@ export class RunActor implements RecorderEvents {
     return this.log.readers > 0 || this.#deps.isFollowed?.(this.run.run_id) === true
   }
 
-  /** False: the table has nothing for that here, and nothing changes. */
+  /** False: no such transition; nothing changes. */
   #enter(transition: RunTransition): boolean {
     const next = TRANSITIONS[this.#phase][transition]
     if (next) this.#phase = next
@@ -101,15 +101,15 @@ export class RunActor implements RecorderEvents {
 
   // ---------------------------------------------------------------------------------------- the run's course
 
-  /** Takes the run from pending to its end. Resolves when that is stored and the agent has let go; never rejects. */
+  /** Runs it from pending to its end. Resolves when that is stored and the agent has stopped; never rejects. */
   start(): Promise<void> {
     if (this.#enter('start')) this.#course = this.#go()
     return this.finished
   }
 
   /**
-   * Resolves when the run's end is stored and its agent has let go: later than `closed` when that does not listen to its signal.
-   * Nothing is done in the run's name any more.
+   * Resolves when the run's end is stored and its agent has stopped, which may be later than `closed` when the agent
+   * ignores its signal. After that nothing runs in the run's name.
    */
   get finished(): Promise<void> {
     return this.#course ?? this.closed
@@ -155,14 +155,14 @@ export class RunActor implements RecorderEvents {
   // ------------------------------------------------------------------------------------------------ the end
 
   /**
-   * Cancels the run, wherever it is before its end. False: it has ended already, or is just being written.
-   * `stopReason` tells who did it when it was not a user.
+   * Cancels the run in any phase before its end. False: it has ended, or its end is being written. `stopReason`: what
+   * cancelled it, when it was not a user.
    */
   cancel(action: CancelAction, stopReason: string | null = null): boolean {
     return this.#end(cancelled(action, stopReason))
   }
 
-  /** Decides the end. False: it is decided already. Never throws: who ends it hears nothing of what is broken. */
+  /** Decides the end. False: already decided. Never throws. */
   #end(end: RunEnd, cause?: unknown): boolean {
     const wasOpen = this.#isOpen()
     if (!this.#enter('end')) return false
@@ -173,7 +173,7 @@ export class RunActor implements RecorderEvents {
     return true
   }
 
-  /** One line a run. An agent's words are a warning; what nobody expected is an error, with its stack. */
+  /** One log line per run. An agent's own error is a warning; an unexpected one is an error, with its stack. */
   #logFailure(status: string, { kind, message }: NonNullable<RunEnd['failure']>, cause: unknown): void {
     const { run_id, thread_id, user_id } = this.run
     const about = { run_id, thread_id, user_id, model: this.#recorder.modelName, status }
@@ -182,7 +182,7 @@ export class RunActor implements RecorderEvents {
     else this.#deps.log.error({ ...about, err: cause }, 'a run has failed')
   }
 
-  /** Who ends a run need not be who started it: the agent hears of it as nobody. */
+  /** Whoever ends a run need not have started it: the agent is told outside any user's scope. */
   #stopWork(): void {
     withoutUser(() => this.#abort.abort(RUN_IS_OVER))
     if (this.#runTimer) clearTimeout(this.#runTimer)
@@ -194,8 +194,8 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * The store does not take the end: nobody is told an end that may still get lost. The committer keeps trying, and who comes
-   * back meanwhile waits no longer than the others did.
+   * The store does not take the end: readers are reset, because nobody may be told an end that could still get lost.
+   * The committer keeps trying; readers that return wait like the others.
    */
   #giveUpWaiting(): void {
     if (this.log.readers > 0)
@@ -209,7 +209,7 @@ export class RunActor implements RecorderEvents {
     this.#armSettleTimeout()
   }
 
-  /** Resolves when the end is stored, with true; with false when it could not be stored in time. */
+  /** Resolves with true when the end is stored, with false after the timeout. */
   settled(): Promise<boolean> {
     if (isFinal(this.#phase)) return Promise.resolve(this.#phase !== 'abandoned')
     return new Promise((resolve) => this.#waitingForEnd.push(resolve))
@@ -220,8 +220,8 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * The lease of this process was lost: the run is another process's, which ends it. Its agent stops, its readers come back to
-   * where it is, and nothing of it is written any more.
+   * The process has lost its lease: the run belongs to another one, which ends it. The agent stops, readers are reset,
+   * and nothing more is written.
    */
   abandon(): void {
     if (!this.#enter('lease-lost')) return
@@ -231,7 +231,7 @@ export class RunActor implements RecorderEvents {
     this.#over(false)
   }
 
-  /** Something of the run was committed. */
+  /** Records of the run were committed. */
   onStored(isOver: boolean): void {
     if (isOver) this.#close()
     else this.#deps.onStored?.(this.run.run_id, false)
@@ -251,8 +251,8 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * The store has refused this run's records, not for a moment but for what they are. The run fails alone: what was refused is
-   * named in the log file, its end is written by itself, and the other runs of the batch have not noticed.
+   * The store has refused this run's records for good. Only this run fails: the refused records are logged, its end is
+   * written by itself, and the rest of the batch is not affected.
    */
   onRefused(message: string, ops: readonly Op[]): void {
     if (!this.#enter('refusal')) return
@@ -280,8 +280,8 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * Nobody finds it any more. What its readers have not taken yet is in the store, and read from there: with one that stalls a run
-   * that is over would else stay whole in memory, its state included. What could not be stored does stay.
+   * The run is no longer found here. Readers that lag read the store: otherwise one stalled reader would keep the whole
+   * ended run, including its state, in memory. Records that could not be stored do stay.
    */
   release(): void {
     if (this.#phase === 'closed-with-loss') return
@@ -292,8 +292,8 @@ export class RunActor implements RecorderEvents {
   // ---------------------------------------------------------------------------------------------------- readers
 
   /**
-   * Where a reader begins that has seen all up to `position`: behind that, or with a snapshot if it has seen nothing. The state of a
-   * run that has not begun is that of its thread, and the only await: nothing can come between a state and its position.
+   * Where a reader at `position` starts: behind it, or with a snapshot if it has seen nothing. Reading the thread's
+   * state, for a run that has not begun, is the only await: nothing can change between the state and its position.
    */
   async snapshotFor(position: Position): Promise<Position | Snapshot> {
     if (this.log.place(position) !== 0) return position
@@ -302,24 +302,25 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * A creating request is gone. With on_disconnect cancel the run ends after a grace, unless somebody watches it then.
+   * A creating request is gone. With on_disconnect cancel the run ends after a grace period, unless somebody watches it
+   * then.
    */
   creatorLeft(): void {
     if (this.#phase === 'pending' || this.#phase === 'open') this.#disconnect.left()
   }
 
-  /** It is back: the grace counts from its next departure. */
+  /** The creator is back: the grace period starts anew at its next departure. */
   creatorCame(): void {
     this.#disconnect.stop()
   }
 
-  /** The process ends: whose creator goes away now goes on in the next one. */
+  /** The process is shutting down: disconnects no longer cancel runs. */
   forgetCreator(): void {
     this.#disconnect.forget()
   }
 }
 
-/** A refused op for the log file: frames as the text they are. */
+/** A refused op for the log, with frames as text. */
 function loggable(op: Op): object {
   if (op.name !== 'frames.append') return op
   const { first, last, data } = op.segment

@@ -1,4 +1,4 @@
-// Ends a run with on_disconnect cancel when its creator has been away for too long.
+// Cancels a run with on_disconnect cancel when its creator has been away too long.
 import type { Run } from '../../types.ts'
 
 export class DisconnectTimer {
@@ -8,14 +8,14 @@ export class DisconnectTimer {
   #timer: NodeJS.Timeout | null = null
   #isForgotten = false
 
-  /** `onAway` is called `ms` after the creator has left for the last time, if the run asks for that. */
+  /** `onAway` is called `ms` after the creator's last departure, if the run asks for it. */
   constructor(run: Run, ms: number, onAway: () => void) {
     this.#isAsked = run.kwargs.on_disconnect === 'cancel'
     this.#ms = ms
     this.#onAway = onAway
   }
 
-  /** A stream of the creator's was closed by its client: counted from the last one. */
+  /** The creator closed a stream: the time counts from the last one. */
   left(): void {
     if (!this.#isAsked || this.#isForgotten) return
     this.stop()
@@ -23,13 +23,13 @@ export class DisconnectTimer {
     this.#timer.unref()
   }
 
-  /** The creator is back, or the run is over. */
+  /** The creator is back, or the run has ended. */
   stop(): void {
     if (this.#timer) clearTimeout(this.#timer)
     this.#timer = null
   }
 
-  /** A creator that goes away has no say any more. */
+  /** Ignores further departures. */
   forget(): void {
     this.#isForgotten = true
     this.stop()

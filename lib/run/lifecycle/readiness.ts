@@ -1,4 +1,4 @@
-// Readiness: whether this process takes new runs at the moment, and if not, why.
+// Readiness: whether this process accepts new runs, and if not, why.
 import type { Committer } from '../commit/committer.ts'
 import type { WriteHealthCheck } from '../commit/write-health-check.ts'
 
@@ -14,7 +14,7 @@ export class Readiness {
     this.#health = health
   }
 
-  /** What the process before left behind is taken care of. */
+  /** Recovery of the previous process's runs is done. */
   serve(): void {
     if (this.#phase === 'starting') this.#phase = 'serving'
   }
@@ -23,10 +23,10 @@ export class Readiness {
     this.#phase = 'stopping'
   }
 
-  /** Why nothing can be asked for yet: the runs of the process before are not taken care of. Null: it can. */
+  /** Why requests are refused: runs of the previous process are still being recovered. Null: they are not. */
   readonly notYet = (): string | null => (this.#phase === 'starting' ? this.reason : null)
 
-  /** null: new runs are taken. */
+  /** null: new runs are accepted. */
   get reason(): string | null {
     if (this.#phase === 'starting') return 'the server is starting'
     if (this.#phase === 'stopping') return 'the server is shutting down'
@@ -34,7 +34,7 @@ export class Readiness {
     return stuck === null ? null : `the database does not take writes: ${stuck}`
   }
 
-  /** The same for whoever asks from outside: the database is tried when nothing was written lately. */
+  /** The same for the readiness endpoint: probes the database when nothing was written lately. */
   async check(): Promise<string | null> {
     const { reason } = this
     if (reason !== null) return reason

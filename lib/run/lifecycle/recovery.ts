@@ -1,6 +1,6 @@
-// What becomes of the runs that a process has left behind, when the next one starts or another one takes them over: one that had
-// started is ended, with the part of its answer that is stored, or goes on from the state that its agent has stored itself, where that
-// is wanted; one that was waiting waits again.
+// Recovery of runs whose process is gone, at the next start or by another process. A started run is ended with the
+// stored part of its answer or, where configured, continues from the state its agent has stored; a queued run is queued
+// again.
 import type { Store } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import type { Committer } from '../commit/committer.ts'
@@ -11,31 +11,31 @@ import { RESTARTED } from '../run-end.ts'
 import type { Registry } from './registry.ts'
 import { untilRead } from './retry.ts'
 
-/** Runs that are ended at the same time: what is ready together is written in one transaction. */
+/** Runs ended at the same time: what is ready together shares a transaction. */
 const AT_ONCE = 16
-/** A run that takes its process with it each time ends as an error with the last of these. */
+/** Maximum attempts: a run that crashes its process each time ends as an error. */
 const ATTEMPTS_MAX = 3
 
 export interface RecoveryParts {
   readonly store: Store
-  /** Writes ops that belong together: all or none. */
+  /** Writes ops atomically. */
   readonly writer: Pick<Committer, 'writeAll'>
   readonly registry: Registry
   readonly options: RecorderOptions
-  /** The agent keeps the states of its threads itself. */
+  /** The agent keeps its threads' states itself. */
   readonly keepsStates?: boolean
-  /** Runs of such an agent go on where they were cut [runs.on_restart resume]. */
+  /** Runs of such an agent continue where they were cut [runs.on_restart resume]. */
   readonly goesOn?: boolean
   readonly log: { error(fields: object, text: string): void }
-  /** In whose name the runs are ended, where there is more than one process [Store 10]. */
+  /** The process that ends the runs, where there is more than one [Store 10]. */
   readonly owner?: string
-  /** This process ends, or the runs are not its own any more: what was not taken care of is left to the next one. */
+  /** This process is stopping, or has lost the runs: the rest is left to the next one. */
   readonly isOver?: () => boolean
 }
 
 /**
- * Ends what had started, then queues what had not, oldest first: a run that waited reads the state that the one before it has
- * left. Resolves with the numbers of both. `unfinished`: the runs that this process has to take care of.
+ * Ends started runs, then queues the others, oldest first: a queued run reads the state the one before it has left.
+ * Resolves with both counts. `unfinished`: the runs to recover.
  */
 export async function recover(
   unfinished: readonly Run[],
@@ -49,15 +49,14 @@ export async function recover(
   const resume = async (run: Run, past: LogBounds) => () => registry.resume(run, past)
   for (const run of waiting) await recoverOrFail(run, parts, resume)
   const ended = started.filter(({ run_id }) => !registry.knows(run_id))
-  // Behind what somebody waits for.
+  // After everything somebody waits for.
   for (const { key } of ended) registry.archive(key)
   return { ended: ended.length, resumed: waiting.length + started.length - ended.length }
 }
 
 /**
- * A store that is unavailable is waited for: the answer of a run is not given up for a read that failed. A run whose records are
- * damaged keeps neither the others nor the server from starting; and it is not left in flight either, or its readers would wait
- * for an end that never comes.
+ * Waits for an unavailable store: an answer is not given up for one failed read. A run with damaged records must not
+ * stop the others or the start; and it must not stay in flight either, or its readers would wait for ever.
  */
 async function recoverOrFail(
   run: Run,
@@ -67,9 +66,9 @@ async function recoverOrFail(
   const { store, log, isOver = () => false } = parts
   if (isOver()) return
   try {
-    // Reads alone are repeated: a write that is refused may have been written.
+    // Only reads are repeated: a refused write may have happened.
     const act = await untilRead(async () => read(run, await boundsOf(store, run), parts), isOver)
-    // The lease may have been lost over the reads: the run is somebody else's then, and must not be begun here as well.
+    // The lease may have been lost during the reads: then the run must not be started here as well.
     if (!isOver()) await act()
   } catch (error) {
     if (isOver()) return
@@ -81,8 +80,8 @@ async function recoverOrFail(
 }
 
 /**
- * One terminal status and one terminal frame, under an epoch of its own: a cursor from before the crash is told apart from it. All
- * of it is one group, so a crash in the middle of a recovery leaves the run as it was found.
+ * One terminal status and one terminal frame, under a new epoch, so that cursors from before the crash are recognised.
+ * All in one group: a crash during recovery leaves the run as it was.
  */
 async function end(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
   if (parts.goesOn && past.epochs.length < ATTEMPTS_MAX) {

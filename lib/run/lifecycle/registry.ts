@@ -1,4 +1,4 @@
-// The live runs of this process: admits them, finds them, brings their readers to them, stops them all.
+// The registry of live runs in this process: admits, finds and stops them, and attaches readers.
 import { isVisible, withoutUser } from '../../scope.ts'
 import type { Admission, NewRun, Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
@@ -31,9 +31,9 @@ export interface RegistryOptions extends ActorOptions {
   /** How long a joiner's socket may stay full before it is reset, in ms; 0: for ever. */
   readonly stallMs: number
   readonly streams: StreamLimits
-  /** What of all runs may wait for the store, in bytes, before every agent pauses; 0: no limit. */
+  /** Unstored bytes of all runs above which every agent pauses; 0: no limit. */
   readonly pendingTotalBytes?: number
-  /** For how long frames of a busy run wait for others, at least, in ms. */
+  /** Minimum time frames of a busy run are coalesced, in ms. */
   readonly coalesceMs?: number
   /** Pending and running runs of one user; 0: no limit. */
   readonly activePerUser: number
@@ -47,20 +47,20 @@ export interface RegistryDeps {
   readonly log: ActorDeps['log']
 }
 
-/** Streams are reset over this time at most when the process ends, in ms. */
+/** Maximum time over which streams are reset at shutdown, in ms. */
 const RESET_MS_MAX = 5000
 
 export class Registry {
   readonly #deps: RegistryDeps
   readonly #actors = new Map<string, RunActor>()
   readonly #queues = new RunQueues((threadId) => this.#watchers.tell(threadId))
-  /** Runs whose admission is being written. Others see the row a moment before we are told that it is there. */
+  /** Runs whose admission is being written. Others may see the row a moment before we know it was written. */
   readonly #pendingAdmissions = new Map<string, Promise<Admission>>()
-  /** Places of runs that are being started [design 5]. */
+  /** Quota places of runs being started [design 5]. */
   readonly #reserved = new Set<{ readonly userId: string | null; readonly key: string | null }>()
-  /** All that is open, of whichever run. */
+  /** All open streams, of any run. */
   readonly streams: Streams
-  /** Where there is more than one process: who follows our runs elsewhere, and which of theirs are wanted here. */
+  /** With several processes: who follows our runs, and which of theirs are wanted here. */
   readonly subscriptions: PeerSubscriptions | null
   readonly remoteRuns: RemoteRuns | null
   readonly #compactor: Compactor
@@ -68,12 +68,12 @@ export class Registry {
   readonly #states: StateCache
   readonly #ticker: Ticker
   readonly #watchers: ThreadWatchers
-  /** Questions for the next run of a thread that were asked in this turn. */
+  /** Lookups of a thread's next run made in this tick. */
   readonly #asking = new Map<string, Promise<Run | null>>()
   #isStopping = false
-  /** There are runs of ours that are not taken over yet: the cluster's. */
+  /** Called when runs of ours are not taken over yet; set by the cluster. */
   onLeftBehind: () => void = () => {}
-  /** Readers of frames, of runs that have ended as well. */
+  /** Readers of frames, including those of ended runs. */
   #joiners = 0
 
   constructor(deps: RegistryDeps) {
@@ -84,10 +84,14 @@ export class Registry {
     this.streams = new Streams({
       ...deps.options,
       limits: deps.options.streams,
-      onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked whether a stream may stay open')
+      onTrouble: (error) =>
+        deps.log.warn(
+          { err: error },
+          'the credentials of open streams could not be checked; the next heartbeat tries again'
+        )
     })
     this.#compactor = new Compactor(deps.committer, (error) =>
-      deps.log.warn({ err: error }, 'the frames of a run stay as they are')
+      deps.log.warn({ err: error }, 'the frames of an ended run could not be compressed')
     )
     const { peers } = deps.store
     this.#watchers = new ThreadWatchers(peers !== undefined)
@@ -98,7 +102,7 @@ export class Registry {
           peers,
           store: deps.store,
           cancelHere: (runId, action, reason) => this.#actors.get(runId)?.cancel(action, reason),
-          onTrouble: (error) => deps.log.warn({ err: error }, 'it could not be asked how runs of other processes stand')
+          onTrouble: (error) => deps.log.warn({ err: error }, 'runs of other processes could not be polled')
         })
       : null
   }
@@ -113,7 +117,7 @@ export class Registry {
     return this.#joiners
   }
 
-  /** Runs that have not ended: how many wait, work, and have their end written. */
+  /** Live runs by phase. */
   phases(): Readonly<Record<'pending' | 'running' | 'settling', number>> {
     const counts = { pending: 0, running: 0, settling: 0 }
     for (const { phase } of this.#actors.values()) {
@@ -124,7 +128,7 @@ export class Registry {
     return counts
   }
 
-  /** How much of everything is held. When runs and readers have gone all of it is nothing again. */
+  /** Sizes of everything held. All zero once runs and readers are gone. */
   sizes(): Readonly<Record<string, number>> {
     return {
       runs: this.#actors.size,
@@ -144,8 +148,8 @@ export class Registry {
   }
 
   /**
-   * Takes one of the places of a user's runs, until the answer is called: by then the run is counted, or was refused. Null: there
-   * is none left. A run that repeats the key of one that is counted already makes no new one, and needs none.
+   * Reserves a place in a user's quota of runs until the returned function is called: by then the run counts, or was
+   * refused. Null: no place left. A repeated idempotency key makes no new run and needs no place.
    */
   reserveRun(userId: string | null, key: string | null = null): (() => void) | null {
     const { activePerUser } = this.#deps.options
@@ -168,8 +172,8 @@ export class Registry {
   }
 
   /**
-   * Admits a run and puts it in its thread's queue. Strategies interrupt and rollback cancel what is in flight, after the new run
-   * is stored: if storing it fails, the old ones go on.
+   * Admits a run and queues it in its thread. Strategies interrupt and rollback cancel what is in flight, after the new
+   * run is stored: if storing fails, the old runs continue.
    */
   async create(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const admitted = this.#admit(run, autoFollowUp)
@@ -186,16 +190,16 @@ export class Registry {
     if (admission.outcome !== 'created') return admission
     const { peers } = this.#deps.store
     if (peers && admission.owner !== peers.id) {
-      // Its thread is another process's, which has the runs before it: it takes this one as we would have.
+      // Another process owns the thread's earlier runs, so it takes this one too.
       if (admission.owner !== undefined) peers.tell(admission.owner, { kind: 'arrived', runs: [run.run_id] })
       return admission
     }
-    // Runs before it were left behind by another process: it waits until they are taken over, in their order.
+    // Earlier runs of the thread were orphaned: this one waits until they are taken over, in order.
     if (peers && admission.inFlight.some((id) => !this.knows(id))) {
       this.onLeftBehind()
       return admission
     }
-    // The run outlives its request, and acts for the user of its record alone.
+    // The run outlives its request, and acts only for the user of its record.
     withoutUser(() => this.#enqueue(admission.run))
     const { multitask_strategy: strategy } = run
     if (strategy === 'interrupt' || strategy === 'rollback') {
@@ -205,15 +209,15 @@ export class Registry {
   }
 
   /**
-   * In a shared thread somebody else's run is not touched: the new one waits behind it. One that another process has admitted may
-   * not have arrived yet.
+   * In a shared thread, another user's run is not touched: the new one waits behind it. A run admitted by another
+   * process may not have arrived yet.
    */
   #endBefore(runId: string, userId: string | null, strategy: CancelAction): void {
     const actor = this.#actors.get(runId)
     if (actor && isVisible(actor.run, userId)) actor.cancel(strategy)
     if (actor || !this.remoteRuns) return
     this.#endRemote(this.remoteRuns, runId, userId, strategy).catch((error: unknown) =>
-      this.#deps.log.warn({ err: error, run_id: runId }, 'a run may go on that was to end')
+      this.#deps.log.warn({ err: error, run_id: runId }, 'a run could not be cancelled and may continue')
     )
   }
 
@@ -226,7 +230,7 @@ export class Registry {
     if (await this.#deps.store.runs.get(runId, userId)) await remoteRuns.cancel(runId, strategy, null)
   }
 
-  /** Takes a run that was admitted by another process, this one's or an earlier one's; `past` is what is stored of its log. */
+  /** Queues a run admitted by another process, this one's peer or predecessor; `past`: what is stored of its log. */
   resume(run: Run, past: LogBounds): void {
     if (this.knows(run.run_id)) return
     this.#enqueue(run, past)
@@ -236,19 +240,19 @@ export class Registry {
     for (const actor of this.#queues.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
   }
 
-  /** Takes up a run whose process is gone in its middle: its agent goes on from the state that it has stored itself. */
+  /** Continues a run whose process is gone: its agent starts from the state it has stored. */
   goOn(run: Run, past: LogBounds, journal: Journal): void {
     if (this.knows(run.run_id)) return
     this.#enqueue(run, past, journal)
     this.remoteRuns?.drop(run.run_id)
   }
 
-  /** Whether a run is live here, or just being admitted. */
+  /** Whether a run is live here, or being admitted. */
   knows(runId: string): boolean {
     return this.#actors.has(runId) || this.#pendingAdmissions.has(runId)
   }
 
-  /** The lease of this process was lost: all its runs are other processes', and nothing of them is done here any more. */
+  /** The lease was lost: all runs belong to other processes, and nothing more is done for them here. */
   abandon(): void {
     const actors = [...this.#actors.values()]
     this.#actors.clear()
@@ -257,7 +261,7 @@ export class Registry {
     for (const actor of actors) actor.abandon()
   }
 
-  /** The run with this key was ended without an actor: its frames are made small like those of all others. */
+  /** A run was ended without an actor: its frames are compressed like all others. */
   archive(runKey: number): void {
     this.#compactor.add(runKey)
   }
@@ -280,7 +284,7 @@ export class Registry {
     }
     const actor = new RunActor(run, deps, past, journal)
     this.#actors.set(run.run_id, actor)
-    // Whoever has asked in this very turn was answered without it.
+    // Lookups of this tick were answered without this run.
     this.#asking.clear()
     this.#watchers.tell(run.thread_id)
     void actor.closed.then(() => this.#closed(actor))
@@ -289,21 +293,22 @@ export class Registry {
 
   #closed(actor: RunActor): void {
     const { run_id, key } = actor.run
-    // It was abandoned: another process may have given it back to us meanwhile.
+    // It was abandoned; another process may have handed it back meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
-    // First: the next run of the thread waits for nothing else.
+    // First, because the next run of the thread waits only for this.
     this.#queues.remove(actor)
     this.#compactor.add(key, actor.bytes)
     try {
       actor.release()
     } catch (error) {
-      this.#deps.log.error({ err: error, run_id }, 'what a run has left could not be let go')
+      this.#deps.log.error({ err: error, run_id }, 'an ended run could not be released from memory')
     }
   }
 
   /**
-   * Attaches a reader to a run: live here, live in another process, or finished. `place`: held for it already.
+   * Attaches a reader to a run, wherever the run is: here, on another process, or finished. `place`: its reserved
+   * place.
    * @throws Failure `too_many_streams`
    */
   join(run: Run, request: JoinRequest, place?: Place): Promise<void> {
@@ -315,9 +320,9 @@ export class Registry {
     await this.admitted(run_id)
     const actor = this.#actors.get(run_id)
     const start = actor && request.isSnapshot ? await actor.snapshotFor(request.position) : request.position
-    // It comes back, to the next process.
+    // Its client reconnects to the next process.
     if (this.streams.isClosing) return request.wire.reset()
-    // Looked for after the await: it may have ended meanwhile.
+    // Looked up after the await: it may have ended meanwhile.
     if (!actor || this.#actors.get(run_id) !== actor) return this.#joinStored(run_id, request, place)
     const isTheirs = request.isCreator || isCreator(actor.run, request.reader)
     if (isTheirs) actor.creatorCame()
@@ -329,7 +334,7 @@ export class Registry {
   async #joinStored(runId: string, request: JoinRequest, place: Place): Promise<void> {
     const { store } = this.#deps
     const { wire, position, isSnapshot = false } = request
-    // The row that the caller read may be older than the run's end.
+    // The caller's row may be older than the run's end.
     const run = await store.runs.get(runId, null)
     if (run && !isInFlight(run)) {
       const log = await RunLog.ended(run, store)
@@ -337,7 +342,7 @@ export class Registry {
       return this.#attach(log, request, snapshot ?? position, place)
     }
     const opened = run && (await this.remoteRuns?.open(run, position, isSnapshot))
-    // Its end is not known here: an `end` now would be made up.
+    // Its end is not known here: sending `end` would be a guess.
     if (!opened) return wire.reset()
     const isTheirs = request.isCreator || isCreator(run, request.reader)
     if (isTheirs) this.remoteRuns?.creatorCame(runId)
@@ -346,7 +351,7 @@ export class Registry {
     )
   }
 
-  /** Who watches a run in this process. */
+  /** Readers of a run in this process. */
   joinersOf(runId: string): JoinerStanding[] {
     const joiners = [...this.streams.open].filter((one) => one instanceof Joiner && one.runId === runId) as Joiner[]
     return joiners.map(({ standing }) => standing)
@@ -367,7 +372,7 @@ export class Registry {
         onLeave?.(why)
       },
       onTrouble: (error) =>
-        this.#deps.log.error({ err: error, run_id: log.run.run_id }, 'a reader of a run was reset: it could not go on')
+        this.#deps.log.error({ err: error, run_id: log.run.run_id }, 'a reader of a run failed and was reset')
     })
     this.#joiners++
     this.streams.add(joiner, place)
@@ -375,8 +380,8 @@ export class Registry {
   }
 
   /**
-   * Attaches a reader to a thread: to all its runs behind the one with ordinal `request.after`, those to come included. `place`: held
-   * for it already.
+   * Attaches a reader to a thread: to all its runs after ordinal `request.after`, including future ones. `place`: its
+   * reserved place.
    */
   joinThread(threadId: string, request: ThreadRequest, place: Place): ThreadJoiner {
     const { store, log } = this.#deps
@@ -391,30 +396,29 @@ export class Registry {
         this.#joiners--
         this.streams.remove(gone)
       },
-      onTrouble: (error) =>
-        log.error({ err: error, thread_id: threadId }, 'a reader of a thread was reset: it could not go on')
+      onTrouble: (error) => log.error({ err: error, thread_id: threadId }, 'a reader of a thread failed and was reset')
     })
     this.#joiners++
     this.streams.add(joiner, place)
     return joiner
   }
 
-  /** Asked once for all readers that wait at the same place. */
+  /** One query for all readers that wait at the same position. */
   #runAfter(threadId: string, ordinal: number, userId: string | null): Promise<Run | null> {
     const key = JSON.stringify([threadId, ordinal, userId])
     const asking = this.#asking.get(key) ?? this.#deps.store.runs.after(threadId, ordinal, userId)
     this.#asking.set(key, asking)
-    // As long as this turn: what comes later is to be seen by who asks later.
+    // Valid for this tick: later readers must see later runs.
     setImmediate(() => this.#asking.delete(key))
     return asking
   }
 
-  /** The log of a run for one more reader: live here, live in another process, or finished. */
+  /** The log of a run for another reader, wherever the run is: here, on another process, or finished. */
   async #openFor({ run_id }: Run, store: Store): Promise<OpenedRun | null> {
     await this.admitted(run_id)
     const live = this.#actors.get(run_id)?.log
     if (live) return { log: live, left: () => {} }
-    // The row that was found may be older than the run's end.
+    // The row found may be older than the run's end.
     const run = await store.runs.get(run_id, null)
     if (!run) return null
     if (!isInFlight(run)) return { log: await RunLog.ended(run, store), left: () => {} }
@@ -423,7 +427,7 @@ export class Registry {
     return { log: opened.log, left: () => this.remoteRuns?.left(run_id, false) }
   }
 
-  /** The log of a run, live or finished, for who looks something up in it. */
+  /** The log of a run, live or finished, for lookups. */
   async logOf(run: Run): Promise<RunLog> {
     const { store } = this.#deps
     const live = this.#actors.get(run.run_id)?.log
@@ -432,47 +436,47 @@ export class Registry {
     return this.#actors.get(run.run_id)?.log ?? log
   }
 
-  /** A run that is just being admitted can be found, or is refused, when this resolves. */
+  /** Resolves when a run being admitted can be found, or was refused. */
   async admitted(runId: string): Promise<void> {
     await this.#pendingAdmissions.get(runId)?.catch(() => {})
   }
 
-  /** Cancels a run of this process. False: it has ended, or is just being written, or is another process's. */
+  /** Cancels a run of this process. False: it has ended, its end is being written, or another process owns it. */
   cancel(runId: string, action: CancelAction, reason: string | null = null): boolean {
     return this.#actors.get(runId)?.cancel(action, reason) ?? false
   }
 
-  /** Tells the process of a run that is none of ours to cancel it, until it has ended. False: there is no such run in flight. */
+  /** Asks the owning process to cancel a run, until it has ended. False: no such run in flight. */
   async cancelElsewhere(runId: string, action: CancelAction): Promise<boolean> {
     if (!this.remoteRuns || this.#actors.has(runId)) return false
     return this.remoteRuns.cancel(runId, action, null)
   }
 
-  /** Resolves when the run's end is stored; at once when it is not live. */
+  /** Resolves when the run's end is stored; immediately if it is not live. */
   async ended(runId: string): Promise<void> {
     await this.admitted(runId)
     await this.#actors.get(runId)?.closed
   }
 
-  /** The same, but not for ever: with false when the store does not take the end in time. */
+  /** The same with a timeout: resolves with false if the store does not take the end in time. */
   async settled(runId: string): Promise<boolean> {
     for (;;) {
       const actor = this.#actors.get(runId)
       if (actor || !this.remoteRuns) return (await actor?.settled()) ?? true
       const run = await this.#deps.store.runs.get(runId, null)
       if (!run || !isInFlight(run) || (await this.remoteRuns.ended(run))) return true
-      // It has come here meanwhile, its process being gone.
+      // It was taken over by this process meanwhile.
       if (!this.#actors.has(runId)) return false
     }
   }
 
-  /** Its creator waits for the end of the run, again. */
+  /** The creator waits for the end of the run again. */
   creatorCame(runId: string): void {
     this.#actors.get(runId)?.creatorCame()
     this.remoteRuns?.creatorCame(runId)
   }
 
-  /** A creating request that waited for the end of its run is gone. */
+  /** A creating request that waited for the end has gone. */
   creatorLeft(runId: string): void {
     const actor = this.#actors.get(runId)
     if (actor) actor.creatorLeft()
@@ -480,8 +484,8 @@ export class Registry {
   }
 
   /**
-   * Cancels every run of a thread and waits, `timeoutMs` at most, until their last records are written and their agents have let
-   * go: one that still works might leave a file.
+   * Cancels every run of a thread and waits, `timeoutMs` at most, until their last records are written and their agents
+   * have stopped: one still working might leave a file.
    */
   async cancelThread(threadId: string, timeoutMs: number): Promise<void> {
     await Promise.all([this.cancelThreadHere(threadId, timeoutMs), this.#cancelThreadElsewhere(threadId, timeoutMs)])
@@ -494,7 +498,7 @@ export class Registry {
     if (others.length) await this.remoteRuns.clear(threadId, others, timeoutMs)
   }
 
-  /** The same for the runs of this process. Answers whether there were any. */
+  /** The same for this process's runs. Returns whether there were any. */
   async cancelThreadHere(threadId: string, timeoutMs: number): Promise<boolean> {
     const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
     for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
@@ -503,7 +507,7 @@ export class Registry {
     return actors.length > 0
   }
 
-  /** Takes no new runs and starts none of those that wait. */
+  /** Admits no new runs and starts no queued ones. */
   drain(): void {
     this.#isStopping = true
     this.#queues.halt()
@@ -511,10 +515,10 @@ export class Registry {
   }
 
   /**
-   * Ends the life of this registry: runs may finish for `graceMs`, what still runs then ends as interrupted with what it has,
-   * streams are reset one after the other. Pending runs stay pending: they start with the next process.
-   * `graceOver` is called before the first reset: the moment to take no new connections, so that nobody comes back to us.
-   * Answers what was cut: runs that were ended before they had, and streams that were reset.
+   * Shuts down: runs may finish for `graceMs`, then the rest end as interrupted with what they have, and streams are
+   * reset one after the other. Queued runs stay pending for the next process. `graceOver` is called before the first
+   * reset: the moment to stop accepting connections, so that nobody reconnects to us. Returns how many runs and streams
+   * were cut.
    */
   async stop(graceMs: number, graceOver: () => void = () => {}): Promise<{ runs: number; streams: number }> {
     this.drain()
@@ -522,7 +526,7 @@ export class Registry {
     const allClosed = Promise.all(running.map((actor) => actor.closed))
     if (running.length) await withTimeout(allClosed, graceMs)
     graceOver()
-    // Their readers are to come back to another process and not to be told an end that looks like one of the agent's.
+    // Their readers should reconnect to another process, not be told an end that looks like the agent's.
     const streams = await this.streams.resetAll(RESET_MS_MAX)
     this.remoteRuns?.stop()
     const cut = running.filter((actor) => actor.cancel('interrupt', 'shutdown'))

@@ -1,15 +1,15 @@
-// Reads that a run cannot do without, repeated while the store does not answer.
+// Retries reads a run cannot do without.
 import { LeaseLost, StoreUnavailable } from '../../store/store.ts'
 
 const RETRY_MS_FIRST = 20
 const RETRY_MS_MAX = 1000
-/** Attempts for an error that does not say that it passes: real damage, or a store that does not tell the two apart. */
+/** Attempts for errors not known to be temporary: real damage, or a store that cannot tell. */
 const ATTEMPTS_MAX = 6
 
 /**
- * What `read` answers. It is repeated as long as the store is unavailable, and a few times whatever else fails: an answer that was
- * given up for one failed read is lost for good. `isOver`: nobody needs it any more.
- * @throws what `read` has thrown last: the records are damaged, or it is over.
+ * Result of `read`. Repeated as long as the store is unavailable, and a few times for other errors: an answer given up
+ * for one failed read is lost for good. `isOver`: nobody needs it any more.
+ * @throws the last error of `read`, when records are damaged or it is over
  */
 export async function untilRead<T>(read: () => Promise<T>, isOver: () => boolean = () => false): Promise<T> {
   for (let attempt = 1; ; attempt++) {

@@ -1,17 +1,19 @@
-// Where a run stands in this process, and what leads from there to where: all of it is this one table.
+// The phases of a run in this process, and the transitions between them: all in one table.
 
-/** `pending`: stored, waits for its turn in the thread. `open`: the agent works. `settling`: the end is decided, and being written. */
+/**
+ * `pending`: stored, queued in its thread. `open`: the agent works. `settling`: the end is decided and being written.
+ */
 export type RunPhase =
   | 'pending'
   | 'open'
   | 'settling'
-  /** The store has refused some of its records: its end is written without them. */
+  /** The store has refused some records: the end is written without them. */
   | 'salvaging'
-  /** The end is stored; joiners are told. */
+  /** The end is stored; joiners get it. */
   | 'closed'
-  /** The same, and some of its records are not stored: they stay in memory. */
+  /** The same, but some records are not stored: they stay in memory. */
   | 'closed-with-loss'
-  /** It is another process's. */
+  /** Another process owns it. */
   | 'abandoned'
 
 export type RunTransition =
@@ -19,14 +21,14 @@ export type RunTransition =
   | 'start'
   /** Success, failure, cancel, timeout, shutdown. */
   | 'end'
-  /** The store refuses its records, for what they are. */
+  /** The store refuses its records for good. */
   | 'refusal'
   /** Its end is stored. */
   | 'stored'
   /** This process has lost its lease. */
   | 'lease-lost'
 
-/** What is not here changes nothing: a run has one end, and nothing follows it. */
+/** Anything not listed changes nothing: a run has one end, and nothing follows it. */
 export const TRANSITIONS: Readonly<Record<RunPhase, Readonly<Partial<Record<RunTransition, RunPhase>>>>> = {
   pending: { start: 'open', end: 'settling', refusal: 'salvaging', 'lease-lost': 'abandoned' },
   open: { end: 'settling', refusal: 'salvaging', 'lease-lost': 'abandoned' },
@@ -37,7 +39,7 @@ export const TRANSITIONS: Readonly<Record<RunPhase, Readonly<Partial<Record<RunT
   abandoned: {}
 }
 
-/** Nothing leads from here. */
+/** No transitions from here. */
 export function isFinal(phase: RunPhase): boolean {
   return Object.keys(TRANSITIONS[phase]).length === 0
 }

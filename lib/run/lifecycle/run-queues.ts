@@ -1,5 +1,5 @@
-// The queues of runs: one for each thread with runs in this process. At most one actor of a thread is open, the others wait as pending in the
-// order in which the store admitted them; a queue moves on when the end of the run before is stored.
+// Run queues: one per thread with runs in this process. At most one run of a thread is open; the others are pending in
+// the order the store admitted them, and the queue moves on when the end of the one before is stored.
 import type { Run } from '../../types.ts'
 import { startsAt } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
@@ -7,11 +7,11 @@ import type { RunActor } from './actor.ts'
 interface RunQueue {
   running: RunActor | null
   readonly waiting: RunActor[]
-  /** Until the first of those that are to start later. */
+  /** Timer for the first delayed run. */
   timer: NodeJS.Timeout | null
 }
 
-/** A timer runs for so long at most; then it is set again. */
+/** Maximum of a timer; longer delays set it again. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 export class RunQueues {
@@ -19,7 +19,7 @@ export class RunQueues {
   readonly #onDue: (threadId: string) => void
   #isHalted = false
 
-  /** @param onDue told of a thread whose run was to start later, when it is its time */
+  /** @param onDue called with a thread whose delayed run is due */
   constructor(onDue: (threadId: string) => void = () => {}) {
     this.#onDue = onDue
   }
@@ -28,18 +28,18 @@ export class RunQueues {
     return this.#queues.size
   }
 
-  /** Puts it in the queue of its thread, and starts it when it is its turn. */
+  /** Queues a run in its thread, and starts it when it is its turn. */
   add(actor: RunActor): void {
     const { thread_id, ordinal } = actor.run
     const queue = this.#queues.get(thread_id) ?? { running: null, waiting: [], timer: null }
     this.#queues.set(thread_id, queue)
-    // Nearly always the last; one that another process has admitted may arrive late.
+    // Nearly always the last; a run admitted by another process may arrive late.
     const after = queue.waiting.findIndex(({ run }) => run.ordinal > ordinal)
     queue.waiting.splice(after < 0 ? queue.waiting.length : after, 0, actor)
     this.#advance(queue)
   }
 
-  /** Its end is stored: the next one's turn. */
+  /** Its end is stored: the next run starts. */
   remove(actor: RunActor): void {
     const { thread_id } = actor.run
     const queue = this.#queues.get(thread_id)
@@ -54,13 +54,13 @@ export class RunQueues {
     }
   }
 
-  /** Those in front of a run in its thread. */
+  /** Runs queued ahead of a run. */
   before({ thread_id, ordinal }: Run): RunActor[] {
     const { running, waiting } = this.#queues.get(thread_id) ?? { running: null, waiting: [] }
     return [...(running ? [running] : []), ...waiting].filter(({ run }) => run.ordinal < ordinal)
   }
 
-  /** None of those that wait is started any more. */
+  /** Starts no more queued runs. */
   halt(): void {
     this.#isHalted = true
     for (const queue of this.#queues.values()) disarm(queue)
@@ -76,7 +76,7 @@ export class RunQueues {
     disarm(queue)
     const now = Date.now()
     const pending = queue.waiting.filter((actor) => actor.phase === 'pending')
-    // Nobody waits behind one that is to start later.
+    // Delayed runs hold up nobody.
     const next = pending.find(({ run }) => startsAt(run) <= now)
     if (!next) return this.#wakeAt(queue, Math.min(...pending.map(({ run }) => startsAt(run))) - now)
     queue.waiting.splice(queue.waiting.indexOf(next), 1)

@@ -1,5 +1,5 @@
-// Runs as every protocol asks for them: started in a thread or without one, cancelled, waited for. What a request says is read by
-// who calls; what is refused here is refused before anything is written.
+// Starting, cancelling and waiting for runs, for every protocol. Callers parse the request; whatever is refused here is
+// refused before anything is written.
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { StatePort } from '../../agent/states.ts'
@@ -11,11 +11,11 @@ import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { webhookOf } from '../run-kwargs.ts'
 import type { Registry } from './registry.ts'
 
-/** How long a cancel waits to hear from the run's own process whether it came in time, in ms. */
+/** How long a cancel waits for the owning process's answer whether it came in time, in ms. */
 const CANCEL_WAIT_MS = 5000
 const RETRY_AFTER = { 'Retry-After': '5' }
 
-/** Who tells the ends of runs to others. */
+/** Webhooks for ends of runs. */
 export interface EndsTold {
   /** Before the run is created. */
   expect(run: Pick<NewRun, 'run_id' | 'created_at'>, url: string): Promise<void>
@@ -31,22 +31,22 @@ export interface RunsDeps {
   readonly writer: Writer
   readonly registry: Registry
   readonly webhooks: EndsTold
-  /** null: ready; else the reason why no run is taken. */
+  /** null: ready; else why no run is accepted. */
   readonly notReady: () => string | null
 }
 
-/** A run as it is asked for, before it is known in which thread. */
+/** A requested run, before its thread is known. */
 export interface RunOrder {
   readonly run: Omit<NewRun, 'thread_id'>
-  /** The thread's newest successful run becomes the one that this one follows. */
+  /** Follows up the thread's newest successful run. */
   readonly autoFollowUp: boolean
-  /** What the thread is listed by, if nothing was said of that before. */
+  /** Metadata for listing the thread, where it has none yet. */
   readonly graph: { readonly graph_id: string; readonly assistant_id: string }
-  /** Its client counts on that when it hears of the run. */
+  /** Its client relies on that once it knows of the run. */
   readonly isLangGraph: boolean
 }
 
-/** Where a run without a thread goes on: in the thread that it names, or in a new one, which stays. */
+/** The thread of a run created without one: the one it names, or a new one, which stays. */
 export interface StatelessOrder extends RunOrder {
   readonly threadId: string | null
   readonly assistantId: string | null
@@ -60,7 +60,7 @@ export class Runs {
     this.#deps = deps
   }
 
-  /** @throws Failure when it is refused; then nothing was written. */
+  /** @throws Failure when it is refused; nothing was written then */
   start(threadId: string, order: RunOrder): Promise<Run> {
     return this.#admitted(order, () => this.#create(threadId, order))
   }
@@ -69,7 +69,7 @@ export class Runs {
     return this.#admitted(order, () => this.#createStateless(order))
   }
 
-  /** Reserves the run's place in its user's quota before the first await, or others would pass the same check meanwhile. */
+  /** Reserves a place in the user's quota before the first await, or concurrent requests would all pass the check. */
   async #admitted({ run }: RunOrder, create: () => Promise<Run>): Promise<Run> {
     const { registry, notReady } = this.#deps
     const reason = notReady()
@@ -92,27 +92,29 @@ export class Runs {
     if (admission.outcome === 'created' && isLangGraph && run.multitask_strategy === 'rollback')
       for (const id of admission.inFlight) void this.#removeRolledBack(threadId, id).catch(() => {})
     if (admission.outcome === 'created' && admission.run.ordinal === 1) {
-      // The run is there, and must not be refused any more.
+      // The run exists now and must not be refused any more.
       const named = this.#nameGraph(admission.run, graph).catch(() => {})
       if (isLangGraph) await named
     }
     return runIn(admission, threadId)
   }
 
-  /** Whoever is to be told of its end is known before it is there, and forgotten if it never is. */
+  /** The webhook is stored before the run, and deleted if the run is never made. */
   async #withWebhook(run: RunOrder['run'], create: () => Promise<Admission>): Promise<Admission> {
     const url = webhookOf(run)
     if (url === null) return create()
     const { registry, webhooks } = this.#deps
     await webhooks.expect(run, url)
     const admission = await create()
-    // Who dies before it is forgotten leaves one of a run that never came.
+    // A crash before that leaves a webhook without a run.
     if (admission.outcome !== 'created') await webhooks.forget(run.run_id)
     else void registry.ended(run.run_id).then(() => webhooks.wake())
     return admission
   }
 
-  /** The first run of a thread says which graph it is with: LangGraph's clients list their threads by that. What is said already stays. */
+  /**
+   * The first run of a thread records its graph, by which LangGraph's clients list threads. Existing metadata stays.
+   */
   async #nameGraph({ thread_id }: Run, graph: RunOrder['graph']): Promise<void> {
     const thread = await this.#deps.store.threads.get(thread_id, null)
     const unsaid = Object.entries(graph).filter(([key]) => !Object.hasOwn(thread?.metadata ?? {}, key))

@@ -1,4 +1,4 @@
-// The processes that have one database open together: what they know of each other.
+// Processes that share one database, and their messages to each other.
 import type { Run, RunStatus } from '../../types.ts'
 
 /**
@@ -55,7 +55,7 @@ export interface PeerIdentity {
   readonly events: string
 }
 
-/** The processes that have one database open at the same time [Store 10]. */
+/** The processes that share this database [Store 10]. */
 export interface Peers {
   /** This process's id as an owner of runs. Changes after its lease was lost. */
   readonly id: string

@@ -1,8 +1,8 @@
-// A batch under way: one transaction, what it knows of the threads it writes to, and the rows that wait to be written together.
+// A batch in progress: one transaction, what it knows of its threads, and rows waiting to be written together.
 //
-// Its threads are locked first, in the order of their ids, so that two processes cannot wait for each other. From then on nobody
-// else writes to them: the counters read with the lock are counted on here, and rows of frames and events, which are nearly all of a
-// batch, go out as one statement for all runs, at the end or before an op of the batch that would look at them.
+// Its threads are locked first, ordered by id, so that two processes cannot deadlock. From then on nobody else writes
+// to them: counters read under the lock are advanced here, and rows of frames and events, which are nearly all of a
+// batch, go out as one statement for all runs, at the end or before an op that would read them.
 import { Refused } from '../refused.ts'
 import type { NewEventRow } from '../sql/events.ts'
 import type { Op } from '../store.ts'
@@ -11,22 +11,22 @@ import type { PgConnection } from './pg-connection.ts'
 import type { Db, Param } from './db.ts'
 import { numbers, texts } from './text.ts'
 
-/** A thread that is there, as this batch leaves it. */
+/** An existing thread, as this batch leaves it. */
 export interface ThreadState {
   /** seq of the next event [Store 5]. */
   nextSeq: number
-  /** The same in the row. */
+  /** The next seq in its row. */
   storedSeq: number
-  /** Last k by run, for the runs that this batch appends to. */
+  /** Last k by run, for runs this batch appends to. */
   readonly lastK: Map<string, number>
-  /** Of the runs that this batch appends frames to, those that there are. */
+  /** Existing runs among those this batch appends frames to. */
   readonly runKeys: Set<number>
 }
 
-/** Bytes in one statement, about: the server takes a gigabyte at most, and holds several copies of it. */
+/** Bytes per statement, about: the server takes a gigabyte at most, and holds several copies of it. */
 const STATEMENT_BYTES = 8 * 1024 * 1024
 
-/** The thread that an op writes to; null: it writes to none, or to whichever its rows are of. */
+/** The thread an op writes to; null: none, or one its rows name. */
 export function threadOf(op: Op): string | null {
   if (op.name === 'thread.create') return op.thread.thread_id
   if (op.name === 'run.create') return op.run.thread_id
@@ -34,12 +34,12 @@ export function threadOf(op: Op): string | null {
   return 'thread_id' in op ? op.thread_id : null
 }
 
-/** The threads of these ops, each once. */
+/** The distinct threads of these ops. */
 export function threadsOf(ops: readonly Op[]): string[] {
   return [...new Set(ops.flatMap((op) => threadOf(op) ?? []))]
 }
 
-/** Locks the threads that there are and answers their counters. */
+/** Locks those of the threads that exist and returns their counters. */
 export async function lockThreads(db: Db, threadIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
   if (threadIds.length === 0) return new Map()
   const sql =
@@ -49,7 +49,7 @@ export async function lockThreads(db: Db, threadIds: readonly string[]): Promise
 }
 
 export class Batch implements Db {
-  /** The process that writes: the owner of the runs that it admits. */
+  /** The writing process: owner of the runs it admits. */
   readonly writerId: string
   readonly #connection: PgConnection
   readonly #ops: readonly Op[]
@@ -71,7 +71,7 @@ export class Batch implements Db {
     return this.#connection.changes(sql, params)
   }
 
-  /** Locks these threads and reads what the ops of the batch want to know of them. Nothing of them may be waiting. */
+  /** Locks these threads and reads what the batch's ops need to know of them. No rows of theirs may be waiting. */
   async load(threadIds: readonly string[]): Promise<void> {
     const ids = new Set(threadIds)
     const ops = this.#ops.filter((op) => ids.has(threadOf(op) ?? ''))
@@ -104,7 +104,7 @@ export class Batch implements Db {
     this.#threads.set(threadId, { nextSeq, storedSeq: nextSeq, lastK: new Map(), runKeys: new Set() })
   }
 
-  /** What is known of a thread; undefined: there is no such thread. */
+  /** State of a thread; undefined: no such thread. */
   thread(threadId: string): ThreadState | undefined {
     return this.#threads.get(threadId)
   }
@@ -134,7 +134,7 @@ export class Batch implements Db {
     this.#frames.push(segment)
   }
 
-  /** Sends what waits. Later statements of the connection see it, whether or not they wait for the answer. */
+  /** Sends waiting rows. Later statements on this connection see them, whether or not they wait for the answer. */
   async flush(): Promise<void> {
     const frames = this.#frames.splice(0)
     const events = this.#events.splice(0)
@@ -147,7 +147,7 @@ export class Batch implements Db {
     ])
   }
 
-  /** Counters that are not in their rows yet. Asked once: then they are. */
+  /** Counters not written to their rows yet; marks them as written. */
   #moved(): Counter[] {
     const counters: Counter[] = []
     for (const [thread_id, state] of this.#threads) {
@@ -159,7 +159,7 @@ export class Batch implements Db {
   }
 }
 
-/** The items in their order, cut where STATEMENT_BYTES are together. */
+/** Splits the items, in order, into chunks of about STATEMENT_BYTES. */
 function chunks<T>(items: readonly T[], sizeOf: (item: T) => number): T[][] {
   const lists: T[][] = []
   let bytes = STATEMENT_BYTES

@@ -1,10 +1,10 @@
-// Rows of many runs and threads in one statement: frames and events, which are nearly all that is written.
+// Bulk inserts: frames and events of many runs in one statement each, which are nearly all writes.
 import type { NewEventRow } from '../sql/events.ts'
 import type { Segment } from '../store.ts'
 import type { Db } from './db.ts'
 import { byteStrings, numbers, texts } from './text.ts'
 
-/** A segment that is to be written. */
+/** A segment to write. */
 export interface RunSegment {
   readonly run_key: number
   readonly segment: Segment
@@ -34,12 +34,15 @@ export interface Counter {
 const MOVE_COUNTERS = (ids: number, seqs: number) => `UPDATE threads_meta AS t SET next_seq = counter.next_seq
   FROM unnest($${ids}::text[], $${seqs}::bigint[]) AS counter (thread_id, next_seq) WHERE t.thread_id = counter.thread_id`
 
-/** Moves the counters of these threads, which are locked. */
+/** Writes the counters of these threads, which are locked. */
 export function moveCounters(db: Db, counters: readonly Counter[]): Promise<number> {
   return db.changes(MOVE_COUNTERS(1, 2), counterParams(counters))
 }
 
-/** Rows of any threads, and the counters that they move, in one statement: each is answered, and wakes both sides, by itself. */
+/**
+ * Inserts events of any threads and advances their counters in one statement, because every statement costs an answer
+ * that wakes both sides.
+ */
 export function insertEvents(db: Db, rows: readonly NewEventRow[], counters: readonly Counter[]): Promise<number> {
   const sql = `WITH moved AS (${MOVE_COUNTERS(12, 13)})
     INSERT INTO run_events (thread_id, run_id, user_id, event_type, category, content, event_metadata, message_id,

@@ -27,8 +27,8 @@ async function nextBody(db: Db, threadId: string): Promise<number> {
 }
 
 /**
- * Bodies of the ranges and the thread's next body: one row with both at least, none when the checkpoint is gone. The heads were
- * read before, and a thread may have been removed, and made anew, between the two.
+ * Bodies of the ranges, and the thread's next body number in every row; no row at all when the checkpoint is gone: the
+ * heads were read before, and the thread may have been removed and recreated in between.
  */
 const BODIES = `
   SELECT b.no, b.json, (SELECT max(no) + 1 FROM checkpoint_bodies WHERE thread_id = $1) AS next
@@ -43,7 +43,7 @@ interface BodyRow {
   readonly next: number | null
 }
 
-/** The heads, newest first, with all that is wanted of their bodies, in one query; the first has the messages, if they are. */
+/** The heads, newest first, with the bodies asked for, in one query; only the first gets its messages, if asked for. */
 async function filled(db: Db, heads: readonly CheckpointHead[], wanted: Wanted): Promise<StoredCheckpoint[]> {
   const [newest] = heads
   if (!newest) return []
@@ -61,7 +61,7 @@ async function filled(db: Db, heads: readonly CheckpointHead[], wanted: Wanted):
   return pageWithBodies(heads, wanted, texts, any.next ?? 0)
 }
 
-/** Than $3. A checkpoint that is not there has no older ones. */
+/** Older than $3. A checkpoint that does not exist has no older ones. */
 const OLDER = 'AND key < (SELECT key FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $3)'
 
 export function checkpointReads(db: Db): CheckpointReads {
@@ -80,7 +80,7 @@ export function checkpointReads(db: Db): CheckpointReads {
   }
 }
 
-/** Writes one checkpoint with its new bodies. Shared with the creation of threads, which begin with an empty one. */
+/** Writes a checkpoint with its new bodies. Also used to create threads, which start with an empty one. */
 export async function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): Promise<void> {
   const { thread_id, bodies } = checkpoint
   const insertBodies = `INSERT INTO checkpoint_bodies (thread_id, no, json)

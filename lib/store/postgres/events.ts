@@ -7,7 +7,7 @@ import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
 import { texts } from './text.ts'
 
-/** Who said the messages $3 of the thread $2, as far as $1 may see it. The index holds the beginnings of ids. */
+/** Origins of the messages $3 of the thread $2, as far as $1 may see them. The index holds prefixes of ids. */
 const ORIGINS = `SELECT message_id, run_id, event_type, seq FROM run_events
   WHERE thread_id = $2 AND left(message_id, 64) = ANY(ARRAY(SELECT left(id, 64) FROM unnest($3::text[]) AS id))
     AND message_id = ANY($3::text[]) AND ${visibleTo(1)} ORDER BY seq`
@@ -37,7 +37,7 @@ export const eventWrites: Writers<EventOps> = {
     }
     const [given] = events
     if (!given || given.k > seen) return first
-    // It was written before: by this batch, which must be there to be found, or by one before it.
+    // Written before: by this batch, which must be flushed to be found, or by an earlier one.
     await batch.flush()
     const sql = 'SELECT seq FROM run_events WHERE run_id = $1 AND k >= $2 ORDER BY seq LIMIT 1'
     const [row] = await batch.rows<{ seq: number }>(sql, [run_id, given.k])

@@ -1,4 +1,4 @@
-// Frames in PostgreSQL: what joiners saw, as the bytes they got.
+// Frames in PostgreSQL: the bytes joiners were sent.
 import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
 import { Refused } from '../refused.ts'
 import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
@@ -8,12 +8,12 @@ import type { Writers } from './rows.ts'
 import { numbers } from './text.ts'
 
 const COLUMNS = 'id, first_n, last_n, epoch, format, idx, data'
-/** Rows of one answer at most: so few that the server takes them in the order of the index, and does not sort the whole run. */
+/** Rows per query: few enough for the server to follow the index instead of sorting the whole run. */
 const ROWS_MAX = 128
 
 /**
- * The rows of $1 that hold n >= $2, in order, until $3 bytes are together. `bytes` tells how much a row holds without reading it.
- * Frames are found by n, never by row: compaction swaps rows.
+ * Rows of run $1 with n >= $2, in order, up to $3 bytes in total. `bytes` tells the size without reading the data.
+ * Frames are found by n, never by row: compaction replaces rows.
  */
 const FROM_N = `
   SELECT ${COLUMNS} FROM (
@@ -55,7 +55,7 @@ export const frameWrites: Writers<FrameOps> = {
 
   'frames.compact': async ({ run_key, from }, batch) => {
     await batch.flush()
-    // Who removes the run at the same time must see what is written here: it waits for this, or this finds nothing.
+    // Serialises with a concurrent removal of the run: it waits for this, or this finds nothing.
     const [run] = await batch.rows('SELECT 1 FROM runs WHERE key = $1 FOR KEY SHARE', [run_key])
     if (!run) return { next: null }
     const { rows, isLast } = blockOf(await batch.rows<FrameRow>(FROM_N, [run_key, from, BLOCK_BYTES]))
@@ -70,13 +70,13 @@ export const frameWrites: Writers<FrameOps> = {
       `INSERT INTO frames (run_key, first_n, last_n, epoch, format, bytes, idx, data) VALUES ($1, $2, $3, $4, $5, $6, '', $7)`,
       [run_key, first.first_n, last.last_n, first.epoch, Format.brotli, bytes, packed]
     )
-    // What was read ends with the block when that is full, or the answer is: more may follow then.
+    // A full block, or a full query, may be followed by more.
     const isAll = isLast && bytes < BLOCK_BYTES && rows.length < ROWS_MAX
     return { next: isAll ? null : last.last_n + 1 }
   },
 
   'frames.sweep': async ({ before, after, limit }, batch) => {
-    // Runs that another process is sweeping are left to it.
+    // Runs another process is sweeping are skipped.
     const ended = await batch.rows<{ key: number }>(
       `SELECT key FROM runs WHERE NOT is_swept AND status NOT IN ('pending', 'running') AND updated_at < $1
         ORDER BY updated_at LIMIT ${SWEPT_RUNS} FOR UPDATE SKIP LOCKED`,

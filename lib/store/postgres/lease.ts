@@ -10,7 +10,7 @@ import { LeaseLost, type PeerIdentity, StoreUnavailable } from '../store.ts'
 import type { Db } from './db.ts'
 import { knownVersion } from './schema.ts'
 
-/** The part of a lease in which the database answers, or it could not be reached. */
+/** Fraction of a lease within which the database must answer, or it counts as unreachable. */
 const LATE = 3
 
 /** $2 milliseconds from now, on the clock of the database. */
@@ -25,14 +25,14 @@ export class Lease {
   #identity: PeerIdentity | null = null
   #onLost: () => void = () => {}
   #renewedAt: string | null = null
-  /** Since when the database was reached every time, by `performance.now()`; null: it was not, last time. */
+  /** Since when the database has answered every time, by `performance.now()`; null: the last attempt failed. */
   #reachedSince: number | null = Number.NEGATIVE_INFINITY
 
   constructor(ms: number) {
     this.ms = ms
   }
 
-  /** Never the same again after a loss: what was begun under one cannot be taken for the next. */
+  /** Changes after a loss, so that work begun under the old lease cannot be mistaken for the new one's. */
   get id(): string {
     return this.#id
   }
@@ -45,7 +45,7 @@ export class Lease {
     this.#onLost = listener
   }
 
-  /** Makes the row, when there is none. `batch`: the number of the batch that this process has written last. */
+  /** Inserts the row if there is none. `batch`: number of the last batch this process wrote. */
   async register(db: Db, batch: number): Promise<void> {
     if (this.#isKnown) return
     const sql = `INSERT INTO writers (writer_id, batch, lease_until, identity) VALUES ($1, $3, ${UNTIL}, $4::text::jsonb) ON CONFLICT DO NOTHING`
@@ -53,7 +53,7 @@ export class Lease {
     this.#isKnown = true
   }
 
-  /** Says in the row who this process is, and answers who the others are that live. */
+  /** Writes this process's identity into the row, and returns the other live processes. */
   async identify(db: Db, identity: PeerIdentity): Promise<PeerIdentity[]> {
     this.#identity = identity
     await db.changes('UPDATE writers SET identity = $2::text::jsonb WHERE writer_id = $1', [
@@ -66,7 +66,10 @@ export class Lease {
     return rows.map((row) => row.identity)
   }
 
-  /** Prolongs the lease with the number of a batch, and locks the row for as long as the transaction takes. @throws LeaseLost */
+  /**
+   * Renews the lease with the number of a batch, and locks the row until the transaction ends.
+   * @throws LeaseLost
+   */
   async assert(db: Db, id: string, batch: number): Promise<void> {
     const sql = `UPDATE writers SET batch = $3, lease_until = ${UNTIL} WHERE writer_id = $1
       RETURNING (SELECT max(version) FROM migrations) AS version`
@@ -75,12 +78,16 @@ export class Lease {
     if (row.version > this.#known) throw new StoreUnavailable('SCHEMA_NEWER', outdated(this.#known, row.version))
   }
 
-  /** For a transaction that has taken long: it is not to end with a lease that is over. */
+  /** For long transactions: the lease must not be expired when they commit. */
   async renew(db: Db, id: string): Promise<void> {
     await db.changes(`UPDATE writers SET lease_until = ${UNTIL} WHERE writer_id = $1`, [id, this.ms])
   }
 
-  /** The same without a batch. A row that a batch of ours holds is left to that. `begun`: when the database was first asked. @throws LeaseLost */
+  /**
+   * Renews without a batch. If a batch of ours holds the row, that one renews it. `begun`: when the database was first
+   * asked.
+   * @throws LeaseLost
+   */
   async keepAlive(db: Db, begun: number): Promise<void> {
     if (!this.#isKnown) return
     const id = this.#id
@@ -95,7 +102,7 @@ export class Lease {
       if (!row) throw this.lose(id)
       this.#renewedAt = row.now
       const now = performance.now()
-      // An answer that was so long in coming was long in coming for everybody.
+      // An answer this late was late for every process.
       this.#reachedSince = now - begun < this.ms / LATE ? (this.#reachedSince ?? now) : now
     } catch (error) {
       this.#reachedSince = null
@@ -104,18 +111,18 @@ export class Lease {
   }
 
   /**
-   * The moment of the last renewal, on the clock of the database: whose lease was over by then may be taken for dead. Not whose is
-   * over by now: the database may have hung since, and then they have not had the time to say that they live. Null: nobody may be,
-   * because the database could not be reached lately, for them neither.
+   * Time of the last renewal, by the database's clock: a lease that had expired by then marks its process as dead. One
+   * that expired since does not: the database may have hung meanwhile, and its process could not renew. Null: the
+   * database was unreachable lately, for the others too, so nobody may be declared dead.
    */
   get judgedAt(): string | null {
     const isSteady = this.#reachedSince !== null && performance.now() - this.#reachedSince > this.ms
     return isSteady ? this.#renewedAt : null
   }
 
-  /** The row of `id` is gone. Answers what to throw. */
+  /** The row of `id` is gone. Returns the error to throw. */
   lose(id: string): LeaseLost {
-    // Batch and renewal may find out one after the other.
+    // Batch and renewal may both find out.
     if (id === this.#id && this.#isKnown) {
       this.#id = randomUUID()
       this.#isKnown = false

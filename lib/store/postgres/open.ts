@@ -17,18 +17,17 @@ import { threadSearch } from './threads.ts'
 import { BatchWriter } from './writer.ts'
 
 export interface PostgresOptions extends PoolOptions {
-  /** How long this process keeps its lease without a sign of life, in ms. Default 15,000. */
+  /** Lifetime of this process's lease without renewal, in ms. Default 15,000. */
   readonly leaseMs?: number
   readonly onMigrated?: (what: Migrated) => void
 }
 
 const LEASE_MS = 15_000
 /**
- * Lines that reads never take: one for batches, one for the lease, one for taking over runs. Behind slow reads a process that is well
- * would lose its lease.
+ * Connections reserved for batches, the lease and takeovers: behind slow reads a healthy process would lose its lease.
  */
 const OWN_CONNECTIONS = 3
-/** A transaction is never idle for so long while all is well. */
+/** No healthy transaction is idle this long. */
 const IDLE_IN_TRANSACTION_MS = 10_000
 
 /**
@@ -58,7 +57,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     },
     async size() {
       const [row] = await pool.rows<{ bytes: number }>('SELECT pg_database_size(current_database())::float8 AS bytes')
-      // What is written ahead is the whole server's, not ours.
+      // The write-ahead log is the whole server's, not ours.
       return { database: row?.bytes ?? 0, wal: 0 }
     },
     async close() {
@@ -70,7 +69,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   }
 }
 
-/** All that is read. */
+/** All reads of the store. */
 export function readsOf(db: Db) {
   const run: RunSteps = (steps) => runSteps(db, steps)
   const nouns = sqlReads(run, { search: threadSearch(db), beside: run, runsOfMessages: originReads(db) })

@@ -1,4 +1,4 @@
-// Every write of the process, by name: what a batch can do.
+// Every write by name, as a batch runs it.
 import type { Op, OpName } from '../store.ts'
 import { SQL_WRITES } from '../sql/nouns.ts'
 import type { Batch } from './batch.ts'
@@ -11,7 +11,7 @@ import { stepWriters } from './steps.ts'
 import { threadWrites } from './threads.ts'
 
 const WRITES: Writers<OpName> = {
-  // Every batch writes its number, see writer.ts.
+  // Nothing to do: every batch writes its number anyway, see writer.ts.
   'store.ping': async () => null,
   ...stepWriters(SQL_WRITES),
   ...threadWrites,
@@ -21,7 +21,7 @@ const WRITES: Writers<OpName> = {
   ...checkpointWrites
 }
 
-/** Writes one op and answers its result, which holds when the batch is committed. */
+/** Writes one op; its result holds once the batch is committed. */
 export function write(op: Op, batch: Batch): Promise<unknown> {
   // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
   const writer = WRITES[op.name] as AnyWriter

@@ -1,7 +1,7 @@
-// The other processes on this database: whose lease is over, what was theirs, and a connection to tell each other what has happened.
+// The other processes on this database: taking over from those whose lease expired, and a connection for messages.
 //
-// Messages are notifications of PostgreSQL: ids, told when they are committed, to whoever listens at that moment. One that comes
-// while the connection is broken is lost, so nothing may rest on them alone.
+// Messages are PostgreSQL notifications: ids, delivered at commit to whoever is listening. One sent while the
+// connection is down is lost, so nothing may rely on them alone.
 import {
   LeaseLost,
   type PeerIdentity,
@@ -19,12 +19,12 @@ import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
 
-/** Between two tries to get a connection, in ms: at first, and at most, when one after the other has failed. */
+/** Delay between connection attempts, in ms: at first, and at most after repeated failures. */
 const AGAIN_MS = 200
 const AGAIN_MS_MAX = 5000
-/** A connection that does not answer for so long is given up, in ms. */
+/** A connection silent for this long is given up, in ms. */
 const ANSWER_MS = 5000
-/** Runs in one notification: it has room for 8,000 bytes. */
+/** Runs per notification, whose payload is limited to 8,000 bytes. */
 const RUNS_MAX = 100
 const EVERYBODY = 'colloquy'
 
@@ -32,7 +32,10 @@ function channelOf(id: string): string {
   return `${EVERYBODY}_${id}`
 }
 
-/** $1: this process, $2: when a lease must have been over, or null. Leases are deleted first; who holds a row at this moment is alive. */
+/**
+ * $1: this process, $2: deadline a lease must have expired by, or null. Leases are deleted first; whoever holds a row
+ * lock at this moment is alive.
+ */
 const CLAIM = `
   WITH me AS (
     SELECT writer_id FROM writers WHERE writer_id = $1 FOR KEY SHARE
@@ -62,7 +65,7 @@ const CLAIM = `
 interface Parts {
   /** For reads. */
   readonly pool: Pool
-  /** For what keeps this process its runs: reads have no part in it. */
+  /** For leases and takeovers: kept apart from reads. */
   readonly ownPool: Pool
   readonly lease: Lease
   readonly writer: BatchWriter
@@ -76,7 +79,7 @@ export class PostgresPeers implements Peers {
   readonly #writer: BatchWriter
   #listener: PeerListener | null = null
   #connection: PgConnection | null = null
-  /** Told at the end of this turn, together. */
+  /** Sent together at the end of this tick. */
   #outbox: { readonly to: string; readonly text: string }[] = []
   #isClosed = false
 
@@ -112,7 +115,7 @@ export class PostgresPeers implements Peers {
     this.#ping()
   }
 
-  /** Nobody would notice otherwise that the connection is dead. */
+  /** Otherwise nobody would notice a dead connection. */
   #ping(): void {
     const connection = this.#connection
     if (!connection) return
@@ -131,7 +134,7 @@ export class PostgresPeers implements Peers {
     return own
   }
 
-  /** Null: nobody may be judged. A server that has just started was down for everybody: nobody could prolong anything. */
+  /** Null: nobody may be declared dead. A server that has just started was down for everybody. */
   async #judgedAt(): Promise<string | null> {
     const { judgedAt, ms } = this.#lease
     if (judgedAt === null) return null
@@ -157,7 +160,7 @@ export class PostgresPeers implements Peers {
       })
   }
 
-  /** Says that this process is no more. The lease is given up before. */
+  /** Announces the shutdown. The lease is given up before. */
   async close(): Promise<void> {
     if (this.#listener) {
       this.tell(null, { kind: 'left' })
@@ -177,14 +180,14 @@ export class PostgresPeers implements Peers {
     await this.#connection?.rows(sql, params).catch(() => {})
   }
 
-  /** Rejects when there is no connection to be had at the start; later one is tried for until there is. */
+  /** Rejects when the first connection attempt fails; later it retries until it has one. */
   async #listen(): Promise<void> {
     const connection = await PgConnection.open(this.#url, { onNotify: (_, text) => this.#heard(text) })
     try {
       await connection.rows(`LISTEN ${EVERYBODY}`)
       await connection.rows(`LISTEN "${channelOf(this.id)}"`)
     } catch (error) {
-      // A standby lets us in and forbids LISTEN.
+      // A standby accepts connections but refuses LISTEN.
       await connection.close()
       throw error
     }
@@ -222,10 +225,10 @@ interface Envelope {
   readonly message: PeerMessage
 }
 
-/** null: somebody else has used our channel. */
+/** null: not one of our messages. */
 function envelopeIn(text: string): Envelope | null {
   try {
-    // Who speaks JSON on this channel is one of us.
+    // JSON on this channel is ours.
     const told = JSON.parse(text) as Envelope
     return typeof told?.message?.kind === 'string' ? told : null
   } catch {
@@ -233,7 +236,7 @@ function envelopeIn(text: string): Envelope | null {
   }
 }
 
-/** Notifications are short: a long list of runs goes in several. */
+/** Notifications are short: a long list of runs is split. */
 function inPieces(message: PeerMessage): PeerMessage[] {
   if (!('runs' in message) || message.runs.length <= RUNS_MAX) return [message]
   const pieces: PeerMessage[] = []

@@ -1,7 +1,8 @@
-// One connection to the server, from its opening until it is lost or closed.
+// One connection to the server, from opening until it is lost or closed.
 //
-// The driver would connect again by itself and go on with what was waiting: with the rest of a transaction whose beginning is gone.
-// A PgConnection never does. It has one socket; when that is lost, everything under way on it fails and nothing more is ever sent.
+// The driver would reconnect by itself and continue with the queued statements: the rest of a transaction whose
+// beginning is gone. A PgConnection never does. It has one socket; when that is lost, everything in progress fails and
+// nothing more is sent.
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import type { Timestamp } from '../../types.ts'
@@ -10,28 +11,28 @@ import { decodeText, hex, encodeText } from './text.ts'
 import { endsConnection } from './sqlstate.ts'
 import { readUrl } from './url.ts'
 
-/** To make a connection, its sign-in included, in seconds. */
+/** Timeout for connecting and signing in, in seconds. */
 const CONNECT_TIMEOUT_S = 10
-/** How long a statement may work, in ms. */
+/** Statement timeout, in ms. */
 export const STATEMENT_TIMEOUT_MS = 30_000
-/** How long a statement waits for a lock, in ms: as long as on SQLite [Limits]. */
+/** Lock timeout, in ms: as long as on SQLite [Limits]. */
 const LOCK_TIMEOUT_MS = 5000
-/** A transaction whose client says nothing for so long is ended by the server, in ms: its locks would stay for ever. */
+/** The server ends a transaction idle for this long, in ms: its locks would stay for ever. */
 const IDLE_IN_TRANSACTION_MS = 10_000
 
 export interface PgConnectionOptions {
-  /** In place of the longest that a transaction may be idle, in ms. */
+  /** Overrides how long a transaction may be idle, in ms. */
   readonly idleInTransactionMs?: number
-  /** What somebody has told on a channel that this connection listens to. */
+  /** A notification on a channel this connection listens to. */
   readonly onNotify?: (channel: string, text: string) => void
 }
 
-/** To end a connection in order, in seconds. */
+/** Timeout for an orderly close, in seconds. */
 const GOOD_BYE_S = 1
 
 /**
- * What every connection is told first, by a statement: a pooler between us and the server refuses startup parameters that it does not
- * know. What the URL says has the last word.
+ * Settings made on every connection by a statement: a pooler refuses startup parameters it does not know. The URL's
+ * settings win.
  */
 const SETTINGS: Readonly<Record<string, string | number>> = {
   TimeZone: 'UTC',
@@ -40,7 +41,7 @@ const SETTINGS: Readonly<Record<string, string | number>> = {
   default_transaction_isolation: 'read committed',
   statement_timeout: STATEMENT_TIMEOUT_MS,
   lock_timeout: LOCK_TIMEOUT_MS,
-  // In seconds: a server that has lost us without a word lets go of our locks after a minute.
+  // In seconds: a server that lost us without notice releases our locks after a minute.
   tcp_keepalives_idle: 30,
   tcp_keepalives_interval: 10,
   tcp_keepalives_count: 3
@@ -93,7 +94,7 @@ export class PgConnection implements Db {
       database,
       ssl,
       connect_timeout: CONNECT_TIMEOUT_S,
-      // The driver's own ideas of when to hang up and what to ask first.
+      // Turns off the driver's own timeouts and first query.
       idle_timeout: 0,
       max_lifetime: null,
       fetch_types: false,
@@ -105,7 +106,7 @@ export class PgConnection implements Db {
     })
   }
 
-  /** Options of the driver that its types leave out: where the server listens, whom to ask for a socket, and whom to notify. */
+  /** Driver options missing from its types: the server's address, how to get a socket, and whom to notify. */
   #wayTo(host: string, port: number, onnotify: NonNullable<PgConnectionOptions['onNotify']>): object {
     let sockets = 0
     const socket = async (options: postgres.ParsedOptions): Promise<Socket> => {
@@ -126,7 +127,7 @@ export class PgConnection implements Db {
   static async open(url: string, options: PgConnectionOptions = {}): Promise<PgConnection> {
     const connection = new PgConnection(url, options)
     try {
-      // A reservation alone would never be told of the connection that it waits for.
+      // reserve() alone would never report a failed connection attempt.
       const names = Object.keys(connection.#settings)
       const set = names.map((_, at) => `, set_config($${2 * at + 1}, $${2 * at + 2}, false)`).join('')
       const params = Object.entries(connection.#settings).flatMap(([name, value]) => [name, String(value)])
@@ -140,7 +141,7 @@ export class PgConnection implements Db {
     }
   }
 
-  /** The server's process at the other end. */
+  /** The server's process id. */
   get pid(): number {
     return this.#pid
   }
@@ -149,14 +150,14 @@ export class PgConnection implements Db {
     return this.#lost !== null
   }
 
-  /** Called once, when the connection is lost; at once when it is already. */
+  /** Called once when the connection is lost; immediately if it already is. */
   onLost(listener: () => void): void {
     if (this.#lost) listener()
     else this.#onLost = listener
   }
 
   async rows<Row>(sql: string, params: readonly Param[] = [], plan: Planning = 'kept'): Promise<Row[]> {
-    // A plain list. Rows are what the SQL beside the call says; the compiler cannot read it.
+    // Rows are shaped by the SQL in the call, which the compiler cannot read.
     return Array.from(await this.#ask(sql, params, plan)) as unknown as Row[]
   }
 
@@ -164,12 +165,12 @@ export class PgConnection implements Db {
     return (await this.#ask(sql, params)).count
   }
 
-  /** The word with which the server answers a statement: COMMIT answers ROLLBACK when there is nothing to commit any more. */
+  /** The server's command tag: COMMIT answers ROLLBACK when the transaction has failed. */
   async command(sql: string): Promise<string> {
     return (await this.#ask(sql, [])).command
   }
 
-  /** Statements are sent at once, whatever is under way, and answered in their order. */
+  /** Statements are sent at once and answered in order (pipelined). */
   async #ask(
     sql: string,
     params: readonly Param[],
@@ -177,7 +178,7 @@ export class PgConnection implements Db {
   ): Promise<postgres.RowList<postgres.Row[]>> {
     if (this.#lost) throw this.#lost
     try {
-      // A copy: the driver writes into it. Opened, or nobody has the connection.
+      // A copy, because the driver changes it.
       return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: plan === 'kept' }))
     } catch (error) {
       if (endsConnection(error)) this.lose(errorOf(error))
@@ -185,7 +186,7 @@ export class PgConnection implements Db {
     }
   }
 
-  /** The driver forgets some of what was under way when a connection breaks: that is failed here. */
+  /** The driver forgets some pending statements when a connection breaks: they are failed here. */
   #orLost<T>(work: PromiseLike<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const waiting = { reject }
@@ -204,7 +205,7 @@ export class PgConnection implements Db {
     })
   }
 
-  /** Gives the connection up: what is under way fails with `error`, and nothing more is sent. */
+  /** Gives the connection up: everything in progress fails with `error`, and nothing more is sent. */
   lose(error: Error): void {
     if (this.#lost) return
     this.#lost = error
@@ -214,7 +215,7 @@ export class PgConnection implements Db {
     this.#onLost()
   }
 
-  /** Says good-bye to the server. Nothing may be under way. */
+  /** Closes the connection in order. Nothing may be in progress. */
   async close(): Promise<void> {
     if (this.#lost) return
     this.#lost = closed()
@@ -222,7 +223,7 @@ export class PgConnection implements Db {
     await this.#hangUp(GOOD_BYE_S)
   }
 
-  /** The driver says good-bye first; who waits for the answer of a dead server would wait for ever. */
+  /** The driver waits for the server's answer, which a dead server never gives. */
   async #hangUp(timeout: number): Promise<void> {
     await this.#client.end({ timeout }).catch(() => {})
     setTimeout(() => this.#socket?.destroy(), GOOD_BYE_S * 1000).unref()
@@ -239,7 +240,7 @@ function closed(): Error {
 
 async function openSocket({ host: [host = ''], port: [port = 0], path }: postgres.ParsedOptions): Promise<Socket> {
   const socket = await connected(path ? connect(path) : connect(port, host))
-  // The driver reads it there to check the certificate.
+  // The driver reads the host name from here to check the certificate.
   return Object.assign(socket, { host })
 }
 

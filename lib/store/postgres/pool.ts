@@ -1,25 +1,25 @@
-// The connections to the server, kept open and lent for one piece of work at a time.
+// The connection pool: connections are kept open and lent for one piece of work at a time.
 import { StoreUnavailable } from '../store.ts'
 import { PgConnection, type PgConnectionOptions, STATEMENT_TIMEOUT_MS } from './pg-connection.ts'
 import type { Db, Param, Planning } from './db.ts'
 import { unavailable } from './sqlstate.ts'
 import { readUrl } from './url.ts'
 
-/** Lines at most; `?max=N` in the URL says otherwise. */
+/** Default pool size; `?max=N` in the URL overrides it. */
 const CONNECTIONS_MAX = 10
-/** A connection that nobody wanted for so long is closed, in ms: something on the way may have forgotten it already. */
+/** An idle connection is closed after this time, in ms: something on the way may have forgotten it already. */
 const IDLE_MS = 60_000
-/** Longer than the server lets a statement work. */
+/** Longer than the statement timeout. */
 const ANSWER_MS = STATEMENT_TIMEOUT_MS + 5000
 
 const NO_ANSWER = 'NO_ANSWER'
 
 export interface PoolOptions {
-  /** After this a connection that does not answer is given up, in ms: its server hangs, or the way to it. Default 35,000. */
+  /** A connection silent for this long is given up, in ms: its server hangs, or the way to it. Default 35,000. */
   readonly answerMs?: number
-  /** Lines at most. Default 10, or what `?max=N` in the URL says. */
+  /** Pool size. Default 10, or `?max=N` of the URL. */
   readonly max?: number
-  /** The longest that a transaction may be idle, in ms: the locks of a process that hangs are not to outlive its lease. */
+  /** How long a transaction may be idle, in ms: the locks of a hung process must not outlive its lease. */
   readonly idleInTransactionMs?: number
 }
 
@@ -38,13 +38,13 @@ export class Pool implements Db {
   readonly #max: number
   readonly #answerMs: number
   readonly #connectionOptions: PgConnectionOptions
-  /** Last in, first out: what is not needed grows old at the bottom. */
+  /** Last in, first out: surplus connections age at the bottom and are closed. */
   readonly #idle: Idle[] = []
   readonly #waiting: Waiting[] = []
   readonly #sweeper: NodeJS.Timeout
-  /** Lines that are there or being opened. */
+  /** Connections open or being opened. */
   #open = 0
-  /** Of them those that are there. */
+  /** Connections open. */
   #alive = 0
   #isClosed = false
   #allGone: () => void = () => {}
@@ -58,8 +58,8 @@ export class Pool implements Db {
   }
 
   /**
-   * Lends a connection for `work`. `first`: before all who wait.
-   * @throws StoreUnavailable when there is none to be had, or it does not answer in time
+   * Lends a connection for `work`. `first`: ahead of everyone who waits.
+   * @throws StoreUnavailable when there is none, or it does not answer in time
    */
   async use<T>(work: (connection: PgConnection) => Promise<T>, { first = false } = {}): Promise<T> {
     const connection = await this.#take(first).catch((error: unknown) => {
@@ -85,7 +85,7 @@ export class Pool implements Db {
     return this.#read((connection) => connection.changes(sql, params))
   }
 
-  /** Once more when the connection was lost: the server was restarted while it lay idle, and another one may be had already. */
+  /** Retries once when the connection was lost: the server was restarted while it was idle, and a new one may work. */
   async #read<T>(work: (connection: PgConnection) => Promise<T>): Promise<T> {
     let wasLost = false
     try {
@@ -100,7 +100,7 @@ export class Pool implements Db {
     }
   }
 
-  /** Waits for what is under way, then closes all connections. */
+  /** Waits for work in progress, then closes all connections. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#sweeper)
@@ -129,7 +129,7 @@ export class Pool implements Db {
       connection.onLost(() => this.#gone(connection))
       return connection
     } catch (error) {
-      // Nobody who waits would fare better.
+      // The waiters would fail the same way.
       if (this.#alive === 0) for (const { reject } of this.#waiting.splice(0)) reject(error)
       this.#gone(null)
       throw error
@@ -144,7 +144,7 @@ export class Pool implements Db {
     else this.#idle.push({ connection, since: performance.now() })
   }
 
-  /** A connection is no more, or (null) never came to be: who waits may have one opened in its place. */
+  /** A connection was closed, or (null) never opened: a waiter may get a new one in its place. */
   #gone(connection: PgConnection | null): void {
     this.#open--
     if (connection !== null) this.#alive--
@@ -168,7 +168,7 @@ export class Pool implements Db {
   }
 }
 
-/** Who has waited so long does not wait again. */
+/** A timed-out read is not retried. */
 function isSilence(error: unknown): boolean {
   return error instanceof StoreUnavailable && error.code === NO_ANSWER
 }

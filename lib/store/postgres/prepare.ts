@@ -1,11 +1,11 @@
-// The database behind the URL: made when it is missing, and looked at before it is used.
+// Prepares the database behind the URL: creates it if missing, checks it, and migrates it.
 import postgres from 'postgres'
 import { PgConnection } from './pg-connection.ts'
 import type { Migrated } from '../sql/migrations.ts'
 import { messageOf, migrate } from './schema.ts'
 import { inDatabase, readUrl } from './url.ts'
 
-/** The server's database for those who have none yet. */
+/** The maintenance database every server has. */
 const MAINTENANCE_DATABASE = 'postgres'
 
 const NO_SUCH_DATABASE = '3D000'
@@ -13,9 +13,9 @@ const EXISTS_ALREADY = /^(42P04|23505)$/
 const NOT_ALLOWED = '42501'
 
 /**
- * Makes the database when there is none, and brings it to this program's schema.
- * @throws Error with a sentence for the operator: the server does not answer or lets nobody in, the database is none of ours or
- * newer than this program.
+ * Creates the database if there is none, and migrates it.
+ * @throws Error with a sentence for the operator: the server does not answer or refuses us, the database is not ours,
+ * or newer than this program
  */
 export async function prepareDatabase(url: string, onMigrated?: (what: Migrated) => void): Promise<void> {
   const { schema } = readUrl(url)

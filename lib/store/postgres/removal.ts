@@ -1,24 +1,25 @@
-// What removed threads have left in PostgreSQL, and how it goes: step by step, beside the batches, by whichever process comes first.
+// Deletes what removed threads have left in PostgreSQL: step by step, between batches, by whichever process comes
+// first.
 import { STEP_ROWS } from '../sql/removal.ts'
 import type { Group } from '../store.ts'
 import type { Pool } from './pool.ts'
 import type { Db } from './db.ts'
 
-/** Between two steps, in ms: the server has other things to do. */
+/** Delay between steps, in ms: the server has other work. */
 const PAUSE_MS = 5
-/** After a step that could not be made. */
+/** Delay after a failed step, in ms. */
 const AGAIN_MS = 10_000
 
-/** Rows of the one that is being removed, by what names a row of each table. */
+/** Deletes some rows of the thread being removed; `id` identifies a row of the table. */
 const some = (table: string, id: string, rows: number) =>
   `DELETE FROM ${table} WHERE thread_id = (SELECT thread_id FROM one) AND ${id} IN (
     SELECT ${id} FROM ${table} WHERE thread_id = (SELECT thread_id FROM one) LIMIT ${rows})`
 const anyOf = (table: string) => `SELECT 1 FROM ${table} WHERE thread_id = (SELECT thread_id FROM one)`
 
 /**
- * One step, for $1 or, when that is null, for any that nobody else is at. The lock of its row keeps a new thread of this id waiting.
- * Frames go before the runs that lead to them. Answers how many were found, and whether this one is done: a step sees what was there
- * before it, so the last one finds nothing.
+ * One step for $1, or for any thread nobody else is working on when $1 is null. The row lock keeps a new thread of this
+ * id waiting. Frames go before the runs they belong to. Returns how many threads were found, and whether this one is
+ * done: a step sees the state before it, so the last one deletes nothing.
  */
 const STEP = `
   WITH one AS MATERIALIZED (
@@ -50,16 +51,16 @@ const STEP = `
   )
   SELECT (SELECT count(*) FROM one) AS found, (SELECT count(*) FROM done) AS done`
 
-/** Steps in the transaction that removes a thread: of most threads nothing is left after them. */
+/** Steps in the transaction that removes a thread: enough for most threads. */
 const STEPS_AT_ONCE = 3
 
 function step(db: Db, threadId: string | null): Promise<{ found: number; done: number }[]> {
   return db.rows(STEP, [threadId])
 }
 
-/** The thread's row is gone: so is what it has left, or it is unseen from now on. */
+/** The thread's row is gone: its data is deleted here, or hidden from now on. */
 export async function beginRemoval(db: Db, threadId: string): Promise<void> {
-  // Keys of runs may come again, and nobody is to take them for runs that were cut off.
+  // Frees idempotency keys, and ends runs so that nobody takes them for interrupted ones.
   const closeRuns = `UPDATE runs SET idempotency_key = NULL,
       status = CASE WHEN status IN ('pending', 'running') THEN 'error' ELSE status END
     WHERE thread_id = $1 AND (idempotency_key IS NOT NULL OR status IN ('pending', 'running'))`
@@ -70,13 +71,13 @@ export async function beginRemoval(db: Db, threadId: string): Promise<void> {
   ])
 }
 
-/** Removes all that a thread of this id has left: another one is about to be made. */
+/** Deletes everything an earlier thread of this id left, before a new one is created. */
 export async function finishRemoval(db: Db, threadId: string): Promise<void> {
   const left = await db.rows('SELECT 1 FROM removed_threads WHERE thread_id = $1 FOR UPDATE', [threadId])
   for (let isLeft = left.length > 0; isLeft; ) isLeft = (await step(db, threadId))[0]?.done === 0
 }
 
-/** Makes the steps, one after the other, with pauses. */
+/** Runs the steps one after the other, with pauses. */
 export class Remover {
   readonly #pool: Pool
   #timer: NodeJS.Timeout | null = null
@@ -88,7 +89,7 @@ export class Remover {
     this.#stepIn(PAUSE_MS)
   }
 
-  /** These were written. */
+  /** Called after these groups were written. */
   written(groups: readonly Group[]): void {
     if (groups.some(({ ops }) => ops.some(({ name }) => name === 'thread.remove'))) this.#stepIn(PAUSE_MS)
   }

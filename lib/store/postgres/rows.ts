@@ -1,4 +1,4 @@
-// What a noun of this store has for its writes.
+// Types for the writes of this store.
 import type { Op, OpName, OpOf, Result } from '../store.ts'
 import type { Batch } from './batch.ts'
 

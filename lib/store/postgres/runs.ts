@@ -1,4 +1,5 @@
-// How runs are admitted, begun and ended in PostgreSQL: what SQLite does in several statements is one here, for the way to the server.
+// Admitting, starting and settling runs in PostgreSQL: what takes SQLite several statements is one here, to save round
+// trips.
 import type { Run } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import {
@@ -18,7 +19,10 @@ import { boundParams, runSteps } from './steps.ts'
 
 type RunOps = 'run.create' | 'run.start' | 'run.settle'
 
-/** Written at once with the counter of its thread, which stays where it is when the run is not written. Answers the key, or null. */
+/**
+ * Inserts the run and advances its thread's ordinal in one statement; on a conflict neither happens. Returns the key,
+ * or null.
+ */
 async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promise<number | null> {
   const given = boundParams([...givenOf(run), owner])
   const sql = `WITH made AS (
@@ -49,7 +53,7 @@ export const runWrites: Writers<RunOps> = {
     if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
     const follow_up_to_run_id = autoFollowUp ? (success?.run_id ?? null) : run.follow_up_to_run_id
     const admitted = { ...run, ordinal: thread.next_ordinal, follow_up_to_run_id }
-    // A thread that is busy is one process's, which alone can keep its runs in order [Store 10].
+    // All runs in flight of a thread belong to one process, which alone can keep their order [Store 10].
     const owner = before.find((run) => run.owner !== null)?.owner ?? batch.writerId
     const key = await insert(admitted, owner, batch)
     if (key !== null)
@@ -59,7 +63,7 @@ export const runWrites: Writers<RunOps> = {
         inFlight: before.map(({ run_id }) => run_id),
         owner
       }
-    // Somebody was faster: with the same key on another thread, or with the same id.
+    // Lost a race: against the same key on another thread, or the same id.
     const faster = await runSteps(batch, repeated(run))
     if (faster) return faster
     throw new Refused(`run ${run.run_id} exists already`)

@@ -1,21 +1,21 @@
-// The schema that a database must have: brought there step by step, or refused.
+// Migrations: brings a database to this program's schema step by step, or refuses it.
 import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
 import type { PgConnection } from './pg-connection.ts'
 
-/** Of the advisory lock under which the schema is changed: any number that nobody else takes in this database. */
+/** Advisory lock for migrations: any number nobody else uses in this database. */
 const MIGRATION_LOCK = 7_236_001
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
 /**
- * Each step in a transaction together with the row that records it, one process at a time: who waited finds it done. A step that
- * is killed in its middle has not happened.
+ * Each step is a transaction together with the row that records it, one process at a time: a process that waited finds
+ * it done. A step that is killed halfway never happened.
  */
 export async function migrate(
   connection: PgConnection,
   onMigrated: (what: Migrated) => void = () => {}
 ): Promise<void> {
-  // Another process may be at it for longer than a statement may take.
+  // Another process may migrate for longer than the statement timeout.
   await connection.rows('SET statement_timeout = 0')
   await connection.rows('SET lock_timeout = 0')
   await connection.rows('SELECT pg_advisory_lock($1)::text', [MIGRATION_LOCK])
@@ -37,15 +37,15 @@ export async function migrate(
   const breaking = missing.some(({ isBreaking }) => isBreaking)
   const duration_ms = Math.round(performance.now() - begun)
   if (found > 0 && missing.length > 0) onMigrated({ from: found, to: known, breaking, duration_ms, backup: null })
-  // The lock goes with the connection.
+  // The lock is released with the connection.
 }
 
-/** Of the schema that this program makes. */
+/** The schema version of this program. */
 export function knownVersion(): number {
   return migrationsIn(MIGRATIONS).at(-1)?.version ?? 0
 }
 
-/** True: a process has a lease, of another version than this program, as the schema is not this one's. */
+/** True: a process holds a lease; since the schema is not ours, it runs another version. */
 async function isServed(connection: PgConnection): Promise<boolean> {
   return (await connection.rows('SELECT 1 FROM writers WHERE lease_until > clock_timestamp() LIMIT 1')).length > 0
 }
@@ -55,7 +55,7 @@ async function versionOf(connection: PgConnection): Promise<number> {
   return row?.version ?? 0
 }
 
-/** Tables of our names that we have not made: of another service, or of one before this. */
+/** Tables with our names that we did not create: of another service, or one before this. */
 async function refuseStrangers(connection: PgConnection): Promise<void> {
   const [row] = await connection.rows<{ found: string | null }>("SELECT to_regclass('threads_meta')::text AS found")
   if (row?.found)
@@ -77,9 +77,9 @@ async function step(connection: PgConnection, version: number, sql: string): Pro
   }
 }
 
-/** What an error of the server or of the network says, for the operator. */
+/** An error's message, for the operator. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  // A refused connection to a name with two addresses says so in its code alone.
+  // A refused connection to a name with two addresses has only a code.
   return error.message || ('code' in error ? String(error.code) : error.name)
 }

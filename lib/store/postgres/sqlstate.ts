@@ -1,12 +1,12 @@
-// What went wrong, sorted by SQLSTATE. Only errors about data and the limits of a program are about one of the groups, which is then
-// refused. All else says nothing about what was to be written (the server restarts, a lock, a full disk, a table that somebody has
-// renamed, a right that was revoked, a damaged index): the same may be tried again when it is over.
+// Classifies errors by SQLSTATE. Only errors about data or program limits concern a single group, which is then
+// refused. Everything else (a restarting server, a lock, a full disk, a renamed table, a revoked right, a damaged
+// index) says nothing about the data: the same write may be retried later.
 import postgres from 'postgres'
 import { StoreUnavailable } from '../store.ts'
 
-/** Data that is none, a constraint, and what is too large or too complex: classes of SQLSTATE. */
+/** Invalid data, constraints, and values too large or too complex: SQLSTATE classes. */
 const ABOUT_THE_DATA = /^(22|23|54)/
-/** Of all others, how they begin, what is told to whoever asks, and whether it goes by itself. The first that fits counts. */
+/** All others by prefix: the public message, and whether it passes by itself. The first match counts. */
 const UNAVAILABLE: readonly (readonly [begin: string, text: string, passes: boolean])[] = [
   ['40', 'another writer is in the way', true],
   ['55', 'a lock is held by somebody else', true],
@@ -23,9 +23,9 @@ const UNAVAILABLE: readonly (readonly [begin: string, text: string, passes: bool
   ['XX', 'PostgreSQL reports an error of its own, or damaged data', false],
   ['', 'PostgreSQL refuses to work', false]
 ]
-/** What the driver and the system say when a connection cannot be made or is lost. */
+/** Error codes of the driver and the system when a connection fails or is lost. */
 const OF_A_CONNECTION = /^(CONNECT_TIMEOUT|CONNECTION_\w+|SASL_\w+|E[A-Z]+|EAI_\w+|ERR_(STREAM|SOCKET|TLS|SSL)\w*)$/
-/** A statement behind a failed one in the same transaction: an echo, never the reason. */
+/** A statement after a failed one in the same transaction: a consequence, never the cause. */
 const ABORTED = '25P02'
 
 function codeOf(error: unknown): string {
@@ -33,7 +33,7 @@ function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
-/** True when the server has not answered, or hangs up after this answer: the connection is of no use any more. */
+/** True when the server did not answer, or hangs up after this answer: the connection is useless. */
 export function endsConnection(error: unknown): boolean {
   return !(error instanceof postgres.PostgresError) || error.severity === 'FATAL' || error.severity === 'PANIC'
 }
@@ -43,8 +43,8 @@ export function isAbortedTransaction(error: unknown): boolean {
 }
 
 /**
- * The failure as StoreUnavailable, null when it is about the data, or is no failure of a database at all. The message is for everybody, what the server said
- * is its cause.
+ * The failure as StoreUnavailable; null when it is about the data, or no database error at all. The message is public;
+ * the server's own is its cause.
  */
 export function unavailable(error: unknown): StoreUnavailable | null {
   if (error instanceof StoreUnavailable) return error
@@ -54,7 +54,7 @@ export function unavailable(error: unknown): StoreUnavailable | null {
       ? because(error, new StoreUnavailable(code, 'PostgreSQL cannot be reached'))
       : null
   if (ABOUT_THE_DATA.test(code)) return null
-  // The last of them fits all.
+  // The last entry matches everything.
   const [, text, passes] = UNAVAILABLE.find(([begin]) => code.startsWith(begin))!
   return because(error, new StoreUnavailable(code, text, passes))
 }

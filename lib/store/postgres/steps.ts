@@ -1,4 +1,4 @@
-// Steps of a noun run one after the other.
+// Runs the steps of a noun, one after the other.
 import type { OpName } from '../store.ts'
 import type { Param, StepWrites, Steps } from '../sql/steps.ts'
 import type { Db } from './db.ts'
@@ -10,7 +10,7 @@ export function boundParams(params: readonly Param[]): (string | number | boolea
   return params.map((value) => (typeof value === 'object' && value !== null ? texts(value) : value))
 }
 
-/** The text of a statement as PostgreSQL reads it, which needs no hints. */
+/** A statement for PostgreSQL: without index hints. */
 function postgresText(sql: string): string {
   return sql.includes(' INDEXED BY ') ? sql.replace(/ INDEXED BY \w+/g, '') : sql
 }
@@ -22,7 +22,7 @@ export async function runSteps<T>(db: Db, steps: Steps<T>): Promise<T> {
 }
 
 export function stepWriters<K extends OpName>(writes: StepWrites<K>): Writers<K> {
-  // By name as they are, with what runs them around them, which the compiler cannot follow.
+  // Wraps each function by name, which the compiler cannot follow.
   const entries = Object.entries(writes) as [K, (op: never) => Steps<unknown>][]
   const around = entries.map(([name, steps]) => [name, (op: never, batch: Db) => runSteps(batch, steps(op))])
   return Object.fromEntries(around) as unknown as Writers<K>

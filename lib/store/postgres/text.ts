@@ -12,13 +12,13 @@ const NO_PLACE = /[\0\u001a]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udb
 const CONTROLS = /[\0\u001a]/
 const ESCAPED = new RegExp(`${ESCAPE}([0-9a-f]{4})`, 'g')
 
-/** The text as it is stored. */
+/** Text to stored form. */
 export function encodeText(text: string): string {
   if (text.isWellFormed() && !CONTROLS.test(text)) return text
   return text.replace(NO_PLACE, (unit) => ESCAPE + unit.charCodeAt(0).toString(16).padStart(4, '0'))
 }
 
-/** The text as it was given. */
+/** Stored form to text. */
 export function decodeText(text: string): string {
   if (!text.includes(ESCAPE)) return text
   return text.replace(ESCAPED, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
@@ -39,7 +39,7 @@ export function byteStrings(list: readonly Uint8Array[]): string {
   return `{${list.map((bytes) => `"\\\\x${hex(bytes)}"`).join()}}`
 }
 
-/** One byte string as PostgreSQL writes it. */
+/** A byte string in PostgreSQL's hex form. */
 export function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

@@ -1,4 +1,4 @@
-// How threads are searched, made, changed and removed in PostgreSQL.
+// Searching, creating, changing and removing threads in PostgreSQL.
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
 import { metadataDigests } from '../sql/metadata-index.ts'
@@ -12,7 +12,7 @@ import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
 import { texts } from './text.ts'
 
-/** The terms of metadata, as the column has them. */
+/** Metadata terms, as the column stores them. */
 function termTexts(metadata: JsonObject): string {
   return texts(metadataDigests(metadata).map((digest) => digest.toString('base64')))
 }
@@ -63,14 +63,14 @@ export const threadWrites: Writers<ThreadOps> = {
         thread_id
       ])
       if (!found) throw new StoreUnavailable('GONE_MEANWHILE', `thread ${thread_id} was removed while it was created`)
-      // It was made by another process after this batch had looked.
+      // Another process created it after this batch had looked.
       if (!batch.thread(thread_id)) await batch.load([thread_id])
       if (found.user_id !== null && found.user_id !== user_id) return null
       return { thread: toThread(found), created: false }
     }
     batch.created(thread_id)
     await finishRemoval(batch, thread_id)
-    // A legacy thread has checkpoints already: an empty one on top would hide its conversation.
+    // A legacy thread already has checkpoints: an empty one on top would hide its conversation.
     const before = await batch.rows('SELECT 1 FROM checkpoints WHERE thread_id = $1 LIMIT 1', [thread_id])
     if (before.length === 0) await checkpointPut(checkpoint, batch)
     return { thread, created: true }
@@ -90,7 +90,7 @@ export const threadWrites: Writers<ThreadOps> = {
   'thread.remove': async ({ thread_id, user }, batch) => {
     if ((await batch.rows(GET_THREAD, [user, thread_id])).length === 0) return false
     await batch.flush()
-    // First: another process may be rewriting the frames of one of them.
+    // Locked first: another process may be compacting frames of one of them.
     await batch.rows('SELECT 1 FROM runs WHERE thread_id = $1 ORDER BY key FOR UPDATE', [thread_id])
     await Promise.all([
       batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id]),

@@ -1,21 +1,21 @@
-// The URL of a PostgreSQL database, read as libpq and its kin do: what it says of the server, of TLS, of our own pool, and the settings
-// of every connection. What the driver makes of a URL it sends to the server as startup parameters, which poolers refuse.
+// Parses the URL of a PostgreSQL database as libpq does: server, TLS, pool size, and settings for every connection. The
+// driver would send unknown parts as startup parameters, which poolers refuse.
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 
 export interface PostgresUrl {
-  /** A name, an address, or the folder of a socket. */
+  /** Host name, address, or socket folder. */
   readonly host: string
   readonly port: number
   readonly user: string
   readonly password: string
   readonly database: string
   readonly ssl: 'require' | 'prefer' | 'verify-full' | false | ConnectionOptions
-  /** Connections for reads at most; null: the URL does not say. */
+  /** Pool size for reads; null: not given. */
   readonly max: number | null
-  /** Where the tables are, and are made; null: where the server says. */
+  /** Schema of our tables; null: the server's default. */
   readonly schema: string | null
-  /** Of every connection, by name: they have the last word. */
+  /** Settings of every connection, by name; they win over ours. */
   readonly settings: Readonly<Record<string, string>>
 }
 
@@ -23,8 +23,8 @@ const DEFAULT_PORT = 5432
 const FORM = 'postgres://user:password@host:port/name'
 
 /**
- * Known to other clients, of no use here: what TLS does anyway, what a pool of ours does in its own way, and `channel_binding`, which
- * the driver cannot do: TLS protects the password as before.
+ * Parameters other clients know that have no effect here: TLS does it anyway, our pool does it its own way, or
+ * (`channel_binding`) the driver cannot do it; TLS still protects the password.
  */
 const WITHOUT_MEANING = new Set([
   'channel_binding',
@@ -55,7 +55,7 @@ export function readUrl(text: string): PostgresUrl {
     port: wholeNumber('port', port ?? (url.port || String(DEFAULT_PORT))),
     user: user || 'postgres',
     password: decoded(url.password),
-    // As everywhere with PostgreSQL.
+    // PostgreSQL's usual default.
     database: decoded(url.pathname.slice(1)) || user || 'postgres',
     ssl: tlsOf(query),
     max: max === undefined ? null : wholeNumber('max', max),
@@ -72,7 +72,7 @@ export function readUrl(text: string): PostgresUrl {
 export function inDatabase(url: string, name: string): string {
   const other = parsed(url)
   other.pathname = `/${encodeURIComponent(name)}`
-  // It has no tables of ours.
+  // Not for our tables.
   other.searchParams.delete('schema')
   return other.href
 }
@@ -130,7 +130,7 @@ function tlsOf(query: Readonly<Record<string, string>>): PostgresUrl['ssl'] {
     case 'require':
     case 'true':
     case 'no-verify':
-      // With a certificate to check against, libpq checks.
+      // Given a root certificate, libpq verifies.
       if (sslrootcert) return { ...files, checkServerIdentity: () => undefined }
       return sslcert ? { ...files, rejectUnauthorized: false } : 'require'
     case 'verify-ca':

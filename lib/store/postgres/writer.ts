@@ -1,8 +1,8 @@
-// The writing half of the database: batches of groups, each batch one transaction, one after the other.
+// Writes batches of groups, each batch one transaction, one after the other.
 //
-// A batch is tried whole: groups of different threads side by side, statements sent without waiting for the answers of others, no
-// savepoint. It is a few round trips, however many groups there are. When one of the groups cannot be written, nothing was, and the
-// batch is done again group by group, each under a savepoint, to find out which [Store 2].
+// A batch is first tried as a whole: groups of different threads in parallel, statements pipelined, no savepoints. That
+// takes a few round trips, however many groups there are. When a group fails, nothing was written, and the batch is
+// redone group by group, each under a savepoint, to find out which one [Store 2].
 import { type Group, LeaseLost, type Outcome, StoreUnavailable } from '../store.ts'
 import { Batch, lockThreads, threadsOf } from './batch.ts'
 import type { Lease } from './lease.ts'
@@ -11,19 +11,19 @@ import { write } from './ops.ts'
 import type { Pool } from './pool.ts'
 import { isAbortedTransaction, unavailable } from './sqlstate.ts'
 
-/** Between two questions to a server that does not answer, in ms. */
+/** Retry delay while the server does not answer, in ms. */
 const ASK_AGAIN_MS = 200
-/** Sends the rows that wait and COMMIT behind them. */
+/** Flushes waiting rows and sends COMMIT right behind them. */
 type Commit = (outcomes: Outcome[], flush?: () => Promise<void>) => Promise<void>
-/** What a transaction does; it ends with `commit`. When it rejects, it sends nothing more. */
+/** The body of a transaction; it ends with `commit`. After it rejects, it sends nothing more. */
 type Work = (connection: PgConnection, commit: Commit) => Promise<void>
 
 export class BatchWriter {
   readonly #pool: Pool
   readonly #lease: Lease
-  /** Number of the batch that was begun last. */
+  /** Number of the last batch begun. */
   #number = 0
-  /** The server's process of a transaction whose connection broke. */
+  /** Server process of a transaction whose connection broke. */
   #abandoned: number | null = null
   #trouble: StoreUnavailable | null = null
   #isClosed = false
@@ -34,24 +34,24 @@ export class BatchWriter {
     this.#lease = lease
   }
 
-  /** Makes this process known to others. Also done by the first batch. */
+  /** Registers this process with the others. The first batch does it too. */
   register(): Promise<void> {
     return this.#lease.register(this.#pool, this.#number)
   }
 
-  /** Batches follow each other in the order of their calls. Rejects as [Store 3] says. */
+  /** Batches run in call order. Rejects as [Store 3] says. */
   apply(groups: readonly Group[]): Promise<Outcome[]> {
     const outcomes = this.#last.then(() => this.#apply(groups))
     this.#last = outcomes.catch(() => {})
     return outcomes
   }
 
-  /** Why nobody can say at the moment whether the batch under way was written. */
+  /** Why it is currently unknown whether the batch in flight was written. */
   get trouble(): StoreUnavailable | null {
     return this.#trouble
   }
 
-  /** Waits for the batches that were handed over, then forgets this writer. */
+  /** Waits for queued batches, then deletes this writer's row. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#last
@@ -84,7 +84,7 @@ export class BatchWriter {
     }
   }
 
-  /** Rejects when nothing was written, for certain. `id`: in whose name. */
+  /** Rejects only when nothing was written. `id`: the writer. */
   async #transaction(id: string, work: Work): Promise<Outcome[]> {
     await this.#endAbandoned()
     await this.register()
@@ -101,7 +101,7 @@ export class BatchWriter {
         await allSent([flush?.(), isLate ? this.#lease.renew(connection, id) : undefined, committed(connection)])
       }
       try {
-        // The first statements of the work need not wait for the answer to BEGIN.
+        // The first statements need not wait for the answer to BEGIN.
         await allSent([begun, work(connection, commit)])
       } catch (error) {
         if (connection.isLost) this.#abandoned = connection.pid
@@ -112,7 +112,7 @@ export class BatchWriter {
     try {
       await this.#pool.use(onConnection, { first: true })
     } catch (error) {
-      // Once COMMIT is on its way, a connection that breaks says nothing about what became of it.
+      // Once COMMIT was sent, a broken connection leaves the outcome unknown.
       if (outcomes === null || !unavailable(error) || !(await this.#isWritten(id, number))) throw error
     }
     return outcomes!
@@ -122,7 +122,7 @@ export class BatchWriter {
     await Promise.all([connection.rows('BEGIN'), this.#lease.assert(connection, id, number)])
   }
 
-  /** A server that has not noticed yet would hold the locks of a transaction that nobody goes on with. */
+  /** Ends the abandoned transaction on the server, which would hold its locks until it noticed. */
   async #endAbandoned(): Promise<void> {
     if (this.#abandoned === null) return
     const sql = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -131,15 +131,17 @@ export class BatchWriter {
     this.#abandoned = null
   }
 
-  /** The last batch of a writer whose lease was taken: nobody could take it while the batch in doubt was still under way. */
+  /**
+   * The last batch of a writer whose lease was taken: it could not be taken while the batch in doubt was still running.
+   */
   async #takenFrom(id: string): Promise<{ batch: number } | undefined> {
     const sql = 'SELECT batch FROM former_writers WHERE writer_id = $1'
     return (await this.#pool.rows<{ batch: number }>(sql, [id]))[0]
   }
 
   /**
-   * Whether a batch was written whose connection broke while it was committed. Asks until the server answers: before that nobody
-   * may be told either. The row is locked by the transaction in doubt for as long as there is one.
+   * Whether a batch was written whose connection broke during COMMIT. Asks until the server answers, and nobody is told
+   * before. The transaction in doubt keeps the row locked as long as it exists.
    */
   async #isWritten(id: string, number: number): Promise<boolean> {
     for (;;) {
@@ -151,7 +153,7 @@ export class BatchWriter {
         this.#trouble = null
         const isWritten = last?.batch === number
         if (row) return isWritten
-        // The lease is lost either way; what was committed under it is committed.
+        // The lease is lost either way; what was committed under it stays committed.
         const lost = this.#lease.lose(id)
         if (!isWritten) throw lost
         return true
@@ -171,8 +173,8 @@ async function committed(connection: PgConnection): Promise<void> {
 }
 
 /**
- * Waits for all of these to end, also when one has failed: what the others send would come behind the ROLLBACK and stay. Rejects
- * with the failure that was the reason of the others.
+ * Waits for all of these even when one fails: statements sent after the ROLLBACK would be committed on their own.
+ * Rejects with the failure that caused the others.
  */
 async function allSent(work: readonly (Promise<void> | undefined)[]): Promise<void> {
   const ends = await Promise.allSettled(work)
@@ -180,7 +182,7 @@ async function allSent(work: readonly (Promise<void> | undefined)[]): Promise<vo
   if (failures.length) throw failures.find((error) => !isAbortedTransaction(error)) ?? failures[0]
 }
 
-/** All groups, those of different threads side by side. Any failure is the batch's. */
+/** All groups, different threads in parallel. Any failure fails the batch. */
 async function allTogether(
   connection: PgConnection,
   groups: readonly Group[],
@@ -198,7 +200,7 @@ async function allTogether(
   await commit(outcomes, () => batch.flush())
 }
 
-/** Each group under a savepoint, in their order: what cannot be written fails alone. */
+/** Each group under a savepoint, in order, so that a failing one fails alone. */
 async function oneByOne(
   connection: PgConnection,
   groups: readonly Group[],
@@ -232,8 +234,8 @@ async function applyGroup(group: Group, batch: Batch): Promise<unknown[]> {
 }
 
 /**
- * Which groups may go side by side: each queue is the groups of one thread in their order, or those of none. A group of several
- * threads would join their queues: then there is one queue for all.
+ * Which groups may run in parallel: a queue per thread, in order, and one for groups without a thread. A group of
+ * several threads would merge their queues: then there is one queue for all.
  */
 function queuesOf(groups: readonly Group[]): number[][] {
   const queues = new Map<string, number[]>()

@@ -1,11 +1,11 @@
-// Reads of events that lie beside the database: every one asks the database first how far the thread is committed.
+// Reads of events stored outside the database: each first asks the database how far the thread is committed.
 import type { RunEvent } from '../../types.ts'
 import type { EventQuery, EventReads, EventRecord, EventStore, SeqPage, Store } from '../store.ts'
 
 export function eventReads(database: Store, events: EventStore): EventReads {
   const nextSeq = (threadId: string) => database.events.nextSeq(threadId)
 
-  /** Everything of the thread that is committed at this moment and that the owner may see. */
+  /** Everything of the thread that is committed now and visible to the owner. */
   const committed = async (threadId: string, owner: string | null): Promise<EventQuery | null> => {
     const before = await nextSeq(threadId)
     return before === null || before <= 1 ? null : { threadId, owner, after: 0, before }
@@ -43,7 +43,7 @@ export function eventReads(database: Store, events: EventStore): EventReads {
       if (!all || messageIds.length === 0) return new Map()
       const query: EventQuery = { ...all, category: 'message', messageIds }
       const records = await events.select(query, Number.MAX_SAFE_INTEGER, 'last')
-      // Ascending: a message that several runs recorded belongs to the newest of them.
+      // Ascending: the newest of several runs that recorded a message wins.
       return new Map(records.map(({ content, run_id, event_type }) => [idIn(content), { run_id, event_type }]))
     }
   }
@@ -54,6 +54,6 @@ function withoutK({ k: _, ...event }: EventRecord): RunEvent {
 }
 
 function idIn(content: RunEvent['content']): string {
-  // Selected by `messageIds`: it is an object with that member.
+  // Selected by `messageIds`, so it is an object with that member.
   return (content as { id: string }).id
 }

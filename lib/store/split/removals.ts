@@ -1,5 +1,5 @@
-// Threads on their way out: their rows go first, with the commit, and their events behind it. In between they have a tombstone, so
-// that a start can finish what a crash has interrupted.
+// Removal of threads: rows go first, with the commit, then events. A tombstone in between lets a start finish what a
+// crash interrupted.
 import type { EventStore, Group, Store } from '../store.ts'
 
 export type Warn = (fields: object, text: string) => void
@@ -8,7 +8,7 @@ export class Removals {
   readonly #database: Store
   readonly #events: EventStore
   readonly #warn: Warn
-  /** With what was warned of; null: nothing yet. */
+  /** The tombstones last written; null: none yet. */
   readonly #threads = new Map<string, string | null>()
 
   constructor(database: Store, events: EventStore, warn: Warn) {
@@ -17,22 +17,22 @@ export class Removals {
     this.#warn = warn
   }
 
-  /** Before the commit of groups that may remove threads. */
+  /** Called before the commit of groups that may remove threads. */
   async expect(groups: readonly Group[]): Promise<void> {
     const before = this.#threads.size
     for (const { ops } of groups) for (const op of ops) if (op.name === 'thread.remove') this.#add(op.thread_id)
     if (this.#threads.size > before) await this.#events.setTombstones?.([...this.#threads.keys()])
   }
 
-  /** What the process before this one has left. */
+  /** Finishes removals of the previous process. */
   async resume(): Promise<void> {
     for (const threadId of (await this.#events.tombstones?.()) ?? []) this.#add(threadId)
     await this.finish()
   }
 
   /**
-   * Behind the commit: nobody can ask for the events of these threads any more, and they may go. Whether a thread was removed is
-   * looked up, because the answer to its removal may have got lost. One that resists stays for the next time, and for nobody else.
+   * Called after the commit: nobody can read these threads' events any more. Whether a thread was really removed is
+   * checked, because the answer may have got lost. One that fails is retried later, without affecting others.
    */
   async finish(): Promise<void> {
     if (this.#threads.size === 0) return
@@ -46,7 +46,7 @@ export class Removals {
 
   async #finishOne(threadId: string): Promise<void> {
     try {
-      // One that is there was not removed, or was made anew: what is left of the old one lies beyond its counter.
+      // An existing thread was not removed, or was recreated: leftovers of the old one are beyond its counter.
       if ((await this.#database.events.nextSeq(threadId)) === null) await this.#events.remove(threadId)
       this.#threads.delete(threadId)
     } catch (error) {

@@ -1,5 +1,5 @@
-// The next seq of each thread and the last k of each of its runs, as the two stores tell. Known from one round to the next, and asked
-// for again whenever a commit went another way than it was planned.
+// Assigns seqs: knows the next seq of each thread and the last k of each of its runs, as the two stores have them.
+// Remembered between rounds, and read again whenever a commit did not go as planned.
 import { markedMetadata } from '../event.ts'
 import { Refused } from '../refused.ts'
 import {
@@ -12,21 +12,21 @@ import {
   StoreUnavailable
 } from '../store.ts'
 
-/** Threads whose place is kept; the one that was not used for longest is asked for again when it writes. */
+/** Threads remembered; the least recently used is read again when it writes. */
 const THREADS_MAX = 10_000
 const RUNS_MAX = 1_000
 
 interface Place {
-  /** Of the thread, in the database; null: there is no such thread. */
+  /** The thread's counter in the database; null: no such thread. */
   counter: number | null
-  /** The next seq: the counter, or what follows the records that lie beyond it. */
+  /** Next seq: the counter, or what follows records beyond it. */
   next: number
-  /** The last k of each run that was asked for; -1: it has none. */
+  /** Last k of each run asked for; -1: none. */
   readonly lastK: Map<string, number>
 }
 
 interface Allocation {
-  /** The seq of the first event, new or not. */
+  /** seq of the first event, new or not. */
   readonly first: number
   readonly records: readonly EventRecord[]
   readonly move: OpOf<'seq.move'>
@@ -35,11 +35,11 @@ interface Allocation {
 export class SeqAllocator {
   readonly #database: Store
   readonly #events: EventStore
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #threads = new Map<string, Place>()
-  /** seq by k, by run: what this round writes, and what is stored of runs that bring some of it again. */
+  /** By run: seq by k, of what this round writes and of stored records it repeats. */
   readonly #seqs = new Map<string, Map<number, number>>()
-  /** Threads to which this process has appended what may not be committed. */
+  /** Threads with appended records that may not be committed. */
   readonly #unsettled = new Set<string>()
 
   constructor(database: Store, events: EventStore) {
@@ -47,7 +47,7 @@ export class SeqAllocator {
     this.#events = events
   }
 
-  /** Finds out where all threads and runs of a round stand, so that it can be planned without asking. */
+  /** Reads the state of all threads and runs of a round, so that planning needs no further reads. */
   async learn(groups: readonly Group[]): Promise<void> {
     this.#seqs.clear()
     const appends = groups.flatMap(({ ops }) => ops.filter((op) => op.name === 'events.append'))
@@ -56,8 +56,9 @@ export class SeqAllocator {
   }
 
   /**
-   * Makes records of those events that are new: the same record handed over again, after a crash or a rejected batch, is stored
-   * already and stays as it is. @throws Refused when the thread is gone.
+   * Turns new events into records: one handed over again, after a crash or a rejected batch, is stored already and
+   * stays.
+   * @throws Refused when the thread is gone
    */
   allocate({ thread_id, run_id, user_id, events }: OpOf<'events.append'>): Allocation {
     const place = this.#threads.get(thread_id)
@@ -76,18 +77,18 @@ export class SeqAllocator {
       records.push({ thread_id, run_id, user_id, event_type, category, content, metadata, seq, k, created_at })
     }
     place.counter = place.next
-    // Also when nothing is new: it is what finds out whether the thread is still there [Store 8].
+    // Also when nothing is new: this checks that the thread still exists [Store 8].
     const move = { name: 'seq.move', thread_id, from, to: place.next } as const
     return { first: (events[0] && seqs.get(events[0].k)) ?? first, records, move }
   }
 
-  /** The group that is being planned creates the thread, unless it is there. */
+  /** The group being planned creates the thread, unless it exists. */
   created(threadId: string): void {
     const place = this.#threads.get(threadId)
     if (place) place.counter ??= 1
   }
 
-  /** What is known of these threads may be wrong. `isUnsettled`: what was appended to them may not be committed. */
+  /** Forgets what is known of these threads. `isUnsettled`: records appended to them may not be committed. */
   forget(threads: Iterable<string>, isUnsettled: boolean): void {
     for (const threadId of threads) {
       this.#threads.delete(threadId)
@@ -95,14 +96,14 @@ export class SeqAllocator {
     }
   }
 
-  /** Takes away at once what was appended to these threads and refused by the database. */
+  /** Removes records appended to these threads whose groups the database refused. */
   async settle(threads: ReadonlySet<string>): Promise<void> {
     this.forget(threads, true)
-    // Should it fail, it is done before the next append.
+    // If this fails, it is done before the next append.
     await this.#learnThreads(threads).catch(() => {})
   }
 
-  /** Between rounds: places that were not used for longest are forgotten, and those of too many runs. */
+  /** Called between rounds: evicts the least recently used threads, and those with too many runs. */
   shrink(): void {
     for (const [threadId, { lastK, counter }] of this.#threads) {
       const isFew = this.#threads.size <= THREADS_MAX
@@ -116,7 +117,7 @@ export class SeqAllocator {
 
   async #learnThread(threadId: string): Promise<void> {
     const known = this.#threads.get(threadId)
-    // Used now, so it goes to the end of the queue.
+    // Most recently used: moves to the end.
     this.#threads.delete(threadId)
     const place = known ?? (await this.#seqOf(threadId))
     this.#threads.set(threadId, place)
@@ -124,18 +125,18 @@ export class SeqAllocator {
 
   async #seqOf(threadId: string): Promise<Place> {
     const counter = await this.#database.events.nextSeq(threadId).catch((error: unknown) => {
-      // It says nothing about a group, only about the moment.
+      // Not about a group, but a temporary failure.
       if (error instanceof StoreUnavailable) throw error
       throw new StoreUnavailable('READ', error instanceof Error ? error.message : String(error))
     })
-    // Also of a thread that is not there: what is left of an earlier one must not show up under a new one of the same id.
+    // Also for a thread that does not exist: leftovers must not show up under a new one of the same id.
     return { counter, next: await this.#nextOf(threadId, counter ?? 1), lastK: new Map() }
   }
 
   /**
-   * Records at or above the counter are no part of the thread. Those that this process has appended and not committed go; any other
-   * may have been seen by somebody, when an older database was put in the place of a newer one: they are set aside, and their seqs
-   * are not given again.
+   * Records at or above the counter do not belong to the thread. Uncommitted ones of this process are deleted; others
+   * may have been seen, when an older database was restored beside newer records: they are set aside, and their seqs
+   * are not reused.
    */
   async #nextOf(threadId: string, counter: number): Promise<number> {
     const isOurs = this.#unsettled.has(threadId)

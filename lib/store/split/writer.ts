@@ -1,4 +1,5 @@
-// Writes of a split store: a round of groups is planned, its records appended beside the database, then the groups committed there.
+// Writes of a split store: a round of groups is planned, its records are appended outside the database, then the groups
+// are committed there.
 import { Refused } from '../refused.ts'
 import {
   type EventRecord,
@@ -12,10 +13,10 @@ import {
 import type { Removals } from './removals.ts'
 import { SeqAllocator } from './seq-allocator.ts'
 
-/** Between two tries of what must follow a commit that has happened, in ms. */
+/** Retry delay for work that must follow a commit, in ms. */
 const RETRY_MS = 250
 
-/** A group as the database gets it, the records that go beside it, and the results that are known already, by their op. */
+/** A group for the database, the records beside it, and results already known, by op. */
 interface Plan {
   readonly ops: Op[]
   readonly records: EventRecord[]
@@ -27,7 +28,7 @@ export class SplitWriter {
   readonly #events: EventStore
   readonly #seqs: SeqAllocator
   readonly #removals: Removals
-  /** The call before: rounds are planned one after the other, on seqs that are known. */
+  /** The previous call: rounds are planned one after the other. */
   #before: Promise<unknown> = Promise.resolve()
   #isStopped = false
 
@@ -44,7 +45,7 @@ export class SplitWriter {
     return now
   }
 
-  /** Resolves when nothing is under way any more; gives up what is being tried again. */
+  /** Resolves when nothing is in progress; stops retrying. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await this.#before
@@ -59,20 +60,20 @@ export class SplitWriter {
     return outcomes
   }
 
-  /** A round behind one that is committed cannot be handed over again: it is tried until the stores take or refuse it. */
+  /** A round after a committed one cannot be handed back: it is retried until the stores take or refuse it. */
   async #followUp(groups: readonly Group[]): Promise<Outcome[]> {
     try {
       return await this.#untilDone(() => this.#round(groups))
     } catch (error) {
       if (groups.length === 1) return [refusal(error)]
-      // It is about one of them, which is found alone.
+      // One group is at fault, and is found by trying them alone.
       const outcomes: Outcome[] = []
       for (const group of groups) outcomes.push(...(await this.#followUp([group])))
       return outcomes
     }
   }
 
-  /** Writes groups no two of which are about the events of one thread. Rejects when nothing was written. */
+  /** Writes groups of which no two touch the events of one thread. Rejects when nothing was written. */
   async #round(groups: readonly Group[]): Promise<Outcome[]> {
     await this.#seqs.learn(groups)
     const plans = groups.map((group) => this.#planned(group))
@@ -95,7 +96,7 @@ export class SplitWriter {
       if (records.length > 0) await this.#events.append(records)
       return await this.#database.apply(groups)
     } catch (error) {
-      // Perhaps some of it was written, perhaps all: the counters of the database tell the next round.
+      // Some of it may be written: the next round reads the database's counters.
       this.#seqs.forget(groups.flatMap(threadsOf), true)
       throw error
     }
@@ -104,7 +105,7 @@ export class SplitWriter {
   async #afterwards(groups: readonly Group[], outcomes: readonly Outcome[]): Promise<void> {
     const refused = groups.filter((_, at) => !outcomes[at]!.ok)
     if (refused.length > 0) await this.#seqs.settle(new Set(refused.flatMap(threadsOf)))
-    // What moves a counter in another way than by an append.
+    // Ops that move a counter other than by appending.
     const moved = groups.flatMap(({ ops }) => ops.filter(({ name }) => name !== 'events.append'))
     this.#seqs.forget(threadsOf({ ops: moved }), false)
     this.#seqs.shrink()
@@ -133,7 +134,7 @@ export class SplitWriter {
     }
   }
 
-  /** Something is committed, so what belongs to it must be done as well, whatever stands in its way for the moment. */
+  /** The commit has happened, so what belongs to it is retried until it succeeds. */
   async #untilDone<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -146,7 +147,10 @@ export class SplitWriter {
   }
 }
 
-/** Groups in their order, in as few rounds as there may be: seqs are given before the commit, so each thread has one group a round. */
+/**
+ * Splits groups, in order, into as few rounds as possible: seqs are assigned before the commit, so each thread has one
+ * group per round.
+ */
 function roundsOf(groups: readonly Group[]): Group[][] {
   const rounds: Group[][] = []
   let threads = new Set<string>()
@@ -162,7 +166,7 @@ function roundsOf(groups: readonly Group[]): Group[][] {
   return rounds
 }
 
-/** Threads whose events, or whose counter, the group changes or relies on. */
+/** Threads whose events or counter the group changes or relies on. */
 function threadsOf({ ops }: Pick<Group, 'ops'>): string[] {
   return ops.flatMap((op) => {
     if (op.name === 'thread.create') return [op.thread.thread_id]

@@ -9,7 +9,7 @@ type TokenRow = Omit<ApiToken, 'scopes'> & { readonly scopes_json: string }
 const COLUMNS = 'token_id, user_id, name, digest, scopes_json, created_at, expires_at, last_used_at'
 
 function toToken({ scopes_json, ...token }: TokenRow): ApiToken {
-  // The column is only ever written from a list of permissions.
+  // Only written from a list of permissions.
   return { ...token, scopes: JSON.parse(scopes_json) as Permission[] }
 }
 
@@ -30,7 +30,7 @@ export function apiTokenReads(run: RunSteps): ApiTokenReads {
 export const apiTokenWrites: StepWrites<'apiToken.create' | 'apiToken.remove' | 'apiToken.use'> = {
   *'apiToken.create'({ token, max }) {
     const { token_id, user_id, name, digest, scopes, created_at, expires_at, last_used_at } = token
-    // Under the lock of the account, so that two processes do not both find room for the last one.
+    // Under the account's lock, so that two processes cannot both take the last place.
     yield* lock('SELECT 1 FROM users WHERE id = $1 FOR UPDATE', user_id)
     const count = 'SELECT count(*) AS tokens FROM api_tokens WHERE user_id = $1'
     const [counted] = yield* ask<{ tokens: number }>(count, user_id)

@@ -1,4 +1,4 @@
-// Assistants as rows of both databases: the one in force, and beside it every version.
+// Assistants as rows of both databases: the current version, and every version beside it.
 import type { Assistant, AssistantContent } from '../../types.ts'
 import type { AssistantPatch, AssistantReads, AssistantVersion } from '../store.ts'
 import { parseObject } from './json.ts'
@@ -33,7 +33,7 @@ function contentOf({ graph_id, name, description, config, context, metadata }: A
   return [graph_id, name, description, JSON.stringify(config), JSON.stringify(context), JSON.stringify(metadata)]
 }
 
-/** As an update leaves it. */
+/** The assistant after an update. */
 export function patched(before: AssistantContent, set: AssistantPatch): AssistantContent {
   const { graph_id, name, description, config, context } = { ...before, ...set }
   return { graph_id, name, description, config, context, metadata: { ...before.metadata, ...set.metadata } }
@@ -84,7 +84,7 @@ export const assistantWrites: StepWrites<AssistantOps> = {
   },
 
   *'assistant.update'({ assistant_id, set, keep, user, now }) {
-    // The row is taken first: two processes give no number twice.
+    // The row is locked first, so that two processes cannot assign the same version.
     const raise = `UPDATE assistants SET last_version = last_version + 1, version = last_version + 1, updated_at = $3
       WHERE assistant_id = $2 AND ${ownedBy(1)} RETURNING ${COLUMNS}`
     const [row] = yield* ask<AssistantRow>(raise, user, assistant_id, now)

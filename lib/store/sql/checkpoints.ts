@@ -28,10 +28,10 @@ export const COLUMN_NAMES = [
 ] as const satisfies readonly (keyof CheckpointRow)[]
 export const COLUMNS = COLUMN_NAMES.join(', ')
 
-/** The empty checkpoint that a new thread begins with, of thread $1. */
+/** Deletes the empty checkpoint of a new thread $1. */
 export const FORGET = 'DELETE FROM checkpoints WHERE thread_id = $1'
 
-/** All states of thread $1 as those of $2. */
+/** Copies all states of thread $1 to $2. */
 export const COPIES = [
   `INSERT INTO checkpoint_bodies (thread_id, no, json) SELECT $2, no, json FROM checkpoint_bodies WHERE thread_id = $1`,
   `INSERT INTO checkpoints (${COLUMNS})
@@ -48,7 +48,7 @@ export function toHead({
 }: CheckpointRow): CheckpointHead {
   return {
     metadata: parseObject(metadata_json),
-    // These columns are only ever written by `checkpointPut` of a database.
+    // Only written by `checkpointPut`.
     next: JSON.parse(next_json) as string[],
     messages: JSON.parse(messages_json) as BodyRange[],
     channels: JSON.parse(channels_json) as Record<string, number>,

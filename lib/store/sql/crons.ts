@@ -14,7 +14,7 @@ type CronRow = Omit<Cron, 'payload' | 'metadata' | 'enabled'> & {
 const COLUMNS = `cron_id, user_id, assistant_id, thread_id, schedule, timezone, payload_json, metadata_json, on_run_completed, enabled,
   end_time, next_run_date, created_at, updated_at`
 
-/** $1: now. Nobody has it, or who had it is taken for dead. */
+/** $1: now. Unclaimed, or the claim has expired. */
 const DUE = 'enabled = 1 AND next_run_date <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)'
 
 function toCron({ payload_json, metadata_json, enabled, ...row }: CronRow): Cron {
@@ -62,7 +62,7 @@ export const cronWrites: StepWrites<CronOps> = {
     const before = yield* get(cron_id, user)
     if (!before) return null
     const after: Cron = { ...before, ...set, updated_at: now }
-    // Whoever is at it finds another time and leaves it.
+    // A process that has claimed it sees a changed time and leaves it.
     yield* ask(
       `UPDATE crons SET schedule = $1, timezone = $2, payload_json = $3, metadata_json = $4, on_run_completed = $5, enabled = $6,
          end_time = $7, next_run_date = $8, updated_at = $9, claimed_until = NULL WHERE cron_id = $10`,
@@ -79,7 +79,8 @@ export const cronWrites: StepWrites<CronOps> = {
   },
 
   *'cron.claim'({ now, until, limit }) {
-    // Said twice: of two processes that have found the same row the second looks again when the first is done.
+    // The condition is repeated: of two processes that found the same row, the second rechecks it when the first is
+    // done.
     const sql = `UPDATE crons SET claimed_until = $2 WHERE ${DUE} AND cron_id IN (
         SELECT cron_id FROM crons WHERE ${DUE} ORDER BY next_run_date LIMIT $3)
       RETURNING ${COLUMNS}`

@@ -21,7 +21,7 @@ const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, even
 
 function toEvent(row: EventRow): RunEvent {
   const metadata = parseObject(row.event_metadata)
-  // Member by member: what comes behind a spread is added one by one, and pages have many.
+  // Field by field: spreading is slower, and pages have many rows.
   return {
     thread_id: row.thread_id,
     run_id: row.run_id,
@@ -35,9 +35,9 @@ function toEvent(row: EventRow): RunEvent {
   }
 }
 
-/** What of an event's reads each database does in its own way. */
+/** The reads each database does in its own way. */
 export interface EventDialect {
-  /** For what may look at many events. */
+  /** Runs statements that may scan many events. */
   readonly beside: RunSteps
   readonly runsOfMessages: EventReads['runsOfMessages']
 }
@@ -51,7 +51,8 @@ export function eventReads(run: RunSteps, { beside, runsOfMessages }: EventDiale
     { limit, before = Number.MAX_SAFE_INTEGER, after }: SeqPage,
     ...[user, threadId, ...runId]: Param[]
   ) => {
-    // Without after_seq the last rows count, so they are read backwards; the answer is ascending either way [contract 4.4].
+    // Without after_seq the newest rows are wanted, so they are read backwards; the answer is ascending either way
+    // [contract 4.4].
     const backwards = after === undefined
     const sql = `SELECT ${COLUMNS} FROM ${source} AND category = 'message' AND seq > $3 AND seq < $4 AND ${visibleTo(1)}
       ORDER BY seq ${backwards ? 'DESC' : 'ASC'} LIMIT $5`
@@ -67,7 +68,7 @@ export function eventReads(run: RunSteps, { beside, runsOfMessages }: EventDiale
         WHERE run_id = $3 AND thread_id = $2 AND seq > $4 AND ${visibleTo(1)} ${types ? 'AND event_type = ANY($6)' : ''}
         ORDER BY seq LIMIT $5`
       const params = [user, threadId, runId, after, limit]
-      // Some types may be rare among very many events.
+      // A rare type may need a long scan.
       const rows = types ? beside(ask<EventRow>(sql, ...params, types)) : run(ask<EventRow>(sql, ...params))
       return (await rows).map(toEvent)
     },
@@ -84,21 +85,24 @@ export function eventReads(run: RunSteps, { beside, runsOfMessages }: EventDiale
   }
 }
 
-/** Objects and lists are stored as JSON text and marked; a text is a text, even one that looks like JSON [contract 4.1]. */
+/**
+ * Objects and lists are stored as JSON text and marked; a string stays a string, even if it looks like JSON [contract
+ * 4.1].
+ */
 function contentOf(text: string, metadata: JsonObject): Json {
   if (metadata.content_is_dict !== true && metadata.content_is_json !== true) return text
   try {
     return parseJson(text)
   } catch {
-    // A trace that was cut no longer parses: its text is what is left of it.
+    // A truncated trace no longer parses: what is left of its text is returned.
     return text
   }
 }
 
-/** Says beside a content that its text is JSON: of an object, or of anything else. */
+/** Marks a content as JSON text: of an object, or of anything else. */
 type ContentMark = 'content_is_dict' | 'content_is_json'
 
-/** Content and metadata of an event as texts; what readers need to tell them apart is in the metadata. */
+/** Content and metadata of an event as texts; the metadata carries the mark. */
 export function stored({ content, metadata }: NewEvent): { content: string; metadata: string } {
   if (typeof content === 'string') return { content, metadata: JSON.stringify(metadata) }
   return storedAsJson(content, metadata, isObject(content) ? 'content_is_dict' : 'content_is_json')
@@ -112,22 +116,22 @@ export function storedAsJson(
   return { content: JSON.stringify(content), metadata: marked(metadata, mark) }
 }
 
-/** The mark is put into the text: this is done for every event, and a copy of the object costs more than its text. */
+/** The mark is spliced into the text: done for every event, and copying the object costs more. */
 function marked(metadata: JsonObject, mark: ContentMark): string {
   if (mark in metadata) return JSON.stringify({ ...metadata, [mark]: true })
   const members = JSON.stringify(metadata).slice(1, -1)
   return members === '' ? `{"${mark}":true}` : `{${members},"${mark}":true}`
 }
 
-/** A row that is to be written. */
+/** A row to write. */
 export interface NewEventRow extends EventRow {
   readonly k: number
   readonly message_id: string | null
 }
 
-/** The row of an event at its place. */
+/** Builds an event's row. */
 export function toRow(event: NewEvent, place: Pick<EventRow, 'thread_id' | 'run_id' | 'user_id' | 'seq'>): NewEventRow {
-  // Every field by its name: this is done for every event, and a spread costs more than all of them.
+  // Field by field: this is done for every event, and a spread costs more.
   const { thread_id, run_id, user_id, seq } = place
   const { content, metadata } = stored(event)
   return {

@@ -1,4 +1,4 @@
-// Feedback as rows of both databases: one record a user and run.
+// Feedback as rows of both databases: one record per user and run.
 import type { Feedback, FeedbackStats } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import type { FeedbackReads } from '../store.ts'
@@ -6,7 +6,7 @@ import { PRESENT } from './removal.ts'
 import { ask, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
-/** Own records only: feedback on a shared thread is still its author's, so rows of others never match. */
+/** Own records only: feedback on a shared thread still belongs to its author. */
 const OWN = `(CAST($1 AS text) IS NULL OR user_id = $1) AND ${PRESENT}`
 const LIST_MAX = 100
 

@@ -1,5 +1,4 @@
-// Checkpoints of graphs as rows of both databases: the heads in the order in which they were written, values once a version, and what
-// tasks have written since.
+// Graph checkpoints as rows of both databases: heads in the order written, values once per version, and pending writes.
 import { Refused } from '../refused.ts'
 import type {
   GraphCheckpointHead,
@@ -13,7 +12,7 @@ import { PRESENT } from './removal.ts'
 import { ask, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS = 'thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names_json'
-/** Names that one statement asks for. */
+/** Names per statement. */
 const NAMES_AT_ONCE = 500
 
 type Row = Omit<GraphCheckpointHead, 'names'> & { readonly names_json: string }
@@ -45,7 +44,7 @@ function* list(threadId: string, { ns, limit, before }: GraphPage): Steps<Stored
   return yield* filled(threadId, (yield* ask<Row>(sql, ...params)).map(toHead))
 }
 
-/** The heads with their values and writes: what stands in several of them is read once. */
+/** The heads with their values and writes; shared values are read once. */
 function* filled(threadId: string, heads: readonly GraphCheckpointHead[]): Steps<StoredGraphCheckpoint[]> {
   const names = new Set(heads.flatMap((head) => head.names))
   const values = yield* among<ValueRow>('ns, name, type, data', 'graph_values', 'name', threadId, [...names])
@@ -63,7 +62,7 @@ function* filled(threadId: string, heads: readonly GraphCheckpointHead[]): Steps
   }))
 }
 
-/** The rows of a thread whose column has one of these values. */
+/** Rows of a thread whose column has one of these values. */
 function* among<Found>(
   columns: string,
   table: string,
@@ -81,7 +80,7 @@ function* among<Found>(
   return found
 }
 
-/** The order in which LangGraph applies them, whatever was written first. */
+/** The order in which LangGraph applies writes, whatever was written first. */
 export function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
   if (one.task_path !== other.task_path) return one.task_path < other.task_path ? -1 : 1
   if (one.task_id !== other.task_id) return one.task_id < other.task_id ? -1 : 1
@@ -152,7 +151,7 @@ export const graphWrites: StepWrites<GraphOps> = {
   }
 }
 
-/** All that graphs keep of thread $1 as those of $2. */
+/** Copies all graph checkpoints of thread $1 to $2. */
 export const GRAPH_COPIES = [
   `INSERT INTO graph_values (thread_id, ns, name, type, data)
    SELECT $2, ns, name, type, data FROM graph_values WHERE thread_id = $1`,

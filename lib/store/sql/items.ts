@@ -15,9 +15,9 @@ interface ItemRow {
 }
 
 const COLUMNS = 'namespace, key, value_json, created_at, updated_at'
-/** Rows that a filter looks at in one go: values may be large. */
+/** Rows a filter reads at a time: values may be large. */
 const PAGE_ROWS = 100
-/** Expired items that one write clears away: more than it adds, so that they never pile up. */
+/** Expired items deleted per write: more than it adds, so that they never pile up. */
 const SWEPT_AT_ONCE = 20
 
 function toItem({ namespace, value_json, ...row }: ItemRow): StoreItem {
@@ -32,12 +32,12 @@ function where(owner: Owner, conditions: (bind: Bind) => string[]): { readonly s
   const params: Value[] = []
   const bind: Bind = (value) => `$${params.push(value)}`
   const all = [`(expires_at IS NULL OR expires_at > ${bind(timestamp())})`, ...conditions(bind)]
-  // Two texts and no "or": an index serves who asks for himself, which is everybody but the system.
+  // Two statements instead of an "or": so an index serves everyone but the system.
   if (owner !== null) all.push(`user_id = ${bind(owner)}`)
   return { sql: all.join(' AND '), params }
 }
 
-/** Dots end labels, and `/` is the character behind the dot: all below a namespace is one range. */
+/** A label ends with a dot, and `/` is the next character after it: everything under a namespace is one range. */
 function below(prefix: Namespace, bind: Bind): string[] {
   if (prefix.length === 0) return []
   const text = namespaceText(prefix)
@@ -78,7 +78,7 @@ function* search(query: ItemQuery, owner: Owner): Steps<StoreItem[]> {
 interface Page {
   readonly limit: number
   readonly offset: number
-  /** The last row of the page before. */
+  /** The last row of the previous page. */
   readonly after?: ItemRow | undefined
 }
 
@@ -108,13 +108,13 @@ function* namespaces(query: NamespaceQuery, owner: Owner): Steps<string[][]> {
 export function itemReads(run: RunSteps, runLong: RunSteps = run): ItemReads {
   return {
     get: (namespace, key, user) => run(get(namespace, key, user)),
-    // Many rows may have to be looked at.
+    // May read many rows.
     search: (query, user) => runLong(search(query, user)),
     namespaces: (query, user) => runLong(namespaces(query, user))
   }
 }
 
-/** Counts what a user has. Under the lock of the row, so that two processes do not both find room for the last one. */
+/** Counts a user's items. Under the row lock, so that two processes cannot both take the last place. */
 function* totalsOf(user: string): Steps<{ readonly items: number; readonly bytes: number }> {
   const sql = `INSERT INTO store_totals (user_id, items, bytes) VALUES ($1, 0, 0)
     ON CONFLICT (user_id) DO UPDATE SET items = store_totals.items RETURNING items, bytes`
@@ -127,7 +127,7 @@ function* addToTotals(user: string, items: number, bytes: number): Steps<void> {
   yield* ask(sql, user, items, bytes)
 }
 
-/** Some that have expired go. Answers how much that was. */
+/** Deletes some expired items; returns how much that freed. */
 function* sweep(user: string, now: Timestamp): Steps<{ readonly items: number; readonly bytes: number }> {
   const sql = `DELETE FROM store_items WHERE user_id = $1 AND (namespace, key) IN (
       SELECT namespace, key FROM store_items WHERE user_id = $1 AND expires_at <= $2 LIMIT ${SWEPT_AT_ONCE})
@@ -151,7 +151,7 @@ export const itemWrites: StepWrites<'item.put' | 'item.remove'> = {
       yield* addToTotals(user_id, -swept.items, -swept.bytes)
       return 'too_many'
     }
-    // What has expired under the same key was gone: this one is new.
+    // An expired item under the same key does not count: this one is new.
     const put = `INSERT INTO store_items (user_id, ${COLUMNS}, bytes, expires_at) VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
       ON CONFLICT (user_id, namespace, key) DO UPDATE SET value_json = excluded.value_json, bytes = excluded.bytes,
         updated_at = excluded.updated_at, expires_at = excluded.expires_at, created_at =
@@ -162,7 +162,7 @@ export const itemWrites: StepWrites<'item.put' | 'item.remove'> = {
   },
 
   *'item.remove'({ namespace, key, user }) {
-    // The totals first, as whoever writes an item does: two that wait for each other would wait for ever.
+    // Locks the totals first, as every writer of items does: another order could deadlock.
     if (user !== null) yield* totalsOf(user)
     const sql = 'DELETE FROM store_items WHERE namespace = $1 AND key = $2'
     const gone = yield* ask<{ user_id: string; bytes: number }>(

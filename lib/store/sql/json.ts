@@ -1,4 +1,4 @@
-// JSON in a column that a store has written itself.
+// JSON in columns the store has written itself.
 import type { Json, JsonObject } from '../../types.ts'
 
 export function parseObject(text: string): JsonObject {

@@ -1,10 +1,10 @@
-// Metadata as a search sees it: a term for each top-level entry.
+// Metadata for searching: one term per top-level entry.
 import { createHash } from 'node:crypto'
 import type { Json, JsonObject } from '../../types.ts'
 
 /**
- * A digest of each entry, its value with its type and with the keys of objects in order. Keys and values come from outside, of any
- * length and with any characters; digests are neither.
+ * A digest of each entry: of key and typed value, with object keys sorted. Entries come from outside, of any length and
+ * with any characters; digests are neither.
  */
 export function metadataDigests(metadata: JsonObject): Buffer[] {
   return Object.entries(metadata).map((entry) =>

@@ -1,9 +1,12 @@
-// The steps of a schema: numbered files of SQL.
+// Migration steps: numbered SQL files.
 import { readdirSync, readFileSync } from 'node:fs'
 
 export interface Migration {
   readonly version: number
-  /** Its first line says so, `-- breaking: why`: a program of the version before would read or write something wrong behind it. */
+  /**
+   * Marked by its first line, `-- breaking: why`: the previous version of the program would read or write something
+   * wrong after it.
+   */
   readonly isBreaking: boolean
   readonly sql: string
 }
@@ -19,17 +22,17 @@ export function migrationsIn(folder: URL): Migration[] {
     })
 }
 
-/** What was done to a database that an earlier program had made. */
+/** What a migration did to an existing database. */
 export interface Migrated {
   readonly from: number
   readonly to: number
   readonly breaking: boolean
   readonly duration_ms: number
-  /** A copy of the database as it was; null: none was made. */
+  /** Backup of the database before; null: none was made. */
   readonly backup: string | null
 }
 
-/** The versions that are missing, or an error: whatever is served by another version is left as it is. */
+/** The error when another version is serving the database: it is left as it is. */
 export function servedByAnother(from: number, to: number): Error {
   return new Error(
     `The database has schema version ${from}, this program would bring it to ${to}, and a server of another version is using it: ` +
@@ -37,7 +40,7 @@ export function servedByAnother(from: number, to: number): Error {
   )
 }
 
-/** Said by a process that finds its database changed by a newer program, and why it takes no more writes. */
+/** Error of a process whose database was migrated by a newer program: it takes no more writes. */
 export function outdated(known: number, found: number): string {
   return (
     `a newer program has brought the database to schema version ${found}, and this one knows ${known}: ` +

@@ -1,4 +1,4 @@
-// The nouns of both databases: what is read and written in the same words.
+// The nouns both databases read and write with the same statements.
 import type { Store, ThreadReads } from '../store.ts'
 import { apiTokenReads, apiTokenWrites } from './api-tokens.ts'
 import { assistantReads, assistantWrites } from './assistants.ts'
@@ -15,7 +15,7 @@ import { ttlReads, ttlWrites } from './ttls.ts'
 import { userReads, userWrites } from './users.ts'
 import { webhookReads, webhookWrites } from './webhooks.ts'
 
-/** What each database does in its own way. */
+/** The reads each database does in its own way. */
 export interface ReadDialect extends EventDialect {
   readonly search: ThreadReads['search']
 }

@@ -1,14 +1,14 @@
-// Removed threads: what they have left lies there, unseen, until it is gone, step by step.
+// Removed threads: their data is hidden at once, and deleted step by step.
 
-/** Of the rows of any table of threads: their thread was not removed. Of frames, which know their run only, see `isRunPresent`. */
+/** Condition on rows with a thread_id: the thread was not removed. Frames only have a run key, see `isRunPresent`. */
 export const PRESENT = 'thread_id NOT IN (SELECT thread_id FROM removed_threads)'
 
-/** That the thread of a run was not removed; `key` is its parameter. */
+/** Condition: the thread of a run was not removed; `key` is its parameter. */
 export function isRunPresent(key: string): string {
   return `NOT EXISTS (SELECT 1 FROM runs AS r JOIN removed_threads AS gone ON gone.thread_id = r.thread_id WHERE r.key = ${key})`
 }
 
-/** Rows of one step, by table: so many that a step is done in milliseconds, whatever they hold. */
+/** Rows deleted per step, by table: few enough for a step to take milliseconds. */
 export const STEP_ROWS = {
   frames: 200,
   run_events: 1000,
@@ -23,5 +23,5 @@ export const STEP_ROWS = {
   runs: 500
 } as const
 
-/** Run by run: how many are looked at in one step of the sweep, besides the frames that it removes. */
+/** Runs looked at in one step of the sweep, besides the frames it deletes. */
 export const SWEPT_RUNS = 50

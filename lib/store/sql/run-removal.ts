@@ -1,4 +1,4 @@
-// The removal of one run: its row, its frames and what was thought of it. What was said in it stays the thread's.
+// Removing one run: its row, frames and feedback. Its messages stay in the thread.
 import { ask, ownedBy, type StepWrites } from './steps.ts'
 
 export const runRemoval: StepWrites<'run.remove'> = {

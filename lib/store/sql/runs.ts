@@ -7,7 +7,7 @@ import { ask, askOne, ownedBy, type Param, type RunSteps, type Steps, visibleTo 
 
 export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
 
-/** What an insert gives; `key` is the database's. */
+/** Columns an insert sets; the database assigns `key`. */
 const GIVEN_NAMES = [
   'run_id',
   'thread_id',
@@ -50,7 +50,7 @@ export function givenOf({ metadata, kwargs, ...run }: Omit<Run, 'key'>): Param[]
 
 export const IN_FLIGHT = "status IN ('pending', 'running')"
 
-/** By the index of the status, hence the +: in the order of the other index all runs of the thread would be read. */
+/** The + makes SQLite use the index on status: by the index on ordinal it would read all runs of the thread. */
 const IN_FLIGHT_OF_THREAD = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY +ordinal`
 const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
 const GET = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visibleTo(1)}`
@@ -58,7 +58,7 @@ const LIST = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND (CAST($3 AS t
   ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
 const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
 const UNFINISHED = `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${PRESENT} ORDER BY key`
-// PostgreSQL's sums of bigint are numeric, which has no end and comes as a text.
+// PostgreSQL sums bigint as numeric, which arrives as text.
 const TOKENS = `SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs,
     CAST(sum(total_input_tokens) AS bigint) AS input, CAST(sum(total_output_tokens) AS bigint) AS output,
     CAST(sum(total_tokens) AS bigint) AS total, CAST(sum(lead_agent_tokens) AS bigint) AS lead_agent,
@@ -82,7 +82,9 @@ export function runReads(run: RunSteps): RunReads {
   }
 }
 
-/** The run that the same key made before, and whether it was asked for with the same body; null: the key is new, or there is none. */
+/**
+ * The run an idempotency key made earlier, and whether its body was the same; null: the key is new, or there is none.
+ */
 export function* repeated(run: NewRun): Steps<Admission | null> {
   if (run.idempotency_key === null) return null
   const before = yield* askOne<RunRow>(BY_KEY, run.user_id ?? '', run.idempotency_key)
@@ -92,11 +94,11 @@ export function* repeated(run: NewRun): Steps<Admission | null> {
     : { outcome: 'key_reused' }
 }
 
-/** The run of thread $2 that succeeded last, as far as $1 may see it. */
+/** The last successful run of thread $2 visible to $1. */
 export const LATEST_SUCCESS = `SELECT run_id FROM runs WHERE thread_id = $2 AND status = 'success' AND ${ownedBy(1)}
   ORDER BY ordinal DESC LIMIT 1`
 
-/** Ends a run that is in flight; parameters are those of `settledOf`, here and in SETTLE_THREAD. */
+/** Ends a run in flight; parameters are those of `settledOf`, here and in SETTLE_THREAD. */
 export const SETTLE_RUN = `UPDATE runs SET status = $3, error = $4, stop_reason = $5, model_name = coalesce($6, model_name),
     last_cursor = $7, final_checkpoint_id = $8, first_human_message = coalesce($9, first_human_message),
     last_ai_message = coalesce($10, last_ai_message), total_input_tokens = $11, total_output_tokens = $12, total_tokens = $13,
@@ -137,7 +139,7 @@ export function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
   return { ...row, metadata: parseObject(metadata_json), kwargs: parseObject(kwargs_json) }
 }
 
-/** Sums over the runs that one model has answered. */
+/** Sums over the runs of one model. */
 interface UsageRow {
   readonly model: string
   readonly runs: number

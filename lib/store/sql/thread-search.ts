@@ -1,22 +1,22 @@
-// The search for threads as SQL that both databases take: only the conditions that are asked for, and one's own threads and those
-// that nobody owns one after the other, each in the order of its index, which "or" would lose.
+// Thread search as SQL for both databases. Only the conditions asked for; own threads and ownerless ones are separate
+// parts, each in the order of its index, which an "or" would lose.
 import type { Owner } from '../../scope.ts'
 import type { ThreadQuery } from '../store.ts'
 import { COLUMNS, orderOf, sortColumn } from './threads.ts'
 
-/** How a database asks for a member of a list, and for all of some terms; given the parameter's name. */
+/** How a database tests for membership in a list, and for all of several terms; given the parameter's name. */
 export interface SearchDialect {
   isIn(column: string, list: string): string
   hasTerms(terms: string): string
 }
 
-/** A statement with $1, $2... and what they stand for. */
+/** A statement with its parameters. */
 export interface Bound {
   readonly sql: string
   readonly params: readonly (string | number)[]
 }
 
-/** Lists as the database takes them; null: no condition. */
+/** Lists in the database's form; null: no condition. */
 export interface SearchLists {
   readonly ids: string | null
   readonly terms: string | null
@@ -26,7 +26,7 @@ export function pageStatement(query: ThreadQuery, owner: Owner, lists: SearchLis
   return bound((bind) => {
     const end = bind(query.offset + query.limit)
     const parts = wheresOf(query, owner, lists, dialect, bind).map(
-      // The user is the same in all of them, NULL too: PostgreSQL takes an index in its order only when told so.
+      // The user is constant in each part, even NULL, but PostgreSQL only uses the index order when told so.
       (where, at) => `SELECT * FROM (SELECT ${COLUMNS} FROM threads_meta WHERE ${where}
         ORDER BY ${owner === null ? '' : `user_id ${query.sortOrder ?? 'desc'}, `}${orderOf(query)} LIMIT ${end}) AS part_${at}`
     )
@@ -41,7 +41,7 @@ export function countStatement(query: ThreadQuery, owner: Owner, lists: SearchLi
   })
 }
 
-/** Rows of an index, few of them, answer it: no condition but the status, in an order that an index has. */
+/** Whether a few rows of an index answer it: no condition but the status, in an order an index has. */
 export function isShort(query: ThreadQuery, { ids, terms }: SearchLists): boolean {
   if (ids !== null) return true
   if (terms !== null || query.offset + query.limit > SHORT_ROWS) return false
@@ -49,7 +49,7 @@ export function isShort(query: ThreadQuery, { ids, terms }: SearchLists): boolea
   return query.status ? column === 'updated_at' : column !== 'status'
 }
 
-/** Rows that are read in no time: a page, and some before it. */
+/** Rows that are read quickly: a page, and some before it. */
 const SHORT_ROWS = 1000
 
 type Bind = (value: string | number) => string
@@ -60,7 +60,7 @@ function bound(make: (bind: Bind) => string): Bound {
   return { sql, params }
 }
 
-/** The conditions, once for each part of what the owner may see. */
+/** The conditions, once per part of what the owner may see. */
 function wheresOf(
   { status }: ThreadQuery,
   owner: Owner,

@@ -12,7 +12,7 @@ export function toThread({ metadata_json, ...row }: ThreadRow): Thread {
   return { ...row, metadata: parseObject(metadata_json) }
 }
 
-/** The row of thread $2, as far as $1 may see it. */
+/** The row of thread $2, if visible to $1. */
 export const GET_THREAD = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${ownedBy(1)}`
 
 export function threadReads(run: RunSteps, search: ThreadReads['search']): ThreadReads {
@@ -29,7 +29,7 @@ export function threadReads(run: RunSteps, search: ThreadReads['search']): Threa
   }
 }
 
-/** What a search may sort by. The word comes from outside: only these get into the SQL. */
+/** Sortable columns. The name comes from outside: only these get into the SQL. */
 const SORT_COLUMNS = {
   thread_id: 'thread_id',
   created_at: 'created_at',
@@ -41,7 +41,7 @@ export function sortColumn({ sortBy = 'updated_at' }: ThreadQuery): string {
   return SORT_COLUMNS[sortBy]
 }
 
-/** What follows ORDER BY: by the column, or what stands for it, then by id downwards: pages need a total order. */
+/** The ORDER BY clause: by the column or its expression, then by id descending, because pages need a total order. */
 export function orderOf(query: ThreadQuery, column: string = sortColumn(query)): string {
   return `${column} ${query.sortOrder === 'asc' ? 'ASC' : 'DESC'}, thread_id DESC`
 }

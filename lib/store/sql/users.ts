@@ -1,16 +1,16 @@
-// Users as rows of both databases, and the sessions of theirs that were ended before their time.
+// Users as rows of both databases, and their denied sessions.
 import type { User } from '../../types.ts'
 import type { UserReads } from '../store.ts'
 import { ask, lock, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
   'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version'
-/** Rows of ended sessions that one logout clears away: more than it adds, so that they never pile up. */
+/** Expired denials deleted per logout: more than it adds, so that they never pile up. */
 const SWEPT_AT_ONCE = 20
-/** Of the lock under which the first administrator is made: two processes must not make one each. */
+/** Advisory lock for creating the first administrator: two processes must not create one each. */
 const INITIALIZE_LOCK = 7_236_002
 
-/** One database has truth values, the other 0 and 1. */
+/** PostgreSQL has booleans, SQLite 0 and 1. */
 type UserRow = Omit<User, 'needs_setup'> & { readonly needs_setup: boolean | number }
 
 function* find(condition: string, ...params: string[]): Steps<User | null> {
@@ -18,7 +18,7 @@ function* find(condition: string, ...params: string[]): Steps<User | null> {
   return row ? { ...row, needs_setup: Boolean(row.needs_setup) } : null
 }
 
-/** A user of this id, as it is now. */
+/** The current row of a user. */
 export function userById(id: string): Steps<User | null> {
   return find('id = $1', id)
 }
@@ -70,7 +70,7 @@ export const userWrites: StepWrites<'user.create' | 'user.initialize' | 'user.up
   },
 
   *'session.deny'({ digest, expires, now }) {
-    // Another process may be at the same rows: those are left to it.
+    // Rows another process is deleting are skipped.
     const forget = `DELETE FROM denied_sessions WHERE digest IN (
       SELECT digest FROM denied_sessions WHERE expires < $1 ORDER BY expires LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`
     yield* ask(forget, now)

@@ -1,4 +1,5 @@
-// Webhooks as rows of both databases. A row is there before its run, so that none is forgotten, and says nothing until that has ended.
+// Webhooks as rows of both databases. A row is written before its run, so that none is lost, and becomes due when the
+// run has ended.
 import { type Timestamp, timestamp } from '../../types.ts'
 import type { Webhook, WebhookReads } from '../store.ts'
 import { PRESENT } from './removal.ts'
@@ -7,7 +8,7 @@ import { ask, type RunSteps, type Steps, type StepWrites } from './steps.ts'
 /** $1: now. */
 const DUE = `next_at <= $1 AND (payload IS NOT NULL OR EXISTS (SELECT 1 FROM runs WHERE runs.run_id = webhooks.run_id
   AND status NOT IN ('pending', 'running') AND ${PRESENT}))`
-/** One whose run never came, or is gone, is kept for so long. */
+/** How long a webhook without a run is kept. */
 const ORPHAN_MS = 3_600_000
 
 function* areDue(now: Timestamp): Steps<boolean> {
@@ -35,7 +36,8 @@ export const webhookWrites: StepWrites<WebhookOps> = {
     const orphans = `DELETE FROM webhooks WHERE next_at <= $1 AND payload IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = webhooks.run_id AND ${PRESENT})`
     yield* ask(orphans, timestamp(Date.parse(now) - ORPHAN_MS))
-    // The time is said twice: of two processes that have found the same row the second looks again when the first is done.
+    // The condition is repeated: of two processes that found the same row, the second rechecks it when the first is
+    // done.
     const sql = `UPDATE webhooks SET attempts = attempts + 1, next_at = $2 WHERE next_at <= $1 AND run_id IN (
         SELECT run_id FROM webhooks WHERE ${DUE} ORDER BY next_at LIMIT $3)
       RETURNING run_id, url, attempts, payload`

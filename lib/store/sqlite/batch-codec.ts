@@ -1,6 +1,6 @@
-// How a batch crosses to the thread that writes, and its outcomes back. Nearly all that is written are frames, a few hundred small segments a
-// batch, and copying each as an object with two buffers costs more than storing it: they travel as one block of bytes, numbers and
-// all. Events travel as the texts of their rows. Everything else crosses as it is.
+// Encodes batches for the writer thread, and outcomes for the way back. Nearly all writes are frames, a few hundred
+// small segments per batch, and copying each as an object with two buffers costs more than storing it: they travel as
+// one block of bytes, numbers included. Events travel as the texts of their rows, everything else as it is.
 import type { Group, OpOf, Outcome } from '../store.ts'
 import { eventTexts } from './event-texts.ts'
 import type { WriterGroup, WriterOp } from './rows.ts'
@@ -8,9 +8,9 @@ import type { WriterGroup, WriterOp } from './rows.ts'
 type Append = OpOf<'frames.append'>
 
 export interface EncodedBatch {
-  /** How many ops each group has. */
+  /** Number of ops of each group. */
   readonly counts: readonly number[]
-  /** Those of all groups, in order; null stands for the next segment of the block. */
+  /** The ops of all groups, in order; null stands for the next segment of the block. */
   readonly ops: readonly (WriterOp | null)[]
   /** By segment. */
   readonly threads: readonly string[]
@@ -25,9 +25,9 @@ const NUMBERS = 6
 const BLOCK_BYTES_MIN = 64 * 1024
 
 /**
- * What was given stays as it is: a batch that is not taken is handed over again. `spare`: a block that came back, used once more when
- * it is large enough, because memory that is new is dearer than what is copied into it.
- * @throws Error when an event is not JSON, e.g. has a member that contains itself
+ * Does not change its input: a batch that fails is handed over again. `spare`: a block that came back, reused if large
+ * enough, because fresh memory costs more than the copying.
+ * @throws Error when an event is not JSON, e.g. is circular
  */
 export function encodeBatch(groups: readonly Group[], spare: ArrayBuffer | null = null): EncodedBatch {
   const counts: number[] = []
@@ -66,7 +66,7 @@ function blockOf(appends: readonly Append[], spare: ArrayBuffer | null): ArrayBu
   return block
 }
 
-/** The next batch is hardly ever of the same size: blocks grow by doubling. */
+/** Batch sizes vary: blocks grow by doubling. */
 function sizeFor(bytes: number): number {
   return Math.max(BLOCK_BYTES_MIN, 2 ** Math.ceil(Math.log2(bytes)))
 }
@@ -77,7 +77,7 @@ export function decodeBatch({ counts, ops, threads, block }: EncodedBatch): Writ
   let from = 0
   return counts.map((count) => {
     const group: WriterOp[] = []
-    // As many ops as are counted, and as many nulls as segments.
+    // There are as many ops as counted, and as many nulls as segments.
     for (const to = from + count; from < to; from++) group.push(ops[from] ?? appends[taken++]!)
     return { ops: group }
   })
@@ -88,7 +88,7 @@ function appendsOf(block: ArrayBuffer, threads: readonly string[]): Append[] {
   const bytes = Buffer.from(block)
   let at = numbers.byteLength
   return threads.map((thread_id, i): Append => {
-    // There are six for each thread.
+    // Six numbers per segment.
     const number = (k: number) => numbers[i * NUMBERS + k]!
     const middle = at + number(4)
     const end = middle + number(5)
@@ -104,7 +104,7 @@ function appendsOf(block: ArrayBuffer, threads: readonly string[]): Append[] {
   })
 }
 
-/** The way back: null stands for a group that was written and has nothing to say, as nearly all are. */
+/** The way back: null stands for a successful group without results, as nearly all are. */
 export type Answers = readonly (Outcome | null)[]
 
 export function encodeOutcomes(outcomes: readonly Outcome[]): Answers {
@@ -115,7 +115,10 @@ export function decodeOutcomes(answers: Answers, groups: readonly Group[]): Outc
   return answers.map((answer, i) => answer ?? { ok: true, results: groups[i]!.ops.map(() => null) })
 }
 
-/** A group as it is written by who has it already. @throws Error when an event is not JSON */
+/**
+ * The group in writer form, without the transfer.
+ * @throws Error when an event is not JSON
+ */
 export function writerGroup({ ops }: Group): WriterGroup {
   return { ops: ops.map((op) => (op.name === 'events.append' ? eventTexts(op) : op)) }
 }

@@ -30,8 +30,8 @@ function nextBodyFinder(db: Database.Database): (threadId: string) => number {
 }
 
 /**
- * Of a head: its columns, its key and the thread's next body, as a JSON list. Of a body: its number, a blank, and its text. One text a row,
- * because thousands of rows of two columns cost half as much again.
+ * For a head: a JSON list of its columns, its key and the thread's next body number. For a body: its number, a space,
+ * and its text. One column per row, because thousands of rows with two cost half as much again.
  */
 type StateRow = string
 
@@ -39,13 +39,13 @@ interface StateParams {
   readonly thread: string
   /** A JSON list of names; null: all. */
   readonly channels: string | null
-  /** 1: the first head's messages too. */
+  /** 1: with the messages of the first head. */
   readonly messages: 0 | 1
 }
 
 /**
- * Heads and all that is wanted of their bodies, each once, in one statement: however many ranges, channels and heads there are,
- * and nothing can come between. `heads` is the end of a SELECT from checkpoints.
+ * Heads and the bodies asked for, each once, in one statement, so that nothing can change in between. `heads` is the
+ * end of a SELECT from checkpoints.
  */
 function statesStatement<More extends object>(
   db: Database.Database,
@@ -72,8 +72,8 @@ function statesStatement<More extends object>(
 }
 
 /**
- * The same for one checkpoint, which every run begins with: it is found anew for each of the three, because a table made for the
- * moment costs more than all of them.
+ * The same for one checkpoint, which every run starts with: its row is found three times, because materialising it
+ * costs more.
  */
 function stateStatement<More extends object>(
   db: Database.Database,
@@ -97,7 +97,7 @@ function stateStatement<More extends object>(
     .pluck()
 }
 
-/** Checkpoints out of the rows of such a statement, newest first; the first one has the messages, if they are wanted. */
+/** Assembles checkpoints from these rows, newest first; the first has its messages, if asked for. */
 function statesOf(rows: readonly StateRow[], wanted: Wanted): StoredCheckpoint[] {
   const heads: { readonly head: CheckpointHead; readonly key: number }[] = []
   const texts = new Map<number, string>()
@@ -108,7 +108,7 @@ function statesOf(rows: readonly StateRow[], wanted: Wanted): StoredCheckpoint[]
       heads.push(one)
       nextBody = one.nextBody
     } else {
-      // Reads up to the blank.
+      // Parses up to the space.
       texts.set(Number.parseInt(row, 10), row.slice(row.indexOf(' ') + 1))
     }
   }
@@ -118,7 +118,7 @@ function statesOf(rows: readonly StateRow[], wanted: Wanted): StoredCheckpoint[]
 }
 
 function headOf(columns: string): { head: CheckpointHead; key: number; nextBody: number } {
-  // The list of `statesStatement`: COLUMNS in their order, then the key and the next body.
+  // The list made by `statesStatement`: COLUMNS in order, then the key and the next body number.
   const values = JSON.parse(columns) as (string | number | null)[]
   const nextBody = Number(values.pop() ?? 0)
   const key = Number(values.pop())
@@ -154,7 +154,7 @@ export function checkpointReads(db: Database.Database): CheckpointReads {
   }
 }
 
-/** Writes one checkpoint with its new bodies. Shared with the creation of threads, which begin with an empty one. */
+/** Writes a checkpoint with its new bodies. Also used to create threads, which start with an empty one. */
 export function checkpointPut(db: Database.Database): (checkpoint: CheckpointWrite) => void {
   const insert = db.prepare(`
     INSERT INTO checkpoints (${COLUMNS})

@@ -5,14 +5,14 @@ import { Sqlite } from '../../sqlite-driver.ts'
 /** How long a connection waits for a lock, in ms [Limits]. */
 const BUSY_TIMEOUT_MS = 5000
 /**
- * Pages of the write-ahead log at which a commit carries it over by itself, 16 MB: beside the thread of wal.ts that is needed only
- * where commits follow each other so closely that it never catches up.
+ * Pages of the WAL at which a commit checkpoints it itself, 16 MB: needed only where commits are so frequent that the
+ * thread of wal.ts never catches up.
  */
 const WAL_PAGES_MAX = 4096
 /** The WAL file is cut back to this when a checkpoint has emptied it, in bytes. */
 const WAL_SIZE_MAX = 64 * 1024 * 1024
 
-/** A connection with the settings that the specification asks of every one: to a file, or to what one holds, in memory. */
+/** Opens a connection with the pragmas the specification requires: to a file, or to a serialized database in memory. */
 export function connect(source: string | Buffer): Database.Database {
   const db = new Sqlite(source, { timeout: BUSY_TIMEOUT_MS })
   db.pragma('journal_mode = WAL')

@@ -1,5 +1,5 @@
-// Event texts: an `events.append` as it crosses to the thread that writes. JSON is made on this side, because a copy of nested
-// objects, member by member in both directions, costs more than their text; on the other side the texts are bound as they are.
+// Event texts: an `events.append` on its way to the writer thread. JSON is encoded on this side, because structured
+// cloning of nested objects costs more than their text.
 import { messageIdOf } from '../event.ts'
 import { stored, storedAsJson } from '../sql/events.ts'
 import type { NewEvent, OpOf } from '../store.ts'
@@ -29,7 +29,7 @@ export function eventTexts({ name, thread_id, run_id, user_id, events }: OpOf<'e
   return { name, thread_id, run_id, user_id, ks, texts }
 }
 
-/** A text with half a surrogate pair is no UTF-8, which this database keeps: as JSON it is, and is marked so. */
+/** A lone surrogate has no UTF-8 form, so such a text is stored as JSON, and marked. */
 function storedAsUtf8(event: NewEvent): { content: string; metadata: string } {
   const { content, metadata } = event
   if (typeof content !== 'string' || content.isWellFormed()) return stored(event)

@@ -13,7 +13,7 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
   const lastK = db
     .prepare<[string], number>('SELECT k FROM run_events WHERE run_id = ? ORDER BY seq DESC LIMIT 1')
     .pluck()
-  // By place: bound by name, a row costs a third more. What comes last stands in the order of EventTexts.
+  // Positional: named parameters cost a third more per row. The last ones are in the order of EventTexts.
   const insert = db.prepare(`
     INSERT INTO run_events (thread_id, run_id, user_id, seq, k, event_type, category, content, event_metadata, message_id, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)

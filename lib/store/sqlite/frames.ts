@@ -1,4 +1,4 @@
-// Frames in SQLite: what joiners saw, as the bytes they got.
+// Frames in SQLite: the bytes joiners were sent.
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
@@ -7,7 +7,7 @@ import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads, Segment } from '../store.ts'
 import type { Writers } from './rows.ts'
 
-/** Frames are found by n, never by row: compaction swaps rows. */
+/** Frames are found by n, never by row: compaction replaces rows. */
 const FROM_N = (and: string) =>
   `SELECT id, first_n, last_n, epoch, format, idx, data FROM frames WHERE run_key = ? AND last_n >= ? AND ${and} ORDER BY last_n`
 
@@ -44,8 +44,8 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
   const insert = db.prepare(
     'INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data) VALUES (?, ?, ?, ?, ?, ?, ?)'
   )
-  // In the same statement it is seen that the run is there: this is done for every frame of every run. (As INSERT ... SELECT it would
-  // cost a quarter more.)
+  // The same statement checks that the run exists: this runs for every frame of every run. (INSERT ... SELECT costs a
+  // quarter more.)
   const append = db.prepare(`
     INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data)
     VALUES ((SELECT key FROM runs WHERE key = ? AND thread_id = ?), ?, ?, ?, ${Format.plain}, ?, ?)`)
@@ -90,7 +90,7 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
   }
 }
 
-/** NULL stands where a key was looked for. */
+/** The lookup of the key gave NULL. */
 function isMissing(error: unknown): boolean {
   return error instanceof Sqlite.SqliteError && error.code === 'SQLITE_CONSTRAINT_NOTNULL'
 }

@@ -1,16 +1,16 @@
-// Terms of metadata in SQLite: which threads of an owner have an entry of theirs. Whatever writes metadata keeps them with it.
+// The metadata index in SQLite: which threads of an owner have an entry. Whatever writes metadata updates it.
 import type Database from 'better-sqlite3'
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
 import { metadataDigests } from '../sql/metadata-index.ts'
 
-/** Who owns a row of terms: a user, or nobody. */
+/** Owner of an index row: a user, or nobody. */
 export type IndexOwner = string | 0
 
-/** Of a digest so much that no two entries will ever share it, in bytes: there is one for every entry of every thread. */
+/** Bytes kept of a digest: enough to rule out collisions; there is one per entry and thread. */
 const TERM_BYTES = 16
 
-/** The terms of metadata, as the table has them. */
+/** Terms of metadata, as the table stores them. */
 export function indexEntries(metadata: JsonObject): string[] {
   return metadataDigests(metadata).map((digest) => digest.toString('base64url', 0, TERM_BYTES))
 }

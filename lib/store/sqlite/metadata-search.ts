@@ -1,4 +1,4 @@
-// The search for threads by their metadata: among the entries of the rarest term that is asked for.
+// Searches threads by metadata, starting from the rarest term.
 import type Database from 'better-sqlite3'
 import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
@@ -6,7 +6,7 @@ import { TotalsCache } from './totals-cache.ts'
 import type { Reader } from './reader.ts'
 import type { IndexOwner } from './metadata-index.ts'
 
-/** One's own threads, or those that nobody owns: the names of what is bound for them, and which rows they are. */
+/** One part of the search: own threads or ownerless ones, with their bindings and condition. */
 const SCOPES = {
   own: { owner: '@owner', rows: 'user_id = @owner', term: '@own_term', span: '@own_span' },
   nobodys: { owner: '0', rows: 'user_id IS NULL', term: '@nobodys_term', span: '@nobodys_span' }
@@ -15,23 +15,23 @@ type Scope = (typeof SCOPES)[keyof typeof SCOPES]
 
 interface SizeRow {
   readonly owner: IndexOwner
-  /** The rarest of the terms, and how many threads have it. */
+  /** The rarest term, and how many threads have it. */
   readonly term: string
   readonly entries: number
-  /** How many have all that is asked for. */
+  /** Number of threads that match everything. */
   readonly total: number
 }
 
-/** A scope in which there is something. */
+/** A part with matches. */
 interface Part extends SizeRow {
   readonly scope: Scope
   readonly way: 'walk' | 'collect'
 }
 
-/** To collect so many entries costs at least as much as to walk past one thread, twice: a walk in vain adds little. */
+/** Collecting this many entries costs at least as much as walking past one thread, twice: a failed walk adds little. */
 const ENTRIES_A_STEP = 4
 
-/** So many are looked at in no time; more are looked at beside the event loop. */
+/** Up to this many are read at once; more are read off the event loop. */
 const SHORT_ENTRIES = 1000
 
 const WANTED = 'wanted AS MATERIALIZED (SELECT value AS term FROM json_each(@terms))'
@@ -40,7 +40,7 @@ const hasTerms = (owner: string, key: string) => `
   NOT EXISTS (SELECT 1 FROM wanted AS w WHERE NOT EXISTS (
     SELECT 1 FROM thread_terms AS h WHERE h.owner = ${owner} AND h.term = w.term AND h.thread_key = ${key}))`
 
-/** Whether a thread that has the rarest term has what else is asked for. `t` is its row. */
+/** Condition: a thread with the rarest term also has the others. `t` is its row. */
 const hasRest = (owner: string) =>
   `(@has_one_term OR ${hasTerms(owner, 'one.thread_key')}) AND (@status IS NULL OR t.status = @status)`
 
@@ -57,7 +57,7 @@ const SIZES = `
     WHERE one.owner = rarest.owner AND one.term = rarest.term AND ${hasRest('one.owner')})) AS total
   FROM rarest`
 
-/** The first threads of a scope from the newest on, down to where the walk ends. */
+/** Walks the newest threads of a part, down to where the walk ends. */
 const walk = ({ owner, rows, span }: Scope) => `
   SELECT key, updated_at AS place, thread_id FROM threads_meta AS t INDEXED BY ix_threads_user_updated
   WHERE ${rows} AND (updated_at, thread_id) >= (
@@ -66,7 +66,7 @@ const walk = ({ owner, rows, span }: Scope) => `
     AND ${hasTerms(owner, 't.key')} AND (@status IS NULL OR t.status = @status)
   ORDER BY updated_at DESC, thread_id DESC LIMIT @end`
 
-/** The first of all that have the term, in the order that is asked for. `limit`: as an expression. */
+/** Collects all threads with the term, in the requested order. `limit`: an expression. */
 const collect = ({ owner, term }: Scope, query: ThreadQuery, limit: string) => `
   SELECT key, ${sortColumn(query)} AS place, thread_id
   FROM thread_terms AS one CROSS JOIN threads_meta AS t ON t.key = one.thread_key
@@ -96,9 +96,9 @@ function pageSql(query: ThreadQuery, parts: readonly Part[]): string {
 }
 
 /**
- * How the newest are found: by walking past all threads of the scope from the newest on until the page is full, which is soon when
- * many have the term; or by collecting all that have it, which are few then. Nobody knows how the term lies among the threads: a
- * walk ends, and all are collected, when it has cost a part of that.
+ * Two ways to find the newest: walk past all threads of the part from the newest on until the page is full, which is
+ * quick when many have the term; or collect all that have it, which is quick when few do. The term's distribution is
+ * unknown, so a walk is abandoned once it has cost a fraction of collecting.
  */
 function wayOf({ sortBy = 'updated_at', sortOrder = 'desc', offset, limit }: ThreadQuery, { entries, total }: SizeRow) {
   const end = offset + limit
@@ -106,13 +106,13 @@ function wayOf({ sortBy = 'updated_at', sortOrder = 'desc', offset, limit }: Thr
   return isNewest && total >= end && entries / ENTRIES_A_STEP >= end ? 'walk' : 'collect'
 }
 
-/** Answers searches of an owner by terms, at least one, in two statements at most. */
+/** Searches of an owner by at least one term, in two statements at most. */
 export class MetadataSearch {
   readonly #db: Database.Database
   readonly #reader: Reader
-  /** By their text, of which there are as many as ways, columns and directions. */
+  /** By SQL text; there is one per way, column and direction. */
   readonly #pages = new Map<string, Database.Statement<object, ThreadRow>>()
-  /** Of searches for one term and nothing else, by owner and term. */
+  /** Totals of searches for a single term, by owner and term. */
   readonly #known = new TotalsCache<string, readonly SizeRow[]>(['thread.create', 'thread.patch', 'thread.remove'])
 
   constructor(db: Database.Database, reader: Reader) {

@@ -1,6 +1,6 @@
-// One SQLite file for application data and checkpoints: opened as a store. Reads run on
-// a connection of the main thread that cannot write; every write runs in a worker thread, so that a lock held by somebody else
-// delays commits and not the event loop; a second one carries the log of the commits over into the file.
+// The SQLite store: one file for application data and checkpoints. Reads use a read-only connection on the main thread;
+// all writes run in a worker thread, so that somebody else's lock delays commits and not the event loop; another worker
+// checkpoints the WAL.
 import { mkdirSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -19,7 +19,7 @@ import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
 export interface SqliteOptions extends MigrationOptions {
-  /** What runs in the thread that writes. Default: worker.ts. */
+  /** The writer thread's script. Default: worker.ts. */
   readonly worker?: URL
 }
 
@@ -48,7 +48,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
         return await writer.apply(groups)
       } finally {
         wal.grew(groups.reduce((sum, { ops }) => sum + ops.length, 0))
-        // Also when nobody knows whether it was written.
+        // Also when the outcome is unknown.
         search.written(groups)
       }
     },
@@ -67,7 +67,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
   }
 }
 
-/** All that a connection reads. `reader`: who answers what may take long. `search` is to be told what was written. */
+/** All reads on a connection. `reader`: runs statements that may take long. `search` must be told of writes. */
 export function readsOf(db: Database.Database, reader: Reader) {
   const search = new ThreadSearch(db, reader)
   const run = readRunner(db)
@@ -80,7 +80,7 @@ export function readsOf(db: Database.Database, reader: Reader) {
   return { reads, search }
 }
 
-/** 0: there is no such file. */
+/** 0: no such file. */
 async function bytesOf(path: string): Promise<number> {
   const found = await stat(path).catch(() => null)
   return found?.size ?? 0

@@ -1,4 +1,4 @@
-// Every write of the process, by name: what the writer thread can do.
+// Every write by name, as the writer thread runs it.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
 import { SQL_WRITES } from '../sql/nouns.ts'
@@ -12,7 +12,7 @@ import { threadWrites } from './threads.ts'
 
 /** Prepares all statements once; each writes one op inside the caller's transaction. */
 export function opWriters(db: Database.Database): Readonly<Record<string, AnyWriter>> {
-  // The same value: SQLite writes the page all the same.
+  // The same value: SQLite still writes the page.
   const ping = db.prepare('UPDATE migrations SET applied_at = applied_at WHERE version = 1')
   const table: Writers<OpName> = {
     'store.ping': () => {

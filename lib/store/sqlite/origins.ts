@@ -1,9 +1,11 @@
-// Who said what, in SQLite: of messages of a thread the runs that recorded them.
+// Origins of messages in SQLite: which run recorded each message of a thread.
 import type Database from 'better-sqlite3'
 import type { EventReads, MessageOrigin } from '../store.ts'
 import { VISIBLE } from './rows.ts'
 
-/** What `ORIGINS` asks: of which messages, as a JSON list, and from how many messages of the thread on each is looked up. */
+/**
+ * Parameters: message ids as a JSON list, and the number of messages in the thread above which each id is looked up.
+ */
 interface OriginsParams {
   thread: string
   ids: string
@@ -14,13 +16,13 @@ interface OriginsParams {
 /** A record of a message. */
 type OriginRow = readonly [message_id: string, seq: number, run_id: string, event_type: string]
 
-/** Records of a source as one JSON list: with other lists it is the one row of a statement. */
+/** Records as one JSON list: together with other lists it is one row. */
 const recorded = (source: string) =>
   `SELECT json_group_array(json_array(message_id, seq, run_id, event_type)) FROM ${source} AND ${VISIBLE}`
 
 /**
- * Who said what, as an expression. The index alone answers. Who asks for half of a thread's messages or more is given all: to read
- * the index through costs a quarter of looking each of them up.
+ * An expression answered by the index alone. For half of a thread's messages or more it reads the whole thread:
+ * scanning the index costs a quarter of that many lookups.
  */
 const ORIGINS = `
   CASE WHEN NOT EXISTS (
@@ -38,13 +40,13 @@ export function originReads(db: Database.Database): EventReads['runsOfMessages']
   }
 }
 
-/** What it has answered, of these messages. */
+/** Parses its answer. */
 function originsIn(answer: string, messageIds: readonly string[]): Map<string, MessageOrigin> {
-  // Made by the expression.
+  // Written by the expression above.
   const rows = JSON.parse(answer) as OriginRow[]
   const newest = new Map<string, OriginRow>()
   for (const row of rows) newest.set(row[0], row)
-  // Several runs have recorded a message: taken again in their order, the newest record is the one that stays.
+  // Several runs have recorded a message: the newest record wins.
   if (newest.size < rows.length) for (const row of rows.sort(bySeq)) newest.set(row[0], row)
   const origins = new Map<string, MessageOrigin>()
   for (const id of messageIds) {

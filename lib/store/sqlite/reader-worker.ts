@@ -1,4 +1,4 @@
-// The thread in which long reads are made.
+// The worker thread for long reads.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { connect } from './connection.ts'
@@ -6,7 +6,7 @@ import { connect } from './connection.ts'
 export interface ReadQuestion {
   readonly id: number
   readonly sql: string
-  /** By name; $1 is called 1. */
+  /** By name; $1 is named 1. */
   readonly params: object
 }
 
@@ -15,7 +15,7 @@ export type ReadAnswer = { readonly id: number } & (
   | { readonly message: string }
 )
 
-/** Statements that are kept prepared: of each kind of search a few. */
+/** Prepared statements to keep: a few per kind of search. */
 const KEPT_MAX = 100
 
 function serve(path: string): void {
@@ -43,5 +43,5 @@ function serve(path: string): void {
   })
 }
 
-// Imported for its types as well: then there is nobody to serve.
+// Also imported for its types: then there is nothing to serve.
 if (parentPort && typeof workerData?.readerOf === 'string') serve(workerData.readerOf)

@@ -1,9 +1,9 @@
-// Reads that may take long (a page far behind, a search that has to look at many rows), made in a thread: SQLite answers in the
-// thread that asks, and no reader may hold up the streams of all others. Started when it is needed.
+// Reads that may take long (a page far behind, a search over many rows) run in a worker thread, because SQLite is
+// synchronous and would hold up everybody's streams. Started on first use.
 import { Worker } from 'node:worker_threads'
 import type { ReadAnswer, ReadQuestion } from './reader-worker.ts'
 
-/** The thread holds a connection and one answer. */
+/** Enough for a connection and one answer. */
 const HEAP_MB = 256
 
 interface Waiting {
@@ -32,7 +32,7 @@ export class ReaderThread implements Reader {
     this.#worker ??= this.#start()
     const id = this.#nextId++
     this.#worker.postMessage({ id, sql, params } satisfies ReadQuestion)
-    // Rows are what the SQL beside the call says; the compiler cannot read it.
+    // Rows are shaped by the SQL in the call, which the compiler cannot read.
     return new Promise((resolve, reject) => this.#waiting.set(id, { resolve: resolve as Waiting['resolve'], reject }))
   }
 
@@ -42,7 +42,7 @@ export class ReaderThread implements Reader {
     const workerData = { readerOf: this.#path }
     const resourceLimits = { maxOldGenerationSizeMb: HEAP_MB }
     const worker = new Worker(new URL(name, import.meta.url), { workerData, resourceLimits })
-    // Nobody has to live on for it; who waits for an answer is a request, whose socket lives.
+    // It must not keep the process alive; the request that waits has a socket that does.
     worker.unref()
     worker.on('message', (answer: ReadAnswer) => this.#answered(answer))
     worker.on('error', (error) => this.#died(worker, error))
@@ -57,7 +57,7 @@ export class ReaderThread implements Reader {
     else waiting?.reject(new Error(answer.message))
   }
 
-  /** The next one who asks starts another. */
+  /** The next read starts a new one. */
   #died(worker: Worker, error: Error): void {
     if (this.#worker !== worker) return
     this.#worker = null
@@ -65,7 +65,7 @@ export class ReaderThread implements Reader {
     this.#waiting.clear()
   }
 
-  /** Lets go of the file. */
+  /** Closes the file. */
   async stop(): Promise<void> {
     this.#isStopped = true
     const worker = this.#worker

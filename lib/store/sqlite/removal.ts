@@ -1,19 +1,19 @@
-// What removed threads have left in SQLite, and how it goes: a step within the transaction that removes the thread, which is all for
-// most of them, the others by themselves, whenever the thread that writes has nothing else to do.
+// Deletes what removed threads have left in SQLite: one step within the transaction that removes the thread, which is
+// enough for most; more steps when the writer thread is idle.
 import type Database from 'better-sqlite3'
 import { STEP_ROWS } from '../sql/removal.ts'
 
-/** Between two steps, in ms: batches go first. */
+/** Delay between steps, in ms: batches go first. */
 const PAUSE_MS = 5
-/** After a step that could not be made: somebody holds a lock, or the disk is full. */
+/** Delay after a failed step, in ms: somebody holds a lock, or the disk is full. */
 const AGAIN_MS = 1000
 
 export interface Removal {
-  /** The first step; what it leaves is unseen from now on. Within a transaction. */
+  /** The first step; what it leaves is hidden from now on. Call within a transaction. */
   begin(threadId: string): void
-  /** All that a thread of this id has left: another one is about to be made. Within a transaction. */
+  /** Deletes everything an earlier thread of this id left, before a new one is created. Call within a transaction. */
   finish(threadId: string): void
-  /** One step for one of those that have left something. False: there are none. */
+  /** One step for one removed thread. False: there are none. */
   step(): boolean
 }
 
@@ -36,7 +36,7 @@ export function removal(db: Database.Database): Removal {
     )
   ]
   const leave = db.prepare('INSERT OR IGNORE INTO removed_threads (thread_id) VALUES (?)')
-  // Their keys may come again, and nobody is to take them for runs that were cut off.
+  // Frees idempotency keys, and ends runs so that nobody takes them for interrupted ones.
   const closeRuns =
     db.prepare(`UPDATE runs SET idempotency_key = NULL, status = iif(status IN ('pending', 'running'), 'error', status)
     WHERE thread_id = ? AND (idempotency_key IS NOT NULL OR status IN ('pending', 'running'))`)
@@ -44,7 +44,7 @@ export function removal(db: Database.Database): Removal {
   const isLeft = db.prepare('SELECT 1 FROM removed_threads WHERE thread_id = ?')
   const forget = db.prepare('DELETE FROM removed_threads WHERE thread_id = ?')
 
-  /** Frames before the runs that lead to them. True: nothing is left. */
+  /** Frames before their runs. True: nothing is left. */
   const removeSome = (threadId: string) => steps.every(([statement, rows]) => statement.run(threadId).changes < rows)
   const step = db.transaction(() => {
     const threadId = next.get()
@@ -67,7 +67,7 @@ export function removal(db: Database.Database): Removal {
   }
 }
 
-/** Makes the steps, one after the other, with pauses. */
+/** Runs the steps one after the other, with pauses. */
 export class Remover {
   readonly #removal: Removal
   #timer: NodeJS.Timeout | null = null
@@ -77,7 +77,7 @@ export class Remover {
     this.wake()
   }
 
-  /** There may be something to do. */
+  /** There may be work. */
   wake(): void {
     this.#timer ??= setTimeout(() => this.#step(), PAUSE_MS)
   }
@@ -91,7 +91,7 @@ export class Remover {
     try {
       if (this.#removal.step()) this.wake()
     } catch {
-      // Who writes next meets the same, and tells.
+      // The next write meets the same error and reports it.
       this.#timer = setTimeout(() => this.#step(), AGAIN_MS)
     }
   }

@@ -1,9 +1,9 @@
-// What every noun of this store needs to go between rows and records: its writers, and the owner filter.
+// Types for the writes of this store, and its owner filter.
 import { PRESENT } from '../sql/removal.ts'
 import type { OpName, OpOf, Result } from '../store.ts'
 import type { EventTexts } from './event-texts.ts'
 
-/** An op as the thread that writes takes it. */
+/** An op in the form the writer thread takes. */
 export type WriterOpOf<K extends OpName> = K extends 'events.append' ? EventTexts : OpOf<K>
 export type WriterOp = WriterOpOf<OpName>
 

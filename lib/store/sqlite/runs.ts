@@ -1,4 +1,4 @@
-// How runs are admitted, begun and ended in SQLite.
+// Admitting, starting and settling runs in SQLite.
 import { Refused } from '../refused.ts'
 import {
   GIVEN,

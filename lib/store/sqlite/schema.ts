@@ -1,4 +1,4 @@
-// The schema that a database file must have: brought there step by step, or refused.
+// Migrations: brings a database file to this program's schema step by step, or refuses it.
 import type Database from 'better-sqlite3'
 import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
 import { addIndexFunction } from './metadata-index.ts'
@@ -6,21 +6,21 @@ import { addIndexFunction } from './metadata-index.ts'
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
 export interface MigrationOptions {
-  /** True: another server has the file. */
+  /** True: another server has the file open. */
   readonly isServed?: () => boolean
-  /** False: no copy is made before. */
+  /** False: no backup is made. */
   readonly hasBackup?: boolean
   readonly onMigrated?: (what: Migrated) => void
 }
 
-/** Of the schema that this program makes. */
+/** The schema version of this program. */
 export function knownVersion(): number {
   return migrationsIn(MIGRATIONS).at(-1)?.version ?? 0
 }
 
 /**
- * Brings the file to this binary's schema, each step in a transaction together with the row that records it.
- * @throws Error when the file is newer than the binary, which would not understand what it reads, or is none of ours.
+ * Migrates the file; each step is a transaction together with the row that records it.
+ * @throws Error when the file is newer than this program, or not ours
  */
 export function migrate(db: Database.Database, options: MigrationOptions = {}): void {
   refuseForeign(db)
@@ -29,7 +29,7 @@ export function migrate(db: Database.Database, options: MigrationOptions = {}): 
   const steps = migrationsIn(MIGRATIONS)
   const known = steps.at(-1)?.version ?? 0
   const step = db.transaction((version: number, sql: string) => {
-    // Asked again under the write lock: another process may have been faster.
+    // Checked again under the write lock: another process may have been faster.
     const applied = db.prepare('SELECT 1 FROM migrations WHERE version = ?').get(version)
     if (applied) return
     db.exec(sql)
@@ -53,7 +53,10 @@ export function migrate(db: Database.Database, options: MigrationOptions = {}): 
   if (found > 0) options.onMigrated?.({ from: found, to: known, breaking, duration_ms, backup })
 }
 
-/** Copies the database beside itself; answers the name of the copy. @throws Error when it cannot be made: then nothing is changed. */
+/**
+ * Copies the database next to itself; returns the name of the copy.
+ * @throws Error when that fails: then nothing is changed
+ */
 function backedUp(db: Database.Database, version: number): string {
   const path = `${db.name}.schema-${version}.${Date.now()}.bak`
   try {
@@ -69,12 +72,12 @@ function backedUp(db: Database.Database, version: number): string {
   return path
 }
 
-/** Tables that an earlier service of this contract has as well, where every row belongs to a user [contract 8.2]. */
+/** Tables that earlier services of this contract have too, where every row belongs to a user [contract 8.2]. */
 const OWNED_TABLES = ['threads_meta', 'runs', 'run_events', 'feedback']
 
 /**
- * A database with tables of these names that was not made here. Made before user isolation it has rows of nobody, and no migration
- * could tell whose they are [Versioning].
+ * A database with tables of these names that we did not create. From before user isolation it has ownerless rows, and
+ * no migration could assign them [Versioning].
  */
 function refuseForeign(db: Database.Database): void {
   const names = new Set(db.prepare<[], string>("SELECT name FROM sqlite_master WHERE type = 'table'").pluck().all())

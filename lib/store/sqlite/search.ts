@@ -1,4 +1,4 @@
-// The search for threads in SQLite.
+// Thread search in SQLite.
 import type Database from 'better-sqlite3'
 import type { Owner } from '../../scope.ts'
 import { countStatement, isShort, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
@@ -19,10 +19,10 @@ const DIALECT: SearchDialect = {
 /** Where the rows of a statement come from: this thread, or the one for what may take long. */
 type Ask = <Row>(sql: string, params: object) => Row[] | Promise<Row[]>
 
-/** Answers searches of an owner, or of null, who sees everything. */
+/** Searches for an owner; null sees everything. */
 export class ThreadSearch {
   readonly #byTerms: MetadataSearch
-  /** How many threads each owner sees. */
+  /** Totals by owner. */
   readonly #totals = new TotalsCache<Owner, number>(['thread.create', 'thread.remove'])
   readonly #here: Ask
   readonly #beside: Ask
@@ -36,18 +36,18 @@ export class ThreadSearch {
 
   readonly search = async (query: ThreadQuery, owner: Owner): Promise<ThreadPage> => {
     const terms = indexEntries(query.metadata ?? {})
-    // Terms are kept by owner; and who names ids names few.
+    // Terms are indexed by owner; and a list of ids is short.
     if (terms.length === 0 || query.ids || owner === null) return this.#amongThreads(query, terms, owner)
     return this.#byTerms.page(query, terms, owner)
   }
 
-  /** These were written. To be told before anybody hears of it [Store 4]. */
+  /** Called after writes, before anybody is told [Store 4]. */
   written(groups: readonly Group[]): void {
     this.#totals.written(groups)
     this.#byTerms.written(groups)
   }
 
-  /** Reads the threads of the owner in their order, or those with the ids. */
+  /** Reads the owner's threads in order, or those with the ids. */
   async #amongThreads(query: ThreadQuery, terms: readonly string[], owner: Owner): Promise<ThreadPage> {
     const lists = {
       ids: query.ids ? JSON.stringify(query.ids) : null,
@@ -56,7 +56,7 @@ export class ThreadSearch {
     const ask = isShort(query, lists) ? this.#here : this.#beside
     const page = pageStatement(query, owner, lists, DIALECT)
     const rows = await ask<ThreadRow>(page.sql, bindings(page.params))
-    // Without a filter it is a number that changes only when threads come and go.
+    // Without a filter the total changes only when threads come and go.
     const hasFilter = query.status || lists.ids !== null || lists.terms !== null
     const known = hasFilter ? undefined : this.#totals.known(owner)
     if (known !== undefined) return { threads: rows.map(toThread), total: known }

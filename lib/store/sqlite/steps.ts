@@ -1,4 +1,4 @@
-// Steps of a noun run at once.
+// Runs the steps of a noun synchronously.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
 import type { Param, RunSteps, Statement, StepWrites, Steps } from '../sql/steps.ts'
@@ -6,7 +6,7 @@ import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
 
-/** The text of a statement as SQLite reads it. */
+/** A statement for SQLite. */
 function sqliteText(sql: string): string {
   return sql
     .replace(/ FOR UPDATE( SKIP LOCKED)?/g, '')
@@ -19,7 +19,7 @@ function sqliteValue(value: Param): string | number | null {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }
 
-/** Statements are prepared when they are needed first: their texts are few. */
+/** Statements are prepared on first use; their number is small. */
 export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
   const prepared = new Map<string, Database.Statement<object>>()
   const rowsOf = ({ sql, params, isLock }: Statement): readonly unknown[] => {
@@ -42,13 +42,13 @@ function rowsBeside(reader: Reader, { sql, params }: Statement): Promise<unknown
   return reader.rows(sqliteText(sql), bindings(params.map(sqliteValue)))
 }
 
-/** For reads: at once, as a promise. */
+/** For reads: synchronous, behind a promise. */
 export function readRunner(db: Database.Database): RunSteps {
   const run = stepRunner(db)
   return async (steps) => run(steps)
 }
 
-/** In the thread for reads that may take long. */
+/** On the reader thread. */
 export async function runStepsBeside<T>(reader: Reader, steps: Steps<T>): Promise<T> {
   let step = steps.next()
   while (!step.done) step = steps.next(await rowsBeside(reader, step.value))
@@ -57,7 +57,7 @@ export async function runStepsBeside<T>(reader: Reader, steps: Steps<T>): Promis
 
 export function stepWriters<K extends OpName>(db: Database.Database, writes: StepWrites<K>): Writers<K> {
   const run = stepRunner(db)
-  // By name as they are, with what runs them around them, which the compiler cannot follow.
+  // Wraps each function by name, which the compiler cannot follow.
   const entries = Object.entries(writes) as [K, (op: never) => Steps<unknown>][]
   const around = entries.map(([name, steps]) => [name, (op: never) => run(steps(op))])
   return Object.fromEntries(around) as unknown as Writers<K>

@@ -1,4 +1,4 @@
-// How threads are made, changed and removed in SQLite.
+// Creating, changing and removing threads in SQLite.
 import type Database from 'better-sqlite3'
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'

@@ -1,7 +1,7 @@
-// Numbers that a search answers and that would take long to count each time: remembered until something is written that changes them.
+// Totals of searches, which would take long to count each time: cached until a write changes them.
 import type { Group, OpName } from '../store.ts'
 
-/** What is remembered at most: more users than these look at lists at one time. */
+/** Maximum entries: more users than look at lists at once. */
 const COUNTS_MAX = 10_000
 
 export class TotalsCache<Key, Count> {
@@ -9,7 +9,7 @@ export class TotalsCache<Key, Count> {
   readonly #changing: readonly OpName[]
   #version = 0
 
-  /** `changing`: the ops after which everything is counted again. */
+  /** `changing`: ops that invalidate all totals. */
   constructor(changing: readonly OpName[]) {
     this.#changing = changing
   }
@@ -18,19 +18,19 @@ export class TotalsCache<Key, Count> {
     return this.#known.get(key)
   }
 
-  /** Changes with every write after which all is counted again. */
+  /** Changes with every invalidation. */
   get version(): number {
     return this.#version
   }
 
-  /** What was counted since the version was `version`: it holds if nothing was written meanwhile. */
+  /** Caches a total counted at `version`, unless it was invalidated meanwhile. */
   note(key: Key, count: Count, version: number): void {
     if (version !== this.#version) return
     if (this.#known.size >= COUNTS_MAX) this.#known.clear()
     this.#known.set(key, count)
   }
 
-  /** These were written. To be told before anybody hears of it [Store 4]. */
+  /** Called after writes, before anybody is told [Store 4]. */
   written(groups: readonly Group[]): void {
     if (groups.some(({ ops }) => ops.some(({ name }) => this.#changing.includes(name)))) {
       this.#version++

@@ -1,12 +1,12 @@
-// The thread that carries the write-ahead log over into the database file.
+// The worker thread that checkpoints the WAL.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { connect } from './connection.ts'
 
-/** Rounds in a row at most: what is committed during one is checkpointed by the next, until a round meets no commit. */
+/** Maximum rounds in a row: commits made during one are checkpointed by the next, until a round sees none. */
 const ROUNDS_MAX = 4
 
-/** The answer of the pragma: pages in the log, and how many of them are in the file. */
+/** Result of the pragma: pages in the WAL, and how many of them are checkpointed. */
 interface CheckpointResult {
   readonly log: number
   readonly checkpointed: number
@@ -14,7 +14,7 @@ interface CheckpointResult {
 
 function checkpoint(db: Database.Database): void {
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    // PASSIVE waits for nobody, and nobody for it.
+    // PASSIVE blocks nobody and waits for nobody.
     const [result] = db.pragma('wal_checkpoint(PASSIVE)') as CheckpointResult[]
     if (!result || result.checkpointed >= result.log) return
   }
@@ -28,7 +28,7 @@ function serve(path: string): void {
       try {
         checkpoint(db)
       } catch {
-        // A full or failing disk: the writer meets it as well, and tells. What is in the log stays there.
+        // A full or failing disk: the writer meets and reports it too. The data stays in the WAL.
       }
       return
     }
@@ -37,5 +37,5 @@ function serve(path: string): void {
   })
 }
 
-// Imported by whoever looks at it, as well: then there is nobody to serve.
+// Also imported elsewhere: then there is nothing to serve.
 if (parentPort && typeof workerData?.walOf === 'string') serve(workerData.walOf)

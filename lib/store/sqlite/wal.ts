@@ -1,22 +1,22 @@
-// The write-ahead log beside the database file: what is committed lies in it until a checkpoint moves it into the file.
+// The write-ahead log (WAL): commits are in it until a checkpoint moves them into the database file.
 //
-// SQLite would do that within a commit, every thousand pages, and whoever waits for that commit would wait for two syncs of the disk
-// as well. Here a thread with a connection of its own does it beside the commits; the writer does it only when the log has become
-// long all the same (see WAL_PAGES_MAX of connection.ts).
+// By default SQLite does that inside a commit, every thousand pages, and that commit waits for two syncs of the disk.
+// Here a worker thread with its own connection does it; the writer does it only when the WAL has grown long all the
+// same (see WAL_PAGES_MAX in connection.ts).
 import { Worker } from 'node:worker_threads'
 
-/** Ops after which a checkpoint is made. */
+/** Checkpoint after this many ops. */
 const OPS_MAX = 2000
-/** The same when they are fewer, in ms after the first: seldom, because it costs two syncs of the disk. */
+/** With fewer ops, checkpoint this long after the first, in ms: rarely, because it costs two syncs of the disk. */
 const REST_MS = 2000
-/** The thread holds a connection and nothing else. */
+/** Enough for a connection. */
 const HEAP_MB = 32
 
 export class WriteAheadLog {
   readonly #path: string
-  /** null: it was not needed yet, or has died. */
+  /** null: not started yet, or crashed. */
   #worker: Worker | null = null
-  /** That were committed since the last checkpoint was asked for. */
+  /** Ops committed since the last checkpoint was requested. */
   #ops = 0
   #rest: NodeJS.Timeout | null = null
   #stopped: Promise<void> | null = null
@@ -25,12 +25,12 @@ export class WriteAheadLog {
     this.#path = path
   }
 
-  /** So many ops were committed. */
+  /** That many ops were committed. */
   grew(ops: number): void {
     if (this.#stopped !== null) return
     this.#ops += ops
     if (this.#ops >= OPS_MAX) return this.checkpoint()
-    // What is left in the log is no less safe than in the file: nobody has to live on for it.
+    // Data is as safe in the WAL as in the file: this must not keep the process alive.
     this.#rest ??= setTimeout(() => this.checkpoint(), REST_MS).unref()
   }
 
@@ -42,7 +42,7 @@ export class WriteAheadLog {
     this.#worker.postMessage('checkpoint')
   }
 
-  /** A thread that dies is replaced the next time: meanwhile the log is longer, and nothing is lost. */
+  /** A thread that crashes is replaced next time; until then the WAL grows and nothing is lost. */
   #start(): Worker {
     // The same folder holds wal-worker.ts in the sources and wal-worker.js in the build.
     const file = new URL(import.meta.url.endsWith('.ts') ? './wal-worker.ts' : './wal-worker.js', import.meta.url)
@@ -60,7 +60,7 @@ export class WriteAheadLog {
     if (this.#worker === worker) this.#worker = null
   }
 
-  /** Lets go of the files. Safe to call twice. */
+  /** Closes the files. Safe to call twice. */
   stop(): Promise<void> {
     this.#stopped ??= this.#end()
     return this.#stopped
@@ -70,7 +70,7 @@ export class WriteAheadLog {
     if (this.#rest) clearTimeout(this.#rest)
     const worker = this.#worker
     if (!worker) return
-    // It is waited for now.
+    // Somebody waits for it now.
     worker.ref()
     await new Promise<void>((resolve) => {
       worker.once('exit', () => resolve())

@@ -1,4 +1,5 @@
-// The one thread that writes the database. Each batch is one transaction, each group in it a savepoint.
+// The one thread that writes the database. Each batch is one transaction; its groups get savepoints when one is
+// refused.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../sqlite-driver.ts'
@@ -14,17 +15,17 @@ import { outdated } from '../sql/migrations.ts'
 
 const DAY_MS = 86_400_000
 
-/** What the thread is started with. */
+/** workerData of the thread. */
 export interface WriterData {
   readonly path: string
-  /** Its name in `writers`: those of one store share it, one after the other. */
+  /** Its id in `writers`: shared by successive threads of one store. */
   readonly writerId: string
 }
 
 /**
- * What the thread says: once, the last batch that was committed under its name; of each batch what became of its groups, before the
- * commit; and that it is committed, or that nothing was written. Who hears the first of a batch and never the second asks the next
- * thread.
+ * Messages of the thread: once, the last batch committed under its id; per batch, the outcomes of its groups before the
+ * commit, and then that it is committed, or that nothing was written. If the second message never comes, the next
+ * thread is asked.
  */
 export type WriterMessage =
   | { readonly kind: 'ready'; readonly committed: number }
@@ -32,20 +33,20 @@ export type WriterMessage =
   | ({
       readonly kind: 'committed' | 'failed'
       readonly id: number
-      /** Of the batch: it comes back, for the next one. */
+      /** The batch's block, returned for reuse. */
       readonly block: ArrayBuffer | null
     } & Failure)
 
 /** Why nothing was written. */
 interface Failure {
-  /** null: it is about a group; or nothing has failed. */
+  /** null: the error is about a group, or there is none. */
   readonly code: string | null
   readonly message: string
   /** See StoreUnavailable. */
   readonly passes: boolean
 }
 
-/** The schema was changed by a newer program since this one has started. */
+/** A newer program has migrated the database since this one started. */
 class Outdated extends Error {
   readonly code = 'SCHEMA_NEWER'
 }
@@ -53,19 +54,22 @@ class Outdated extends Error {
 const NO_FAILURE: Failure = { code: null, message: '', passes: false }
 
 /**
- * Errors of the database that say nothing about a group: all but those about its data. A lock, a full or failing disk, damaged pages, a
- * table that somebody has renamed: the batch may be tried again when it is over.
+ * Errors that say nothing about a group: all but those about its data. A lock, a full or failing disk, damaged pages, a
+ * renamed table: the batch may be retried later.
  */
 function isUnavailable(error: unknown): error is InstanceType<typeof Database.SqliteError> {
   return error instanceof Sqlite.SqliteError && !/^SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)/.test(error.code)
 }
 
-/** Somebody else holds a lock, and will let go. */
+/** Somebody else holds a lock and will release it. */
 function isLock(code: string): boolean {
   return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(code)
 }
 
-/** Writes groups as one transaction and answers one outcome a group. `beforeCommit` is called within it. @throws when nothing was written */
+/**
+ * Writes groups as one transaction; returns one outcome per group. `beforeCommit` runs within it.
+ * @throws when nothing was written
+ */
 export type BatchWriter = (groups: readonly WriterGroup[], beforeCommit?: (outcomes: Outcome[]) => void) => Outcome[]
 
 /** Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite. */
@@ -109,7 +113,7 @@ export function batchWriter(db: Database.Database, writers = opWriters(db)): Bat
       commit.run()
       return outcomes
     } catch (error) {
-      // A full disk rolls back by itself.
+      // On a full disk SQLite has rolled back already.
       if (db.inTransaction) rollback.run()
       throw error
     }
@@ -117,7 +121,7 @@ export function batchWriter(db: Database.Database, writers = opWriters(db)): Bat
 
   return (groups, beforeCommit = () => {}) => {
     try {
-      // Hardly ever is a group refused: the savepoints, two more statements a group, are for when one was.
+      // Groups are rarely refused: savepoints cost two statements per group, and are used only after a refusal.
       return applyAll(groups, results, beforeCommit)
     } catch (error) {
       if (isUnavailable(error) || error instanceof Outdated) throw error
@@ -126,9 +130,9 @@ export function batchWriter(db: Database.Database, writers = opWriters(db)): Bat
   }
 }
 
-/** The numbers of committed batches, in the database: written with each of them. */
+/** Numbers of committed batches, written with each batch. */
 function batchNumbers(db: Database.Database, writerId: string): { last(): number; note(batch: number): void } {
-  // What writers of days ago have left: nobody asks for it any more.
+  // Rows of writers from days ago: nobody needs them any more.
   db.prepare('DELETE FROM writers WHERE writer_id <> ? AND written_at < ?').run(
     writerId,
     timestamp(Date.now() - DAY_MS)
@@ -159,7 +163,7 @@ function serve({ path, writerId }: WriterData): void {
     say({ kind: failure ? 'failed' : 'committed', id, block, ...(failure ?? NO_FAILURE) }, block ? [block] : [])
     if (batch.ops.some((op) => op?.name === 'thread.remove')) remover.wake()
   })
-  // A batch that cannot be read has no number to be answered by: the thread ends, which the other side hears.
+  // An undecodable batch has no number to answer with: the thread ends, and the other side notices.
   port.on('messageerror', (error) => {
     throw error
   })
@@ -180,5 +184,5 @@ function serve({ path, writerId }: WriterData): void {
   }
 }
 
-// Imported by tests and benches as well, which have no parent to serve.
+// Also imported by tests and benches, without a parent to serve.
 if (parentPort && typeof workerData?.path === 'string') serve(workerData)

@@ -1,5 +1,5 @@
-// The writing half of the database as the main thread sees it: hands groups to the worker and waits for its answer. A worker that
-// has died is replaced when the next batch comes, or at once when nobody knows whether its last batch was committed.
+// The writer thread as the main thread sees it: sends it groups and waits for outcomes. A crashed worker is replaced
+// when the next batch comes, or at once when it is unknown whether its last batch was committed.
 import { randomUUID } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
@@ -8,7 +8,7 @@ import type { WriterData, WriterMessage } from './worker.ts'
 
 const STACK_MB = 16
 const SPARE_BYTES_MAX = 4 * 1024 * 1024
-/** Between two tries to start a thread that can say what the dead one has committed, in ms. */
+/** Retry delay for starting a thread that can tell what the crashed one committed, in ms. */
 const ASK_AGAIN_MS = 200
 
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/
@@ -16,7 +16,7 @@ const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/
 interface Waiting {
   readonly id: number
   readonly groups: readonly Group[]
-  /** What becomes of the groups with the commit; null: it is not on its way yet. */
+  /** Outcomes if the commit succeeds; null: not committing yet. */
   answers: Answers | null
   resolve(outcomes: Outcome[]): void
   reject(error: Error): void
@@ -26,12 +26,12 @@ export class WriterThread {
   readonly #path: string
   readonly #file: URL
   readonly #writerId = randomUUID()
-  /** null: it has died, or was stopped. */
+  /** null: it crashed, or was stopped. */
   #worker: Worker | null = null
   #starting: Promise<number> | null = null
   readonly #waiting = new Map<number, Waiting>()
   #nextId = 1
-  /** The block of the batch before, which the worker has given back. */
+  /** A block the worker has returned. */
   #spare: ArrayBuffer | null = null
   #trouble: StoreUnavailable | null = null
   #stopped: Promise<void> | null = null
@@ -41,22 +41,25 @@ export class WriterThread {
     this.#file = file
   }
 
-  /** `file`: what runs in the thread. @throws Error when the database cannot be opened for writing */
+  /**
+   * `file`: the thread's script.
+   * @throws Error when the database cannot be opened for writing
+   */
   static async start(path: string, file: URL = WORKER): Promise<WriterThread> {
     const thread = new WriterThread(path, file)
     await thread.#start()
     return thread
   }
 
-  /** Why nobody can say at the moment whether the batch under way was written; null: all is well. */
+  /** Why it is currently unknown whether the batch in flight was written; null: all is well. */
   get trouble(): StoreUnavailable | null {
     return this.#trouble
   }
 
   /**
-   * Writes groups as one transaction; answers one outcome a group.
-   * @throws StoreUnavailable when nothing was written; also with code WRITER_GONE, when the worker has died over it
-   * @throws Error of another class when a group cannot cross to the worker, or cannot be written at all
+   * Writes groups as one transaction; returns one outcome per group.
+   * @throws StoreUnavailable when nothing was written, also (code WRITER_GONE) when the worker crashed over it
+   * @throws Error of another class when a group cannot be sent to the worker, or cannot be written at all
    */
   async apply(groups: readonly Group[]): Promise<Outcome[]> {
     if (this.#stopped) throw gone('the store is closed')
@@ -67,13 +70,13 @@ export class WriterThread {
     return new Promise((resolve, reject) => {
       const batch = encodeBatch(groups, this.#spare)
       this.#spare = null
-      // Throws for what cannot be copied: then nobody will answer. The block was made for the journey and need not be copied.
+      // Throws for data that cannot be cloned: then nobody would answer. The block is transferred, not copied.
       worker.postMessage({ id, batch }, batch.block ? [batch.block] : [])
       this.#waiting.set(id, { id, groups, answers: null, resolve, reject })
     })
   }
 
-  /** Lets what was handed over be written, then ends the thread. Safe to call twice. */
+  /** Finishes queued batches, then ends the thread. Safe to call twice. */
   stop(): Promise<void> {
     this.#stopped ??= this.#end()
     return this.#stopped
@@ -89,7 +92,7 @@ export class WriterThread {
     })
   }
 
-  /** One at a time, however many wait for it. Answers the last batch that was committed. */
+  /** One start at a time, however many wait for it. Returns the last batch that was committed. */
   async #restart(): Promise<number> {
     this.#starting ??= this.#start().finally(() => {
       this.#starting = null
@@ -101,7 +104,7 @@ export class WriterThread {
 
   async #start(): Promise<number> {
     const workerData: WriterData = { path: this.#path, writerId: this.#writerId }
-    // What the main thread could serialise the worker can read: nested JSON takes stack on both sides.
+    // The worker needs as much stack as the main thread: nested JSON is recursive on both sides.
     const worker = new Worker(this.#file, { workerData, resourceLimits: { stackSizeMb: STACK_MB } })
     const committed = await new Promise<number>((resolve, reject) => {
       worker.once('message', (message: WriterMessage) => resolve(message.kind === 'ready' ? message.committed : 0))
@@ -124,13 +127,13 @@ export class WriterThread {
       return
     }
     const { block, code, message: text, passes } = message
-    // One of megabytes is not kept for batches that will be small again.
+    // Huge blocks are not kept.
     if (block && block.byteLength <= SPARE_BYTES_MAX) this.#spare = block
     if (!waiting) return
     this.#waiting.delete(message.id)
     if (message.kind === 'committed') return waiting.resolve(decodeOutcomes(waiting.answers!, waiting.groups))
     waiting.reject(code === null ? new Error(text) : new StoreUnavailable(code, text, passes))
-    // Its connection remembers the damaged page, also when the file has been mended.
+    // Its connection caches the damaged page even after the file was repaired.
     if (code !== null && DAMAGED.test(code)) this.#giveUp(new Error(text))
   }
 
@@ -141,7 +144,7 @@ export class WriterThread {
     void worker.terminate()
   }
 
-  /** Nobody answers any more. What had not come to its commit was not written. */
+  /** No more answers will come. Batches that had not reached their commit were not written. */
   #died(worker: Worker, error: Error): void {
     if (this.#worker !== worker) return
     this.#worker = null
@@ -153,7 +156,7 @@ export class WriterThread {
     }
   }
 
-  /** The thread has died over the commit of this batch: the next one finds its number in the database, or not. */
+  /** The thread crashed during the commit of this batch: the next one looks for its number in the database. */
   async #settleDoubt({ id, groups, resolve, reject }: Waiting, answers: Answers, error: Error): Promise<void> {
     this.#trouble = gone(error.message)
     for (let committed: number | null = null; committed === null; ) {
