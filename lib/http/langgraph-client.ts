@@ -24,5 +24,14 @@ export function isOfServer([prefix, name, ...more]: readonly string[]): boolean 
 export function isLangGraphClient({ req }: { readonly req: IncomingMessage }): boolean {
   if (req.headers['x-api-key'] !== undefined) return true
   if (isAtRoot((req.url ?? '').split(/[/?#]/, 2)[1])) return true
-  return /^langgraph/i.test(req.headers['user-agent'] ?? '')
+  return /^langgraph/i.test(agentOf(req))
+}
+
+/** LangGraph's client for Python: its server lets a second run of a thread wait, where the one for JavaScript refuses it. */
+export function isPythonClient({ req }: { readonly req: IncomingMessage }): boolean {
+  return /^langgraph-sdk-py/i.test(agentOf(req))
+}
+
+function agentOf({ headers }: IncomingMessage): string {
+  return headers['user-agent'] ?? ''
 }

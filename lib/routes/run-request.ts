@@ -102,6 +102,8 @@ export interface RunRequest {
   readonly creator: string | null
   /** The thread bears its graph before the answer: its client lists by that. */
   readonly isLangGraph: boolean
+  /** Behind a run of its thread that is in flight it waits, where its body says nothing. */
+  readonly waitsByDefault?: boolean
   /** It has a thread for itself, which goes with it. */
   readonly isTemporary?: boolean
   /** Who asks, as rules of the operator's own know them, for graphs that ask as well; null: nobody said so. */
@@ -136,7 +138,7 @@ export async function orderFor(
     assistant_id: assistant.name,
     status: 'pending',
     model_name: modelName,
-    multitask_strategy: body.multitask_strategy ?? 'reject',
+    multitask_strategy: body.multitask_strategy ?? (request.waitsByDefault ? 'enqueue' : 'reject'),
     metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
     kwargs: {
       ...kwargsOf(request, config.runs.on_disconnect, isGraph),

@@ -4,7 +4,7 @@ import { authUser } from '../auth/policy.ts'
 import { fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
-import { isLangGraphClient } from '../http/langgraph-client.ts'
+import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
 import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
@@ -62,6 +62,7 @@ export function runRoutes(services: Services): Route[] {
       path: call.path,
       creator: staysOpen ? (call.grant?.digest ?? null) : null,
       isLangGraph,
+      waitsByDefault: isPythonClient(call),
       authUser: services.policy ? authUser({ user: call.user!, grant: call.grant }) : null,
       isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
     })

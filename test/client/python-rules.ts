@@ -1,0 +1,58 @@
+// The rules that LangGraph's own development server keeps for its Python client, in versions of two years, each of them here. The clients
+// are installed into a folder of the test's own; where there is no Python, or no registry, the test says so.
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { PERMISSIONS } from '../../lib/types.ts'
+import { homeOf, textIn } from '../fixtures/gateway.ts'
+import { graphSite } from '../fixtures/graphs.ts'
+
+/** The script lies beside the build this file was compiled into. */
+const SCRIPT = fileURLToPath(new URL('../../../test/client/python/rules.py', import.meta.url))
+const INSTALL_MS = 150_000
+/** null: the newest, with LangGraph itself for its RemoteGraph. */
+const VERSIONS = [null, '0.3.15', '0.2.15', '0.1.74'] as const
+/** What came of a rule: null where it holds; `absent`: this version of the client has no such method. */
+type Results = Readonly<Record<string, string | null>>
+
+const run = promisify(execFile)
+const folder = homeOf(t)
+const python = join(folder, 'venv', 'bin', 'python')
+
+function pip(...args: string[]): Promise<unknown> {
+  return run(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...args], {
+    timeout: INSTALL_MS
+  })
+}
+
+/** @returns null, or why there is no client */
+async function install(): Promise<string | null> {
+  try {
+    await run('python3', ['-m', 'venv', join(folder, 'venv')], { timeout: INSTALL_MS })
+    await pip('langgraph-sdk', 'langgraph')
+    for (const version of VERSIONS)
+      if (version) await pip('--no-deps', '--target', join(folder, version), `langgraph-sdk==${version}`)
+    return null
+  } catch (error) {
+    return `Python's clients cannot be installed here: ${String(error).split('\n')[0]}`
+  }
+}
+
+const reason = await install()
+const options = { skip: reason ?? false, timeout: 240_000 }
+
+t.test("[Python] every rule of LangGraph's own server holds, with each of its clients", options, async (t) => {
+  const { person } = await graphSite(t, { config: { title: { enabled: false } } })
+  const { body } = await person.post('/api/v1/auth/tokens', { name: 'python', scopes: PERMISSIONS })
+  for (const version of VERSIONS) {
+    // Nothing of ours: a key that the developer has set would be sent along.
+    const env = { PATH: process.env.PATH, ...(version && { PYTHONPATH: join(folder, version) }) }
+    const { stdout } = await run(python, [SCRIPT, person.url, textIn(body, 'token')], { env, maxBuffer: 1 << 24 })
+    const results = JSON.parse(stdout) as Results
+    const tried = Object.entries(results).filter(([, came]) => came !== 'absent')
+    t.ok(tried.length >= 85, `${version ?? 'newest'}: ${tried.length} rules are tried`)
+    t.same(Object.fromEntries(tried.filter(([, came]) => came !== null)), {}, `${version ?? 'newest'}: all hold`)
+  }
+})
