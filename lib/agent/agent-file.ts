@@ -1,12 +1,12 @@
-// A file of the operator's own that is loaded into this process: an agent, or a graph. What is wrong with one is one sentence that names
-// the file, and the line where there is one.
+// Loads the operator's own files (an agent or a graph) into this process. A problem is one sentence that names the
+// file, and the line if known.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { isTypeScript, runTypeScript } from './typescript.ts'
 
-/** A file that holds no agent that could be started. Its text is one sentence that names the file, and the line where there is one. */
+/** The file holds no usable agent. The message is one sentence that names the file, and the line if known. */
 export class AgentFileError extends Error {
   constructor(message: string) {
     super(message)
@@ -14,10 +14,13 @@ export class AgentFileError extends Error {
   }
 }
 
-/** For a file to be loaded, what it awaits at its top included, in ms. */
+/** Timeout for loading a file, including its top-level awaits, in ms. */
 export const LOAD_MS = 60_000
 
-/** What the file exports. `version`: of a file that has changed. @throws AgentFileError */
+/**
+ * The file's exports. `version`: bypasses the module cache after a change.
+ * @throws AgentFileError
+ */
 export async function imported(path: string, loadMs = LOAD_MS, version = 0): Promise<unknown> {
   if (!existsSync(path)) throw new AgentFileError(`There is no agent file ${path}`)
   if (isTypeScript(path)) await runTypeScript(path)
@@ -47,7 +50,7 @@ async function fileError(path: string, error: unknown): Promise<AgentFileError> 
   return new AgentFileError(`The agent in ${place} cannot be loaded: ${sentenceOf(error)}`)
 }
 
-/** The line of the file that an error comes from; null: its stack does not say. */
+/** The line in the file an error comes from; null: its stack does not say. */
 function lineIn(error: unknown, path: string): string | null {
   const stack = error instanceof Error ? (error.stack ?? '') : ''
   for (const name of [pathToFileURL(path).href, path]) {
@@ -58,7 +61,7 @@ function lineIn(error: unknown, path: string): string | null {
   return null
 }
 
-/** Node says nowhere in the error itself where a module's syntax is wrong; its own check of the file does. */
+/** Node's error does not say where a module's syntax is wrong; `node --check` does. */
 function syntaxLine(path: string): Promise<string | null> {
   return new Promise((resolve) => {
     execFile(process.execPath, ['--check', path], { timeout: 30_000 }, (_error, _out, said) =>

@@ -1,4 +1,5 @@
-// One answer of a chat-completions server while it comes: parses what the provider sends, and hands its deltas on in the same call.
+// Reads one streaming answer of a chat-completions server: parses what the provider sends, and passes its deltas on in
+// the same tick.
 import { randomUUID } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
@@ -11,13 +12,13 @@ import { parseJson } from './json.ts'
 import type { Completion, OnDelta, RawCall } from './model.ts'
 import type { Delta } from './runtime.ts'
 
-/** Characters of one event at most: an answer without line ends must not fill the memory. */
+/** Maximum characters of one event: an answer without line ends must not fill the memory. */
 const EVENT_MAX = 32 * 1024 * 1024
 const NO_USAGE: UsageMetadata = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
 
-/** A tool call while its fragments come. */
+/** A tool call in progress. */
 interface GrowingCall {
-  /** The provider's number for it; undefined: it gives none. */
+  /** The provider's index; undefined: it gives none. */
   readonly index: Json | undefined
   /** The provider's id; '': it gave none, ours is used. */
   readonly givenId: string
@@ -30,9 +31,9 @@ export interface Receiver {
   /** Goes into every delta. */
   readonly messageId: string
   readonly model: string
-  /** Hears every delta; false: there is no more space for now. */
+  /** Receives every delta; returns false when there is no more space for now. */
   readonly onDelta: OnDelta
-  /** The first of them is about to come. */
+  /** Called before the first delta. */
   onFirst?(): void
 }
 
@@ -66,14 +67,15 @@ export class ChatCompletion {
       maxBufferSize: EVENT_MAX,
       onEvent: (event) => this.#hear(event.data),
       onError: (error) => {
-        // Fields that we do not know are skipped, as the event-stream format has it.
+        // Unknown fields are skipped, as the event-stream format requires.
         if (error.type === 'max-buffer-size-exceeded') throw failures.garbage('an event without an end')
       }
     })
   }
 
   /**
-   * Hears the body until the answer is over or its bytes end; without space it is not read, which makes the provider wait.
+   * Reads the body until the answer is complete or its bytes end; without space it stops reading, which makes the
+   * provider wait.
    * @returns what broke it off; null: nothing did
    */
   listen(body: ResponseBody, timeout: IdleTimeout, space: () => Promise<void>): Promise<ConnectionLost | null> {
@@ -84,15 +86,15 @@ export class ChatCompletion {
     })
   }
 
-  /** Nothing more is needed: what may follow a finish reason is usage. */
+  /** Complete: only usage may follow a finish reason. */
   get isWhole(): boolean {
     return this.isOver || this.#finishReason !== null
   }
 
   /**
-   * Tells all that is in these bytes. Characters cut in two by the network are held until their rest comes.
-   * @returns Whether there is space for more.
-   * @throws AgentError for what is no chat completion, and for a failure that the provider reports.
+   * Passes on everything in these bytes. Characters cut in two by the network wait for their rest.
+   * @returns whether there is space for more
+   * @throws AgentError for an invalid completion, and for a failure the provider reports
    */
   feed(bytes: Buffer): boolean {
     this.hasBegun = true
@@ -105,7 +107,7 @@ export class ChatCompletion {
     const text = this.#decoder.write(bytes)
     if (this.#hasText || text === '') return text
     this.#hasText = true
-    // A byte order mark is none of it.
+    // Skips a byte order mark.
     return text.startsWith('\ufeff') ? text.slice(1) : text
   }
 
@@ -149,12 +151,12 @@ export class ChatCompletion {
 
   #hearDelta(delta: JsonObject): void {
     const reasoning = stringOf(delta.reasoning_content ?? delta.reasoning)
-    // A refusal comes in place of content, and is as much meant for the user.
+    // A refusal replaces content, and is meant for the user as well.
     const text = stringOf(delta.content ?? delta.refusal)
     this.#reasoning.add(reasoning)
     this.#text.add(text)
     const { messageId, model } = this.#receiver
-    // Literals without a spread, which would cost ten times as much.
+    // Literals without a spread, which costs ten times as much.
     if (reasoning !== '') this.#tell({ type: 'delta', messageId, model, reasoning })
     if (text !== '') this.#tell({ type: 'delta', messageId, model, text })
     if (!Array.isArray(delta.tool_calls)) return
@@ -170,9 +172,9 @@ export class ChatCompletion {
     else this.#begin({ index, givenId, id: givenId || `call_${randomUUID()}`, name, args: new GrowingText() }, args)
   }
 
-  /** The call that a fragment continues; undefined: it begins one. */
+  /** The call a fragment continues; undefined: it starts one. */
   #callFor(index: Json | undefined, givenId: string): GrowingCall | undefined {
-    // Providers number their calls, but some number all of them 0 and tell them apart by id, and some give no number.
+    // Providers number their calls, but some number all of them 0 and use ids, and some give no number.
     const isNumbered = index !== undefined && index !== null
     const same = isNumbered ? this.#calls.filter((call) => call.index === index) : this.#calls
     return givenId === '' ? same.at(-1) : same.find((call) => call.givenId === givenId)
@@ -204,7 +206,7 @@ export class ChatCompletion {
     if (!this.#receiver.onDelta(delta)) this.#hasSpace = false
   }
 
-  /** Providers repeat their counts while these grow, in one chunk or in all: the largest is the truth, never the sum. */
+  /** Providers repeat growing counts in one or all chunks: the largest is the total, never the sum. */
   #hearUsage(usage: JsonObject): void {
     const before = this.#usage ?? NO_USAGE
     const input_tokens = Math.max(before.input_tokens, count(usage.prompt_tokens))
@@ -231,7 +233,7 @@ function stringOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Arguments are a text that grows; some servers send the finished object instead. */
+/** Arguments stream as text; some servers send a complete object instead. */
 function argumentsText(given: Json | undefined): string {
   return isObject(given) ? JSON.stringify(given) : stringOf(given)
 }

@@ -1,6 +1,7 @@
-// A model behind a server that speaks chat-completions: how it is asked, and asked again.
+// A model behind a chat-completions server: requests and retries.
 //
-// From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and told in the turn it came.
+// From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and passed on in the same
+// tick.
 import type { IncomingMessage } from 'node:http'
 import type { JsonObject } from '../types.ts'
 import { wellFormedJson } from '../well-formed.ts'
@@ -16,28 +17,25 @@ import type { ModelInfo } from './runtime.ts'
 
 /** A model as the configuration names it. */
 export interface ModelConfig {
-  /** Ours, unique: what clients choose by. */
+  /** Our name for it, unique: clients choose by it. */
   readonly name: string
-  /** The provider's. */
+  /** The provider's name for it. */
   readonly model: string
-  /** Up to and without `/chat/completions`, e.g. `https://api.example.com/v1`. */
+  /** Base URL, without `/chat/completions`, e.g. `https://api.example.com/v1`. */
   readonly base_url: string
   /** Empty: no Authorization header (a model on the same machine). */
   readonly api_key: string
-  /** Goes into the body of every request as it is, e.g. `{ temperature: 0.2 }`. */
+  /** Merged into every request body, e.g. `{ temperature: 0.2 }`. */
   readonly request?: JsonObject
-  /**
-   * Milliseconds without a byte after which the model is given up; 0 is never. Without it a provider that has forgotten us
-   * holds the run for ever.
-   */
+  /** Idle timeout in ms; 0: none. Without it a provider that forgot the request holds the run for ever. */
   readonly idle_timeout_ms?: number
-  /** How often a request that failed before its first byte is tried again. */
+  /** Retries of a request that failed before its first byte. */
   readonly max_retries?: number
   readonly display_name?: string | null
   readonly description?: string | null
   readonly supports_thinking?: boolean
   readonly supports_reasoning_effort?: boolean
-  /** It takes images: tools that need this are offered to it. */
+  /** It accepts images: tools that need this are offered to it. */
   readonly supports_vision?: boolean
 }
 
@@ -70,7 +68,7 @@ export class ChatModel implements Model {
   }
 
   /**
-   * One answer, asked for again as long as nothing of it has come.
+   * One answer; retried as long as nothing of it has come.
    * @throws PeerError ModelUnavailable, ModelRefused, ModelInterrupted, ModelTimeout or ModelProtocolError
    */
   async complete(request: ModelRequest, onDelta: OnDelta): Promise<Completion> {
@@ -100,7 +98,7 @@ export class ChatModel implements Model {
       if (!mayBeEvents(response)) throw this.#failures.notAStream(await body.text())
       return await this.#read(body, request, onDelta, timeout)
     } catch (error) {
-      // Also after garbage: a provider that is not read any more must not go on writing, and counting.
+      // Also after garbage: a provider nobody reads must stop generating, and billing.
       timeout.abandon()
       throw error
     } finally {
@@ -168,7 +166,7 @@ function infoOf(config: ModelConfig): ModelInfo {
   }
 }
 
-/** Some servers give no type, or a wrong one like text/plain; these two are certain. */
+/** Some servers send no content type, or a wrong one like text/plain; these two are conclusive. */
 function mayBeEvents({ headers }: IncomingMessage): boolean {
   return !/^(application\/json|text\/html)\b/i.test(headers['content-type'] ?? '')
 }

@@ -1,4 +1,4 @@
-// A conversation in chat-completions form [contract 4.2]: our messages and tools on the way to a model, its answer on the way back.
+// Converts conversations to chat-completions form, and answers back [contract 4.2].
 import {
   type AiMessage,
   type InvalidToolCall,
@@ -12,15 +12,15 @@ import {
 import { parseJson } from './json.ts'
 import type { Completion, RawCall, ToolSpec } from './model.ts'
 
-/** Stands in for a result that never came: a call without one is refused by real servers, in every later run of the thread. */
+/** Placeholder for a missing result: servers refuse a call without one, in every later run of the thread. */
 const INTERRUPTED = 'Interrupted'
 
 // ------------------------------------------------------------------------------------------------------- there
 
 /**
- * The conversation with nothing in it that real servers refuse: every call is followed by its result, results of no call and
- * assistant messages without any content are left out, invalid calls are not sent.
- * @param shown content blocks that the user shows behind the message with that id, and behind all results where it is one
+ * The conversation without anything servers refuse: every call is followed by its result; results without a call and
+ * empty assistant messages are left out; invalid calls are not sent.
+ * @param shown content blocks shown as the user's after the message with that id, and after all results where it is one
  */
 export function toChat(messages: readonly Message[], shown: ReadonlyMap<string, Json[]> = NOTHING_SHOWN): JsonObject[] {
   return messages.flatMap((message, at) => {
@@ -35,7 +35,7 @@ const NOTHING_SHOWN: ReadonlyMap<string, Json[]> = new Map()
 function messageToChat(message: Message, messages: readonly Message[], at: number): JsonObject[] {
   if (message.type === 'human') return [{ role: 'user', content: message.content }]
   if (message.type === 'system') return [{ role: 'system', content: message.content }]
-  // Results stand behind their call, wherever they are in the state.
+  // Results follow their call, wherever they are in the state.
   return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at)) : []
 }
 
@@ -54,7 +54,7 @@ function callToChat({ id, name, args }: ToolCall): JsonObject {
   return { id, type: 'function', function: { name, arguments: JSON.stringify(args) } }
 }
 
-/** The results between an assistant message and the next one, by call; a result that comes later belongs to another call. */
+/** Results between an assistant message and the next one, by call; a later result belongs to another call. */
 function resultsAfter(messages: readonly Message[], at: number): Map<string, ToolMessage> {
   const results = new Map<string, ToolMessage>()
   for (let i = at + 1; i < messages.length; i++) {
@@ -65,7 +65,7 @@ function resultsAfter(messages: readonly Message[], at: number): Map<string, Too
   return results
 }
 
-/** What a trace keeps of a conversation: of images and files in it the type and the length, and none of their megabytes. */
+/** The conversation as a trace keeps it: images and files as type and size, without their data. */
 export function toTrace(messages: readonly JsonObject[]): JsonObject[] {
   return messages.map((message) => {
     const { content } = message
@@ -73,7 +73,7 @@ export function toTrace(messages: readonly JsonObject[]): JsonObject[] {
   })
 }
 
-/** Data URLs as a mark, in a content block and the objects right below it, where every kind of block has them. */
+/** Replaces data URLs by a marker, in a content block and its direct members, where every kind of block has them. */
 function withoutData(value: Json, depth: number): Json {
   if (typeof value === 'string') return DATA_URL.test(value) ? dataMark(value) : value
   if (!isObject(value) || depth === 0) return value
@@ -93,7 +93,7 @@ export function toolToChat({ name, description, parameters }: ToolSpec): JsonObj
 
 // ------------------------------------------------------------------------------------------------------- back
 
-/** The message that a completion is. Calls whose arguments are no JSON object, or that have no name, are invalid ones. */
+/** The completion as a message. Calls without a name, or whose arguments are not a JSON object, are invalid calls. */
 export function toMessage(completion: Completion, id: string, modelName: string): AiMessage {
   const calls = completion.calls.map(readCall)
   const tool_calls = calls.filter((call) => call.type === 'tool_call')
@@ -110,7 +110,7 @@ export function toMessage(completion: Completion, id: string, modelName: string)
   }
 }
 
-/** `tool_calls` exactly when there are any [contract 4.2]; else the provider's word, else `stop`. */
+/** `tool_calls` if there are any [contract 4.2]; else the provider's reason, else `stop`. */
 export function finishReason({ finishReason: said }: Completion, hasCalls: boolean): string {
   if (hasCalls) return 'tool_calls'
   return said === null || said === 'tool_calls' ? 'stop' : said

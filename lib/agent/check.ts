@@ -1,17 +1,16 @@
-// The check of what an agent hands over: once, where it enters its run, before anything is numbered, encoded or kept. Its author
-// gets one sentence that names the field.
+// Validates what an agent emits, once, at the border of its run. Its author gets one sentence that names the field.
 import * as v from 'valibot'
 import { cutTo } from '../types.ts'
 import { AgentError, type AgentRecord, type FrameMode, type ModelInfo, type StreamPart } from './runtime.ts'
 
-/** Deeper than any JSON that means something, and far from the depth at which encoding it would overflow the stack. */
+/** Deeper than any meaningful JSON, and far below the depth at which encoding overflows the stack. */
 const DEPTH_MAX = 500
-/** Characters of a wrong value that its author is shown. */
+/** Characters of an invalid value shown to the author. */
 const SHOWN_MAX = 40
 
 /** @throws AgentError that names what is wrong with it */
 export function checkPart(part: unknown): asserts part is StreamPart {
-  // Every delta of every model comes by here, and nearly all of them are sound: they pay for a few comparisons and no library.
+  // Every delta passes here, and nearly all are valid: a few comparisons instead of a library.
   if (!isSoundDelta(part) && !isSoundFrame(part)) check(Part, part, 'emitted')
 }
 
@@ -20,7 +19,10 @@ export function checkRecord(record: unknown): asserts record is AgentRecord {
   check(AgentRecordSchema, record, 'recorded')
 }
 
-/** The models that an agent lists, with null for what it does not say of them. @throws AgentError */
+/**
+ * The models an agent lists, with null for missing fields.
+ * @throws AgentError
+ */
 export function checkedModels(models: unknown): ModelInfo[] {
   const parsed = v.safeParse(v.array(Model, 'must be a list of models'), models, { abortEarly: true })
   if (parsed.success) return parsed.output
@@ -138,7 +140,7 @@ const caller = v.custom(
   'must be lead_agent, subagent:<name> or middleware:<tag>'
 )
 
-/** Of agents that keep their states themselves. */
+/** For agents that keep their states themselves. */
 const FRAME_MODES: FrameMode[] = [
   'values',
   'messages',
@@ -235,10 +237,10 @@ function check(schema: v.GenericSchema, given: unknown, verb: string): void {
 
 function problemIn(issue: v.BaseIssue<unknown>, given: unknown): string {
   const path = v.getDotPath(issue) ?? ''
-  // The type stands in the sentence already, and what it must be in the message.
+  // The sentence already names the type, and the message what it must be.
   if (path === '' || path === 'type') return `${issue.message}, and is ${described(path === '' ? given : issue.input)}`
   if (issue.input === undefined) return `is not right: \`${path}\` is missing`
-  // What JSON cannot hold is named by the message itself.
+  // The message already names what JSON cannot hold.
   const said = issue.message.startsWith('must be JSON') ? '' : `, and is ${described(issue.input)}`
   return `is not right: \`${path}\` ${issue.message}${said}`
 }
@@ -253,7 +255,7 @@ export function described(value: unknown): string {
   return typeof maker !== 'function' || maker === Object ? 'an object' : `a ${maker.name}`
 }
 
-/** What keeps a value from being JSON, as the rest of a sentence; null: it is JSON. */
+/** Why a value is not JSON, as the rest of a sentence; null: it is JSON. */
 function notJson(value: unknown, depth: number, path = 'it'): string | null {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return null
   if (typeof value === 'number') return Number.isFinite(value) ? null : `${path} is ${value}`
@@ -272,7 +274,7 @@ function firstProblem<Key>(
   depth: number
 ): string | null {
   for (const [key, one] of members) {
-    // A leaf needs no path unless it is wrong.
+    // Paths are only built for invalid leaves.
     if (one === null || typeof one === 'string' || typeof one === 'boolean') continue
     const problem = notJson(one, depth - 1, pathOf(key))
     if (problem !== null) return problem

@@ -1,11 +1,11 @@
-// A question to the user as a message that everybody sees, also front ends that know no interrupts: they look for a tool message of
-// this name and show its text, or a form made of `artifact.human_input`.
+// A question to the user as a tool message, which also reaches front ends without interrupts: they look for this tool
+// name and show its text, or a form made of `artifact.human_input`.
 import { randomUUID } from 'node:crypto'
 import { type Json, isObject, type ToolCall, type ToolMessage } from '../types.ts'
 
 const NAME = 'ask_clarification'
 
-/** `value`: what the interrupt asks, `{question, options}` or any other. The answer takes the place of this message. */
+/** `value`: the interrupt's value, `{question, options}` or anything else. The answer replaces this message. */
 export function clarificationOf(call: ToolCall, value: Json): ToolMessage {
   const { question, options } = asked(value)
   const id = randomUUID()
@@ -39,7 +39,7 @@ export function clarificationOf(call: ToolCall, value: Json): ToolMessage {
 function asked(value: Json): { question: string; options: string[] } {
   if (!isObject(value)) return { question: typeof value === 'string' ? value : JSON.stringify(value), options: [] }
   const { question, options } = value
-  // Clients refuse a form with an option that says nothing.
+  // Clients refuse a form with an empty option.
   const said = Array.isArray(options) ? options.filter((one) => typeof one === 'string' && one.trim() !== '') : []
   return { question: typeof question === 'string' ? question : JSON.stringify(value), options: said as string[] }
 }

@@ -1,14 +1,14 @@
-// An agent of somebody else's, contained: whatever it does wrong with its sink, and whenever, fails its own run and nothing else.
+// Contains a foreign agent: whatever it does wrong with its sink, at any time, only fails its own run.
 import type { Agent, ListedAgent, Sink } from './runtime.ts'
 
-/** The same agent. What is wrong with what it hands over is its run's failure, also where nobody could catch it: in a timer. */
+/** The same agent. Invalid output fails its run, even where nobody could catch the error, as in a timer. */
 export function contained(agent: ListedAgent): ListedAgent
 export function contained(agent: Agent): Agent
 export function contained(agent: Agent): Agent {
   return {
     start: (input, sink, signal) =>
       new Promise((resolve, reject) => {
-        // async: one that throws before its first await has failed its run as well.
+        // async, so that an agent that throws synchronously fails its run as well.
         const work = async () => agent.start(input, failingOver(sink, reject), signal)
         work().then(() => resolve(), reject)
       }),
@@ -18,7 +18,7 @@ export function contained(agent: Agent): Agent {
   }
 }
 
-/** The sink, which tells its errors to `fail` and answers false. */
+/** The sink; errors go to `fail`, and the call returns false. */
 function failingOver(sink: Sink, fail: (error: unknown) => void): Sink {
   const tried = (tell: () => boolean): boolean => {
     try {

@@ -1,4 +1,4 @@
-// The short way to an agent: a function that yields its answer piece by piece.
+// Defines an agent as a generator function that yields its answer piece by piece.
 import { randomUUID } from 'node:crypto'
 import { checkedModels, described } from './check.ts'
 import type { AiMessage, JsonObject } from '../types.ts'
@@ -13,14 +13,17 @@ import {
 } from './runtime.ts'
 import { unlessAborted } from './unless-aborted.ts'
 
-/** A text is a piece of the answer, `reasoning` what was thought before it; anything else goes to the run as it is. */
+/**
+ * A string is a piece of the answer, `reasoning` a piece of the thoughts before it; anything else goes to the run as it
+ * is.
+ */
 export type Yielded = string | { readonly reasoning: string } | StreamPart | AgentRecord
 
-/** Yields its answer, and stops when the signal aborts. What it throws ends the run as failed. */
+/** Yields its answer, and stops when the signal aborts. An exception fails the run. */
 export type AgentWork = (input: AgentInput, signal: AbortSignal) => AsyncIterable<Yielded> | Iterable<Yielded>
 
 export interface AgentDefinition {
-  /** What GET /api/models and the messages call its model. */
+  /** The name of its model in GET /api/models and in messages. */
   readonly name?: string
   readonly forget?: Agent['forget']
 }
@@ -39,16 +42,16 @@ async function tell(yielded: ReturnType<AgentWork>, answer: Answer, signal: Abor
   const pieces = iteratorOf(yielded)
   try {
     for (;;) {
-      // A work that does not listen to its signal must not hold up a cancel.
+      // A generator that ignores its signal must not hold up a cancel.
       const next = await unlessAborted(Promise.resolve(pieces.next()), signal)
       if (next.done) break
       await answer.add(next.value)
     }
     await answer.end()
   } catch (error) {
-    // What fails because it was told to stop is no failure.
+    // Failing because of the abort is no failure.
     if (!signal.aborted) throw error
-    // It may never hear of that, and what it throws on its way out is nobody's affair.
+    // It may ignore that; errors on its way out are ignored.
     void Promise.resolve(pieces.return?.()).catch(ignore)
   }
 }
@@ -64,7 +67,7 @@ function iteratorOf(yielded: unknown): AsyncIterator<Yielded> | Iterator<Yielded
   )
 }
 
-/** The message that the yielded texts make. */
+/** Builds the message from the yielded texts. */
 class Answer {
   readonly #sink: Sink
   readonly #model: string
@@ -83,7 +86,7 @@ class Answer {
     if (typeof piece !== 'object' || piece === null) throw notYielded(piece)
     if (isReasoning(piece)) return this.#say({ reasoning: piece.reasoning })
     if (isPart(piece)) return this.#wait(this.#sink.emit(piece))
-    // What was said before belongs before it in the conversation.
+    // Close the current message first: it comes before this in the conversation.
     await this.#close()
     await this.#wait(this.#sink.record(piece))
   }

@@ -1,4 +1,4 @@
-// The lead agent: asks the model, does what the model asks for, and asks again, until the answer calls no tool any more.
+// The lead agent: asks the model, runs the tools it calls, and asks again, until an answer calls no tools.
 import { randomUUID } from 'node:crypto'
 import {
   type AiMessage,
@@ -24,22 +24,22 @@ import { unlessAborted } from './unless-aborted.ts'
 export interface AgentParts extends Reporting {
   readonly models: Models
   readonly tools: readonly Tool[]
-  /** More tools; one whose name is taken is left out. */
+  /** More tools; duplicates by name are dropped. */
   readonly toolSources?: readonly ToolSource[]
-  /** Said before every conversation; none by default. */
+  /** System prompt; none by default. */
   readonly systemPrompt?: string
-  /** In the order in which they work; none by default. */
+  /** In order; none by default. */
   readonly middlewares?: readonly Middleware[]
 }
 
-/** The agent over any models: the demo agent is this one with a model that needs no provider. */
+/** The agent over any models: the demo agent uses one that needs no provider. */
 export function createAgent(parts: AgentParts): ListedAgent {
   return {
     async start(input, sink, signal) {
       try {
         await new LeadRun(parts, input, sink, signal).work()
       } catch (error) {
-        // What fails because we were told to stop is no failure.
+        // Failing because of the abort is no failure.
         if (!signal.aborted) throw error
       }
     },
@@ -64,7 +64,7 @@ class LeadRun implements MiddlewareContext {
   readonly #instructions = new Map<string, string>()
   #hidden = 0
   #shown: ReadonlyMap<string, Json[]> = new Map()
-  /** Channels have changed since the last step. */
+  /** Channels changed since the last step. */
   #isChanged = false
   #channels: Readonly<Record<string, Json>>
   /** For lines of the log. */
@@ -197,7 +197,7 @@ class LeadRun implements MiddlewareContext {
         tools: this.#tools,
         signal: this.signal,
         about: this.#about,
-        // The sink itself: nothing stands between the model's bytes and the log.
+        // The sink itself: nothing between the model's bytes and the log.
         onDelta: this.#sink.emit.bind(this.#sink),
         space: () => this.#sink.space()
       },
@@ -220,8 +220,8 @@ class LeadRun implements MiddlewareContext {
   }
 
   /**
-   * Goes on where the run before this one had to ask: its questions have their answers now, and what else the model had asked for
-   * is done. True: there is another question.
+   * Continues where the previous run had to ask: its questions are answered now, and the other calls of that answer are
+   * run. True: there is another question.
    */
   async #resume(): Promise<boolean> {
     const { interrupts, resume, openCalls: open } = this.input
@@ -234,7 +234,7 @@ class LeadRun implements MiddlewareContext {
     return this.#useAll(open.filter(({ id }) => !answers.has(id)))
   }
 
-  /** True: one of them asks the user, and the run ends here. */
+  /** True: one of them asks the user, so the run ends here. */
   async #useAll(calls: readonly ToolCall[]): Promise<boolean> {
     let isWaiting = false
     for (const call of calls) isWaiting = (await this.#use(call)) || isWaiting
@@ -242,7 +242,7 @@ class LeadRun implements MiddlewareContext {
     return isWaiting
   }
 
-  /** One tool call. Whatever goes wrong with it is told to the model, which may know another way. */
+  /** One tool call. Errors are returned to the model, which may find another way. */
   async #use(call: ToolCall): Promise<boolean> {
     await this.#record({ type: 'tool_start', call })
     const outcome = await this.#outcome(call)
@@ -256,7 +256,7 @@ class LeadRun implements MiddlewareContext {
   }
 
   async #answered(call: ToolCall, { status, content, channels }: Outcome): Promise<void> {
-    // The answer to a question takes its place.
+    // The answer replaces the question.
     const at = this.#messages.findLastIndex((one) => one.type === 'tool' && one.tool_call_id === call.id)
     const asked = this.input.openCalls.some(({ id }) => id === call.id) ? this.#messages[at] : undefined
     const message: ToolMessage = {
@@ -297,13 +297,13 @@ class LeadRun implements MiddlewareContext {
     return { ...this.#about, tool: name, tool_call_id: id, ms: Math.round(performance.now() - begun) }
   }
 
-  // async: a tool that throws before its first await is a failed tool as well.
+  // async, so that a tool that throws synchronously fails as a tool.
   async #run(tool: Tool, call: ToolCall): Promise<string | ToolAnswer> {
     const { userId, threadId, runId } = this.input
     return tool.run(call.args, { signal: this.signal, userId, threadId, runId, channels: this.#channels })
   }
 
-  /** Keeps a record, and waits when the log has no space. Nothing is kept after an abort. */
+  /** Keeps a record, and waits when the log is full. Nothing is kept after an abort. */
   async #record(record: AgentRecord): Promise<void> {
     this.signal.throwIfAborted()
     if (!this.#sink.record(record)) await this.#sink.space()
@@ -318,7 +318,7 @@ class LeadRun implements MiddlewareContext {
   }
 }
 
-/** Several questions are answered by an object with their ids; anything else answers all of them. */
+/** Several questions are answered by an object keyed by their ids; anything else answers all of them. */
 function answerTo(id: string, value: Json, interrupts: readonly Interrupt[]): string {
   const byId = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null
   const isById = byId !== null && interrupts.some((one) => Object.hasOwn(byId, one.id))
@@ -332,7 +332,7 @@ function chosenModel(models: Models, name: string | null): Model {
   throw new AgentError('UnknownModel', `There is no model "${name}"`)
 }
 
-/** An answer that wants tools only, and none in a way that we can read, is no answer: nobody would notice that it failed. */
+/** An answer with only unreadable tool calls is an error: otherwise the failure would go unnoticed. */
 function checkAnswer(message: AiMessage): void {
   if (message.invalid_tool_calls.length === 0 || message.content !== '') return
   const wasCut = message.response_metadata.finish_reason === 'length'
@@ -342,12 +342,12 @@ function checkAnswer(message: AiMessage): void {
   throw new AgentError('InvalidToolCall', text, wasCut ? 'model_length_capped' : null)
 }
 
-/** An assistant names the tools that it has, of those that there are; one that names none has them all. */
+/** An assistant may restrict the tools; without a list it has all. */
 function wantedTools(names: Json | undefined): (name: string) => boolean {
   return Array.isArray(names) ? (name) => names.includes(name) : () => true
 }
 
-/** Of several with one name the first: what is built in cannot be taken over by a tool server. */
+/** The first tool of a name wins: a tool server cannot replace a built-in one. */
 function byName(tools: readonly Tool[]): readonly Tool[] {
   const named = new Map<string, Tool>()
   for (const tool of tools) if (!named.has(tool.name)) named.set(tool.name, tool)

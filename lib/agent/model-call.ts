@@ -1,5 +1,5 @@
-// One call of a model, from its request to its answer: of a run (recorded, counted), or of no run (a suggestion, the memory), which
-// leaves nothing but its figures and, when it fails, a line in the log.
+// One model call, from request to answer: for a run (recorded and counted), or for none (suggestions, memory), where
+// only metrics and, on failure, a log line remain.
 import { randomUUID } from 'node:crypto'
 import type { AiMessage, JsonObject } from '../types.ts'
 import { finishReason, toMessage, toTrace } from './chat.ts'
@@ -63,7 +63,10 @@ export async function callModel(
   return message
 }
 
-/** Asks for a text that belongs to no run. @throws what the model throws */
+/**
+ * Asks for a text outside of any run.
+ * @throws what the model throws
+ */
 export async function completeOnce(
   model: Model,
   messages: readonly JsonObject[],
@@ -75,7 +78,7 @@ export async function completeOnce(
   return text
 }
 
-/** The answer, and what there is to say of it: figures for who counts, one line for a call that failed. */
+/** The answer; records metrics, and logs a failed call. */
 async function completed(
   model: Model,
   request: ModelRequest,

@@ -1,5 +1,5 @@
-// A model, as an agent sees it: it is asked one conversation at a time, and answers in deltas. chat-model.ts is behind a
-// provider, demo.ts behind nobody.
+// A model as an agent sees it: it takes one conversation at a time, and answers in deltas. chat-model.ts implements it
+// with a provider, demo.ts without.
 import type { JsonObject, UsageMetadata } from '../types.ts'
 import type { Delta, ModelInfo } from './runtime.ts'
 
@@ -21,22 +21,22 @@ export interface ModelRequest {
   readonly signal: AbortSignal
   /** Goes into every delta: the id that the message will have. */
   readonly messageId: string
-  /** The first delta is about to come. */
+  /** Called before the first delta. */
   onFirst?(): void
-  /** In whose name it is asked, for lines of the log. */
+  /** The run and caller, for log lines. */
   readonly about?: CallIds
-  /** Awaited before more is read, after `onDelta` answered false. Without it nobody is waited for. */
+  /** Awaited after `onDelta` returned false, before more is read. Without it reading never waits. */
   space?(): Promise<void>
 }
 
-/** The run that a call belongs to, in the words of the log. */
+/** The run of a call, as log fields. */
 export interface CallIds {
   readonly run_id: string
   readonly thread_id: string
   readonly user_id: string | null
 }
 
-/** What a model needs to know of a tool. */
+/** A tool's definition for the model. */
 export interface ToolSpec {
   readonly name: string
   readonly description: string
@@ -44,25 +44,25 @@ export interface ToolSpec {
   readonly parameters: JsonObject
 }
 
-/** Hears every piece of an answer; false: there is no more space for now. */
+/** Receives every delta of an answer; returns false when there is no more space for now. */
 export type OnDelta = (delta: Delta) => boolean
 
-/** What one piece of an answer says. */
+/** The content of one delta. */
 export type AnswerPiece = Pick<Delta, 'text' | 'reasoning' | 'toolCall' | 'usage'>
 
-/** A whole answer, as the provider gave it. */
+/** A complete answer as the provider gave it. */
 export interface Completion {
   /** The provider's id, or one of ours. */
   readonly responseId: string
   readonly text: string
   readonly reasoning: string
   readonly calls: readonly RawCall[]
-  /** The provider's word; null: it said none. */
+  /** The provider's finish reason; null: none. */
   readonly finishReason: string | null
   readonly usage: UsageMetadata | null
 }
 
-/** A tool call before anybody has looked at its arguments. */
+/** A tool call with unparsed arguments. */
 export interface RawCall {
   readonly id: string
   readonly name: string

@@ -1,5 +1,5 @@
-// An agent out of a file of the operator's own [agent.runtime module]: it stands behind the same port as the built-in one. The file
-// holds an agent, a function that yields one's answers, or a compiled LangGraph.js graph.
+// Loads an agent from the operator's file [agent.runtime module], behind the same port as the built-in one. The file
+// exports an agent, a generator function, or a compiled LangGraph.js graph.
 import { AgentFileError, imported, LOAD_MS, memberOf, sentenceOf } from './agent-file.ts'
 import { checkedModels } from './check.ts'
 import { contained } from './contained.ts'
@@ -21,9 +21,9 @@ export async function loadAgent(path: string, ports: GraphPorts | null = null, l
   const file = await imported(path, loadMs)
   const main = memberOf(file, 'default')
   const agent = [file, main].find((one) => typeof memberOf(one, 'start') === 'function')
-  // Only now that it has a start; what start does with its arguments is the file's own affair.
+  // It has a start; what that does with its arguments is up to the file.
   if (agent !== undefined) return agentOf(agent as Agent, path)
-  // What it yields is checked when it does.
+  // What it yields is checked then.
   if (typeof main === 'function') return defineAgent(main as AgentWork, { name: 'module' })
   // A module is an object.
   const graph = [main, memberOf(file, 'graph'), ...Object.values(file as object)].find(isCompiledGraph)
@@ -36,7 +36,7 @@ export async function loadAgent(path: string, ports: GraphPorts | null = null, l
   )
 }
 
-/** What a graph is called that has no name in a configuration. */
+/** Name of a graph without one in a configuration. */
 const MODULE_GRAPH = 'agent'
 
 function agentOf(agent: Agent, path: string): ListedAgent {

@@ -1,26 +1,26 @@
-// A tool: something that the model may ask us to do.
+// A tool the model may call.
 import type { Json, JsonObject } from '../types.ts'
 
-/** On whose behalf a tool works. */
+/** Context of a tool call. */
 export interface ToolContext {
-  /** Aborts when the run is cancelled; what the tool answers after that is not heard. */
+  /** Aborts when the run is cancelled; later results are ignored. */
   readonly signal: AbortSignal
-  /** null: the run of a shared thread. */
+  /** null: in a shared thread. */
   readonly userId: string | null
   readonly threadId: string
   readonly runId: string
-  /** The channels of the state other than messages, with what earlier tools of the run changed. */
+  /** The state's channels except messages, including changes by earlier tools of the run. */
   readonly channels: Readonly<Record<string, Json>>
 }
 
 export interface ToolAnswer {
-  /** What the model is told. */
+  /** The result for the model. */
   readonly content: string
-  /** New values of channels, whole. */
+  /** New values of channels. */
   readonly channels?: Readonly<Record<string, Json>>
 }
 
-/** Thrown by a tool that cannot answer before the user has: the run ends, and the user's answer becomes the tool's. */
+/** Thrown by a tool that needs the user's answer: the run ends, and the answer becomes the tool's result. */
 export class UserInterrupt extends Error {
   readonly value: Json
   constructor(value: Json) {
@@ -33,24 +33,24 @@ export class UserInterrupt extends Error {
 export interface Tool {
   /** Letters, digits, `_` and `-`, at most 64: model servers refuse other names. */
   readonly name: string
-  /** For the model: when and how to use it. */
+  /** Tells the model when and how to use it. */
   readonly description: string
   /** JSON schema of the arguments. */
   readonly parameters: JsonObject
-  /** Offered only to models that take images. */
+  /** Offered only to models that accept images. */
   readonly needsImages?: boolean
-  /** A rejection is told to the model with its text; the run goes on. `args` is whatever JSON object the model made up. */
+  /** A rejection's message goes to the model; the run continues. `args` is any JSON object the model made up. */
   run(args: JsonObject, context: ToolContext): Promise<string | ToolAnswer>
 }
 
-/** Tools that come and go while the process runs. */
+/** A changing set of tools. */
 export interface ToolSource {
-  /** Asked once at the start of every run, which keeps what it got. Must not reject: who has nothing to offer offers nothing. */
+  /** Called once at the start of every run, which keeps the result. Must not reject: return nothing instead. */
   open(): Promise<Toolbox>
 }
 
 export interface Toolbox {
   readonly tools: readonly Tool[]
-  /** The run is over and calls none of them any more. */
+  /** The run is over and releases its tools. */
   close(): void
 }

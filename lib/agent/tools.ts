@@ -1,16 +1,16 @@
-// The tools that are built in: the time, the files of the thread, and a question to the user.
+// The built-in tools: the time, the thread's files, and asking the user.
 import { DEFAULT_USER_ID } from '../scope.ts'
 import { type Json, type JsonObject, isObject } from '../types.ts'
 import { type Tool, type ToolContext, UserInterrupt } from './tool.ts'
 
-/** Folders as the agent sees them: the same places that files/paths.ts calls so. */
+/** Virtual folders, as in files/paths.ts. */
 export const VIRTUAL_ROOT = '/mnt/user-data'
 export const VIRTUAL_OUTPUTS = `${VIRTUAL_ROOT}/outputs`
 /** Files in one call. */
 const PRESENTED_MAX = 100
 export const VIEW_IMAGE = 'view_image'
 
-/** The little that tools need of the files room, which this one does not know. Every method rejects with a text for the model. */
+/** The part of the files room that tools need. Every method rejects with a text for the model. */
 export interface ThreadFiles {
   /** Writes below the outputs or the workspace of a thread, never outside. @returns The virtual path. */
   write(threadId: string, userId: string, path: string, content: string): Promise<string>
@@ -24,7 +24,7 @@ export interface ThreadFiles {
   search(threadId: string, userId: string, query: string, path?: string): Promise<readonly Match[]>
   /** A picture of a kind and size that models take. */
   image(threadId: string, userId: string, path: string): Promise<{ mimeType: string; bytes: Uint8Array }>
-  /** Rejects when it is no file that can be shown. */
+  /** Rejects when the file cannot be shown. */
   check(threadId: string, userId: string, path: string): Promise<void>
 }
 interface FileEntry {
@@ -37,7 +37,7 @@ interface Match {
   readonly text: string
 }
 
-/** The built-in tools. `clock` answers unix milliseconds. */
+/** The built-in tools. `clock` returns Unix milliseconds. */
 export function builtInTools({
   files,
   clock = Date.now
@@ -102,7 +102,7 @@ function readFile(files: ThreadFiles): Tool {
   }
 }
 
-/** What was viewed is state; the bytes are not: middleware/images.ts reads them again for each question to the model. */
+/** State records what was viewed; middleware/images.ts reads the bytes for each model call. */
 function viewImage(files: ThreadFiles): Tool {
   return {
     name: VIEW_IMAGE,
@@ -163,13 +163,13 @@ function writeFile(files: ThreadFiles): Tool {
     async run(args, context) {
       const path = await files.write(...whose(context), textArgument(args, 'path'), textArgument(args, 'content'))
       const content = `Wrote ${path}`
-      // Drafts are nobody's business but the agent's.
+      // Drafts stay with the agent.
       return path.startsWith(`${VIRTUAL_OUTPUTS}/`) ? { content, channels: presented(context, path) } : content
     }
   }
 }
 
-/** Name and argument as the front ends of this API know them, which draw a card from the call itself. */
+/** Name and arguments as front ends of this API know them; they draw a card from the call itself. */
 function presentFiles(files: ThreadFiles): Tool {
   return {
     name: 'present_files',

@@ -132,7 +132,7 @@ t.test(
     write(saying('two'))
     await until(async () => (await stepsOf(url, 'mine'))[0] === 'word two', 'the new graph')
     write('export const mine = (')
-    await until(() => log().includes('those from before go on'), 'the log to say so')
+    await until(() => log().includes('the previous ones stay in use'), 'the log to say so')
     t.match(log(), /mine\.mjs:\d+ cannot be loaded/)
     t.strictSame(await stepsOf(url, 'mine'), ['word two'])
   }

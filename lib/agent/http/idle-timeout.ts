@@ -1,7 +1,7 @@
-// The end of a request that is silent for too long, or whose run is aborted.
+// Aborts a request that is silent for too long, or whose run is aborted.
 
 export class IdleTimeout {
-  /** The request was ended because nothing came. */
+  /** The request was aborted by the idle timeout. */
   isSilent = false
 
   readonly #run: AbortSignal
@@ -31,12 +31,12 @@ export class IdleTimeout {
     return this.#request.signal
   }
 
-  /** Something came. Said of every chunk of every answer: the timer is not touched, and looks when it rings. */
+  /** Bytes came. Called for every chunk: the timer is not reset, and compares times when it fires. */
   beat(): void {
     this.#heardAt = performance.now()
   }
 
-  /** Silence that we cause ourselves by not reading is not the server's. */
+  /** Silence we cause by not reading is not the server's. */
   async pausedWhile(work: () => Promise<void>): Promise<void> {
     clearTimeout(this.#timer)
     await work()
@@ -49,12 +49,12 @@ export class IdleTimeout {
     this.#run.throwIfAborted()
   }
 
-  /** Closes the connection of a request whose rest nobody wants. */
+  /** Closes the connection of a request whose rest is not needed. */
   abandon(): void {
     this.#request.abort()
   }
 
-  /** Lets go of the timer and of the run's signal. A response that is read to its end goes on. */
+  /** Stops the timer and the abort listener. A response may still be read to its end. */
   end(): void {
     this.#isOver = true
     clearTimeout(this.#timer)
@@ -74,7 +74,7 @@ export class IdleTimeout {
 
   async #check(): Promise<void> {
     const leftMs = this.#heardAt + this.#idleMs - performance.now()
-    // Timers are of whole milliseconds.
+    // Timers have millisecond resolution.
     if (leftMs >= 1) return this.#checkIn(leftMs)
     if (await this.#isAlive?.()) return this.#arm()
     if (this.#isOver) return

@@ -1,11 +1,11 @@
-// How a server is asked again: after what, and after which pause.
+// Retry policy for requests: which failures, and after which delay.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentError } from '../runtime.ts'
 
 /** An attempt that failed before its first byte, and may therefore be repeated. Answered and not thrown: what is thrown is not. */
 export class RetryableError {
   readonly error: AgentError
-  /** As the server asks, in milliseconds; null: it did not say. */
+  /** The server's Retry-After in ms; null: none. */
   readonly retryAfterMs: number | null
   constructor(error: AgentError, retryAfterMs: number | null = null) {
     this.error = error
@@ -14,15 +14,15 @@ export class RetryableError {
 }
 
 export interface RetryPolicy {
-  /** Attempts after the first one. */
+  /** Retries after the first attempt. */
   readonly retries: number
-  /** First pause, in milliseconds; every further one is twice as long. */
+  /** First delay in ms; doubles each time. */
   readonly backoffMs: number
-  /** The longest pause that backing off comes to. */
+  /** Maximum delay when backing off. */
   readonly backoffMaxMs: number
-  /** The longest `Retry-After` that is waited for: a person sits in front of the run. Longer: given up at once. */
+  /** Longest `Retry-After` to wait for: a person is waiting for the run. Longer: give up at once. */
   readonly retryAfterMaxMs: number
-  /** 0 <= x < 1, so that those who failed together do not come back together. */
+  /** Random in [0, 1): jitter, so that clients that failed together do not retry together. */
   random(): number
 }
 
@@ -35,8 +35,8 @@ export const RETRY: RetryPolicy = {
 }
 
 /**
- * What the first attempt that succeeds answers.
- * @param onRetry hears of every attempt but the last, with its number from 1
+ * Result of the first successful attempt.
+ * @param onRetry called after every failed attempt but the last, with its number from 1
  * @throws AgentError of the last attempt; what an attempt throws; the signal's reason
  */
 export async function retrying<T>(
@@ -58,8 +58,8 @@ export async function retrying<T>(
 }
 
 /**
- * Milliseconds to wait before the next attempt; null: there is none.
- * @param failed attempts that failed before this one
+ * Delay before the next attempt in ms; null: there is none.
+ * @param failed attempts failed so far
  */
 export function pauseMs(policy: RetryPolicy, failed: number, { retryAfterMs }: RetryableError): number | null {
   const { retries, backoffMs, backoffMaxMs, retryAfterMaxMs, random } = policy
@@ -69,7 +69,7 @@ export function pauseMs(policy: RetryPolicy, failed: number, { retryAfterMs }: R
   return Math.max(backoff / 2 + (random() * backoff) / 2, asked)
 }
 
-/** Milliseconds, of a header that is a number of seconds or a date; null: it is neither. */
+/** Parses a header that is a number of seconds or a date, to ms; null: neither. */
 export function readRetryAfter(header: string | undefined): number | null {
   if (header === undefined) return null
   const seconds = Number(header)

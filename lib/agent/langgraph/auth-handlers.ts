@@ -1,19 +1,20 @@
-// The Auth object of LangGraph's SDK that a project's langgraph.json names: who calls, and what they may do, in the words of its author.
+// The Auth object (LangGraph's SDK) named by a project's langgraph.json: authentication and authorization written by
+// its author.
 import { AgentFileError } from '../agent-file.ts'
 import { projectExport } from './config-file.ts'
 
-/** What a handler is asked. */
+/** A handler's input. */
 export interface AuthQuestion {
   readonly event: string
   readonly resource: string
   readonly action: string
-  /** What is about to be done: a handler may change it. */
+  /** The requested action: a handler may change it. */
   readonly value: object
   readonly permissions: readonly string[]
   readonly user: object
 }
 
-/** Where the SDK's object keeps what it was told. */
+/** Where the SDK's object keeps its handlers. */
 const CACHE = '~handlerCache'
 
 interface Handlers {
@@ -28,7 +29,7 @@ export class AuthHandlers {
     this.#handlers = handlers
   }
 
-  /** Whether it says who calls. */
+  /** Whether it has an `authenticate` handler. */
   get authenticates(): boolean {
     return typeof this.#handlers.authenticate === 'function'
   }
@@ -37,7 +38,7 @@ export class AuthHandlers {
     return this.#handlers.authenticate?.(request)
   }
 
-  /** What the handler says that is nearest to the event; undefined: there is none. */
+  /** Result of the most specific handler for the event; undefined: none. */
   authorize(question: AuthQuestion): unknown {
     const { resource, action } = question
     const { callbacks = {} } = this.#handlers

@@ -1,20 +1,20 @@
-// Where a graph stood when our state was as it is: kept in every checkpoint of ours, so that a run that goes on from one, be it an
-// old one, goes on from the graph's own checkpoint as well.
+// The graph's checkpoint that belongs to one of ours: kept in each of our checkpoints, so that a run started from one,
+// even an old one, starts the graph from its own.
 import { type Json, isObject } from '../../types.ts'
 import { textOr } from '../json.ts'
 
-/** The channel it is kept in: one that clients are not shown. */
+/** Its channel, which clients do not see. */
 export const REF_CHANNEL = '__pregel_graph'
 
 export interface GraphCheckpointRef {
   /**
-   * Its name for the thread; null: it has not been told of it. Who has our state has the name, and nobody else: a thread that is
-   * deleted and made again, by whomever, is another one to the graph [Auth 13].
+   * The graph's id for the thread; null: it does not know it yet. Only somebody with our state knows this id: a thread
+   * that is deleted and recreated, by anybody, is another one to the graph [Auth 13].
    */
   readonly threadId: string | null
   /** The graph's checkpoint; null: it had none. */
   readonly checkpointId: string | null
-  /** The graph's run that has come here from that checkpoint, when it does not tell which checkpoints it makes. */
+  /** The graph's run that led here from that checkpoint, when it does not report its checkpoints. */
   readonly runId: string | null
 }
 

@@ -1,5 +1,4 @@
-// langgraph.json, the file that LangGraph's own command line reads: which graphs there are, what of the environment they need, and
-// what else its project says of the server.
+// langgraph.json, the file LangGraph's own CLI reads: graphs, environment, and server settings of a project.
 import { existsSync, readFileSync, statSync, watch } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
@@ -10,7 +9,7 @@ import { loadGraph } from './graph-files.ts'
 import type { GraphSet, LoadedGraph } from './graph-set.ts'
 
 const NAME = 'langgraph.json'
-/** Editors write a file in several steps, in ms. */
+/** Debounce: editors write a file in several steps, in ms. */
 const SETTLED_MS = 200
 
 /** @param path of the file, or of its folder; absolute */
@@ -18,23 +17,23 @@ export function graphsFile(path: string): string {
   return existsSync(path) && statSync(path).isDirectory() ? join(path, NAME) : path
 }
 
-/** What the file says of the server, beside its graphs. */
+/** Server settings of the file. */
 export interface ProjectSettings {
   /** Where its Auth object is, as `./file.ts:name`; null: it has none. */
   readonly auth: string | null
   readonly http: {
     /** Where routes of the project's own are; null: it has none. */
     readonly app: string | null
-    /** They are for who is signed in, like all others. */
+    /** They require a sign-in, like all others. */
     readonly appNeedsUser: boolean
-    /** First segments of paths that are not served: threads, runs... */
+    /** First path segments that are not served: threads, runs... */
     readonly disabled: readonly string[]
-    /** Whose pages may call. */
+    /** Allowed CORS origins. */
     readonly origins: readonly string[]
   }
-  /** Minutes for which an item is kept that says nothing else; null: it stays. */
+  /** Default TTL of store items in minutes; null: none. */
   readonly itemTtl: number | null
-  /** What the file asks for and does not get, one sentence each. */
+  /** Unsupported settings, one sentence each. */
   readonly unsupported: readonly string[]
 }
 
@@ -71,7 +70,10 @@ export function projectSettings(path: string): ProjectSettings {
   }
 }
 
-/** What the project's file has under a place that langgraph.json names. @throws AgentFileError */
+/**
+ * The export of a project's file that langgraph.json names.
+ * @throws AgentFileError
+ */
 export async function projectExport(path: string, place: string, what: string): Promise<unknown> {
   const file = graphsFile(path)
   const [relative, name] = placeIn(file, what, place)
@@ -84,7 +86,7 @@ export async function projectExport(path: string, place: string, what: string): 
 /** The program of `http.app`: an object with `fetch`, as Hono's are, or the function itself. @throws AgentFileError */
 export async function loadApp(path: string, place: string): Promise<{ fetch: (request: Request) => Response }> {
   const app = await projectExport(path, place, 'http.app')
-  // What it answers is looked at when it does.
+  // Its results are checked when used.
   if (typeof app === 'function' && !('fetch' in app)) return { fetch: app as (request: Request) => Response }
   if (typeof memberOf(app, 'fetch') === 'function') return app as { fetch: (request: Request) => Response }
   throw new AgentFileError(`What ${place} exports answers no requests: http.app is to have a method fetch`)
@@ -97,7 +99,7 @@ export async function loadGraphs(path: string, version = 0): Promise<LoadedGraph
   checkNode(file, config.node_version)
   setEnvironment(file, config.env)
   const graphs: LoadedGraph[] = []
-  // One after the other: the first that fails is the one that is named.
+  // One after the other, so that the first failure is reported.
   for (const [id, given] of Object.entries(graphsIn(file, config))) {
     const { path: place, description } = isObject(given) ? given : { path: given, description: null }
     const [relative, name] = placeIn(file, `graph ${id}`, place)
@@ -108,7 +110,7 @@ export async function loadGraphs(path: string, version = 0): Promise<LoadedGraph
   return graphs
 }
 
-/** Loads the graphs anew when a file beside them has changed; those that work go on as long as what is new cannot be loaded. */
+/** Reloads the graphs when a file beside them changes; if that fails, the old ones stay in use. */
 export function watchGraphs(
   path: string,
   set: GraphSet,
@@ -119,9 +121,9 @@ export function watchGraphs(
   const load = async () => {
     try {
       set.replace(await loadGraphs(path, ++version))
-      log.info({ graphs: set.all.map(({ id }) => id) }, 'the graphs were loaded anew')
+      log.info({ graphs: set.all.map(({ id }) => id) }, 'the graphs were reloaded')
     } catch (error) {
-      log.error({ reason: sentenceOf(error) }, 'the graphs cannot be loaded: those from before go on')
+      log.error({ reason: sentenceOf(error) }, 'the graphs cannot be reloaded: the previous ones stay in use')
     }
   }
   const watcher = watch(dirname(graphsFile(path)), { recursive: true }, (_event, name) => {
@@ -129,7 +131,7 @@ export function watchGraphs(
     if (timer) clearTimeout(timer)
     timer = setTimeout(() => void load(), SETTLED_MS)
   })
-  watcher.on('error', (error) => log.error({ err: error }, 'the files of the graphs are not watched any more'))
+  watcher.on('error', (error) => log.error({ err: error }, 'the files of the graphs are no longer watched'))
   return () => {
     if (timer) clearTimeout(timer)
     watcher.close()
@@ -164,13 +166,13 @@ function checkNode(file: string, wanted: Json | undefined): void {
   if (major > own) throw new AgentFileError(`${file} asks for Node ${major}, and this is ${process.version}`)
 }
 
-/** What is set already stays: whoever starts the process has the last word. */
+/** Existing variables win: whoever starts the process has the last word. */
 function setEnvironment(file: string, env: Json | undefined): void {
   const given = typeof env === 'string' ? variablesIn(resolve(dirname(file), env)) : isObject(env) ? env : {}
   for (const [name, value] of Object.entries(given)) process.env[name] ??= String(value)
 }
 
-/** A file of variables may be missing: examples name one that everybody makes himself. */
+/** The env file may be missing: examples name one that everybody creates. */
 function variablesIn(path: string): NodeJS.Dict<string> {
   return existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {}
 }

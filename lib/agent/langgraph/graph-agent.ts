@@ -1,4 +1,4 @@
-// A graph behind the agent's port: it is given what it lacks of our state, works, and what it tells becomes the run.
+// A graph behind the agent port: it is brought up to our state, runs, and its output becomes the run's.
 import type { AgentInput, ListedAgent, Sink } from '../runtime.ts'
 import type { Graph } from './graph.ts'
 import { REF_CHANNEL, readRef } from './checkpoint-ref.ts'
@@ -11,11 +11,11 @@ export function createGraphAgent(graph: Graph): ListedAgent {
       try {
         await work(graph, input, sink, signal)
       } catch (error) {
-        // What fails because it was told to stop is no failure.
+        // Failing because of the abort is no failure.
         if (!signal.aborted) throw error
       }
     },
-    // Which models a graph asks is its own affair: a run's model_name is passed on, whatever it is.
+    // A graph chooses its models: a run's model_name is passed on as it is.
     models: () => [],
     forget: (threadId) => graph.forget(threadId),
     ...(graph.adoptThreads && { adoptThreads: graph.adoptThreads.bind(graph) })

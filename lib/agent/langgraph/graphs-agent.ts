@@ -1,4 +1,4 @@
-// Graphs of this process behind the agent's port: runs call them, and the states of threads are theirs.
+// In-process graphs behind the agent port: runs call them, and they keep their threads' states.
 import type { ListedAgent } from '../runtime.ts'
 import type { GraphPorts } from './graph-ports.ts'
 import { runGraph } from './graph-run.ts'
@@ -13,7 +13,7 @@ export function createGraphsAgent(set: GraphSet, ports: GraphPorts): ListedAgent
   )
   return {
     start: (input, sink, signal) => watch.during(input.graphId ?? '', () => runGraph(set, ports, input, sink, signal)),
-    // Which models a graph asks is its own affair: a run's model_name is passed on, whatever it is.
+    // A graph chooses its models: a run's model_name is passed on as it is.
     models: () => [],
     states: new GraphStates(set, reads, threads)
   }

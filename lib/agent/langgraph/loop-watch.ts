@@ -1,18 +1,19 @@
-// Whether graphs hold up everybody else: they work in this process, and one that computes for seconds keeps every reader waiting.
+// Detects graphs that block the event loop: they run in this process, and one that computes for seconds keeps every
+// reader waiting.
 
-/** Between two looks, in ms. */
+/** Check interval, in ms. */
 const LOOK_MS = 200
-/** A turn that takes longer than this is said, in ms. */
+/** Ticks longer than this are reported, in ms. */
 const BLOCKED_MS = 1000
 
 export class LoopWatch {
   readonly #onBlocked: (graphs: string[], blockedMs: number) => void
-  /** Runs that work, by graph. */
+  /** Active runs by graph. */
   readonly #working = new Map<string, number>()
   #timer: NodeJS.Timeout | null = null
   #looked = 0
 
-  /** @param onBlocked the graphs that were at work while nothing else could be */
+  /** @param onBlocked called with the graphs active while the loop was blocked */
   constructor(onBlocked: (graphs: string[], blockedMs: number) => void) {
     this.#onBlocked = onBlocked
   }
@@ -30,7 +31,7 @@ export class LoopWatch {
     const count = (this.#working.get(graph) ?? 0) + more
     if (count > 0) this.#working.set(graph, count)
     else {
-      // It may be the one that has just held everything up.
+      // It may be the one that has just blocked the loop.
       this.#look()
       this.#working.delete(graph)
     }

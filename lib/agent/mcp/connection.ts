@@ -1,4 +1,4 @@
-// The connection to one tool server: opened in the background, opened again when it breaks, its tools ready to be called.
+// The connection to one tool server: opened in the background, reopened when it breaks.
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type CallToolResult,
@@ -31,13 +31,13 @@ export interface McpConnectionOptions {
   readonly processGroups: ProcessGroups
   readonly connectTimeoutMs: number
   readonly callTimeoutMs: number
-  /** The state has changed; also told while the connection is being made. */
+  /** The status has changed, also while connecting. */
   onChange(status: McpStatus): void
 }
 
-/** Milliseconds before the next try, doubled up to the second. */
+/** Retry delay in ms, doubled up to the maximum. */
 const RETRY_MS = [1_000, 60_000] as const
-/** Characters of a tool server's words that are kept. */
+/** Characters kept of a tool server's messages. */
 const ERROR_MAX = 500
 
 export class McpConnection {
@@ -51,7 +51,7 @@ export class McpConnection {
   readonly #done: Promise<void>
   readonly #secrets: readonly string[]
 
-  /** Begins to connect at once; nobody waits for it. */
+  /** Starts connecting in the background. */
   constructor(config: McpServerConfig, options: McpConnectionOptions) {
     this.config = config
     this.#options = options
@@ -62,7 +62,7 @@ export class McpConnection {
   get status(): McpStatus {
     return { state: this.#status, last_error: this.#lastError, tools: this.#tools.map(({ name }) => name) }
   }
-  /** Those of a connection that is open; none otherwise. */
+  /** Tools of an open connection; none otherwise. */
   get tools(): readonly McpTool[] {
     return this.#status === 'ready' ? this.#tools : []
   }
@@ -101,7 +101,7 @@ export class McpConnection {
         this.#failed(error)
       }
       if (signal.aborted) break
-      // One that opens and breaks again and again has not been well either.
+      // A connection that keeps breaking is not healthy either.
       failures = performance.now() - begun > most ? 1 : failures + 1
       const waitMs = Math.min(first * 2 ** (failures - 1), most)
       await sleep(waitMs, undefined, { signal, ref: false }).catch(ignore)
@@ -213,7 +213,7 @@ async function withTimeout<T>(work: Promise<T>, ms: number, signal: AbortSignal)
   }
 }
 
-/** What a model can read of a result; bytes are named, not shown. */
+/** The readable part of a result; binary data is named, not shown. */
 function textOf({ content, structuredContent }: CallToolResult): string {
   const parts = content.map((block) => {
     if (block.type === 'text') return block.text

@@ -1,5 +1,5 @@
-// Ends the process groups of tool servers when our own process ends in a way that leaves it no time to, as by SIGKILL.
-// A small shell waits at a pipe of ours. The system closes the pipe whatever becomes of us, and the shell ends what it was told of.
+// Kills the process groups of tool servers when our process dies without cleaning up, as by SIGKILL. A small shell
+// reads from a pipe of ours; the system closes the pipe when we die, and the shell kills the groups it was told of.
 import { type ChildProcess, spawn } from 'node:child_process'
 
 /** Reads `+ <group>` and `- <group>`; at the end of its input it kills the groups that are left. */
@@ -24,7 +24,7 @@ export class ProcessGroups {
     else this.#tell(`+ ${group}\n`)
   }
 
-  /** It has ended: its number may soon be somebody else's. */
+  /** It has ended: its pid may be reused. */
   release(group: number): void {
     if (!this.#groups.delete(group)) return
     if (this.#groups.size > 0) return this.#tell(`- ${group}\n`)
@@ -34,7 +34,7 @@ export class ProcessGroups {
   }
 
   #watch(): void {
-    // detached: what ends us from a terminal must not end it before us.
+    // detached: a signal from the terminal must not kill it before us.
     const watcher = spawn('/bin/sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: {} })
     const lost = () => {
       if (this.#watcher === watcher) this.#watcher = null

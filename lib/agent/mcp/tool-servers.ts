@@ -1,5 +1,5 @@
-// The tool servers of the installation: the connections that the configuration asks for, and their tools under names that every
-// model server takes. A change reaches new runs; a run that has begun keeps the connections that it began with.
+// The installation's tool servers: configured connections, and their tools under names every model server accepts. A
+// change affects new runs; a running one keeps its connections.
 import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../types.ts'
@@ -13,15 +13,15 @@ export interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange
 
 /** Model servers refuse longer names. */
 const NAME_MAX = 64
-/** Milliseconds that a run waits for servers that are just being connected to. */
+/** How long a run waits for servers still connecting, in ms. */
 const SETTLE_MS = 500
 
 interface Entry {
   readonly connection: McpConnection
   readonly key: string
-  /** Runs that may call its tools. */
+  /** Runs using it. */
   users: number
-  /** Not configured any more: closed when the last run that uses it is over. */
+  /** No longer configured: closed when the last run using it is over. */
   retired: boolean
 }
 
@@ -36,7 +36,7 @@ export class ToolServers implements ToolSource {
     this.#options = options
   }
 
-  /** Opens what is new, closes what is gone, leaves what has not changed. Returns at once. */
+  /** Opens new ones, closes removed ones, keeps unchanged ones. Returns at once. */
   configure(configs: McpServerConfigs): void {
     for (const [name, entry] of this.#entries) {
       const config = Object.hasOwn(configs, name) ? configs[name] : undefined
@@ -50,7 +50,7 @@ export class ToolServers implements ToolSource {
     }
   }
 
-  /** How a server is, by name. */
+  /** Status by name. */
   status(name: string): McpStatus {
     return this.#entries.get(name)?.connection.status ?? { state: 'off', last_error: null, tools: [] }
   }
@@ -89,7 +89,7 @@ export class ToolServers implements ToolSource {
       processGroups: this.#processGroups,
       onChange: ({ state, last_error }) => {
         if (state === 'failed' && last_error !== told)
-          this.#options.log.warn({ server: name, error: last_error }, 'a tool server cannot be used')
+          this.#options.log.warn({ server: name, error: last_error }, 'a tool server is not available')
         told = last_error
         for (const wake of this.#waiting) wake()
       }
@@ -106,7 +106,7 @@ export class ToolServers implements ToolSource {
     this.#closing.add(closing)
   }
 
-  /** Until nothing is being connected to any more, for a moment at most. */
+  /** Waits, briefly, until nothing is connecting any more. */
   async #settled(): Promise<void> {
     const isConnecting = () =>
       [...this.#entries.values()].some(({ connection }) => connection.status.state === 'connecting')
