@@ -17,6 +17,7 @@ import { chatModels, type Models } from './agent/models.ts'
 import { createGraphAgent } from './agent/langgraph/graph-agent.ts'
 import { loadAuth, type AuthHandlers } from './agent/langgraph/auth-handlers.ts'
 import { loadApp, loadGraphs, type ProjectSettings, watchGraphs } from './agent/langgraph/config-file.ts'
+import { registerSdkLogger } from './agent/langgraph/sdk-logger.ts'
 import { GraphSet } from './agent/langgraph/graph-set.ts'
 import type { GraphPorts } from './agent/langgraph/graph-ports.ts'
 import { createGraphsAgent } from './agent/langgraph/graphs-agent.ts'
@@ -120,6 +121,7 @@ export async function composeAgent({
         ...(config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log }))
       ]
     })
+  registerSdkLogger(log)
   const set =
     config.agent.runtime === 'graphs' ? new GraphSet(await loadGraphs(config.agent.config ?? ''), graphs.reads) : null
   const place = config.agent.config ?? ''

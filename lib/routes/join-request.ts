@@ -28,7 +28,19 @@ export function filterQuery(call: Call): string {
   const query = new URLSearchParams()
   for (const mode of new Set(modesIn(call))) query.append('stream_mode', mode)
   if (wantsSnapshot(call)) query.set('mode', 'snapshot')
+  if (endsByLeaving(call)) query.set(ENDS, '1')
   return query.size > 0 ? `?${query}` : ''
+}
+
+const ENDS = 'cancel_on_disconnect'
+
+/**
+ * Whether the run is to end when this reader goes. A browser's session says so to no GET: any page could have it asked.
+ */
+export function endsByLeaving(call: Call): boolean {
+  const { grant } = call
+  const mayCancel = grant?.kind === 'token' && grant.permissions?.has('runs:cancel')
+  return mayCancel === true && ['1', 'true'].includes(searchParams(call).get(ENDS) ?? '')
 }
 
 function readList(text: string): string[] {

@@ -233,9 +233,13 @@ export const WORDS: Readonly<Record<string, Told>> = {
   ),
   'POST /api/threads/search': told('Find threads, the newest first', paged(listOf(selected('Thread')))),
   'POST /api/threads/count': told('How many threads a search would find', one(count)),
-  'POST /api/threads/prune': told('Delete several threads', one(shaped({ pruned_count: integer })), {
-    refusals: [404]
-  }),
+  'POST /api/threads/prune': told(
+    'Delete several threads, or all of their states but the newest',
+    one(shaped({ pruned_count: integer })),
+    {
+      refusals: [404]
+    }
+  ),
   [`PATCH ${T}/state`]: told('Merge into the metadata of a thread', nothing),
   [`POST ${T}/copy`]: told('A new thread with the states of this one', one(ref('Thread')), { refusals: [404] }),
   [`GET ${T}`]: told('A thread with its state', one(ref('Thread'))),

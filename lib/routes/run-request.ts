@@ -44,6 +44,8 @@ const webAddress = v.pipe(
   v.check((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), 'Value error, an address of http or https')
 )
 
+const feedbackKey = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
+
 /** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
 export const runEntries = {
   assistant_id: v.nullish(assistantName),
@@ -68,7 +70,8 @@ export const runEntries = {
   durability: v.nullish(v.picklist(['sync', 'async', 'exit'])),
   recursion_limit: v.nullish(integer({ min: 1 })),
   after_seconds: v.nullish(v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(AFTER_SECONDS_MAX))),
-  webhook: v.nullish(webAddress)
+  webhook: v.nullish(webAddress),
+  feedback_keys: v.nullish(v.union([feedbackKey, listOf(feedbackKey, MODES_MAX)]))
 }
 export const runBody = v.pipe(objectOf(runEntries), describedAs({ title: 'RunRequest' }))
 export type RunBody = v.InferOutput<typeof runBody>
@@ -235,6 +238,7 @@ function kwargsOf(
     durability: body.durability ?? 'async',
     ...(body.after_seconds && { after_seconds: body.after_seconds }),
     ...(body.webhook && { webhook: body.webhook }),
+    ...(body.feedback_keys && { feedback_keys: [body.feedback_keys].flat() }),
     creator
   }
 }

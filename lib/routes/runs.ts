@@ -16,7 +16,15 @@ import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
 import { isInFlight, type JsonObject, type Run } from '../types.ts'
 import { keyOf } from './idempotency-key.ts'
-import { filterQuery, listIn, modesIn, positionText, wantsSnapshot, wantsStream } from './join-request.ts'
+import {
+  endsByLeaving,
+  filterQuery,
+  listIn,
+  modesIn,
+  positionText,
+  wantsSnapshot,
+  wantsStream
+} from './join-request.ts'
 import { readerOf } from './reader.ts'
 import { orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
@@ -125,7 +133,8 @@ export function runRoutes(services: Services): Route[] {
   ): Promise<typeof HANDLED> => {
     const reply = deferredJson(call, { headers })
     const reader = readerOf(services, call)
-    const isTheirs = isNew || isCreator(run, reader)
+    const endsRun = endsByLeaving(call)
+    const isTheirs = isNew || endsRun || isCreator(run, reader)
     if (isTheirs) registry.creatorCame(run.run_id)
     // What we break off is no leaving of the client.
     let isReset = false
@@ -140,7 +149,7 @@ export function runRoutes(services: Services): Route[] {
     }
     reply.onClose(() => {
       registry.streams.remove(waiter)
-      if (isTheirs && !isReset) registry.creatorLeft(run.run_id)
+      if (isTheirs && !isReset) registry.creatorLeft(run.run_id, endsRun)
     })
     registry.streams.add(waiter, place)
     const ended = await runs.waitFor(run)
@@ -240,7 +249,8 @@ export function runRoutes(services: Services): Route[] {
     holdingPlace(call, async (place) => {
       const headers = { Location: `${pathOf(run)}/stream${filterQuery(call)}` }
       const wire = temporary.around(run, openStream(call, { headers }))
-      const request = { ...readingOf(call), wire, modes: modesIn(call), isSnapshot: wantsSnapshot(call) }
+      const asks = { modes: modesIn(call), isSnapshot: wantsSnapshot(call), endsRun: endsByLeaving(call) }
+      const request = { ...readingOf(call), wire, ...asks }
       await registry.join(run, request, place)
       return HANDLED
     })

@@ -6,7 +6,8 @@ import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
 import { CHANNELS_MAX, checkCount, placeIn } from './input.ts'
-import { isObject } from '../types.ts'
+import { isObject, type JsonObject } from '../types.ts'
+import { listIn } from './join-request.ts'
 import type { Services } from './services.ts'
 
 const name = v.pipe(v.string(), v.maxLength(256))
@@ -21,7 +22,8 @@ const updateBody = objectOf({
   as_node: v.nullish(name)
 })
 
-const checkpointBody = objectOf({ checkpoint: v.nullish(jsonObject), subgraphs: v.nullish(v.boolean()) })
+const select = v.nullish(listOf(name, CHANNELS_MAX))
+const checkpointBody = objectOf({ checkpoint: v.nullish(jsonObject), subgraphs: v.nullish(v.boolean()), select })
 const stateQuery = objectOf({ subgraphs: v.optional(queryBoolean, 'false') })
 
 const historyBody = objectOf({
@@ -29,7 +31,8 @@ const historyBody = objectOf({
   // A text, or LangGraph's config of a checkpoint.
   before: v.nullish(v.union([v.string(), jsonObject])),
   checkpoint: v.nullish(jsonObject),
-  metadata: v.nullish(jsonObject)
+  metadata: v.nullish(jsonObject),
+  select
 })
 
 /** @throws Failure when a state could not be changed */
@@ -50,19 +53,42 @@ export function writtenState(changed: StateChanged, threadId: string, base: stri
   }
 }
 
+/** null: all of them. */
+type Fields = readonly string[] | null | undefined
+
+/** The members of a state that are asked for; `values.<channel>`: one of its values. */
+function selected(text: string, fields: Fields): string {
+  if (!fields) return text
+  // The text was made of an object.
+  const state = JSON.parse(text) as JsonObject
+  const wanted = new Set(fields)
+  const channels = isObject(state.values) && !wanted.has('values') ? Object.entries(state.values) : []
+  const values = channels.filter(([channel]) => wanted.has(`values.${channel}`))
+  const members = Object.entries(state).filter(([member]) => wanted.has(member))
+  const isPart = fields.some((field) => field.startsWith('values.')) && !wanted.has('values')
+  return JSON.stringify({ ...(isPart && { values: Object.fromEntries(values) }), ...Object.fromEntries(members) })
+}
+
 export function stateRoutes({ config, states }: Services): Route[] {
-  const load = async (threadId: string, place: StatePlace, withSubgraphs: boolean): Promise<{ jsonText: string }> => {
-    const jsonText = await states.get(threadId, place, withSubgraphs)
-    if (jsonText !== null) return { jsonText }
+  const load = async (threadId: string, place: StatePlace, withSubgraphs: boolean, fields: Fields) => {
+    const text = await states.get(threadId, place, withSubgraphs)
+    if (text !== null) return { jsonText: selected(text, fields) }
     const { checkpointId: id } = place
     throw id === null ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
   }
 
-  const get = ({ params, query }: Call<unknown, v.InferOutput<typeof stateQuery>>) =>
-    load(params.thread_id!, { checkpointId: params.checkpoint_id ?? null, namespace: '' }, query.subgraphs)
+  const get = (call: Call<unknown, v.InferOutput<typeof stateQuery>>) => {
+    const { thread_id, checkpoint_id = null } = call.params
+    return load(
+      thread_id!,
+      { checkpointId: checkpoint_id, namespace: '' },
+      call.query.subgraphs,
+      listIn(call, 'select')
+    )
+  }
 
   const getAt = ({ params, body }: Call<v.InferOutput<typeof checkpointBody>>) =>
-    load(params.thread_id!, placeIn(body.checkpoint, params.thread_id!), body.subgraphs === true)
+    load(params.thread_id!, placeIn(body.checkpoint, params.thread_id!), body.subgraphs === true, body.select)
 
   const update = async ({ params, body, user }: Call<v.InferOutput<typeof updateBody>>) => {
     const threadId = params.thread_id!
@@ -85,7 +111,7 @@ export function stateRoutes({ config, states }: Services): Route[] {
     })
     // Added and not joined: it is long, and is copied once, when it is sent.
     let text = '['
-    for (const one of entries) text += `${text === '[' ? '' : ','}${one}`
+    for (const one of entries) text += `${text === '[' ? '' : ','}${selected(one, body.select)}`
     return { jsonText: `${text}]` }
   }
 

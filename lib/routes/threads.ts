@@ -66,7 +66,7 @@ const patchBody = objectOf({ metadata: v.nullish(metadata, {}), ttl })
 const patchStateBody = objectOf({ metadata: v.nullish(metadata, {}) })
 const pruneBody = objectOf({
   thread_ids: listOf(id, PRUNED_MAX),
-  strategy: v.nullish(v.picklist(['delete']), 'delete')
+  strategy: v.nullish(v.picklist(['delete', 'keep_latest']), 'delete')
 })
 
 export function threadRoutes(services: Services): Route[] {
@@ -152,7 +152,9 @@ export function threadRoutes(services: Services): Route[] {
     for (const threadId of new Set(body.thread_ids)) {
       // What is not there, or somebody else's, is passed over alike.
       if (!(await store.threads.get(threadId))) continue
-      await removeThread(services, threadId, user.id)
+      if (body.strategy !== 'keep_latest') await removeThread(services, threadId, user.id)
+      // A thread with a run in flight keeps its states.
+      else if (!(await writer.write({ name: 'state.prune', thread_id: threadId }))) continue
       pruned_count++
     }
     return { json: { pruned_count } }

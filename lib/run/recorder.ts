@@ -35,7 +35,16 @@ import { StateBuilder } from './log/state-builder.ts'
 import { type SavedState, savedState } from './log/state-cache.ts'
 import type { LogStore } from './log/stored-frames.ts'
 import { ASKING, failed, REFUSED, type RunEnd, threadStatusAfter } from './run-end.ts'
-import { contextOf, graphOf, inputOf, lastHuman, modesOf, recursionLimitOf, resumeOf } from './run-kwargs.ts'
+import {
+  feedbackKeysOf,
+  contextOf,
+  graphOf,
+  inputOf,
+  lastHuman,
+  modesOf,
+  recursionLimitOf,
+  resumeOf
+} from './run-kwargs.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {
   /** Bytes of one frame on the wire; a larger one is sent cut and kept whole; 0: no limit. */
@@ -426,6 +435,7 @@ export class Recorder implements Source {
       else if (this.#state.hasBegun) this.#closeState(end)
       else if (end.failure) this.#failToBegin(end.failure)
       this.#tellFailure(end)
+      if (!end.failure && !end.rollback) this.#tellFeedback()
       return this.#settlementOf(end, wasOpen)
     })
     this.#ended = endOf(this.#settlement)
@@ -494,6 +504,14 @@ export class Recorder implements Source {
       this.#tellFailure(failure)
       return { ...this.#rowOf(failure, wasOpen), ...this.#journal.totals }
     }
+  }
+
+  #tellFeedback(): void {
+    const keys = feedbackKeysOf(this.#run)
+    if (keys.length === 0) return
+    const path = `/api/threads/${this.#run.thread_id}/runs/${this.#run.run_id}/feedback`
+    const places = keys.map((key) => [key, `${path}?key=${encodeURIComponent(key)}`])
+    this.log.append(Kind.feedback, 'feedback', JSON.stringify(Object.fromEntries(places)))
   }
 
   #tellFailure({ failure }: RunEnd): void {

@@ -15,6 +15,12 @@ export function webhookOf({ kwargs }: Pick<Run, 'kwargs'>): string | null {
   return typeof kwargs.webhook === 'string' ? kwargs.webhook : null
 }
 
+/** Keys for which its creator wants to know where feedback is put. */
+export function feedbackKeysOf({ kwargs }: Pick<Run, 'kwargs'>): string[] {
+  const keys = kwargs.feedback_keys
+  return Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : []
+}
+
 /** Earliest start of the run, in Unix ms: in the future for a delayed run. */
 export function startsAt({ kwargs, created_at }: Pick<Run, 'kwargs' | 'created_at'>): number {
   return kwargs.after_seconds === undefined ? 0 : Date.parse(created_at)

@@ -4,6 +4,7 @@ import type { HistoryPage } from '../../lib/store/store.ts'
 import { addConversation, channels, messageText, put, texts } from './conversation.ts'
 import {
   aCheckpoint,
+  addRun,
   addThread,
   checkpointId,
   durableRules,
@@ -343,6 +344,19 @@ function writesContract(t: Test, open: Open): void {
     t.strictSame(copied, (await store.checkpoints.history(from, page)).map(rowOf), 'and nothing that it began with')
     await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(8), bodies: [{ no: 6, json: '"more"' }] }))
     t.equal((await store.checkpoints.load(from, null))?.checkpoint_id, checkpointId(2))
+  })
+
+  test('a thread that is pruned has its newest state as it was, and goes on from there', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const before = await store.checkpoints.load(thread_id, null)
+    t.equal(await write(store, { name: 'state.prune', thread_id }), true)
+    t.strictSame(await store.checkpoints.load(thread_id, null), before)
+    t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 1)
+    await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(8), bodies: [{ no: 90, json: '"more"' }] }))
+    t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 2)
+    await addRun(store, thread_id)
+    t.equal(await write(store, { name: 'state.prune', thread_id }), false, 'not while a run is in flight')
+    await refuses(t, store, { name: 'state.prune', thread_id: 'nowhere' }, 'of a thread that is not there')
   })
 
   durable('checkpoints and their bodies survive a restart', async (t, store, reopen) => {

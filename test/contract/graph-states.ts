@@ -155,6 +155,40 @@ export function graphStateContract(t: Test, open: Open): void {
     t.strictSame(await store.graphStates.list(thread_id, page), copied)
   })
 
+  test('a thread that is pruned has the newest state of each of its graphs, and nothing that stood in others', async (t, store) => {
+    const thread_id = await addGraph(store)
+    await put(store, aGraphCheckpoint(thread_id, { ns: 'inner:1' }))
+    const third = {
+      checkpoint_id: checkpointId(3),
+      parent_id: checkpointId(2),
+      names: ['messages 2', 'title 1'],
+      values: [{ name: 'messages 2', type: 'json', data: '["b"]' }]
+    }
+    await put(store, aGraphCheckpoint(thread_id, third))
+    for (const id of [2, 3])
+      await write(store, {
+        name: 'graph.write',
+        thread_id,
+        ns: '',
+        checkpoint_id: checkpointId(id),
+        writes: [taskWrite]
+      })
+    const page = { ns: null, limit: 9 }
+    const before = await store.graphStates.list(thread_id, page)
+    t.equal(await write(store, { name: 'state.prune', thread_id }), true)
+    t.strictSame(
+      await store.graphStates.list(thread_id, page),
+      before.filter(({ ns, checkpoint_id }) => ns !== '' || checkpoint_id === checkpointId(3))
+    )
+    // What is named anew stands for itself: nothing of the old is left behind.
+    const again = { checkpoint_id: checkpointId(4), names: ['messages 1'], values: [] }
+    await put(store, aGraphCheckpoint(thread_id, again))
+    t.strictSame((await store.graphStates.load(thread_id, '', null))?.values, [])
+    await addRun(store, thread_id)
+    t.equal(await write(store, { name: 'state.prune', thread_id }), false, 'not while a run is in flight')
+    t.equal((await store.graphStates.list(thread_id, page)).length, 3)
+  })
+
   test('nothing is written for a thread that does not exist [Store 8]', async (t, store) => {
     const thread_id = await addGraph(store)
     await write(store, { name: 'thread.remove', thread_id, user: null })

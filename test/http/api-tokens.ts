@@ -138,7 +138,7 @@ t.test('a token acts for its user and sees what is his alone', async (t) => {
 })
 
 t.test('to start a run is not to stop others: strategies and actions that cancel need runs:cancel', async (t) => {
-  const site = await openSite(t)
+  const site = await openSite(t, { config: { runs: { disconnect_grace_ms: 20 } } })
   const person = await signIn(site)
   const thread = await person.thread()
   const path = await person.run(thread, LONG)
@@ -156,7 +156,11 @@ t.test('to start a run is not to stop others: strategies and actions that cancel
   const joined = await reading.open('GET', `${path}/stream?cancel_on_disconnect=1`)
   await joined.untilFrames(2)
   joined.leave()
-  t.equal(at((await person.get(path)).body, 'status'), 'running', 'who only reads ends nothing by leaving')
+  const page = await person.open('GET', `${path}/stream?cancel_on_disconnect=1`)
+  await page.untilFrames(2)
+  page.leave()
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  t.equal(at((await person.get(path)).body, 'status'), 'running', 'nor a page, which any other could have asked for it')
   const next = await stops.post(`/api/threads/${thread}/runs`, asked('x', { multitask_strategy: 'interrupt' }))
   t.equal(next.status, 200)
   await until(async () => at((await person.get(path)).body, 'status') === 'interrupted', 'the interrupt')

@@ -13,9 +13,9 @@ t.test('every reader sees metadata and errors, whatever it asked for', async (t)
 })
 
 t.test('messages-tuple shows deltas as they stand; messages accumulates them', async (t) => {
-  t.same(kindsOf(['messages-tuple']), ['metadata', 'messages', 'error'])
+  t.same(kindsOf(['messages-tuple']), ['metadata', 'messages', 'error', 'feedback'])
   t.equal(filterOf(['messages-tuple']).accumulate, false)
-  t.same(kindsOf(['messages']), ['metadata', 'error'], 'no delta as it stands')
+  t.same(kindsOf(['messages']), ['metadata', 'error', 'feedback'], 'no delta as it stands')
   t.equal(filterOf(['messages']).accumulate, true)
   t.not(filterOf(['messages']), filterOf(['messages-tuple']))
 })
@@ -51,6 +51,7 @@ t.test('the numbers of kinds are stored, and never change', async (t) => {
     events: 11,
     tools: 12,
     state: 13,
-    envelope: 14
+    envelope: 14,
+    feedback: 15
   })
 })

@@ -14,7 +14,7 @@ import type {
 import type { GraphThreads } from './graph-ports.ts'
 import { checkpointIn, commandOf, taskPlace } from './graph-run.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
-import type { CompiledGraph, StateSnapshot } from './library.ts'
+import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
 import { type GraphReads, type GraphWrite, RunSession } from './saver.ts'
 
@@ -146,7 +146,7 @@ export class GraphStates implements StatePort {
     const loaded = this.#set.find(graphId)
     if (!loaded) return null
     const graph = await this.#make(loaded, null, 'assistants.read', config)
-    return { graph_id: graphId, ...schemasOf(graph) }
+    return { graph_id: graphId, ...schemasOf(graph, loaded.library) }
   }
 
   async draw(graphId: string, xray: boolean | number, config: JsonObject = {}): Promise<JsonObject | null> {
@@ -168,7 +168,7 @@ export class GraphStates implements StatePort {
     const graph = await this.#make(loaded, null, 'assistants.read', config)
     const found: JsonObject = {}
     for await (const [name, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? [])
-      found[name] = schemasOf(inner)
+      found[name] = schemasOf(inner, loaded.library)
     return found
   }
 
@@ -274,8 +274,32 @@ function taskView({
   }
 }
 
+function schemasOf(graph: CompiledGraph, { schemas }: LangGraph): JsonObject {
+  const named = namesOf(graph)
+  if (!schemas) return named
+  const told = (ask: (graph: object) => unknown): JsonObject | null => {
+    try {
+      const schema = plain(ask(graph))
+      return isObject(schema) ? schema : null
+    } catch {
+      // A type that no JSON schema can say.
+      return null
+    }
+  }
+  const config = told(schemas.getConfigTypeSchema)
+  const typed = {
+    state_schema: told(schemas.getStateTypeSchema),
+    input_schema: told(schemas.getInputTypeSchema),
+    output_schema: told(schemas.getOutputTypeSchema),
+    config_schema: config,
+    // In a graph of JavaScript's they are the same.
+    context_schema: config
+  }
+  return { ...named, ...Object.fromEntries(Object.entries(typed).filter(([, schema]) => schema !== null)) }
+}
+
 /** What can be told of a graph's channels without its types: their names. */
-function schemasOf(graph: CompiledGraph): JsonObject {
+function namesOf(graph: CompiledGraph): JsonObject {
   const names = Object.keys(graph.channels ?? {}).filter((name) => !/^(__|branch:|start:)/.test(name))
   const properties = Object.fromEntries(names.map((name): [string, Json] => [name, channelSchema(name)]))
   const schema: JsonObject = { type: 'object', properties }

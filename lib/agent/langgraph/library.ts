@@ -2,7 +2,7 @@
 // As much of it as is used.
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { dirname, join, posix } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { JsonObject } from '../../types.ts'
 
@@ -54,9 +54,19 @@ export interface CompiledGraph {
   getSubgraphsAsync?(namespace?: string, recurse?: boolean): AsyncIterable<[string, CompiledGraph]>
 }
 
+/** What LangGraph tells of a graph whose state is declared with types that are there at run time; undefined: its are not. */
+export interface GraphSchemas {
+  getStateTypeSchema(graph: object): unknown
+  getInputTypeSchema(graph: object): unknown
+  getOutputTypeSchema(graph: object): unknown
+  getConfigTypeSchema(graph: object): unknown
+}
+
 /** The classes that are made or extended. */
 export interface LangGraph {
   readonly version: string
+  /** null: this version tells nothing. */
+  readonly schemas: GraphSchemas | null
   readonly BaseCheckpointSaver: new () => { serde: Serde }
   readonly BaseStore: new () => object
   readonly Command: new (fields: object) => object
@@ -72,16 +82,23 @@ export async function langGraphOf(path: string): Promise<LangGraph> {
   const require = createRequire(path)
   const root = rootOf(require.resolve(PACKAGE))
   // Written by whoever publishes LangGraph.
-  const { version, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-    version: string
-    exports: { '.': { import: { default: string } | string } }
+  const { version, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest
+  const load = async (name: string): Promise<unknown> => {
+    if (path.endsWith('.cjs') || path.endsWith('.cts')) return require(posix.join(PACKAGE, name))
+    const entry = exports[name]?.import ?? ''
+    return import(pathToFileURL(join(root, typeof entry === 'string' ? entry : entry.default)).href)
   }
-  const entry = exports['.'].import
-  const file = join(root, typeof entry === 'string' ? entry : entry.default)
-  const isCommonJs = path.endsWith('.cjs') || path.endsWith('.cts')
-  const library: unknown = isCommonJs ? require(PACKAGE) : await import(pathToFileURL(file).href)
-  // The classes of these names are what LangGraph's documentation says they are.
-  return { ...(library as Omit<LangGraph, 'version'>), version }
+  // The classes and functions of these names are what LangGraph's documentation says they are.
+  const library = (await load('.')) as Omit<LangGraph, 'version' | 'schemas'>
+  const schemas = SCHEMAS in exports ? ((await load(SCHEMAS)) as GraphSchemas) : null
+  return { ...library, schemas, version }
+}
+
+const SCHEMAS = './zod/schema'
+
+interface Manifest {
+  readonly version: string
+  readonly exports: Readonly<Record<string, { readonly import: { readonly default: string } | string }>>
 }
 
 function rootOf(file: string): string {

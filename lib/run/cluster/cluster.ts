@@ -163,7 +163,7 @@ export class Cluster implements PeerListener {
       case 'cancel':
         return void registry.cancel(message.run, message.action, message.reason)
       case 'creator':
-        return message.isHere ? registry.creatorCame(message.run) : registry.creatorLeft(message.run)
+        return message.isHere ? registry.creatorCame(message.run) : registry.creatorLeft(message.run, message.isAsked)
       case 'clear':
         return void this.#clear(message.thread, from)
       case 'cleared':

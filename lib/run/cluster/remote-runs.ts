@@ -75,9 +75,9 @@ export class RemoteRuns {
     return this.#isStopped ? null : { log, start: snapshot ?? position }
   }
 
-  /** A reader has left. `isCreator`: it was the creating request, and its client closed it. */
-  left(runId: string, isCreator: boolean): void {
-    if (isCreator) this.creatorLeft(runId)
+  /** A reader has left. `isCreator`: it was the creating request, and its client closed it. `isAsked`: see `endsRun` of a join. */
+  left(runId: string, isCreator: boolean, isAsked = false): void {
+    if (isCreator) this.creatorLeft(runId, isAsked)
     this.#idle(runId)
   }
 
@@ -105,18 +105,18 @@ export class RemoteRuns {
   }
 
   /** The owner runs the grace period, from the last departure on any process. */
-  creatorLeft(runId: string): void {
-    this.#tellOfCreator(runId, false)
+  creatorLeft(runId: string, isAsked = false): void {
+    this.#tellOfCreator(runId, false, isAsked)
   }
 
   /** The creator is back: the grace period starts anew at its next departure. */
-  creatorCame(runId: string): void {
-    this.#tellOfCreator(runId, true)
+  creatorCame(runId: string, isAsked = false): void {
+    this.#tellOfCreator(runId, true, isAsked)
   }
 
-  #tellOfCreator(runId: string, isHere: boolean): void {
-    if (this.#runs.get(runId)?.run.kwargs.on_disconnect !== 'cancel') return
-    this.#telling = this.#telling.then(() => this.#tellOwner(runId, { kind: 'creator', run: runId, isHere }))
+  #tellOfCreator(runId: string, isHere: boolean, isAsked: boolean): void {
+    if (!isAsked && this.#runs.get(runId)?.run.kwargs.on_disconnect !== 'cancel') return
+    this.#telling = this.#telling.then(() => this.#tellOwner(runId, { kind: 'creator', run: runId, isHere, isAsked }))
   }
 
   async #of(run: Run): Promise<RunReplica> {

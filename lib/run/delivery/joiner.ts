@@ -37,6 +37,8 @@ export interface JoinRequest {
   readonly position: Position
   /** Its disconnect may cancel the run (on_disconnect). */
   readonly isCreator?: boolean
+  /** Its disconnect may cancel the run because it asked for that, whatever the run was created with. */
+  readonly endsRun?: boolean
   /** The client does not know `end`: its stream closes cleanly without it. */
   readonly isWithoutEnd?: boolean
   /** A new reader starts with a snapshot of the run, not with its first frame. */

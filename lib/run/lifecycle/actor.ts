@@ -302,11 +302,11 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * A creating request is gone. With on_disconnect cancel the run ends after a grace period, unless somebody watches it
+   * A creating request is gone. With on_disconnect cancel, or `isAsked`, the run ends after a grace period, unless somebody watches it
    * then.
    */
-  creatorLeft(): void {
-    if (this.#phase === 'pending' || this.#phase === 'open') this.#disconnect.left()
+  creatorLeft(isAsked = false): void {
+    if (this.#phase === 'pending' || this.#phase === 'open') this.#disconnect.left(isAsked)
   }
 
   /** The creator is back: the grace period starts anew at its next departure. */

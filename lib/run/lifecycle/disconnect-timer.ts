@@ -1,4 +1,4 @@
-// Cancels a run with on_disconnect cancel when its creator has been away too long.
+// Cancels a run with on_disconnect cancel when its creator, or a reader with the same wish, has been away too long.
 import type { Run } from '../../types.ts'
 
 export class DisconnectTimer {
@@ -15,9 +15,9 @@ export class DisconnectTimer {
     this.#onAway = onAway
   }
 
-  /** The creator closed a stream: the time counts from the last one. */
-  left(): void {
-    if (!this.#isAsked || this.#isForgotten) return
+  /** A stream of the creator's was closed by its client: counted from the last one. `isAsked`: its reader has asked for it too. */
+  left(isAsked: boolean): void {
+    if (!(this.#isAsked || isAsked) || this.#isForgotten) return
     this.stop()
     this.#timer = setTimeout(this.#onAway, this.#ms)
     this.#timer.unref()

@@ -324,10 +324,10 @@ export class Registry {
     if (this.streams.isClosing) return request.wire.reset()
     // Looked up after the await: it may have ended meanwhile.
     if (!actor || this.#actors.get(run_id) !== actor) return this.#joinStored(run_id, request, place)
-    const isTheirs = request.isCreator || isCreator(actor.run, request.reader)
+    const isTheirs = request.isCreator || request.endsRun || isCreator(actor.run, request.reader)
     if (isTheirs) actor.creatorCame()
     this.#attach(actor.log, request, start, place, (why) => {
-      if (isTheirs && why === 'left') actor.creatorLeft()
+      if (isTheirs && why === 'left') actor.creatorLeft(request.endsRun)
     })
   }
 
@@ -344,10 +344,11 @@ export class Registry {
     const opened = run && (await this.remoteRuns?.open(run, position, isSnapshot))
     // Its end is not known here: sending `end` would be a guess.
     if (!opened) return wire.reset()
-    const isTheirs = request.isCreator || isCreator(run, request.reader)
-    if (isTheirs) this.remoteRuns?.creatorCame(runId)
+    const { endsRun = false } = request
+    const isTheirs = request.isCreator || endsRun || isCreator(run, request.reader)
+    if (isTheirs) this.remoteRuns?.creatorCame(runId, endsRun)
     this.#attach(opened.log, request, opened.start, place, (why) =>
-      this.remoteRuns?.left(runId, isTheirs && why === 'left')
+      this.remoteRuns?.left(runId, isTheirs && why === 'left', endsRun)
     )
   }
 
@@ -477,10 +478,10 @@ export class Registry {
   }
 
   /** A creating request that waited for the end has gone. */
-  creatorLeft(runId: string): void {
+  creatorLeft(runId: string, isAsked = false): void {
     const actor = this.#actors.get(runId)
-    if (actor) actor.creatorLeft()
-    else this.remoteRuns?.creatorLeft(runId)
+    if (actor) actor.creatorLeft(isAsked)
+    else this.remoteRuns?.creatorLeft(runId, isAsked)
   }
 
   /**

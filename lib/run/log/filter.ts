@@ -26,7 +26,9 @@ export const Kind = {
   /** Values word for word, of an agent that keeps its states itself. */
   state: 13,
   /** Names the checkpoint of the values frame that follows. No mode passes it. */
-  envelope: 14
+  envelope: 14,
+  /** Where feedback on the run is put, by the keys that its creator has named. */
+  feedback: 15
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
@@ -45,7 +47,7 @@ const KINDS_OF_MODE: Readonly<Record<string, readonly Kind[]>> = {
 }
 
 /** Every joiner sees these. */
-const ALWAYS = bit(Kind.metadata) | bit(Kind.error)
+const ALWAYS = bit(Kind.metadata) | bit(Kind.error) | bit(Kind.feedback)
 
 export interface Filter {
   /** One bit per kind: passed on as it stands in the log. */

@@ -116,6 +116,8 @@ export interface Ops {
   }
   /** Copies all checkpoints of a thread, in order, to another one just made [Store 11]. */
   'state.copy': { in: { from: string; thread_id: string }; out: null }
+  /** Removes all states of the thread but the newest of each graph. False, and nothing changes: a run of it is in flight. */
+  'state.prune': { in: { thread_id: string }; out: boolean }
   /** Writes a graph's checkpoint with its new values. An existing one is overwritten. */
   'graph.put': { in: GraphCheckpointWrite; out: null }
   /** Adds pending writes to a checkpoint. For the same task and index the first wins, below 0 the last. */

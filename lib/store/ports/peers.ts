@@ -18,8 +18,8 @@ export type PeerMessage =
       readonly action: 'interrupt' | 'rollback'
       readonly reason: string | null
     }
-  /** The creator of this run of yours has opened a stream here, or has left it. */
-  | { readonly kind: 'creator'; readonly run: string; readonly isHere: boolean }
+  /** The creator of this run of yours, or a reader that wants it to end with its going, has opened a stream here, or has left it. */
+  | { readonly kind: 'creator'; readonly run: string; readonly isHere: boolean; readonly isAsked?: boolean }
   /** Cancel your runs of this thread, and reply when their agents have stopped. */
   | { readonly kind: 'clear' | 'cleared'; readonly thread: string }
   /** The thread was removed; `user` owned it. */

@@ -9,6 +9,7 @@ import { graphStateReads, graphWrites } from './graph-states.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { runRemoval } from './run-removal.ts'
 import { runReads } from './runs.ts'
+import { statePrune } from './state-prune.ts'
 import type { RunSteps } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { ttlReads, ttlWrites } from './ttls.ts'
@@ -58,6 +59,7 @@ export const SQL_WRITES = {
   ...apiTokenWrites,
   ...assistantWrites,
   ...runRemoval,
+  ...statePrune,
   ...ttlWrites,
   ...graphWrites,
   ...itemWrites,

@@ -1,0 +1,26 @@
+// The logger that graphs ask LangGraph's platform for (`getLogger` of its SDK): what they say stands in our log.
+
+const GLOBAL = Symbol.for('langgraph.api.sdk-logger')
+/** Levels of winston's, whose interface it is. */
+const QUIET = ['verbose', 'debug', 'silly']
+const TOLD = ['help', 'data', 'info', 'prompt', 'http', 'input']
+
+type Told = (fields: object, message: string) => void
+type Say = (message: unknown, ...more: unknown[]) => object
+
+/** One for the process, as LangGraph has it: the last one is heard. */
+export function registerSdkLogger(log: { readonly info: Told; readonly warn: Told; readonly error: Told }): void {
+  const logger: Record<string, Say> = {}
+  const level =
+    (tell: Told): Say =>
+    (message, ...more) => {
+      const fields = [message, ...more].filter((one) => typeof one === 'object' && one !== null)
+      tell(Object.assign({}, ...fields), typeof message === 'string' ? message : 'a graph')
+      return logger
+    }
+  for (const name of QUIET) logger[name] = () => logger
+  for (const name of TOLD) logger[name] = level((fields, message) => log.info(fields, message))
+  logger.warn = level((fields, message) => log.warn(fields, message))
+  logger.error = level((fields, message) => log.error(fields, message))
+  Object.assign(globalThis, { [GLOBAL]: logger })
+}
