@@ -1,4 +1,5 @@
-// The administrator's way back in: a new password, in a file that only the operator of the machine can read [Auth 11].
+// Resets an administrator's password, leaving the new one in a file only the operator of the machine can read [Auth
+// 11].
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,7 +12,7 @@ import { hashPassword } from './password.ts'
 export const CREDENTIALS_FILE = 'admin_initial_credentials.txt'
 const PASSWORD_BYTES = 16
 
-/** Nobody to reset: no such address, or no administrator yet. The message is for the terminal. */
+/** No such account, or no administrator yet. The message is for the terminal. */
 export class NobodyToReset extends Error {
   override readonly name = 'NobodyToReset'
 }
@@ -26,7 +27,7 @@ export interface ResetParts {
   readonly email: string | null
 }
 
-/** What may be printed. The password is not here: it must not reach a terminal or a log. */
+/** Printable result, without the password: it must not reach a terminal or a log. */
 export interface Reset {
   readonly email: string
   /** Where the password is. */

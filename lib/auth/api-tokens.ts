@@ -1,4 +1,4 @@
-// API tokens: keys for programs. Shown once, kept as a digest, good for what their scopes say and nothing else.
+// API tokens: keys for programs. Shown once, stored as a digest, limited to their scopes.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Failure, fail } from '../errors.ts'
 import type { UserArg } from '../scope.ts'
@@ -14,11 +14,11 @@ import {
 } from '../types.ts'
 import { digestOf, type Revocation } from './token.ts'
 
-/** 256 bits: nobody guesses one, so a plain digest keeps it and no limiter has to count guesses. */
+/** 256 bits cannot be guessed, so a plain digest is enough and no limiter is needed. */
 const TOKEN_BYTES = 32
-/** Tokens of one account. Who makes one a day and never looks back would fill the table. */
+/** Tokens per account: a script that creates one a day would fill the table. */
 export const API_TOKENS_MAX = 100
-/** A use is noted to this precision: a write for every request would cost more than most requests. */
+/** Precision of the last use: a write per request would cost more than most requests. */
 const USE_MS = 60_000
 
 export interface ApiTokenParts {
@@ -33,7 +33,7 @@ export interface NewApiToken {
   readonly user_id: string
   readonly name: string
   readonly scopes: readonly Permission[]
-  /** Milliseconds until it ends; null: when it is revoked. */
+  /** Lifetime in ms; null: until revoked. */
   readonly lifetimeMs: number | null
 }
 
@@ -41,7 +41,7 @@ export function isInvitation({ scopes }: ApiToken): boolean {
   return scopes.includes(INVITATION)
 }
 
-/** A key and the row that is kept of it. */
+/** A new token and its stored row. */
 export function newKey(wanted: Omit<NewApiToken, 'scopes'> & Pick<ApiToken, 'scopes'>): {
   token: ApiToken
   text: string
@@ -67,7 +67,7 @@ export class ApiTokens {
   readonly #writer: ScopedWriter
   readonly #log: ApiTokenParts['log']
   readonly #onRevoked: (revocation: Revocation) => void
-  /** Tokens whose use is being written. */
+  /** Tokens whose last use is being written. */
   readonly #noting = new Set<string>()
 
   constructor({ reads, writer, log, onRevoked }: ApiTokenParts) {
@@ -88,21 +88,21 @@ export class ApiTokens {
     const expires = token.expires_at === null ? null : Date.parse(token.expires_at) / 1000
     if (expires !== null && expires * 1000 <= Date.now()) throw new Failure('token_expired')
     if (!user) throw new Failure('user_not_found')
-    // It lets somebody in who has no account yet, and nobody act for its maker.
+    // An invitation admits somebody without an account; nobody can act for its maker with it.
     if (isInvitation(token)) throw new Failure('token_invalid')
     this.#noteUse(token)
     const permissions = new Set(token.scopes.filter((scope) => scope !== INVITATION))
     return { user, grant: { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions } }
   }
 
-  /** Whether a token is still good, for streams that are open while it is revoked. One look-up. */
+  /** Whether a token is still valid, for open streams. One query. */
   async isValid({ digest }: Grant): Promise<boolean> {
     const found = await this.#reads.byDigest(digest)
     return found !== null && found.user !== null
   }
 
   /**
-   * Makes a token. `text` is the token itself: whoever asked for it must keep it, nobody can show it again.
+   * Creates a token. `text` is the token itself, which cannot be shown again.
    * @throws Failure api_tokens_full
    */
   async create({ user_id, name, scopes, lifetimeMs }: NewApiToken): Promise<{ token: ApiToken; text: string }> {
@@ -117,14 +117,14 @@ export class ApiTokens {
     return (await this.#reads.list(user)).filter((token) => !isInvitation(token))
   }
 
-  /** Ends all tokens of a user: how many there were. */
+  /** Revokes all tokens of a user; returns how many. */
   async revokeAll(user: string): Promise<number> {
     const tokens = await this.list(user)
     for (const { token_id } of tokens) await this.revoke(token_id, user)
     return tokens.length
   }
 
-  /** Ends a token at once, its streams with it. False: no such token of this user. */
+  /** Revokes a token, and closes its streams. False: no such token of this user. */
   async revoke(token_id: string, user?: UserArg): Promise<boolean> {
     const gone = await this.#writer.write({ name: 'apiToken.remove', token_id, user })
     if (!gone) return false
@@ -132,7 +132,7 @@ export class ApiTokens {
     return true
   }
 
-  // Nobody waits for it. The row that was just read says when the last use was noted, so no table of ours is needed.
+  // In the background. The row just read has the last recorded use, so no cache is needed.
   #noteUse({ token_id, last_used_at }: ApiToken): void {
     const now = Date.now()
     if (last_used_at !== null && now - Date.parse(last_used_at) < USE_MS) return
@@ -140,7 +140,9 @@ export class ApiTokens {
     this.#noting.add(token_id)
     this.#writer
       .write({ name: 'apiToken.use', token_id, at: timestamp(now) })
-      .catch((error: unknown) => this.#log.warn({ err: error, token_id }, 'the use of an API token was not noted'))
+      .catch((error: unknown) =>
+        this.#log.warn({ err: error, token_id }, 'the last use of an API token could not be recorded')
+      )
       .finally(() => this.#noting.delete(token_id))
   }
 }

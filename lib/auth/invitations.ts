@@ -1,5 +1,5 @@
-// Invitations: keys that an administrator makes for people who have no account yet. Each is good for one, until it ends. They are
-// kept where API tokens are, with a scope of their own, so that they need no table and a key of one kind is none of the other.
+// Invitations: single-use keys an administrator makes for people without an account. Stored as API tokens with a scope
+// of their own, so that they need no table, and neither kind works as the other.
 import { fail } from '../errors.ts'
 import type { UserArg } from '../scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
@@ -31,7 +31,7 @@ export class Invitations {
     return made
   }
 
-  /** Those that nobody has used, newest first; also those that have ended. */
+  /** Unused invitations, newest first, including expired ones. */
   async list(user?: UserArg): Promise<ApiToken[]> {
     return (await this.#reads.list(user)).filter(isInvitation)
   }
@@ -51,7 +51,10 @@ export class Invitations {
     return found.token
   }
 
-  /** Of those who come with the same one the first is let in. @throws Failure invitation_invalid */
+  /**
+   * The first to use it wins.
+   * @throws Failure invitation_invalid
+   */
   async use({ token_id, user_id }: ApiToken): Promise<void> {
     if ((await this.#writer.write({ name: 'apiToken.remove', token_id, user: user_id })) === null)
       throw fail('invitation_invalid')

@@ -1,5 +1,5 @@
-// Rules of the operator's own: code that says who calls where no session and no token does, and is asked before what a user does. It
-// stands behind our own guards: what those refuse it is not asked about.
+// The operator's own auth rules: code that authenticates callers without a session or token, and authorizes what users
+// do. It comes after our own guards: what those refuse never reaches it.
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { fail, Refused } from '../errors.ts'
@@ -36,14 +36,14 @@ export interface AuthUser extends JsonObject {
   permissions: string[]
 }
 
-/** What a request shows of itself. */
+/** The request as rules see it. */
 export interface RequestHead {
   readonly method?: string | undefined
   readonly url?: string | undefined
   readonly headers: IncomingHttpHeaders
 }
 
-/** For rules that wait for something that does not come, in ms. */
+/** Timeout for rules that never answer, in ms. */
 const RULES_MS = 30_000
 const IDENTITY_MAX = 1024
 
@@ -60,7 +60,10 @@ export class AccessPolicy {
     return this.#rules.authenticates
   }
 
-  /** Who calls without a session and without a token of ours. @throws Failure 401, or what the rules refuse with */
+  /**
+   * Authenticates a caller without a session or token.
+   * @throws Failure 401, or what the rules refuse with
+   */
   readonly authenticate = async (head: RequestHead): Promise<Principal> => {
     const told = await this.#asked(() => this.#rules.authenticate(requestOf(head)))
     const asserted = authUserOf(told)
@@ -81,9 +84,10 @@ export class AccessPolicy {
   }
 
   /**
-   * Asks the rules before something is done.
-   * @param value what is about to be done; the rules may change it
-   * @returns what the metadata of whatever is found must hold; null: nothing in particular. @throws Failure 403, or what they say
+   * Authorizes an action.
+   * @param value the requested action; rules may change it
+   * @returns required metadata of the records found; null: none.
+   * @throws Failure 403, or what the rules say
    */
   async authorize(
     resource: string,
@@ -101,7 +105,7 @@ export class AccessPolicy {
     return wantedOf(told)
   }
 
-  /** What their author throws with a status is an answer; anything else is a mistake of the rules. */
+  /** An exception with a status is a refusal; anything else is a bug in the rules. */
   async #asked(ask: () => unknown): Promise<unknown> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise((_resolve, reject) => {
@@ -147,7 +151,7 @@ function authUserOf(told: unknown): AuthUser | null {
   }
 }
 
-/** Has no account and cannot sign in otherwise: its id follows from the identity, and is nobody else's. */
+/** No account and no other way to sign in: the id is derived from the identity. */
 function userOf({ identity, email }: AuthUser): User {
   const digest = createHash('sha256').update(`langgraph.json ${identity}`).digest()
   digest[6] = (digest[6]! & 0x0f) | 0x80
@@ -175,7 +179,7 @@ function heldBy(condition: unknown): Json {
   const [[operator, wanted] = [], ...more] = Object.entries(condition ?? {})
   if (more.length === 0 && operator === '$eq') return wanted as Json
   if (more.length === 0 && operator === '$contains') return Array.isArray(wanted) ? wanted : [wanted as Json]
-  // One that is not understood would let through what it was to keep out.
+  // Ignoring an unknown operator would let through what it should keep out.
   throw new TypeError(`auth.path: a filter knows $eq and $contains, and not ${JSON.stringify(condition)}`)
 }
 

@@ -1,5 +1,4 @@
-// Sessions: from the token in a cookie to its user, and the end of a session before its time; and what a request may present in place of
-// one, an API token.
+// Sessions: resolves the token in a cookie to its user, revokes sessions, and handles API tokens as an alternative.
 import { Failure } from '../errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import type { Credential, Grant, Principal } from '../types.ts'
@@ -10,7 +9,7 @@ export interface SessionParts {
   readonly users: UserReads
   readonly tokens: Tokens
   readonly writer: Writer
-  /** Told when a revocation is stored: open streams that it concerns are to be looked at. It must not throw. */
+  /** Called when a revocation is stored: affected streams must be checked. Must not throw. */
   readonly onRevoked: (revocation: Revocation) => void
 }
 
@@ -34,7 +33,8 @@ export class Sessions {
   }
 
   /**
-   * The user of a token: validated in full, with the row read each time, so that a change of password counts at once [Auth 3].
+   * The user of a token: fully validated, with the row read each time, so that a password change takes effect at once
+   * [Auth 3].
    * @throws Failure token_expired, token_invalid, token_revoked, user_not_found
    */
   async authenticate(token: string): Promise<Principal> {
@@ -48,7 +48,7 @@ export class Sessions {
     return { user, grant: { kind: 'session', userId: sub, digest, version: ver, expires: exp, permissions: null } }
   }
 
-  /** Whether a session is still good: one look-up, for streams that are open while it ends. */
+  /** Whether a session is still valid, for open streams. One query. */
   async isValid({ userId, digest, version }: Grant): Promise<boolean> {
     const user = await this.#users.ofSession(userId, digest)
     return user !== null && user !== 'denied' && user.token_version === version
@@ -67,13 +67,13 @@ export class Sessions {
     this.#onRevoked({ digest })
   }
 
-  /** Tells that all sessions of a user have ended: call it when the raised token_version is committed, not before. */
+  /** Announces that all sessions of a user were revoked: call after the raised token_version is committed. */
   revokeUser(userId: string): void {
     this.#onRevoked({ userId })
   }
 }
 
-/** What a request presents to be let in, and what becomes of it. */
+/** Authenticates by either kind of credential. */
 export class Credentials {
   readonly #sessions: Sessions
   readonly #apiTokens: ApiTokens
@@ -87,10 +87,10 @@ export class Credentials {
   readonly authenticate = ({ kind, text }: Credential): Promise<Principal> =>
     kind === 'session' ? this.#sessions.authenticate(text) : this.#apiTokens.authenticate(text)
 
-  /** Whether a grant still stands. One look-up; none when it has ended by itself. */
+  /** Whether a grant is still valid. One query; none when it has expired. */
   async isValid(grant: Grant): Promise<boolean> {
     if (grant.expires !== null && grant.expires * 1000 <= Date.now()) return false
-    // The rules that let it in are asked with each request, and cannot be without one.
+    // The operator's rules need a request, so they cannot be asked here.
     if (grant.kind === 'asserted') return true
     return grant.kind === 'session' ? this.#sessions.isValid(grant) : this.#apiTokens.isValid(grant)
   }

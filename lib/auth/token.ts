@@ -1,4 +1,4 @@
-// Session tokens: signed, with the version of the user's password, and forgotten by themselves.
+// Session tokens: signed, with the user's token_version, and expiring by themselves.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, copyFile, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 export const SECRET_FILE = '.jwt_secret'
 const SECRET_BYTES = 48
 const DAY_S = 86_400
-/** Two machines with one secret may differ by so much, in seconds. */
+/** Clock skew allowed between machines with one secret, in seconds. */
 const CLOCK_SKEW_S = 60
 
 export interface Claims {
@@ -18,11 +18,11 @@ export interface Claims {
   readonly ver: number
   /** Seconds since 1970. */
   readonly exp: number
-  /** False: the user asked that the browser forgets the session when it closes. */
+  /** False: the browser should forget the session when it closes. */
   readonly remember: boolean
 }
 
-/** What has lost its right, or may have: one credential, by its digest, or those of a user. */
+/** What was revoked: one credential, by digest, or all of a user. */
 export type Revocation = { readonly digest: string } | { readonly userId: string }
 
 /** Why a token is not accepted. */
@@ -30,7 +30,7 @@ export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
 export type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
 
 export interface Tokens {
-  /** Tells one secret from another without telling either. */
+  /** Fingerprint of the secret. */
   readonly fingerprint: string
   /** Seconds that a token lives. */
   readonly lifetimeS: number
@@ -69,7 +69,7 @@ export async function openTokens({
           .setSubject(id)
           .setIssuedAt(now)
           .setExpirationTime(now + lifetimeS)
-          // Without it two sign-ins within a second would be one credential, and the logout of one the end of both.
+          // A unique id: otherwise two sign-ins within a second would be one credential.
           .setJti(randomUUID())
           .sign(key)
       )
@@ -85,13 +85,13 @@ export async function openTokens({
   }
 }
 
-/** Sessions whose signatures are remembered: more than are busy at one time. */
+/** Verified signatures to remember: more than are busy at one time. */
 const VERIFIED_MAX = 10_000
 
 /**
- * Tokens whose signature has been found right. The same bytes under the same key stay right until they expire; to verify them costs
- * a trip through the thread pool, which would be the dearest part of a small request. Whether the session still stands is no
- * matter of the signature: that is asked of the store each time [Auth 3].
+ * Tokens with a verified signature. The same bytes under the same key stay valid until they expire, and verifying costs
+ * a trip through the thread pool, the most expensive part of a small request. Whether the session still stands is asked
+ * of the store each time [Auth 3].
  */
 class Verified {
   /** By digest, oldest first. */
@@ -137,7 +137,7 @@ function hasOneSpelling(token: string): boolean {
 
 function claimsOf({ sub, iat = 0, exp, ver = 0, remember }: JWTPayload): Claims | null {
   if (typeof sub !== 'string' || typeof exp !== 'number' || typeof ver !== 'number') return null
-  // Nobody has signed it yet: a token that was made to be used later, or a clock that is wrong.
+  // Issued in the future: made for later use, or a wrong clock.
   if (iat > Date.now() / 1000 + CLOCK_SKEW_S) return null
   return { sub, exp, ver, remember: remember !== false }
 }
@@ -188,7 +188,7 @@ async function place(draft: string, file: string): Promise<void> {
   }
 }
 
-/** What is kept of a credential where the credential itself must not be: under this its streams are found. */
+/** Digest of a credential, by which its streams are found without storing it. */
 export function digestOf(credential: string): string {
   return createHash('sha256').update(credential).digest('hex')
 }

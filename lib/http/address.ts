@@ -1,11 +1,11 @@
-// What proxies in front say about a client: its address, and whether it speaks https. It is believed only of those that we were
-// told to trust; of all others the TCP connection counts [Auth 9].
+// The client's address and scheme behind proxies. Only trusted proxies are believed; for everybody else the TCP
+// connection counts [Auth 9].
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { firstOf } from './request.ts'
 
-/** Longer names are no addresses; they would only fill the tables that are keyed by it. */
+/** Longer names are not addresses, and would only fill the tables keyed by address. */
 const ADDRESS_CHARS_MAX = 64
 
 /** The proxies whose X-Real-IP and X-Forwarded-Proto count. X-Forwarded-For never does: any client can begin one. */
@@ -25,7 +25,7 @@ export class Proxies {
     this.#warn = warn
   }
 
-  /** Address of who sent the request; `unknown` when the connection is gone already. */
+  /** Address of the sender; `unknown` when the connection is already gone. */
   addressOf(req: IncomingMessage): string {
     const peer = plain(req.socket.remoteAddress ?? '')
     const real = this.#trusts(peer) ? realIp(req) : ''
@@ -33,8 +33,9 @@ export class Proxies {
   }
 
   /**
-   * Whose allowance a question uses up that both a page and its front end's server ask. Null: nobody's, because a trusted proxy that
-   * names no client is that server. On one machine the two share an address, and browsers alone say where a request comes from.
+   * Whose rate limit applies to a request that both a page and its front end's server make. Null: nobody's, because a
+   * trusted proxy that names no client is that server. On one machine the two share an address, and only browsers say
+   * where a request comes from.
    */
   allowanceOf(req: IncomingMessage): string | null {
     const peer = plain(req.socket.remoteAddress ?? '')
@@ -44,7 +45,7 @@ export class Proxies {
     return isApart ? `${this.addressOf(req)} browser` : this.addressOf(req)
   }
 
-  /** True when who sends the request is a proxy whose word counts. */
+  /** True when the sender is a trusted proxy. */
   isTrusted(req: IncomingMessage): boolean {
     return this.isTrustedAddress(req.socket.remoteAddress ?? '')
   }
@@ -53,14 +54,15 @@ export class Proxies {
     return this.#trusts(plain(address))
   }
 
-  /** True when the client speaks https, to us or to the proxy in front. Decides about cookies and nothing else. */
+  /** True when the client uses https, to us or to a trusted proxy. Only matters for cookies. */
   isSecure(req: IncomingMessage): boolean {
     // node:http gives a TLSSocket when it is served over TLS.
     if ((req.socket as TLSSocket).encrypted === true) return true
     if (firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() !== 'https') return false
     const peer = plain(req.socket.remoteAddress ?? '')
     const isBelieved = this.#trusts(peer)
-    // Nearly always a forgotten option: without it cookies of an https site are not Secure and end with the browser.
+    // Nearly always a forgotten option: without it cookies of an https site are not Secure and end with the browser
+    // session.
     if (!isBelieved && !this.#hasWarned)
       this.#warn(`trusted_proxies: ${peer} says that its client speaks https and is not listed`)
     this.#hasWarned ||= !isBelieved

@@ -1,16 +1,16 @@
-// A file that every browser may have: in memory in its compressed forms, answered with what the browser holds of it in mind.
+// A public static file, kept in memory in its compressed forms, and answered with conditional requests in mind.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 export interface Asset {
   readonly type: string
-  /** Of the content, quoted. */
+  /** ETag of the content, quoted. */
   readonly tag: string
   readonly plain: Buffer
-  /** By the name of the encoding, the best first. */
+  /** By encoding, best first. */
   readonly encoded: ReadonlyMap<string, Buffer>
-  /** Its path names its content: whoever has it need not ask again. */
+  /** Its path contains a hash of its content: it can be cached for ever. */
   readonly isImmutable: boolean
-  /** Sent along as they are. */
+  /** Extra headers. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -41,7 +41,7 @@ export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asse
   res.end(req.method === 'HEAD' ? undefined : bytes)
 }
 
-/** The best encoding that the client takes. `br;q=0` is a no. */
+/** The best encoding the client accepts. `br;q=0` means no. */
 function encodingFor(req: IncomingMessage, { encoded }: Asset): string | null {
   const accepted = String(req.headers['accept-encoding'] ?? '').toLowerCase()
   for (const name of encoded.keys())

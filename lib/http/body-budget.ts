@@ -1,4 +1,4 @@
-// The budget of bodies: how many bytes of requests that are still arriving may lie in memory, for each sender and in all.
+// The body budget: how many bytes of requests still arriving may be in memory, per sender and in total.
 
 export interface BudgetLimits {
   /** Bytes of one sender's bodies. */
@@ -7,11 +7,11 @@ export interface BudgetLimits {
   readonly all: number
 }
 
-/** What one request takes of the budget while its body arrives. */
+/** One request's share of the budget while its body arrives. */
 export interface BodyShare {
-  /** False: there is no space for so many more. They do not count then. */
+  /** False: over budget; these bytes are not counted. */
   take(bytes: number): boolean
-  /** Gives everything back; may be called again. */
+  /** Releases everything. Safe to call twice. */
   release(): void
 }
 
@@ -24,7 +24,7 @@ export class BodyBudget {
     this.#limits = limits
   }
 
-  /** Bytes that are held now. */
+  /** Bytes in use. */
   get held(): number {
     return this.#heldByAll
   }

@@ -1,4 +1,4 @@
-// One request on its way to a handler, and what a handler answers. Routes know these shapes and not node:http.
+// A request as handlers see it, and their answers. Routes use these and not node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../errors.ts'
 import type { Grant, User } from '../types.ts'
@@ -13,15 +13,15 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly query: Query
   /** The body after the route's schema. */
   readonly body: Body
-  /** Signed in, or null on public routes. */
+  /** The signed-in user; null on public routes. */
   readonly user: User | null
   /** Client address behind trusted proxies [Auth 9]. */
   readonly address: string
-  /** The client speaks https, to us or to the proxy in front. */
+  /** The client uses https, to us or to a trusted proxy. */
   readonly secure: boolean
-  /** By what the user is here; null on public routes. */
+  /** The credential's grant; null on public routes. */
   readonly grant: Grant | null
-  /** The session token as it came, whether it is one or not; null: none came. */
+  /** The session token as sent, valid or not; null: none. */
   readonly credential: string | null
   readonly req: IncomingMessage
   readonly res: ServerResponse
@@ -42,26 +42,26 @@ export interface Reply {
   readonly status?: number
   /** Sent as JSON. */
   readonly json?: unknown
-  /** JSON text that is already made: sent as it is. */
+  /** JSON text, sent as it is. */
   readonly jsonText?: string
-  /** Anything else that is a text. */
+  /** Any other text. */
   readonly text?: { readonly type: string; readonly body: string }
   readonly headers?: Readonly<Record<string, string>>
   readonly cookies?: readonly Cookie[]
 }
 
-/** The handler has taken the response over (a stream): nothing is written by the server any more. */
+/** The handler has taken over the response (a stream): the server writes nothing more. */
 export const HANDLED: { readonly taken: true } = { taken: true }
 
 export type Handler<Body = unknown, Query = unknown> = (
   call: Call<Body, Query>
 ) => Reply | typeof HANDLED | Promise<Reply | typeof HANDLED>
 
-/** A call whose user was looked at: what handlers of routes for who is signed in are given. */
+/** A call with a user, for handlers of routes that require a sign-in. */
 export type UserCall<Body = unknown, Query = unknown> = Call<Body, Query> & { readonly user: User }
 
 /**
- * The call's user: holds by itself, even if the guards before it were left out [Auth 5].
+ * The call's user. Safe even if the guards were left out [Auth 5].
  * @throws Failure 401 not_authenticated
  */
 export function requireUser(call: Call): User {

@@ -1,5 +1,5 @@
-// Routes of the operator's own, out of a program that answers a Request with a Response (Hono's do). What it declares goes before our
-// routes; it is asked besides for what we do not know.
+// The operator's own routes, from a program that maps a Request to a Response (like Hono). Its declared routes come
+// before ours; it is also asked for paths we do not know.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../errors.ts'
 import type { Principal } from '../types.ts'
@@ -8,16 +8,16 @@ import { hasBody } from './request.ts'
 
 export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>
-  /** Hono's own, which knows what was declared. */
+  /** Hono's router, which knows the declared routes. */
   readonly router?: { match(method: string, path: string): unknown }
 }
 
 export interface CustomAppOptions {
-  /** Only who is signed in may call. */
+  /** Requires a sign-in. */
   readonly needsUser: boolean
   /** Bytes of a body. */
   readonly bodyLimit: number
-  /** How the program sees who calls. */
+  /** The caller as the program sees it. */
   readonly userOf: (principal: Principal) => object
 }
 
@@ -32,10 +32,10 @@ export class CustomApp {
     this.needsUser = options.needsUser
   }
 
-  /** Whether it has declared a route for this method and path; what it does with every method is no route. */
+  /** Whether it has declared a route for this method and path; handlers for every method do not count. */
   has(method: string, path: string): boolean {
     const wanted = method === 'HEAD' ? 'GET' : method
-    // Hono answers [[handler, route], parameters] of all that fit, middlewares included.
+    // Hono returns [[handler, route], parameters] for all matches, including middlewares.
     const [fitting] = listOf(this.#app.router?.match(wanted, path))
     return listOf(fitting).some((one) => {
       const [declared] = listOf(one)
@@ -44,7 +44,7 @@ export class CustomApp {
     })
   }
 
-  /** @param principal who calls; null: nobody was asked for */
+  /** @param principal the caller; null: not authenticated */
   async answer(req: IncomingMessage, res: ServerResponse, principal: Principal | null): Promise<typeof HANDLED> {
     const away = new AbortController()
     res.once('close', () => away.abort())
@@ -52,7 +52,7 @@ export class CustomApp {
     const body = new BoundBody(req, this.#options.bodyLimit)
     try {
       const response = await this.#app.fetch(requestOf(req, body, away.signal), { user })
-      // What a program makes of a body that is too large is an error of ours, whatever it says to it.
+      // An oversized body is our error, whatever the program makes of it.
       if (body.isTooLarge) throw body.failure
       await send(req, res, response)
     } catch (error) {
@@ -64,7 +64,7 @@ export class CustomApp {
   }
 }
 
-/** The bytes of a request as they come, and no more than may. */
+/** The body as a stream, up to the limit. */
 class BoundBody {
   isTooLarge = false
   readonly failure: Failure
@@ -98,7 +98,7 @@ function requestOf(req: IncomingMessage, body: BoundBody, signal: AbortSignal): 
   const options = { method: req.method ?? 'GET', headers, signal }
   if (!hasBody(req) || options.method === 'GET' || options.method === 'HEAD')
     return new Request(new URL(url, origin), options)
-  // A body that comes in pieces is one way only: fetch wants that said, and its type does not know the word.
+  // fetch requires this for streaming bodies; its type lacks it.
   const streamed = { ...options, body: ReadableStream.from(body), duplex: 'half' } as RequestInit
   return new Request(new URL(url, origin), streamed)
 }

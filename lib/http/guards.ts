@@ -1,5 +1,5 @@
-// A guard: a check before a handler. In this order, whatever the route: CORS, CSRF [Auth 2], session [Auth 3], permission of an
-// API token, owner [Auth 6].
+// Guards: checks before a handler. The order is the same for every route: CORS, CSRF [Auth 2], session [Auth 3],
+// permission of an API token, owner [Auth 6].
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Failure, fail, Invalid } from '../errors.ts'
@@ -27,7 +27,7 @@ const EXPOSED =
   'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag'
 const PREFLIGHT_SECONDS = '600'
 
-/** The foreign origins whose pages may call with the user's cookies. */
+/** Foreign origins whose pages may call with the user's cookies. */
 export class Origins {
   readonly #origins: ReadonlySet<string>
 
@@ -43,7 +43,7 @@ export class Origins {
     return this.#origins.has(origin.toLowerCase())
   }
 
-  /** Headers for an answer to this request; null when there is nothing to say. */
+  /** CORS headers for this response; null: none. */
   headersFor(req: IncomingMessage): Readonly<Record<string, string>> | null {
     if (this.#origins.size === 0) return null
     const origin = req.headers.origin
@@ -56,7 +56,9 @@ export class Origins {
     }
   }
 
-  /** Headers that answer a preflight of a listed origin, or null when this is none: it is answered before all other guards. */
+  /**
+   * Headers for a preflight of a listed origin; null when it is none. Preflights are answered before all other guards.
+   */
   preflight(req: IncomingMessage): Readonly<Record<string, string>> | null {
     if (req.method !== 'OPTIONS' || req.headers['access-control-request-method'] === undefined) return null
     if (req.headers.origin === undefined || !this.has(req.headers.origin)) return null
@@ -74,8 +76,8 @@ export class Origins {
 // ------------------------------------------------------------------------------------------------- CSRF
 
 /**
- * Whether a changing request has to show the CSRF token. Not one that shows a key, right or wrong, and no cookie at all: nothing in
- * it was put there by a browser, so no foreign page can have made it.
+ * Whether a changing request needs the CSRF token. Not with an API key (valid or not) and without cookies: a browser
+ * added nothing to it, so no foreign page can have made it.
  */
 export function needsCsrf(req: IncomingMessage): boolean {
   const { authorization, cookie } = req.headers
@@ -84,7 +86,8 @@ export function needsCsrf(req: IncomingMessage): boolean {
 }
 
 /**
- * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie and cannot read it.
+ * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie but
+ * cannot read it.
  * @throws Failure csrf_missing, csrf_mismatch
  */
 export function checkCsrf(req: IncomingMessage): void {
@@ -95,8 +98,8 @@ export function checkCsrf(req: IncomingMessage): void {
 }
 
 /**
- * For the routes that are exempt, because who signs in has no token yet: a page of another site must not sign a visitor in
- * under an account of its own. No Origin: not sent by a page.
+ * For exempt routes, where there is no token yet because the user is signing in: a foreign page must not sign a visitor
+ * in to an account of its own. No Origin: not sent by a page.
  * @throws Failure cross_site
  */
 export function checkOrigin(
@@ -110,12 +113,13 @@ export function checkOrigin(
   if (!isOwnOrigin(origin, req, publicUrl, isFromProxy)) throw fail('cross_site')
 }
 
-// X-Forwarded-Host counts from any peer: a foreign page cannot set it. Where no proxy tells the scheme, the page's own fills in.
+// X-Forwarded-Host is accepted from any peer: a foreign page cannot set it. Where no proxy reports the scheme, the
+// page's own is used.
 function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | null, isFromProxy: boolean): boolean {
   const page = urlOf(origin)
   if (page === null || !/^https?:$/.test(page.protocol)) return false
-  // On this machine's own address a name of somebody else's is a page that has had its name point here: Host, Origin and whatever
-  // it says besides are its own, and they match. What comes through a proxy that we were told to trust has its name from there.
+  // DNS rebinding: a foreign name that resolves to this machine makes Host and Origin match. Only a trusted proxy may
+  // bring such a name.
   const isOurs = isFromProxy && publicUrl === null
   if (isLoopback(req.socket.localAddress ?? '') && !isOurs && !isLoopbackName(page.hostname))
     return publicUrl !== null && urlOf(publicUrl)?.origin === page.origin
@@ -133,7 +137,7 @@ function isLoopback(address: string): boolean {
   return address === '::1' || /^(::ffff:)?127\./.test(address)
 }
 
-/** Whether a host is this machine by its name alone, as a URL spells it: no name server was asked. */
+/** Whether a host name, as in a URL, is this machine without asking DNS. */
 export function isLoopbackName(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname)
 }
@@ -142,17 +146,15 @@ function urlOf(text: string): URL | null {
   return URL.canParse(text) ? new URL(text) : null
 }
 
-/**
- * Whether a cookie may outlive the browser: over https, or when the browser speaks to its own machine [contract 1.4].
- */
+/** Whether a cookie may outlive the browser session: over https, or to the same machine [contract 1.4]. */
 export function mayLast(req: IncomingMessage, secure: boolean): boolean {
   const url = urlOf(`http://${req.headers.host ?? ''}`)
   return secure || isLoopbackName(url?.hostname ?? '')
 }
 
 /**
- * A new csrf_token: readable by the page, which has to repeat it.
- * @param maxAge that of the session beside it: who is signed in without one cannot write
+ * A new csrf_token, readable by the page, which has to repeat it.
+ * @param maxAge that of the session: a signed-in user without this cookie cannot write
  */
 export function csrfCookie(secure: boolean, maxAge?: number): Cookie {
   return {
@@ -165,7 +167,7 @@ export function csrfCookie(secure: boolean, maxAge?: number): Cookie {
   }
 }
 
-// The time it takes must not tell how much of a guess was right.
+// Constant time: the duration must not tell how much of a guess was right.
 function isSame(one: string, other: string): boolean {
   const a = Buffer.from(one)
   const b = Buffer.from(other)
@@ -174,12 +176,12 @@ function isSame(one: string, other: string): boolean {
 
 // ---------------------------------------------------------------------------------------------- session
 
-/** Looks a credential up: who it is, or a Failure (token_invalid, token_expired, user_not_found...). */
+/** Looks up a credential, or throws a Failure (token_invalid, token_expired, user_not_found...). */
 export type Authenticate = (credential: Credential) => Promise<Principal>
 
 /**
- * The credential that counts. A session's cookie goes before an API token beside it: requests with the cookie keep the rules of
- * sessions to the letter. Null: there is none.
+ * The credential that counts. A session cookie wins over an API token, so that requests with the cookie strictly follow
+ * the rules for sessions. Null: none.
  */
 export function credentialOf(req: IncomingMessage): Credential | null {
   const session = cookieOf(req, SESSION_COOKIE)
@@ -189,8 +191,8 @@ export function credentialOf(req: IncomingMessage): Credential | null {
 }
 
 /**
- * The API token of a request, from `Authorization: Bearer` or else `X-Api-Key`. Both headers have other uses (a proxy in front, a
- * client that sends its model key everywhere), so what does not look like a token of ours is passed over.
+ * The API token of a request, from `Authorization: Bearer` or else `X-Api-Key`. Both headers have other uses (a proxy
+ * in front, a client that sends its model key everywhere), so values that do not look like our tokens are ignored.
  */
 function apiTokenOf(req: IncomingMessage): string | null {
   const bearer = /^bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1]
@@ -198,12 +200,12 @@ function apiTokenOf(req: IncomingMessage): string | null {
   return [bearer, key].find((text) => typeof text === 'string' && text.startsWith(API_TOKEN_PREFIX))?.toString() ?? null
 }
 
-/** Looks at a request that bears no credential of ours: rules of the operator's own say who it is, or refuse. */
+/** Authenticates a request without a credential of ours by the operator's own rules, which may refuse it. */
 export type AuthenticateRequest = (req: IncomingMessage) => Promise<Principal>
 
 /**
- * Who calls [Auth 3].
- * @param otherwise asked where there is no credential of ours
+ * Authenticates the caller [Auth 3].
+ * @param otherwise used when there is no credential of ours
  * @throws Failure not_authenticated without a credential; what `authenticate` throws for a bad one
  */
 export async function principalOf(
@@ -230,7 +232,7 @@ export function requireAdmin(call: Call): User {
 // ------------------------------------------------------------------------------------------- permission
 
 /**
- * Lets a session pass, and an API token to a route that it is allowed.
+ * Lets sessions pass, and API tokens on routes they have permission for.
  * @throws Failure 403 permission_denied, token_not_accepted
  */
 export function checkPermission({ permission }: Route, { permissions }: Grant): void {
@@ -240,7 +242,7 @@ export function checkPermission({ permission }: Route, { permissions }: Grant): 
 }
 
 /**
- * For handlers of routes that may do more than their permission says: an API token needs this one as well.
+ * For handlers that may do more than their route's permission says: an API token needs this permission as well.
  * @throws Failure 401 not_authenticated; 403 permission_denied
  */
 export function requirePermission(call: Call, permission: Permission): void {
@@ -251,13 +253,13 @@ export function requirePermission(call: Call, permission: Permission): void {
 
 // ------------------------------------------------------------------------------------------------ owner
 
-/** Whose thread it is: undefined when there is no record, null when it is everybody's. */
+/** Owner of a thread: undefined: no record, null: shared by all. */
 export type ThreadOwner = (threadId: string) => Promise<string | null | undefined>
 
-/** Ids become file names and table keys, so their form is checked before anything is done with them. */
+/** Ids become file names and table keys, so their form is checked first. */
 const ID_NAMES = ['thread_id', 'run_id'] as const
 
-/** @throws Invalid 422 for a thread or run id that cannot be one */
+/** @throws Invalid 422 for a malformed thread or run id */
 export function checkIds(params: Readonly<Record<string, string>>): void {
   const bad = ID_NAMES.filter((name) => params[name] !== undefined && !isId(params[name]))
   if (bad.length === 0) return
@@ -265,7 +267,7 @@ export function checkIds(params: Readonly<Record<string, string>>): void {
 }
 
 /**
- * Lets the owner of the thread pass, and everybody where it is shared or (for reading) not recorded [Auth 6].
+ * Lets the thread's owner pass, and everybody if it is shared or (for reading) has no record [Auth 6].
  * @throws Failure 404 thread_not_found, the same for a foreign thread and for none
  */
 export async function checkOwner(route: Route, id: string, userId: string, threadOwner: ThreadOwner): Promise<void> {

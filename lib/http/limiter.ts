@@ -1,10 +1,10 @@
-// A limiter: what one client address may do how often. Tables in this process alone, bounded, so that a flood of addresses costs
-// old entries and not memory.
+// Rate limiters per client address. Tables in this process only, and bounded, so that a flood of addresses costs old
+// entries and not memory.
 
 export interface LimiterOptions {
   /** Entries of the table at most. */
   readonly size?: number
-  /** Milliseconds on a clock that never goes back. */
+  /** Monotonic milliseconds. */
   readonly now?: () => number
 }
 
@@ -20,7 +20,7 @@ interface Tries {
   lockedUntil: number
 }
 
-/** Failed sign-ins per address: the fifth one locks it for five minutes, a success forgets them [Auth 9]. */
+/** Failed sign-ins per address: the fifth one locks it for five minutes, a success resets the count [Auth 9]. */
 export class LoginLimiter {
   readonly #records = new Map<string, Tries>()
   readonly #failures: number
@@ -36,8 +36,8 @@ export class LoginLimiter {
   }
 
   /**
-   * Asked before the password is looked at: a locked address is refused even with the right one. 0: it is not; else whole seconds
-   * until it can try again.
+   * Checked before the password: a locked address is refused even with the right one. 0: not locked; else seconds until
+   * it may retry.
    */
   lockedFor(address: string): number {
     const record = this.#records.get(address)
@@ -51,7 +51,7 @@ export class LoginLimiter {
   failed(address: string): void {
     const record = this.#records.get(address) ?? this.#add(address)
     record.failures++
-    // Tries that were under way when the lock fell do not prolong it.
+    // Attempts already in progress do not extend the lock.
     if (record.failures >= this.#failures && record.lockedUntil === 0) record.lockedUntil = this.#now() + this.#lockMs
   }
 
@@ -66,7 +66,7 @@ export class LoginLimiter {
     return record
   }
 
-  // Locks that are over go first; if none is, the half that has the least time left, unlocked addresses before locked ones.
+  // Expired locks are dropped first; if there are none, the half with the least time left, unlocked addresses first.
   #evict(): void {
     const now = this.#now()
     for (const [address, record] of this.#records) {
@@ -78,9 +78,9 @@ export class LoginLimiter {
   }
 }
 
-/** One answer per address and window; what is refused does not start the window again [Auth 10]. */
+/** One answer per address and window; refused requests do not restart the window [Auth 10]. */
 export class Cooldown {
-  /** When each address was answered last, oldest first: an address that is answered again goes to the end. */
+  /** Last answer by address, oldest first. */
   readonly #answered = new Map<string, number>()
   readonly #windowMs: number
   readonly #size: number
@@ -92,7 +92,7 @@ export class Cooldown {
     this.#now = options.now ?? monotonic
   }
 
-  /** 0: go on, and the window begins. Else whole seconds to wait, at least 1: the value of Retry-After. */
+  /** 0: allowed, and the window starts. Else whole seconds to wait, at least 1: the Retry-After. */
   ask(address: string): number {
     const now = this.#now()
     const last = this.#answered.get(address)
@@ -122,9 +122,9 @@ export class Cooldown {
 const ALLOWANCE = 120
 const REFILL_MS = 2_000
 
-/** So many at once, and then one in a while: what each address may do that costs us much and is done rarely. */
+/** A token bucket per address, for expensive and rare actions. */
 export class Allowance {
-  /** When each address will have its whole allowance again; who has it is not in the table. */
+  /** When each address's bucket is full again; full ones are not in the table. */
   readonly #fullAt = new Map<string, number>()
   readonly #refillMs: number
   readonly #burstMs: number
@@ -138,7 +138,7 @@ export class Allowance {
     this.#now = options.now ?? monotonic
   }
 
-  /** 0: go on, and one is used. Else whole seconds until there is another one. */
+  /** 0: allowed, and a token is used. Else seconds until the next one. */
   ask(address: string): number {
     const now = this.#now()
     const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + this.#refillMs
@@ -150,7 +150,7 @@ export class Allowance {
     return 0
   }
 
-  /** Whoever is full again goes; if nobody is, those who asked longest ago. */
+  /** Full buckets are dropped; if there are none, the oldest. */
   #evict(now: number): void {
     for (const [address, fullAt] of this.#fullAt) if (fullAt <= now) this.#fullAt.delete(address)
     let excess = this.#fullAt.size < this.#size ? 0 : Math.ceil(this.#size / 2)

@@ -1,4 +1,4 @@
-// The part of a representation that a request wants [RFC 9110, 14]: one range of bytes, as players and resumed downloads ask for.
+// Range requests [RFC 9110, 14]: a single byte range, as players and resumed downloads use.
 import type { IncomingMessage } from 'node:http'
 
 export interface Range {
@@ -8,15 +8,15 @@ export interface Range {
 }
 
 /**
- * The range of a request for something of `size` bytes whose ETag is `tag`. null: all of it is wanted, or nothing that we could read
- * as one range; the rule is to send all of it then.
+ * The requested range of something of `size` bytes with ETag `tag`. null: send all of it, also for ranges we do not
+ * support, as the RFC requires.
  */
 export function wantedRange(
   req: IncomingMessage,
   { size, tag }: { readonly size: number; readonly tag: string }
 ): Range | 'outside' | null {
   const header = req.headers.range
-  // Ranges are for GET alone. With If-Range the client has a part of this, and wants no part of another.
+  // Ranges only apply to GET. With If-Range of another version, the whole is sent.
   if (!header || req.method !== 'GET' || (req.headers['if-range'] ?? tag) !== tag) return null
   const [, from = '', to = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.replaceAll(' ', '')) ?? []
   if (from === '') return to === '' ? null : lastBytes(Number(to), size)

@@ -1,4 +1,4 @@
-// An answer that is whole, on its way out: its head, its cookies, its text.
+// Sends complete responses: head, cookies, body.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../errors.ts'
@@ -7,10 +7,10 @@ import type { Cookie, Reply } from './call.ts'
 import { hasBody } from './request.ts'
 
 export const JSON_TYPE = 'application/json'
-/** From here on bytes cost less in a write of their own than copied behind their head. */
+/** From this size on, a separate write is cheaper than copying the body behind its head. */
 export const COPIED_MAX = 16 * 1024
 
-/** Sends what a handler answered. `cookies` are set besides its own; of two with one name the handler's counts. */
+/** Sends a handler's answer. `cookies` are added; on a name clash the handler's wins. */
 export function sendReply(
   req: IncomingMessage,
   res: ServerResponse,
@@ -37,12 +37,12 @@ export function sendFailure(
   send(req, res, failure.status, { ...failure.headers }, text, JSON_TYPE, cookies)
 }
 
-/** 500, for programmers' errors alone. Says nothing but the id under which the log has the rest. */
+/** 500, for bugs only. Contains just the id of the log entry. */
 export function sendBroken(req: IncomingMessage, res: ServerResponse, requestId: string): void {
   send(req, res, 500, { 'X-Request-Id': requestId }, 'Internal Server Error', 'text/plain; charset=utf-8', [])
 }
 
-/** Sends headers and nothing else: the answer to a preflight. */
+/** Sends only headers: the answer to a preflight. */
 export function sendEmpty(
   req: IncomingMessage,
   res: ServerResponse,
@@ -63,7 +63,7 @@ function send(
 ): void {
   if (res.headersSent || res.destroyed) return
   if (text !== '') headers['Content-Type'] = type
-  // A long text as bytes: node:http would copy it once more, behind the head.
+  // A long text as bytes: node:http would copy it once more.
   const body = text.length > COPIED_MAX ? Buffer.from(text) : text
   if (status !== 204) headers['Content-Length'] = Buffer.byteLength(body)
   if (cookies.length > 0) headers['Set-Cookie'] = cookies.map(cookieText)
@@ -75,20 +75,20 @@ function send(
   res.end(body)
 }
 
-/** For how long the client of an answer that is said may take none of it, in ms. */
+/** Stall timeout for the client of a complete response, in ms. */
 const UNREAD_MS = 120_000
 
 /**
- * An answer that nobody reads must not keep its socket, and its bytes, for ever. node:http closes a socket on which nothing moves
- * for this long, and sets its own time for the next request when the answer is out.
+ * A response nobody reads must not keep its socket and bytes for ever. node:http closes a socket without progress for
+ * this long, and sets its own timeout once the response is out.
  */
 export function boundReading(res: ServerResponse, unreadMs = UNREAD_MS): void {
   if (res.socket) res.socket.setTimeout(unreadMs)
-  // It waits behind another answer on its connection.
+  // It is queued behind another response (pipelining).
   else res.once('socket', (socket: Socket) => socket.setTimeout(unreadMs))
 }
 
-/** A Set-Cookie line. Expires stands beside Max-Age=0 for clients that know no Max-Age. */
+/** A Set-Cookie line. Expires accompanies Max-Age=0 for clients without Max-Age. */
 export function cookieText(cookie: Cookie): string {
   const parts = [`${cookie.name}=${cookie.value}`, 'Path=/']
   if (cookie.maxAge !== undefined) parts.push(`Max-Age=${cookie.maxAge}`)
@@ -101,7 +101,7 @@ export function cookieText(cookie: Cookie): string {
 
 // ------------------------------------------------------------------------------------------ unread bodies
 
-/** Up to this size node:http throws the rest of a body away by itself and the connection lives on. */
+/** Up to this size node:http discards the rest of a body by itself and keeps the connection. */
 const REST_BYTES = 65_536
 const LINGER_BYTES = 64 * 1024 * 1024
 const LINGER_MS = 2_000
@@ -112,8 +112,8 @@ function hasLongRest(req: IncomingMessage): boolean {
 }
 
 /**
- * Answers a request whose body is still coming. Closing at once would reset the connection, and the client would see the reset
- * and not the answer; so the answer goes out whole, a bounded rest of the body is thrown away, and then the connection ends.
+ * Answers a request whose body is still arriving. Closing at once would reset the connection before the client sees the
+ * answer; so the answer is sent, a bounded rest of the body is discarded, and then the connection is closed.
  */
 function lingeringClose(req: IncomingMessage, res: ServerResponse, body: string | Buffer): void {
   if (body === '') res.flushHeaders()

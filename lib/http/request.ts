@@ -1,4 +1,4 @@
-// What a client sent: target, query, cookies, body. Read leniently where a mistake is harmless, within limits everywhere.
+// Parses requests: target, query, cookies, body. Lenient where a mistake is harmless, with limits everywhere.
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { Failure, Invalid } from '../errors.ts'
@@ -6,9 +6,9 @@ import type { BodyShare } from './body-budget.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import { isJsonObject, issue } from './schema.ts'
 
-/** Levels of arrays and objects in a body. SQLite's JSON functions end at 1000, our own recursion later. */
+/** Maximum nesting of a body. SQLite's JSON functions stop at 1000, our own recursion later. */
 const DEPTH_MAX = 500
-/** Values in a body, of whatever kind: each of them costs more memory and time than the bytes it is sent in. */
+/** Maximum number of values in a body: each costs more memory and time than its bytes. */
 export const VALUES_MAX = 50_000
 
 export interface Target {
@@ -18,7 +18,7 @@ export interface Target {
   readonly search: string
 }
 
-/** Path and query of the request line. The absolute form that proxies use loses its scheme and host: we route by path alone. */
+/** Path and query of the request line. The absolute form that proxies use is stripped: we route by path alone. */
 export function targetOf(req: IncomingMessage): Target {
   const url = originForm(req.url ?? '/')
   const mark = url.indexOf('?')
@@ -32,16 +32,16 @@ function originForm(url: string): string {
   return slash < 0 ? '/' : url.slice(slash)
 }
 
-/** Names and values of a query or a form; of a name that comes twice the last value counts. Never throws. */
+/** Parses a query or a form; the last value of a repeated name wins. Never throws. */
 export function fieldsOf(encoded: string): Record<string, string> {
-  // Without a prototype: a field named __proto__ is a field.
+  // No prototype: a field named __proto__ is just a field.
   const fields: Record<string, string> = Object.create(null)
   if (encoded === '') return fields
   for (const [name, value] of new URLSearchParams(encoded)) fields[name] = value
   return fields
 }
 
-/** Value of a cookie, or undefined. Of a name that comes twice the first counts; what is no pair is passed over. */
+/** A cookie's value, or undefined. The first of a repeated name wins; malformed pairs are ignored. */
 export function cookieOf(req: IncomingMessage, name: string): string | undefined {
   const header = req.headers.cookie
   if (header === undefined) return undefined
@@ -56,7 +56,7 @@ function unquoted(value: string): string {
   return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value
 }
 
-/** The first value of a header that proxies may have made a list of. */
+/** The first value of a header that proxies may have extended to a list. */
 export function firstOf(header: string | string[] | undefined): string | undefined {
   const text = Array.isArray(header) ? header[0] : header
   return text?.split(',', 1)[0]?.trim() || undefined
@@ -74,23 +74,22 @@ const SOON = { 'Retry-After': '1' }
 export interface BodyBounds {
   /** Bytes. */
   readonly limit: number
-  /** Its part of what all bodies together may hold. */
+  /** Its share of the body budget. */
   readonly share: BodyShare
-  /** Milliseconds from its first read to its last byte; null: as long as the whole request may take. */
+  /** Timeout from first to last byte, in ms; null: that of the whole request. */
   readonly arrivesWithin: number | null
 }
 
 /**
- * The whole body. What is too long by its own head is refused before a byte is read, anything else as soon as it is known; the
- * rest stays unread (reply.ts gets rid of it).
- * @throws Failure body_too_large, bodies_in_flight, body_too_slow
- * @throws Failure body_cut when the client went away in the middle
+ * Reads the whole body. One whose head announces too much is refused before reading; otherwise as soon as the limit is
+ * passed. The rest stays unread (see reply.ts).
+ * @throws Failure body_too_large, bodies_in_flight, body_too_slow, or body_cut when the client disconnected
  */
 export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: BodyBounds): Promise<Buffer> {
   if (!hasBody(req)) return Promise.resolve(NOTHING)
   if (Number(req.headers['content-length'] ?? 0) > limit)
     return Promise.reject(new Failure('body_too_large', { limit }))
-  // Gone while an earlier guard was waiting for the store: its events have passed already.
+  // The client left while an earlier guard waited for the store: its events have passed.
   if (req.destroyed && !req.readableEnded) return Promise.reject(new Failure('body_cut'))
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -157,7 +156,7 @@ export function parseJson(bytes: Buffer): unknown {
   if (bytes.length > 2 * DEPTH_MAX) checkShape(bytes)
   const text = bytes.toString('utf8', hasMark(bytes) ? 3 : 0)
   const value = parseText(text)
-  // A copy by assignment somewhere later would take such a key for the object's prototype.
+  // A later copy by assignment would set the prototype.
   if (text.includes('__proto__') || /\\u005f/i.test(text)) removeProto(value)
   return value
 }
@@ -170,7 +169,7 @@ function parseText(text: string): unknown {
   try {
     return JSON.parse(wellFormedJson(text))
   } catch (error) {
-    // The engine's message quotes the text, which may be a password; its position is all that we pass on.
+    // V8's message quotes the text, which may contain a password: only the position is passed on.
     const position = error instanceof SyntaxError ? /at position (\d+)/.exec(error.message)?.[1] : undefined
     throw notJson(Number(position ?? 0), 'not valid JSON')
   }
@@ -185,7 +184,7 @@ const BACKSLASH = 0x5c
 const COMMA = 0x2c
 
 /**
- * Counts levels and values before anything is made of them. A scan, because recursion and memory are what it saves.
+ * Counts nesting and values before parsing, with a scan that neither recurses nor allocates.
  * @throws Invalid
  */
 function checkShape(bytes: Buffer): void {
@@ -204,7 +203,7 @@ function checkShape(bytes: Buffer): void {
   }
 }
 
-// Long texts are most of a large body: let indexOf go over them.
+// Long strings are most of a large body: let indexOf skip them.
 function endOfText(bytes: Buffer, from: number): number {
   for (let end = bytes.indexOf(QUOTE, from); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
     let before = end - 1
@@ -221,7 +220,7 @@ function removeProto(value: unknown): void {
     const one = waiting.pop()
     if (typeof one !== 'object' || one === null) continue
     Reflect.deleteProperty(one, '__proto__')
-    // A loop and not push(...): an array may have more elements than a call takes arguments.
+    // A loop instead of push(...), whose number of arguments is limited.
     for (const inner of Object.values(one)) if (typeof inner === 'object') waiting.push(inner)
   }
 }

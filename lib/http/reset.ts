@@ -1,17 +1,16 @@
-// A reset: how an answer is broken off so that nobody takes it for whole, and how it looks when the other side does so.
+// Resetting connections, so that nobody takes a truncated response for complete, and recognising when a client does.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Breaks a response off so that nobody takes it for complete: a FIN looks like success to HTTP/1.0 proxies, a reset does not. */
+/** Resets a response: a FIN looks like success to HTTP/1.0 proxies, a reset does not. */
 export function reset(res: ServerResponse): void {
   if (res.socket) breakOff(res.socket)
   else res.destroy()
 }
 
-/** Resets a connection, whatever state it is in. */
+/** Resets a connection in any state. */
 export function breakOff(socket: Socket): void {
-  // While its FIN is on the way (all is written, its client has half-closed) a socket cannot be reset: node would let go of it and
-  // never close it, and its descriptor would be lost.
+  // While its FIN is being sent, a socket cannot be reset: node would drop it without closing, and leak its descriptor.
   const isClosing = socket.writableEnded && socket.writableLength === 0
   if (isClosing) socket.destroy()
   else socket.resetAndDestroy()
@@ -24,7 +23,7 @@ const GONE: ReadonlySet<unknown> = new Set([
   'EPIPE'
 ])
 
-/** What a pipeline into a response says when the other side has gone: nothing that anybody here could do better. */
+/** Errors of a pipeline whose client has gone: nothing to handle. */
 export function isGone(error: unknown): boolean {
   return error instanceof Error && 'code' in error && GONE.has(error.code)
 }

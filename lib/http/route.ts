@@ -1,11 +1,11 @@
-// A route: one line of the API's table. What may call it, what it takes, and the handler that answers.
+// A route: one row of the API's table: who may call it, what it takes, and its handler.
 import type * as v from 'valibot'
 import type { Permission } from '../types.ts'
 import { type Call, type Handler, type Reply, requireUser, type HANDLED, type UserCall } from './call.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** Who may call: everybody, or who is signed in. */
+/** Public, or requires a sign-in. */
 export type Access = 'public' | 'user'
 
 /**
@@ -23,11 +23,11 @@ export interface Route {
   readonly csrf: 'required' | 'exempt'
   readonly thread: ThreadAccess | null
   /**
-   * What an API token must be allowed for it; `any`: nothing, it is about the caller, or what everybody is told. null: it is for
-   * sessions alone, so a route that nobody thought about is closed.
+   * Permission an API token needs; `any`: none. null: sessions only, which is the default, so that a new route is
+   * closed.
    */
   readonly permission: Permission | 'any' | null
-  /** Without it the body is thrown away, or left to the handler where it is `streamed`. */
+  /** Without it the body is discarded, or left to the handler if `streamed`. */
   readonly body: v.GenericSchema | null
   readonly query: v.GenericSchema | null
   /** An empty body counts as `{}`. */
@@ -41,13 +41,13 @@ export interface Route {
   readonly handler: Handler
 }
 
-/** Bytes of a body that anybody may send, and of one whose sender is known, where a route does not say otherwise. */
+/** Default body limits in bytes: for anybody, and for known senders. */
 export const PUBLIC_BODY_BYTES = 8 * 1024
 export const BODY_BYTES = 64 * 1024
 
 type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : unknown
 
-/** A route as it is written down: everything that has an obvious default may be left out. */
+/** A route definition: everything with an obvious default may be omitted. */
 export interface RouteSpec<Body, Query, Who extends Access = Access>
   extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail'>> {
   readonly method: Method
@@ -95,12 +95,12 @@ export function route<
     bodyLimit: spec.bodyLimit ?? (access === 'public' ? PUBLIC_BODY_BYTES : BODY_BYTES),
     form: spec.form ?? false,
     tail: spec.tail ?? false,
-    // The server calls the handler with what the route's own schemas made, which is what the handler is typed by.
+    // The server passes the handler what the route's own schemas returned, which is its type.
     handler: access === 'user' ? withUser(spec.handler as Handler) : (spec.handler as Handler)
   }
 }
 
-/** Whatever becomes of the guards in front: without a user such a handler is not called [Auth 5]. */
+/** Even if the guards fail to run, such a handler needs a user [Auth 5]. */
 function withUser(handler: Handler): Handler {
   return (call) => {
     requireUser(call)

@@ -1,5 +1,5 @@
-// The router: method and path -> route and parameters. A tree of segments; nothing is compiled to regular expressions, and a
-// static segment wins over a {name} wherever both would fit.
+// The router: method and path -> route and parameters. A tree of segments without regular expressions; a static segment
+// wins over a {name}.
 import { isAtRoot, isOfServer } from './langgraph-client.ts'
 import type { Route } from './route.ts'
 
@@ -33,7 +33,7 @@ interface Node {
   readonly tails: Leaves
 }
 
-/** What is found on the way down: `values` are the segments that met a {name}. */
+/** A match in progress: `values` are the segments matched by a {name}. */
 interface Hit {
   readonly leaf: Leaf
   readonly values: readonly string[]
@@ -41,7 +41,7 @@ interface Hit {
 
 export class Router {
   readonly #root = newNode()
-  /** Paths without parameters, whole: the common case is one look-up. */
+  /** Paths without parameters: one lookup for the common case. */
   readonly #whole = new Map<string, Leaves>()
 
   constructor(routes: readonly Route[]) {
@@ -121,7 +121,7 @@ function segmentsOf(target: string): string[] | null {
   }
 }
 
-// Depth first, the better fit first. `missed` collects what fitted but for the method, for Allow.
+// Depth first, best match first. `missed` collects matches with another method, for Allow.
 function find(
   node: Node,
   segments: string[],

@@ -47,27 +47,29 @@ export interface Log {
 export interface HttpOptions {
   readonly routes: readonly Route[]
   readonly authenticate: Authenticate
-  /** Asked for who bears no credential of ours; null: such a request is nobody's. */
+  /** Authenticates callers without a credential of ours; null: they are anonymous. */
   readonly authenticateRequest?: AuthenticateRequest | null
-  /** Routes of the operator's own. */
+  /** The operator's own routes. */
   readonly app?: CustomApp | null
   readonly threadOwner: ThreadOwner
   readonly origins: Origins
   readonly proxies: Proxies
-  /** Under which browsers reach us, when it is known: its origin is our own. */
+  /** Public URL of this server, if known: its origin is our own. */
   readonly publicUrl?: string | null
   readonly limits?: {
-    /** Milliseconds for the body of somebody who is not signed in to arrive. */
+    /** Timeout for bodies of anonymous senders, in ms. */
     readonly publicBodyMs?: number
-    /** Connections of one address, trusted proxies apart; 0 is no limit. */
+    /** Connections per address, except trusted proxies; 0: no limit. */
     readonly connectionsPerAddress?: number
   }
   readonly log: Log
-  /** What an error from below means for a client, where waiting may help; null: it is something else. */
+  /** Maps temporary errors of lower layers to a Failure; null: not one of those. */
   readonly failureOf?: (error: unknown) => Failure | null
-  /** A request was answered, or its stream was begun: the path of its route (`none`: no route), method, status, ms. Must not throw. */
+  /**
+   * A response, or the head of a stream, was sent: route path (`none`: no route), method, status, ms. Must not throw.
+   */
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
-  /** Why nothing can be asked for yet, beside what everybody may look at; null: all of it can. */
+  /** Why all but public information is refused at startup; null: it is not. */
   readonly notYet?: () => string | null
 }
 
@@ -75,43 +77,43 @@ export interface HttpServer {
   /** @param port 0 takes a free one */
   listen(port: number, host: string): Promise<{ readonly url: string; readonly port: number }>
   /**
-   * Takes no new connections, ends idle ones, waits for requests under way, and resets what is still open after `graceMs`.
+   * Accepts no new connections, closes idle ones, waits for requests in progress, and resets the rest after `graceMs`.
    * May be called again; all calls wait for the same end.
    */
   close(graceMs: number): Promise<void>
 }
 
-/** Bodies that nobody has to account for, by address: a sign-in is 100 bytes, so these are some hundred at a time. */
+/** Body budget of anonymous senders, by address: a sign-in is 100 bytes, so this allows some hundred at a time. */
 const PUBLIC_BODIES = { each: 64 * 1024, all: 4 * 1024 * 1024 }
-/** Bodies of who is signed in, by user. */
+/** Body budget of signed-in users. */
 const BODIES = { each: 16 * 1024 * 1024, all: 96 * 1024 * 1024 }
-/** Of a csrf_token that is set with a refusal: no session ends later. */
+/** Lifetime of a csrf_token set with a refusal: no session lasts longer. */
 const CSRF_SECONDS = 30 * 86_400
-/** A body of 8 KiB that has not arrived by then is held back on purpose. */
+/** An 8 KiB body slower than this is held back on purpose. */
 const PUBLIC_BODY_MS = 10_000
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
 const KEEP_ALIVE_MS = 75_000
-/** A head that has not arrived by then is an attack or a dead line. Above the keep-alive time, which it would cut short. */
+/** A slower request head is an attack or a dead connection. Above the keep-alive timeout, which it would cut short. */
 const HEADERS_MS = 80_000
 /** A whole request, its body included: 100 MB at 3 Mbit/s take 270 s. */
 const REQUEST_MS = 300_000
-/** A body that took longer is not taken on the word that its head was given. */
+/** After a slower body the credential is checked again. */
 const SLOW_BODY_MS = 1_000
-/** How often idle connections are looked for while closing. */
+/** Interval for closing idle connections during shutdown. */
 const CLOSING_TICK_MS = 50
 
 export function createHttpServer(options: HttpOptions): HttpServer {
   return new NodeServer(options)
 }
 
-/** Answers of one connection that are not out: one read may hold thousands of requests, all of them parsed and served in one turn. */
+/** Pending responses per connection: one read may hold thousands of pipelined requests. */
 const PIPELINED_MAX = 32
 
 class NodeServer implements HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #server: Server
-  /** Open connections, each with its answers that are not out: of those only one has the socket. */
+  /** Open connections with their pending responses, of which only one has the socket. */
   readonly #sockets = new Map<Socket, Set<ServerResponse>>()
   readonly #connections = new Map<string, number>()
   #hasWarned = false
@@ -155,9 +157,9 @@ class NodeServer implements HttpServer {
 
   async #end(graceMs: number): Promise<void> {
     const allGone = new Promise<void>((resolve) => this.#server.close(() => resolve()))
-    // Browsers open connections on suspicion; nothing was asked on them, so nothing is owed.
+    // Browsers open speculative connections: nothing was requested on them.
     for (const socket of this.#sockets.keys()) if (socket.bytesRead === 0) socket.destroy()
-    // A connection becomes idle when its last answer is out, which node:http tells nobody.
+    // node:http does not report when a connection becomes idle.
     const ticker = setInterval(() => this.#server.closeIdleConnections(), CLOSING_TICK_MS)
     const grace = setTimeout(() => {
       for (const socket of this.#sockets.keys()) breakOff(socket)
@@ -173,12 +175,12 @@ class NodeServer implements HttpServer {
     this.#sockets.set(socket, answers)
     socket.once('close', () => {
       this.#sockets.delete(socket)
-      // An answer that waits behind another one has no socket yet, and node:http tells nobody that it never gets one.
+      // A pipelined response has no socket yet, and node:http does not report when it never gets one.
       for (const res of answers) if (res.socket === null && !res.closed) res.destroy().emit('close')
     })
   }
 
-  /** False: its address has as many as it may. */
+  /** False: its address is at its limit. */
   #admit(socket: Socket): boolean {
     const { limits, proxies, log } = this.#options
     const most = limits?.connectionsPerAddress ?? 0
@@ -189,7 +191,7 @@ class NodeServer implements HttpServer {
       if (!this.#hasWarned)
         log.warn(
           { address, most },
-          'an address has as many connections as one may: server.connections_per_address, or server.trusted_proxies if it is a proxy'
+          'an address has reached its connection limit: raise server.connections_per_address, or list it in server.trusted_proxies if it is a proxy'
         )
       this.#hasWarned = true
       return false
@@ -204,8 +206,8 @@ class NodeServer implements HttpServer {
   }
 
   /**
-   * How many answers are under way on the connection, this one included; 0: nobody hears it, or too many are asked for at once. The
-   * last that may be is the connection's last.
+   * Number of pending responses on the connection, including this one; 0: nobody would get it, or too many requests
+   * were pipelined. The last one allowed closes the connection.
    */
   #follow(req: IncomingMessage, res: ServerResponse): number {
     const answers = this.#sockets.get(req.socket)
@@ -222,7 +224,10 @@ class NodeServer implements HttpServer {
     return answers.size
   }
 
-  /** What node:http could not read. Answered where no answer is under way on the connection, which ends in any case. */
+  /**
+   * A request node:http could not parse. Answered unless another response is in progress; the connection is closed
+   * either way.
+   */
   #refuseHead(error: NodeJS.ErrnoException, socket: Duplex): void {
     // node:http hands over the connection itself.
     const answers = [...(this.#sockets.get(socket as Socket) ?? [])]
@@ -241,7 +246,7 @@ class NodeServer implements HttpServer {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
     const depth = this.#follow(req, res)
-    // Each request of a pipeline has a turn of its own, in which other connections have theirs.
+    // Each pipelined request gets a tick of its own, so that other connections are served in between.
     for (let turns = 1; turns < depth; turns++) await new Promise((resolve) => setImmediate(resolve))
     if (depth === 0 || res.destroyed) return
     if (this.#closed !== null) res.shouldKeepAlive = false
@@ -257,7 +262,9 @@ class NodeServer implements HttpServer {
     this.#options.onAnswered?.(seen.route, req.method ?? 'GET', res.statusCode, performance.now() - began)
   }
 
-  /** A request for a WebSocket is a request like any other, until its handler accepts it: whatever is refused is answered by HTTP. */
+  /**
+   * An upgrade request is handled like any other until its handler accepts it: refusals are ordinary HTTP responses.
+   */
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     // node:http listens to it no more, and an error without a listener would end the process.
     socket.on('error', ignore)
@@ -276,7 +283,7 @@ class NodeServer implements HttpServer {
     void this.#serve(req, res)
   }
 
-  /** The guards in the spec's order, then the handler. `cookies` are set whatever the answer will be. */
+  /** Guards in the spec's order, then the handler. `cookies` are set on any outcome. */
   async #answer(
     req: IncomingMessage,
     res: ServerResponse,
@@ -368,7 +375,7 @@ class NodeServer implements HttpServer {
     return { ...call, body: await this.#bodyOf(call, route) }
   }
 
-  /** After the guards: nobody who has no business here makes us hold a body. */
+  /** Read after the guards: an unauthorised caller must not make us buffer a body. */
   async #bodyOf(call: Omit<Call, 'body'>, { body, bodyLimit, form, bodyOptional }: Route): Promise<unknown> {
     if (body === null || bodyLimit === 'streamed') return undefined
     const { req, res, user } = call
@@ -377,14 +384,14 @@ class NodeServer implements HttpServer {
     const arrivesWithin = user === null ? (this.#options.limits?.publicBodyMs ?? PUBLIC_BODY_MS) : null
     try {
       const bytes = await readBody(req, { limit: bodyLimit, share, arrivesWithin })
-      // Who was let in when the body began may have been signed out since.
+      // The session may have ended while the body arrived.
       if (user !== null && performance.now() - begun > SLOW_BODY_MS) {
         const { authenticate, authenticateRequest = null } = this.#options
         await principalOf(req, authenticate, authenticateRequest)
       }
       return check(body, parseBody(req, bytes, form, bodyOptional, isList(body)), 'body')
     } catch (error) {
-      // What is left of the body would be taken for the next request, or waited for.
+      // Unread bytes of the body would be taken for the next request.
       if (!req.complete) res.shouldKeepAlive = false
       throw error
     } finally {
@@ -392,7 +399,7 @@ class NodeServer implements HttpServer {
     }
   }
 
-  /** True when the request was a preflight and is answered. Else the headers wait on the response, for whoever writes its head. */
+  /** True when the request was a preflight, now answered. Otherwise CORS headers are set on the response. */
   #answerCors(req: IncomingMessage, res: ServerResponse): boolean {
     const headers = this.#options.origins.headersFor(req)
     if (headers === null) return false

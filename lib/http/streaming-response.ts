@@ -1,4 +1,4 @@
-// An answer that stays open: an event stream, or the wait for something that takes long.
+// Responses that stay open: an event stream, or JSON that takes long.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { StreamWriter } from '../stream-writer.ts'
@@ -28,19 +28,19 @@ export function openStream(call: Call, options: OpenOptions = {}): StreamWriter 
   return writerOf(call)
 }
 
-/** An answer that takes long: blanks keep proxies from giving up, and JSON does not mind them. */
+/** A slow JSON response: spaces keep proxies from giving up, and JSON ignores them. */
 export interface DeferredJson {
-  /** Sends one blank, unless the client does not read. */
+  /** Sends one space, unless the client is not reading. */
   beat(): void
-  /** Sends the JSON text, which ends the answer. */
+  /** Sends the JSON text and ends the response. */
   end(jsonText: string): void
-  /** Broken off by us, so that no client takes what it has for an answer. */
+  /** Resets it, so that no client takes a partial response for complete. */
   reset(): void
-  /** Once, whoever closed it. */
+  /** Called once, whichever side closed it. */
   onClose(listener: () => void): void
 }
 
-/** Takes the response over for one JSON text that is not known yet. The status cannot be changed any more: fail before. */
+/** Takes over the response for JSON that is not known yet. The status is fixed now: fail before. */
 export function deferredJson(call: Call, options: OpenOptions = {}): DeferredJson {
   const headers = { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-cache, no-transform', 'X-Accel-Buffering': 'no' }
   writeOpenHead(call, { ...headers, ...options.headers }, options.status ?? 200)
@@ -62,10 +62,11 @@ const BLANK = Buffer.from(' ')
 
 function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>, status: number): void {
   const { req, res } = call
-  // An HTTP/1.0 client (nginx's default towards us) knows no chunks: for it the end of the connection is the end of the stream.
+  // HTTP/1.0 clients (nginx's default upstream) know no chunks: for them the end of the connection is the end of the
+  // stream.
   const isOld = req.httpVersionMajor === 1 && req.httpVersionMinor === 0
   if (isOld) res.shouldKeepAlive = false
-  // Frames are small and each is worth its packet: Nagle's algorithm would hold them back for the last one's acknowledgement.
+  // Frames are small and urgent: Nagle's algorithm would hold them back until the last one is acknowledged.
   res.socket?.setNoDelay(true)
   gather(res.socket)
   res.writeHead(status, { Connection: res.shouldKeepAlive ? 'keep-alive' : 'close', ...headers })
@@ -73,7 +74,7 @@ function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>, st
   if (call.method === 'HEAD') res.end()
 }
 
-/** What is written before something else has its turn goes out together: a head, and what there is to say to who joins. */
+/** Writes of one tick go out together: a head, and the first data for a new joiner. */
 function gather(socket: Socket | null): void {
   if (socket === null) return
   socket.cork()
@@ -83,7 +84,7 @@ function gather(socket: Socket | null): void {
 function writerOf(call: Call): StreamWriter {
   const { res } = call
   const { socket } = res
-  // A pipelined request has no socket yet; an HTTP/1.0 client takes no chunks; a HEAD request takes no body.
+  // Pipelined requests have no socket yet, HTTP/1.0 clients take no chunks, HEAD requests no body.
   const isDirect = socket !== null && res.chunkedEncoding && !res.writableEnded
   return isDirect ? directWriter(res, socket) : plainWriter(res)
 }
@@ -103,8 +104,8 @@ function plainWriter(res: ServerResponse): StreamWriter {
 }
 
 /**
- * Writes chunks past node:http, which would frame the same bytes anew for every joiner: that is a third of the price of a write.
- * Only the end is node:http's again, so that the connection can be used for the next request.
+ * Writes chunks to the socket directly: node:http would frame the same bytes again for every joiner, a third of the
+ * cost of a write. Only the end goes through node:http, so that the connection can be reused.
  */
 function directWriter(res: ServerResponse, socket: Socket): StreamWriter {
   let drained: (() => void) | null = null
@@ -116,12 +117,12 @@ function directWriter(res: ServerResponse, socket: Socket): StreamWriter {
   return {
     write: (bytes) => !res.writableEnded && !socket.destroyed && writeChunk(socket, bytes),
     end: (last) => {
-      // The next request on this connection has its own reader.
+      // The connection's next request has a reader of its own.
       letGo()
       if (res.writableEnded || socket.destroyed) return
-      // With the chunk that tells the end of them all, in one packet: node:http uncorks when it ends.
+      // In one packet with the final chunk: node:http uncorks when it ends.
       socket.cork()
-      // A chunk of nothing would be the end already.
+      // An empty chunk would end the response.
       if (last.length > 0) writeChunk(socket, last)
       res.end()
     },
@@ -136,7 +137,7 @@ function directWriter(res: ServerResponse, socket: Socket): StreamWriter {
 }
 
 function onClose(res: ServerResponse, listener: () => void): void {
-  // Too late for the event: it is told all the same, or somebody would wait for it for ever.
+  // The event has already passed: report it anyway, or somebody would wait for ever.
   if (res.closed || res.destroyed) process.nextTick(listener)
   else res.once('close', listener)
 }
@@ -154,8 +155,8 @@ function writeChunk(socket: Socket, bytes: Uint8Array): boolean {
 }
 
 /**
- * Bytes in the framing of a chunk, framed once for all streams that they go to: those come one after the other, so that the last few
- * are enough to remember. (A WeakMap would remember all, and make work for whoever collects garbage.)
+ * Chunked framing of the same bytes, shared by all streams: those are written one after the other, so remembering the
+ * last few is enough. (A WeakMap would remember all, and burden the garbage collector.)
  */
 const framed: { readonly bytes: Uint8Array; readonly chunk: Buffer }[] = []
 const FRAMED_MAX = 8

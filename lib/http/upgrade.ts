@@ -1,16 +1,16 @@
-// Which requests ask for a WebSocket. Any other Upgrade is passed over, as HTTP allows, and the request answered: clients offer h2c with
-// every request they make, bodies included.
+// Recognises WebSocket upgrades. Any other Upgrade is ignored, as HTTP allows: clients offer h2c with every request,
+// bodies included.
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** Requests with an Upgrade header. */
 const offered = new WeakSet<IncomingMessage>()
 
-/** Connections on which no more requests are wanted, and the requests that have come on them nevertheless. */
+/** Connections that accept no more requests, and requests that came on them anyway. */
 const full = new WeakSet<Socket>()
 const surplus = new WeakSet<IncomingMessage>()
 
-/** Of what else comes on the connection nothing is parsed but the head of one request, which is handed over as an upgrade. */
+/** Of later bytes on the connection, only one request head is parsed, and handed over as an upgrade. */
 export function wantNoMore(socket: Socket): void {
   full.add(socket)
 }
@@ -19,7 +19,7 @@ export function isSurplus(req: IncomingMessage): boolean {
   return surplus.has(req)
 }
 
-/** node:http asks a request whether it is an upgrade as soon as its head was read, and then parses nothing more of it. */
+/** node:http checks whether a request is an upgrade after its head, and then stops parsing. */
 export class UpgradableMessage extends IncomingMessage {
   constructor(socket: Socket) {
     super(socket)

@@ -1,5 +1,5 @@
-// A connection that became a WebSocket. What is written goes to the socket as frames that are made once, however many sockets they go
-// to; what comes in is read by `ws`, which also does the closing handshake.
+// A WebSocket connection. Outgoing frames are encoded once for any number of sockets and written directly; incoming
+// ones are read by `ws`, which also does the closing handshake.
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
@@ -7,31 +7,34 @@ import { Failure } from '../errors.ts'
 import type { ResetReason, StreamWriter } from '../stream-writer.ts'
 import type { Call } from './call.ts'
 
-/** Text messages of both sides. Frames may be written in pieces: only who writes knows when something else may come between. */
+/**
+ * Text messages in both directions. Frames may be written in pieces: only the writer knows when other frames may come
+ * between.
+ */
 export interface TextSocket extends StreamWriter {
   onText(listener: (text: string) => void): void
-  /** `pong`: the frame that answers it. */
+  /** A ping; `pong` is the frame to answer with. */
   onPing(listener: (pong: Buffer) => void): void
   /** Nothing is read until `resume`. */
   pause(): void
   resume(): void
-  /** Closes it for good, and says why. */
+  /** Closes it with a reason. */
   close(code: number, reason: string): void
-  /** When the other side gave a sign of life last, by `performance.now()`. */
+  /** When the client last responded, by `performance.now()`. */
   heardAt(): number
 }
 
 /** A ping without data. */
 export const PING = Buffer.from([0x89, 0])
 
-/** How it is said that a stream is broken off. Clients come back, unless they have lost their right [langgraph 4.4]. */
+/** Close codes for resets: clients reconnect, unless their credential was revoked [langgraph 4.4]. */
 const CLOSED: Readonly<Record<ResetReason, readonly [number, string]>> = {
   revoked: [4401, 'signed out'],
   stopping: [1012, 'the server restarts'],
   stalled: [1008, 'nothing is read'],
   broken: [1011, 'the stream cannot go on']
 }
-/** For the other side to answer a close before the connection is cut, in ms. */
+/** Timeout for the closing handshake, in ms. */
 const CLOSING_MS = 1000
 
 const PONG = 0x8a
@@ -39,7 +42,7 @@ const TEXT = 0x81
 const SHORT_MAX = 125
 const U16_MAX = 0xffff
 
-/** Each text as a frame of its own, in one piece. */
+/** Encodes each text as a frame, all in one buffer. */
 export function textFrames(texts: readonly string[]): Buffer {
   const sizes = texts.map((text) => Buffer.byteLength(text))
   const frames = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + size + headLength(size), 0))
@@ -75,14 +78,14 @@ export function noteUpgrade(req: IncomingMessage, upgrade: Upgrade): void {
   upgrades.set(req, upgrade)
 }
 
-/** Whether a request was noted as one, and not accepted yet. */
+/** Whether a request is a pending upgrade. */
 export function isUpgrade(req: IncomingMessage): boolean {
   return upgrades.has(req)
 }
 
 const accepting = new Map<number, WebSocketServer>()
 
-/** Only for the handshake: it keeps no list of sockets. Compression would be done anew for every one; pongs wait for a border. */
+/** Only for the handshake. No compression, which would be done anew for every socket; pongs wait for a frame border. */
 function serverFor(maxBytes: number): WebSocketServer {
   const known = accepting.get(maxBytes)
   const options = {
@@ -98,8 +101,8 @@ function serverFor(maxBytes: number): WebSocketServer {
 }
 
 /**
- * Takes the connection of a call over as a WebSocket. The handler answers HANDLED. Messages of more than `maxBytes` close it.
- * @throws Failure 426 upgrade_required when the request asks for none
+ * Takes over a call's connection as a WebSocket. The handler returns HANDLED. Messages above `maxBytes` close it.
+ * @throws Failure 426 upgrade_required when the request is not an upgrade
  */
 export function acceptWebSocket(call: Call, maxBytes: number): TextSocket {
   const { req, res } = call
@@ -159,7 +162,7 @@ function textSocket(ws: WebSocket, socket: Duplex): TextSocket {
   }
 }
 
-/** The handshake was none, and is answered: nothing is said on this one, and it is closed already. */
+/** The handshake was invalid and has been answered; the socket is closed already. */
 function refused(socket: Duplex): TextSocket {
   const nothing = () => {}
   const closed = (listener: () => void) => void socket.once('close', listener)

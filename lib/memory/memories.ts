@@ -10,7 +10,7 @@ import { nullIfMissing, type Paths } from '../files/paths.ts'
 import { atomicWrite } from '../files/atomic-write.ts'
 import { emptyMemory, type Memory, parseMemory } from './memory.ts'
 
-/** Whose memory: keyed by both, so that no user and no agent sees another's. */
+/** Owner of a memory: keyed by user and agent. */
 export interface MemoryOwner {
   readonly userId: string
   /** null: the lead agent. */
@@ -20,7 +20,7 @@ export interface MemoryOwner {
 export interface MemoriesOptions {
   /** '': a file a user. An absolute path: that file for the lead agent of all users. */
   readonly storagePath: string
-  /** A file that is no memory is set aside under another name and told here. */
+  /** Called for an invalid memory file, which was renamed. */
   onDamaged?(path: string): void
 }
 
@@ -29,7 +29,7 @@ const AGENT_NAME = /^[A-Za-z0-9_-]{1,64}$/
 export class Memories {
   readonly #paths: Paths
   readonly #options: MemoriesOptions
-  /** The last change of each file that is under way. */
+  /** The pending change of each file. */
   readonly #changes = new Map<string, Promise<unknown>>()
 
   constructor(paths: Paths, options: MemoriesOptions) {

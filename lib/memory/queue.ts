@@ -1,11 +1,11 @@
-// Conversations that wait to be read for the memory of their user. One waits at most once: what follows joins it and the wait begins
-// anew, so that a talk is read when it pauses and not at every turn.
+// Conversations waiting to be read for their user's memory. Each waits at most once: new turns join it and restart the
+// delay, so that a talk is read when it pauses and not at every turn.
 import type { Message } from '../types.ts'
 import type { Memories, MemoryOwner } from './memories.ts'
 import { applied, question, readAnswer, type UpdateOptions } from './update.ts'
 
 export interface Conversation extends MemoryOwner {
-  /** Captured when it is added: no request is there any more when the wait is over [Isolation]. */
+  /** Captured when added: there is no request any more when the delay is over [Isolation]. */
   readonly userId: string
   readonly threadId: string
   /** Of the turns that are its user's own, since it was read last. */
@@ -14,7 +14,7 @@ export interface Conversation extends MemoryOwner {
 
 export interface MemoryQueueOptions extends UpdateOptions {
   readonly debounceMs: number
-  /** Asks a model. A rejection loses this update and nothing else. */
+  /** Calls a model. A rejection only loses this update. */
   ask(question: { readonly system: string; readonly user: string }, signal: AbortSignal): Promise<string>
   /** An update that failed: the run that it came from knows nothing of it. */
   onFailed(error: unknown, threadId: string): void
@@ -38,7 +38,7 @@ export class MemoryQueue {
     this.#options = options
   }
 
-  /** Conversations that wait or are being read. */
+  /** Queued and active conversations. */
   get size(): number {
     return this.#waiting.size + this.#due.length + this.#working.size
   }
@@ -58,7 +58,7 @@ export class MemoryQueue {
     this.#waiting.set(key, { conversation, timer })
   }
 
-  /** Drops what waits of a thread: it was deleted. */
+  /** Drops a deleted thread. */
   forget(threadId: string): void {
     for (const [key, { conversation, timer }] of this.#waiting) {
       if (conversation.threadId !== threadId) continue
@@ -67,7 +67,7 @@ export class MemoryQueue {
     }
   }
 
-  /** Reads what waits now, for at most `ms`; what is not done then is given up. */
+  /** Reads everything queued now, for at most `ms`, and drops the rest. */
   async flush(ms: number): Promise<void> {
     for (const { conversation, timer } of this.#waiting.values()) {
       clearTimeout(timer)
@@ -106,7 +106,7 @@ export class MemoryQueue {
     const answer = readAnswer(await this.#options.ask(asked, signal))
     if (answer === null) throw new Error('The model did not answer with a memory')
     const now = new Date().toISOString()
-    // Applied to the memory as it is now: a fact that its user added meanwhile stays.
+    // Applied to the current memory: facts the user added meanwhile stay.
     await this.#memories.change(conversation, (memory) => applied(memory, answer, threadId, now, this.#options))
   }
 }

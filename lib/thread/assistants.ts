@@ -1,4 +1,4 @@
-// Assistants: what runs can be with. Every graph has one that is the system's and everybody's; a user makes others of them.
+// Assistants: every graph has a system assistant, shared by all; users create others from them.
 import { createHash } from 'node:crypto'
 import type { AssistantReads } from '../store/store.ts'
 import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp } from '../types.ts'
@@ -25,12 +25,12 @@ export interface AssistantQuery {
   readonly sortOrder: 'asc' | 'desc'
 }
 
-/** Whom a run is with. */
+/** The assistant of a run. */
 export interface RunAssistant {
-  /** What the run says it is with; null: nobody was named. */
+  /** The assistant id the run shows; null: none was named. */
   readonly name: string | null
   readonly graphId: string
-  /** What its thread is listed under. */
+  /** The assistant id its thread is listed under. */
   readonly assistantId: string
   readonly config: JsonObject
   readonly context: JsonObject
@@ -40,13 +40,13 @@ export interface RunAssistant {
 export interface AssistantsDeps {
   readonly store: AssistantReads
   readonly graphs: () => readonly KnownGraph[]
-  /** The one agent that there is takes runs under any name, which becomes its own: memory is kept by it [spec]. */
+  /** A single agent accepts any name, which becomes its own: memory is kept by it [spec]. */
   readonly takesAnyName: boolean
 }
 
 /** LangGraph's namespace of the ids of graphs. */
 const NAMESPACE = Buffer.from('6ba7b8219dad11d180b400c04fd430c8', 'hex')
-/** Of an assistant that nobody made: what memory is kept by. */
+/** For an unknown assistant: the name memory is kept under. */
 export const NAME = /^[a-z0-9_-]+$/i
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
@@ -156,7 +156,7 @@ function bare(name: string): RunAssistant {
   return { name, graphId: name, assistantId: name, config: {}, context: {}, metadata: {} }
 }
 
-/** What a run is configured with: its assistant's, and over it, member by member, what its caller says. */
+/** Config of a run: the assistant's, overridden member by member by the caller's. */
 export function withAssistant(
   { config, context }: Pick<RunAssistant, 'config' | 'context'>,
   given: { readonly config: JsonObject | null; readonly context: JsonObject | null }
@@ -164,7 +164,7 @@ export function withAssistant(
   if (Object.keys(config).length + Object.keys(context).length === 0) return given
   const named = new Set(Object.keys(given.context ?? {}))
   const part = (from: JsonObject, name: string): JsonObject => (isObject(from[name]) ? from[name] : {})
-  // What the caller says in one place counts against what the assistant says in another.
+  // The caller's value in one place overrides the assistant's in another.
   const unnamed = (object: JsonObject): JsonObject =>
     Object.fromEntries(Object.entries(object).filter(([key]) => !named.has(key)))
   const over = given.config ?? {}

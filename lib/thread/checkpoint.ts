@@ -1,5 +1,5 @@
-// Checkpoints as clients see them: the state of a thread and its history. The fields are the union of what the service's own
-// clients and LangGraph's read. Values are put together from stored texts and never parsed on the way.
+// Checkpoints as clients see them: state and history. Fields are the union of what the service's own clients and
+// LangGraph's read. Values are concatenated from stored texts, never parsed.
 import type { CheckpointHead, MessageOrigin, StoredCheckpoint } from '../store/store.ts'
 import type { Feedback, Interrupt, JsonObject, Thread } from '../types.ts'
 import { interruptsOf } from './interrupts.ts'
@@ -8,7 +8,7 @@ import { storedJson } from './state.ts'
 
 type Body = StoredCheckpoint['messageBodies'][number]
 
-/** Keys that are the runtime's own; `step` is shown nevertheless. */
+/** Internal keys of the runtime; `step` is shown anyway. */
 const INTERNAL_KEYS = ['created_at', 'updated_at', 'step', 'source', 'writes', 'parents']
 
 function withoutInternal(metadata: JsonObject): JsonObject {
@@ -25,7 +25,7 @@ function withValues(fields: object, values: string): string {
   return `{"values":${values},${JSON.stringify(fields).slice(1)}`
 }
 
-/** What would go on from here, and the questions that it waits for. */
+/** The next nodes, and the open questions. */
 function tasksOf(head: CheckpointHead, interrupts: readonly Interrupt[]): JsonObject[] {
   const waiting = interrupts.map(({ id, value }) => ({ id, value }))
   return head.next.map((name) => ({
@@ -34,7 +34,7 @@ function tasksOf(head: CheckpointHead, interrupts: readonly Interrupt[]): JsonOb
     path: [name],
     interrupts: waiting,
     error: null,
-    // Of tasks that are to come there is nothing yet; clients read these members nevertheless.
+    // Future tasks have nothing yet, but clients read these members.
     result: null,
     checkpoint: null,
     state: null
@@ -81,8 +81,8 @@ export function messageIds(page: readonly StoredCheckpoint[]): Map<number, strin
 }
 
 /**
- * The checkpoints with what is known beside their messages written into them: run_id, and feedback on the last answer of each run
- * [contract 2.2]. `ids` as `messageIds` gives them; `feedback` by run, null where there is none at all.
+ * The checkpoints, with run_id and feedback written into their messages [contract 2.2]. `ids` as `messageIds` returns
+ * them; `feedback` by run, null if there is none at all.
  */
 export function decorated(
   page: readonly StoredCheckpoint[],
@@ -104,7 +104,7 @@ export function decorated(
   return page.map((stored) => {
     const messageBodies = stored.messageBodies.slice()
     const answered = new Set<string>()
-    // From the end: the first answer of a run that is met is its last.
+    // From the end: the first answer found of a run is its last.
     for (let index = messageBodies.length - 1; index >= 0; index--) {
       const body = messageBodies[index]!
       const origin = origins.get(ids.get(body.no)!)

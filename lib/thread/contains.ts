@@ -1,4 +1,5 @@
-// Whether a JSON value holds another one, as LangGraph's searches ask: members of objects may be more, elements of lists too.
+// Whether a JSON value contains another, as in LangGraph's searches: objects may have more members, lists more
+// elements.
 import { isObject, type Json } from '../types.ts'
 
 /** Comparisons that one search may cost: lists in lists multiply, and both sides come from outside. */

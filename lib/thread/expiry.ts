@@ -1,4 +1,4 @@
-// Threads whose time to live is over go, as their makers have asked.
+// Removes threads whose time to live has expired.
 import type { Store, Writer } from '../store/store.ts'
 import { timestamp } from '../types.ts'
 
@@ -30,7 +30,7 @@ export class ThreadExpiry {
     if (this.#timer) clearInterval(this.#timer)
   }
 
-  /** Removes what is over now. One that is at work waits until it has done. */
+  /** Removes expired threads. One with a run in flight waits until that has ended. */
   async sweep(now = Date.now()): Promise<number> {
     const { store, writer, remove } = this.#deps
     let removed = 0

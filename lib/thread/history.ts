@@ -1,5 +1,5 @@
-// A page of a thread's history: each entry with all of its values. Entries share most of their messages, so those of the newest are
-// read once, and the others' are found among them; only what was edited or removed since is read besides.
+// A page of a thread's history, each entry with all its values. Entries share most messages, so those of the newest are
+// read once and reused; only edited or removed ones are read in addition.
 import type { CheckpointReads, HistoryPage, StoredCheckpoint } from '../store/store.ts'
 
 type MessageBody = StoredCheckpoint['messageBodies'][number]

@@ -27,7 +27,7 @@ export function checkpointId(parent?: string | null, now = Date.now()): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, '0')}-${tail}`
 }
 
-/** Goes on from the time of an id, if that is ahead of ours. */
+/** Advances to the time of an id, if that is ahead. */
 function follow(id: string | null | undefined): void {
   const [, high, low, count] = (id && OURS.exec(id)) || []
   if (high === undefined) return

@@ -1,4 +1,4 @@
-// Questions that a run has ended with: the thread waits for its user, and a later run with `command.resume` goes on from there.
+// Interrupts: questions a run ended with. The thread waits for its user, and a run with `command.resume` continues.
 // They are a channel of the state that clients see as tasks and interrupts, and in streams under its own name.
 import type { StoredCheckpoint } from '../store/store.ts'
 import { type Interrupt, type Json, type Message, type ToolCall, isObject } from '../types.ts'
@@ -19,13 +19,13 @@ function readInterrupt(item: Json): Interrupt[] {
   return isObject(item) && typeof item.id === 'string' ? [{ id: item.id, value: item.value ?? null }] : []
 }
 
-/** A call without a result. `asked`: it asks its user by the message of this id, which stands where the result will. */
+/** An open call. `asked`: id of the question message that stands where the result will. */
 export interface OpenCall {
   readonly call: ToolCall
   readonly asked: string | null
 }
 
-/** Calls of the last answer that have no result: what asks its user has none before that has answered. */
+/** Open calls of the last answer; a call that asks its user stays open until that is answered. */
 export function openCallsIn(messages: readonly Message[], interrupts: readonly Interrupt[] = []): OpenCall[] {
   const at = messages.findLastIndex(({ type }) => type === 'ai')
   const last = messages[at]

@@ -1,14 +1,14 @@
-// Messages as clients send them, made into the one form that is kept: known type, content of text or blocks, an id.
+// Normalises messages from clients: known type, content of text or blocks, an id.
 import { randomUUID } from 'node:crypto'
 import { type InvalidToolCall, type Json, type JsonObject, type Message, type ToolCall, isObject } from '../types.ts'
 
-/** What an input asks of the conversation: messages to add or replace, and ids to remove. */
+/** An input's changes to the conversation: messages to add or replace, and ids to remove. */
 export type InputMessage = Message | { readonly type: 'remove'; readonly id: string }
 
 /** Removing this id clears the conversation. */
 export const REMOVE_ALL = '__remove_all__'
 
-/** An input that is no message; the text tells why. */
+/** Not a message; the text says why. */
 export class MessageInvalid extends Error {
   /** Which of them, from 0. */
   index = 0
@@ -72,7 +72,7 @@ function invalidToolCallsOf(value: Json | undefined): InvalidToolCall[] {
   }))
 }
 
-/** The other forms in which LangChain says a message: a text, a pair of role and content, its own objects as JSON. */
+/** Other forms of LangChain messages: a string, a pair of role and content, its own objects as JSON. */
 function fieldsOf(given: Json): JsonObject {
   if (typeof given === 'string') return { type: 'human', content: given }
   if (Array.isArray(given) && given.length === 2 && typeof given[0] === 'string')

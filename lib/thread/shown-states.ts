@@ -1,5 +1,5 @@
-// States that an agent keeps itself, where a run's log looks for one: a reader that comes too late for the frames is shown what the run
-// has led to all the same.
+// Makes states an agent keeps itself available to run logs: a reader too late for the frames still gets the final
+// state.
 import type { CheckpointReads, Store, StoredCheckpoint } from '../store/store.ts'
 import { isObject, type Json } from '../types.ts'
 
@@ -7,7 +7,7 @@ interface ShownValues {
   values(threadId: string, checkpointId: string | null): Promise<{ readonly json: string } | null>
 }
 
-/** The store, member by member, with those states in place of its own checkpoints. */
+/** The store with those states in place of its own checkpoints. */
 export function withShownStates(store: Store, states: ShownValues): Store {
   const { peers } = store
   return {
@@ -45,7 +45,7 @@ function shownStates(states: ShownValues): CheckpointReads {
   }
 }
 
-/** The values as if each were a channel of ours: what is read of it is their text. */
+/** Presents each value as a channel of ours: only its text is read. */
 function storedOf(thread_id: string, checkpointId: string | null, values: Json): StoredCheckpoint {
   const channels = Object.entries(isObject(values) ? values : {})
   return {

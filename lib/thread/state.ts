@@ -26,19 +26,19 @@ interface Parts {
   readonly nextBody: number
 }
 
-/** Channels of the agent runtime: no client is to see them [contract 2.5], or to write them. */
+/** Internal channels of the agent runtime: clients neither see nor write them [contract 2.5]. */
 export function isInternal(channel: string): boolean {
   return channel.startsWith('__pregel_') || channel.startsWith('__interrupt__')
 }
 
-/** So many are looked for one by one; for more an index of all messages is cheaper. */
+/** Up to this many are searched linearly; more get an index. */
 const FEW = 8
 
-/** The messages of a state while some are put and taken out. Costs their sum, never their product. */
+/** The messages of a state while some are changed. Costs the sum of both sizes, never the product. */
 class MessageList {
   /** null: taken out. */
   #slots: (MessageBody | null)[]
-  /** Where each id stands; null: it is looked for. */
+  /** Index by id; null: linear search. */
   readonly #places: Map<string, number[]> | null
 
   constructor(messages: readonly MessageBody[], changes: number) {
@@ -157,7 +157,7 @@ export class State {
     return { checkpoint, saved: new State({ ...this.#parts, fresh: [] }) }
   }
 
-  /** There is something that no checkpoint holds yet. */
+  /** It has changes no checkpoint holds yet. */
   get hasFresh(): boolean {
     return this.#parts.fresh.length > 0
   }
@@ -167,7 +167,7 @@ export class State {
     return this.#parts.nextBody
   }
 
-  /** Of how many texts it consists, and their length. */
+  /** Number and total length of its texts. */
   get size(): { texts: number; bytes: number } {
     const { messages, channels } = this.#parts
     let bytes = 0
@@ -176,12 +176,12 @@ export class State {
     return { texts: messages.length + channels.size, bytes }
   }
 
-  /** This state once more, after `later`: numbers of bodies that were given meanwhile are not given again. */
+  /** This state again, after `later`: body numbers assigned meanwhile are not reused. */
   following(later: State): State {
     return new State({ ...this.#parts, nextBody: later.#parts.nextBody })
   }
 
-  /** The state as streams have it: the same bytes whenever and wherever it is made. */
+  /** The state as sent in streams: always the same bytes. */
   json(): string {
     return stateJson(
       this.#parts.messages,
@@ -207,7 +207,7 @@ export class State {
     return body && (JSON.parse(body.json) as Json)
   }
 
-  /** As the agent has them: also its own ones, that clients do not see. */
+  /** All channels, including internal ones clients do not see. */
   channels(): Record<string, Json> {
     const given = [...this.#parts.channels].filter(([name]) => name !== INTERRUPTS)
     return Object.fromEntries(given.map(([name, body]) => [name, JSON.parse(body.json) as Json]))
@@ -225,8 +225,8 @@ export function streamedJson(stored: StoredCheckpoint): string {
 }
 
 /**
- * Channels stand in the order of their names, not in that in which they came: where they are stored may not keep it. Texts are
- * added and not joined: what comes of that is copied once, when it is sent, and a conversation may be long.
+ * Channels are sorted by name, because stores may not keep their order. Concatenated, not joined: the result is copied
+ * once, when sent, and may be long.
  */
 function stateJson(
   messages: readonly { readonly json: string }[],

@@ -1,5 +1,5 @@
-// The states of threads as our checkpoints hold them: those of the built-in agent and of agents out of a file. One side of the port
-// of agent/states.ts; what a graph of LangGraph keeps is its own.
+// Thread states from our checkpoints: for the built-in agent and agents in files. Implements the port of
+// agent/states.ts; LangGraph graphs have their own.
 import type { Store, StoredCheckpoint, Writer } from '../store/store.ts'
 import { type JsonObject, timestamp, type Json, isObject } from '../types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
@@ -9,7 +9,7 @@ import { MessageInvalid, readMessages } from './message.ts'
 import { isInternal, storedJson, streamedJson } from './state.ts'
 import { displayName } from './title.ts'
 
-/** Characters of a history's page: it ends before the entry with which it would be longer. */
+/** Maximum characters of a history page. */
 const HISTORY_LENGTH = 16 * 1024 * 1024
 
 interface Place {
@@ -130,7 +130,7 @@ export class StoredStates {
     return graphId === this.#name ? {} : null
   }
 
-  /** With what is known beside the messages: asked once for the whole page, whose entries share them. */
+  /** With run ids and feedback, read once for the whole page. */
   async #decorated(threadId: string, page: StoredCheckpoint[], user: string | null): Promise<StoredCheckpoint[]> {
     const idsByNo = messageIds(page)
     const ids = [...new Set(idsByNo.values())]
@@ -142,7 +142,7 @@ export class StoredStates {
   }
 }
 
-/** An agent that asks a model and uses tools, in turns. */
+/** The graph of an agent that alternates model and tools. */
 const DRAWING: JsonObject = {
   nodes: [
     { id: '__start__', type: 'schema', data: '__start__' },
