@@ -1,17 +1,17 @@
 // Components of a process: started in order, stopped in reverse order.
-/** Something that is started once and stopped once. */
+/** A part of the process that is started and stopped once. */
 export interface Component {
   start?(): unknown
   stop?(): unknown
 }
 
-/** Those that were started. They are stopped also when a start fails halfway. */
+/** The started components. A start that fails halfway stops them too. */
 export class Components {
   readonly #begun: Component[] = []
   #stopped: Promise<void> | null = null
 
   async start(component: Component): Promise<void> {
-    // Before it has started: a start that fails may have opened something.
+    // Recorded before starting: a failing start may have opened something.
     this.#begun.push(component)
     await component.start?.()
   }
@@ -21,7 +21,7 @@ export class Components {
     return this.#stopped
   }
 
-  /** All of them, also when one fails: a lock that is kept would keep the next start. */
+  /** Stops all, even when one fails: a lock left behind would block the next start. */
   async #stopAll(): Promise<void> {
     const errors: unknown[] = []
     for (const component of this.#begun.reverse()) {

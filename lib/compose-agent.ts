@@ -1,5 +1,5 @@
-// Composition of what stands behind the agent's port: models, tools, tool servers, middlewares, memory and skills. The part of
-// gateway.ts that knows what an agent is made of.
+// Assembles the agent: models, tools, tool servers, middlewares, memory and skills. The part of gateway.ts that knows
+// what an agent consists of.
 import { completeOnce as askOnce } from './agent/model-call.ts'
 import { demoModels } from './agent/demo.ts'
 import { createAgent } from './agent/lead.ts'
@@ -50,13 +50,16 @@ export interface AgentServices {
   readonly rules: AuthHandlers | null
   /** Routes of the operator's own; null: there are none. */
   readonly app: FetchApp | null
-  /** What routes call of it. */
+  /** Services for the routes. */
   readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce'>
-  /** Connects to the stored tool servers, in the background. @throws Error when their file cannot be read */
+  /**
+   * Connects to the configured tool servers in the background.
+   * @throws Error when their file cannot be read
+   */
   start(): Promise<void>
-  /** Drops what waits to be learned of a thread: it is deleted. */
+  /** Drops a deleted thread from the memory queue. */
   forget(threadId: string): void
-  /** Learns what waits, for a moment, and ends tool servers. */
+  /** Flushes the memory queue, briefly, and stops tool servers. */
   stop(): Promise<void>
 }
 
@@ -64,17 +67,17 @@ export interface AgentServicesParts {
   readonly config: Config
   readonly paths: Paths
   readonly log: Log
-  /** Who gets what belongs to nobody [Auth 12]; null: there is no administrator yet. */
+  /** The owner for ownerless data [Auth 12]; null: there is no administrator yet. */
   readonly adminId: () => Promise<string | null>
-  /** What graphs in this process need of the store. */
+  /** The store, as in-process graphs use it. */
   readonly graphs: GraphPorts
   /** What langgraph.json says beside its graphs; null: there is none. */
   readonly project: ProjectSettings | null
-  /** Hears the figures of model calls. */
+  /** Observes model calls. */
   readonly observer?: AgentObserver
 }
 
-/** For conversations that wait to be read for memory when the process ends, in ms. */
+/** Timeout for flushing the memory queue at shutdown, in ms. */
 const MEMORY_FLUSH_MS = 5000
 
 /** @throws Error when the configured agent cannot be loaded */
@@ -115,7 +118,7 @@ export async function composeAgent({
       models,
       tools: builtInTools({ files: workspace }),
       toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
-      // The demo model has nothing to say about titles and memories.
+      // The demo model cannot write titles or memories.
       middlewares: [
         threadDataMiddleware,
         ...(config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log }))
@@ -139,7 +142,7 @@ export async function composeAgent({
     services: { memories, skills, extensions, toolServers, completeOnce },
     start: async () => {
       if (set && config.agent.watch) unwatch = watchGraphs(config.agent.config ?? '', set, log)
-      // Nobody waits for it: the agent's server may be slow, or not there.
+      // In the background: the agent's server may be slow, or down.
       void adopt(agent, adminId, log, stop.signal)
       toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
     },
@@ -157,7 +160,7 @@ export async function composeAgent({
   }
 }
 
-/** Threads that the agent's server has kept from before get the administrator as owner [Auth 12]. */
+/** Gives ownerless threads of the agent's server to the administrator [Auth 12]. */
 async function adopt(
   agent: Agent,
   adminId: () => Promise<string | null>,
@@ -183,7 +186,7 @@ async function adopt(
 }
 
 async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts): Promise<Agent> {
-  // That each runtime has what it needs was checked with the configuration.
+  // The configuration has checked that each runtime has what it needs.
   if (agent.runtime === 'module') return loadAgent(agent.path ?? '', ports)
   if (agent.runtime !== 'langgraph') return lead()
   const { url, api_key, headers, assistant_id, idle_timeout_ms } = agent
@@ -200,7 +203,7 @@ function completeOnceOf(models: Models, reporting: Reporting): Services['complet
 }
 
 function configuredModels(config: Config, log: Log): Models {
-  // A server without a key takes any.
+  // A server without a key accepts any.
   return chatModels(
     config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })),
     log
@@ -250,7 +253,7 @@ function memoryOptions({ memory }: Config, completeOnce: Services['completeOnce'
   }
 }
 
-/** What graphs in this process need of the store: their states lie there, and threads say whose they are. */
+/** The store, as in-process graphs use it: their states, and their threads. */
 export function graphPorts(store: Store, committer: Committer, items: Items, log: Log): GraphPorts {
   return {
     items,

@@ -1,4 +1,4 @@
-// Composition of the engine: the committer, the runs it writes, and what is done about the process before this one.
+// Assembles the engine: the committer, the registry's options, and the recovery of the previous process's runs.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Component } from './components.ts'
@@ -20,16 +20,15 @@ export function newCommitter(config: Config, log: Log, store: Store, observers: 
     stuckAfterMs: config.streams.settle_timeout_ms,
     unstoredMs: config.streams.unstored_ms,
     troubleOf: () => store.trouble ?? null,
-    onTrouble: (error, attempts) =>
-      log.error({ err: error, attempts }, 'the store does not take a batch; it is tried again'),
+    onTrouble: (error, attempts) => log.error({ err: error, attempts }, 'the store does not take a batch; retrying'),
     onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),
-    onBroken: (error) => log.error({ err: error }, 'a run could not hand over its records, or hear what became of them')
+    onBroken: (error) => log.error({ err: error }, 'a run failed while handing over its records')
   })
 }
 
 /**
- * The committer's end. A store that takes nothing must not keep the process: what started is ended by the next one
- * [design 4, rule 5].
+ * Stops the committer. A store that takes nothing must not keep the process alive: what started is ended by the next
+ * one [design 4, rule 5].
  */
 export function drained(committer: Committer, config: Config, log: Log): Component {
   return {
@@ -47,14 +46,14 @@ export function drained(committer: Committer, config: Config, log: Log): Compone
   }
 }
 
-/** Takes care of the runs that the process before this one left behind. */
+/** Recovers the runs the previous process left behind. */
 export async function takeOver(cluster: Cluster | null, parts: RecoveryParts & { readonly log: Log }): Promise<void> {
   if (cluster) return cluster.serve()
   const found = await recover(await parts.store.runs.unfinished(), parts)
   if (found.ended || found.resumed) parts.log.warn(found, 'runs of the process before this one were ended and resumed')
 }
 
-/** Where run events lie, as one process tells the others: what lies in memory or in files is nobody else's. */
+/** Identifies where run events are stored, for comparison between processes: memory and files are never shared. */
 export function placeOfEvents({ run_events: { backend } }: Config): string {
   if (typeof backend === 'object') return 'a module'
   return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
@@ -86,7 +85,7 @@ export function registryOptions(config: Config): RegistryOptions {
   }
 }
 
-/** A request's write that the store refuses has met somebody else's: its thread is gone. That is a conflict, not a failure. */
+/** A refused write of a request has lost a race, e.g. against the thread's removal: a conflict, not a failure. */
 export function mapWriteErrors(committer: Committer): ScopedWriter {
   return scopedWriter({
     async write(op) {

@@ -1,5 +1,5 @@
-// The configuration: read once at start; what is wrong with it is refused then, in sentences, and not at the first request that
-// needs it. Every option, with its default and what goes wrong without it, stands in config/options.ts.
+// The configuration: read once at start, where problems are reported as sentences. config/options.ts lists every
+// option, with its default and what goes wrong without it.
 import { existsSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
@@ -59,8 +59,8 @@ export function loadConfig(source: ConfigSource = {}): Config {
 }
 
 /**
- * A configuration was named from another folder than its own, and its relative home is not there: a new and empty home in the
- * wrong folder would look like an installation that has lost everything.
+ * The configuration was named from another folder, and its relative home does not exist: an empty home in the wrong
+ * place would look like lost data.
  */
 function strayHome({ file, home }: Config, asWritten: string, cwd: string): string[] {
   if (file === null || isAbsolute(asWritten) || resolve(cwd) === dirname(file) || existsSync(home)) return []
@@ -69,7 +69,7 @@ function strayHome({ file, home }: Config, asWritten: string, cwd: string): stri
   ]
 }
 
-/** Fills in what one option leaves to another, and makes every path absolute. */
+/** Resolves defaults that depend on other options, and makes every path absolute. */
 function complete(parsed: Parsed, file: string | null, cwd: string): Config {
   const home = resolve(cwd, parsed.home)
   const { sqlite_path } = parsed.database
@@ -105,10 +105,10 @@ function located<Word extends string>(backend: Word | ModuleOption, beside: stri
   return typeof backend === 'string' ? backend : { ...backend, module: resolve(beside, backend.module) }
 }
 
-/** As much as the signature has: a shorter key is the easier thing to guess. */
+/** As long as the signature: a shorter key would be the weak point. */
 const JWT_SECRET_BYTES_MIN = 32
 
-/** What is well formed and cannot be done, mostly two options against each other. */
+/** Valid options that cannot work, mostly in combination. */
 function contradictions(config: Config): string[] {
   const problems: string[] = []
   const { database, agent, streams } = config

@@ -1,5 +1,5 @@
-// Every failure that a client can see: one table, code -> status -> public text. Code elsewhere throws a code; nobody decides by
-// the text of a message. What is not in this table is a programmer's error: logged, and answered by a bare 500.
+// Every failure clients can see, in one table: code -> status -> public text. Other code throws codes; nobody matches
+// message texts. An error not in this table is a bug: logged, and answered with a bare 500.
 
 /** Status, public text with `{names}` to be filled in, and for authentication failures the code that the client sees. */
 type Entry = readonly [status: number, text: string, publicCode?: string]
@@ -144,7 +144,7 @@ export type Code = keyof typeof TABLE
 
 type Names<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never
 type NamesOf<C extends Code> = Names<(typeof TABLE)[C][1]>
-/** What the text of a code wants to know: `{ id }` for `thread_not_found`, nothing for most. */
+/** Parameters of a code's text: `{ id }` for `thread_not_found`, none for most. */
 export type Params<C extends Code> = Readonly<Record<NamesOf<C>, string | number>>
 /** The arguments after the code: parameters only where its text has names, then headers. */
 export type FailArgs<C extends Code> = [NamesOf<C>] extends [never]
@@ -166,7 +166,7 @@ export interface Issue {
 
 type Detail = string | { readonly code: string; readonly message: string } | readonly Issue[]
 
-/** A refusal that the client may read. Thrown anywhere below a request; the server turns it into `{"detail": ...}`. */
+/** A refusal for the client. Thrown anywhere below a request; the server turns it into `{"detail": ...}`. */
 export class Failure extends Error {
   readonly code: Code
   readonly status: number
@@ -197,7 +197,7 @@ export class Invalid extends Failure {
   }
 }
 
-/** What rules of the operator's own say to a request, in their words. */
+/** A refusal by the operator's own rules, in their words. */
 export class Refused extends Failure {
   override readonly status: number
   override readonly detail: string
@@ -230,13 +230,13 @@ const DISK_REASONS: Readonly<Record<string, string>> = {
   EIO: 'the disk does not work'
 }
 
-/** What an error of the file system means for a client, where waiting may help; null: it is something else. */
+/** Maps temporary file system errors to a Failure; null: something else. */
 export function diskFailure(error: unknown): Failure | null {
   const reason = error instanceof Error && 'code' in error ? DISK_REASONS[String(error.code)] : undefined
   return reason === undefined ? null : new Failure('disk_unavailable', { reason }, { 'Retry-After': '30' })
 }
 
-// One pass: what is filled in is not looked at again, so an id that contains braces stays as it is.
+// One pass: inserted values are not expanded again, so an id may contain braces.
 function fill(text: string, params: Readonly<Record<string, string | number>> | null): string {
   if (params === null) return text
   return text.replace(/\{(\w+)\}/g, (whole, name: string) =>

@@ -55,11 +55,11 @@ export interface Gateway {
   /** `http://host:port` under which it answers. */
   readonly url: string
   readonly store: Store
-  /** How much is held of everything that comes and goes with runs and readers. */
+  /** Sizes of everything that comes and goes with runs and readers. */
   sizes(): Readonly<Record<string, number>>
   /**
-   * Refuses new runs at once, lets the running ones finish within the grace, ends the rest as interrupted with what they have,
-   * resets the streams and closes the store. Safe to call twice.
+   * Refuses new runs at once, lets running ones finish within the grace period, ends the rest as interrupted with what
+   * they have, resets streams and closes the store. Safe to call twice.
    */
   stop(): Promise<void>
 }
@@ -67,18 +67,18 @@ export interface Gateway {
 export interface GatewayParts {
   readonly config: Config
   readonly log: Log
-  /** In place of the configured one: for tests and embedders. */
+  /** Replaces the configured one: for tests and embedders. */
   readonly agent?: Agent
   readonly store?: Store
 }
 
-/** For answers under way, when all streams have been told to go elsewhere, in ms. */
+/** Timeout for pending responses after all streams were reset, in ms. */
 const CLOSE_MS = 5000
 
 /**
- * Opens the store, listens, and takes care of what the process before left behind. Whatever can fail comes before that: runs that
- * waited are not begun by a start that fails. Until it is done requests are answered 503.
- * @throws Error when the database cannot be opened or the address is taken.
+ * Opens the store, listens, and then recovers the runs of the previous process. Everything that can fail comes before
+ * that, so a failing start does not begin queued runs. Until it is done, requests are answered 503.
+ * @throws Error when the database cannot be opened or the address is taken
  */
 export async function startGateway(parts: GatewayParts): Promise<Gateway> {
   const components = new Components()
@@ -157,7 +157,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         identity: { secret: tokens.fingerprint, events: placeOfEvents(config) },
         onRemoved: async (threadId, owner, hadRuns) => {
           agentServices.forget(threadId)
-          // Not if it was made anew meanwhile: its files are of the new one.
+          // Unless the thread was recreated meanwhile: the files are the new one's.
           if (hadRuns && (await store.threads.ownerOf(threadId)) === undefined) await removeFiles(threadId, owner)
         },
         onNewId: (id) => unlock && leaveHolder(config.home, id)
@@ -273,10 +273,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     store,
     writer,
     remove: (threadId) => removeThread(services, threadId, null),
-    onTrouble: (error) => log.warn({ err: error }, 'threads whose time is over could not be removed')
+    onTrouble: (error) => log.warn({ err: error }, 'expired threads could not be removed')
   })
   const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
-    log.warn({ err: error }, 'old frames could not be removed')
+    log.warn({ err: error }, 'old frames could not be deleted')
   )
 
   let url = ''
@@ -300,7 +300,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       await takeOver(cluster, recovery)
       readiness.serve()
     },
-    // Connections are taken until the grace is over: readiness says 503, and who loses its own can come back.
+    // Connections are accepted until the grace period is over: readiness says 503, and clients that lose theirs can
+    // reconnect.
     stop: async () => {
       cut = await registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS))
     }
@@ -366,7 +367,7 @@ function msSince(time: number): number {
   return Math.round(performance.now() - time)
 }
 
-/** What a line of the log says of an installation: where it is and what it is made of; no address with a password in it. */
+/** Describes an installation for the log; no URL that may contain a password. */
 function installationOf({ file, home, database, run_events, agent, models }: Config): object {
   const nameOf = (backend: string | { readonly module: string }) =>
     typeof backend === 'string' ? backend : backend.module
@@ -383,12 +384,12 @@ function installationOf({ file, home, database, run_events, agent, models }: Con
   }
 }
 
-/** Processes of one database may share its home as well, unless files there are of one writer. */
+/** Processes on one database may share a home, unless files in it have a single writer. */
 function canShareHome({ database, run_events }: Config): boolean {
   return database.backend === 'postgres' && run_events.backend === 'db'
 }
 
-/** A database that does not answer a read is none of the request's fault, and may answer the next one. */
+/** A database that does not answer a read is not the request's fault, and a retry may work. */
 function unreachable(error: unknown): Failure | null {
   if (!(error instanceof StoreUnavailable)) return null
   return new Failure('store_unreachable', { reason: error.message }, { 'Retry-After': '5' })

@@ -1,6 +1,6 @@
-// A text that grows by small pieces, as an answer does. A string that is added to a thousand times is a tree of a thousand nodes
-// until somebody reads it, and whoever collects garbage walks through all of it, again and again: here a few pieces at a time become
-// one.
+// A text that grows in small pieces, as an answer does. Appending to a string a thousand times builds a tree of a
+// thousand nodes until somebody reads it, and every garbage collection walks it: here a few pieces at a time are
+// joined.
 
 const PIECES = 16
 

@@ -1,4 +1,4 @@
-// The public door for embedders: start a gateway, and the interfaces a store or an agent of their own must meet.
+// The public API for embedders: starting a gateway, and the interfaces of custom stores and agents.
 export { type AgentDefinition, type AgentWork, defineAgent, type Yielded } from './agent/define.ts'
 export {
   type Agent,

@@ -1,11 +1,11 @@
-// The last hour of the process, in memory: readings of the counters of /metrics, for charts. It begins when somebody first looks, so
-// that nobody pays for what nobody sees, and goes on as long as the process does.
+// The last hour of /metrics in memory, for charts. Sampling starts when somebody first looks, and continues from then
+// on.
 
 const EVERY_MS = 10_000
-/** Who looks gets a reading that is no older than this. */
+/** Maximum age of the newest sample. */
 const FRESH_MS = 4_000
 const HOUR_MS = 3_600_000
-/** What charts are drawn of: few enough that an hour of them is one small answer. */
+/** The metrics charts use: few enough for an hour of them to be a small response. */
 const NAMES =
   /^(colloquy_(runs|streams_open|joiners|commit_queue|store_bytes|logins_refused_total|frames_delivered_total|delivered_bytes_total|(run_duration|event_loop_delay|commit_duration)_seconds_(sum|count))|process_resident_memory_bytes)(\{|$)/
 
@@ -31,7 +31,7 @@ export class MetricsHour {
     this.#read = read
   }
 
-  /** The readings behind a time, in Unix seconds; the newest is of now. */
+  /** Samples after a Unix time; the newest is taken now. */
   async since(after: number): Promise<Hour> {
     // A reading that fails is one that is missing.
     this.#timer ??= setInterval(() => void this.#freshen().catch(() => {}), EVERY_MS).unref()
@@ -48,7 +48,7 @@ export class MetricsHour {
     if (this.#timer) clearInterval(this.#timer)
   }
 
-  /** Two readings at nearly one time would make a peak of what is none. */
+  /** Two samples close together would show a false peak. */
   async #freshen(): Promise<void> {
     const isFresh = () => Date.now() - (this.#readings.at(-1)?.ms ?? 0) < FRESH_MS
     if (isFresh()) return

@@ -1,5 +1,4 @@
-// Metrics: what the process is doing, in the words of Prometheus. Figures are read when somebody asks for them; what has to be counted
-// as it happens is counted in plain numbers, or once a commit.
+// Metrics in Prometheus' format. Gauges are read on scrape; counters are plain numbers, or updated once per commit.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry as Names } from 'prom-client'
 import type { AgentObserver, ModelCallStats } from './agent/observer.ts'
 import type { CommitObserver, Committer } from './run/commit/committer.ts'
@@ -8,17 +7,17 @@ import { type Buckets, counters } from './run/log/counters.ts'
 import type { Group, Op, Outcome, Store } from './store/store.ts'
 import { VERSION } from './version.ts'
 
-/** How often the loop's delay is looked at, in ms. Each costs a wake-up, so nobody pays for it before metrics are asked for. */
+/** Sampling interval of the event-loop delay, in ms. Each sample is a wake-up, so it starts with the first scrape. */
 const LOOP_RESOLUTION_MS = 20
 const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const LOOP_SECONDS = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5, 10]
 const MODEL_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const RUN_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
-/** Runs whose beginning is remembered; beyond it the oldest ones, which are other processes' by then, are forgotten. */
+/** Start times to remember; above it the oldest, whose runs belong to other processes by then, are dropped. */
 const BEGUN_MAX = 100_000
 
-/** What is looked at when metrics are asked for. */
+/** Sources read on scrape. */
 export interface Watched {
   readonly registry: Registry
   readonly committer: Committer
@@ -27,12 +26,13 @@ export interface Watched {
 
 let ofProcess: Names | null = null
 
-/** Heap, garbage collection, descriptors: one set for all gateways of the process, and from the first scrape on. */
+/** Process metrics (heap, GC, descriptors): one set for all gateways of the process, from the first scrape on. */
 function processMetrics(): Names {
   if (ofProcess) return ofProcess
   ofProcess = new Names()
   collectDefaultMetrics({ register: ofProcess })
-  // Its quantiles begin anew with every scrape, so two scrapers spoil each other's; colloquy_event_loop_delay_seconds is for any number.
+  // Its quantiles reset on every scrape, so two scrapers disturb each other; colloquy_event_loop_delay_seconds does
+  // not.
   for (const { name } of ofProcess.getMetricsAsArray())
     if (name.startsWith('nodejs_eventloop_lag')) ofProcess.removeSingleMetric(name)
   return ofProcess
@@ -162,7 +162,7 @@ export class Metrics implements AgentObserver, CommitObserver {
     this.#refused.inc({ reason })
   }
 
-  /** From now on these are looked at as well. */
+  /** Adds sources. */
   watch({ registry, committer, store }: Watched): void {
     this.#gauge(
       'colloquy_streams_open',
@@ -265,7 +265,7 @@ export class Metrics implements AgentObserver, CommitObserver {
     })
   }
 
-  /** All of it, as Prometheus reads it. */
+  /** All metrics as text. */
   async text(): Promise<{ readonly type: string; readonly body: string }> {
     this.#watchLoop()
     const lag = spreadText(

@@ -1,5 +1,5 @@
-// What an operator does on the command line, also beside a running server: SQLite lets two processes write, one after the other,
-// and the server asks the database at every request and for open streams at every heartbeat, so it finds what was changed here.
+// Commands an operator runs on the machine, also beside a running server: SQLite allows two writers in turn, and the
+// server reads credentials from the database at every request and every heartbeat, so it notices changes made here.
 import { existsSync } from 'node:fs'
 import { type Reset, resetAdmin } from './auth/admin.ts'
 import { ApiTokens, type NewApiToken } from './auth/api-tokens.ts'
@@ -62,7 +62,7 @@ async function beside<T>(config: Config, work: (store: Store, writer: Writer) =>
   const { backend, sqlite_path } = config.database
   if (backend === 'sqlite' && !existsSync(sqlite_path))
     throw new Error(`There is no database ${sqlite_path}: name the server's --config or --home`)
-  // Without its events, which belong to the server that may be running.
+  // Without events, which belong to the server that may be running.
   const store = await openDatabase(config, () => {})
   const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
   try {
@@ -79,7 +79,7 @@ async function accountOf({ users }: Store, email: string): Promise<User> {
   return user
 }
 
-/** There are no streams and no uses of tokens here. */
+/** Nothing to notify: there are no streams here. */
 function tokensOf(store: Store, writer: Writer): ApiTokens {
   const { apiTokens } = scopedStore(store)
   return new ApiTokens({ reads: apiTokens, writer: scopedWriter(writer), log: { warn: () => {} }, onRevoked: () => {} })

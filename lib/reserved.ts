@@ -1,4 +1,5 @@
-// Keys that only the service and its runtime may set: what speaks for a user, and what leads a graph to other threads and checkpoints.
+// Keys only the service and its runtime may set: those that speak for a user, and those that lead a graph to other
+// threads and checkpoints.
 import { isObject, type Json, type JsonObject } from './types.ts'
 
 const NAMES: ReadonlySet<string> = new Set(['owner_id', 'user_id', 'is_internal', 'thread_ts'])
@@ -9,12 +10,12 @@ function isReserved(key: string): boolean {
   return NAMES.has(key) || PREFIXES.some((prefix) => key.startsWith(prefix))
 }
 
-/** What a caller gives as metadata, context or `configurable`, without what it may not say [Auth 13]. */
+/** A caller's metadata, context or `configurable`, without reserved keys [Auth 13]. */
 export function withoutReserved(given: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(given).filter(([key]) => !isReserved(key)))
 }
 
-/** The same for each part of a run's configuration. */
+/** The same for each part of a run's config. */
 export function configWithoutReserved(config: JsonObject): JsonObject {
   const clean = (value: Json): Json => (isObject(value) ? withoutReserved(value) : value)
   return Object.fromEntries(Object.entries(config).map(([part, value]) => [part, clean(value)]))

@@ -21,15 +21,15 @@ export function asUser<T>(userId: string, work: () => T): T {
 }
 
 /**
- * Runs `work`, and all that it starts, without a current user: for what outlives the request that caused it. Such work is told
- * whose it is when it is started; one that forgot to ask fails loudly instead of acting for whoever happened to wake it [Auth 7].
+ * Runs `work`, and everything it starts, without a current user: for work that outlives its request. Such work is given
+ * its user explicitly; forgetting that fails loudly instead of acting for whoever triggered it [Auth 7].
  */
 export function withoutUser<T>(work: () => T): T {
-  // Not `exit`, which switches the whole storage off and on again.
+  // Not `exit`, which disables and re-enables the whole storage.
   return current.run(undefined, work)
 }
 
-/** The current user's id, or null: for writes that stamp softly [Auth 7] and for paths. */
+/** The current user's id, or null: for optional stamps [Auth 7] and for paths. */
 export function currentUserId(): string | null {
   return current.getStore()?.userId ?? null
 }
@@ -41,7 +41,7 @@ export function effectiveUserId(): string {
 
 /**
  * Resolves the three cases of a user argument [Auth 7].
- * @throws Error when the argument is omitted and nobody is signed in: a programmer's error, loud on purpose.
+ * @throws Error when it is omitted and nobody is signed in: a bug, loud on purpose
  */
 export function ownerOf(arg: UserArg, method: string): Owner {
   if (arg !== undefined) return arg

@@ -1,15 +1,15 @@
-// The little a joiner needs of a response. http/ makes stream writers, run/ writes to them, and neither knows the other.
-/** Why a stream is broken off: its credential does not stand any more, the process ends, nobody reads it, or it cannot go on. */
+// The part of a response a joiner needs. http/ implements it, run/ writes to it, and neither knows the other.
+/** Why a stream is reset: its credential was revoked, the process stops, it stalled, or it failed. */
 export type ResetReason = 'revoked' | 'stopping' | 'stalled' | 'broken'
 
 export interface StreamWriter {
-  /** False: no space; `onDrain` tells when there is again. Bytes are shared with other streams and must not be changed. */
+  /** False: no space until `onDrain`. Bytes are shared with other streams and must not be changed. */
   write(bytes: Uint8Array): boolean
-  /** These bytes are the last, all was said with them: a clean end. */
+  /** Writes the last bytes and ends the stream cleanly. */
   end(last: Uint8Array): void
-  /** Broken off by us: a reset, so that clients come back (a FIN would look like success). */
+  /** Resets the connection, so that clients reconnect (a FIN would look like success). */
   reset(why?: ResetReason): void
   onDrain(listener: () => void): void
-  /** Once, whoever closed it. */
+  /** Called once, whichever side closed it. */
   onClose(listener: () => void): void
 }

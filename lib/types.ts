@@ -1,5 +1,5 @@
-// The nouns of the service, in the shape in which they are stored and sent. Field names are the wire's (snake_case), so that
-// nothing is renamed between a row and a reply; what is not on the wire is removed where the reply is made (routes/).
+// The service's nouns, as stored and sent. Field names are the wire's (snake_case), so that nothing is renamed between
+// row and reply; fields not on the wire are removed where the reply is made (routes/).
 
 export type Json = null | boolean | number | string | Json[] | JsonObject
 export interface JsonObject {
@@ -23,11 +23,11 @@ export interface User {
   readonly oauth_provider: string | null
   readonly oauth_id: string | null
   readonly needs_setup: boolean
-  /** Raised by every change of password: tokens of an older version are refused. */
+  /** Raised by every password change: tokens with an older version are refused. */
   readonly token_version: number
 }
 
-/** What an API token can be allowed, one by one; a session may do all of it [contract 1.8]. */
+/** Scopes an API token can have; a session has all [contract 1.8]. */
 export const PERMISSIONS = [
   'threads:read',
   'threads:write',
@@ -40,10 +40,10 @@ export const PERMISSIONS = [
 ] as const
 export type Permission = (typeof PERMISSIONS)[number]
 
-/** What an invitation is good for, and nothing else is: one account. */
+/** The scope of an invitation: creating one account. */
 export const INVITATION = 'accounts:register'
 
-/** How every API token begins: what does not is none of ours, and is left to whoever it is for. */
+/** Prefix of API tokens: anything else is not ours, and is ignored. */
 export const API_TOKEN_PREFIX = 'clq_'
 
 /** A key for programs: acts as its user, within its scopes. */
@@ -51,47 +51,47 @@ export interface ApiToken {
   readonly token_id: string
   readonly user_id: string
   readonly name: string
-  /** SHA-256 of the token as hex. The token itself is shown once, when it is made, and kept nowhere. */
+  /** SHA-256 of the token in hex. The token itself is shown once and not stored. */
   readonly digest: string
   readonly scopes: readonly (Permission | typeof INVITATION)[]
   readonly created_at: Timestamp
-  /** null: it ends when it is revoked. */
+  /** null: until revoked. */
   readonly expires_at: Timestamp | null
   /** To the minute; null: never used. */
   readonly last_used_at: Timestamp | null
 }
 
-/** By which credential somebody is here: small enough to be kept with an open answer, and asked again while it lasts. */
+/** What authenticated a caller: small enough to keep with an open response, and checked again while it lasts. */
 export interface Grant {
   readonly kind: 'session' | 'token' | 'asserted'
   readonly userId: string
   /** SHA-256 of the credential as hex. */
   readonly digest: string
-  /** token_version of the user at sign-in. Of an API token 0: a change of password does not end it. */
+  /** token_version of the user at sign-in; 0 for API tokens, which a password change does not end. */
   readonly version: number
   /** Unix time in seconds; null: it does not end by itself. */
   readonly expires: number | null
   /** null: all that its user may do. */
   readonly permissions: ReadonlySet<Permission> | null
-  /** Of a user whom rules of the operator's own have let in: as those know them. */
+  /** Set for users authenticated by the operator's own rules: as those describe them. */
   readonly asserted?: JsonObject
 }
 
-/** What a request presents to be let in: the token of a session, or an API token. */
+/** The credential of a request: a session token or an API token. */
 export interface Credential {
   readonly kind: 'session' | 'token'
   readonly text: string
 }
 
-/** Who calls, and what lets them. */
+/** The caller and their grant. */
 export interface Principal {
   readonly user: User
   readonly grant: Grant
 }
 
-/** A question that waits for its user. */
+/** An open question to the user. */
 export interface Interrupt {
-  /** What the answer is tied to. */
+  /** Id the answer refers to. */
   readonly id: string
   /** The question, in whatever form the agent asks it. */
   readonly value: Json
@@ -111,7 +111,7 @@ export interface Thread {
   readonly updated_at: Timestamp
 }
 
-/** What an assistant adds to its graph, and each version keeps. */
+/** An assistant's settings, kept per version. */
 export interface AssistantContent {
   readonly graph_id: string
   readonly name: string
@@ -121,12 +121,12 @@ export interface AssistantContent {
   readonly metadata: JsonObject
 }
 
-/** A graph with a configuration of its own. */
+/** A graph with its own config. */
 export interface Assistant extends AssistantContent {
   readonly assistant_id: string
   /** null: everybody's. */
   readonly user_id: string | null
-  /** The one that is in force, from 1. */
+  /** The current version, from 1. */
   readonly version: number
   readonly created_at: Timestamp
   readonly updated_at: Timestamp
@@ -135,7 +135,7 @@ export interface Assistant extends AssistantContent {
 export type RunStatus = 'pending' | 'running' | 'success' | 'error' | 'timeout' | 'interrupted'
 export type MultitaskStrategy = 'reject' | 'interrupt' | 'rollback' | 'enqueue'
 
-/** Tokens of one run, by who asked the model for them. */
+/** Tokens of one run, by caller of the model. */
 export interface RunTotals {
   readonly total_input_tokens: number
   readonly total_output_tokens: number
@@ -160,14 +160,14 @@ export const NO_TOTALS: RunTotals = {
 }
 
 export interface Run extends RunTotals {
-  /** Short number under which the frames of the run are stored; never on the wire. */
+  /** Numeric key of the run's frames; never on the wire. */
   readonly key: number
   readonly run_id: string
   readonly thread_id: string
   readonly user_id: string | null
   readonly assistant_id: string | null
   readonly status: RunStatus
-  /** Place of the run in its thread, from 1. */
+  /** Position of the run in its thread, from 1. */
   readonly ordinal: number
   readonly model_name: string | null
   readonly multitask_strategy: MultitaskStrategy
@@ -214,7 +214,10 @@ export interface Feedback {
   readonly created_at: Timestamp
 }
 
-/** What is kept for a user over all threads, by LangGraph's clients and graphs: a value under a namespace and a key. */
+/**
+ * An item of the long-term store: a value LangGraph's clients and graphs keep for a user across threads, under a
+ * namespace and a key.
+ */
 export interface StoreItem {
   readonly namespace: readonly string[]
   readonly key: string
@@ -223,13 +226,13 @@ export interface StoreItem {
   readonly updated_at: Timestamp
 }
 
-/** A run that is to be started again and again. */
+/** A cron: a recurring run. */
 export interface Cron {
   readonly cron_id: string
   readonly user_id: string
-  /** As the caller named it; null: the one that there is. */
+  /** As the caller named it; null: the only one. */
   readonly assistant_id: string | null
-  /** null: every run has a thread of its own. */
+  /** null: every run gets a new thread. */
   readonly thread_id: string | null
   /** Five fields: minute, hour, day, month, day of the week. */
   readonly schedule: string
@@ -238,11 +241,11 @@ export interface Cron {
   /** The body of its runs. */
   readonly payload: JsonObject
   readonly metadata: JsonObject
-  /** What becomes of a thread of its own when the run has ended. */
+  /** What happens to that thread when the run has ended. */
   readonly on_run_completed: 'delete' | 'keep'
   readonly enabled: boolean
   readonly end_time: Timestamp | null
-  /** null: it never comes again. */
+  /** null: there is no next turn. */
   readonly next_run_date: Timestamp | null
   readonly created_at: Timestamp
   readonly updated_at: Timestamp
@@ -262,7 +265,7 @@ export interface ToolCall {
 }
 export interface InvalidToolCall {
   readonly name: string
-  /** The text as the model sent it: it is no JSON object, or was cut. */
+  /** The model's text: truncated, or not a JSON object. */
   readonly args: string
   readonly id: string
   readonly error: string | null
@@ -272,9 +275,9 @@ export interface UsageMetadata {
   readonly input_tokens: number
   readonly output_tokens: number
   readonly total_tokens: number
-  /** Of the input tokens those that the provider had in its cache. */
+  /** Input tokens served from the provider's cache. */
   readonly input_token_details?: { readonly cache_read: number }
-  /** Of the output tokens those that nobody was shown. */
+  /** Output tokens spent on hidden reasoning. */
   readonly output_token_details?: { readonly reasoning: number }
 }
 
@@ -308,23 +311,23 @@ export type Message = HumanMessage | SystemMessage | AiMessage | ToolMessage
 
 let told = { at: Number.NaN, text: '' }
 
-/** Now, in the service's one time format. Asked for a dozen times a run, and many runs begin in one millisecond. */
+/** The current time in the service's only format. Cached, because it is needed a dozen times per run. */
 export function timestamp(at = Date.now()): Timestamp {
   if (at !== told.at) told = { at, text: new Date(at).toISOString().replace('Z', '+00:00') }
   return told.text
 }
 
-/** True for an object that came out of JSON; lists are none. */
+/** True for a JSON object; not for arrays. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A run that has not ended: it waits, or works. */
+/** Whether a run is pending or running. */
 export function isInFlight({ status }: { readonly status: string }): boolean {
   return status === 'pending' || status === 'running'
 }
 
-/** At most `max` UTF-16 units. A pair of them is not cut in two: half of one is no text that a database takes. */
+/** At most `max` UTF-16 units, never splitting a surrogate pair, which no database would take. */
 export function cutTo(text: string, max: number): string {
   if (text.length <= max) return text
   const isPair = /^[\uD800-\uDBFF][\uDC00-\uDFFF]/.test(text.slice(max - 1, max + 1))

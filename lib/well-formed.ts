@@ -1,20 +1,20 @@
-// Half a surrogate pair is no text: no UTF-8 has it, and strict readers of JSON refuse all that it stands in. It becomes U+FFFD where
-// texts come in, and, for what was stored before that was so, where they go out.
+// Replaces lone surrogates by U+FFFD: they have no UTF-8 form, and strict JSON parsers refuse everything around them.
+// Done where texts come in and, for older data, where they go out.
 import type { Json } from './types.ts'
 
-/** A whole pair, a half, or any other escape: each is taken whole, so that a backslash is never taken for the one before it. */
+/** Matches a pair, a half, or any other escape as a whole, so that a backslash is never taken for the one before it. */
 const ESCAPES = /\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[dD][89a-fA-F][\da-fA-F]{2}|[\s\S])/g
 const HALF_LENGTH = '\\ud800'.length
 
-/** JSON text without escapes of halves. Most texts have none, and are looked through once. */
+/** JSON text without escaped lone surrogates. Most texts have none, and are scanned once. */
 export function wellFormedJson(text: string): string {
   if (!text.includes('\\u')) return text
   return text.replace(ESCAPES, (found) => (found.length === HALF_LENGTH ? '\ufffd' : found))
 }
 
-/** The same value, if nothing in it is to be changed; else a copy. */
+/** The same value if unchanged; else a copy. */
 export function wellFormed<T extends Json | object>(value: T): T {
-  // What it gives back differs in characters of texts alone.
+  // Only characters of strings change.
   return clean(value) as T
 }
 

@@ -1,4 +1,4 @@
-// What the surroundings say: variables that a text of the file names, and variables and flags that beat the file.
+// The environment: variables named in the file, and variables and flags that override it.
 import { resolve } from 'node:path'
 import { isTree, join, put, type Tree } from './tree.ts'
 
@@ -34,8 +34,8 @@ function variable(value: string, env: Env, path: string, problems: string[]): st
 }
 
 /**
- * Writes environment and flags over the file's options.
- * @returns by path, the name under which a person knows a value that is not from the file
+ * Applies environment and flags over the file's options.
+ * @returns by path, the name a person knows for a value not from the file
  */
 export function override(options: Tree, flags: Flags, env: Env): Map<string, string> {
   const names = new Map<string, string>()

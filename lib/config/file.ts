@@ -1,4 +1,4 @@
-// The configuration file: where it is looked for, and what it says, unchecked.
+// Finds and parses the configuration file, without validating it.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument } from 'yaml'
@@ -17,7 +17,7 @@ export function readFile(named: string | undefined, cwd: string): { file: string
   return yaml === null ? { file: null, tree: {} } : { file, tree: parseYaml(yaml, file) }
 }
 
-// Nobody has to have a file, but one that was named has to be there.
+// A file is optional, but one that was named must exist.
 function readText(file: string, mustExist: boolean): string | null {
   try {
     return readFileSync(file, 'utf8')
@@ -30,7 +30,7 @@ function readText(file: string, mustExist: boolean): string | null {
 
 function parseYaml(yaml: string, file: string): unknown {
   const lines = new LineCounter()
-  // Without excerpts in the messages: the line that is wrong may be the one with the key.
+  // Errors quote no lines: the wrong one may contain a key.
   const document = parseDocument(yaml, { lineCounter: lines, prettyErrors: false })
   refuse(
     document.errors.map((error) => `${file}, line ${lines.linePos(error.pos[0]).line}: ${sentenceCase(error.code)}.`)

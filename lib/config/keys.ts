@@ -1,4 +1,4 @@
-// The walk for keys that no option has: a name that is mistyped would else be a default that nobody asked for.
+// Finds unknown keys: a mistyped name would otherwise silently give a default.
 import { isTree, join } from './tree.ts'
 
 /** The little of a schema that the walk for unknown keys looks at. */
@@ -11,7 +11,7 @@ interface Shape {
   readonly getter?: (input: unknown) => Shape
 }
 
-/** Adds a sentence for every key in `value` that the schema does not know, with the nearest one that it does. */
+/** Adds a sentence for every unknown key in `value`, suggesting the nearest known one. */
 export function checkKeys(schema: Shape, value: unknown, path: string, problems: string[]): void {
   if (value === null || value === undefined) return
   if (schema.wrapped) return checkKeys(schema.wrapped, value, path, problems)
@@ -39,7 +39,7 @@ function nearest(name: string, known: readonly string[]): string {
   return byDistance[0]?.other ?? ''
 }
 
-/** Letters to add, remove or change to make one name of the other. */
+/** Edit distance between two names. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, i) => i)
   for (let i = 1; i <= one.length; i++) {

@@ -1,10 +1,10 @@
-// The kinds of option: what each accepts, and the words that refuse the rest. A message continues the sentence that begins with the
-// option's path. null, as an empty line of YAML is read, is the default.
+// Kinds of options: what each accepts, and its error message, which continues a sentence that starts with the option's
+// path. null, as YAML reads an empty value, means the default.
 import * as v from 'valibot'
 import type { JsonObject } from '../types.ts'
 import { isTree } from './tree.ts'
 
-/** What a section makes of what stands in the file. */
+/** The parsed value of a section. */
 type Section<Entries extends v.ObjectEntries> = v.GenericSchema<
   unknown,
   v.InferOutput<v.ObjectSchema<Entries, undefined>>
@@ -53,7 +53,7 @@ function numberOf(value: unknown): unknown {
 const YES: readonly unknown[] = ['true', 'yes', 'on', '1', 1]
 const NO: readonly unknown[] = ['false', 'no', 'off', '0', 0]
 
-/** A switch. The words and digits that people write for yes and no are taken too. */
+/** A boolean, in all common spellings. */
 export function flag(fallback: boolean) {
   return v.nullish(v.pipe(v.unknown(), v.transform(flagOf), v.boolean('must be true or false')), fallback)
 }
@@ -79,7 +79,7 @@ export function nullable() {
   return v.nullish(filled(), null)
 }
 
-/** A list of texts; one text with commas is one too, as the environment has it. */
+/** A list of strings; a comma-separated string works too, for environment variables. */
 export function texts() {
   const listed = v.pipe(v.unknown(), v.transform(listOf), v.array(v.string('must be a text'), 'must be a list'))
   return v.nullish(listed, [])
@@ -103,7 +103,7 @@ function listOf(value: unknown): unknown {
   return items.map((item: unknown) => (typeof item === 'string' ? item.trim() : item)).filter((item) => item !== '')
 }
 
-/** Anything by name: it is handed on as it is. */
+/** Any object, passed on as it is. */
 export function requestOptions() {
   const named = v.record(v.string(), v.unknown(), 'must hold options by name')
   // YAML of the core schema makes what JSON makes.

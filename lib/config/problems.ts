@@ -1,4 +1,4 @@
-// What is wrong with a configuration, as sentences for the person who wrote it.
+// Problems of a configuration, as sentences for the person who wrote it.
 import type * as v from 'valibot'
 import { join } from './tree.ts'
 
@@ -19,8 +19,8 @@ export function refuse(problems: readonly string[]): void {
 }
 
 /**
- * What the schema has found. Only numbers, switches and choices are repeated: any other text may be a key.
- * @param names by path, the name under which a person knows a value that is not from the file
+ * Turns schema issues into sentences. Only numbers, booleans and choices are quoted: any other value may be a key.
+ * @param names by path, the name a person knows for a value not from the file
  */
 export function sentence(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): string {
   const path = (issue.path ?? []).reduce(

@@ -1,4 +1,4 @@
-// A zip archive of a stranger: looked at as a whole before any byte of it goes anywhere [needs N20].
+// Untrusted zip archives: checked as a whole before any byte is written anywhere [needs N20].
 import { type Entry, openPromise, type ZipFile } from 'yauzl'
 import { kindOf, nullIfMissing } from './paths.ts'
 
@@ -16,7 +16,7 @@ export interface ArchiveLimits {
   readonly totalBytes: number
 }
 
-/** Why an archive is not taken; the text is for the person who sent it and names only what the archive says. */
+/** Why an archive is refused; the text is for its sender and quotes only the archive. */
 export class ArchiveError extends Error {
   constructor(message: string) {
     super(message)
@@ -25,8 +25,8 @@ export class ArchiveError extends Error {
 }
 
 /**
- * All members of an archive, unpacked in memory: who calls writes nothing until everything was seen.
- * @throws ArchiveError for what is no zip, is damaged, too large, or has a member that could do harm where it is unpacked
+ * Unpacks an archive in memory: the caller writes nothing before everything was checked.
+ * @throws ArchiveError for an invalid, damaged or too large archive, or a dangerous member
  */
 export async function readArchive(path: string, limits: ArchiveLimits): Promise<Member[]> {
   const zip = await open(path)
@@ -40,12 +40,12 @@ export async function readArchive(path: string, limits: ArchiveLimits): Promise<
   }
 }
 
-/** A member that is read as it is unpacked: nothing of it stays in memory. */
+/** A member read as it is unpacked, without keeping it in memory. */
 export interface OpenMember {
-  /** Bytes, as the archive says; a member of another size fails while it is read. */
+  /** Size according to the archive; reading fails if it differs. */
   readonly size: number
   readonly crc32: number
-  /** What it begins with. */
+  /** Its first bytes. */
   readonly head: Buffer
   /** @throws ArchiveError for what is damaged */
   read(): AsyncGenerator<Buffer>
@@ -152,7 +152,7 @@ async function entriesOf(
   let total = 0
   try {
     for await (const entry of zip.eachEntry()) {
-      // Folders count too: a million of them are as much work.
+      // Folders count too: a million of them is as much work.
       if (++entries > limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
       if (!isWanted(entry.fileName)) continue
       checkKind(entry)
@@ -216,7 +216,7 @@ function checkClashes(files: readonly Entry[]): void {
   if (clash) throw new ArchiveError(`"${clash}" is a file and a folder`)
 }
 
-/** Counted while it is unpacked: what the archive says of its sizes is the sender's word. */
+/** Counted while unpacking: the sizes in an archive are the sender's claim. */
 async function contentOf(zip: ZipFile, entry: Entry, limits: ArchiveLimits): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -230,13 +230,13 @@ async function contentOf(zip: ZipFile, entry: Entry, limits: ArchiveLimits): Pro
   return content
 }
 
-/** By its first bytes: a bomb inside a bomb may have any name. */
+/** Detected by its first bytes: a nested bomb may have any name. */
 function isArchive(content: Buffer): boolean {
   const head = content.subarray(0, 4).toString('latin1')
   return head === 'PK\x03\x04' || head.startsWith('\x1f\x8b') || head === '7z\xbc\xaf' || head === 'Rar!'
 }
 
-// What the library finds wrong with an archive is the sender's affair; what the disk says is ours.
+// Errors of the library are the sender's fault; errors of the disk are ours.
 function archiveError(error: unknown): unknown {
   if (error instanceof ArchiveError) return error
   const isDisk = error instanceof Error && 'syscall' in error

@@ -1,4 +1,4 @@
-// An artifact: a file of a thread, opened for reading, with what a browser may be told about it [needs N18].
+// Artifacts: files of a thread, opened for reading, with what a browser may be told about them [needs N18].
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
@@ -13,17 +13,17 @@ export interface Artifact {
   readonly size: number
   /** The media type, for the Content-Type header. */
   readonly type: string
-  /** Inert in every browser, so that it may be shown in our origin. All else must be saved and not shown. */
+  /** Inert in every browser, so it may be displayed in our origin. Everything else is only downloaded. */
   readonly isInert: boolean
   /** Text, for which no browser asks a name. */
   readonly isText: boolean
   /** Seconds for which its owner's browser need not ask again. */
   readonly maxAge: number
-  /** Another one after every change of the file: an entity tag, with its quotes. */
+  /** Entity tag, quoted; changes with every change of the file. */
   readonly tag: string
   /**
-   * The bytes from `start` to `end`, both included; nothing when `end` is less.
-   * @throws Error when the file has become shorter meanwhile: who was promised these bytes must not take fewer for all.
+   * The bytes `start` to `end`, inclusive; none if `end` is less.
+   * @throws Error when the file was truncated meanwhile: a partial body must not look complete
    */
   read(start: number, end: number): AsyncGenerator<Buffer>
   /** Must be called once all reading is over. */
@@ -33,8 +33,8 @@ export interface Artifact {
 const PLAIN = 'text/plain; charset=utf-8'
 const BINARY = 'application/octet-stream'
 
-// The allow-list: what browsers show without running anything. What is not in it, and is no text, is saved. A list of what to
-// refuse would have to know every type that any browser runs.
+// The allow-list: types browsers display without running anything. Everything else that is not text is downloaded. A
+// deny-list would have to know every type any browser runs.
 const INERT: ReadonlyMap<string, string> = new Map([
   ['.txt', PLAIN],
   ['.log', PLAIN],
@@ -163,8 +163,8 @@ async function* part(chunks: AsyncGenerator<Buffer>, start: number, end: number)
 }
 
 async function openFile(path: string, given: string): Promise<FileHandle> {
-  // O_NOFOLLOW: all links were resolved, so one that stands here now was made since. O_NONBLOCK: opening a FIFO would wait for
-  // its writer for ever.
+  // O_NOFOLLOW: all links were resolved, so a link here is new. O_NONBLOCK: opening a FIFO would wait for its writer
+  // for ever.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const file = await open(path, flags).catch((error: NodeJS.ErrnoException) => {
     // ENXIO: a socket.
@@ -192,7 +192,7 @@ async function describe(file: FileHandle, name: string, given: string): Promise<
   }
 }
 
-/** Sent as plain text, which is inert whatever it says: a page without `.html` is shown as its source. */
+/** Sent as plain text, which is always inert: HTML without `.html` is displayed as source. */
 const TEXT = { type: PLAIN, isInert: true }
 const SAVED = { type: BINARY, isInert: false }
 
@@ -217,7 +217,7 @@ function isText(head: Uint8Array): boolean {
 async function* read(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
   for (let at = start; at <= end; ) {
     const length = Math.min(CHUNK_BYTES, end - at + 1)
-    // A new buffer each time: the one before may still wait in the socket.
+    // A new buffer each time: the socket may still hold the previous one.
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, at)
     if (bytesRead === 0) throw new Error('an artifact became shorter while it was sent')
     at += bytesRead

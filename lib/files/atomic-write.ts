@@ -1,4 +1,4 @@
-// A file that is written whole or not at all: readers see the old content or the new one, also after a crash.
+// Atomic file writes: readers see the old content or the new one, also after a crash.
 import { randomUUID } from 'node:crypto'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -8,7 +8,7 @@ export async function atomicWrite(path: string, content: string, mode: number): 
   await mkdir(dirname(path), { recursive: true })
   const draft = `${path}.${randomUUID()}.part`
   try {
-    // `wx` makes a new file or fails: also where somebody has put a link.
+    // `wx` creates a new file or fails, even on a symbolic link.
     await writeFile(draft, content, { flag: 'wx', mode })
     await rename(draft, path)
   } catch (error) {

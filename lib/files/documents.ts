@@ -1,5 +1,5 @@
-// The texts of documents that strangers have uploaded. Each is read in a process of its own, within a time and a memory: whatever a
-// document does to its reader, it does not do it to us.
+// Extracts text from untrusted documents. Each is read in a process of its own with limits on time and memory, so that
+// a malicious document cannot harm ours.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setMaxListeners } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,7 @@ import { type DocumentKind, documentKind } from './document/kind.ts'
 import { KeyedMutex } from './keyed-mutex.ts'
 
 export interface DocumentLimits {
-  /** Milliseconds for all documents of a request, the wait for their turn included: the request is not answered before. */
+  /** Timeout for all documents of a request, including queueing, in ms. */
   readonly timeoutMs: number
   /** Bytes of one reader's process. */
   readonly memoryBytes: number
@@ -34,7 +34,7 @@ export interface DocumentFile {
 }
 
 export interface DocumentsOptions {
-  /** Hears of every document that has no text, and why. */
+  /** Called for every document without a text, with the reason. */
   readonly onFailed: (file: DocumentFile, reason: string) => void
   readonly limits?: Partial<DocumentLimits>
 }
@@ -70,7 +70,7 @@ export class Documents {
     return Promise.all(files.map((file) => this.#text(file, owner, late)))
   }
 
-  /** Ends all reading; who waits for a text gets none. */
+  /** Stops all readers; pending texts are null. */
   stop(): void {
     this.#isClosed = true
     for (const child of this.#children) child.kill('SIGKILL')
@@ -94,7 +94,7 @@ export class Documents {
   /** @throws Error with the reason why there is no text */
   #read(path: string, kind: DocumentKind, late: AbortSignal): Promise<string> {
     if (this.#isClosed) throw new Error('the server is shutting down')
-    // Nothing of our environment: keys stand in it.
+    // Without our environment, which contains keys.
     const child = spawn(process.execPath, [GUARD, path, kind, String(this.#limits.memoryBytes)], {
       stdio: ['pipe', 'pipe', 'ignore'],
       env: {}

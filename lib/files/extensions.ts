@@ -1,5 +1,5 @@
-// The file of what an administrator has added: tool servers, and which skills are switched on. One file for both, as clients of
-// this API know it; secrets lie in it, so nobody else may read it.
+// The extensions file: tool servers, and which skills are enabled. One file for both, as clients of this API expect; it
+// contains secrets, so only its owner may read it.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type JsonObject, isObject } from '../types.ts'
@@ -14,7 +14,7 @@ export interface ExtensionsFile {
 
 export class Extensions {
   readonly path: string
-  /** The change before this one; changes wait for each other. */
+  /** The previous change; changes run in order. */
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(home: string) {
@@ -30,7 +30,10 @@ export class Extensions {
     return { ...parsed, mcpServers: objectIn(parsed.mcpServers), skills: objectIn(parsed.skills) }
   }
 
-  /** Writes what `change` makes of the file, whole or not at all, after all changes asked for before. @returns the new content */
+  /**
+   * Applies `change` to the file atomically, after all earlier changes.
+   * @returns the new content
+   */
   async change(change: (before: ExtensionsFile) => ExtensionsFile): Promise<ExtensionsFile> {
     const mine = this.#last.then(async () => {
       const after = change(await this.read())

@@ -1,9 +1,9 @@
-// The data home: a folder of ours alone, made when it is missing.
+// The data home: our own folder, created when missing.
 import { chmodSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 const PRIVATE = 0o700
-/** In every home that a server has used. */
+/** Present in every home a server has used. */
 const LOCK_FILE = 'serve.lock'
 
 /**

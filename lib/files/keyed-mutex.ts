@@ -1,8 +1,8 @@
-// A mutex by key: of work that few can do at one time each key has its share, and the keys have their turns one after the other,
-// so that whoever asks most waits longest.
+// A fair mutex by key: limits concurrent work, gives each key a share, and serves keys round-robin, so that the
+// greediest waits longest.
 
 export interface MutexLimits {
-  /** Turns at one time. */
+  /** Concurrent turns. */
   readonly all: number
   /** Of one key. */
   readonly each: number
@@ -11,7 +11,7 @@ export interface MutexLimits {
   readonly waitingEach?: number
 }
 
-/** So many wait already that waiting makes no sense. */
+/** The queue is full. */
 export class MutexBusy extends Error {
   override readonly name = 'MutexBusy'
 }
@@ -29,8 +29,8 @@ export class KeyedMutex {
   }
 
   /**
-   * Does `work` when it is its key's turn.
-   * @throws MutexBusy; the signal's reason when it aborts before that; what `work` throws
+   * Runs `work` when it is its key's turn.
+   * @throws MutexBusy; the signal's reason if it aborts first; what `work` throws
    */
   async run<T>(key: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const leave = await this.enter(key, signal)
@@ -89,7 +89,7 @@ export class KeyedMutex {
     }
   }
 
-  /** Out of the queue; what else waits of the key goes behind all other keys. */
+  /** Leaves the queue; the key's other waiters go behind all other keys. */
   #take(key: string, one: () => void): void {
     const rest = (this.#waiting.get(key) ?? []).filter((other) => other !== one)
     this.#waiting.delete(key)

@@ -1,5 +1,5 @@
-// The locks on a data home and on a database file: one server at a time. It is a lock of the operating system, taken through SQLite, which knows how to on
-// every platform: a process that is killed lets go of it, and no stale file has to be cleaned up by hand.
+// Locks on a data home and a database file: one server at a time. They are operating system locks, taken through SQLite
+// for portability: a killed process releases them, and there is no stale file to clean up.
 import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -7,22 +7,22 @@ import { Sqlite } from '../sqlite-driver.ts'
 import { prepareHome } from './home.ts'
 
 const LOCK_FILE = 'serve.lock'
-/** Who had the lock last: on which machine, and under which name among the processes of its database. */
+/** The last holder of the lock: its machine, and its id among the processes of its database. */
 const HOLDER_FILE = 'serve.id'
 
 /** What a server wants for itself. */
 export interface Premises {
   readonly home: string
-  /** Others may live in the same home, and then have no lock of it. */
+  /** Several servers may share the home, and then none locks it. */
   readonly canShare: boolean
   /** A database file, which may lie outside of the home; null: none. */
   readonly databaseFile: string | null
 }
 
 /**
- * Takes the locks of a home and of a database file; answers the function that gives them back; null when another server lives in the
- * home and both share it.
- * @throws Error when another server has one of them.
+ * Takes the locks on a home and a database file; returns the function that releases them; null when another server
+ * shares the home.
+ * @throws Error when another server holds one of them
  */
 export function lockPremises({ home, canShare, databaseFile }: Premises): (() => void) | null {
   prepareHome(home)
@@ -59,7 +59,7 @@ function lockDatabase(path: string): () => void {
   return unlock
 }
 
-/** Locks of this process, by their files. One that nothing refers to would be collected, and the lock given back with it. */
+/** Locks of this process, by file. Referenced here, because a garbage-collected handle would release its lock. */
 const ours = new Map<string, InstanceType<typeof Sqlite>>()
 
 /** True: another server has the home, or the database file, by whatever name. */
@@ -72,7 +72,7 @@ export function isServed(home: string, databaseFile: string): boolean {
   })
 }
 
-/** Null: somebody has it. */
+/** Null: somebody else holds it. */
 function lockFile(path: string, otherwise: string): (() => void) | null {
   let db: InstanceType<typeof Sqlite> | null = null
   try {
@@ -95,7 +95,7 @@ function lockFile(path: string, otherwise: string): (() => void) | null {
 export function holderBefore(home: string): string | null {
   try {
     const [machine, id] = readFileSync(join(home, HOLDER_FILE), 'utf8').trim().split(' ')
-    // Locks on a file system of several machines may mean nothing.
+    // Locks on a network file system may be ineffective.
     return machine === hostname() && id ? id : null
   } catch {
     return null

@@ -1,5 +1,5 @@
-// The Markdown file with the text of a document, beside it: `report.md` of `report.pdf`. Its first line says whose it is, so that a
-// file of the user's own with that name is never written over.
+// The Markdown copy of a document's text, next to it: `report.md` for `report.pdf`. Its first line names the document,
+// so that a file of the user's own is never overwritten.
 import { constants } from 'node:fs'
 import { lstat, open, unlink } from 'node:fs/promises'
 import { extname, join } from 'node:path'

@@ -1,4 +1,4 @@
-// The name of an uploaded file: what a client sent, made fit for a folder.
+// Sanitises names of uploaded files.
 import { extname, join } from 'node:path'
 import { kindOf } from './paths.ts'
 

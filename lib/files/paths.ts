@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 
-/** What agents and clients call the user-data folder of a thread. */
+/** The user-data folder as agents and clients see it. */
 export const VIRTUAL_ROOT = '/mnt/user-data'
 
 // Over the whole text: in JavaScript `$` without the m flag does not let a final newline through.
@@ -19,7 +19,7 @@ const SAFE_ID = /^[A-Za-z0-9_-]+$/
 const WRITABLE: ReadonlySet<string> = new Set(['outputs', 'workspace'])
 
 export type PathProblem =
-  /** A user or thread id that must not become part of a path. */
+  /** A user or thread id that is unsafe in a path. */
   | 'bad_id'
   /** Not below `/mnt/user-data`. */
   | 'not_virtual'
@@ -33,7 +33,7 @@ export type PathProblem =
   /** The disk refused. */
   | 'failed'
 
-/** A path that is not followed. Its text names only what the caller gave, never a real path. */
+/** A refused path. The message only contains what the caller gave, never a real path. */
 export class PathError extends Error {
   readonly problem: PathProblem
   constructor(problem: PathProblem, message: string) {
@@ -46,7 +46,7 @@ export class PathError extends Error {
 export class Paths {
   /** Absolute. */
   readonly home: string
-  /** Writes under way, by the folder of their thread: a removal waits for them, or they would bring the folder back. */
+  /** Writes in progress, by thread folder: a removal waits for them, or they would recreate the folder. */
   readonly #writing = new Map<string, Set<Promise<unknown>>>()
 
   constructor(home: string) {
@@ -225,8 +225,8 @@ function safeSegments(relative: string, given: string): string[] {
 }
 
 /**
- * Walks from `root`, a folder of ours, down to the last of `segments`, making what is missing. Every step must be a real
- * folder: one symbolic link among them, made by whoever may write here, would lead the next write anywhere.
+ * Walks from `root`, our own folder, through `segments`, creating missing ones. Every step must be a real folder: a
+ * symbolic link made by anybody who may write here would redirect the write.
  */
 async function makeFolders(root: string, segments: readonly string[], given: string): Promise<string> {
   await mkdir(root, { recursive: true })

@@ -1,4 +1,4 @@
-// The publication of drafts: they get their names, each by one rename, so that readers see the old file or the new one.
+// Publishes drafts: each gets its name by one rename, so that readers see the old file or the new one.
 import { lstat, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { markdownCopyName, markdownCopyText, removeMarkdownCopy } from './markdown-copy.ts'

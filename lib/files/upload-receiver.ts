@@ -1,4 +1,4 @@
-// The taking in of one multipart request: its bytes are counted while they come, and lie in drafts until the whole of it is there and
+// Receives one multipart request: bytes are counted as they come, and stay in drafts until everything is there and
 // within the limits [needs N19].
 import { setMaxListeners } from 'node:events'
 import { constants } from 'node:fs'
@@ -67,7 +67,7 @@ const FIELD = 'files'
 const OTHER_PARTS_MAX = 100
 /** Bytes of a body that are not files: heads of parts, other fields. */
 const OVERHEAD_BYTES = 1024 * 1024
-// Nobody reads the other fields, so little of them is held.
+// Other fields are not used, so little of them is buffered.
 const FIELD_BYTES = 1024
 // O_EXCL and O_NOFOLLOW: a draft is always a new file of ours.
 const DRAFT_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
@@ -141,7 +141,7 @@ export class UploadReceiver {
         parser.on('error', () => refuse(new UploadError('malformed')))
         parser.on('finish', resolve)
         source.on('data', onData).on('close', onGone).on('error', onGone)
-        // pipe and not pipeline: that would destroy the source, and with it the connection that our answer needs.
+        // pipe instead of pipeline, which would destroy the source and with it the connection for our response.
         source.pipe(parser)
       })
     } finally {

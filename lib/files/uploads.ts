@@ -1,4 +1,4 @@
-// The uploads of a thread: plain files that its user put beside the conversation.
+// Uploads of a thread: plain files its user put there.
 import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ export class Uploads {
   readonly limits: UploadLimits
   readonly #paths: Paths
   readonly #documents: Documents | null
-  /** Bytes by user that are coming in. */
+  /** Incoming bytes by user. */
   readonly #arriving = new Map<string, number>()
 
   /** @param documents reads the documents among the files; null: they get no text beside them */
@@ -58,7 +58,7 @@ export class Uploads {
     try {
       const receiver = new UploadReceiver(source, folder, this.limits, quota.take)
       const drafts = await receiver.read()
-      // Before they have names: nobody can change a document while it is read.
+      // While they have no names nobody can change them.
       const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
       return await this.#paths.writing(threadId, userId, async () => {
         await check()

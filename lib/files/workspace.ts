@@ -1,5 +1,5 @@
-// The files of a thread as an agent works with them: what is there, what stands in them, where something is said. Only real files
-// below /mnt/user-data: links are not followed, and no answer is larger than a model can read.
+// A thread's files as an agent uses them: list, read, search. Only real files below /mnt/user-data: links are not
+// followed, and no answer is larger than a model can read.
 import { constants } from 'node:fs'
 import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'

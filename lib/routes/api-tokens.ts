@@ -1,4 +1,5 @@
-// API tokens of the caller: make, list, revoke. Sessions alone may: a token that could make tokens would outgrow its scopes.
+// API tokens of the caller: create, list, revoke. Sessions only: a token that could create tokens would exceed its
+// scopes.
 import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
 import { fail } from '../errors.ts'
@@ -15,13 +16,13 @@ const DAY_MS = 86_400_000
 
 const createBody = objectOf({
   name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(NAME_MAX), v.minLength(1)), 'unnamed'),
-  // None unless named: a token may do nothing that nobody said.
+  // None by default: a token has only the scopes that were asked for.
   scopes: v.optional(listOf(v.picklist(PERMISSIONS), SCOPES_MAX), []),
   // null: it ends when it is revoked.
   expires_in_days: v.nullish(integer({ min: 1, max: DAYS_MAX }), null)
 })
 
-/** Without the digest, which is nobody's business. */
+/** Without the digest. */
 function tokenView({ token_id, name, scopes, created_at, expires_at, last_used_at }: ApiToken): JsonObject {
   return { token_id, name, scopes: [...scopes], created_at, expires_at, last_used_at }
 }

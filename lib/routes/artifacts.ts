@@ -17,7 +17,7 @@ import type { Services } from './services.ts'
 const artifactQuery = objectOf({ download: v.optional(queryBoolean, 'false') })
 type ArtifactQuery = v.InferOutput<typeof artifactQuery>
 
-// Three locks on one door: the type is believed and not guessed, a document has no origin and no scripts, and it loads nothing.
+// Defence in depth: no type sniffing, a sandboxed origin without scripts, and nothing may be loaded.
 const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
 
 export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts' | 'config'>): Route[] {
@@ -90,7 +90,7 @@ async function send(call: Call, artifact: Artifact, download: boolean, stallMs: 
     'Content-Length': end - start + 1,
     ...(range && { 'Content-Range': `bytes ${start}-${end}/${size}` }),
     'Accept-Ranges': 'bytes',
-    // For its owner's browser alone.
+    // Private: only its owner's browser may cache it.
     'Cache-Control': artifact.maxAge === 0 ? 'private, no-cache' : `private, max-age=${artifact.maxAge}`,
     ETag: artifact.tag
   })
@@ -105,7 +105,7 @@ async function send(call: Call, artifact: Artifact, download: boolean, stallMs: 
   return HANDLED
 }
 
-/** Text that is shown needs no name; everything else carries its own, for the day it is saved. */
+/** Displayed text needs no file name; everything else has one for saving. */
 function dispositionOf({ name, isInert, isText }: Artifact, download: boolean): { 'Content-Disposition'?: string } {
   const isSaved = download || !isInert
   if (isText && !isSaved) return {}

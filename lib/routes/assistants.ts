@@ -1,4 +1,4 @@
-// Assistants: search, create, get, update, delete, versions; and what is known of their graphs.
+// Assistants: search, create, get, update, delete, versions; and information about their graphs.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
@@ -81,7 +81,7 @@ function contentIn(body: v.InferOutput<typeof updateBody>): AssistantPatch {
   }
 }
 
-/** A search that compares too much is its caller's mistake. */
+/** A search that compares too much is the caller's mistake. */
 export function costly(error: unknown): never {
   if (!(error instanceof TooCostly)) throw error
   throw new Invalid([{ ...issue('value_error', ['body', 'metadata']), msg: `Value error, ${error.message}` }])
@@ -96,7 +96,7 @@ export function assistantRoutes(services: Services): Route[] {
     return assistant
   }
 
-  /** The same of one that may be changed. */
+  /** The same, for one the caller may change. */
   const own = async (call: UserCall): Promise<Assistant> => {
     const assistant = await found(call)
     if (assistants.isSystem(assistant.assistant_id)) throw fail('assistant_is_system', { id: assistant.assistant_id })
@@ -204,7 +204,7 @@ export function assistantRoutes(services: Services): Route[] {
     return { json: [assistant_id] }
   }
 
-  /** What the graph of an assistant says of itself. */
+  /** Information about the graph of an assistant. */
   const ofGraph = async (call: UserCall, ask: (graphId: string, config: JsonObject) => Promise<JsonObject | null>) => {
     const { graph_id, config } = await found(call)
     const told = await ask(graph_id, config)

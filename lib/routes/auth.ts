@@ -28,9 +28,9 @@ export interface AuthServices {
   readonly apiTokens: ApiTokens
   readonly invitations: Invitations
   readonly log: { warn(fields: object, text: string): void }
-  /** Told the code of every sign-in that is refused. */
+  /** Called with the code of every refused sign-in. */
   readonly onLoginRefused?: (code: string) => void
-  /** By whom a request counts for the cooldown of setup-status; null: not at all. */
+  /** Whom a request counts against in the cooldown of setup-status; null: nobody. */
   allowanceOf(call: Call): string | null
 }
 
@@ -38,7 +38,7 @@ export interface AuthServices {
 
 const PASSWORD_MIN = 8
 
-/** A password that somebody chooses: length first, then the blocklist [Auth 8]. */
+/** A new password: length first, then the blocklist [Auth 8]. */
 const newPassword = v.pipe(
   v.string(),
   v.maxBytes(PASSWORD_BYTES_MAX, `Value error, Password is too long; use at most ${PASSWORD_BYTES_MAX} bytes.`),
@@ -47,7 +47,7 @@ const newPassword = v.pipe(
   describedAs<string>({ minLength: PASSWORD_MIN, maxLength: PASSWORD_BYTES_MAX, format: 'password' })
 )
 
-/** An address that somebody gives an account, in its one form afterwards. */
+/** A new account's address, normalised. */
 const newEmail = v.pipe(
   v.string(),
   v.rawCheck(({ dataset, addIssue }) => {
@@ -72,7 +72,7 @@ const changeBody = objectOf({
   current_password: v.string(),
   new_password: newPassword,
   new_email: v.nullish(newEmail),
-  // API tokens outlive a change of password, unless this says that they may be in wrong hands as well.
+  // API tokens survive a password change, unless this says that they may be compromised too.
   revoke_tokens: v.optional(v.boolean(), false)
 })
 /** The form of an OAuth2 password login, or the same as JSON, where the name may be called what it is. */
@@ -114,8 +114,8 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   /**
-   * Whether this is the user's password. Who has failed too often from this address is not even answered; asked again when its turn
-   * has come: of tries that were sent all at once no more are looked at than one after the other.
+   * Whether this is the user's password. A locked out address is refused without looking; the lock is checked again
+   * when the hashing turn comes, so that attempts sent in parallel count one after the other.
    */
   const checkPassword = async (call: Call, password: string, hash: string | null): Promise<boolean> => {
     refuseLocked(call)
@@ -126,12 +126,12 @@ export function authRoutes(services: AuthServices): Route[] {
     return isRight
   }
 
-  /** After a sign-in with an old hash the password is known: it is hashed in the current form. Its failure harms nobody. */
+  /** After a sign-in with an old hash, rehashes the password in the current form. Failing is harmless. */
   const rehash = async (user: User, password: string): Promise<void> => {
     try {
       const password_hash = await hashPassword(password)
       await inOrder(user.id, async () => {
-        // Asked again: the password may have been changed meanwhile, and the old one must not come back.
+        // Checked again: the password may have been changed meanwhile, and the old one must not come back.
         const now = await users.byId(user.id)
         if (now?.password_hash !== user.password_hash) return
         await writer.write({ name: 'user.update', id: user.id, set: { password_hash } })
@@ -182,7 +182,7 @@ export function authRoutes(services: AuthServices): Route[] {
     cookies: await signIn(call, user, call.body.remember_me)
   })
 
-  // Before the hash, which is expensive; of racing calls the write decides.
+  // Before the expensive hash; for racing calls the write decides.
   const register = async (call: RegisterCall): Promise<Reply> => {
     if (registration === 'closed') throw fail('registration_disabled')
     const seconds = registrations.ask(call.address)
@@ -227,7 +227,7 @@ export function authRoutes(services: AuthServices): Route[] {
     const password_hash = await unlessBusy(hashPassword(new_password, { address: call.address }))
     const email = new_email == null ? {} : { email: new_email, needs_setup: false }
     const updated = await inOrder(user.id, async () => {
-      // Asked again: of two changes at once the second comes with a password that is no longer the current one.
+      // Checked again: of two concurrent changes the second has an outdated password.
       const now = await users.byId(user.id)
       if (now !== null && now.token_version !== user.token_version) throw fail('token_revoked')
       const set = { password_hash, token_version: user.token_version + 1, ...email }
@@ -244,7 +244,7 @@ export function authRoutes(services: AuthServices): Route[] {
     }
   }
 
-  /** Another version of its tokens: whatever was signed in before is no longer, but for who asks. */
+  /** Raises token_version: all other sessions end, except the caller's. */
   const endSessions = async (call: Call): Promise<Reply> => {
     const { id } = requireUser(call)
     const updated = await inOrder(id, async () => {
@@ -311,7 +311,7 @@ function unlessBusy<T>(work: Promise<T>): Promise<T> {
   })
 }
 
-/** Runs work on one account after the work on it before has ended; other accounts do not wait. */
+/** Serialises work on one account; other accounts do not wait. */
 function oneAtATime(): <T>(userId: string, work: () => Promise<T>) => Promise<T> {
   const last = new Map<string, Promise<unknown>>()
   return async (userId, work) => {

@@ -1,4 +1,4 @@
-// The page: what browsers get at `/`, and the files it is made of. Built ahead by bin/build-page.ts; here they are only handed out.
+// Serves the page at `/` and its files, as built by bin/build-page.ts.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -19,7 +19,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml'
 }
 
-/** Nothing but our own files runs or loads, nothing is sent elsewhere, and nobody frames us. */
+/** CSP: only our own files run or load, nothing is sent elsewhere, and nobody frames us. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -40,8 +40,8 @@ const PAGE_HEADERS = {
 }
 
 /**
- * Where documents of agents are shown: an origin of its own, whose scripts may run and reach nothing. It cannot be a document of
- * the page itself, which would hand its own rules down.
+ * The sandbox for documents of agents: an opaque origin whose scripts may run but reach nothing. It cannot be a
+ * document of the page itself, which would inherit the page's CSP.
  */
 const SANDBOX_HEADERS = {
   'Content-Security-Policy':
@@ -60,7 +60,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     return HANDLED
   }
 
-  /** The page, but for a client that asks for JSON: it learns where the API is described. */
+  /** The page; a client that asks for JSON is told where the API is described. */
   const home = (call: Call): Reply | typeof HANDLED => {
     const accept = call.req.headers.accept ?? ''
     if (accept.includes('text/html') || !accept.includes('json')) return send(call, 'index.html')

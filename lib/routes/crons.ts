@@ -1,4 +1,4 @@
-// Crons of the caller: runs that are started again and again, in one thread or each in its own.
+// The caller's crons: runs started again and again, in one thread or each in its own.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
@@ -182,7 +182,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
   ]
 }
 
-/** A strategy that ends other runs of the thread is a cancel of them. */
+/** A strategy that cancels other runs needs permission to cancel. */
 function checkStrategy(call: Call<{ readonly multitask_strategy?: string | null | undefined }>): void {
   const { multitask_strategy: strategy } = call.body
   if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
@@ -197,12 +197,15 @@ function payloadOf(fields: Fields): JsonObject {
   return Object.fromEntries(known) as JsonObject
 }
 
-/** The run's body again, which was checked when it was kept. */
+/** The run's body, validated when it was stored. */
 export function runBodyOf({ payload, metadata, cron_id }: Cron): RunBody {
   return { ...payload, metadata: { ...metadata, cron_id } }
 }
 
-/** With its next turn. @throws Failure for a schedule that is none or never comes */
+/**
+ * Computes its next turn.
+ * @throws Failure for a schedule that is invalid or never matches
+ */
 function scheduled(cron: Cron): Cron {
   try {
     const next_run_date = nextRunDate(cron, Date.now())

@@ -1,5 +1,5 @@
-// What this installation offers beside conversations, and empty answers for what it does not offer: pages ask for these before they
-// show a button, and take a 404 for a failure that they try again.
+// Which optional features exist, and empty answers for those that do not: pages ask for these before they show a
+// button, and would retry a 404.
 import type { Reply } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 

@@ -1,4 +1,4 @@
-// Who watches a run, and frames that were too large for its stream: the whole data of one, by its number in the run.
+// Readers of a run, and the full data of oversized frames by number.
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { fail } from '../errors.ts'

@@ -1,4 +1,4 @@
-// Is the process alive, and may it be sent new runs.
+// Liveness and readiness.
 import { type Route, route } from '../http/route.ts'
 import { VERSION } from '../version.ts'
 import type { Services } from './services.ts'

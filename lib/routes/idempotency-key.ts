@@ -1,4 +1,4 @@
-// The Idempotency-Key of a request that creates a run: however often it is sent, it makes one run [design 5].
+// The Idempotency-Key header: however often a request is sent, it creates one run [design 5].
 import { Invalid } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { issue } from '../http/schema.ts'

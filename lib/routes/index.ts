@@ -1,4 +1,4 @@
-// The whole API, one room of it a line. Each file below is a table of method, path, access, schemas and handler.
+// The whole API, one file per line. Each file is a table of method, path, access, schemas and handler.
 import type { AccessPolicy } from '../auth/policy.ts'
 import type { Route } from '../http/route.ts'
 import { apiTokenRoutes } from './api-tokens.ts'
@@ -70,7 +70,7 @@ export function routes(services: Services, auth: AuthServices, { disabled = [], 
   return withOpenApi(withPolicy(served, policy ?? null, services))
 }
 
-/** Which of LangGraph's parts a path belongs to: runs of a thread are runs. */
+/** The LangGraph section a path belongs to: runs of a thread are runs. */
 function partOf(path: string): string {
   const segments = path.split('/').slice(1)
   if (segments[0] !== 'api') return segments[0]!

@@ -1,13 +1,13 @@
-// What requests name of a conversation: messages, and the checkpoint to go on from. Read once, refused with their place.
+// Parses the conversation parts of requests: messages, and the checkpoint to start from.
 import type { StatePlace } from '../agent/states.ts'
 import { fail, Invalid } from '../errors.ts'
 import { issue } from '../http/schema.ts'
 import { type InputMessage, MessageInvalid, readMessages } from '../thread/message.ts'
 import { isObject, type Json, type JsonObject } from '../types.ts'
 
-/** Messages of one request: a whole conversation that is brought along, and no more than can be stored in one go. */
+/** Maximum messages per request: enough to import a conversation, and no more than can be stored at once. */
 const MESSAGES_MAX = 10_000
-/** Channels of a state that one request may set. */
+/** Maximum channels one request may set. */
 export const CHANNELS_MAX = 1_000
 
 /** @throws Invalid for too many messages: before one of them is looked at */

@@ -37,7 +37,7 @@ const searchBody = objectOf({
   filter: v.nullish(fewKeys(FILTER_MAX)),
   limit: limit(10),
   offset,
-  // For servers with an index of meanings; there is none here, and what was written last comes first.
+  // For semantic search, which there is none of here: newest first instead.
   query: v.nullish(v.pipe(v.string(), v.maxLength(QUERY_MAX)))
 })
 const namespacesBody = objectOf({

@@ -1,4 +1,4 @@
-// What a reader of a run asks for: where to go on, which modes, and whether as a stream at all.
+// Parses join requests: where to resume, which modes, and whether to stream.
 import type { Call } from '../http/call.ts'
 
 function searchParams({ req }: Call): URLSearchParams {
@@ -14,7 +14,7 @@ export function positionText(call: Call): string | undefined {
   return searchParams(call).get('last_event_id') ?? undefined
 }
 
-/** Modes that the query names; null: it names none. */
+/** Stream modes in the query; null: none. */
 export const modesIn = (call: Call): string[] | null => listIn(call, 'stream_mode')
 
 /** Names in a query: repeated, or one JSON list, as clients of different ages write them. */
@@ -23,7 +23,7 @@ export function listIn(call: Call, name: string): string[] | null {
   return given.length ? given : null
 }
 
-/** The query with which the same is asked for again: clients that come back drop theirs, or add it once more. */
+/** The query for asking again: reconnecting clients drop theirs, or append it once more. */
 export function filterQuery(call: Call): string {
   const query = new URLSearchParams()
   for (const mode of new Set(modesIn(call))) query.append('stream_mode', mode)
@@ -35,7 +35,8 @@ export function filterQuery(call: Call): string {
 const ENDS = 'cancel_on_disconnect'
 
 /**
- * Whether the run is to end when this reader goes. A browser's session says so to no GET: any page could have it asked.
+ * Whether the run should be cancelled when this reader disconnects. Ignored in a GET with a browser's session: any page
+ * could trigger it.
  */
 export function endsByLeaving(call: Call): boolean {
   const { grant } = call
@@ -53,14 +54,14 @@ function readList(text: string): string[] {
   }
 }
 
-/** Whether a reader that has seen nothing begins with how the run stands, and not with its first frame. */
+/** Whether a new reader starts with a snapshot instead of the first frame. */
 export function wantsSnapshot(call: Call): boolean {
   return searchParams(call).get('mode') === 'snapshot'
 }
 
 /**
- * Whether a join is answered as a stream: when the caller says so, comes with a position or wants a snapshot. A caller that names what it
- * accepts, as LangGraph's `runs.join` does, gets the final values as JSON; one that names nothing gets the stream.
+ * Whether to answer with a stream: if the caller says so, sends a position or wants a snapshot. A caller with an Accept
+ * header, as LangGraph's `runs.join`, gets the final values as JSON; one without gets the stream.
  */
 export function wantsStream(call: Call): boolean {
   const { accept } = call.req.headers

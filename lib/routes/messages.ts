@@ -35,12 +35,12 @@ function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
   }
 }
 
-/** Characters of one answer: what a page holds above its first row. The next page goes on behind it. */
+/** Maximum characters per page beyond its first row. The next page continues there. */
 const PAGE_CHARS = 8 * 1024 * 1024
-/** Rows of one read: contents are of any size, and nobody knows of which before they are here. */
+/** Rows per read: their sizes are unknown before they are read. */
 const STEP = 16
 
-/** Up to `limit` rows, and no more than a page holds. `isCut`: there are more, for the page's size and not for its limit. */
+/** Up to `limit` rows within the size of a page. `isCut`: the size, not the limit, cut it. */
 async function bounded<Page extends { readonly limit: number; readonly before?: number; readonly after?: number }>(
   page: Page,
   read: (page: Page) => Promise<RunEvent[]>
@@ -52,7 +52,7 @@ async function bounded<Page extends { readonly limit: number; readonly before?: 
     const limit = Math.min(STEP, page.limit - rows.length)
     const edge = isForward ? rows.at(-1)?.seq : rows[0]?.seq
     const found = await read({ ...page, limit, ...(edge !== undefined && { [isForward ? 'after' : 'before']: edge }) })
-    // In the direction of reading.
+    // In reading order.
     const inOrder = isForward ? found : found.toReversed()
     const over = inOrder.findIndex((row) => {
       chars += charsOf(row)
@@ -70,7 +70,7 @@ function charsOf({ content }: RunEvent): number {
   return typeof content === 'string' ? content.length : JSON.stringify(content).length
 }
 
-/** One row too many was asked for: it tells that there are more, on the side where the page goes on [contract 4.4]. */
+/** One extra row was read to know whether there are more [contract 4.4]. */
 function trimmed(
   { rows, isCut }: { rows: RunEvent[]; isCut: boolean },
   limit: number,

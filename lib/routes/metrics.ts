@@ -1,5 +1,5 @@
-// What the process is doing, for whoever watches over it: for administrators, and on a port of its own for a scraper that has no
-// account and has to be answered also when the database is not.
+// Metrics: for administrators, and on a port of their own for a scraper without an account, which also works while the
+// database is down.
 import * as v from 'valibot'
 import { requireAdmin } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
@@ -34,7 +34,7 @@ export function adminMetricsRoutes({ metrics, metricsHour }: Services): Route[] 
   ]
 }
 
-/** What is answered on the port for metrics: to everybody who reaches it. */
+/** Routes of the metrics port: open to everybody who can reach it. */
 export function metricsRoutes(services: Services): Route[] {
   const all = route({
     method: 'GET',

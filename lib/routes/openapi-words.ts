@@ -1,5 +1,5 @@
-// What people are told of each route, and what it answers: the half of the description that no schema of a request holds. A test
-// walks the table and fails on a route that has no words here, and on words of a route that is gone.
+// Descriptions and responses of each route: the half of the OpenAPI document that request schemas cannot give. A test
+// fails on a route without an entry here, and on an entry without a route.
 import type { JsonObject } from '../types.ts'
 import {
   anObject,

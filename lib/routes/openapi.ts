@@ -1,5 +1,5 @@
-// The API described in OpenAPI 3.1, made of the table that serves it: paths, guards and schemas are those of the routes, so what is
-// described is what is checked. The words for people stand in openapi-words.ts.
+// Generates the OpenAPI 3.1 document from the table that serves the API: paths, guards and schemas are the ones that
+// validate. Descriptions are in openapi-words.ts.
 import { toJsonSchema } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
 import { type Method, type Route, route } from '../http/route.ts'

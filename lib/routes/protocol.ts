@@ -63,7 +63,7 @@ export function protocolRoutes(services: Services): Route[] {
     return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []
   }
 
-  /** A client makes up the id of its thread: the first run makes the thread. */
+  /** Clients choose their thread's id: the first run creates the thread. */
   const ensureThread = async (call: UserCall, assistantId: string, metadata: JsonObject): Promise<void> => {
     const threadId = call.params.thread_id!
     if (await store.threads.get(threadId)) return

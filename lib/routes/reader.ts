@@ -1,4 +1,4 @@
-// Who reads a stream: found again when the credential that it was opened with is revoked.
+// Identity of a stream's reader: found when its credential is revoked.
 import type { Call } from '../http/call.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { Services } from './services.ts'

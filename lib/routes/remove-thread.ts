@@ -1,9 +1,9 @@
-// The removal of threads: what runs in one is ended first, and its files go last.
+// Removing threads: their runs are cancelled first, and files go last.
 import { fail } from '../errors.ts'
 import type { JsonObject } from '../types.ts'
 import type { Services } from './services.ts'
 
-/** How long a deletion waits for the last records of a run it has cancelled, in ms [design 5]. */
+/** How long a deletion waits for the last records of the runs it cancels, in ms [design 5]. */
 const DELETE_WAIT_MS = 5000
 const PAGE = 100
 
@@ -20,7 +20,7 @@ export async function removeThread(
   const owner = await store.threads.ownerOf(threadId)
   if (!(await writer.write({ name: 'thread.remove', thread_id: threadId, user: userId })))
     throw fail('thread_not_found', { id: threadId })
-  // A run that was admitted in between finds its thread gone. Its agent must let go before the files are removed.
+  // A run admitted meanwhile finds its thread gone. Agents must stop before files are deleted.
   await registry.cancelThread(threadId, DELETE_WAIT_MS)
   // Undefined: it has no record, and what there can be is the caller's.
   return removeFiles(threadId, owner === undefined ? userId : owner)

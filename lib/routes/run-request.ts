@@ -1,4 +1,4 @@
-// What a client asks for when it creates a run, and how that becomes a run record.
+// Turns a client's request for a run into a run record.
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { AuthUser } from '../auth/policy.ts'
@@ -46,7 +46,7 @@ const webAddress = v.pipe(
 
 const feedbackKey = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
 
-/** Fields beside these are ignored, so that clients of a later LangGraph keep working. */
+/** Unknown fields are ignored, so that clients of a later LangGraph keep working. */
 export const runEntries = {
   assistant_id: v.nullish(assistantName),
   input: v.nullish(
@@ -99,24 +99,23 @@ export interface RunRequest {
   readonly body: RunBody
   /** Value of the Idempotency-Key header. */
   readonly key: string | null
-  /** What the key stands for: the path, so that a key reused on another thread is another request. */
+  /** Scope of the key: with the path, so that a key reused on another thread is another request. */
   readonly path: string
-  /** Digest of the credential whose leaving may end the run; null: the request does not stay open for it. */
+  /** Digest of the credential whose disconnect may cancel the run; null: the request does not stay open. */
   readonly creator: string | null
-  /** The thread bears its graph before the answer: its client lists by that. */
+  /** Sets the thread's graph before answering: the client lists threads by it. */
   readonly isLangGraph: boolean
-  /** Behind a run of its thread that is in flight it waits, where its body says nothing. */
+  /** Default strategy is to queue behind a run in flight. */
   readonly waitsByDefault?: boolean
-  /** It has a thread for itself, which goes with it. */
+  /** It has a thread of its own, which is removed with it. */
   readonly isTemporary?: boolean
   /** Who asks, as rules of the operator's own know them, for graphs that ask as well; null: nobody said so. */
   readonly authUser?: AuthUser | null
 }
 
 /**
- * The run that is asked for.
- * @throws Failure for an assistant that is not there, messages that are none and a model that is not configured: before anything is
- * stored.
+ * Builds the run.
+ * @throws Failure for an unknown assistant or model, and invalid messages, before anything is stored
  */
 export async function orderFor(
   { assistants, agent, config }: Pick<Services, 'assistants' | 'agent' | 'config'>,
@@ -132,7 +131,7 @@ export async function orderFor(
   // The demo model takes any name.
   if (modelName !== null && models.length && !models.some(({ name }) => name === modelName))
     throw fail('model_unknown', { name: modelName })
-  // One that is to wait is made in the future, as LangGraph's are: that is when it starts.
+  // A delayed run is created in the future, as LangGraph does: that is when it starts.
   const waitsMs = Math.round((body.after_seconds ?? 0) * 1000)
   const now = timestamp()
   const run: RunOrder['run'] = {
@@ -183,7 +182,7 @@ async function assistantOf(assistants: Assistants, name: string | null, user: st
   throw fail('assistant_unknown', { id: name ?? '' })
 }
 
-/** What the caller says, over what its assistant does. */
+/** The caller's config, overriding the assistant's. */
 function configurationOf({ config, context }: RunBody, assistant: RunAssistant): Configuration {
   return withAssistant(assistant, {
     config: config ? configWithoutReserved(config) : null,
@@ -192,8 +191,8 @@ function configurationOf({ config, context }: RunBody, assistant: RunAssistant):
 }
 
 /**
- * Of LangGraph's words those that would change the course of a run: an agent that is no graph knows none of them, and a run that goes
- * on where its caller expects it to stop might do harm.
+ * LangGraph options that change the course of a run: an agent that is not a graph ignores them, and a run that
+ * continues where its caller expects it to stop might do harm.
  */
 function refuseGraphWords({ command, input, interrupt_before, interrupt_after }: RunBody): void {
   const refuse = (where: readonly string[], text: string): never => {
@@ -203,7 +202,7 @@ function refuseGraphWords({ command, input, interrupt_before, interrupt_after }:
   if (!isNothing(command?.update)) refuse(['command'], 'command.update is not supported: say it with input')
   if (!isNothing(interrupt_before)) refuse(['interrupt_before'], 'breakpoints are not supported')
   if (!isNothing(interrupt_after)) refuse(['interrupt_after'], 'breakpoints are not supported')
-  // The answer belongs directly behind the question.
+  // The answer comes directly after the question.
   if (!isNothing(command?.resume) && !isNothing(input?.messages))
     refuse([], 'command.resume and input.messages exclude each other')
 }
@@ -216,7 +215,7 @@ function inputOf({ input }: RunBody, isGraph: boolean): JsonObject | null {
   return isGraph ? input : { ...input, messages: readInput(input.messages, 'input.messages') as unknown as Json }
 }
 
-/** All that a run needs when it starts, which may be after a restart. */
+/** Everything a run needs to start, even after a restart. */
 function kwargsOf(
   { body, threadId, creator }: RunRequest,
   onDisconnect: 'cancel' | 'continue',

@@ -1,4 +1,4 @@
-// Several runs in one request, as LangGraph's clients ask for them: started, or cancelled.
+// Starting or cancelling several runs in one request, as LangGraph's clients do.
 import * as v from 'valibot'
 import { Failure, fail } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
@@ -24,7 +24,7 @@ export function runsAtOnceRoutes(
   { config, store, runs }: Services,
   start: (call: UserCall, body: RunBody, at: number) => Promise<Run>
 ): Route[] {
-  /** One after the other: when one is refused the others before it run, and the refusal is the answer. */
+  /** One after the other: on a refusal the runs before it continue, and the refusal is the answer. */
   const batch = async (call: UserCall<v.InferOutput<typeof batchBody>>) => {
     const started: Run[] = []
     for (const [at, body] of call.body.entries()) started.push(await start(call, body, at))

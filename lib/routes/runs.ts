@@ -136,7 +136,7 @@ export function runRoutes(services: Services): Route[] {
     const endsRun = endsByLeaving(call)
     const isTheirs = isNew || endsRun || isCreator(run, reader)
     if (isTheirs) registry.creatorCame(run.run_id)
-    // What we break off is no leaving of the client.
+    // A reset by us is not a disconnect of the client.
     let isReset = false
     const waiter: OpenStream = {
       reader,
@@ -163,7 +163,7 @@ export function runRoutes(services: Services): Route[] {
     return HANDLED
   }
 
-  /** What a run has led to: its final values, or what went wrong; never null, which some clients cannot read. */
+  /** Result of a run: its final values, or its error; never null, which some clients cannot read. */
   const finalJson = async (run: Run): Promise<string> => {
     if (run.status === 'error' || run.status === 'timeout') {
       const message = run.error ?? 'The run failed'
@@ -192,8 +192,8 @@ export function runRoutes(services: Services): Route[] {
   }
 
   /**
-   * The same for who only wants to watch it: of a run that is live here everything is known, and it need not be read. What is
-   * visible is the store's rule: one's own, and what nobody owns [Store 1].
+   * The same, for watching: a live run is known here and need not be read. Visibility follows the store's rule: own
+   * runs and ownerless ones [Store 1].
    */
   const watchedRunOf = async (call: Call): Promise<Run> => {
     const { params, user } = call
@@ -267,7 +267,7 @@ export function runRoutes(services: Services): Route[] {
     return joined(call, run)
   }
 
-  /** Who reads, and what was seen of the run before. */
+  /** The reader and its position. */
   const readingOf = (call: Call): Pick<JoinRequest, 'reader' | 'position' | 'isWithoutEnd'> => ({
     reader: readerOf(services, call),
     isWithoutEnd: isLangGraphClient(call),
@@ -369,7 +369,7 @@ function pick(view: JsonObject, fields: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(view).filter(([name]) => fields.includes(name)))
 }
 
-/** Where a run is found, for clients that read its id from there, and where its answer goes on, for those that were cut off. */
+/** Content-Location with the run's id, and where the stream can be resumed. */
 function headersOf(run: Run, answer: 'stream' | 'join'): Record<string, string> {
   return { 'Content-Location': `/api${pathOf(run)}`, Location: `${pathOf(run)}/${answer}` }
 }

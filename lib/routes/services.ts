@@ -1,4 +1,4 @@
-// What the handlers call: given once by the gateway.
+// The services handlers use, assembled by the gateway.
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
@@ -41,17 +41,17 @@ export interface Services {
   readonly extensions: Extensions
   readonly toolServers: ToolServers
   readonly log: Log
-  /** A text of a model that belongs to no run. Rejects when the model fails, or none has that name; null is the first. */
+  /** One completion outside any run. Rejects when the model fails, or none has that name; null is the first. */
   completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
-  /** Removes the files of a thread, of one without an owner those of everybody; true if there were any. */
+  /** Removes the files of a thread; for one without an owner those of every user; true if there were any. */
   removeFiles(threadId: string, owner: string | null): Promise<boolean>
-  /** Whether the grant of a call still stands: asked as long as its answer stays open. */
+  /** Whether a call's grant is still valid: checked as long as its response stays open. */
   isValid(grant: Grant): Promise<boolean>
-  /** null: ready; else the reason why not. The database is tried when nothing was written lately. */
+  /** null: ready; else why not. Probes the database when nothing was written lately. */
   unready(): Promise<string | null>
-  /** What the process is doing, in the words of Prometheus. */
+  /** Metrics in Prometheus' text format. */
   metrics(): Promise<{ readonly type: string; readonly body: string }>
-  /** Readings of the last hour, behind a time in Unix seconds, as columns. */
+  /** Samples of the last hour after a Unix time, as columns. */
   metricsHour(after: number): Promise<{
     readonly at: readonly number[]
     readonly values: Readonly<Record<string, readonly (number | null)[]>>

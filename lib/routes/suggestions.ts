@@ -1,4 +1,4 @@
-// Follow-up questions that a page offers below an answer. They are a courtesy: whatever goes wrong, there are none [contract 6.3].
+// Suggested follow-up questions. Best effort: on any failure there are none [contract 6.3].
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { KeyedMutex, MutexBusy } from '../files/keyed-mutex.ts'
@@ -14,7 +14,7 @@ const MESSAGES = 20
 /** Messages that a client may send. */
 const MESSAGES_MAX = 1_000
 const TIMEOUT_MS = 20_000
-/** Model calls at one time that belong to no run. */
+/** Concurrent model calls outside runs. */
 const TURNS = { all: 16, each: 1, waitingEach: 4 }
 /** Clients send the end of a conversation, whole answers in it. */
 const BODY_BYTES = 1024 * 1024

@@ -1,4 +1,5 @@
-// The thread of a run that names none, where its client wants nothing to stay: it goes when the run's end has been told.
+// Temporary threads: the thread of a stateless run whose client wants nothing kept. Removed once the run's end was
+// delivered.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { StreamWriter } from '../stream-writer.ts'
 import { type Run, timestamp } from '../types.ts'
@@ -6,7 +7,7 @@ import { removeThread, type RemovalServices } from './remove-thread.ts'
 import type { RunBody } from './run-request.ts'
 import type { Services } from './services.ts'
 
-/** How long it stays for who was cut off before the end, or did not ask yet, in ms. */
+/** How long it stays for a client that was cut off or has not asked yet, in ms. */
 const STAYS_MS = 60_000
 const OUTLIVES_MINUTES = 60
 
@@ -27,7 +28,7 @@ export class TemporaryThreads {
     return kwargs.temporary === true
   }
 
-  /** The run's end is told: its thread goes, once. Never rejects: a thread that could not be removed stays. */
+  /** The run's end was delivered: removes its thread, once. Never rejects. */
   remove(run: Run): Promise<void> {
     const { thread_id, user_id } = run
     const known = this.#going.get(thread_id)
@@ -43,7 +44,7 @@ export class TemporaryThreads {
     return going
   }
 
-  /** Nobody waits for the end, or who did was cut off: he may come back for it. */
+  /** Nobody waits for the end, or the client was cut off and may come back. */
   async removeLater(run: Run): Promise<void> {
     await this.#outlive(run).catch(() => {})
     await this.#services.registry.settled(run.run_id)
@@ -51,7 +52,7 @@ export class TemporaryThreads {
     await this.remove(run)
   }
 
-  /** Should this process not live that long, another one removes it. */
+  /** If this process does not live that long, another one removes it. */
   async #outlive({ thread_id }: Run): Promise<void> {
     const { store, writer } = this.#services
     const thread = await store.threads.get(thread_id, null)

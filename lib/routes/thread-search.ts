@@ -1,5 +1,5 @@
-// The search for threads, and how many it finds. What an index answers is asked of the store; nested metadata, values of the state and
-// words of the title are looked for among the threads that the rest of the search leaves, within bounds.
+// Searching and counting threads. Indexed conditions go to the store; nested metadata, values of the state and words of
+// the title are checked in the threads it returns, within limits.
 import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import { Invalid } from '../errors.ts'
@@ -36,7 +36,7 @@ const extracts = v.pipe(
 )
 
 const filters = {
-  // Each key is a condition of its own; no honest filter has more.
+  // Each key is one condition; no honest filter has more.
   metadata: v.nullish(fewKeys(FILTER_KEYS_MAX), {}),
   // busy is LangGraph's word for a thread with a run in flight.
   status: v.nullish(v.picklist(['idle', 'running', 'busy', 'interrupted', 'error'])),
@@ -77,7 +77,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const containment = new Containment()
     let left = STATES_LENGTH
     const hasValues = async ({ thread_id }: Thread): Promise<boolean> => {
-      // A store that reads at once would let nobody else in between.
+      // A synchronous store would let nobody else in between.
       await turn()
       const state = await states.values(thread_id, null)
       left -= state?.json.length ?? 0
@@ -97,7 +97,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     ...(ids && { ids })
   })
 
-  /** All that the index finds are looked at: how many match is known then. */
+  /** Checks everything the index finds: then the total is known. */
   const lookAmong = async (query: ThreadQuery, condition: Condition, user: string): Promise<ThreadPage> => {
     const found: Thread[] = []
     for (let offset = 0; ; offset += LOOKED_AT_PAGE) {

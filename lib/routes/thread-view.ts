@@ -1,4 +1,4 @@
-// A thread's record as it is sent: in the words of who asks, with its state where that is wanted, and no more fields than that.
+// A thread's record as sent: in the client's dialect, with its state if wanted, reduced to the requested fields.
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import type { Call } from '../http/call.ts'
 import type { ThreadTtl } from '../store/store.ts'

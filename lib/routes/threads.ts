@@ -24,7 +24,7 @@ const SUPERSTEPS_MAX = 1000
 const TTL_MINUTES_MAX = 5_256_000
 const MINUTE_MS = 60_000
 const NO_STATE = { json: '{}', interrupts: {} }
-/** Keys that a thread may gather by being patched. */
+/** Maximum metadata keys a thread may accumulate. */
 const KEPT_KEYS_MAX = 1024
 
 const superstepList = listOf(
@@ -82,7 +82,7 @@ export function threadRoutes(services: Services): Route[] {
       metadata: body.metadata ?? {}
     }
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
-    // Somebody else's: the same answer as for one that does not exist.
+    // Somebody else's: answered as if it did not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
     // [spec]: creating it again is idempotent; LangGraph's clients are told, unless they say otherwise.
     const raises = body.if_exists === 'raise' || (!body.if_exists && isLangGraphClient(call))
@@ -98,7 +98,7 @@ export function threadRoutes(services: Services): Route[] {
     return ttl
   }
 
-  /** A history that its client knows from elsewhere. One that is not acceptable leaves no thread behind. */
+  /** Imports a history. An invalid one leaves no thread behind. */
   const build = async (
     thread: Thread,
     supersteps: v.InferOutput<typeof superstepList>,
@@ -130,7 +130,7 @@ export function threadRoutes(services: Services): Route[] {
     const thread_id = randomUUID()
     const given = { thread_id, user_id: call.user.id, assistant_id, metadata: { ...metadata, thread_id } }
     const { thread, checkpoint } = newThread(given, timestamp())
-    // A question that waits, waits in both.
+    // An open question stays open in both.
     const waits = status === 'interrupted' ? { status } : {}
     const made = await writer.write({
       name: 'thread.create',
@@ -150,7 +150,7 @@ export function threadRoutes(services: Services): Route[] {
   const prune = async ({ body, user }: UserCall<v.InferOutput<typeof pruneBody>>) => {
     let pruned_count = 0
     for (const threadId of new Set(body.thread_ids)) {
-      // What is not there, or somebody else's, is passed over alike.
+      // Missing threads and other users' are skipped alike.
       if (!(await store.threads.get(threadId))) continue
       if (body.strategy !== 'keep_latest') await removeThread(services, threadId, user.id)
       // A thread with a run in flight keeps its states.

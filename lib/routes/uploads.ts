@@ -14,7 +14,7 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
   const upload = async (call: UserCall): Promise<Reply> => {
     const threadId = call.params.thread_id!
     const owner = await store.threads.ownerOf(threadId)
-    // A large one takes minutes: its session may have ended since, and its thread may be gone.
+    // A large upload takes minutes: the session may have ended since, and the thread may be gone.
     const check = async (): Promise<void> => {
       if (call.grant === null || !(await isValid(call.grant))) throw fail('token_revoked')
       if ((await store.threads.ownerOf(threadId)) !== owner) throw fail('thread_not_found', { id: threadId })

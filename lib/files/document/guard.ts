@@ -1,6 +1,6 @@
-// The process in which one document of a stranger is read, and which dies of it in our place: memory that a thread asks for in one
-// piece, and does not get, ends the whole process. Its main thread does nothing but watch the reader. Arguments: the path, the
-// kind, bytes of memory. Says the text on stdout and ends with 0; or why there is none, and ends with something else.
+// Entry point of the process that reads one untrusted document and may crash in our place: a failed large allocation
+// ends the whole process. Its main thread only watches the reader. Arguments: path, kind, bytes of memory. Prints the
+// text on stdout and exits with 0; otherwise the reason, with another code.
 import { writeSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { ReaderAnswer } from './reader.ts'
@@ -27,7 +27,7 @@ reader.on('exit', () => {
 setInterval(() => {
   if (process.memoryUsage.rss() > Number(memoryBytes)) end('it takes too much memory')
 }, WATCH_MS)
-// Who wants the text is gone.
+// Our parent is gone.
 process.stdin
   .resume()
   .on('close', () => end(''))

@@ -1,4 +1,4 @@
-// The thread that reads one document: told its path and kind, it answers its text once and ends.
+// The worker thread that reads one document and posts its text.
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { DocumentKind } from './kind.ts'

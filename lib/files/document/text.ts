@@ -1,10 +1,10 @@
-// The text of a document while it is read, block by block, up to what is kept of one.
+// Collects a document's text block by block, up to a limit.
 
 /** Characters that are kept of a document: read_file shows no more of a file, and a document may claim any number. */
 const CHARS_MAX = 2 << 20
 const CUT = '[The document is longer than this. The rest of its text was left out.]'
 
-/** Thrown to end the reading: there is no space for more. */
+/** Thrown to stop reading at the limit. */
 export class TextFull extends Error {}
 
 export class DocumentText {

@@ -1,11 +1,14 @@
-// An event of LangGraph's protocol v2: where it stands in its thread, and how it is written.
+// An event of LangGraph's protocol v2: its position in the thread, and its encoding.
 //
-// Its place follows from the frame that it is made of, and from nothing else: the ordinal of the run in its thread, the n of the frame
-// in the run, and which part of what is made of the frame it is. So whoever asks, whenever and wherever, sees the same numbers. They
-// grow within a thread; numbers between them are left out [design 4, rule 13].
+// The position is derived from the frame alone: the run's ordinal in its thread, the frame's n in the run, and the part
+// of what the frame becomes. So everyone sees the same numbers, at any time and on any process. They increase within a
+// thread, with gaps [design 4, rule 13].
 import type { Run } from '../../types.ts'
 
-/** Parts of one frame, frames of one run: together with a million runs of a thread below the largest exact integer. */
+/**
+ * Bits for the parts of a frame and the frames of a run: with a million runs per thread still below the largest exact
+ * integer.
+ */
 export const PARTS_MAX = 2 ** 8
 const FRAMES_MAX = 2 ** 25
 const RUN = PARTS_MAX * FRAMES_MAX
@@ -42,12 +45,12 @@ export function seqOf(ordinal: number, n: number, part: number): number {
   return ordinal * RUN + n * PARTS_MAX + part
 }
 
-/** The run, and the frame in it, that an event with this number was made of. */
+/** The run and frame an event's number stands for. */
 export function frameAt(seq: number): { readonly ordinal: number; readonly n: number } {
   return { ordinal: Math.floor(seq / RUN), n: Math.floor((seq % RUN) / PARTS_MAX) }
 }
 
-/** What an event is about, before it has its place. `json`: its data. */
+/** An event without its position. `json`: its data. */
 export interface Told {
   readonly method: string
   readonly channel: Channel
@@ -57,14 +60,19 @@ export interface Told {
   readonly json: string
 }
 
-/** Where events of one attempt at a run stand. The epoch is part of every id: what a crash has taken back is told under another one. */
+/**
+ * Position of one attempt's events. Every id contains the epoch: what a crash has undone is sent again under another
+ * one.
+ */
 export interface Place {
   readonly run: Pick<Run, 'ordinal'>
   readonly epoch: number
   readonly n: number
 }
 
-/** The time of an attempt's events is its beginning: a log tells no other, and every reader is to see the same bytes. */
+/**
+ * An attempt's events all have the time of its start: the log has no other, and every reader must get the same bytes.
+ */
 export function eventAt({ run, epoch, n }: Place, part: number, told: Told): ProtocolEvent {
   const seq = seqOf(run.ordinal, n, part)
   const id = `${seq}-${epoch.toString(36)}`
@@ -76,7 +84,7 @@ export function eventAt({ run, epoch, n }: Place, part: number, told: Told): Pro
   return { seq, id, method, channel, name, namespace, json: text }
 }
 
-/** The number in an event's id, or a bare one; null: it is none of ours. */
+/** Parses an event's id, or a bare number; null: not one of ours. */
 export function seqIn(id: string | undefined): number | null {
   const [, digits] = /^(\d{1,16})(?:-[0-9a-z]{1,12})?$/.exec(id?.trim() ?? '') ?? []
   const seq = Number(digits)

@@ -1,5 +1,5 @@
-// What one reader of protocol v2 is told of one run: a cursor in the run's log. What a range of the log becomes is made once for all
-// readers at the same place, and its bytes once for all that want the same of it.
+// One run as one reader of protocol v2 sees it: a cursor in the run's log. A range of the log is translated once for
+// all readers at the same position, and encoded once for all that want the same events.
 import type { Fed, RunFeed } from '../../run/delivery/thread-joiner.ts'
 import { type Filter, Kind } from '../../run/log/filter.ts'
 import type { RunLog } from '../../run/log/run-log.ts'
@@ -11,22 +11,22 @@ import { type ProtocolEvent, seqOf } from './event.ts'
 import { type EventFilter, logFilter } from './subscription.ts'
 import { BEGINNING, type Depth, type RunState, translate, translateEnd } from './translate.ts'
 
-/** How events are written on a transport. */
+/** Encoding for a transport. */
 export interface Encoding {
   readonly name: string
   bytes(events: readonly ProtocolEvent[]): Buffer
 }
 
-/** What its reader wants of a range: it may change on the way. */
+/** The reader's filter, which may change on the way. */
 export interface Selection {
   readonly filter: EventFilter
   /** Of what the filter takes. */
   takes(event: ProtocolEvent): boolean
-  /** Readers with the same text, at the same place, are told the same. */
+  /** Readers with equal keys at the same position share the result. */
   readonly key: string
 }
 
-/** A range of a log, translated. */
+/** A translated range of a log. */
 interface TranslatedRange {
   readonly from: number
   /** Up to where memory went, or what was loaded. */
@@ -38,7 +38,7 @@ interface TranslatedRange {
   readonly bytes: Map<string, Fed & object>
 }
 
-/** The last range of each log, by how deep it was looked into. It goes with its log. */
+/** Last translated range per log and depth; dropped with the log. */
 const ranges = new WeakMap<RunLog, Map<string, TranslatedRange>>()
 
 const NOTHING = Buffer.alloc(0)
@@ -63,7 +63,7 @@ export class EventFeed implements RunFeed {
     return logFilter(this.#wanted(this.seq).filter)
   }
 
-  /** No event up to and with this number follows. */
+  /** Nothing follows up to and including this number. */
   get seq(): number {
     return seqOf(this.#run.ordinal, this.#next, 0) - 1
   }
@@ -105,7 +105,7 @@ export class EventFeed implements RunFeed {
     return range
   }
 
-  /** Its frames are not kept any more: the state that the run has left stands for them. */
+  /** Its frames are no longer kept: the run's final state replaces them. */
   #gap(from: number, { next, values }: NonNullable<Loaded['gap']>, source: Loaded): TranslatedRange {
     const frame = { n: from, epoch: this.#log.epoch, bytes: NOTHING }
     const translator = new Translator(this.#run, this.#state, SHALLOW)

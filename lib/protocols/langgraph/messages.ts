@@ -1,6 +1,6 @@
-// Messages in the words of protocol v2: a message begins, its blocks begin, grow and finish one after the other, and it finishes. The
-// log has chunks as LangGraph's older clients read them; what a chunk means depends on those before it, which `Open` remembers.
-// Values are immutable: readers at the same place share them.
+// Messages in protocol v2: a message starts, its content blocks start, grow and finish one after the other, and it
+// finishes. The log has LangGraph's older chunks, whose meaning depends on earlier ones: `Open` is that state. Values
+// are immutable, because readers at the same position share them.
 import { parseArgs } from '../../run/log/message.ts'
 import { isObject, type Json, type JsonObject, textOf } from '../../types.ts'
 import type { Namespace, Told } from './event.ts'
@@ -13,22 +13,22 @@ interface Call {
   readonly args: string
 }
 
-/** The block that is being said. */
+/** The block in progress. */
 interface Block {
   readonly index: number
   readonly type: 'text' | 'reasoning' | 'tool_call_chunk'
-  /** All of it so far; of a call its arguments are with the call. */
+  /** Its text so far; a call's arguments are with the call. */
   readonly text: string
   /** Which call; -1: it is none. */
   readonly call: number
-  /** Characters of the arguments that were told last. */
+  /** Characters of the arguments last sent. */
   readonly told: number
 }
 
 interface OpenMessage {
   readonly id: string
   readonly namespace: Namespace
-  /** Who speaks: with the namespace it tells clients which message goes on. */
+  /** The speaker: with the namespace it tells clients which message continues. */
   readonly node: string
   readonly block: Block | null
   readonly blocks: number
@@ -37,7 +37,7 @@ interface OpenMessage {
   readonly about: JsonObject
 }
 
-/** Messages that have begun and not finished, by id. */
+/** Open messages by id. */
 export type Open = ReadonlyMap<string, OpenMessage>
 
 export interface Said {
@@ -83,7 +83,7 @@ function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
   return { open: rest, told }
 }
 
-/** Clients tell messages of one speaker apart by their order: one that begins while another is said has a speaker of its own. */
+/** Clients tell messages of one speaker apart by order: overlapping ones need different speakers. */
 function begin(open: Open, id: string, { namespace, node }: Speaker): OpenMessage {
   const isTaken = [...open.values()].some((one) => one.node === node && isSame(one.namespace, namespace))
   return { id, namespace, node: isTaken ? `${node}:${id}` : node, block: null, blocks: 0, calls: [], about: {} }
@@ -154,10 +154,10 @@ function textOr(value: Json | undefined): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** Below it every fragment is shown. */
+/** Up to this size every fragment is sent. */
 const ARGS_SHORT = 1024
 
-/** A fragment of arguments takes the place of what was told of them: long ones are told again only when they have grown by an eighth. */
+/** Each update of the arguments replaces the last: long ones are sent again only after growing by an eighth. */
 function showArgs(message: OpenMessage, told: Told[]): OpenMessage {
   const block = message.block!
   const call = message.calls[block.call]!

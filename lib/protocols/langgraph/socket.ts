@@ -1,5 +1,5 @@
-// One WebSocket of protocol v2: commands come in and are answered in their order, events of what it has subscribed to go out. Both on
-// one connection: an answer never stands inside of an event, and comes before the events that it leads to.
+// One WebSocket of protocol v2: commands are answered in order, and events of its subscriptions are sent. An answer
+// never splits an event, and precedes the events it causes.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { PING, type TextSocket, textFrames } from '../../http/web-socket.ts'
@@ -13,11 +13,11 @@ import { EventFeed } from './feed.ts'
 import { isChannel, subscriptionParams } from './subscription.ts'
 import { Subscriptions } from './subscriptions.ts'
 
-/** Of one socket: each costs a look at every event. */
+/** Maximum subscriptions per socket: each is checked for every event. */
 const SUBSCRIPTIONS_MAX = 100
-/** Commands that wait for those before them; it is not read on while one does. */
+/** Queue of commands; the socket is not read while it is full. */
 const WAITING_MAX = 1000
-/** Messages in a row that are no commands: whoever sends them speaks something else. */
+/** Invalid messages in a row before it is closed. */
 const GARBAGE_MAX = 20
 
 /** Of a run in its thread, as databases have it. */
@@ -91,7 +91,7 @@ export class ProtocolSocket {
       reader: parts.reader,
       heartbeat: PING,
       heardAt: () => socket.heardAt(),
-      // Until something is subscribed to there is nothing to be told.
+      // Nothing to send before the first subscription.
       after: ORDINAL_MAX,
       feed: (run, log) => this.#feedOf(run, log),
       onDrain: () => this.#flush()
@@ -117,7 +117,7 @@ export class ProtocolSocket {
 
   #write(frame: Buffer): void {
     if (this.#held.length > 0 || !this.#joiner.isAtBorder) this.#held.push(frame)
-    // Who does not read its answers is not read either.
+    // A client that does not read its answers is not read either.
     else if (!this.#socket.write(frame)) this.#socket.pause()
   }
 

@@ -1,4 +1,4 @@
-// What a client wants to hear of a thread: channels, the part of the agent's tree, and from where on.
+// A subscription to a thread: channels, namespaces, and a position.
 import * as v from 'valibot'
 import { bit, type Filter, Kind } from '../../run/log/filter.ts'
 import { CHANNELS, type Channel, type ProtocolEvent } from './event.ts'
@@ -26,7 +26,7 @@ export function isChannel(given: string): boolean {
   return (CHANNELS as readonly string[]).includes(given) || /^custom:./.test(given)
 }
 
-/** Which events a subscription takes. Those that ask for the same are one object, so that their readers share bytes. */
+/** A subscription's filter. Equal ones are one object, so that readers share bytes. */
 export interface EventFilter {
   readonly key: string
   takes(event: ProtocolEvent): boolean
@@ -89,7 +89,7 @@ const FILTERS = [0, bit(Kind.values)].map(
   (values): Filter => ({ mask: ALWAYS | bit(Kind.messages) | values, accumulate: false })
 )
 
-/** What of a log is read for it: states only where somebody wants them. */
+/** The log filter it needs: states only if somebody wants them. */
 export function logFilter({ withValues }: EventFilter): Filter {
   return FILTERS[withValues ? 1 : 0]!
 }

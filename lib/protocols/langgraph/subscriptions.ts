@@ -1,5 +1,5 @@
-// What one client has subscribed to in a thread. Its cursor is one, however many subscriptions it has: a new one takes it back to the
-// beginning, and until it has come to where it was, each event goes out for those alone that were not told it yet.
+// A client's subscriptions in a thread. They share one cursor: a new one takes it back to the start, and until it
+// catches up, each event only goes to subscriptions that have not had it.
 import type { RunLog } from '../../run/log/run-log.ts'
 import { frameAt, type ProtocolEvent, seqOf } from './event.ts'
 import type { Selection } from './feed.ts'
@@ -8,13 +8,13 @@ import { type EventFilter, eventFilter, type SubscriptionParams } from './subscr
 interface Subscription {
   readonly params: SubscriptionParams
   readonly filter: EventFilter
-  /** Events up to and with this one are not, or no more, to be told. */
+  /** Events up to and including this one are not sent (again). */
   readonly from: number
-  /** Its client says so: what it was told may be what a crash has taken back. */
+  /** Claimed by the client: it may have seen what a crash has undone. */
   readonly isClaimed: boolean
 }
 
-/** Where a client stands: the number of the last event it was told, and of which attempt that was, if it says so. */
+/** A client's position: the number of the last event it got, and of which attempt, if it says so. */
 export interface Since {
   readonly seq: number
   readonly epoch: number | null
@@ -32,7 +32,7 @@ export class Subscriptions {
     return this.#byId.size
   }
 
-  /** @param toldUpTo the number up to which those before it were told everything */
+  /** @param toldUpTo the number up to which earlier subscriptions are complete */
   add(id: string, params: SubscriptionParams, toldUpTo: number, since: Since | null = null): void {
     for (const [known, one] of this.#byId)
       this.#byId.set(known, { ...one, from: Math.max(one.from, toldUpTo), isClaimed: false })
@@ -43,8 +43,8 @@ export class Subscriptions {
   }
 
   /**
-   * The log of a run is here. Who claims to have been told something of it may have been told what was lost: from the attempt on that
-   * went on behind it, it is told all.
+   * A run's log is available. A client that claims to have seen part of it may have seen what was lost: it gets
+   * everything from the attempt after that.
    */
   meet({ ordinal }: { readonly ordinal: number }, log: RunLog): void {
     for (const [id, one] of this.#byId) {

@@ -1,5 +1,5 @@
-// The log of a run in the words of protocol v2, frame by frame. What a frame becomes depends on those before it alone: state in, events
-// and state out, so that the same log gives the same events to whoever reads it, live, late, or on another process.
+// Translates the log of a run to protocol v2, frame by frame. The result depends only on earlier frames: state in,
+// events and state out, so that every reader gets the same events, live, late, or on another process.
 import { Kind } from '../../run/log/filter.ts'
 import type { RawFrame } from '../../run/log/segment.ts'
 import { dataOf } from '../../run/log/sse.ts'
@@ -8,10 +8,10 @@ import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../.
 import { type Channel, eventAt, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
 import { finishAll, finishTask, finishTasks, hear, type Open } from './messages.ts'
 
-/** What of the log so far the rest of it depends on. Immutable. */
+/** Translation state. Immutable. */
 export interface RunState {
   readonly open: Open
-  /** Ids of the questions that were told. */
+  /** Ids of the questions already sent. */
   readonly asked: ReadonlySet<string>
   /** Below the root, those that have begun and not ended. */
   readonly namespaces: ReadonlyMap<string, Namespace>
@@ -29,7 +29,7 @@ export const BEGINNING: RunState = {
   failure: null
 }
 
-/** What is left out for who does not want it, because it costs more than all the rest. */
+/** Optional parts, skipped for readers that do not want them because they are the expensive ones. */
 export interface Depth {
   readonly withValues: boolean
   readonly withMessages: boolean
@@ -40,7 +40,7 @@ export interface Step {
   readonly events: readonly ProtocolEvent[]
 }
 
-/** What a frame becomes; null stands for what is left out, so that what follows keeps its number. */
+/** The events of a frame; null stands for a skipped one, so that the numbering is stable. */
 interface Telling {
   readonly state: RunState
   readonly told: readonly (Told | null)[]
@@ -116,7 +116,7 @@ function data(channel: Channel, namespace: Namespace, json: string, about: Parti
 
 // ------------------------------------------------------------------------------------------------ the end of a run
 
-/** Behind its last frame: exactly one terminal event for the root, and one before it for whatever is open below. */
+/** After the last frame: exactly one terminal event for the root, preceded by one for everything open below. */
 export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
   const event = statusOf(run)
   const isWhole = event === 'completed' || event === 'interrupted'
@@ -181,7 +181,7 @@ function withoutInterrupts(json: string): string {
   return JSON.stringify(rest)
 }
 
-/** Each question once, however often the log names it. */
+/** Each question is sent once, however often the log repeats it. */
 function ask(
   before: ReadonlySet<string>,
   namespace: Namespace,
@@ -226,7 +226,7 @@ function eventOf(frame: Buffer): string {
   return frame.toString('utf8', BEFORE_NAME, frame.indexOf(0x0a))
 }
 
-/** Every namespace that is heard of for the first time, from the root downwards. */
+/** Announces every new namespace, from the root down. */
 function begin(state: RunState, namespace: Namespace): { state: RunState; told: Told[] } {
   if (namespace.length === 0 || state.namespaces.has(namespace.join('|'))) return { state, told: [] }
   const namespaces = new Map(state.namespaces)
