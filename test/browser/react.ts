@@ -1,34 +1,44 @@
-// LangGraph's newest hook for React, in Chromium, against the built-in agent: a turn, a reload in the middle, a second tab, a stop.
+// LangGraph's hooks for React, in Chromium, against the built-in agent and against a project laid out as LangGraph's templates are: a turn,
+// a reload in the middle, a second tab, a stop, another branch, a question and its answer.
+import { cpSync, mkdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { browserTest, visit, type Visitor } from '../fixtures/browser.ts'
-import { openSite, signIn, until } from '../fixtures/gateway.ts'
+import { at, homeOf, listIn, openSite, signIn, type Site, until } from '../fixtures/gateway.ts'
 
 /** The sources lie beside the build this file was compiled into. */
-const PAGE = fileURLToPath(new URL('../../../test/fixtures/react/page.jsx', import.meta.url))
+const PAGES = fileURLToPath(new URL('../../../test/fixtures/react/', import.meta.url))
+const TEMPLATE = fileURLToPath(new URL('../../../test/fixtures/template/', import.meta.url))
+const MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url))
 const HTML = '<!doctype html><meta charset="utf-8"><div id="root"></div><script type="module" src="/react.js"></script>'
 
-let bundled: Promise<string> | null = null
+/** `page`: LangGraph's newest hook; `classic`: the one that the SDK brings. */
+type Hook = 'page' | 'classic'
+const bundled = new Map<Hook, Promise<string>>()
 
-function bundle(): Promise<string> {
-  bundled ??= build({
-    entryPoints: [PAGE],
-    bundle: true,
-    write: false,
-    format: 'esm',
-    platform: 'browser',
-    jsx: 'automatic',
-    define: { 'process.env.NODE_ENV': '"production"', 'process.env': '{}' },
-    logLevel: 'silent'
-  }).then(({ outputFiles }) => outputFiles[0]!.text)
-  return bundled
+function bundle(hook: Hook): Promise<string> {
+  const making =
+    bundled.get(hook) ??
+    build({
+      entryPoints: [join(PAGES, `${hook}.jsx`)],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      platform: 'browser',
+      jsx: 'automatic',
+      define: { 'process.env.NODE_ENV': '"production"', 'process.env': '{}' },
+      logLevel: 'silent'
+    }).then(({ outputFiles }) => outputFiles[0]!.text)
+  bundled.set(hook, making)
+  return making
 }
 
 /** Serves the page from the site's own address, as a proxy in front of both would. */
-async function serve(page: Page): Promise<void> {
-  const script = await bundle()
+async function serve(page: Page, hook: Hook = 'page'): Promise<void> {
+  const script = await bundle(hook)
   await page.route('**/react', (route) => route.fulfill({ contentType: 'text/html', body: HTML }))
   await page.route('**/react?*', (route) => route.fulfill({ contentType: 'text/html', body: HTML }))
   await page.route('**/react.js', (route) => route.fulfill({ contentType: 'text/javascript', body: script }))
@@ -96,3 +106,134 @@ async function journey(t: Test, transport: 'sse' | 'websocket'): Promise<void> {
 
 browserTest('useStream over server-sent events: a turn, a reload, a second tab, a stop', (t) => journey(t, 'sse'))
 browserTest('useStream over WebSockets: the same', (t) => journey(t, 'websocket'))
+
+/** A stranger's project as `npm create langgraph` lays it out, with LangGraph installed beside it and its file of secrets not yet made. */
+function templateFolder(t: Test): string {
+  const folder = homeOf(t)
+  cpSync(TEMPLATE, folder, { recursive: true })
+  mkdirSync(join(folder, 'node_modules', '@langchain'), { recursive: true })
+  for (const name of ['core', 'langgraph', 'langgraph-checkpoint'])
+    symlinkSync(join(MODULES, '@langchain', name), join(folder, 'node_modules', '@langchain', name))
+  return folder
+}
+
+const AGENTS: Readonly<Record<string, (t: Test) => Promise<Site>>> = {
+  agent: (t) => openSite(t, { config: { agent: { runtime: 'graphs', config: templateFolder(t) } } }),
+  lead_agent: (t) => openSite(t)
+}
+
+/** A page with a hook in it, and what a test does and sees there. */
+class HookPage {
+  readonly #page: Page
+  readonly #url: string
+
+  constructor(page: Page, url: string) {
+    this.#page = page
+    this.#url = url
+  }
+
+  async open(): Promise<void> {
+    await this.#page.goto(this.#url)
+    await this.#page.locator('main').waitFor({ state: 'attached' })
+  }
+  /** As somebody does who presses the key: the address names the thread, as the page of an application would see to. */
+  async reload(): Promise<void> {
+    const thread = await this.attribute('thread')
+    await this.#page.goto(`${this.#url}&thread=${thread}`)
+    await this.#page.locator('main').waitFor({ state: 'attached' })
+  }
+  do(action: string, ...given: unknown[]): Promise<unknown> {
+    return this.#page.evaluate(`${action}(${given.map((one) => JSON.stringify(one)).join(', ')})`)
+  }
+  attribute(name: string): Promise<string | null> {
+    return this.#page.locator('main').getAttribute(`data-${name}`)
+  }
+  async said(): Promise<string[]> {
+    return (await this.#page.locator('p').allTextContents()).map((text) => text.trim())
+  }
+  /** At which message, `2/3`: the second of three. */
+  async branches(): Promise<(string | null)[]> {
+    const lines = await this.#page.locator('p').all()
+    return Promise.all(lines.map((line) => line.getAttribute('data-branch')))
+  }
+  /** Until that is the conversation, and nothing is at work. */
+  async settles(wanted: readonly string[], what: string): Promise<void> {
+    const isThere = async () =>
+      JSON.stringify(await this.said()) === JSON.stringify(wanted) && (await this.attribute('loading')) === 'false'
+    await until(isThere, what).catch(async (error: unknown) => {
+      throw new Error(`${what}: ${JSON.stringify(await this.said())} ${await this.attribute('error')}`, {
+        cause: error
+      })
+    })
+  }
+}
+
+const asking = (deltas: number, rate = 0) => `/demo deltas=${deltas} rate=${rate}`
+const QUESTION = '/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
+
+async function wholeJourney(t: Test, hook: Hook, assistant: string, transport = 'sse'): Promise<void> {
+  const site = await AGENTS[assistant]!(t)
+  const person = await signIn(site)
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  visitor.expect(/404/)
+  await serve(page, hook)
+  const hooked = new HookPage(page, `${visitor.url}/react?assistant=${assistant}&transport=${transport}`)
+  await hooked.open()
+  const first = [asking(5), words(5)]
+  await hooked.do('say', asking(5))
+  await hooked.settles(first, 'an answer')
+
+  await hooked.do('say', asking(120, 40))
+  await until(async () => ((await hooked.said())[3] ?? '').length > 60, 'it is being said')
+  await hooked.reload()
+  const second = [...first, asking(120, 40), words(120)]
+  await hooked.settles(second, 'after a reload in the middle: all of it, once')
+
+  await hooked.do('edit', 2, asking(7))
+  const edited = [...first, asking(7), words(7)]
+  await hooked.settles(edited, 'another question in the place of the second')
+  await hooked.reload()
+  await hooked.settles(edited, 'the branch is still there after a reload')
+  if (hook === 'classic') {
+    await until(async () => (await hooked.branches())[2] === '2/2', 'two branches')
+    await hooked.do('turnTo', 2, 0)
+    await hooked.settles(second, 'the first branch')
+    await hooked.do('turnTo', 2, 1)
+    await hooked.settles(edited, 'the second one')
+  }
+  await hooked.do('again', 3)
+  // The newest hook takes in what earlier branches said as long as the page is open, LangGraph's own server behind it or ours.
+  const runs = `/api/threads/${await hooked.attribute('thread')}/runs`
+  const ended = async () =>
+    listIn((await person.get(runs)).body).filter((run) => at(run, 'status') === 'success').length
+  await until(async () => (await ended()) === 4, 'the same question is answered anew')
+  await hooked.reload()
+  await hooked.settles(edited, 'which is what stands there')
+
+  await hooked.do('say', QUESTION)
+  await until(async () => ((await hooked.attribute('question')) ?? '').includes('Which colour?'), 'a question')
+  await hooked.reload()
+  await until(async () => ((await hooked.attribute('question')) ?? '').includes('Which colour?'), 'still a question')
+  await hooked.do('answer', 'Green')
+  const isTaken = async () => (await hooked.said()).some((text) => text !== QUESTION && text.includes('Green'))
+  await until(isTaken, 'the answer is taken')
+  await until(async () => (await hooked.attribute('loading')) === 'false', 'the end')
+  await hooked.reload()
+  await until(async () => /Green/.test((await hooked.said()).at(-1) ?? ''), 'it stands at the end')
+  t.equal(await hooked.attribute('question'), '')
+  t.equal(await hooked.attribute('error'), '')
+}
+
+for (const [assistant, whose] of [
+  ['agent', "a project of LangGraph's template"],
+  ['lead_agent', 'the built-in agent']
+] as const) {
+  browserTest(`the SDK's own useStream and ${whose}: reload, edit, branches, a question`, (t) =>
+    wholeJourney(t, 'classic', assistant)
+  )
+  for (const transport of ['sse', 'websocket'])
+    browserTest(`the newest useStream over ${transport} and ${whose}: reload, edit, a question`, (t) =>
+      wholeJourney(t, 'page', assistant, transport)
+    )
+}

@@ -152,6 +152,29 @@ t.test('a second subscription on a socket is told all it wants, the first nothin
   client.close()
 })
 
+t.test('subscriptions of one moment begin together: no event before both are answered, each once', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, { input: said('/demo deltas=5 rate=0') })
+  const client = await openProtocol(person, thread)
+  const names = await Promise.all([client.subscribe(['lifecycle', 'input']), client.subscribe(), client.subscribe()])
+  await client.untilEnds(1)
+  t.strictSame(client.order.slice(0, 4), ['answer', 'answer', 'answer', 'event'])
+  t.ok(isGrowing(seqs(client.events)), 'in their order')
+  t.equal(textIn(client.events), words(5))
+  // One that is given up in the moment in which it was made brings nothing.
+  for (const subscription_id of names) await client.command('subscription.unsubscribe', { subscription_id })
+  const before = client.events.length
+  const given = client.command('subscription.subscribe', { channels: ['lifecycle'] })
+  const { result } = await given
+  await client.command('subscription.unsubscribe', { subscription_id: at(result, 'subscription_id') as string })
+  await client.start(said('/demo deltas=5 rate=0'))
+  await client.subscribe(['checkpoints'])
+  await until(() => client.events.length > before, 'checkpoints')
+  t.notOk(client.events.slice(before).some(({ method }) => method === 'lifecycle'))
+  client.close()
+})
+
 t.test('tools begin and finish, calls are blocks of their message', async (t) => {
   const person = await signIn(await openSite(t))
   const client = await openProtocol(person, randomUUID())

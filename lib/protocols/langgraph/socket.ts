@@ -10,8 +10,8 @@ import { isObject, type Json, type JsonObject, type Run } from '../../types.ts'
 import { webSocketEncoding } from './encoding.ts'
 import { frameAt, seqOf } from './event.ts'
 import { EventFeed } from './feed.ts'
-import { isChannel, subscriptionParams } from './subscription.ts'
-import { Subscriptions } from './subscriptions.ts'
+import { isChannel, type SubscriptionParams, subscriptionParams } from './subscription.ts'
+import { NOTHING_TOLD, Subscriptions } from './subscriptions.ts'
 
 /** Maximum subscriptions per socket: each is checked for every event. */
 const SUBSCRIPTIONS_MAX = 100
@@ -79,6 +79,8 @@ export class ProtocolSocket {
   /** Frames that wait for the end of an event. */
   #held: Buffer[] = []
   #feed: EventFeed | null = null
+  /** Subscriptions that were answered and not begun. */
+  #fresh: { readonly name: string; readonly params: SubscriptionParams }[] = []
   #isWorking = false
   #isClosed = false
   #garbage = 0
@@ -146,6 +148,8 @@ export class ProtocolSocket {
       await this.#answer(text)
     this.#isWorking = false
     if (this.#held.length === 0) this.#socket.resume()
+    // Once what came in the same moment is read as well.
+    if (this.#fresh.length > 0) setImmediate(() => setImmediate(() => this.#begin()))
   }
 
   async #answer(text: string): Promise<void> {
@@ -180,14 +184,31 @@ export class ProtocolSocket {
       return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names its channels, as a list of names.'))
     if (!read.output.channels.every(isChannel))
       return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names a channel that there is not.'))
-    if (this.#subscriptions.size >= SUBSCRIPTIONS_MAX)
+    if (this.#subscriptions.size + this.#fresh.length >= SUBSCRIPTIONS_MAX)
       return this.#say(errorAnswer(id, 'invalid_argument', `A socket has at most ${SUBSCRIPTIONS_MAX} subscriptions.`))
     const name = randomUUID()
-    const { since } = read.output
-    this.#subscriptions.add(name, read.output, this.#toldUpTo(), since ? { seq: since, epoch: null } : null)
+    this.#fresh.push({ name, params: read.output })
     this.#say(successAnswer(id, { subscription_id: name, replayed_events: 0 }, { thread_id: this.#parts.threadId }))
+  }
+
+  /**
+   * Subscriptions of one moment begin together. LangGraph's hook makes two, and takes a run's end that one of them is told for the end
+   * of the other, which then waits for the next run with what it has not been told yet.
+   */
+  #begin(): void {
+    const fresh = this.#fresh
+    if (this.#isClosed || this.#isWorking || fresh.length === 0) return
+    this.#fresh = []
+    let toldUpTo = this.#toldUpTo()
+    let from = ORDINAL_MAX
+    for (const { name, params } of fresh) {
+      const { since } = params
+      this.#subscriptions.add(name, params, toldUpTo, since ? { seq: since, epoch: null } : null)
+      toldUpTo = NOTHING_TOLD
+      from = Math.min(from, since ? frameAt(since).ordinal - 1 : 0)
+    }
     this.#feed = null
-    this.#joiner.restart(since ? frameAt(since).ordinal - 1 : 0)
+    this.#joiner.restart(from)
   }
 
   /** What stands before it was told to all who had subscribed to it. */
@@ -198,7 +219,9 @@ export class ProtocolSocket {
 
   #unsubscribe({ id, params }: Command): void {
     const name = String(params.subscription_id)
-    if (!this.#subscriptions.remove(name))
+    const isFresh = this.#fresh.some((one) => one.name === name)
+    this.#fresh = this.#fresh.filter((one) => one.name !== name)
+    if (!isFresh && !this.#subscriptions.remove(name))
       return this.#say(errorAnswer(id, 'no_such_subscription', `There is no subscription ${name.slice(0, 100)}.`))
     this.#say(successAnswer(id, {}, { thread_id: this.#parts.threadId }))
   }

@@ -21,7 +21,7 @@ export interface Since {
 }
 
 /** Before every event. */
-const NOTHING_TOLD = -1
+export const NOTHING_TOLD = -1
 
 export class Subscriptions {
   readonly #byId = new Map<string, Subscription>()
@@ -34,7 +34,8 @@ export class Subscriptions {
 
   /** @param toldUpTo the number up to which earlier subscriptions are complete */
   add(id: string, params: SubscriptionParams, toldUpTo: number, since: Since | null = null): void {
-    for (const [known, one] of this.#byId)
+    // Those that begin together with it were told nothing yet.
+    for (const [known, one] of toldUpTo > NOTHING_TOLD ? this.#byId : [])
       this.#byId.set(known, { ...one, from: Math.max(one.from, toldUpTo), isClaimed: false })
     const from = since?.seq ?? NOTHING_TOLD
     this.#byId.set(id, { params, filter: eventFilter([params]), from, isClaimed: since !== null })
