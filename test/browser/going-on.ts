@@ -32,17 +32,22 @@ browserTest('reloaded at ten moments of a run, the page goes on where the text s
   visitor.expect(/ERR_ABORTED/)
   const deltas = 500
   await visitor.open()
-  await visitor.say(`/demo deltas=${deltas} rate=50`)
+  const ask = () => visitor.say(`/demo deltas=${deltas} rate=50`)
+  await ask()
   const threadId = await visitor.threadId()
   const isRunning = async () => at((await person.get(`/api/threads/${threadId}`)).body, 'status') === 'running'
   for (let i = 0; i < 10; i++) {
+    // Where pages load slowly the run is over before they have: the moments that are left are another's.
+    if (!(await isRunning())) {
+      await visitor.answered()
+      await ask()
+    }
     // By chance, and yet the same chance every time.
     await visitor.page.waitForTimeout((i * 7919) % 300)
     await visitor.page.reload()
-    await visitor.page.locator('.message.human').waitFor()
+    await visitor.page.locator('.message.human').last().waitFor()
     t.ok(await isPrefix(visitor, demoText(deltas)))
   }
-  t.ok(await isRunning(), 'the run has outlived all of them')
   await visitor.answered()
   t.equal(await visitor.lastAnswer(), demoText(deltas))
   t.equal(await visitor.lastAnswer(), await stored(person, threadId))
