@@ -49,7 +49,7 @@ export function drained(committer: Committer, config: Config, log: Log): Compone
 /** Recovers the runs the previous process left behind. */
 export async function takeOver(cluster: Cluster | null, parts: RecoveryParts & { readonly log: Log }): Promise<void> {
   if (cluster) return cluster.serve()
-  const found = await recover(await parts.store.runs.unfinished(), parts)
+  const found = await recover(await parts.store.runs.unfinished(null), parts)
   if (found.ended || found.resumed) parts.log.warn(found, 'runs of the process before this one were ended and resumed')
 }
 

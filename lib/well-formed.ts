@@ -2,14 +2,28 @@
 // Done where texts come in and, for older data, where they go out.
 import type { Json } from './types.ts'
 
-/** Matches a pair, a half, or any other escape as a whole, so that a backslash is never taken for the one before it. */
-const ESCAPES = /\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[dD][89a-fA-F][\da-fA-F]{2}|[\s\S])/g
+/** Matches an escaped pair, or half. Its backslash may itself be escaped: then it is none. */
+const SURROGATES = /\\u[dD](?:[89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|[89a-fA-F][\da-fA-F]{2})/g
 const HALF_LENGTH = '\\ud800'.length
+const BACKSLASH = '\\'
 
 /** JSON text without escaped lone surrogates. Most texts have none, and are scanned once. */
 export function wellFormedJson(text: string): string {
-  if (!text.includes('\\u')) return text
-  return text.replace(ESCAPES, (found) => (found.length === HALF_LENGTH ? '\ufffd' : found))
+  let clean = ''
+  let taken = 0
+  SURROGATES.lastIndex = 0
+  for (let found = SURROGATES.exec(text); found; found = SURROGATES.exec(text)) {
+    const at = found.index
+    let before = at
+    while (text[before - 1] === BACKSLASH) before--
+    const isEscaped = (at - before) % 2 === 1
+    if (isEscaped) SURROGATES.lastIndex = at + 2
+    else if (found[0].length === HALF_LENGTH) {
+      clean += `${text.slice(taken, at)}\ufffd`
+      taken = SURROGATES.lastIndex
+    }
+  }
+  return taken === 0 ? text : clean + text.slice(taken)
 }
 
 /** The same value if unchanged; else a copy. */

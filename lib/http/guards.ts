@@ -6,7 +6,7 @@ import { Failure, fail, Invalid } from '../errors.ts'
 import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant, type User } from '../types.ts'
 import { type Call, type Cookie, requireUser } from './call.ts'
 import { cookieOf, firstOf } from './request.ts'
-import type { Route } from './route.ts'
+import type { Route, ThreadAccess } from './route.ts'
 import { ID_PATTERN, isId, issue } from './schema.ts'
 
 export { requireUser } from './call.ts'
@@ -273,6 +273,10 @@ export function checkIds(params: Readonly<Record<string, string>>): void {
 export async function checkOwner(route: Route, id: string, userId: string, threadOwner: ThreadOwner): Promise<void> {
   if (route.thread === null) return
   const owner = await threadOwner(id)
-  const isAllowed = owner === undefined ? route.thread === 'read' : owner === null || owner === userId
-  if (!isAllowed) throw fail('thread_not_found', { id })
+  if (!mayAccess(route.thread, owner, userId)) throw fail('thread_not_found', { id })
+}
+
+/** [Auth 6]. @param owner undefined: there is no record; null: the thread is everybody's */
+export function mayAccess(access: ThreadAccess, owner: string | null | undefined, userId: string): boolean {
+  return owner === undefined ? access === 'read' : owner === null || owner === userId
 }

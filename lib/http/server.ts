@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { diskFailure, Failure, fail } from '../errors.ts'
 import { asUser } from '../scope.ts'
+import { LoopTurns } from '../loop-turns.ts'
 import type { Principal } from '../types.ts'
 import type { Proxies } from './address.ts'
 import { BodyBudget } from './body-budget.ts'
@@ -31,10 +32,11 @@ import {
 import { sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, parseBody, readBody, type Target, targetOf } from './request.ts'
 import { breakOff, reset } from './reset.ts'
-import type { Route } from './route.ts'
+import { BODY_BYTES, type Route } from './route.ts'
 import { type Match, Router } from './router.ts'
 import { check, isList } from './schema.ts'
 import { isSurplus, UpgradableMessage, wantNoMore } from './upgrade.ts'
+import { UnreadAnswers } from './unread-answers.ts'
 import { isUpgrade, noteUpgrade } from './web-socket.ts'
 
 /** Logs with their fields; pino's methods fit. */
@@ -87,6 +89,8 @@ export interface HttpServer {
 const PUBLIC_BODIES = { each: 64 * 1024, all: 4 * 1024 * 1024 }
 /** Body budget of signed-in users. */
 const BODIES = { each: 16 * 1024 * 1024, all: 96 * 1024 * 1024 }
+/** Limit of unread response bytes per user: two of the longest. */
+const UNREAD_BYTES = 32 * 1024 * 1024
 /** Lifetime of a csrf_token set with a refusal: no session lasts longer. */
 const CSRF_SECONDS = 30 * 86_400
 /** An 8 KiB body slower than this is held back on purpose. */
@@ -109,6 +113,12 @@ export function createHttpServer(options: HttpOptions): HttpServer {
 /** Pending responses per connection: one read may hold thousands of pipelined requests. */
 const PIPELINED_MAX = 32
 
+/** What is known of a request so far: the path of its route, and who makes it. */
+interface Seen {
+  route: string
+  user: string | null
+}
+
 class NodeServer implements HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
@@ -119,6 +129,9 @@ class NodeServer implements HttpServer {
   #hasWarned = false
   readonly #publicBodies = new BodyBudget(PUBLIC_BODIES)
   readonly #bodies = new BodyBudget(BODIES)
+  /** Most answers are made without leaving the turn, and a long one takes tens of ms: of many that are asked for at once few a turn. */
+  readonly #turns = new LoopTurns()
+  readonly #unread = new UnreadAnswers(UNREAD_BYTES)
   #closed: Promise<void> | null = null
 
   constructor(options: HttpOptions) {
@@ -252,10 +265,13 @@ class NodeServer implements HttpServer {
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
     const began = performance.now()
-    const seen = { route: 'none' }
+    const seen: Seen = { route: 'none', user: null }
     try {
       const reply = await this.#answer(req, res, cookies, seen)
-      if (!('taken' in reply)) sendReply(req, res, reply, cookies)
+      if (!('taken' in reply)) {
+        sendReply(req, res, reply, cookies)
+        if (seen.user !== null) this.#unread.add(seen.user, res)
+      }
     } catch (error) {
       this.#refuse(req, res, error, cookies)
     }
@@ -288,7 +304,7 @@ class NodeServer implements HttpServer {
     req: IncomingMessage,
     res: ServerResponse,
     cookies: Cookie[],
-    seen: { route: string }
+    seen: Seen
   ): Promise<Reply | typeof HANDLED> {
     const { origins, authenticate, authenticateRequest = null, app = null, proxies, publicUrl = null } = this.#options
     const method = req.method ?? 'GET'
@@ -322,7 +338,16 @@ class NodeServer implements HttpServer {
     const call = await this.#callOf(req, res, match, target, principal, secure)
     const { handler } = match.route
     const { user } = call
-    return user === null ? handler(call) : this.#hideExistence(match, () => asUser(user.id, async () => handler(call)))
+    if (user === null) return handler(call)
+    seen.user = user.id
+    for (;;) {
+      await this.#turns.enter(user.id)
+      if (this.#unread.hasRoom(user.id)) break
+      await this.#unread.less()
+    }
+    // Nobody hears the answer any more, which may have been long in coming.
+    if (res.destroyed && method === 'GET') return HANDLED
+    return this.#hideExistence(match, () => asUser(user.id, async () => handler(call)))
   }
 
   /**
@@ -389,6 +414,7 @@ class NodeServer implements HttpServer {
         const { authenticate, authenticateRequest = null } = this.#options
         await principalOf(req, authenticate, authenticateRequest)
       }
+      if (user !== null && bytes.length > BODY_BYTES) await this.#turns.enter(user.id)
       return check(body, parseBody(req, bytes, form, bodyOptional, isList(body)), 'body')
     } catch (error) {
       // Unread bytes of the body would be taken for the next request.

@@ -5,7 +5,6 @@ import type { AccessPolicy } from '../auth/policy.ts'
 import { fail } from '../errors.ts'
 import type { Call, HANDLED, Reply, UserCall } from '../http/call.ts'
 import type { Route } from '../http/route.ts'
-import { isVisible } from '../scope.ts'
 import { Containment } from '../thread/contains.ts'
 import { isObject, type Json, type JsonObject, type Permission, type Run } from '../types.ts'
 import { type RunBody, threadIdIn } from './run-request.ts'
@@ -69,9 +68,9 @@ export class Authorizer {
   async runs({ thread_id, run_ids }: JsonObject, status: Json, wanted: JsonObject): Promise<string[]> {
     const { runs } = this.#services.store
     const named = Array.isArray(run_ids) ? run_ids.map((id) => runs.get(String(id))) : null
-    const unfinished = typeof thread_id === 'string' ? runs.inFlight(thread_id) : runs.unfinished()
-    const isMeant = (run: Run) => isVisible(run, this.#call.user!.id) && (status === 'all' || run.status === status)
-    const found = named ? await Promise.all(named) : (await unfinished).filter(isMeant)
+    const isMeant = (run: Run) =>
+      (typeof thread_id !== 'string' || run.thread_id === thread_id) && (status === 'all' || run.status === status)
+    const found = named ? await Promise.all(named) : (await runs.unfinished()).filter(isMeant)
     const kept: string[] = []
     for (const run of found)
       if (run && (await this.isMine(run.thread_id, wanted))) kept.push(run.run_id)

@@ -37,8 +37,8 @@ function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
 
 /** Maximum characters per page beyond its first row. The next page continues there. */
 const PAGE_CHARS = 8 * 1024 * 1024
-/** Rows per read: their sizes are unknown before they are read. */
-const STEP = 16
+/** Rows of the first read, and of the largest: their sizes are unknown before they are read. */
+const STEP = { first: 4, most: 16 }
 
 /** Up to `limit` rows within the size of a page. `isCut`: the size, not the limit, cut it. */
 async function bounded<Page extends { readonly limit: number; readonly before?: number; readonly after?: number }>(
@@ -48,8 +48,8 @@ async function bounded<Page extends { readonly limit: number; readonly before?: 
   const isForward = page.after !== undefined
   let rows: RunEvent[] = []
   let chars = 0
-  while (rows.length < page.limit) {
-    const limit = Math.min(STEP, page.limit - rows.length)
+  for (let step = STEP.first; rows.length < page.limit; step = Math.min(2 * step, STEP.most)) {
+    const limit = Math.min(step, page.limit - rows.length)
     const edge = isForward ? rows.at(-1)?.seq : rows[0]?.seq
     const found = await read({ ...page, limit, ...(edge !== undefined && { [isForward ? 'after' : 'before']: edge }) })
     // In reading order.

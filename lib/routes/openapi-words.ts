@@ -497,6 +497,7 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   after: 'Those behind this time, in Unix seconds',
   offset: 'Leave out so many first',
   status: 'Those of this status alone',
+  include: '`ttl`: also for how long it is kept',
   before_seq: 'Those before this event',
   after_seq: 'Those behind this event',
   event_types: 'Those of these types alone, with commas between',

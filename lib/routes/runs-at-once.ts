@@ -2,9 +2,9 @@
 import * as v from 'valibot'
 import { Failure, fail } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
+import { mayAccess } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
 import { id, listOf, objectOf } from '../http/schema.ts'
-import { isVisible } from '../scope.ts'
 import { isInFlight, type Run } from '../types.ts'
 import { type RunBody, runBody, runView } from './run-request.ts'
 import type { Services } from './services.ts'
@@ -31,20 +31,24 @@ export function runsAtOnceRoutes(
     return { json: started.map(runView) }
   }
 
-  /** Those that are named, or all of the caller's that are in flight. */
+  /** Those that are named, or all of the caller's that are in flight; of threads that the caller may write to, as for a single one. */
   const wanted = async ({ body, user }: UserCall<v.InferOutput<typeof cancelBody>>): Promise<Run[]> => {
     const { thread_id, run_ids, status } = body
-    const isOfThread = (run: Run) => !thread_id || run.thread_id === thread_id
+    const isWanted = async (run: Run) =>
+      (!thread_id || run.thread_id === thread_id) &&
+      mayAccess('write', await store.threads.ownerOf(run.thread_id), user.id)
     if (run_ids) {
-      const found = await Promise.all(run_ids.map((one) => store.runs.get(one)))
-      return found.map((run, at) => {
-        if (!run || !isOfThread(run)) throw fail('run_not_found', { id: run_ids[at]! })
+      const named = run_ids.map(async (id) => {
+        const run = await store.runs.get(id)
+        if (!run || !(await isWanted(run))) throw fail('run_not_found', { id })
         return run
       })
+      return Promise.all(named)
     }
     if (!status) return []
-    const unfinished = thread_id ? await store.runs.inFlight(thread_id) : await store.runs.unfinished()
-    return unfinished.filter((run) => isVisible(run, user.id) && (status === 'all' || run.status === status))
+    const unfinished = (await store.runs.unfinished()).filter((run) => status === 'all' || run.status === status)
+    const answers = await Promise.all(unfinished.map(isWanted))
+    return unfinished.filter((_, at) => answers[at])
   }
 
   const cancel = async (call: UserCall<v.InferOutput<typeof cancelBody>, v.InferOutput<typeof cancelQuery>>) => {

@@ -64,6 +64,8 @@ const createBody = objectOf({
 
 const patchBody = objectOf({ metadata: v.nullish(metadata, {}), ttl })
 const patchStateBody = objectOf({ metadata: v.nullish(metadata, {}) })
+/** LangGraph's clients name what else they want: `ttl` is all that there is. */
+const getQuery = objectOf({ include: v.optional(v.string()) })
 const pruneBody = objectOf({
   thread_ids: listOf(id, PRUNED_MAX),
   strategy: v.nullish(v.picklist(['delete', 'keep_latest']), 'delete')
@@ -160,11 +162,11 @@ export function threadRoutes(services: Services): Route[] {
     return { json: { pruned_count } }
   }
 
-  const get = async (call: UserCall) => {
+  const get = async (call: UserCall<unknown, v.InferOutput<typeof getQuery>>) => {
     const threadId = call.params.thread_id!
     const [thread, state] = await Promise.all([store.threads.get(threadId), states.values(threadId, null)])
     if (thread) {
-      const wantsTtl = call.req.url?.includes('include=') || isLangGraphClient(call)
+      const wantsTtl = call.query.include !== undefined || isLangGraphClient(call)
       const ttl = wantsTtl ? await store.ttls.get(threadId) : null
       return { jsonText: recordText(call, thread, state ?? NO_STATE, ttl) }
     }
@@ -245,7 +247,15 @@ export function threadRoutes(services: Services): Route[] {
       thread: 'write',
       handler: copy
     }),
-    route({ method: 'GET', path, access: 'user', permission: 'threads:read', thread: 'read', handler: get }),
+    route({
+      method: 'GET',
+      path,
+      access: 'user',
+      permission: 'threads:read',
+      thread: 'read',
+      query: getQuery,
+      handler: get
+    }),
     route({
       method: 'PATCH',
       path,

@@ -79,7 +79,7 @@ export function scopedStore({
       list: async (threadId, page, user) => runs.list(threadId, page, ownerOf(user, 'runs.list')),
       after: async (threadId, ordinal, user) => runs.after(threadId, ordinal, ownerOf(user, 'runs.after')),
       inFlight: (threadId) => runs.inFlight(threadId),
-      unfinished: () => runs.unfinished(),
+      unfinished: async (user) => runs.unfinished(ownerOf(user, 'runs.unfinished')),
       tokens: async (threadId, user) => runs.tokens(threadId, ownerOf(user, 'runs.tokens'))
     },
     events: {

@@ -130,7 +130,7 @@ async function picture(store: Store, run: Run, other: Run): Promise<unknown> {
     store.threads.search({ limit: 10, offset: 0 }, null),
     store.threads.search({ limit: 10, offset: 0 }, 'ann'),
     store.runs.get('created', null),
-    store.runs.unfinished(),
+    store.runs.unfinished(null),
     ...ofThread(run.thread_id, run.run_id, run.key),
     ...ofThread(other.thread_id, other.run_id, other.key),
     ...ofThread('created', 'created', 0)
@@ -241,7 +241,7 @@ export function applyContract(t: Test, open: Open): void {
     const runs = [await addRun(store, thread_id), await addRun(store, thread_id), await addRun(store, thread_id)]
     await apply(store, [aSettlement(runs[1]!), aSettlement(runs[0]!), REFUSED])
     t.strictSame(await store.runs.inFlight(thread_id), runs)
-    t.strictSame(await store.runs.unfinished(), runs)
+    t.strictSame(await store.runs.unfinished(null), runs)
   })
 
   test('a group that is refused fails alone: those before and behind it are kept [Store 2]', async (t, store) => {
@@ -436,7 +436,7 @@ export function applyContract(t: Test, open: Open): void {
       await store.runs.get(runId, 'ann'),
       await store.runs.list(threadId, { limit: 9, offset: 0 }, 'ann'),
       await store.runs.inFlight(threadId),
-      await store.runs.unfinished(),
+      await store.runs.unfinished(null),
       await store.events.listMessages(threadId, { limit: 9 }, 'ann'),
       await store.events.listEvents(threadId, runId, { limit: 9 }, 'ann')
     ]

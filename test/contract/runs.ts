@@ -118,7 +118,7 @@ function readsContract(t: Test, open: Open): void {
   })
 
   test('unfinished gives every run that is not terminal, of all threads and users, oldest first', async (t, store) => {
-    t.strictSame(await store.runs.unfinished(), [])
+    t.strictSame(await store.runs.unfinished(null), [])
     const one = await addThread(store, { user_id: 'ann' })
     const two = await addThread(store, { user_id: 'bob' })
     const first = await addRun(store, two.thread_id, { user_id: 'bob' })
@@ -126,9 +126,15 @@ function readsContract(t: Test, open: Open): void {
     const second = await addRun(store, one.thread_id)
     const third = await addRun(store, two.thread_id, { user_id: null })
     await startRun(store, first)
-    t.strictSame(idsOf(await store.runs.unfinished()), idsOf([first, second, third]))
+    t.strictSame(idsOf(await store.runs.unfinished(null)), idsOf([first, second, third]))
     await write(store, aSettlement(first))
-    t.strictSame(idsOf(await store.runs.unfinished()), idsOf([second, third]))
+    t.strictSame(idsOf(await store.runs.unfinished(null)), idsOf([second, third]))
+    t.strictSame(
+      idsOf(await store.runs.unfinished('bob')),
+      idsOf([third]),
+      "a user asks for what is theirs, or nobody's"
+    )
+    t.strictSame(idsOf(await store.runs.unfinished(second.user_id)), idsOf([second, third]))
   })
 
   test('a run that has ended is removed with its frames and feedback; what it said stays, and its place too', async (t, store) => {
@@ -380,7 +386,7 @@ function lifeContract(t: Test, open: Open): void {
     const before = await store.runs.list(thread_id, { limit: 10, offset: 0 }, 'ann')
     const again = await reopen()
     t.strictSame(await again.runs.list(thread_id, { limit: 10, offset: 0 }, 'ann'), before)
-    t.strictSame(idsOf(await again.runs.unfinished()), idsOf([running, waiting]))
+    t.strictSame(idsOf(await again.runs.unfinished(null)), idsOf([running, waiting]))
     t.match(await createRun(again, aRun(thread_id, key)), { outcome: 'repeated', run: { run_id: running.run_id } })
     const next = await addRun(again, thread_id, {}, true)
     t.strictSame([next.ordinal, next.follow_up_to_run_id], [4, ended.run_id])

@@ -418,7 +418,7 @@ const NOTHING: JsonObject = {
 
 /** How much of a thread and its run there is, by every read. */
 async function seen(store: Store, threadId: string, runId: string, runKey: number): Promise<JsonObject> {
-  const unfinished = await store.runs.unfinished()
+  const unfinished = await store.runs.unfinished(null)
   return {
     thread: (await store.threads.get(threadId, null)) !== null,
     found: (await idsOf(store, { ids: [threadId] })).length,

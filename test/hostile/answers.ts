@@ -86,3 +86,36 @@ t.test('a request that is answered and not read holds nobody up', async (t) => {
     await Promise.all(sockets.map((socket) => answerOn(socket, 200)))
   })
 })
+
+t.test(
+  '[18.A.3] long answers that are asked for at once have turns of their own, and no more lie unread than a bound',
+  async (t) => {
+    const child = await besieged(t)
+    const person = await signIn(child)
+    const thread = await person.thread()
+    for (let n = 0; n < 6; n++) {
+      const content = '/demo deltas=1 rate=0\n'.padEnd(1.5 * MB, 'x')
+      await person.post(`/api/threads/${thread}/runs/wait`, { input: { messages: [{ role: 'user', content }] } })
+    }
+    const headers = Object.entries(person.headers()).map(([name, value]) => `${name}: ${value}\r\n`)
+    const asked = ['GET messages?limit=200', 'GET state', 'POST history']
+    for (const [method = '', path] of asked.map((one) => one.split(' '))) {
+      const line = `${method} /api/threads/${thread}/${path} HTTP/1.1\r\n`
+      await withstands(
+        t,
+        child,
+        `60 times ${method} ${path}`,
+        async () => {
+          // They are connected already: what they ask for comes in very few turns of the loop.
+          const sockets = await Promise.all(Array.from({ length: 60 }, () => dial(child)))
+          for (const socket of sockets) {
+            socket.pause()
+            socket.write(`${line}Host: x\r\n${headers.join('')}Content-Length: 2\r\nConnection: close\r\n\r\n{}`)
+          }
+          await Promise.all(sockets.map((socket) => answerOn(socket, 4_000)))
+        },
+        { growthMb: 192 }
+      )
+    }
+  }
+)

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { upload } from '../fixtures/form.ts'
 import { asked, PASSWORD, Person, signIn } from '../fixtures/gateway.ts'
-import { answerOn, besieged, dial, WHOLE, withstands } from '../fixtures/siege.ts'
+import { answerOn, attackFromElsewhere, besieged, dial, WHOLE, withstands } from '../fixtures/siege.ts'
 import { zipOf } from '../fixtures/zip.ts'
 
 const AUTH = '/api/v1/auth'
@@ -100,6 +100,7 @@ t.test(
         )
     }
     t.equal(Object.keys(kinds).length, 18)
+    attackFromElsewhere()
     const before = (await child.memory()).now
     let [slowest, most] = [0, 0]
     for (const [what, attack] of Object.entries(kinds)) {

@@ -71,6 +71,7 @@ const SHAPES: Readonly<Record<string, (bytes: number) => string>> = {
   blanks: (bytes) => JSON.stringify(`x${' '.repeat(bytes - 2)}x`),
   slashes: (bytes) => JSON.stringify(`${'/'.repeat(bytes - 1)}x`),
   'lone surrogates': (bytes) => `"${'\\ud800'.repeat(bytes / 6)}"`,
+  'escapes, and one half': (bytes) => `"${'\\\\'.repeat(bytes / 2 - 3)}\\ud800"`,
   'a long list': (bytes) => `[${'1,'.repeat(least(bytes / 2) - 1)}1]`,
   'a list of texts': (bytes) => `[${'"",'.repeat(least(bytes / 3) - 1)}""]`,
   'wrong items': (bytes) => `[${'{},'.repeat(least(bytes / 3) - 1)}{}]`,

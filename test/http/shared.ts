@@ -8,6 +8,7 @@ import { onEachBackend, openBackend, sectionOfGiven } from '../fixtures/backends
 import { EXPECTED } from '../fixtures/expected.ts'
 import { asked, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { ask, furnished, SECRET, statusOf } from '../fixtures/place.ts'
+import { until } from '../fixtures/until.ts'
 
 const BELOW = Object.entries(EXPECTED).filter(([, { reach }]) => reach === 'thread' || reach === 'record')
 const T = '/api/threads/{thread_id}'
@@ -138,3 +139,59 @@ onEachBackend(
     }
   }
 )
+
+onEachBackend(
+  t,
+  '[Auth 6] what names many at once follows the rule of one: prune and cancel take what DELETE and cancel of a single one would',
+  async (t, backend) => {
+    const store = await openBackend(t, backend)
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
+    const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
+    const slow = '/demo deltas=1000 rate=20'
+    const shared = async () => (await addThread(store, { thread_id: randomUUID(), user_id: null })).thread_id
+    const [one, other, foreign] = [await shared(), await shared(), await ada.thread()]
+
+    t.strictSame((await bob.post('/api/threads/prune', { thread_ids: [one, foreign, randomUUID()] })).body, {
+      pruned_count: 1
+    })
+    t.equal((await bob.ask('DELETE', `/api/threads/${other}`)).status, 200, 'as one alone')
+    t.equal((await bob.ask('DELETE', `/api/threads/${foreign}`)).status, 404)
+    t.strictSame(
+      [(await ada.get(`/api/threads/${one}`)).status, (await ada.get(`/api/threads/${foreign}`)).status],
+      [404, 200]
+    )
+
+    const [here, there] = [await shared(), await shared()]
+    const idOf = (path: string) => path.slice(path.lastIndexOf('/') + 1)
+    const adas = await ada.run(here, slow)
+    const bobs = await bob.run(there, slow)
+    const status = async (person: Person, path: string) => textIn((await person.get(path)).body, 'status')
+    await until(
+      async () => (await status(ada, adas)) === 'running' && (await status(bob, bobs)) === 'running',
+      'both run'
+    )
+    t.equal((await bob.post('/api/runs/cancel', { run_ids: [idOf(adas)] })).status, 404, 'the run of somebody else')
+    t.equal((await bob.post('/api/runs/cancel', { thread_id: here, status: 'all' })).status, 204)
+    t.equal(await status(ada, adas), 'running', 'nor are all of the thread those of everybody')
+    t.equal((await bob.post('/api/runs/cancel', { status: 'all' })).status, 204)
+    await until(async () => (await status(bob, bobs)) === 'interrupted', 'his own is ended')
+    t.equal(await status(ada, adas), 'running')
+
+    // A run that is one's own, in a thread that has become somebody else's: the thread is not there for him.
+    const left = await bob.thread()
+    const run = await bob.run(left, slow)
+    const threads = { ownerOf: async (id: string) => (id === left ? 'ada' : store.threads.ownerOf(id)) }
+    t.teardown(replaced(store.threads, threads))
+    t.equal((await bob.post(`${run}/cancel`)).status, 404, 'as one alone')
+    t.equal((await bob.post('/api/runs/cancel', { run_ids: [idOf(run)] })).status, 404)
+    t.equal((await bob.post('/api/runs/cancel', { status: 'all' })).status, 204)
+    t.equal((await store.runs.inFlight(left)).length, 1, 'it runs on')
+  }
+)
+
+/** Puts other methods in the place of an object's own; gives what puts these back. */
+function replaced<T extends object>(object: T, methods: Partial<T>): () => void {
+  const before = { ...object }
+  Object.assign(object, methods)
+  return () => void Object.assign(object, before)
+}

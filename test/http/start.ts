@@ -51,7 +51,7 @@ t.test(
     let isOpen = false
     const unfinished = async () => {
       await until(() => isOpen, 'the store answers')
-      return store.runs.unfinished()
+      return store.runs.unfinished(null)
     }
     const starting = startGateway({ config, log: silent, store: { ...store, runs: { ...store.runs, unfinished } } })
     const person = new Person(`http://127.0.0.1:${port}`)

@@ -190,7 +190,7 @@ class World {
     this.stepped.isOpen = true
     this.#live()
     const store = this.stepped.store()
-    await recover(await store.runs.unfinished(), {
+    await recover(await store.runs.unfinished(null), {
       store,
       writer: this.#committer,
       registry: this.#registry,

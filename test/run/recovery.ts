@@ -60,7 +60,14 @@ async function takeOver(
     await registry.stop(0)
     committer.stop()
   })
-  await recover(await store.runs.unfinished(), { store, writer: committer, registry, options: OPTIONS, log, isOver })
+  await recover(await store.runs.unfinished(null), {
+    store,
+    writer: committer,
+    registry,
+    options: OPTIONS,
+    log,
+    isOver
+  })
   return { registry, agent, logged }
 }
 
@@ -153,7 +160,7 @@ t.test('runs whose lease is lost while they are read are left to the process tha
   t.equal(registry.active, 0)
   t.match(await room.row(run), { status: 'running' })
   t.match(await room.row(waiting), { status: 'pending' })
-  const pending = (await store.runs.unfinished()).filter(({ status }) => status === 'pending')
+  const pending = (await store.runs.unfinished(null)).filter(({ status }) => status === 'pending')
   isLost = false
   await recover(pending, {
     store: losing,

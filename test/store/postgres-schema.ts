@@ -213,7 +213,7 @@ t.test('every list reads about as many rows as it answers, from an index, howeve
     'threads of a user with few': [() => threads.search(page, 'u1'), 200],
     'a run': [() => runs.get('r7', 'u'), 1],
     'runs of a thread': [() => runs.list('t1', page, 'u'), 400],
-    'runs in flight': [() => runs.unfinished(), 1],
+    'runs in flight': [() => runs.unfinished(null), 1],
     'runs in flight of a thread': [() => runs.inFlight('t1'), 1],
     'newest messages of a thread': [() => events.listMessages('t0', { limit: 50 }, 'u'), 600],
     'messages of a thread before one': [() => events.listMessages('t0', { limit: 50, before: 900 }, 'u'), 100],

@@ -206,7 +206,7 @@ t.test('every list is a range of an index, in the order in which it is asked for
   await runs.list('t', page, 'u')
   await runs.after('t', 1, 'u')
   await runs.inFlight('t')
-  await runs.unfinished()
+  await runs.unfinished('u')
   await runs.tokens('t', 'u')
   for (const seqPage of [{ limit: 10 }, { limit: 10, after: 3 }]) {
     await events.listMessages('t', seqPage, 'u')

@@ -1,6 +1,7 @@
 // Cached final states of threads: a conversation mostly goes on in the process that has just had all of it in memory,
 // and reading it again is the most expensive part of starting a run. The store is asked each time which checkpoint is
 // newest, so writes by users or other processes are never missed.
+import { readTurns } from '../../loop-turns.ts'
 import { State } from '../../thread/state.ts'
 import type { StoredCheckpoint } from '../../store/store.ts'
 import type { LogStore } from './stored-frames.ts'
@@ -67,6 +68,8 @@ export class StateCache {
 
   /** The state of one checkpoint, or the newest for null. Null when there is none. */
   async at(threadId: string, checkpointId: string | null): Promise<SavedState | null> {
+    // From here a run reaches its model without leaving the turn: with a long conversation that takes a tenth of a second.
+    await readTurns.enter(threadId)
     const stored = await this.#store.checkpoints.load(threadId, checkpointId)
     return stored && savedState(stored)
   }

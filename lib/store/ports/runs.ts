@@ -54,8 +54,8 @@ export interface RunReads {
   after(threadId: string, ordinal: number, user: Owner): Promise<Run | null>
   /** Pending and running runs of a thread, oldest first. */
   inFlight(threadId: string): Promise<Run[]>
-  /** Every run that is not terminal, oldest first: what recovery finds after a crash. */
-  unfinished(): Promise<Run[]>
+  /** The user's runs that are not terminal, oldest first; null: everybody's, which recovery finds after a crash. */
+  unfinished(user: Owner): Promise<Run[]>
   /** Token sums over the thread's finished runs, however they ended, in one aggregation. */
   tokens(threadId: string, user: Owner): Promise<TokenUsage>
 }

@@ -57,7 +57,7 @@ const GET = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visibleTo(1)}`
 const LIST = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
   ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
 const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
-const UNFINISHED = `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${PRESENT} ORDER BY key`
+const UNFINISHED = `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${visibleTo(1)} ORDER BY key`
 // PostgreSQL sums bigint as numeric, which arrives as text.
 const TOKENS = `SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs,
     CAST(sum(total_input_tokens) AS bigint) AS input, CAST(sum(total_output_tokens) AS bigint) AS output,
@@ -77,7 +77,7 @@ export function runReads(run: RunSteps): RunReads {
     list: (threadId, { limit, offset, status = null }, user) => all(LIST, user, threadId, status, limit, offset),
     after: (threadId, ordinal, user) => one(AFTER, user, threadId, ordinal),
     inFlight: (threadId) => all(IN_FLIGHT_OF_THREAD, threadId),
-    unfinished: () => all(UNFINISHED),
+    unfinished: (user) => all(UNFINISHED, user),
     tokens: async (threadId, user) => toUsage(await run(ask<UsageRow>(TOKENS, user, threadId)))
   }
 }

@@ -1,0 +1,38 @@
+// Answers on their way out: what a user leaves unread lies in memory, so there is a bound above which the next answer is not made yet.
+import type { ServerResponse } from 'node:http'
+
+/** Shorter ones are not counted. */
+const COUNTED_MIN = 64 * 1024
+
+export class UnreadAnswers {
+  readonly #max: number
+  readonly #bytes = new Map<string, number>()
+  #waiting: (() => void)[] = []
+
+  /** @param max bytes of a user */
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  /** The answer is said; what of it is not taken yet counts until it is closed. */
+  add(user: string, res: ServerResponse): void {
+    const bytes = res.writableLength
+    if (bytes < COUNTED_MIN || res.closed) return
+    this.#bytes.set(user, (this.#bytes.get(user) ?? 0) + bytes)
+    res.once('close', () => {
+      const left = (this.#bytes.get(user) ?? 0) - bytes
+      if (left > 0) this.#bytes.set(user, left)
+      else this.#bytes.delete(user)
+      for (const wake of this.#waiting.splice(0)) wake()
+    })
+  }
+
+  hasRoom(user: string): boolean {
+    return (this.#bytes.get(user) ?? 0) < this.#max
+  }
+
+  /** Resolves when any answer was closed: it may have been one of the user's. */
+  less(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+}

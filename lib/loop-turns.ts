@@ -1,0 +1,91 @@
+// Turns of the event loop for work that does not leave it by itself: a turn has a few ms of it, the rest waits for the next ones, and
+// in between everybody else has the loop. Who asks for most waits longest: the keys have their turns one after the other.
+
+/** What work may take of one turn of the loop, in ms; one piece may exceed it. */
+const TURN_MS = 4
+/**
+ * Turns that are left to others after a piece that took longer: one a ms, and no more than these. A turn of the loop takes in one
+ * connection (libuv), so whoever dials behind fifty others would wait for fifty pieces; a turn in which nothing is due costs nothing.
+ */
+const FREE_TURNS_MAX = 64
+
+export class LoopTurns {
+  readonly #most: number
+  /** Keys in the order of their turns, each with those that wait in the order of asking. */
+  readonly #waiting = new Map<string, (() => void)[]>()
+  #isDriven = false
+  /** Pieces of this turn; not 0 while turns are left to others. */
+  #begun = 0
+  #underWay = 0
+  /** ms that those took that are not. */
+  #spent = 0
+
+  /** @param most pieces that are begun in one turn: those that go on outside do not count by time */
+  constructor(most = Number.POSITIVE_INFINITY) {
+    this.#most = most
+  }
+
+  /** Resolves when it is the key's turn, which is never this one. */
+  next(key = ''): Promise<void> {
+    return new Promise((resolve) => {
+      const queue = this.#waiting.get(key)
+      if (queue) queue.push(resolve)
+      else this.#waiting.set(key, [resolve])
+      if (!this.#isDriven) setImmediate(() => this.#drive())
+      this.#isDriven = true
+    })
+  }
+
+  /** The same, but undefined where nobody is before it and this turn has time left. */
+  enter(key: string): Promise<void> | undefined {
+    const isFirst = this.#waiting.size === 0 && this.#underWay === 0
+    return isFirst && this.#begin(true) ? undefined : this.next(key)
+  }
+
+  #drive(): void {
+    const next = this.#waiting.entries().next().value
+    this.#isDriven = next !== undefined
+    if (!next) return
+    if (!this.#begin(false)) return void setImmediate(() => this.#drive())
+    const [key, queue] = next
+    queue.shift()!()
+    this.#waiting.delete(key)
+    if (queue.length > 0) this.#waiting.set(key, queue)
+    afterMicrotasks(() => this.#drive())
+  }
+
+  /** @param isEarly immediates of this turn of the loop are still to come, and belong to it */
+  #begin(isEarly: boolean): boolean {
+    if (this.#begun === 0) setImmediate(() => (isEarly ? setImmediate(() => this.#end()) : this.#end()))
+    else if (this.#begun >= this.#most || this.#spent >= TURN_MS) return false
+    this.#begun++
+    this.#underWay++
+    const began = performance.now()
+    afterMicrotasks(() => {
+      this.#spent += performance.now() - began
+      this.#underWay--
+    })
+    return true
+  }
+
+  #end(): void {
+    this.#rest(this.#spent < TURN_MS ? 0 : Math.min(this.#spent, FREE_TURNS_MAX))
+  }
+
+  #rest(turns: number): void {
+    if (turns > 0) return void setImmediate(() => this.#rest(turns - 1))
+    this.#begun = 0
+    this.#spent = 0
+  }
+}
+
+/** A tick that a microtask asks for comes when there are no microtasks left. */
+function afterMicrotasks(work: () => void): void {
+  queueMicrotask(() => process.nextTick(work))
+}
+
+/**
+ * Reads of the store: SQLite answers without leaving the turn, so that a reader that catches up would read again and again. One for
+ * the process, as it has one loop.
+ */
+export const readTurns = new LoopTurns(16)
