@@ -17,10 +17,10 @@ import { Pacer } from './pacer.ts'
 import { AgentError, type ListedAgent, type ModelInfo } from './runtime.ts'
 import type { Tool } from './tool.ts'
 
-/** Deltas a second that a person reads along with. */
+/** Deltas per second at which a person can read along. */
 const HUMAN_RATE = 30
 const DEFAULT_SIZE = 6
-/** Bounds of what may be asked for: the demo answers whoever can sign in. */
+/** Limits: anybody who can sign in can use the demo. */
 const DELTAS_MAX = 1_000_000
 const SIZE_MAX = 65_536
 const RATE_MAX = 100_000
@@ -76,12 +76,12 @@ export class DemoModel implements Model {
 
 // -------------------------------------------------------------------------------------------- what is asked for
 
-/** What the conversation has come to since the user spoke last. */
+/** The conversation since the user's last message. */
 interface Turn {
   readonly said: string
-  /** Results of the tools that were called since. */
+  /** Tool results since then. */
   readonly results: readonly { readonly tool: string; readonly text: string }[]
-  /** Messages so far: makes ids that are unique in the conversation and yet the same every time. */
+  /** Number of messages so far, for ids that are unique in the conversation and yet reproducible. */
   readonly length: number
 }
 
@@ -90,13 +90,13 @@ interface Call {
   readonly args: string
 }
 
-/** What the user wants of the demo. */
+/** Instructions to the demo. */
 interface Steering {
   /** null: an answer in words. */
   readonly deltas: number | null
   readonly size: number
   readonly rate: number
-  /** What is called first, one list after the other. */
+  /** Tools to call first, one list after the other. */
   readonly calls: readonly (readonly Call[])[]
   readonly reasons: boolean
   readonly pause: { readonly before: number; readonly ms: number }
@@ -140,7 +140,7 @@ const QUESTION: Call = {
   args: JSON.stringify({ question: 'Tea or coffee?', options: ['Tea', 'Coffee'] })
 }
 
-/** The plain words, each with what it is good for. Every one that is said counts. */
+/** The plain words and their effects. All that occur count. */
 const PLAIN = {
   think: ['think', 'thinking', 'reasoning'],
   time: ['what time', 'tools', 'everything'],
@@ -153,7 +153,7 @@ const PLAIN = {
 } as const
 
 function plain(said: string): Steering {
-  // Every run of other letters is one space, so that words are found without a pattern.
+  // Anything but letters becomes one space, so that words are found without a regular expression.
   const words = ` ${said
     .slice(0, READ_MAX)
     .toLowerCase()
@@ -213,7 +213,7 @@ function cutAt(text: string, mark: string): string[] {
   return at < 0 ? [text] : [text.slice(0, at), text.slice(at + mark.length)]
 }
 
-/** A number that a user wrote, cut to its bound; null: it is none. */
+/** Parses a number, clamped to its limit; null: not a number. */
 function bounded(text: string | undefined, max: number): number | null {
   return text !== undefined && /^\d+$/.test(text) ? Math.min(Number(text), max) : null
 }
@@ -295,7 +295,7 @@ function wordsOf(text: string): string[] {
   return text.match(/\S+\s*|\s+/g) ?? []
 }
 
-/** Tells pieces and remembers them, for the completion. */
+/** Emits pieces and collects them for the completion. */
 class DemoAnswer {
   count = 0
   readonly #request: ModelRequest
@@ -322,7 +322,7 @@ class DemoAnswer {
   }
 
   completion(messages: readonly JsonObject[]): Completion {
-    // Four characters to a token: about what real models come to.
+    // Four characters per token: about what real models use.
     const input = Math.ceil(messages.reduce((length, message) => length + contentOf(message).length, 0) / 4)
     return {
       responseId: `demo-${messages.length}`,

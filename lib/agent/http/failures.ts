@@ -1,5 +1,5 @@
-// The ways in which a model or a graph's server fails: each as the error that its run ends with, in words for a person. What the server
-// said is quoted; nothing of ours is in it, no key and no address.
+// Failures of models and graph servers: each as the error its run ends with, in words for a person. The server's
+// message is quoted; keys and addresses are not.
 import type { IncomingMessage } from 'node:http'
 import { type Json, cutTo, isObject } from '../../types.ts'
 import { parseJson } from '../json.ts'
@@ -7,16 +7,16 @@ import { AgentError } from '../runtime.ts'
 import { isForNow } from './post.ts'
 import { RetryableError, readRetryAfter } from './retry.ts'
 
-/** Characters of what a server said that are shown. */
+/** Characters of a server's message to quote. */
 const QUOTE_MAX = 500
-/** A shorter one hides nothing, and would be found everywhere. */
+/** Shorter keys are not redacted: they would match everywhere. */
 const SECRET_MIN = 6
 
-/** A failure of a server we depend on. */
+/** A failure of a remote server. */
 export class PeerError extends AgentError {
-  /** The HTTP status that said no; null: there was none. */
+  /** The HTTP status; null: none. */
   readonly status: number | null
-  /** How often it was asked. */
+  /** Number of attempts. */
   attempts = 1
   constructor(kind: string, message: string, status: number | null = null) {
     super(kind, message)
@@ -25,9 +25,9 @@ export class PeerError extends AgentError {
 }
 
 export interface Peer {
-  /** What its errors are called after: `ModelUnavailable`. */
+  /** Prefix of its error names: `ModelUnavailable`. */
   readonly kind: 'Model' | 'Agent'
-  /** The beginning of a sentence: `The model "main"`. */
+  /** Subject of the sentence: `The model "main"`. */
   readonly name: string
   /** What it is in the middle of. */
   readonly work: string
@@ -50,7 +50,10 @@ export class PeerFailures {
     return this.#fail('Unavailable', `cannot be reached${codeOf(error)}`)
   }
 
-  /** An answer that says no: for now, or for good. @throws PeerError when it is for good */
+  /**
+   * A refusal, temporary or permanent.
+   * @throws PeerError when it is permanent
+   */
   refusal({ statusCode: status = 0, headers }: IncomingMessage, body: string): RetryableError {
     const said = this.#inBody(body)
     if (!isForNow(status)) throw this.#fail('Refused', `refused the request with status ${status}${said}`, status)
@@ -68,12 +71,12 @@ export class PeerFailures {
     return this.#fail('Interrupted', `broke off in the middle of ${this.#peer.work}${codeOf(error)}`)
   }
 
-  /** It stopped before it was done, in whatever way `how` says. */
+  /** It stopped before it was done; `how` says how. */
   interrupted(how: string): PeerError {
     return this.#fail('Interrupted', how)
   }
 
-  /** A failure that it reports in the middle of its work. */
+  /** A failure reported in mid-answer. */
   reported(error: Json): PeerError {
     return this.interrupted(
       `reported a failure in the middle of ${this.#peer.work}: ${this.#quote(explanation(error))}`
@@ -92,20 +95,20 @@ export class PeerFailures {
     return new PeerError(this.#peer.kind + kind, `${this.#peer.name} ${what}`, status)
   }
 
-  /** What the body of an answer says about its failure, as the end of a sentence. */
+  /** The failure according to the response body, as the end of a sentence. */
   #inBody(body: string): string {
     const said = this.#quote(explanationIn(body))
     return said === '' ? '' : `: ${said}`
   }
 
-  /** Short, and without keys, which some servers repeat when they refuse them. */
+  /** Shortened, with keys redacted, because some servers repeat them. */
   #quote(text: string): string {
     const said = this.#secrets.reduce((left, secret) => left.replaceAll(secret, '***'), text).trim()
     return said.length <= QUOTE_MAX ? said : `${cutTo(said, QUOTE_MAX)}...`
   }
 }
 
-/** The sentence for people in the body of an error: servers put it into one of a few places, or send plain text. */
+/** The human-readable message in an error body: in one of a few common places, or plain text. */
 function explanationIn(body: string): string {
   const parsed = parseJson(body)
   if (!isObject(parsed)) return body.trimStart().startsWith('<') ? '' : body
@@ -118,7 +121,7 @@ function explanation(error: Json | undefined): string {
   return typeof error.message === 'string' ? error.message : JSON.stringify(error)
 }
 
-/** The system's code of a failed connection, e.g. ECONNREFUSED; its message would name addresses of ours. */
+/** The system's error code, e.g. ECONNREFUSED; its message would contain our addresses. */
 function codeOf(error: unknown): string {
   const hasCode = error instanceof Error && 'code' in error && typeof error.code === 'string'
   return hasCode ? ` (${error.code})` : ''

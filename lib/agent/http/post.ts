@@ -1,5 +1,6 @@
-// Requests to model servers and graph servers, by node:http and not by fetch: an answer comes as `data` events, in which everything up
-// to the log is done in the turn the bytes came, while fetch hands each chunk through a web stream and half a dozen promises.
+// POST requests to model and graph servers, with node:http instead of fetch: a response arrives as `data` events, in
+// which everything up to the log happens in the same tick, while fetch passes each chunk through a web stream and half
+// a dozen promises.
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { addAbortSignal } from 'node:stream'
@@ -14,20 +15,21 @@ export interface HttpRequest {
 }
 
 /**
- * Sends it; answers when the head of the answer is there. No redirect is followed: the key would go along.
+ * Sends the request; resolves with the head of the response. Redirects are not followed, because they would leak the
+ * key.
  * @throws Error of the connection, or after an abort
  */
 export async function send(request: HttpRequest): Promise<IncomingMessage> {
   try {
     return await sendOnce(request)
   } catch (error) {
-    // A kept connection that the server was just closing: it has not seen the request.
+    // A reused connection the server was just closing: it has not seen the request.
     if (!(error instanceof StaleConnection)) throw error
     return sendOnce(request)
   }
 }
 
-/** The connection had been used before and broke before anything came. */
+/** The connection was reused, and broke before any response. */
 class StaleConnection extends Error {}
 
 function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<IncomingMessage> {
@@ -40,7 +42,7 @@ function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<
       resolve
     )
     asked.setNoDelay(true)
-    // After the head is there this is heard by nobody; the answer tells it as well.
+    // Nobody listens to this after the head; the response reports it too.
     asked.on('error', (error) => {
       const wasClosed = 'code' in error && error.code === 'ECONNRESET'
       reject(asked.reusedSocket && wasClosed && !signal.aborted ? new StaleConnection() : error)
@@ -49,7 +51,7 @@ function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<
   })
 }
 
-/** The connection failed. A value, so that a failure of ours is never taken for one of the network. */
+/** The connection failed. Returned, not thrown, so that a bug is never taken for a network failure. */
 export class ConnectionLost {
   readonly cause: unknown
   constructor(cause: unknown) {
@@ -57,15 +59,15 @@ export class ConnectionLost {
   }
 }
 
-/** What a listener wants after a chunk: more, nothing any more, or more when it has space again. */
+/** What a listener wants after a chunk: more, nothing more, or more once it has space. */
 export type ReadControl = 'more' | 'enough' | Promise<void>
 
-/** Bytes of a body that are read as a text: an explanation is short. */
+/** Maximum bytes of an error body: explanations are short. */
 const EXPLANATION_BYTES = 64 * 1024
-/** Milliseconds that a body may take to end by itself; then its connection is closed instead of kept. */
+/** Time for a body to end by itself, in ms; then its connection is closed instead of reused. */
 const DRAIN_MS = 1000
 
-/** The body of an answer: its bytes as they come, as long as the timeout lets them. */
+/** The body of a response, as it arrives, within the idle timeout. */
 export class ResponseBody {
   readonly #message: IncomingMessage
   readonly #timeout: IdleTimeout
@@ -82,8 +84,9 @@ export class ResponseBody {
   }
 
   /**
-   * Tells the bytes in the turn they come, until they end or the listener has enough. @returns What broke them off; null: nothing
-   * did. @throws What the listener throws; the reason of the run's abort.
+   * Passes on bytes in the tick they arrive, until they end or the listener has enough.
+   * @returns what broke them off; null: nothing did
+   * @throws what the listener throws; the reason of the run's abort
    */
   each(hear: (bytes: Buffer) => ReadControl): Promise<ConnectionLost | null> {
     const message = this.#message
@@ -113,7 +116,7 @@ export class ResponseBody {
           fail(error)
         }
       }
-      // It may have broken between its head and now; then nobody tells any more.
+      // It may have broken since the head; then there is no further event.
       if (message.destroyed && !message.readableEnded) onClose()
       else message.on('data', onData).on('end', onEnd).on('close', onClose)
     })
@@ -124,7 +127,10 @@ export class ResponseBody {
     return new ConnectionLost(this.#error)
   }
 
-  /** The first `max` bytes as a text; the rest is not read. @throws The reason of the run's abort */
+  /**
+   * The first `max` bytes as text; the rest is not read.
+   * @throws the reason of the run's abort
+   */
   async text(max = EXPLANATION_BYTES): Promise<string> {
     const { text } = await this.read(max)
     return text
@@ -148,7 +154,7 @@ export class ResponseBody {
     this.#message.destroy()
   }
 
-  /** Reads to the end what nobody needs, so that the connection can be used again. Nobody waits for it. */
+  /** Drains the body in the background, so that the connection can be reused. */
   drain(): void {
     const message = this.#message
     const timer = setTimeout(() => message.destroy(), DRAIN_MS)
@@ -161,7 +167,7 @@ export function isOk({ statusCode = 0 }: IncomingMessage): boolean {
   return statusCode >= 200 && statusCode < 300
 }
 
-/** A status that says no for now, and not for good. */
+/** Whether a status is a temporary failure. */
 export function isForNow(status: number): boolean {
   return status === 408 || status === 429 || status >= 500
 }

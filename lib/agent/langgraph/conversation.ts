@@ -1,5 +1,4 @@
-// What of a graph's work is worth keeping beside its state: who said what, which tools were used, what models have cost. It is found in
-// what the graph tells anyway, and becomes the run's events and counts.
+// Derives the run's events and counts from a graph's stream: messages, tool calls and model usage.
 import { randomUUID } from 'node:crypto'
 import { type HumanMessage, isObject, type Json, type JsonObject, type Message, type ToolCall } from '../../types.ts'
 import { parseJson, textOr } from '../json.ts'
@@ -8,7 +7,7 @@ import { isPiece, readMessage } from './message.ts'
 import { MessageStreams } from './message-streams.ts'
 import type { StoredCheckpoint } from './saver.ts'
 
-/** What clients read of the metadata of every piece; the rest comes with a message's first. */
+/** Metadata sent with every piece; the rest comes with a message's first. */
 const SHORT = ['tags', 'langgraph_node', 'langgraph_step', 'langgraph_checkpoint_ns', 'checkpoint_ns']
 
 export class Conversation {
@@ -16,12 +15,12 @@ export class Conversation {
   readonly #opened: () => StoredCheckpoint | null
   readonly #streams: MessageStreams
   readonly #calls = new Map<string, ToolCall>()
-  /** Messages of which a piece was told. */
+  /** Messages with at least one piece sent. */
   readonly #told = new Set<string>()
   #messages: readonly Message[] = []
   #hasHeard = false
 
-  /** @param opened the checkpoint that the run went on from, once it has begun */
+  /** @param opened the checkpoint the run started from, once it has begun */
   constructor(sink: Pick<Sink, 'record'>, opened: () => StoredCheckpoint | null) {
     this.#sink = sink
     this.#opened = opened
@@ -59,13 +58,13 @@ export class Conversation {
     this.#streams.step()
   }
 
-  /** The graph has said everything. */
+  /** The graph is done. */
   end(): void {
     if (!this.#hasHeard) this.#begin([])
     this.#streams.step()
   }
 
-  /** The state with the run's input: what was not in it before is what its user says. */
+  /** The state with the run's input: new messages in it are the user's. */
   #begin(messages: readonly Message[]): void {
     this.#hasHeard = true
     this.#messages = messages

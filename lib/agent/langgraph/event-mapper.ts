@@ -1,7 +1,7 @@
-// What a graph tells, told on in our words: pieces of its messages at once, and what joins its state as facts, step by step.
+// Maps a graph's stream to ours: message pieces at once, and changes of its state as records, step by step.
 //
-// A message belongs to the conversation when it stands in the graph's own state, and not before: what models say aside (in tools, in
-// nodes that keep it to themselves) is shown where a person would see it in LangGraph, counted, and forgotten.
+// A message joins the conversation when it is in the graph's own state, not before: what models say elsewhere (in
+// tools, in nodes that do not store it) is shown where LangGraph would show it, counted, and dropped.
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import {
@@ -32,18 +32,18 @@ export class GraphEventMapper implements Listener {
   #channels: Readonly<Record<string, Json>>
   readonly #calls = new Map<string, ToolCall>()
   readonly #interrupts = new Map<string, Interrupt>()
-  /** It stopped where it was told to stop, and has no question. */
+  /** It stopped at a breakpoint, without a question. */
   #isAtBreakpoint = false
-  /** Nodes that have worked since the last step. */
+  /** Nodes that ran since the last step. */
   #nodes = new Set<string>()
   #lastNode = 'graph'
-  /** Nodes that go on after this step, as far as the graph tells. */
+  /** Next nodes, as far as the graph reports them. */
   #next: readonly string[] = []
   #ref: GraphCheckpointRef
   #savedRef: GraphCheckpointRef
   #hasSpace = true
 
-  /** @param threadId the graph's name for the thread */
+  /** @param threadId the graph's id for the thread */
   constructor(input: AgentInput, ref: GraphCheckpointRef, threadId: string, sink: Sink) {
     this.#sink = sink
     this.#streams = new MessageStreams(this, (id) => this.#before(id))
@@ -55,9 +55,9 @@ export class GraphEventMapper implements Listener {
   }
 
   /**
-   * Tells one part on, in the same call.
+   * Passes on one part, synchronously.
    * @returns whether there is space for more
-   * @throws AgentError for a failure that the graph reports
+   * @throws AgentError for a failure the graph reports
    */
   hear({ mode, namespace, data }: Part): boolean {
     this.#hasSpace = true
@@ -68,7 +68,7 @@ export class GraphEventMapper implements Listener {
     return this.#hasSpace
   }
 
-  /** The graph has said everything; `state`: where it stands now. */
+  /** The graph is done; `state`: its final state. */
   finish(state: GraphState | null): void {
     if (state) {
       this.#hearValues(state.values)
@@ -125,7 +125,7 @@ export class GraphEventMapper implements Listener {
     if (interrupts !== undefined) this.#hearInterrupts(interrupts)
     if (interrupts !== undefined && Object.keys(values).length === 0) return
     this.#hearValues(values)
-    // The first one is the state as we have given it to the graph.
+    // The first one is the state we gave to the graph.
     if (this.#nodes.size === 0) return
     this.#streams.step()
     this.#step()
@@ -152,7 +152,7 @@ export class GraphEventMapper implements Listener {
     for (const message of theirs.slice(known.length)) this.#join(message)
   }
 
-  /** Messages were taken out, or stand in another order now. */
+  /** Messages were removed or reordered. */
   #rewrite(theirs: Message[]): void {
     const known = new Set(this.#messages.map(({ id }) => id))
     this.record({ type: 'messages', messages: this.#messages.map(({ id }) => ({ type: 'remove', id })) })
@@ -178,7 +178,7 @@ export class GraphEventMapper implements Listener {
     this.record({ type: 'tool_end', call, message: { ...message, name: name ?? call.name } })
   }
 
-  /** What was called is done next. */
+  /** The called tools run next. */
   #call(calls: readonly ToolCall[]): void {
     this.#remember(calls)
     for (const call of calls) this.record({ type: 'tool_start', call })

@@ -1,10 +1,10 @@
-// The event stream of a graph's run: its bytes are parsed and told in the turn they came.
+// Parses the event stream of a graph's run, synchronously.
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 import type { PeerFailures } from '../http/failures.ts'
 import { parseJson } from '../json.ts'
 import type { Part } from './graph.ts'
 
-/** Characters of one event at most: a stream without line ends must not fill the memory. A whole state is one event. */
+/** Maximum characters of one event: a stream without line ends must not fill the memory. A whole state is one event. */
 const EVENT_MAX = 128 * 1024 * 1024
 
 /** LangGraph's modes by the names of their events, where these differ. */
@@ -21,19 +21,19 @@ export class EventStreamParser {
   #parser: EventSourceParser
   #hasSpace = true
 
-  /** @param hear hears every part; false: there is no more space for now */
+  /** @param hear receives every part; returns false when there is no more space for now */
   constructor(hear: (part: Part) => boolean, failures: PeerFailures) {
     this.#hear = hear
     this.#failures = failures
     this.#parser = this.#newParser()
   }
 
-  /** Id after which a stream that broke off goes on, `-1`: from its start; null: events without ids cannot be taken up again. */
+  /** Id to resume after, `-1`: from the start; null: events without ids cannot be resumed. */
   get resumeAfter(): string | null {
     return this.count === 0 ? '-1' : this.#lastId
   }
 
-  /** Other bytes follow: those of a stream that goes on where the one before was broken off. */
+  /** Resets the parser for a resumed stream. */
   begin(): void {
     this.#decoder = new TextDecoder()
     this.#parser = this.#newParser()
@@ -51,7 +51,7 @@ export class EventStreamParser {
       maxBufferSize: EVENT_MAX,
       onEvent: ({ id, event = '', data }) => {
         this.#tell(event, data)
-        // Only now: what could not be told is asked for again.
+        // Only now: parts that could not be passed on are requested again.
         if (id) this.#lastId = id
       },
       onError: (error) => {

@@ -1,4 +1,4 @@
-// Graphs out of files: a compiled one, one that is not compiled yet, or a factory, under the name of its export.
+// Loads graphs from files: compiled, not compiled yet, or a factory.
 import { existsSync } from 'node:fs'
 import { isObject } from '../../types.ts'
 import { AgentFileError, imported, memberOf, sentenceOf } from '../agent-file.ts'
@@ -6,7 +6,7 @@ import { objectOr, parseJson } from '../json.ts'
 import { compiledIn, type GraphFactory, type LoadedGraph } from './graph-set.ts'
 import { langGraphOf } from './library.ts'
 
-/** Where a graph is. */
+/** The location of a graph. */
 export interface GraphSpec {
   readonly id: string
   readonly description: string | null
@@ -25,7 +25,7 @@ export async function loadGraph(spec: GraphSpec, name: string, version = 0): Pro
 
 /** @throws AgentFileError when it is no graph, or there is no LangGraph beside its file */
 export async function loadedGraph(spec: GraphSpec, exported: unknown): Promise<LoadedGraph> {
-  // A function makes a graph when it is called.
+  // A function is a factory.
   const made = typeof exported === 'function' ? (exported as GraphFactory) : compiledIn(exported)
   if (!made) throw new AgentFileError(`What ${spec.file} exports for graph ${spec.id} is no graph`)
   try {

@@ -1,5 +1,5 @@
-// What a graph is asked to do so that its state becomes ours and it goes on from there. Our state is the truth: what was edited,
-// rolled back, cancelled or said to another process is not in the graph's, and what the graph has beyond ours is taken out.
+// Computes a graph's input so that its state matches ours. Our state is authoritative: edits, rollbacks, cancels and
+// messages from other processes are missing in the graph's, and whatever the graph has beyond ours is removed.
 import { isDeepStrictEqual } from 'node:util'
 import { withoutReserved } from '../../reserved.ts'
 import type { Json, JsonObject, Message, ToolCall } from '../../types.ts'
@@ -8,9 +8,9 @@ import type { GraphState, GraphThread, GraphInput } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef } from './checkpoint-ref.ts'
 import { readMessage, sayTheSame } from './message.ts'
 
-/** Where a graph is to go on. */
+/** Where a graph starts. */
 interface Place {
-  /** Null: it knows nothing of the thread. */
+  /** Null: it does not know the thread. */
   readonly state: GraphState | null
   /** Null: its newest checkpoint. */
   readonly checkpointId: string | null
@@ -26,21 +26,21 @@ export async function graphInputFor(
   if (!input.resume) return { input: differences(input, state), resume: null, checkpointId }
   if (input.interrupts.length === 0 || !state)
     throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
-  // A breakpoint asks nothing: whatever is answered, the graph goes on.
+  // A breakpoint asks nothing: any answer continues.
   return { input: null, resume: state.interrupts.length === 0 ? null : input.resume, checkpointId }
 }
 
 async function positionOf(ref: GraphCheckpointRef, thread: GraphThread): Promise<Place> {
   const newest = await thread.state(null)
-  // Of a run that was broken off, and did not tell how far it had come, the newest is what it has come to.
+  // After an interrupted run of unknown progress, the newest checkpoint is used.
   const isOurs = ref.checkpointId === newest?.checkpointId || (ref.runId !== null && ref.runId === newest?.runId)
   if (isOurs || ref.checkpointId === null) return { state: newest, checkpointId: null }
   const old = await thread.state(ref.checkpointId)
-  // A graph that has forgotten it is told all that is missing.
+  // A graph that has lost it gets everything that is missing.
   return old ? { state: old, checkpointId: ref.checkpointId } : { state: newest, checkpointId: null }
 }
 
-/** What has to be written into the graph's state; null: nothing. */
+/** Updates for the graph's state; null: none. */
 function differences({ messages, channels }: AgentInput, state: GraphState | null): JsonObject | null {
   const values = state?.values ?? {}
   const changed = Object.entries(channels).filter(
@@ -65,7 +65,7 @@ function correctionsOf(ours: readonly Message[], theirs: readonly Message[]): Js
   const changed = ours.slice(0, same).filter((message, i) => !sayTheSame(message, theirs[i]!))
   const added = ours.slice(same)
   const known = new Set(added.map(({ id }) => id))
-  // One that stands elsewhere than in ours cannot be moved: everything is written anew.
+  // Messages cannot be reordered: everything is rewritten.
   const isMixed = rest.some(({ id }) => known.has(id))
   if (isMixed) return [removal('__remove_all__'), ...ours.map(written)]
   return [...rest.map(({ id }) => removal(id)), ...[...changed, ...added].map(written)]
@@ -105,16 +105,16 @@ function hasMembers(object: JsonObject): boolean {
   return Object.keys(object).length > 0
 }
 
-/** Names under which a runtime keeps what is its own: a caller's would lead it to other threads. */
+/** Keys a runtime reserves: a caller's value would lead it to other threads. */
 const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id']
 
-/** What a graph is told beside its input: what the caller passes along, and last whose run it is [Auth 13]. */
+/** A graph's config: the caller's, and the run's user last, so that it wins [Auth 13]. */
 export function passedOn({ context, modelName, userId }: AgentInput): JsonObject {
   const passed = Object.entries(withoutReserved(context)).filter(([name]) => !OWN.includes(name))
   return { ...Object.fromEntries(passed), ...stampOf({ modelName, userId }) }
 }
 
-/** Whose run it is [Auth 13], and the model that was chosen. */
+/** The run's user [Auth 13], and the chosen model. */
 export function stampOf({ modelName, userId }: Pick<AgentInput, 'modelName' | 'userId'>): JsonObject {
   return {
     ...(modelName !== null && { model_name: modelName }),

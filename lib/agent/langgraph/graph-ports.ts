@@ -1,9 +1,9 @@
-// What graphs in this process need of the service.
+// The services in-process graphs use.
 import type { JsonObject } from '../../types.ts'
 import type { GraphItems } from './graph-store.ts'
 import type { GraphReads, GraphWrite } from './saver.ts'
 
-/** What threads are known by, and how an update is stored. */
+/** Thread lookups, and storing updates. */
 export interface GraphThreads {
   /** The graph that the thread is with, as its record says; null: none yet; undefined: there is no such thread. */
   graphOf(threadId: string): Promise<string | null | undefined>
@@ -22,11 +22,11 @@ export interface GraphThreads {
   isBusy(threadId: string): Promise<boolean>
 }
 
-/** What graphs need of the service: where their states are, and which thread is with which graph. */
+/** Services for graphs: their states, and which thread belongs to which graph. */
 export interface GraphPorts {
   readonly reads: GraphReads
   readonly threads: GraphThreads
-  /** What graphs keep for a user over all threads. */
+  /** The long-term store. */
   readonly items: GraphItems
   readonly log: { warn(fields: object, text: string): void }
 }

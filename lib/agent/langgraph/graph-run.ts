@@ -1,5 +1,5 @@
-// One run of a graph in this process: it is called as LangGraph's server would call it, and what it tells goes into the run's log word
-// for word. Its state is its own affair; what joins the conversation is told on as records, for events and counts.
+// One run of an in-process graph: called as LangGraph's server would call it, its output goes into the run's log
+// verbatim. It keeps its own state; messages are also passed on as records, for events and counts.
 import type { Json, JsonObject } from '../../types.ts'
 import { isObject } from '../../types.ts'
 import { objectOr, textOr, textsIn } from '../json.ts'
@@ -13,11 +13,11 @@ import type { GraphPorts } from './graph-ports.ts'
 import { createGraphStore } from './graph-store.ts'
 import { RunSession } from './saver.ts'
 
-/** Always told, whoever asked for the run: readers come later, and want what they want. */
+/** Always logged, whatever the creator asked for: later readers may want other modes. */
 const MODES = ['values', 'messages', 'custom', 'tools']
-/** Told when the creator asked for them. */
+/** Logged only when the creator asked for them. */
 const EXTRAS = ['updates', 'tasks', 'checkpoints', 'debug']
-/** The task under which a command that belongs to no task is kept. */
+/** Task id for commands that belong to no task. */
 const NO_TASK = '00000000-0000-0000-0000-000000000000'
 
 export async function runGraph(
@@ -40,7 +40,7 @@ export async function runGraph(
     try {
       await run.work(await set.make(graph, run.config, 'threads.create_run'), named, signal)
     } catch (error) {
-      // What fails because it was told to stop is no failure.
+      // Failing because of the abort is no failure.
       if (!signal.aborted) throw failureOf(error)
     }
   })
@@ -65,7 +65,7 @@ class GraphRun {
     this.#told = new Conversation(sink, () => session.opened ?? null)
   }
 
-  /** What a factory is given. */
+  /** Config for a factory. */
   get config(): JsonObject {
     return { ...objectOr(this.#request.config), configurable: this.#configurable() }
   }
@@ -226,7 +226,7 @@ class GraphRun {
     return hasSpace
   }
 
-  /** Nothing was run: its state is all that there is to tell. */
+  /** Nothing was run: there is only its state. */
   #shown(state: StateSnapshot): void {
     this.#values(state.values)
     this.#end(state)
@@ -244,7 +244,7 @@ class GraphRun {
   }
 }
 
-/** Who asks, as rules of the operator's own know them, under the names that LangGraph's server gives. */
+/** The user as the operator's auth rules know them, under LangGraph's names. */
 function authOf(user: Json | undefined): JsonObject {
   if (!isObject(user)) return {}
   return {
@@ -259,7 +259,7 @@ const RESUMED = Symbol('resumed')
 const END = '__end__'
 const ENDED = Symbol('ended')
 
-/** To go to the end and nothing else: what waits is over. LangGraph's own command for it leads nowhere. */
+/** A `goto` to the end: drops open questions. LangGraph's own command for it leads nowhere. */
 function isEnd({ goto, update, resume }: JsonObject): boolean {
   const isOnlyEnd = goto === END || (Array.isArray(goto) && goto.length === 1 && goto[0] === END)
   return isOnlyEnd && (update ?? null) === null && resume === undefined
@@ -287,13 +287,13 @@ function isEnvelope(data: unknown): boolean {
   return typeof data === 'object' && data !== null && !('values' in data)
 }
 
-/** As LangGraph's server shows what it calls otherwise in memory. */
+/** Renamed as LangGraph's server does. */
 function shownOf(mode: string, data: unknown): unknown {
   if (typeof data !== 'object' || data === null) return data
   // A chunk of these modes is an object of LangGraph's.
   const chunk = data as Record<string, unknown>
   if (mode === 'tasks') return withCheckpoint(chunk)
-  // An error is no JSON: it would be said that there was one, and not which.
+  // An Error serialises to `{}`: its message is needed.
   if (mode === 'tools' && chunk.error instanceof Error) {
     const { name, message } = chunk.error
     return { ...chunk, error: { name, message } }

@@ -1,5 +1,4 @@
-// The graphs of this process: compiled ones out of files, by name, and factories that make one for each call. All of them are given our
-// checkpointer.
+// The graphs of this process, by name: compiled ones, and factories that make one per call. All get our checkpointer.
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../types.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
@@ -39,7 +38,7 @@ export function compiledIn(value: unknown): CompiledGraph | null {
   return isCompiledGraph(compiled) ? compiled : null
 }
 
-/** For what a graph is wanted: LangGraph tells it to factories. */
+/** Why a graph is needed: LangGraph tells factories. */
 export type Access = 'threads.create_run' | 'threads.read' | 'threads.update' | 'assistants.read'
 
 export class GraphSet {
@@ -58,7 +57,7 @@ export class GraphSet {
     return [...this.#graphs.values()]
   }
 
-  /** The files have changed: who works goes on with what it has. */
+  /** The files have changed: active runs keep their graph. */
   replace(graphs: readonly LoadedGraph[]): void {
     this.#graphs = byId(graphs)
   }

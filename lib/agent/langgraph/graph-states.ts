@@ -1,4 +1,4 @@
-// The states of threads as graphs in this process keep them: LangGraph's own answers, with the names that our clients know beside them.
+// Thread states of in-process graphs: LangGraph's own snapshots, with the field names our clients know.
 import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
 import type {
@@ -100,7 +100,7 @@ export class GraphStates implements StatePort {
     })
   }
 
-  /** Lets the graph write, keeps what it has written until it is done, and stores it at once. */
+  /** Lets the graph write, and stores everything at once when it is done. */
   async #write(
     threadId: string,
     graphId: string | null,

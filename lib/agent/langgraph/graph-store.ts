@@ -1,4 +1,4 @@
-// LangGraph's long-term store over ours: what a graph keeps for the user of its run, its clients find, and the other way round.
+// LangGraph's BaseStore over our items: graphs and clients see the same data.
 import { DEFAULT_USER_ID } from '../../scope.ts'
 import type { JsonObject, StoreItem } from '../../types.ts'
 import type { LangGraph } from './library.ts'
@@ -54,7 +54,7 @@ export function createGraphStore(
 ): object {
   const owner = user ?? DEFAULT_USER_ID
   return new (class Store extends BaseStore {
-    /** In their order: a graph may read what it has just put. */
+    /** In order: a graph may read what it has just put. */
     async batch(operations: readonly Operation[]): Promise<unknown[]> {
       const answers: unknown[] = []
       for (const operation of operations) answers.push(await answer(operation))

@@ -1,5 +1,5 @@
-// The LangGraph that a graph's file uses: found from there, because it comes with the user's project and is no dependency of ours.
-// As much of it as is used.
+// Finds the LangGraph library a graph's file uses, because it comes with the user's project and is not our dependency;
+// and types for the part we use.
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, posix } from 'node:path'

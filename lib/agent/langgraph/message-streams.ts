@@ -1,4 +1,5 @@
-// What models say while a graph works: their messages piece by piece, until each joins the conversation or turns out to be said aside.
+// Messages of models while a graph runs, piece by piece, until each joins the conversation or turns out not to belong
+// to it.
 import type { AiMessage, Json, JsonObject, Message, UsageMetadata } from '../../types.ts'
 import { toChat, toTrace } from '../chat.ts'
 import { objectOr, textOr } from '../json.ts'
@@ -6,15 +7,15 @@ import type { AnswerPiece } from '../model.ts'
 import type { Caller, AgentRecord, StreamPart } from '../runtime.ts'
 import { isAi, isPiece, piecesIn, sumOf, usageIn } from './message.ts'
 
-/** Stands for the model where nobody says which one it was. */
+/** Name for an unknown model. */
 const NO_MODEL = 'langgraph'
 
-/** A message while its pieces come. */
+/** A message in progress. */
 interface Stream {
   readonly id: string
   readonly model: string
   readonly node: string
-  /** Part of a tool's work: it is counted, and not shown. */
+  /** Inside a tool: counted, but not shown. */
   readonly isHidden: boolean
   /** Pieces have come. */
   hasBegun: boolean
@@ -53,12 +54,12 @@ export class MessageStreams {
     const id = isAi(message) ? textOr(message.id) : null
     if (!isAi(message) || id === null) return
     const stream = this.#streams.get(id)
-    // Some say at the end of a node once more what it has said.
+    // Some nodes repeat their message at the end.
     if (stream ? !isPiece(message) : isKnown(id)) return
     this.#say(stream ?? this.#begin(id, message, objectOr(metadata), namespace), message)
   }
 
-  /** A message has joined the conversation. What of it was not shown yet is shown now. */
+  /** A message has joined the conversation. Shows what was not shown yet. */
   join(message: AiMessage): void {
     const fields = asJson(message)
     const stream = this.#streams.get(message.id) ?? this.#begin(message.id, fields, {}, [])
@@ -66,7 +67,7 @@ export class MessageStreams {
     this.#end('lead_agent', stream, message)
   }
 
-  /** A step is over: what was said in it, and has not joined the conversation, will not. */
+  /** A step is over: messages that have not joined the conversation will not. */
   step(): void {
     for (const stream of [...this.#streams.values()]) this.#end(`subagent:${stream.node}`, stream, messageOf(stream))
     this.#lastStepAt = performance.now()

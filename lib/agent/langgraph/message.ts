@@ -1,4 +1,4 @@
-// Messages as LangChain writes them, read into ours; and the pieces in which they are streamed.
+// Parses LangChain's messages and message pieces into ours.
 import { isDeepStrictEqual } from 'node:util'
 import {
   type AiMessage,
@@ -54,7 +54,7 @@ type Fields = Pick<Message, 'content' | 'additional_kwargs' | 'response_metadata
 
 function aiMessage(given: JsonObject, fields: Fields): AiMessage {
   const { text, reasoning } = saidIn(given)
-  // Blocks of nothing but text are a text: that is what events, titles and other models read.
+  // Text-only blocks become a string: events, titles and other models read that.
   const isText = typeof fields.content !== 'string' && fields.content.every(isPlain)
   return {
     type: 'ai',
@@ -138,7 +138,7 @@ function wholeCall(given: JsonObject, index: number): AnswerPiece {
   return { toolCall: { index, id, name, args: JSON.stringify(args) } }
 }
 
-/** Text and reasoning, wherever a provider's adapter puts them. */
+/** Text and reasoning, wherever the provider's adapter puts them. */
 function saidIn({ content, additional_kwargs }: JsonObject): { text: string; reasoning: string } {
   let [text, reasoning] = [typeof content === 'string' ? content : '', '']
   for (const block of Array.isArray(content) ? content : []) {

@@ -1,4 +1,4 @@
-// What LangGraph has in memory as the JSON that its server would send: messages are objects of classes.
+// Converts LangGraph's in-memory objects to the JSON its server would send: messages are class instances.
 import type { Json } from '../../types.ts'
 
 /** @throws TypeError for what has a circle in it */

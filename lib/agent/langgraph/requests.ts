@@ -1,4 +1,4 @@
-// Requests to a graph's server that are answered at once: what is asked again, what is given up, and what a refusal says.
+// Short requests to a graph's server, with their retries and errors.
 import type { IncomingMessage } from 'node:http'
 import type { Json } from '../../types.ts'
 import { wellFormedJson } from '../../well-formed.ts'
@@ -9,13 +9,13 @@ import { RETRY, RetryableError, type RetryPolicy, retrying } from '../http/retry
 import { parseJson } from '../json.ts'
 
 export interface ServerOptions {
-  /** Up to and without `/threads`. */
+  /** Base URL, without `/threads`. */
   readonly url: string
   /** Sent as `X-Api-Key`; null: none. */
   readonly apiKey: string | null
   /** Sent with every request. */
   readonly headers: Readonly<Record<string, string>>
-  /** The graph or assistant; null: the one that the run names. */
+  /** The graph or assistant; null: the run's choice. */
   readonly assistantId: string | null
   /** Milliseconds without a byte of a run's stream after which the server is asked whether it is still there; 0 is never. */
   readonly idleTimeoutMs: number
@@ -33,7 +33,7 @@ export interface RequestOptions {
 
 /** Milliseconds without a byte of an answer: these requests do no work. */
 const ANSWER_MS = 10_000
-/** Bytes of an answer: a whole state is one. */
+/** Maximum bytes of a response: a whole state is one. */
 const ANSWER_BYTES = 128 * 1024 * 1024
 
 export class Requests {
@@ -56,7 +56,7 @@ export class Requests {
   }
 
   /**
-   * An answer's JSON; null: 404. Asked again while the server is not there for the moment: only for what may be done twice.
+   * A response's JSON; null: 404. Retried while the server is unavailable, so only for idempotent requests.
    * @throws AgentError; the signal's reason
    */
   ask(method: Method, path: string, options: RequestOptions): Promise<Json> {

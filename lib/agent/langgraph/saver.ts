@@ -1,6 +1,6 @@
-// LangGraph's checkpointer over our tables: what a graph keeps of its threads goes the way of all that runs write, in the same batches,
-// under the same lease, and goes with the thread. One for all graphs and runs, as LangGraph wants it: in whose name a call is made
-// stands in its configuration.
+// LangGraph's checkpointer over our tables: a graph's checkpoints are written like everything of a run, in the same
+// batches, under the same lease, and are deleted with the thread. One instance serves all graphs and runs, as LangGraph
+// expects; the config of a call names its session.
 import { randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../types.ts'
 import { isObject } from '../../types.ts'
@@ -55,7 +55,7 @@ export interface GraphReads {
   ): Promise<StoredCheckpoint[]>
 }
 
-/** In whose name checkpoints are read and written: a run's, an update's, or nobody's who only reads. */
+/** A session in which checkpoints are read and written: a run's, an update's, or a read-only one. */
 export interface SaverSession extends GraphReads {
   readonly runId: string | null
   keep(write: GraphWrite): Promise<void> | void
@@ -79,7 +79,7 @@ interface Checkpoint {
   readonly channel_versions: Record<string, string | number>
 }
 
-/** Kinds of writes of which a task has one: LangGraph's own numbers for them. */
+/** LangGraph's indexes for writes a task has only one of. */
 const PLACES: Readonly<Record<string, number>> = {
   __error__: -1,
   __scheduled__: -2,
@@ -190,7 +190,7 @@ export function createSaver(
     /** Threads are deleted by their owners, with all that they have. */
     async deleteThread(): Promise<void> {}
 
-    /** Two branches of a thread never give the same version to different values. */
+    /** Versions are unique across branches of a thread. */
     getNextVersion(current: string | number | undefined): string {
       const last = typeof current === 'string' ? Number.parseInt(current, 10) : (current ?? 0)
       return `${String(last + 1).padStart(VERSION_DIGITS, '0')}.${randomBytes(6).toString('hex')}`
@@ -292,7 +292,7 @@ async function loaded(
   return serde.loadsTyped(type.slice('base64 '.length), Buffer.from(data, 'base64'))
 }
 
-/** The last values of a graph's own checkpoints, while a run writes them: what is not stored yet is read here. */
+/** Values of a running graph's newest checkpoints: unstored ones are read from here. */
 export class RunSession implements SaverSession {
   readonly runId: string | null
   readonly #reads: GraphReads
@@ -324,7 +324,7 @@ export class RunSession implements SaverSession {
   async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredCheckpoint | null> {
     const newest = this.#newest.get(ns)
     if (newest && (checkpointId === null || checkpointId === newest.checkpoint_id)) return newest
-    // What was written before the newest one of a namespace is read back hardly ever.
+    // Older checkpoints of a namespace are hardly ever read back.
     if (this.#newest.size > 0) await this.#flushed()
     const stored = await this.#reads.load(threadId, ns, checkpointId)
     if (ns === '' && this.opened === undefined) this.opened = stored

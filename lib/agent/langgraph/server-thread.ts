@@ -1,5 +1,5 @@
-// A thread on a LangGraph server while one run of ours works in it: the run is made there, followed over cut connections, and cancelled
-// when ours is.
+// A thread on a LangGraph server during one of our runs: the run is created there, followed across broken connections,
+// and cancelled with ours.
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cutTo, type Json, type JsonObject, isObject } from '../../types.ts'
@@ -12,7 +12,7 @@ import { EventStreamParser } from './event-stream-parser.ts'
 import type { GraphInput, GraphState, GraphThread, Part } from './graph.ts'
 import type { Requests } from './requests.ts'
 
-/** Milliseconds for the server to hear of an abort: nobody waits for it any longer. */
+/** Timeout for cancelling on the server, in ms. */
 const CANCEL_MS = 5000
 /** Milliseconds for a run to be made. */
 const CREATE_MS = 60_000
@@ -72,14 +72,14 @@ export class ServerThread implements GraphThread {
       if (status !== 'success' && !(status === 'interrupted' && course.isWaiting))
         throw this.#requests.failures.interrupted(`has ended the run with status ${cutTo(status, 32)}`)
     } finally {
-      // Also of a server that seems to be gone: its run must not go on unseen. Only who was cancelled waits for it.
+      // Even if the server seems gone: its run must not continue unseen. Only a cancelled run waits for this.
       const stopped = course.isOver ? Promise.resolve() : this.#cancel(run)
       if (this.#signal.aborted) await stopped
     }
   }
 
   /**
-   * Makes the run. An abort does not break this off at once: a run that was made must be known, to be cancelled.
+   * Creates the run. An abort does not interrupt this at once: the run's id is needed to cancel it.
    * @throws AgentError; the signal's reason
    */
   async #create({ input, resume, checkpointId }: GraphInput): Promise<IncomingMessage> {
@@ -106,8 +106,8 @@ export class ServerThread implements GraphThread {
   }
 
   /**
-   * Hears all of a run: a stream that ends before the run does is taken up again where it ended.
-   * @returns the status with which the run has ended
+   * Reads a run's stream: one that ends before the run does is resumed.
+   * @returns the run's final status
    */
   async #follow(run: string, first: IncomingMessage, parser: EventStreamParser, space: Space): Promise<string> {
     const { failures, retry } = this.#requests
@@ -134,7 +134,7 @@ export class ServerThread implements GraphThread {
     parser: EventStreamParser,
     space: Space
   ): Promise<ConnectionLost | null> {
-    // A graph may be silent for as long as its work takes: its server is asked whether it is still there.
+    // A graph may be silent while it works: its server is asked whether it is still alive.
     const isAlive = () =>
       this.#status(run).then(
         (status) => typeof status === 'string',
@@ -144,7 +144,7 @@ export class ServerThread implements GraphThread {
     const body = new ResponseBody(response, timeout)
     parser.begin()
     try {
-      // The log has no space: the server is made to wait by not being read.
+      // The log is full: not reading makes the server wait.
       const lost = await body.each((chunk) => (parser.feed(chunk) ? 'more' : timeout.pausedWhile(space)))
       if (timeout.isSilent) throw this.#requests.failures.silent(this.#call.idleMs)
       return lost

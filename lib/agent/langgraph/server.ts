@@ -1,5 +1,5 @@
-// A graph on a LangGraph server [agent.runtime langgraph]: its threads bear the user of ours [Auth 13], its runs are followed over cut
-// connections, and are cancelled when ours are.
+// A graph on a LangGraph server [agent.runtime langgraph]: its threads carry our user's id [Auth 13]; its runs are
+// followed across broken connections, and cancelled with ours.
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
@@ -13,7 +13,7 @@ import { ServerThread } from './server-thread.ts'
 /** Milliseconds to delete a thread. */
 const FORGET_MS = 60_000
 const MODES = ['messages-tuple', 'values', 'updates', 'custom']
-/** Threads that are listed at once [Auth 12]. */
+/** Page size for listing threads [Auth 12]. */
 const PAGE = 500
 /** Servers take no other names for threads. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
@@ -45,7 +45,7 @@ export class ServerGraph implements Graph {
       // Cut connections are taken up again.
       stream_resumable: true,
       on_disconnect: 'continue',
-      // Ours allows one run at a time: what still works there is left over from a process that died.
+      // We run one at a time: one still active there was left by a dead process.
       multitask_strategy: 'interrupt'
     }
     const parameters = (checkpointId: string | null) => parametersOf(input, isJs, checkpointId)
@@ -78,7 +78,7 @@ export class ServerGraph implements Graph {
     return adopted
   }
 
-  /** Threads that bear no user, and were not made for a thread of ours: one of those is everybody's. */
+  /** Threads without a user that were not created for one of ours, whose ownerless threads are shared. */
   async #orphans(signal: AbortSignal): Promise<string[]> {
     const ids: string[] = []
     // All pages before the first change, which could put a thread on another page.
@@ -98,7 +98,7 @@ export class ServerGraph implements Graph {
     // The same name on both sides, where that is possible.
     const wanted = UUID.test(input.threadId) ? input.threadId : key
     const made = await this.#put(wanted, input, { ...owner, gateway_key: key }, signal)
-    // It is there already: somebody's of whom we know nothing.
+    // It exists already, with an unknown owner.
     return made === key ? wanted : this.#enter(randomUUID(), input, owner, signal)
   }
 

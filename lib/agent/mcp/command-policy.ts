@@ -1,8 +1,8 @@
-// What a tool server may be started with. Its command runs as we do, so everything by which a launcher could be made to run
-// something else than a named package is refused before anything is spawned [needs N20].
+// Restricts how tool servers are started. Their commands run with our rights, so anything that could make a launcher
+// run something else than a named package is refused before spawning [needs N20].
 import type { McpServerConfig } from './server-config.ts'
 
-/** Flags before the package that change nothing about what is run. */
+/** Harmless flags before the package. */
 const LAUNCHER_FLAGS: Readonly<Record<string, ReadonlySet<string>>> = {
   npx: new Set(['-y', '--yes', '-q', '--quiet']),
   uvx: new Set(['-q', '--quiet'])
@@ -15,7 +15,7 @@ const PACKAGE = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*(@[a-z0-9][a-z0-
 const CODE_FLAGS =
   /^(-[cepr]|--(call|eval|print|require|import|loader|experimental-loader|node-options|script-shell|shell|inspect(-brk)?|env-file|command))(=|$)/i
 
-/** Last words of names that carry what a tool server is told: accounts, keys, addresses, switches. Whatever else steers a program. */
+/** Suffixes of variables that only carry data: accounts, keys, addresses, switches. */
 const PASSING_WORDS = new Set(
   `key token secret password passphrase credentials user username login email id account tenant org organization team owner
   workspace project repo repository database db schema table namespace bucket collection model url uri dsn host hostname
@@ -81,7 +81,7 @@ function problemOfCommand({ command, args, env }: McpServerConfig, policy: Comma
     : text
 }
 
-/** The environment of a tool server is a list of what may pass: nobody knows all that may not. */
+/** The environment is an allow-list: nobody knows everything that is dangerous. */
 function mayPass(name: string, variables: readonly string[]): boolean {
   if (!VARIABLE.test(name) || CODE_VARIABLES.test(name)) return false
   if (variables.includes(name) || PASSING.has(name)) return true
@@ -96,7 +96,7 @@ function problemOfAddress({ url, headers }: McpServerConfig): string | null {
   return header === undefined ? null : `the header "${header[0].slice(0, 100)}" is not allowed`
 }
 
-/** http or https, without a user in it: that would be a secret where nobody masks one. */
+/** http or https, without credentials in the URL, which would not be masked. */
 export function isWebAddress(text: string): boolean {
   if (!URL.canParse(text)) return false
   const url = new URL(text)

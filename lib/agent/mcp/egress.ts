@@ -1,5 +1,5 @@
-// Where requests of ours may go when somebody else chose the address: not into networks that only this machine can reach, unless
-// they were allowed by name. Metadata services of clouds, which hand out keys to whoever asks, are such addresses.
+// Restricts outgoing requests to URLs chosen by others: no private networks, unless allowed by name. Cloud metadata
+// services, which hand out keys to anybody, are such addresses.
 import { lookup } from 'node:dns/promises'
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
@@ -8,7 +8,7 @@ import { pipeline, Readable, Transform } from 'node:stream'
 
 type Range = readonly [network: string, prefix: number]
 
-/** What is not the public internet, and what looks like it but is answered by the host of a virtual machine. */
+/** Address ranges that are not the public internet, or are answered by a virtual machine's host. */
 const CLOSED_4 = listOf([
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -39,7 +39,7 @@ const CLOSED_6 = listOf([
   ['3fff::', 20]
 ])
 
-/** Finds the addresses of a name; a test's or the system's. */
+/** DNS lookup; replaceable for tests. */
 export type Resolve = (host: string) => Promise<readonly string[]>
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
@@ -69,10 +69,10 @@ export class Egress {
   }
 
   /**
-   * fetch, within the networks that are open and without following a redirect, which could lead out of them. The connection is
-   * made to the very addresses that were checked: asked twice, whoever controls a name's records could answer differently.
-   * @param init a body is a text
-   * @throws Error that says where the request wanted to go; what the connection says
+   * fetch, restricted to allowed networks and without redirects, which could leave them. Connects to the addresses that
+   * were checked: a second lookup could return others (DNS rebinding).
+   * @param init a body is a string
+   * @throws Error that names the target; errors of the connection
    */
   fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const url = new URL(input)
@@ -157,7 +157,7 @@ function bodyOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
   return Readable.toWeb(bounded) as ReadableStream<Uint8Array>
 }
 
-/** Breaks off an answer that is too large for what it must be read into: whole, or of an event stream one event. */
+/** Aborts a response that is too large to buffer: as a whole, or one event of an event stream. */
 class BoundedMessages extends Transform {
   readonly #isOfEvents: boolean
   #bytes = 0

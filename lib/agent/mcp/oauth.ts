@@ -1,4 +1,5 @@
-// A token for a tool server: got with what the administrator gave us, kept until shortly before it ends.
+// OAuth tokens for tool servers: obtained with the administrator's credentials, cached until shortly before they
+// expire.
 import type { McpOAuth } from './server-config.ts'
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -23,14 +24,14 @@ export class McpTokens {
   /** The value of an Authorization header. @throws Error without any secret in its text */
   async header(now = Date.now()): Promise<string> {
     if (this.#current && now < this.#current.until) return this.#current.header
-    // All who wait share one request.
+    // Concurrent callers share one request.
     this.#pending ??= this.#request(now).finally(() => {
       this.#pending = null
     })
     return this.#pending
   }
 
-  /** The server did not take it: the next one is asked for anew. */
+  /** The server rejected it: the next call requests a new one. */
   drop(): void {
     this.#current = null
   }
@@ -52,7 +53,7 @@ export class McpTokens {
     const token: unknown = fields.get(token_field)
     if (typeof token !== 'string' || token === '') throw new Error(`The token server sent no "${token_field}"`)
     const renewed: unknown = fields.get('refresh_token')
-    // Some servers give a new one each time, and take the old one only once.
+    // Some servers rotate refresh tokens, and accept each only once.
     if (typeof renewed === 'string') this.#refreshToken = renewed
     const type: unknown = fields.get(token_type_field)
     const seconds = Number(fields.get(expires_in_field) ?? LIFETIME_S)

@@ -1,8 +1,8 @@
-// The secrets in the configuration of a tool server: shown as a mask, kept when the mask comes back, and never sent to another address
-// than the one they were given for.
+// Secrets in a tool server's configuration: shown as a mask, kept when the mask is sent back, and never sent to another
+// address than they were entered for.
 import type { McpServerConfig } from './server-config.ts'
 
-/** What stands in for a secret on the way out, and means "as it was" on the way in. */
+/** The mask: replaces a secret in responses, and means "unchanged" in requests. */
 export const MASK = '***'
 
 /** Words in the name of a flag or variable whose value is a secret. */
@@ -54,9 +54,9 @@ export function unmasked(config: McpServerConfig, before: McpServerConfig | unde
 }
 
 /**
- * Whether masks of a configuration that comes in would send what they stand for to somebody it was not given for: whoever may
- * change an address must not learn by that the secret behind it.
- * @returns what is wrong, as a sentence for the administrator; null when nothing is
+ * Whether an incoming configuration would send masked secrets somewhere they were not entered for: whoever may change
+ * an address must not learn the secret that way.
+ * @returns the problem, as a sentence for the administrator; null: none
  */
 export function problemOfMasks(config: McpServerConfig, before: McpServerConfig | undefined): string | null {
   const after = unmasked(config, before)
@@ -76,7 +76,7 @@ export function problemOfMasks(config: McpServerConfig, before: McpServerConfig 
   return null
 }
 
-/** Every secret text of a configuration, to be taken out of what servers say. */
+/** All secrets of a configuration, for redacting them from the server's messages. */
 export function secretsIn(config: McpServerConfig): string[] {
   const { args, env, headers, url, oauth } = config
   const shown = maskedArgs(args)

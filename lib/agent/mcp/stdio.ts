@@ -1,5 +1,5 @@
-// A tool server as a process of ours: JSON-RPC by lines over its stdin and stdout. It leads a process group, so that whatever its
-// launcher has started ends with it.
+// A tool server as a child process: line-delimited JSON-RPC over stdin and stdout. It leads a process group, so that
+// everything its launcher started ends with it.
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,20 +14,20 @@ export interface StdioCommand {
   readonly args: readonly string[]
   /** Beside the few variables that every server gets. Secret values. */
   readonly env: Readonly<Record<string, string>>
-  /** What its last words may quote, and nobody is shown. */
+  /** Secrets to redact from its stderr. */
   readonly secrets: readonly string[]
 }
 
 type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>
 
-/** Milliseconds until it must have ended: after its input has, and after SIGTERM. */
+/** Time to exit after its input has ended, and after SIGTERM, in ms. */
 const GRACE_MS = 2_000
-/** Lines in a row that are no messages. One or two are a greeting; more are another language. */
+/** Consecutive non-JSON lines before giving up. One or two are a greeting. */
 const GARBAGE_LINES = 100
 const NEWLINE = 0x0a
 /** For what it has said and we have not read yet, in ms. */
 const DRAIN_MS = 500
-/** Characters of its last words that are shown; more are kept, so that no half of a secret is among them. */
+/** Characters of stderr to show; more are kept, so that redaction never sees half a secret. */
 const WORDS_MAX = 300
 const HEARD_MAX = 8_192
 

@@ -1,6 +1,6 @@
-// The images that the model has asked to see with view_image: shown behind the tool results of their turn, and only until the user
-// speaks again, because every one of them costs its tokens in every call. Their bytes come from the files each time; the state
-// and the traces have none of them.
+// Shows images the model requested with view_image: after the tool results of their turn, and only until the user's
+// next message, because each costs its tokens in every call. Their bytes are read from files each time; state and
+// traces do not contain them.
 import type { Json, Message, ToolMessage } from '../../types.ts'
 import { VIEW_IMAGE } from '../tools.ts'
 import type { Middleware } from './middleware.ts'

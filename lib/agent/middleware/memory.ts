@@ -1,4 +1,5 @@
-// What is remembered of the user: said to the model at the start of a run, and learned from what the user says in it.
+// Memory: adds what is remembered of the user to the prompt at the start of a run, and learns from what the user says
+// in it.
 import type { Message } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
@@ -13,7 +14,7 @@ export interface Remembered {
 export interface MemoryPort {
   /** What to say to the model, or null. A rejection is a memory that cannot be read. */
   prompt(of: Remembered): Promise<string | null>
-  /** Returns at once: the turn is read later with those that follow, when no run waits for it. */
+  /** Returns at once: the turn is read later, together with those that follow. */
   learn(turn: Remembered & { readonly threadId: string; readonly messages: readonly Message[] }): void
 }
 
@@ -52,7 +53,7 @@ export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object,
   }
 }
 
-/** What the run's user said with it, and what came of that: the rest of a shared thread may be anybody's words. */
+/** The run's own messages and the answers to them: other messages of a shared thread may be anybody's. */
 function ownTurn(run: MiddlewareContext): readonly Message[] {
   const own = new Set(run.input.inputIds)
   const messages = run.messages()

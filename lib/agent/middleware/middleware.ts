@@ -1,5 +1,5 @@
-// A middleware of the lead agent: work beside the conversation, before a model call or after the last answer. It sees the run
-// through MiddlewareContext and nothing else; its own model calls count as `middleware:<tag>` and make no message [Events 3].
+// A middleware of the lead agent: runs before a model call or after the last answer. It only uses MiddlewareContext;
+// its own model calls count as `middleware:<tag>` and make no message [Events 3].
 import type { Json, JsonObject, Message } from '../../types.ts'
 import type { AgentInput } from '../runtime.ts'
 
@@ -20,9 +20,9 @@ export interface MiddlewareContext {
   /** The conversation up to now, also what is hidden from the model. */
   messages(): readonly Message[]
   channel(name: string): Json | undefined
-  /** What the model hears before the conversation, in every later call of the run. The same tag replaces; null takes it away. */
+  /** Adds to the prompt before the conversation, in all later calls of the run. The same tag replaces; null removes. */
   instruct(tag: string, text: string | null): void
-  /** The model hears only what comes after the first `count` messages. */
+  /** Hides the first `count` messages from the model. */
   hide(count: number): void
   /**
    * Content blocks that the model sees as the user's behind the message with that id, in every later call of the run: no part of

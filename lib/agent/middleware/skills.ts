@@ -1,4 +1,4 @@
-// The skills that are switched on: the model is told which there are and when to use them, and reads one with a tool when it does.
+// Enabled skills: the model is told which exist and when to use them, and reads one with a tool.
 import type { Tool, ToolSource } from '../tool.ts'
 import type { Middleware } from './middleware.ts'
 
@@ -18,7 +18,7 @@ export function skillsMiddleware(skills: SkillsPort): Middleware {
   return {
     tag: TAG,
     async beforeModel(run) {
-      // Once a run: a switch reaches new runs and leaves running ones alone.
+      // Once per run: enabling or disabling affects new runs only.
       if (told.has(run.input)) return
       told.add(run.input)
       const lines = (await skills.list()).filter(({ enabled }) => enabled).map(lineOf)

@@ -1,5 +1,5 @@
-// The summary that takes the place of old messages when a conversation grows too long for a model. Nothing leaves the state:
-// the summary and how far it reaches are channels, and the model hears it instead of what it covers.
+// Summarises old messages when a conversation grows too long for a model. Nothing leaves the state: the summary and its
+// extent are channels, and the model sees it instead of what it covers.
 import { type Message, textOf } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
@@ -73,8 +73,8 @@ function isTooLong(messages: readonly Message[], { trigger_messages, trigger_tok
 }
 
 /**
- * Where to cut: never between a call and its result, which servers refuse. So what stays begins with a human message, and is a
- * little more than is to be kept, or a little less where one turn is longer than that.
+ * Where to cut: never between a call and its result, which servers refuse. So the rest starts with a human message, and
+ * is a little longer than configured, or shorter where one turn exceeds that.
  */
 function cutOf(messages: readonly Message[], keep: number): number {
   const wanted = Math.max(0, messages.length - keep)

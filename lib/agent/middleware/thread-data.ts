@@ -1,4 +1,4 @@
-// Where the files of the thread lie, as the agent and its user see them: a channel that clients of this API read.
+// Sets the channel with the paths of the thread's folders, which clients of this API read.
 import { VIRTUAL_ROOT } from '../tools.ts'
 import type { Middleware } from './middleware.ts'
 

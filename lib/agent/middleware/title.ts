@@ -1,4 +1,4 @@
-// The title of a thread, asked of a model after its first exchange. Where it gives none, the run takes the first words instead.
+// Asks a model for the thread's title after its first exchange. On failure the run uses the first words instead.
 import { type Message, textOf } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
@@ -11,7 +11,7 @@ export interface TitleOptions {
 
 const TAG = 'title'
 const EXCERPT_CHARS = 500
-/** A thread without a good title is better than an answer that does not end. */
+/** Better no good title than an answer that does not end. */
 const TIMEOUT_MS = 15_000
 
 export function titleMiddleware(options: TitleOptions): Middleware {

@@ -1,4 +1,4 @@
-// What the user has put beside the conversation: the model is told which files there are, and reads them with its tools.
+// Tells the model which files the user has uploaded; it reads them with its tools.
 import { VIRTUAL_ROOT } from '../tools.ts'
 import type { Middleware } from './middleware.ts'
 

@@ -24,8 +24,11 @@ export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
   const prepared = new Map<string, Database.Statement<object>>()
   const rowsOf = ({ sql, params, isLock }: Statement): readonly unknown[] => {
     if (isLock) return []
-    const statement = prepared.get(sql) ?? db.prepare<object>(sqliteText(sql))
-    prepared.set(sql, statement)
+    let statement = prepared.get(sql)
+    if (!statement) {
+      statement = db.prepare<object>(sqliteText(sql))
+      prepared.set(sql, statement)
+    }
     const values = bindings(params.map(sqliteValue))
     if (statement.reader) return statement.all(values)
     statement.run(values)
