@@ -3,7 +3,18 @@ import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { asked, at, homeOf, listIn, openSite, type Options, signIn, textIn, until } from '../fixtures/gateway.ts'
+import {
+  asked,
+  at,
+  homeOf,
+  listIn,
+  openSite,
+  type Options,
+  type Person,
+  signIn,
+  textIn,
+  until
+} from '../fixtures/gateway.ts'
 import { probes, sdkOf } from '../fixtures/sdk.ts'
 
 const says = asked('/demo deltas=1 rate=0')
@@ -164,6 +175,22 @@ t.test('a receiver that hangs, redirects or lies inward is given up after so man
       t.match(at(saidOf(site, 'giving up')[0]![1], 'reason'), reason)
       t.equal(received.length, name === 'lies inward' ? 0 : 2)
     })
+})
+
+t.test('a user whose receivers all hang holds up nobody else’s', async (t) => {
+  const hanging = await receiver(t, () => {})
+  const hook = await receiver(t)
+  // Nobody is given up while this runs: whoever waits for a place would wait until its end.
+  const site = await openSite(t, { config: { webhooks: { ...LOOPBACK, timeout_ms: 600_000 } } })
+  const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
+  const run = async (person: Person, webhook: string) =>
+    person.run(await person.thread(), '/demo deltas=1 rate=0', { webhook })
+  const many = 40
+  for (let n = 0; n < many; n++) await run(ada, hanging.url)
+  await until(() => hanging.received.length >= 8, 'she has her share')
+  await run(bob, hook.url)
+  await until(() => hook.received.length === 1, 'he is told')
+  t.equal(hanging.received.length, 8, 'and no more than that')
 })
 
 t.test('an end that nobody could be told outlives the process', async (t) => {

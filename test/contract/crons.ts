@@ -131,43 +131,72 @@ export function cronStoreContract(t: Test, open: Open): void {
     const { run_id } = run
     const url = 'https://example.com/hook'
     const claimed = (second: number, until = second + 60) =>
-      write(store, { name: 'webhook.claim', now: time(second), until: time(until), limit: 10 })
-    await write(store, { name: 'webhook.add', run_id, url, now: time(1) })
+      write(store, { name: 'webhook.claim', now: time(second), until: time(until), limit: 10, full: [] })
+    await write(store, { name: 'webhook.add', run_id, user_id: 'ann', url, now: time(1) })
     t.strictSame(await claimed(5), [], 'its run is in flight')
     t.equal(await store.webhooks.areDue(time(5)), false)
     const ended = await addEndedRun(store, (await addThread(store)).thread_id)
-    await write(store, { name: 'webhook.add', run_id: ended.run_id, url, now: time(1) })
+    await write(store, { name: 'webhook.add', run_id: ended.run_id, user_id: 'ann', url, now: time(1) })
     t.equal(await store.webhooks.areDue(time(5)), true)
-    t.strictSame(await claimed(5, 65), [{ run_id: ended.run_id, url, attempts: 1, payload: null }])
+    t.strictSame(await claimed(5, 65), [{ run_id: ended.run_id, user_id: 'ann', url, attempts: 1, payload: null }])
     t.strictSame(await claimed(64), [], 'somebody is at it')
-    t.strictSame(await claimed(65), [{ run_id: ended.run_id, url, attempts: 2, payload: null }])
+    t.strictSame(await claimed(65), [{ run_id: ended.run_id, user_id: 'ann', url, attempts: 2, payload: null }])
     await write(store, { name: 'webhook.retry', run_id: ended.run_id, at: time(70) })
     t.strictSame(await claimed(69), [])
-    t.strictSame(await claimed(70), [{ run_id: ended.run_id, url, attempts: 3, payload: null }])
+    t.strictSame(await claimed(70), [{ run_id: ended.run_id, user_id: 'ann', url, attempts: 3, payload: null }])
     await write(store, { name: 'webhook.remove', run_id: ended.run_id })
     t.strictSame(await claimed(9999), [])
+  })
+
+  test('of each user one webhook is claimed at a time, and none of who has a share already', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const owners = ['ann', 'ann', 'ann', 'bob', null]
+    for (const [at, user_id] of owners.entries()) {
+      const { run_id } = await addEndedRun(store, thread_id)
+      await write(store, { name: 'webhook.add', run_id, user_id, url: 'https://example.com', now: time(at + 1) })
+    }
+    const claimed = async (full: (string | null)[], limit = 10) => {
+      const claim = { name: 'webhook.claim', now: time(60), until: time(999), limit, full } as const
+      return (await write(store, claim)).map(({ user_id }) => user_id)
+    }
+    t.same(await claimed(['ann', null], 1), ['bob'])
+    t.same((await claimed([null])).toSorted(), ['ann'])
+    t.same((await claimed([])).toSorted(), ['ann', null])
+    t.same(await claimed(['ann']), [])
+    t.same(await claimed([]), ['ann'])
+    t.same(await claimed([]), [])
   })
 
   test('a webhook of a run that is gone, or never came, is nobody’s', async (t, store) => {
     const { thread_id } = await addThread(store)
     const { run_id } = await addEndedRun(store, thread_id)
-    await write(store, { name: 'webhook.add', run_id, url: 'https://example.com', now: time(1) })
-    await write(store, { name: 'webhook.add', run_id: 'never', url: 'https://example.com', now: time(1) })
+    await write(store, { name: 'webhook.add', run_id, user_id: 'ann', url: 'https://example.com', now: time(1) })
+    await write(store, {
+      name: 'webhook.add',
+      run_id: 'never',
+      user_id: null,
+      url: 'https://example.com',
+      now: time(1)
+    })
     await write(store, { name: 'thread.remove', thread_id, user: null })
     t.equal(await store.webhooks.areDue(time(9)), false)
-    t.strictSame(await write(store, { name: 'webhook.claim', now: time(9999), until: time(10_000), limit: 9 }), [])
+    t.strictSame(
+      await write(store, { name: 'webhook.claim', now: time(9999), until: time(10_000), limit: 9, full: [] }),
+      []
+    )
   })
 
   test('a webhook whose payload was made outlives its run', async (t, store) => {
     const { thread_id } = await addThread(store)
     const { run_id } = await addEndedRun(store, thread_id)
     const url = 'https://example.com/hook'
-    await write(store, { name: 'webhook.add', run_id, url, now: time(1) })
+    await write(store, { name: 'webhook.add', run_id, user_id: 'ann', url, now: time(1) })
     await write(store, { name: 'webhook.prepare', run_id, payload: '{"ü":"\\u0000"}' })
     await write(store, { name: 'thread.remove', thread_id, user: null })
-    t.strictSame(await write(store, { name: 'webhook.claim', now: time(9999), until: time(10_000), limit: 9 }), [
-      { run_id, url, attempts: 1, payload: '{"ü":"\\u0000"}' }
-    ])
+    t.strictSame(
+      await write(store, { name: 'webhook.claim', now: time(9999), until: time(10_000), limit: 9, full: [] }),
+      [{ run_id, user_id: 'ann', url, attempts: 1, payload: '{"ü":"\\u0000"}' }]
+    )
   })
 
   t.test('of two processes one is given what is due [Store 10]', async (t) => {

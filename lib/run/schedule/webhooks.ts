@@ -10,6 +10,8 @@ import { webhookOf } from '../run-kwargs.ts'
 const LOOK_MS = 5_000
 /** Deliveries at a time: each is one connection, and takes at most `timeout_ms`. */
 const AT_ONCE = 32
+/** Deliveries at a time for one user, whose receivers may all hang. */
+const SHARE = 8
 /** Limit for the values in a webhook, in bytes; above it only the run is sent. */
 const VALUES_BYTES_MAX = 8 << 20
 const FACTOR = 4
@@ -39,7 +41,8 @@ export interface WebhookDeps {
 
 export class Webhooks {
   readonly #deps: WebhookDeps
-  readonly #underWay = new Set<Promise<void>>()
+  /** By whose they are. */
+  readonly #underWay = new Map<Promise<void>, string | null>()
   readonly #stopping = new AbortController()
   #timer: NodeJS.Timeout | null = null
   #looking: Promise<void> | null = null
@@ -58,12 +61,13 @@ export class Webhooks {
   async stop(): Promise<void> {
     this.#stopping.abort()
     if (this.#timer) clearTimeout(this.#timer)
-    await Promise.allSettled([this.#looking, ...this.#underWay])
+    await Promise.allSettled([this.#looking, ...this.#underWay.keys()])
   }
 
   /** Before a run is created. */
-  async expect({ run_id, created_at }: Pick<Run, 'run_id' | 'created_at'>, url: string): Promise<void> {
-    await this.#deps.writer.write({ name: 'webhook.add', run_id, url, now: created_at })
+  async expect(run: Pick<Run, 'run_id' | 'user_id' | 'created_at'>, url: string): Promise<void> {
+    const { run_id, user_id, created_at: now } = run
+    await this.#deps.writer.write({ name: 'webhook.add', run_id, user_id, url, now })
   }
 
   /** The run was not created. */
@@ -114,15 +118,24 @@ export class Webhooks {
     const limit = AT_ONCE - this.#underWay.size
     if (limit <= 0 || !(await store.webhooks.areDue(timestamp(now)))) return
     const until = timestamp(now + options.timeout_ms + this.#pauseBehind(1))
-    const claimed = await writer.write({ name: 'webhook.claim', now: timestamp(now), until, limit })
+    const claimed = await writer.write({ name: 'webhook.claim', now: timestamp(now), until, limit, full: this.#full() })
+    // One for each user: there may be more.
+    if (claimed.length > 0) this.#again = true
     for (const webhook of claimed) {
       const work = this.#deliver(webhook).finally(() => {
         this.#underWay.delete(work)
-        // There may be more than fit in one round.
+        // There may be more than fit at once.
         this.wake()
       })
-      this.#underWay.add(work)
+      this.#underWay.set(work, webhook.user_id)
     }
+  }
+
+  /** Who has as many deliveries in progress as one user may have. */
+  #full(): (string | null)[] {
+    const counts = new Map<string | null, number>()
+    for (const user of this.#underWay.values()) counts.set(user, (counts.get(user) ?? 0) + 1)
+    return [...counts].filter(([, count]) => count >= SHARE).map(([user]) => user)
   }
 
   /** Never rejects. */

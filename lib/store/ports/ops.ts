@@ -150,11 +150,14 @@ export interface Ops {
   /** Schedules the next turn, if it is still at `from`; null: never again. */
   'cron.advance': { in: { cron_id: string; from: Timestamp; to: Timestamp | null }; out: boolean }
   /** Written before its run, so that none is lost. One whose run never comes is ignored. */
-  'webhook.add': { in: { run_id: string; url: string; now: Timestamp }; out: null }
+  'webhook.add': { in: { run_id: string; user_id: string | null; url: string; now: Timestamp }; out: null }
   /** Stores the payload now, because the run will be removed. */
   'webhook.prepare': { in: { run_id: string; payload: string }; out: null }
-  /** Claims webhooks of ended runs that are due: nobody else gets them until the claim expires. */
-  'webhook.claim': { in: Claim; out: Webhook[] }
+  /**
+   * Claims webhooks of ended runs that are due: nobody else gets them until the claim expires. Of each user it is the one
+   * that has waited longest; `full`: of these users none.
+   */
+  'webhook.claim': { in: Claim & { readonly full: readonly (string | null)[] }; out: Webhook[] }
   'webhook.retry': { in: { run_id: string; at: Timestamp }; out: null }
   'webhook.remove': { in: { run_id: string }; out: null }
   'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }
