@@ -8,14 +8,14 @@
 export interface ColloquyOptions {
   /** Where the gateway answers; absent: the page's own origin. */
   readonly url?: string
-  /** An API token. Without one a page's cookies are sent, and the CSRF header that belongs to them. */
+  /** An API token. Without one, the page's cookies are sent, with the CSRF header they need. */
   readonly token?: string
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
   readonly fetch?: typeof fetch
 }
 
-/** Names a run. */
+/** Identifies a run. */
 export interface RunRef {
   readonly thread_id: string
   readonly run_id: string
@@ -30,10 +30,12 @@ export interface Frame {
   readonly id: string | null
 }
 
-/** What the connection of a stream does: it opens, delivers, or waits until `retryAt` (ms, as Date.now) because of `error`. */
+/**
+ * State of a stream's connection: opening, delivering, or waiting until `retryAt` (ms, as Date.now) because of `error`.
+ */
 export interface Connection {
   readonly state: 'connecting' | 'open' | 'waiting' | 'closed'
-  /** Tries in a row that have failed. */
+  /** Consecutive failed attempts. */
   readonly failures: number
   readonly retryAt?: number
   readonly error?: unknown
@@ -42,24 +44,27 @@ export interface Connection {
 export interface WatchOptions {
   /** Modes of the stream, e.g. `['messages-tuple', 'values']`. Absent: those the run was created with. */
   readonly modes?: readonly string[]
-  /** Go on after this cursor. Absent: from the first frame. */
+  /** Resume after this cursor. Absent: from the first frame. */
   readonly after?: string
-  /** Begin with one `snapshot` frame of how the run stands, and go on live. */
+  /** Start with one `snapshot` frame of the run's current state, and continue live. */
   readonly snapshot?: boolean
   readonly signal?: AbortSignal
   readonly onConnection?: (connection: Connection) => void
-  /** Milliseconds: the first wait (about), the longest wait, and silence after which a connection counts as dead. */
+  /** In ms: the first delay (about), the longest delay, and the silence after which a connection counts as dead. */
   readonly backoffMs?: number
   readonly backoffMaxMs?: number
   readonly silenceMs?: number
 }
 
 export interface StartOptions extends Omit<WatchOptions, 'after' | 'snapshot' | 'modes'> {
-  /** Makes the start repeatable: the same key is the same run. Absent: one is made, so that a retry never starts a second run. */
+  /**
+   * Makes the start idempotent: the same key is the same run. Absent: one is generated, so that a retry never starts a
+   * second run.
+   */
   readonly key?: string
 }
 
-/** The gateway said no. `code` where it names one. */
+/** The gateway refused. `code` if it gives one. */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string | null
@@ -85,7 +90,9 @@ export class Colloquy {
     this.#base = (options.url ?? '').replace(/\/+$/, '')
   }
 
-  /** Starts a run on a thread (null: on a new one) and streams it. Its first frames come with the answer to the start itself. */
+  /**
+   * Starts a run on a thread (null: a new one) and streams it. The first frames come with the response to the start.
+   */
   start(threadId: string | null, body: object, options: StartOptions = {}): RunStream {
     const path = threadId === null ? '/api/runs/stream' : `/api/threads/${encodeURIComponent(threadId)}/runs/stream`
     const key = options.key ?? randomKey()
@@ -94,12 +101,12 @@ export class Colloquy {
     return new RunStream(this, null, options, first)
   }
 
-  /** Watches a run: from its beginning, after a cursor, or from a snapshot on. */
+  /** Watches a run: from its first frame, after a cursor, or from a snapshot. */
   watch(run: RunRef, options: WatchOptions = {}): RunStream {
     return new RunStream(this, run, options, null)
   }
 
-  /** Ends a run; `rollback` also takes back what it did to the thread. */
+  /** Cancels a run; `rollback` also undoes its changes to the thread. */
   async cancel(run: RunRef, action: 'interrupt' | 'rollback' = 'interrupt'): Promise<void> {
     await this.send('POST', `${pathOf(run)}/cancel?action=${action}`)
   }
@@ -144,24 +151,24 @@ type Open = (signal: AbortSignal) => Promise<Response>
 
 const BACKOFF_MS = 500
 const BACKOFF_MAX_MS = 30_000
-/** Heartbeats come every 5 s: whose line is silent for four of them has none. */
+/** Heartbeats come every 5 s: four missed ones mean a dead connection. */
 const SILENCE_MS = 20_000
 
 /**
- * A run as it happens: iterate it for frames, or `text()` for the words of the answer. It ends with the run, and throws only what
- * trying again cannot mend. A start happens at once, iterated or not. Iterate it once, or close it.
+ * A live run: iterate it for frames, or `text()` for the words of the answer. It ends with the run, and only throws
+ * errors that retrying cannot fix. A start happens at once, iterated or not. Iterate it once, or close it.
  */
 export class RunStream implements AsyncIterable<Frame> {
-  /** Resolves when it is known which run it is; rejects when the start is refused. */
+  /** Resolves when the run's id is known; rejects when the start is refused. */
   readonly started: Promise<RunRef>
-  /** Cursor of the newest frame: `watch(run, { after: stream.cursor })` goes on behind it. */
+  /** Cursor of the newest frame: `watch(run, { after: stream.cursor })` resumes after it. */
   cursor: string | null
   readonly #client: Colloquy
   readonly #options: WatchOptions
   readonly #abort = new AbortController()
   #run: RunRef | null
   readonly #first: Open | null
-  /** The answer to a start, which does not wait for its reader. */
+  /** The response to a start, requested before anybody reads. */
   #opening: Promise<Response | null> | null = null
   #isSnapshot: boolean
   #failures = 0
@@ -180,7 +187,7 @@ export class RunStream implements AsyncIterable<Frame> {
       this.#onStarted = resolve
       this.#onRefused = reject
     })
-    // Whoever does not ask which run it is must not be told by an unhandled rejection.
+    // A caller that does not use this promise must not get an unhandled rejection.
     this.started.catch(() => {})
     if (run) this.#onStarted(run)
     const { signal } = options
@@ -202,14 +209,14 @@ export class RunStream implements AsyncIterable<Frame> {
     await this.#client.cancel(await this.started, action)
   }
 
-  /** Ends a wait before the next try: the network is back. */
+  /** Retries now: the network is back. */
   retryNow(): void {
     this.#wake?.()
   }
 
   /**
    * The words of the answer, as they come.
-   * @throws Error when the run fails, and when a crash has taken back words that were told
+   * @throws Error when the run fails, and when a crash has undone words already returned
    */
   async *text(): AsyncGenerator<string> {
     for await (const { event, data } of this) {
@@ -241,14 +248,14 @@ export class RunStream implements AsyncIterable<Frame> {
     return this.#abort.signal.aborted
   }
 
-  /** Tries until there is an answer; null: it was closed meanwhile. */
+  /** Retries until there is a response; null: it was closed meanwhile. */
   async #reach(): Promise<Response | null> {
     let response: Response | null = null
     while (!response && !this.#isClosed) response = await this.#connect()
     return response
   }
 
-  /** One try. null: it failed, and the wait before the next one is over. */
+  /** One attempt. null: it failed, and the delay before the next one is over. */
   async #connect(): Promise<Response | null> {
     this.#tell({ state: 'connecting', failures: this.#failures })
     try {
@@ -275,14 +282,14 @@ export class RunStream implements AsyncIterable<Frame> {
     }
     const query = new URLSearchParams()
     for (const mode of this.#options.modes ?? []) query.append('stream_mode', mode)
-    // A position goes before a snapshot: who has seen something goes on behind it.
+    // A position wins over a snapshot: a client that has seen frames resumes after them.
     if (this.cursor !== null) query.set('last_event_id', this.cursor)
     else if (this.#isSnapshot) query.set('mode', 'snapshot')
     const headers = { Accept: 'text/event-stream' }
     return this.#client.send('GET', `${pathOf(await this.started)}/stream?${query}`, { headers, signal })
   }
 
-  /** The frames of one connection; ends where it ends or breaks. */
+  /** The frames of one connection, until it ends or breaks. */
   async *#framesOf(response: Response): AsyncGenerator<Frame> {
     const reader = response.body?.getReader()
     if (!reader) return
@@ -303,16 +310,16 @@ export class RunStream implements AsyncIterable<Frame> {
       isDead = true
       if (!this.#isClosed) await this.#wait(error)
     } finally {
-      // Behind the end comes nothing but the end of the body: taken, the connection can be used again.
+      // Only the end of the body follows: reading it lets the connection be reused.
       await (parser.hasEnded ? reader.read() : reader.cancel()).catch(() => {})
     }
-    // A stream that ends without `end` was ended by somebody in between.
+    // A stream that ends without `end` was cut by an intermediary.
     if (!isDead && !parser.hasEnded && !this.#isClosed) await this.#wait(new Error('The stream ended early'))
   }
 
   /**
-   * A frame of a later attempt whose place was taken by one that has been seen: a crash has taken that back. What follows would
-   * continue words that are no longer there, so the stream begins anew with how the run stands.
+   * A later attempt's frame at a position already seen: a crash has undone what was seen there, and later frames would
+   * continue words that no longer exist. So the stream restarts with a snapshot.
    */
   #takesBack({ id }: Frame): boolean {
     const [now, seen] = [positionOf(id), positionOf(this.cursor)]
@@ -337,7 +344,7 @@ export class RunStream implements AsyncIterable<Frame> {
     })
   }
 
-  /** Longer after every failure, and never in step with others that were cut in the same moment. */
+  /** Exponential backoff with jitter, so that clients cut at the same moment do not return together. */
   #wait(error: unknown): Promise<void> {
     if (this.#isClosed) return Promise.resolve()
     const { backoffMs = BACKOFF_MS, backoffMaxMs = BACKOFF_MAX_MS } = this.#options
@@ -371,21 +378,21 @@ export interface ToolCallPart {
   readonly args: string
 }
 
-/** A message as clients show it: whole, or as far as it has come. */
+/** A message for display: complete, or as far as it has come. */
 export interface TranscriptMessage {
   readonly id: string
   readonly type: string
   // A text or a list of content blocks, as models know them.
   readonly content: string | readonly unknown[]
-  /** Its words are still coming. */
+  /** It is still in progress. */
   readonly isPartial: boolean
   readonly calls: readonly ToolCallPart[]
   readonly reasoning: string
-  /** The message as it came: its other fields are read from here. */
+  /** The original message, with all its fields. */
   readonly raw: Readonly<Record<string, unknown>>
 }
 
-/** What the frames of a thread come to: its messages in order. Those that a frame does not touch stay the same objects. */
+/** Builds a thread's messages, in order, from frames. Unchanged messages stay the same objects. */
 export class Transcript {
   #messages: TranscriptMessage[] = []
   #byId = new Map<string, number>()
@@ -396,7 +403,7 @@ export class Transcript {
     return this.#messages
   }
 
-  /** Takes `values`, `snapshot` and `messages` frames; others are passed over. True when something has changed. */
+  /** Applies `values`, `snapshot` and `messages` frames; ignores others. True when something has changed. */
   apply({ event, data }: Frame): boolean {
     if (event === 'messages' && Array.isArray(data)) return this.#add(data[0])
     if (event === 'values') return this.replace(data)
@@ -502,7 +509,7 @@ export class FrameParser {
   feed(bytes: Uint8Array): Frame[] {
     const text = this.#decoder.decode(bytes, { stream: true })
     this.#rest += text
-    // A long line is looked through once, when its end has come.
+    // A long line is scanned only once, when its end has come.
     if (!text.includes('\n')) return []
     const lines = this.#rest.split(/\r?\n/)
     this.#rest = lines.pop() ?? ''
@@ -546,7 +553,7 @@ function positionOf(cursor: string | null): { epoch: number; n: number } | null 
   return n === undefined ? null : { epoch: Number(epoch), n: Number(n) }
 }
 
-/** What trying again may mend: no answer at all, or one that says so. */
+/** Errors worth retrying: no response at all, or one that says so. */
 function isTemporary(error: unknown): boolean {
   return error instanceof ApiError ? error.status >= 500 || error.status === 429 || error.status === 408 : true
 }
@@ -558,12 +565,12 @@ async function refusalOf(response: Response): Promise<ApiError> {
   try {
     detail = JSON.parse(text).detail
   } catch {
-    // Said by something in between: its text is all there is.
+    // Sent by an intermediary: its text is all there is.
   }
   return new ApiError(response.status, detail, Number.isFinite(seconds) ? seconds * 1000 : null)
 }
 
-/** What a person may read of a refusal. */
+/** The human-readable part of a refusal. */
 function textOfDetail(detail: unknown): string | null {
   if (typeof detail === 'string') return detail.slice(0, 500) || null
   if (Array.isArray(detail)) return detail.map(({ msg }) => String(msg).replace(/^Value error, /, '')).join('; ')
@@ -574,14 +581,14 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The page's own csrf_token, for who calls fetch by himself; nothing outside a browser. */
+/** The page's csrf_token, for direct calls of fetch; nothing outside a browser. */
 export function csrfToken(): string | null {
   const { document } = globalThis as { document?: { cookie: string } }
   const [, value] = /(?:^|; )csrf_token=([^;]*)/.exec(document?.cookie ?? '') ?? []
   return value ?? null
 }
 
-/** Not randomUUID, which browsers have on secure origins alone. */
+/** Not randomUUID, which browsers only have on secure origins. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -1,4 +1,4 @@
-// What is spoken to who does not see the page: sentences, never tokens.
+// Announcements for screen readers: sentences, never tokens.
 import { signal } from '@preact/signals'
 
 export const spoken = signal('')
@@ -14,7 +14,7 @@ export function say(text: string): void {
   speakIn(50)
 }
 
-/** Text that grows: what of it has become whole sentences is spoken, each once. */
+/** Growing text: each sentence is spoken once, when it is complete. */
 export function sayGrowing(id: string, text: string, isWhole: boolean): void {
   const from = told.get(id) ?? 0
   const to = isWhole ? text.length : lastEnd(text)

@@ -1,4 +1,4 @@
-// The one client of the page, and what a signed-out answer means to it.
+// The page's API client, and its handling of ended sessions.
 import { ApiError, Colloquy } from '../client/colloquy.ts'
 
 export const colloquy = new Colloquy()
@@ -10,7 +10,7 @@ export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener
 }
 
-/** A call of the API. An ended session is told to the page, whoever asked. */
+/** Calls the API. An ended session is reported to the page. */
 export async function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   try {
     return await colloquy.call<T>(method, path, body, signal)

@@ -1,4 +1,4 @@
-// What the agent has made, beside the conversation. A document runs in an origin of its own that reaches nothing.
+// Artifacts beside the conversation. Documents run in a sandboxed origin that reaches nothing.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { colloquy, textOf } from './api.ts'
 import { html, Icon } from './html.ts'

@@ -1,4 +1,4 @@
-// Which runs of a thread stand beside each other: read from its history, for threads in which another client has branched off.
+// Branches of a thread, derived from its history: needed when another client has branched it.
 
 /** An entry of the history, as far as branches show in it. */
 export interface Entry {

@@ -1,4 +1,4 @@
-// Where one writes: the words, the files, which model, and stop while there is an answer to stop.
+// The composer: text, files, model, and a stop button while a run is active.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, textOf } from './api.ts'
 import type { Conversation } from './conversation.ts'
@@ -61,7 +61,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       if (isNew) onSent()
       await sending
     } catch (error) {
-      // What was written is not lost to a refusal.
+      // A refusal does not lose what was written.
       setText(text)
       notify(textOf(error), true)
     }

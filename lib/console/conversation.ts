@@ -1,5 +1,5 @@
-// One open thread: its messages, the run at work on it, and what can be done with both. It begins with the state of the thread and
-// joins the run in flight by a snapshot, so that whoever reloads stands where the text stands.
+// One open thread: its messages, its active run, and the actions on both. It loads the thread's state and joins the run
+// in flight with a snapshot, so that a reload continues where the text stood.
 import { batch, signal } from '@preact/signals'
 import {
   ApiError,

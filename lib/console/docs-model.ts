@@ -1,4 +1,4 @@
-// The description of the API as the page of it shows it: operations by group, examples of what they take, and calls written out.
+// The OpenAPI document as the reference shows it: operations by group, example values, and calls as code.
 
 export interface Schema {
   readonly $ref?: string

@@ -1,4 +1,4 @@
-// A call of the API by the one who reads about it, with the session of the page.
+// Tries an API call with the page's session.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { csrfToken } from '../client/colloquy.ts'
 import { addressOf, type Filled, headersOf, type Operation, type Parameter } from './docs-model.ts'

@@ -1,4 +1,4 @@
-// The page of the API: what /openapi.json says, searched, tried with the session of whoever looks, and written out as calls.
+// The API reference: /openapi.json, searchable, callable with the reader's session, and as code.
 import { computed, signal } from '@preact/signals'
 import { type ComponentChildren, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'

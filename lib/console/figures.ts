@@ -1,4 +1,4 @@
-// What the server does, as figures over the last hour: its own readings, asked for while an administrator has the page open.
+// The server's metrics of the last hour, loaded while an administrator has the page open.
 import { signal } from '@preact/signals'
 import { colloquy } from './api.ts'
 

@@ -1,4 +1,4 @@
-// Elements as template literals, and what every view needs of them.
+// HTML templates, and helpers every view needs.
 import { type ComponentChildren, h } from 'preact'
 import htm from 'htm'
 

@@ -1,4 +1,4 @@
-// The inside of a run: what it did and when, the frames as clients get them, its records, and another run beside it.
+// The run inspector: timeline, frames as clients get them, events, and comparison with another run.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { Frame } from '../client/colloquy.ts'

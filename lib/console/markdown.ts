@@ -1,5 +1,5 @@
-// Markdown that grows: what stands is not touched again. A text is split into blocks; of one that grows only the last two are read
-// anew, and a block whose HTML has not changed keeps its very elements.
+// Streaming Markdown: finished parts are not touched again. The text is split into blocks; while it grows, only the
+// last two are parsed again, and a block whose HTML is unchanged keeps its elements.
 import DOMPurify from 'dompurify'
 import { Marked, type Tokens } from 'marked'
 import type { VNode } from 'preact'

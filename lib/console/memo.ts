@@ -1,4 +1,4 @@
-// A component that is drawn anew when one of its properties has changed, and not because its parent was.
+// A memoised component: rendered when one of its properties changes, not when its parent renders.
 import { Component, type ComponentChildren, h } from 'preact'
 
 export function memo<Props extends object>(view: (props: Props) => ComponentChildren) {

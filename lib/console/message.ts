@@ -1,4 +1,4 @@
-// One message: what was said, thought and called, and what can be done with it.
+// One message: text, reasoning and tool calls, and its actions.
 import { useSignal } from '@preact/signals'
 import { memo } from './memo.ts'
 import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'

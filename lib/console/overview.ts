@@ -1,4 +1,4 @@
-// What an administrator watches: the figures of the last hour, models, tool servers, skills, and what is remembered of oneself.
+// The administrator's overview: metrics of the last hour, models, tool servers, skills, and one's own memory.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { call, colloquy, textOf } from './api.ts'

@@ -1,4 +1,4 @@
-// A question of the agent that waits for its user, as a form: words to choose from, calls of tools to allow, or whatever a graph asks.
+// The agent's open question as a form: options to choose from, tool calls to approve, or whatever a graph asks.
 import { useState } from 'preact/hooks'
 import type { Question } from './conversation.ts'
 import { html } from './html.ts'

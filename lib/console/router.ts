@@ -1,4 +1,4 @@
-// Where the page is: read from the address behind `#`, so that back, forward, reload and links work.
+// Routing by the URL's hash, so that back, forward, reload and links work.
 import { signal } from '@preact/signals'
 
 export type Place =

@@ -1,5 +1,5 @@
-// A long conversation without its weight: messages are drawn in groups, and a group far from what is seen is an empty box of its
-// height. The view keeps to the end as long as its reader does.
+// A virtualised conversation: messages are rendered in groups, and a group far from view is an empty box of the same
+// height. The view follows the end while its reader is there.
 import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { html } from './html.ts'

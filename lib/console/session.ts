@@ -1,4 +1,4 @@
-// Who is signed in, and what stands before that: a first administrator, a sign-in, an account of one's own.
+// The session: who is signed in, and the forms before that.
 import { signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy, whenSignedOut } from './api.ts'

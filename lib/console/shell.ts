@@ -1,4 +1,4 @@
-// The frame of the page: the side with its threads, the view beside it, and the keys that work everywhere.
+// The layout: sidebar with threads, current view, and global shortcuts.
 import { useSignal } from '@preact/signals'
 import type { FunctionComponent } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'

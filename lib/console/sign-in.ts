@@ -1,4 +1,4 @@
-// The door: the first administrator, signing in, an account of one's own.
+// Sign-in forms: first administrator, sign in, sign up.
 import { useState } from 'preact/hooks'
 import { textOf } from './api.ts'
 import { html } from './html.ts'

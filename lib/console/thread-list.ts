@@ -1,4 +1,4 @@
-// The list of threads at the side: pages as it is scrolled, the search, and what can be done with each.
+// The sidebar's thread list: infinite scroll, search, and actions on each.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { textOf } from './api.ts'

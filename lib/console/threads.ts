@@ -1,4 +1,4 @@
-// The list of threads: pages of it, pinned ones first, and the search through all of them.
+// Loads the thread list: pages, pinned ones first, and search.
 import { batch, computed, signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy, textOf } from './api.ts'

@@ -1,4 +1,4 @@
-// Files on their way to a thread: dropped, pasted or picked; each with its progress.
+// Uploads to a thread: dropped, pasted or picked files, with progress.
 import { signal } from '@preact/signals'
 import type { Attached } from './conversation.ts'
 import { notify } from './toast.ts'
@@ -43,7 +43,7 @@ export class Uploads {
     this.list.value = []
   }
 
-  /** By XMLHttpRequest: fetch tells no progress of what it sends. */
+  /** XMLHttpRequest, because fetch does not report upload progress. */
   #send(file: File): void {
     const id = count++
     this.list.value = [...this.list.value, { id, name: file.name, size: file.size, progress: 0, file: null }]
