@@ -159,6 +159,12 @@ export const NO_TOTALS: RunTotals = {
   message_count: 0
 }
 
+/**
+ * Ordinals from here on belong to delayed runs that have not started. They have no place in their thread yet and sort behind all that
+ * have one; each gets its own when it starts, so the order of a thread's runs is the order in which readers can see them.
+ */
+export const UNPLACED = 2 ** 30
+
 export interface Run extends RunTotals {
   /** Numeric key of the run's frames; never on the wire. */
   readonly key: number
@@ -167,7 +173,7 @@ export interface Run extends RunTotals {
   readonly user_id: string | null
   readonly assistant_id: string | null
   readonly status: RunStatus
-  /** Position of the run in its thread, from 1. */
+  /** Position of the run in its thread, from 1; from UNPLACED on it has none yet. */
   readonly ordinal: number
   readonly model_name: string | null
   readonly multitask_strategy: MultitaskStrategy

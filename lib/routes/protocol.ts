@@ -23,6 +23,7 @@ import {
 import { type SubscriptionParams, subscriptionFields } from '../protocols/langgraph/subscription.ts'
 import { graphOf, statusOf } from '../protocols/langgraph/translate.ts'
 import { type Since, Subscriptions } from '../protocols/langgraph/subscriptions.ts'
+import { isUnplaced } from '../run/run-kwargs.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
 import { asUser } from '../scope.ts'
 import { newThread } from '../thread/thread.ts'
@@ -51,7 +52,7 @@ export function protocolRoutes(services: Services): Route[] {
 
   const meta = (call: Call, run: Run | null): JsonObject => ({
     thread_id: call.params.thread_id!,
-    applied_through_seq: run ? seqOf(run.ordinal, 0, 0) - 1 : 0
+    applied_through_seq: run && !isUnplaced(run) ? seqOf(run.ordinal, 0, 0) - 1 : 0
   })
 
   const stateOf = async (threadId: string): Promise<JsonObject> =>

@@ -5,9 +5,12 @@ import { openStream } from '../http/streaming-response.ts'
 import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/delivery/frame-feed.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
 import { HANDLED } from '../http/call.ts'
+import { isUnplaced } from '../run/run-kwargs.ts'
 import { modesIn, positionText } from './join-request.ts'
 import { readerOf } from './reader.ts'
 import type { Services } from './services.ts'
+
+const PAGE = 100
 
 export function threadStreamRoutes(services: Services): Route[] {
   const { store, registry } = services
@@ -17,9 +20,16 @@ export function threadStreamRoutes(services: Services): Route[] {
     const threadId = call.params.thread_id!
     const text = positionText(call)
     if (text !== undefined) return readThreadPosition(text) ?? { ordinal: 1, position: null }
-    const [oldest] = await store.runs.inFlight(threadId)
-    const [newest] = oldest ? [] : await store.runs.list(threadId, { limit: 1, offset: 0 })
-    return { ordinal: oldest?.ordinal ?? (newest?.ordinal ?? 0) + 1, position: null }
+    const [oldest] = (await store.runs.inFlight(threadId)).filter((run) => !isUnplaced(run))
+    return { ordinal: oldest?.ordinal ?? (await newestOf(threadId)) + 1, position: null }
+  }
+
+  /** Of the runs that have a place; those that are to start later stand in front of them. */
+  const newestOf = async (threadId: string, offset = 0): Promise<number> => {
+    const runs = await store.runs.list(threadId, { limit: PAGE, offset })
+    const placed = runs.find((run) => !isUnplaced(run))
+    if (placed || runs.length < PAGE) return placed?.ordinal ?? 0
+    return newestOf(threadId, offset + PAGE)
   }
 
   const join = (call: Call): Promise<typeof HANDLED> =>

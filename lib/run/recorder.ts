@@ -40,6 +40,7 @@ import {
   contextOf,
   graphOf,
   inputOf,
+  isUnplaced,
   lastHuman,
   modesOf,
   recursionLimitOf,
@@ -194,7 +195,7 @@ export class Recorder implements Source {
   /** Starts from a stored state, or none, and the run's input: from now on the agent's records are accepted. */
   begin(saved: SavedState | null): void {
     const { run_id, thread_id, follow_up_to_run_id } = this.#run
-    this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp() })
+    this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp(), isLater: isUnplaced(this.#run) })
     if (this.#kept) return this.#open()
     const input = inputOf(this.#run)
     const human = lastHuman(input.messages)

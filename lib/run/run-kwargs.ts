@@ -2,7 +2,7 @@
 import { withoutReserved } from '../reserved.ts'
 import { type InputMessage, readMessages } from '../thread/message.ts'
 import { isInternal } from '../thread/state.ts'
-import { type HumanMessage, type Json, type JsonObject, type Run, isObject } from '../types.ts'
+import { type HumanMessage, type Json, type JsonObject, type Run, UNPLACED, isObject } from '../types.ts'
 
 /** The run's stream modes: the default for joiners that name none. */
 export function modesOf(run: Run): string[] {
@@ -24,6 +24,11 @@ export function feedbackKeysOf({ kwargs }: Pick<Run, 'kwargs'>): string[] {
 /** Earliest start of the run, in Unix ms: in the future for a delayed run. */
 export function startsAt({ kwargs, created_at }: Pick<Run, 'kwargs' | 'created_at'>): number {
   return kwargs.after_seconds === undefined ? 0 : Date.parse(created_at)
+}
+
+/** A delayed run that has not started: it has no place in its thread yet. */
+export function isUnplaced({ ordinal }: Pick<Run, 'ordinal'>): boolean {
+  return ordinal >= UNPLACED
 }
 
 /** The input as messages and channel values. Message ids were assigned at creation. */

@@ -16,6 +16,7 @@ import {
   until
 } from '../fixtures/gateway.ts'
 import { probes, sdkOf } from '../fixtures/sdk.ts'
+import { EVERYTHING, openProtocol } from '../fixtures/protocol.ts'
 
 const says = asked('/demo deltas=1 rate=0')
 const LOOPBACK = { allowed_networks: ['127.0.0.0/8'] }
@@ -73,6 +74,38 @@ t.test('who watches a thread is not held up by a run that is to start later, and
   await person.run(threadId, '/demo deltas=1 rate=0')
   await until(() => shown().length === 3, 'what comes then is shown as well')
   stream.leave()
+})
+
+t.test('runs of a thread are told in the order in which they have started, to whoever and whenever', async (t) => {
+  const person = await signIn(await openSite(t))
+  const threadId = await person.thread()
+  const live = await openProtocol(person, threadId)
+  await live.subscribe()
+  await person.run(threadId, '/demo deltas=3 rate=0', { after_seconds: 1 })
+  // It begins with what is to come, and not with the run that has no place yet.
+  const stream = await person.open('GET', `/api/threads/${threadId}/stream`)
+  await person.run(threadId, '/demo deltas=5 rate=0', { multitask_strategy: 'enqueue' })
+  await live.untilEnds(1)
+  const [half] = live.events.slice(-1)
+  await live.untilEnds(2)
+  const seqs = live.events.map(({ seq }) => seq)
+  t.strictSame(
+    seqs.toSorted((a, b) => a - b),
+    seqs
+  )
+  for (const since of [0, half!.seq]) {
+    const late = await openProtocol(person, threadId)
+    await late.subscribe(EVERYTHING, { since })
+    await late.untilEnds(since === 0 ? 2 : 1)
+    t.strictSame(
+      late.events,
+      live.events.filter(({ seq }) => seq > since)
+    )
+    late.close()
+  }
+  await until(() => stream.frames.filter(({ data }) => data.includes('run_done')).length === 2, 'both are told')
+  stream.leave()
+  live.close()
 })
 
 // --------------------------------------------------------------------------------------------------- webhooks

@@ -105,6 +105,26 @@ function readsContract(t: Test, open: Open): void {
     t.equal(await store.runs.after('missing', 0, 'ann'), null)
   })
 
+  test('a run that is to start later gets its place in the thread when it starts', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const later = aRun(thread_id)
+    const admission = await write(store, { name: 'run.create', run: later, autoFollowUp: false, isLater: true })
+    t.match(admission, { outcome: 'created', run: { run_id: later.run_id } })
+    const soon = await addRun(store, thread_id)
+    t.equal(soon.ordinal, 2)
+    t.equal((await store.runs.after(thread_id, soon.ordinal, 'ann')) ?? 'nothing', 'nothing', 'it has none yet')
+    t.strictSame(
+      (await store.runs.inFlight(thread_id)).map(({ run_id }) => run_id),
+      [soon.run_id, later.run_id]
+    )
+    const start = { name: 'run.start', run_id: later.run_id, thread_id, now: time(6), isLater: true } as const
+    t.equal(await write(store, start), true)
+    t.match(await store.runs.after(thread_id, soon.ordinal, 'ann'), { run_id: later.run_id, ordinal: 3 })
+    t.equal(await write(store, start), false, 'once')
+    t.equal((await store.runs.get(later.run_id, 'ann'))?.ordinal, 3)
+    t.equal((await addRun(store, thread_id)).ordinal, 4)
+  })
+
   test('inFlight gives the pending and running runs of the thread, oldest first', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)

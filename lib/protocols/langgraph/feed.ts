@@ -130,7 +130,8 @@ export class EventFeed implements RunFeed {
     this.#hasEnded = true
     // How it has ended is told by the row that the log was closed with.
     const { head, epoch, run } = this.#log
-    const events = translateEnd(run, this.#state, { epoch, n: head })
+    const { ordinal } = this.#run
+    const events = translateEnd({ ...run, ordinal }, this.#state, { epoch, n: head })
     return this.#encode(events, wanted)
   }
 }

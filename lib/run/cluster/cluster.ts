@@ -95,6 +95,7 @@ export class Cluster implements PeerListener {
   async #renewAndClaim(): Promise<void> {
     const { peers, registry, log } = this.#deps
     registry.subscriptions?.forgetLate()
+    registry.watchers.forgetLate()
     try {
       await peers.renew()
       if (this.#isServing && !registry.isStopping) await this.#take(await peers.claim())
@@ -160,6 +161,10 @@ export class Cluster implements PeerListener {
         return
       case 'stored':
         return registry.remoteRuns?.stored(message.runs, message.over)
+      case 'watch':
+        return registry.watchers.watched(from, message.threads)
+      case 'admitted':
+        return registry.watchers.tell(message.thread)
       case 'cancel':
         return void registry.cancel(message.run, message.action, message.reason)
       case 'creator':
@@ -220,6 +225,7 @@ export class Cluster implements PeerListener {
 
   onGap(): void {
     void this.#deps.registry.remoteRuns?.revalidate()
+    this.#deps.registry.watchers.tellAll()
     void this.#turn()
   }
 

@@ -8,7 +8,6 @@ import { counters } from '../log/counters.ts'
 import type { Filter } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Loaded } from '../log/stored-frames.ts'
-import { startsAt } from '../run-kwargs.ts'
 import type { Reader } from './credential-revalidator.ts'
 import type { CloseReason, OpenStream } from './streams.ts'
 
@@ -17,8 +16,6 @@ const WRITE_BYTES = 64 * 1024
 
 /** Unanswered heartbeats after which a reader may be gone. */
 const UNANSWERED_MAX = 3
-/** Maximum delayed runs to skip: nobody waits an hour for what comes behind them. */
-const PASSED_MAX = 100
 
 /** What a feed has next: bytes and how many frames they are, or the log's answer when it has none. */
 export type Fed = { readonly bytes: Buffer; readonly count: number } | 'behind' | 'tail' | 'end'
@@ -83,8 +80,6 @@ export class ThreadJoiner implements LogReader, OpenStream {
   #current: Current | null = null
   /** Ordinal of the run that was told last. */
   #ordinal: number
-  /** Delayed runs that were skipped. */
-  #passed: Run[] = []
   /** Incremented by every restart, to cancel whatever was waiting before. */
   #round = 0
   #isFinding = false
@@ -123,7 +118,6 @@ export class ThreadJoiner implements LogReader, OpenStream {
     this.#detach()
     this.#round++
     this.#ordinal = after
-    this.#passed = []
     this.#mayFollow = true
     this.#isFinding = false
     this.#isLoading = false
@@ -177,9 +171,8 @@ export class ThreadJoiner implements LogReader, OpenStream {
     try {
       while (this.#mayFollow && !this.#current) {
         this.#mayFollow = false
-        const run = this.#nowDue() ?? (await this.#runs.after(this.#ordinal))
+        const run = await this.#runs.after(this.#ordinal)
         if (isOver()) return
-        if (run && this.#isPassed(run)) continue
         if (run) await this.#open(run, isOver)
         if (isOver()) return
       }
@@ -192,31 +185,16 @@ export class ThreadJoiner implements LogReader, OpenStream {
     this.pump()
   }
 
-  /** A skipped run that may start by now: it comes after the runs that overtook it. */
-  #nowDue(): Run | null {
-    const at = this.#passed.findIndex((run) => startsAt(run) <= Date.now())
-    return at < 0 ? null : this.#passed.splice(at, 1)[0]!
-  }
-
-  #isPassed(run: Run): boolean {
-    if (run.status !== 'pending' || startsAt(run) <= Date.now() || this.#passed.length >= PASSED_MAX) return false
-    this.#passed.push(run)
-    this.#ordinal = run.ordinal
-    this.#mayFollow = true
-    return true
-  }
-
   async #open(run: Run, isOver: () => boolean): Promise<void> {
     const opened = await this.#runs.open(run)
     if (isOver()) return opened?.left()
     if (!opened) {
       // Deleted meanwhile: skip it.
-      this.#ordinal = Math.max(this.#ordinal, run.ordinal)
+      this.#ordinal = run.ordinal
       this.#mayFollow = true
       return
     }
-    const ordinal = Math.max(this.#ordinal, run.ordinal)
-    this.#current = { ...opened, ordinal, feed: this.#request.feed(run, opened.log) }
+    this.#current = { ...opened, ordinal: run.ordinal, feed: this.#request.feed(run, opened.log) }
     opened.log.attach(this)
   }
 

@@ -22,7 +22,7 @@ import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
 import { StateCache } from '../log/state-cache.ts'
 import { type OpenedRun, ThreadJoiner, type ThreadRequest } from '../delivery/thread-joiner.ts'
-import { isCreator, modesOf } from '../run-kwargs.ts'
+import { isCreator, isUnplaced, modesOf, startsAt } from '../run-kwargs.ts'
 import { ThreadWatchers } from './thread-watchers.ts'
 import { withTimeout } from './with-timeout.ts'
 
@@ -53,7 +53,7 @@ const RESET_MS_MAX = 5000
 export class Registry {
   readonly #deps: RegistryDeps
   readonly #actors = new Map<string, RunActor>()
-  readonly #queues = new RunQueues((threadId) => this.#watchers.tell(threadId))
+  readonly #queues = new RunQueues()
   /** Runs whose admission is being written. Others may see the row a moment before we know it was written. */
   readonly #pendingAdmissions = new Map<string, Promise<Admission>>()
   /** Quota places of runs being started [design 5]. */
@@ -63,11 +63,12 @@ export class Registry {
   /** With several processes: who follows our runs, and which of theirs are wanted here. */
   readonly subscriptions: PeerSubscriptions | null
   readonly remoteRuns: RemoteRuns | null
+  /** Who waits for the next run of a thread. */
+  readonly watchers: ThreadWatchers
   readonly #compactor: Compactor
   readonly #budget: PendingBudget
   readonly #states: StateCache
   readonly #ticker: Ticker
-  readonly #watchers: ThreadWatchers
   /** Lookups of a thread's next run made in this tick. */
   readonly #asking = new Map<string, Promise<Run | null>>()
   #isStopping = false
@@ -94,7 +95,7 @@ export class Registry {
       deps.log.warn({ err: error }, 'the frames of an ended run could not be compressed')
     )
     const { peers } = deps.store
-    this.#watchers = new ThreadWatchers(peers !== undefined)
+    this.watchers = new ThreadWatchers(peers)
     this.subscriptions = peers ? new PeerSubscriptions(peers) : null
     this.remoteRuns = peers
       ? new RemoteRuns({
@@ -141,7 +142,7 @@ export class Registry {
       due: this.#ticker.size,
       uncompacted: this.#compactor.size,
       pendingBytes: this.#budget.bytes,
-      watched: this.#watchers.size,
+      watched: this.watchers.size,
       subscriptions: this.subscriptions?.size ?? 0,
       remoteRuns: this.remoteRuns?.size ?? 0
     }
@@ -186,8 +187,10 @@ export class Registry {
   }
 
   async #admit(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
-    const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp }, 'limited')
+    const isLater = startsAt(run) > Date.now()
+    const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp, isLater }, 'limited')
     if (admission.outcome !== 'created') return admission
+    this.#tellOfRun(run.thread_id)
     const { peers } = this.#deps.store
     if (peers && admission.owner !== peers.id) {
       // Another process owns the thread's earlier runs, so it takes this one too.
@@ -268,6 +271,8 @@ export class Registry {
 
   #enqueue(run: Run, past?: LogBounds, journal?: Journal): void {
     const { store, committer, agent, options, log } = this.#deps
+    // A delayed run gets its place with the commit under way when it starts, or with the next one.
+    let placing = isUnplaced(run) ? 2 : 0
     const deps: ActorDeps = {
       store,
       states: this.#states,
@@ -279,16 +284,28 @@ export class Registry {
       log,
       owner: store.peers?.id,
       keepsStates: agent.states !== undefined,
-      onStored: (runId, isOver) => this.subscriptions?.stored(runId, isOver),
+      onStored: (runId, isOver) => {
+        this.subscriptions?.stored(runId, isOver)
+        if (placing === 0 || actor.phase === 'pending') return
+        placing--
+        this.#tellOfRun(run.thread_id)
+      },
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
     const actor = new RunActor(run, deps, past, journal)
     this.#actors.set(run.run_id, actor)
     // Lookups of this tick were answered without this run.
     this.#asking.clear()
-    this.#watchers.tell(run.thread_id)
+    this.watchers.tell(run.thread_id)
     void actor.closed.then(() => this.#closed(actor))
     this.#queues.add(actor)
+  }
+
+  /** Wakes those who wait for the next run of the thread. */
+  #tellOfRun(threadId: string): void {
+    // Whoever asked in this turn was answered without it.
+    this.#asking.clear()
+    this.watchers.admitted(threadId)
   }
 
   #closed(actor: RunActor): void {
@@ -390,7 +407,7 @@ export class Registry {
     const runs = {
       after: (ordinal: number) => this.#runAfter(threadId, ordinal, userId),
       open: (run: Run) => this.#openFor(run, store),
-      watch: (listener: () => void) => this.#watchers.watch(threadId, listener)
+      watch: (listener: () => void) => this.watchers.watch(threadId, listener)
     }
     const joiner = new ThreadJoiner(request, runs, {
       onLeave: (gone) => {
@@ -536,7 +553,7 @@ export class Registry {
     this.streams.stop()
     this.#compactor.stop()
     this.#ticker.stop()
-    this.#watchers.stop()
+    this.watchers.stop()
     return { runs: cut.length, streams }
   }
 }

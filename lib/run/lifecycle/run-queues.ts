@@ -16,13 +16,7 @@ const TIMER_MS_MAX = 2 ** 31 - 1
 
 export class RunQueues {
   readonly #queues = new Map<string, RunQueue>()
-  readonly #onDue: (threadId: string) => void
   #isHalted = false
-
-  /** @param onDue called with a thread whose delayed run is due */
-  constructor(onDue: (threadId: string) => void = () => {}) {
-    this.#onDue = onDue
-  }
 
   get size(): number {
     return this.#queues.size
@@ -86,12 +80,7 @@ export class RunQueues {
 
   #wakeAt(queue: RunQueue, ms: number): void {
     if (!Number.isFinite(ms)) return
-    const due = () => {
-      this.#advance(queue)
-      const run = queue.running?.run
-      if (run) this.#onDue(run.thread_id)
-    }
-    queue.timer = setTimeout(due, Math.min(ms, TIMER_MS_MAX)).unref()
+    queue.timer = setTimeout(() => this.#advance(queue), Math.min(ms, TIMER_MS_MAX)).unref()
   }
 }
 

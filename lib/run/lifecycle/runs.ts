@@ -6,7 +6,7 @@ import type { StatePort } from '../../agent/states.ts'
 import { fail } from '../../errors.ts'
 import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
-import { isInFlight, type JsonObject, type Run, timestamp } from '../../types.ts'
+import { isInFlight, type JsonObject, type Run, timestamp, UNPLACED } from '../../types.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { webhookOf } from '../run-kwargs.ts'
 import type { Registry } from './registry.ts'
@@ -91,7 +91,7 @@ export class Runs {
     const admission = await this.#withWebhook(run, () => registry.create({ ...run, thread_id: threadId }, autoFollowUp))
     if (admission.outcome === 'created' && isLangGraph && run.multitask_strategy === 'rollback')
       for (const id of admission.inFlight) void this.#removeRolledBack(threadId, id).catch(() => {})
-    if (admission.outcome === 'created' && admission.run.ordinal === 1) {
+    if (admission.outcome === 'created' && admission.run.ordinal % UNPLACED === 1) {
       // The run exists now and must not be refused any more.
       const named = this.#nameGraph(admission.run, graph).catch(() => {})
       if (isLangGraph) await named

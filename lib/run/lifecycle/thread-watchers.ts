@@ -1,33 +1,66 @@
-// Who waits for the next run of a thread. Runs that are admitted here are told at once; where other processes admit runs too, whoever
-// waits looks again after a while.
+// Who waits for the next run of a thread. Runs that are admitted here are told at once; other processes tell those that they admit to
+// whoever has said that somebody waits there. A message may get lost: so it is said again, and looked for, after a while.
+import type { Peers } from '../../store/store.ts'
 
-/** How often whoever waits looks for runs that other processes have admitted, in ms. */
-const LOOK_MS = 1000
+/** How often whoever waits looks for runs that other processes have admitted, and says again that it waits, in ms. */
+const LOOK_MS = 5000
+/** A process that does not say again that somebody waits there is forgotten after this time, in ms. */
+const FORGOTTEN_AFTER_MS = 4 * LOOK_MS
+/** Threads in one message. */
+const THREADS_MAX = 50
 
 export class ThreadWatchers {
   readonly #byThread = new Map<string, Set<() => void>>()
-  readonly #isShared: boolean
+  /** Thread -> process that watches it -> until when, by `performance.now()`. */
+  readonly #peersByThread = new Map<string, Map<string, number>>()
+  readonly #peers: Pick<Peers, 'tell'> | undefined
   #timer: NodeJS.Timeout | null = null
 
-  /** @param isShared other processes admit runs as well */
-  constructor(isShared: boolean) {
-    this.#isShared = isShared
+  /** @param peers other processes that admit runs as well */
+  constructor(peers?: Pick<Peers, 'tell'>) {
+    this.#peers = peers
   }
 
-  /** Threads that are waited for. */
+  /** Threads that are waited for, here and elsewhere. */
   get size(): number {
-    return this.#byThread.size
+    return this.#byThread.size + this.#peersByThread.size
   }
 
   watch(threadId: string, listener: () => void): () => void {
-    const listeners = this.#byThread.get(threadId) ?? new Set()
+    const known = this.#byThread.get(threadId)
+    const listeners = known ?? new Set()
     listeners.add(listener)
     this.#byThread.set(threadId, listeners)
-    if (this.#isShared) this.#timer ??= setInterval(() => this.#tellAll(), LOOK_MS).unref()
+    if (!known) this.#say([threadId])
+    if (this.#peers) this.#timer ??= setInterval(() => this.#again(), LOOK_MS).unref()
     return () => {
       if (listeners.delete(listener) && listeners.size === 0) this.#byThread.delete(threadId)
       if (this.#byThread.size === 0) this.stop()
     }
+  }
+
+  #say(threads: readonly string[]): void {
+    for (let at = 0; at < threads.length; at += THREADS_MAX)
+      this.#peers?.tell(null, { kind: 'watch', threads: threads.slice(at, at + THREADS_MAX) })
+  }
+
+  /** Somebody waits for runs of these threads on another process; what was admitted before it said so it may have missed. */
+  watched(peer: string, threads: readonly string[]): void {
+    const now = performance.now()
+    for (const threadId of threads) {
+      const peers = this.#peersByThread.get(threadId) ?? new Map<string, number>()
+      // Who says it again has missed nothing since.
+      if ((peers.get(peer) ?? 0) <= now) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
+      this.#peersByThread.set(threadId, peers.set(peer, now + FORGOTTEN_AFTER_MS))
+    }
+  }
+
+  /** A run of the thread was admitted here. */
+  admitted(threadId: string): void {
+    this.tell(threadId)
+    const now = performance.now()
+    for (const [peer, until] of this.#peersByThread.get(threadId) ?? [])
+      if (until > now) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
   }
 
   /** There may be another run in the thread. */
@@ -35,8 +68,23 @@ export class ThreadWatchers {
     for (const listener of this.#byThread.get(threadId) ?? []) listener()
   }
 
-  #tellAll(): void {
+  /** What was told in the last moments may not have arrived. */
+  tellAll(): void {
     for (const threadId of [...this.#byThread.keys()]) this.tell(threadId)
+  }
+
+  /** Forgets processes that watch no more, or are none. */
+  forgetLate(): void {
+    const now = performance.now()
+    for (const [threadId, peers] of this.#peersByThread) {
+      for (const [peer, until] of peers) if (until <= now) peers.delete(peer)
+      if (peers.size === 0) this.#peersByThread.delete(threadId)
+    }
+  }
+
+  #again(): void {
+    this.#say([...this.#byThread.keys()])
+    this.tellAll()
   }
 
   stop(): void {

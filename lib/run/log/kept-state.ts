@@ -1,7 +1,7 @@
 // What a run knows of a state its agent keeps itself: the values shown last, and the agent's newest checkpoint.
 import type { StateWrite } from '../../agent/runtime.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
-import { isObject, type Json, type Message, type Run } from '../../types.ts'
+import { isObject, type Json, type Message, type Run, UNPLACED } from '../../types.ts'
 
 export class KeptState {
   hasBegun = false
@@ -15,7 +15,7 @@ export class KeptState {
 
   constructor(run: Run) {
     this.checkpointId = null
-    this.#isFirst = run.ordinal === 1
+    this.#isFirst = run.ordinal % UNPLACED === 1
   }
 
   /** Estimated bytes of what is written but not taken yet. */

@@ -65,10 +65,11 @@ export interface Ops {
    * Admits a run [Store 6]. `strategy` reject returns busy while another one is in flight; other strategies store it as
    * pending behind those, and `inFlight` names them. `autoFollowUp`: follow_up_to_run_id becomes the thread's newest
    * successful run that its user may see.
+   * `isLater`: the run gets its place in the thread when it starts.
    */
-  'run.create': { in: { run: NewRun; autoFollowUp: boolean }; out: Admission }
-  /** pending -> running, and the thread with it. False: it is no longer pending. */
-  'run.start': { in: { run_id: string; thread_id: string; now: Timestamp }; out: boolean }
+  'run.create': { in: { run: NewRun; autoFollowUp: boolean; isLater?: boolean }; out: Admission }
+  /** pending -> running, and the thread with it. `isLater`: it gets its place in the thread now. False: it is not pending any more. */
+  'run.start': { in: { run_id: string; thread_id: string; now: Timestamp; isLater?: boolean }; out: boolean }
   /** Ends a run: status, totals, thread status and title together. False: it was terminal already [Store 7]. */
   'run.settle': { in: Settlement; out: boolean }
   /** Removes an ended run with its frames and feedback; its messages stay in the thread. False: no such ended run. */

@@ -18,6 +18,10 @@ export type PeerMessage =
       readonly action: 'interrupt' | 'rollback'
       readonly reason: string | null
     }
+  /** Somebody here waits for the next run of these threads: tell me when there is one. */
+  | { readonly kind: 'watch'; readonly threads: readonly string[] }
+  /** There may be another run in the thread. */
+  | { readonly kind: 'admitted'; readonly thread: string }
   /** The creator of this run of yours, or a reader that wants it to end with its going, has opened a stream here, or has left it. */
   | { readonly kind: 'creator'; readonly run: string; readonly isHere: boolean; readonly isAsked?: boolean }
   /** Cancel your runs of this thread, and reply when their agents have stopped. */

@@ -50,7 +50,7 @@ export interface RunReads {
   byKey(key: string, user: Owner): Promise<Run | null>
   /** Newest first. */
   list(threadId: string, page: { limit: number; offset: number; status?: RunStatus }, user: Owner): Promise<Run[]>
-  /** The thread's next run after this ordinal; null: none. */
+  /** The run with the next higher ordinal in the thread, of those that have a place there; null: none yet. */
   after(threadId: string, ordinal: number, user: Owner): Promise<Run | null>
   /** Pending and running runs of a thread, oldest first. */
   inFlight(threadId: string): Promise<Run[]>

@@ -1,6 +1,6 @@
 // Admitting, starting and settling runs in PostgreSQL: what takes SQLite several statements is one here, to save round
 // trips.
-import type { Run } from '../../types.ts'
+import { type Run, UNPLACED } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import {
   GIVEN,
@@ -36,7 +36,7 @@ async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promi
 }
 
 export const runWrites: Writers<RunOps> = {
-  'run.create': async ({ run, autoFollowUp }, batch) => {
+  'run.create': async ({ run, autoFollowUp, isLater }, batch) => {
     const { thread_id } = run
     const [earlier, [thread], before, [success]] = await Promise.all([
       runSteps(batch, repeated(run)),
@@ -52,7 +52,7 @@ export const runWrites: Writers<RunOps> = {
     if (!thread) return { outcome: 'thread_missing' }
     if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
     const follow_up_to_run_id = autoFollowUp ? (success?.run_id ?? null) : run.follow_up_to_run_id
-    const admitted = { ...run, ordinal: thread.next_ordinal, follow_up_to_run_id }
+    const admitted = { ...run, ordinal: thread.next_ordinal + (isLater ? UNPLACED : 0), follow_up_to_run_id }
     // All runs in flight of a thread belong to one process, which alone can keep their order [Store 10].
     const owner = before.find((run) => run.owner !== null)?.owner ?? batch.writerId
     const key = await insert(admitted, owner, batch)
@@ -69,13 +69,16 @@ export const runWrites: Writers<RunOps> = {
     throw new Refused(`run ${run.run_id} exists already`)
   },
 
-  'run.start': async ({ run_id, thread_id, now }, batch) => {
+  'run.start': async ({ run_id, thread_id, now, isLater = false }, batch) => {
     batch.needs(thread_id)
     const sql = `WITH started AS (
-        UPDATE runs SET status = 'running', updated_at = $3 WHERE run_id = $1 AND status = 'pending' RETURNING 1
+        UPDATE runs SET status = 'running', updated_at = $3,
+          ordinal = CASE WHEN $4::boolean THEN (SELECT next_ordinal FROM threads_meta WHERE thread_id = $2) ELSE ordinal END
+        WHERE run_id = $1 AND status = 'pending' RETURNING 1
       )
-      UPDATE threads_meta SET status = 'running', updated_at = $3 WHERE thread_id = $2 AND EXISTS (SELECT 1 FROM started)`
-    return (await batch.changes(sql, [run_id, thread_id, now])) > 0
+      UPDATE threads_meta SET status = 'running', updated_at = $3, next_ordinal = next_ordinal + $4::boolean::int
+      WHERE thread_id = $2 AND EXISTS (SELECT 1 FROM started)`
+    return (await batch.changes(sql, [run_id, thread_id, now, isLater])) > 0
   },
 
   'run.settle': async (end, batch) => {

@@ -1,5 +1,5 @@
 // Runs as rows of both databases.
-import type { Run } from '../../types.ts'
+import { type Run, UNPLACED } from '../../types.ts'
 import type { Admission, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
 import { parseObject } from './json.ts'
 import { PRESENT } from './removal.ts'
@@ -56,7 +56,8 @@ const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND
 const GET = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visibleTo(1)}`
 const LIST = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
   ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
-const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
+const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ordinal < ${UNPLACED}
+    AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
 const UNFINISHED = `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${visibleTo(1)} ORDER BY key`
 // PostgreSQL sums bigint as numeric, which arrives as text.
 const TOKENS = `SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs,

@@ -1,4 +1,5 @@
 // Admitting, starting and settling runs in SQLite.
+import { UNPLACED } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import {
   GIVEN,
@@ -20,8 +21,16 @@ function* needsThread(threadId: string): Steps<void> {
   if (!(yield* hasThread(threadId))) throw new Refused(`thread ${threadId} is gone`)
 }
 
+function* nextOrdinal(threadId: string): Steps<number> {
+  const counted = yield* askOne<{ ordinal: number }>(
+    'UPDATE threads_meta SET next_ordinal = next_ordinal + 1 WHERE thread_id = $1 RETURNING next_ordinal - 1 AS ordinal',
+    threadId
+  )
+  return counted!.ordinal
+}
+
 export const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = {
-  *'run.create'({ run, autoFollowUp }) {
+  *'run.create'({ run, autoFollowUp, isLater }) {
     const { thread_id, user_id } = run
     const earlier = yield* repeated(run)
     if (earlier) return earlier
@@ -32,22 +41,20 @@ export const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = 
     const followUp = autoFollowUp
       ? ((yield* askOne<{ run_id: string }>(LATEST_SUCCESS, user_id, thread_id))?.run_id ?? null)
       : run.follow_up_to_run_id
-    const counted = yield* askOne<{ ordinal: number }>(
-      'UPDATE threads_meta SET next_ordinal = next_ordinal + 1 WHERE thread_id = $1 RETURNING next_ordinal - 1 AS ordinal',
-      thread_id
-    )
-    const admitted = { ...run, ordinal: counted!.ordinal, follow_up_to_run_id: followUp }
+    const ordinal = (yield* nextOrdinal(thread_id)) + (isLater ? UNPLACED : 0)
+    const admitted = { ...run, ordinal, follow_up_to_run_id: followUp }
     const given = givenOf(admitted)
     const insert = `INSERT INTO runs (${GIVEN}) VALUES (${places(given.length)}) RETURNING key`
     const made = yield* askOne<{ key: number }>(insert, ...given)
     return { outcome: 'created', run: { ...admitted, key: made!.key }, inFlight: before }
   },
 
-  *'run.start'({ run_id, thread_id, now }) {
+  *'run.start'({ run_id, thread_id, now, isLater }) {
     yield* needsThread(thread_id)
     const start =
       "UPDATE runs SET status = 'running', updated_at = $2 WHERE run_id = $1 AND status = 'pending' RETURNING 1"
     if ((yield* ask(start, run_id, now)).length === 0) return false
+    if (isLater) yield* ask('UPDATE runs SET ordinal = $2 WHERE run_id = $1', run_id, yield* nextOrdinal(thread_id))
     yield* ask("UPDATE threads_meta SET status = 'running', updated_at = $2 WHERE thread_id = $1", thread_id, now)
     return true
   },
