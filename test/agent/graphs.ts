@@ -144,6 +144,22 @@ async function statesOf(t: Test, site: GraphSite): Promise<void> {
     await t.rejects(client.runs.wait(thread, 'agent', { input, checkpointId: 'nowhere' }), /404/)
   })
 
+  await t.test(
+    'branching: an answer is said anew from the checkpoint before it, with nothing of the old one',
+    async (t) => {
+      const thread = await newThread(site)
+      const old = listIn(await client.runs.wait(thread, 'agent', { input: FOO }), 'messages')
+      const [, , , before] = await client.threads.getHistory(thread)
+      const anew = listIn(await client.runs.wait(thread, 'agent', { checkpoint: before!.checkpoint }), 'messages')
+      t.strictSame(contents({ messages: anew }), ALL)
+      const ids = new Set(old.map((message) => at(message, 'id')))
+      t.strictSame(
+        anew.map((message) => ids.has(at(message, 'id'))),
+        [true, false, false, false]
+      )
+    }
+  )
+
   await t.test('copy: state and history', async (t) => {
     const thread = await newThread(site)
     await client.runs.wait(thread, 'agent', { input: FOO })

@@ -300,6 +300,8 @@ export class RunSession implements SaverSession {
   readonly #flushed: () => Promise<void>
   /** The newest of each namespace, with the values that it has. */
   readonly #newest = new Map<string, StoredCheckpoint>()
+  /** The one of each namespace that was asked for by its id: LangGraph compares it with the newest, and branches off if they differ. */
+  readonly #addressed = new Map<string, StoredCheckpoint>()
   /** The graph's own checkpoint that it went on from; null: there was none; undefined: it has not looked yet. */
   opened: StoredCheckpoint | null | undefined
 
@@ -324,11 +326,14 @@ export class RunSession implements SaverSession {
   async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredCheckpoint | null> {
     const newest = this.#newest.get(ns)
     if (newest && (checkpointId === null || checkpointId === newest.checkpoint_id)) return newest
+    const addressed = this.#addressed.get(ns)
+    if (addressed && checkpointId === addressed.checkpoint_id) return addressed
     // Older checkpoints of a namespace are hardly ever read back.
     if (this.#newest.size > 0) await this.#flushed()
     const stored = await this.#reads.load(threadId, ns, checkpointId)
     if (ns === '' && this.opened === undefined) this.opened = stored
-    if (stored && !newest) this.#newest.set(ns, stored)
+    if (stored && checkpointId !== null) this.#addressed.set(ns, stored)
+    else if (stored && !newest) this.#newest.set(ns, stored)
     return stored
   }
 
@@ -344,21 +349,27 @@ export class RunSession implements SaverSession {
   }
 
   #put({ name: _, ...checkpoint }: GraphWrite & { name: 'graph.put' }): void {
-    const known = [...(this.#newest.get(checkpoint.ns)?.values ?? []), ...checkpoint.values]
+    const bases = [this.#addressed.get(checkpoint.ns), this.#newest.get(checkpoint.ns)]
+    const known = [...bases.flatMap((base) => base?.values ?? []), ...checkpoint.values]
     const byName = new Map(known.map((value) => [value.name, value]))
     const values = checkpoint.names.flatMap((name) => byName.get(name) ?? [])
     this.#newest.set(checkpoint.ns, { ...checkpoint, values, writes: [] })
   }
 
   #add({ ns, checkpoint_id, writes }: GraphWrite & { name: 'graph.write' }): void {
-    const newest = this.#newest.get(ns)
-    if (newest?.checkpoint_id !== checkpoint_id) return
-    const isIn = (list: readonly SavedWrite[]) => (write: SavedWrite) =>
-      list.some(({ task_id, idx }) => task_id === write.task_id && idx === write.idx)
-    const kept = newest.writes.filter((one) => one.idx >= 0 || !isIn(writes)(one))
-    const added = writes.filter((one) => !isIn(kept)(one))
-    this.#newest.set(ns, { ...newest, writes: [...kept, ...added].sort(inOrder) })
+    for (const held of [this.#newest, this.#addressed]) {
+      const one = held.get(ns)
+      if (one?.checkpoint_id === checkpoint_id) held.set(ns, withWrites(one, writes))
+    }
   }
+}
+
+function withWrites(stored: StoredCheckpoint, writes: readonly SavedWrite[]): StoredCheckpoint {
+  const isIn = (list: readonly SavedWrite[]) => (write: SavedWrite) =>
+    list.some(({ task_id, idx }) => task_id === write.task_id && idx === write.idx)
+  const kept = stored.writes.filter((one) => one.idx >= 0 || !isIn(writes)(one))
+  const added = writes.filter((one) => !isIn(kept)(one))
+  return { ...stored, writes: [...kept, ...added].sort(inOrder) }
 }
 
 function inOrder(one: SavedWrite, other: SavedWrite): number {
