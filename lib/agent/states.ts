@@ -20,6 +20,8 @@ export interface HistoryQuery {
   readonly metadata: JsonObject | null
   /** The asking user: feedback shown beside messages is theirs. */
   readonly user: string | null
+  /** As LangGraph's clients compare them: a checkpoint is its place alone, as in streams. */
+  readonly isBare?: boolean
 }
 
 /** A write attributed to one node. */
@@ -64,7 +66,7 @@ export interface StatePort {
   /** Whether the thread has this checkpoint. */
   has(threadId: string, checkpointId: string): Promise<boolean>
   /** null: no such state. A thread nothing was written to has a state of its own. */
-  get(threadId: string, place: StatePlace, withSubgraphs?: boolean): Promise<string | null>
+  get(threadId: string, place: StatePlace, withSubgraphs?: boolean, isBare?: boolean): Promise<string | null>
   /** Only the values; `checkpointId` null: the newest. null: there are none. */
   values(threadId: string, checkpointId: string | null): Promise<StateValues | null>
   /** Newest first. */

@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import type { StateChanged, StatePlace } from '../agent/states.ts'
 import { fail } from '../errors.ts'
 import type { Call } from '../http/call.ts'
+import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
 import { CHANNELS_MAX, checkCount, placeIn } from './input.ts'
@@ -70,25 +71,23 @@ function selected(text: string, fields: Fields): string {
 }
 
 export function stateRoutes({ config, states }: Services): Route[] {
-  const load = async (threadId: string, place: StatePlace, withSubgraphs: boolean, fields: Fields) => {
-    const text = await states.get(threadId, place, withSubgraphs)
+  const load = async (call: Call<unknown, unknown>, place: StatePlace, withSubgraphs: boolean, fields: Fields) => {
+    const threadId = call.params.thread_id!
+    const text = await states.get(threadId, place, withSubgraphs, isLangGraphClient(call))
     if (text !== null) return { jsonText: selected(text, fields) }
     const { checkpointId: id } = place
     throw id === null ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
   }
 
   const get = (call: Call<unknown, v.InferOutput<typeof stateQuery>>) => {
-    const { thread_id, checkpoint_id = null } = call.params
-    return load(
-      thread_id!,
-      { checkpointId: checkpoint_id, namespace: '' },
-      call.query.subgraphs,
-      listIn(call, 'select')
-    )
+    const place = { checkpointId: call.params.checkpoint_id ?? null, namespace: '' }
+    return load(call, place, call.query.subgraphs, listIn(call, 'select'))
   }
 
-  const getAt = ({ params, body }: Call<v.InferOutput<typeof checkpointBody>>) =>
-    load(params.thread_id!, placeIn(body.checkpoint, params.thread_id!), body.subgraphs === true, body.select)
+  const getAt = (call: Call<v.InferOutput<typeof checkpointBody>>) => {
+    const { checkpoint, subgraphs, select } = call.body
+    return load(call, placeIn(checkpoint, call.params.thread_id!), subgraphs === true, select)
+  }
 
   const update = async ({ params, body, user }: Call<v.InferOutput<typeof updateBody>>) => {
     const threadId = params.thread_id!
@@ -99,7 +98,8 @@ export function stateRoutes({ config, states }: Services): Route[] {
     return { jsonText: writtenState(await states.update(threadId, change), threadId, place.checkpointId) }
   }
 
-  const history = async ({ params, body, user }: Call<v.InferOutput<typeof historyBody>>) => {
+  const history = async (call: Call<v.InferOutput<typeof historyBody>>) => {
+    const { params, body, user } = call
     const threadId = params.thread_id!
     const before = typeof body.before === 'string' ? body.before : placeIn(body.before, threadId).checkpointId
     const entries = await states.history(threadId, {
@@ -107,7 +107,8 @@ export function stateRoutes({ config, states }: Services): Route[] {
       before,
       place: body.checkpoint ? placeIn(body.checkpoint, threadId) : null,
       metadata: body.metadata ?? null,
-      user: user!.id
+      user: user!.id,
+      isBare: isLangGraphClient(call)
     })
     // Added and not joined: it is long, and is copied once, when it is sent.
     let text = '['

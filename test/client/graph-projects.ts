@@ -64,6 +64,18 @@ probe(
   }
 )
 
+probe('checkpoints of a stream are those of the history, member by member', async (t, { client }) => {
+  const { thread_id } = await client.threads.create()
+  const streamed: unknown[] = []
+  for await (const { event, data } of client.runs.stream(thread_id, 'bare', { ...INPUT, streamMode: 'debug' }))
+    if (event === 'debug' && at(data, 'type') === 'checkpoint') streamed.push(at(data, 'payload'))
+  const placesOf = (list: unknown[]) =>
+    list.map((entry) => [at(entry, 'metadata', 'step'), at(entry, 'checkpoint'), at(entry, 'parent_checkpoint')])
+  t.equal(streamed.length, 3)
+  t.same(placesOf(streamed), placesOf((await client.threads.getHistory(thread_id)).reverse()))
+  t.same(at(await client.threads.getState(thread_id), 'checkpoint'), at(streamed.at(-1), 'checkpoint'))
+})
+
 probe('a task that is a graph says where its states are, and no more: the newest is meant', async (t, { client }) => {
   const { thread_id } = await client.threads.create()
   await client.runs.wait(thread_id, 'nested', { input: { messages: [] }, interruptBefore: ['weather_graph'] })

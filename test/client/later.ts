@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
+import { databaseSection } from '../fixtures/backends.ts'
 import {
   asked,
   at,
@@ -57,6 +58,22 @@ t.test('a run that waits outlives its process, and starts when its time has come
   person.url = second.url
   await until(async () => at((await person.get(path)).body, 'status') === 'success', 'the run is over')
   t.ok(Date.now() >= begun + 2000)
+})
+
+t.test('a run that waits is started by another process when its own is gone, and once', async (t) => {
+  const both = { home: homeOf(t), config: { database: await databaseSection(t, 'postgres'), runs: { lease_ms: 2000 } } }
+  // The home is of one of them: with PostgreSQL two may share it.
+  const [first, second] = [await openSite(t, both), await openSite(t, both)]
+  const person = await signIn(first)
+  const thread = await person.thread()
+  const path = await person.run(thread, '/demo deltas=1 rate=0', { after_seconds: 3 })
+  person.url = second.url
+  t.equal(at((await person.get(path)).body, 'status'), 'pending', 'both know of it')
+  await first.stop()
+  await until(async () => at((await person.get(path)).body, 'status') === 'success', 'the other has started it')
+  t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1)
+  const { body } = await person.get(`/api/threads/${thread}/state`)
+  t.equal(listIn(at(body, 'values', 'messages')).length, 2)
 })
 
 t.test('who watches a thread is not held up by a run that is to start later, and sees it when it does', async (t) => {

@@ -37,11 +37,11 @@ export class GraphStates implements StatePort {
       : false
   }
 
-  async get(threadId: string, place: StatePlace, withSubgraphs = false): Promise<string | null> {
+  async get(threadId: string, place: StatePlace, withSubgraphs = false, isBare = false): Promise<string | null> {
     const snapshot = await this.#snapshot(threadId, place, withSubgraphs)
     if (snapshot === undefined) return null
     const isMissing = place.checkpointId !== null && !snapshot?.createdAt
-    return isMissing ? null : JSON.stringify(stateView(snapshot))
+    return isMissing ? null : JSON.stringify(stateView(snapshot, isBare))
   }
 
   async values(threadId: string, checkpointId: string | null): Promise<StateValues | null> {
@@ -57,7 +57,7 @@ export class GraphStates implements StatePort {
   }
 
   async history(threadId: string, query: HistoryQuery): Promise<string[]> {
-    const { limit, before, place, metadata } = query
+    const { limit, before, place, metadata, isBare = false } = query
     const graph = await this.#graphFor(threadId, 'threads.read')
     if (!graph) return []
     const options = {
@@ -67,7 +67,7 @@ export class GraphStates implements StatePort {
     }
     const entries: string[] = []
     for await (const snapshot of graph.getStateHistory(configOf(threadId, place ?? NOWHERE), options))
-      entries.push(JSON.stringify(stateView(snapshot)))
+      entries.push(JSON.stringify(stateView(snapshot, isBare)))
     return entries
   }
 
@@ -221,7 +221,7 @@ function isOnlyTitle(values: Json): boolean {
 }
 
 /** A state as LangGraph's clients read it, with the flat members that others do. */
-function stateView(snapshot: StateSnapshot | null): JsonObject {
+function stateView(snapshot: StateSnapshot | null, isBare = false): JsonObject {
   if (!snapshot?.createdAt) return { ...NEVER_RUN }
   const { values, next, metadata, createdAt, config, parentConfig, tasks } = snapshot
   const checkpoint = checkpointIn(config)
@@ -229,10 +229,13 @@ function stateView(snapshot: StateSnapshot | null): JsonObject {
   return {
     values: plain(values ?? {}),
     next: [...next],
-    tasks: tasks.map(taskView),
+    tasks: tasks.map((task) => taskView(task, isBare)),
     metadata: metadata ? plain(metadata) : {},
     created_at: createdAt,
-    checkpoint: checkpoint && { ...checkpoint, id: checkpoint.checkpoint_id ?? null, ts: createdAt },
+    checkpoint: checkpoint && {
+      ...checkpoint,
+      ...(!isBare && { id: checkpoint.checkpoint_id ?? null, ts: createdAt })
+    },
     parent_checkpoint: parent,
     checkpoint_id: checkpoint?.checkpoint_id ?? null,
     parent_checkpoint_id: parent?.checkpoint_id ?? null
@@ -251,15 +254,8 @@ const NEVER_RUN: JsonObject = {
   parent_checkpoint_id: null
 }
 
-function taskView({
-  id,
-  name,
-  error,
-  interrupts = [],
-  path,
-  state,
-  result
-}: StateSnapshot['tasks'][number]): JsonObject {
+function taskView(task: StateSnapshot['tasks'][number], isBare: boolean): JsonObject {
+  const { id, name, error, interrupts = [], path, state, result } = task
   const isSnapshot = state !== undefined && 'values' in state
   const place = state !== undefined && 'configurable' in state ? (state.configurable ?? null) : null
   return {
@@ -269,7 +265,7 @@ function taskView({
     interrupts: plain(interrupts),
     path: plain(path ?? [name]),
     checkpoint: place && taskPlace(place),
-    state: isSnapshot ? stateView(state) : null,
+    state: isSnapshot ? stateView(state, isBare) : null,
     result: plain(result ?? null)
   }
 }
