@@ -37,7 +37,7 @@ function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
 
 /** Maximum characters per page beyond its first row. The next page continues there. */
 const PAGE_CHARS = 8 * 1024 * 1024
-/** Rows of the first read, and of the largest: their sizes are unknown before they are read. */
+/** Rows of the first read, and of those after it: their sizes are unknown before they are read. */
 const STEP = { first: 4, most: 16 }
 
 /** Up to `limit` rows within the size of a page. `isCut`: the size, not the limit, cut it. */
@@ -48,7 +48,7 @@ async function bounded<Page extends { readonly limit: number; readonly before?: 
   const isForward = page.after !== undefined
   let rows: RunEvent[] = []
   let chars = 0
-  for (let step = STEP.first; rows.length < page.limit; step = Math.min(2 * step, STEP.most)) {
+  for (let step = STEP.first; rows.length < page.limit; step = STEP.most) {
     const limit = Math.min(step, page.limit - rows.length)
     const edge = isForward ? rows.at(-1)?.seq : rows[0]?.seq
     const found = await read({ ...page, limit, ...(edge !== undefined && { [isForward ? 'after' : 'before']: edge }) })

@@ -7,8 +7,12 @@ import { watchQueries } from '../fixtures/queries.ts'
 
 /** Besides the credential's look-up, which every request has: one of them says whose the thread is. */
 const QUERIES_MAX = 3
-/** Where one of them says who said what, and the next one what was thought of their runs. */
-const MORE: Readonly<Record<string, number>> = { 'POST /api/threads/{thread_id}/history': 4 }
+/** Where origins and feedback of messages are read as well, or a page of messages in two steps, because rows may be large. */
+const MORE: Readonly<Record<string, number>> = {
+  'POST /api/threads/{thread_id}/history': 4,
+  'GET /api/threads/{thread_id}/messages': 4,
+  'GET /api/threads/{thread_id}/messages/page': 4
+}
 
 /** Routes that change nothing although they take a body. */
 const READING_POSTS = [
