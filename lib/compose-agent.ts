@@ -20,6 +20,7 @@ import { loadApp, loadGraphs, type ProjectSettings, watchGraphs } from './agent/
 import { registerSdkLogger } from './agent/langgraph/sdk-logger.ts'
 import { GraphSet } from './agent/langgraph/graph-set.ts'
 import type { GraphPorts } from './agent/langgraph/graph-ports.ts'
+import { GraphWorkers } from './agent/langgraph/graph-workers.ts'
 import { createGraphsAgent } from './agent/langgraph/graphs-agent.ts'
 import { ServerGraph } from './agent/langgraph/server.ts'
 import { loadAgent } from './agent/module.ts'
@@ -125,14 +126,17 @@ export async function composeAgent({
       ]
     })
   registerSdkLogger(log)
-  const set =
-    config.agent.runtime === 'graphs' ? new GraphSet(await loadGraphs(config.agent.config ?? ''), graphs.reads) : null
   const place = config.agent.config ?? ''
+  const isOwn = config.agent.runtime === 'graphs'
+  // What a file imports is loaded anew only in a thread that is new.
+  const isIsolated = isOwn && (config.graphs.isolation === 'worker' || config.agent.watch)
+  const workers = isIsolated ? await GraphWorkers.load(place, graphs) : null
+  const set = isOwn && !workers ? new GraphSet(await loadGraphs(place), graphs.reads) : null
   const rules = project?.auth ? await loadAuth(place, project.auth) : null
   const app = project?.http.app ? await loadApp(place, project.http.app) : null
   for (const what of project?.unsupported ?? [])
     log.warn({ what }, 'langgraph.json asks for something that is not done')
-  const agent = set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs)
+  const agent = workers?.agent ?? (set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs))
   let unwatch = () => {}
   const stop = new AbortController()
   return {
@@ -141,7 +145,7 @@ export async function composeAgent({
     app,
     services: { memories, skills, extensions, toolServers, completeOnce },
     start: async () => {
-      if (set && config.agent.watch) unwatch = watchGraphs(config.agent.config ?? '', set, log)
+      if (workers && config.agent.watch) unwatch = watchGraphs(place, () => workers.reload(), log)
       // In the background: the agent's server may be slow, or down.
       void adopt(agent, adminId, log, stop.signal)
       toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
@@ -155,7 +159,7 @@ export async function composeAgent({
     stop: async () => {
       stop.abort()
       unwatch()
-      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close()])
+      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close(), workers?.close()])
     }
   }
 }

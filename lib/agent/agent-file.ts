@@ -17,11 +17,8 @@ export class AgentFileError extends Error {
 /** Timeout for loading a file, including its top-level awaits, in ms. */
 export const LOAD_MS = 60_000
 
-/**
- * The file's exports. `version`: bypasses the module cache after a change.
- * @throws AgentFileError
- */
-export async function imported(path: string, loadMs = LOAD_MS, version = 0): Promise<unknown> {
+/** The file's exports. @throws AgentFileError */
+export async function imported(path: string, loadMs = LOAD_MS): Promise<unknown> {
   if (!existsSync(path)) throw new AgentFileError(`There is no agent file ${path}`)
   if (isTypeScript(path)) await runTypeScript(path)
   const isOver = new AbortController()
@@ -32,7 +29,7 @@ export async function imported(path: string, loadMs = LOAD_MS, version = 0): Pro
   })
   late.catch(() => {})
   try {
-    return await Promise.race([import(`${pathToFileURL(path).href}${version === 0 ? '' : `?v=${version}`}`), late])
+    return await Promise.race([import(pathToFileURL(path).href), late])
   } catch (error) {
     throw error instanceof AgentFileError ? error : await fileError(path, error)
   } finally {
@@ -78,6 +75,14 @@ export function sentenceOf(error: unknown): string {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : null
+}
+
+/** An export by its name. All those of a file that counts as CommonJS (TypeScript without a `"type": "module"`) lie in its default one. */
+export function exportOf(file: unknown, name: string): unknown {
+  const main = memberOf(file, 'default')
+  const inner = memberOf(main, name)
+  if (name === 'default') return memberOf(main, '__esModule') === true ? inner : main
+  return memberOf(file, name) ?? inner
 }
 
 export function memberOf(value: unknown, name: string): unknown {

@@ -50,6 +50,8 @@ export interface AgentInput {
   readonly request: JsonObject
   /** Attempt number: above 1 when earlier attempts were cut off. */
   readonly attempt: number
+  /** Messages that those have left among the run's events: whatever else its state has of it is still to be told. */
+  readonly recordedIds?: ReadonlySet<string>
 }
 
 /** A delta of an assistant message as the model sent it. All deltas with one messageId make one message. */

@@ -207,6 +207,11 @@ export const Options = v.object({
     // noticed late, by runs.timeout_s at the latest.
     idle_timeout_ms: whole(30_000, 0, DAY_MS)
   }),
+  graphs: section({
+    // worker: each file of graphs works in a thread of its own. Without it a graph that computes for a second holds up everybody for
+    // as long, and one that never yields for ever.
+    isolation: choice(['none', 'worker'], 'none')
+  }),
   // A title for a thread after its first answer. model_name null: the run's own model.
   title: section({
     enabled: flag(true),

@@ -247,6 +247,7 @@ export class Recorder implements Source {
       graphId: graphOf(run),
       request: { ...run.kwargs, metadata: run.metadata },
       attempt: this.log.attempts,
+      recordedIds: this.#journal.recordedIds,
       interrupts: askedBefore.interrupts,
       openCalls: askedBefore.openCalls.map(({ call }) => call)
     }

@@ -21,9 +21,13 @@ const ALL = ['foo', 'begin', 'tool_call__begin', 'end']
 
 const contents = (state: unknown) => listIn(state, 'messages').map((one) => at(one, 'content'))
 
-for (const version of Object.keys(VERSIONS) as Version[])
-  t.test(`LangGraph ${version}`, async (t) => {
-    const site = await graphSite(t, { version })
+const WAYS: readonly (readonly [Version, isolation: 'none' | 'worker'])[] = [
+  ...(Object.keys(VERSIONS) as Version[]).map((version) => [version, 'none'] as const),
+  ['newest', 'worker']
+]
+for (const [version, isolation] of WAYS)
+  t.test(`LangGraph ${version}, isolation ${isolation}`, async (t) => {
+    const site = await graphSite(t, { version, config: { graphs: { isolation } } })
     await statesOf(t, site)
     await updatesOf(t, site)
     await commandsOf(t, site)

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Options, Person, signIn, until } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
@@ -15,6 +16,8 @@ interface Trip {
   readonly runPath: string
   /** Where each step leaves its number when it begins. */
   readonly file: string
+  /** Steps that were stored before the cut, at least. */
+  readonly stored: number
 }
 
 const COUNT = 12
@@ -35,10 +38,18 @@ async function cut(t: Test, runs: Options, more: object = {}): Promise<Trip> {
     stream_mode: ['values', 'custom']
   }
   const stream = await person.open('POST', `/api/threads/${thread}/runs/stream`, { body })
-  await until(() => readSteps(file).length >= 5, 'the fifth step')
+  const steps = async () => membersOf(at((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'steps'))
+  await until(async () => (await steps()).length >= 4, 'the fourth step to be stored')
+  const stored = (await steps()).length
   await first.kill()
   const child = await startChild(t, { config, home: first.home })
-  return { child, config, person: new Person(child.url, person.cookies), thread, runPath: stream.runPath, file }
+  const again = new Person(child.url, person.cookies)
+  return { child, config, person: again, thread, runPath: stream.runPath, file, stored }
+}
+
+/** Of a state that has none yet. */
+function membersOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
 }
 
 function readSteps(file: string): string[] {
@@ -60,7 +71,7 @@ t.test(
     const trip = await cut(t, {})
     t.equal(await statusOf(trip), 'error')
     const kept = await stepsIn(trip)
-    t.ok(kept.length >= 3 && kept.length < COUNT, `${kept.length} supersteps are kept`)
+    t.ok(kept.length >= trip.stored && kept.length < COUNT, `${kept.length} supersteps are kept`)
     t.strictSame(kept, whole.slice(0, kept.length))
     const config = { configurable: { count: COUNT, file: trip.file } }
     const { body } = await trip.person.post(`/api/threads/${trip.thread}/runs/wait`, {
@@ -84,7 +95,8 @@ t.test(
       .map(({ data }) => at(JSON.parse(data), 'attempt'))
     t.strictSame(attempts, [1, 2])
     const begun = readSteps(trip.file)
-    t.ok(begun.length <= COUNT + 2, `no superstep that was committed is done again: ${begun.join(' ')}`)
+    for (let n = 0; n < trip.stored; n++)
+      t.equal(begun.filter((step) => step === String(n)).length, 1, `step ${n}, which was stored, is done once`)
     t.strictSame(
       [...new Set(begun)],
       whole.map((_, n) => String(n))
@@ -154,3 +166,67 @@ t.test(
     )
   }
 )
+
+t.test(
+  'on_restart resume: each message of a run is among its events once, also when its superstep was stored and they were not',
+  async (t) => {
+    const folder = graphsFolder(t)
+    const config = { agent: { runtime: 'graphs', config: folder }, runs: { on_restart: 'resume' } }
+    const first = await startChild(t, { config })
+    const person = await signIn(first)
+    const thread = await person.thread()
+    const file = join(folder, 'turns')
+    await person.post(`/api/threads/${thread}/runs/wait`, {
+      assistant_id: 'texts',
+      input: { messages: [{ type: 'human', id: 'earlier', content: 'before' }] }
+    })
+    const body = {
+      assistant_id: 'talk',
+      input: {
+        messages: [
+          { type: 'remove', id: '__remove_all__' },
+          { type: 'human', id: 'h', content: 'go' }
+        ]
+      },
+      config: { configurable: { delay: 100, file } }
+    }
+    const stream = await person.open('POST', `/api/threads/${thread}/runs/stream`, { body })
+    const stateOf = async () => (await person.get(`/api/threads/${thread}/state`)).body
+    const stored = async () => membersOf(at(await stateOf(), 'values', 'messages'))
+    await until(async () => (await stored()).length >= 5, 'the fourth turn to be stored')
+    const kept = (await stored()).length - 1
+    await first.kill()
+    forgetEvents(first.home, stream.runPath.split('/').at(-1)!)
+    const child = await startChild(t, { config, home: first.home })
+    const again = new Person(child.url, person.cookies)
+    await (await again.join(stream.runPath, null, ['values'])).whole()
+    const events = listIn((await again.get(`${stream.runPath}/events?limit=500`)).body)
+    const messages = events.filter((one) => at(one, 'category') === 'message')
+    const wanted = ['h', ...Array.from({ length: 9 }, (_, n) => `m${n}`)]
+    t.strictSame(
+      messages.map((one) => at(one, 'content', 'id')),
+      wanted
+    )
+    const state = (await again.get(`/api/threads/${thread}/state`)).body
+    t.strictSame(
+      listIn(state, 'values', 'messages').map((one) => at(one, 'id')),
+      wanted,
+      'the state is that of an uncut run'
+    )
+    const turns = readSteps(file)
+    for (let n = 0; n < kept; n++)
+      t.equal(turns.filter((turn) => turn === String(n)).length, 1, `turn ${n} is done once`)
+    t.strictSame(
+      [...new Set(turns)],
+      Array.from({ length: 9 }, (_, n) => String(n))
+    )
+  }
+)
+
+/** As a crash between two transactions leaves it: of what the run has said, all but the beginning. */
+function forgetEvents(home: string, runId: string): void {
+  const database = new Sqlite(join(home, 'data', 'colloquy.db'))
+  const { changes } = database.prepare('DELETE FROM run_events WHERE run_id = ? AND k > 2').run(runId)
+  database.close()
+  if (changes < 3) throw new Error(`only ${changes} events were there to be forgotten`)
+}

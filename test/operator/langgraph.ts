@@ -137,3 +137,30 @@ t.test(
     t.strictSame(await stepsOf(url, 'mine'), ['word two'])
   }
 )
+
+t.test(
+  '--watch: a file that a graph imports is loaded anew as well, and a run at work ends with what it has',
+  async (t) => {
+    const folder = graphsFolder(t)
+    const word = (text: string) => writeFileSync(join(folder, 'word.mjs'), `export const word = '${text}'`)
+    word('one')
+    writeFileSync(
+      join(folder, 'mine.mjs'),
+      `import { factory } from './agent.mjs'
+     import { word } from './word.mjs'
+     export const mine = () => factory({ configurable: { word } })`
+    )
+    change(folder, (config) => {
+      config.graphs = { mine: './mine.mjs:mine', steps: './agent.mjs:steps' }
+    })
+    const { url, log } = await serve(t, folder, '--watch')
+    t.strictSame(await stepsOf(url, 'mine'), ['word one'])
+    const person = await signIn({ url })
+    const config = { configurable: { count: 20, delay: 100 } }
+    const under = person.post('/api/runs/wait', { assistant_id: 'steps', input: { steps: [] }, config })
+    word('two')
+    await until(async () => (await stepsOf(url, 'mine'))[0] === 'word two', 'the new graph')
+    t.match(log(), /the graphs were reloaded/)
+    t.equal(listIn((await under).body, 'steps').length, 20)
+  }
+)

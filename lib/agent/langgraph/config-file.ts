@@ -3,10 +3,10 @@ import { existsSync, readFileSync, statSync, watch } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { isObject, type Json, type JsonObject } from '../../types.ts'
-import { AgentFileError, imported, memberOf, sentenceOf } from '../agent-file.ts'
+import { AgentFileError, exportOf, imported, memberOf, sentenceOf } from '../agent-file.ts'
 import { objectOr, parseJson, textOr, textsIn } from '../json.ts'
-import { loadGraph } from './graph-files.ts'
-import type { GraphSet, LoadedGraph } from './graph-set.ts'
+import { type GraphSpec, loadGraph } from './graph-files.ts'
+import type { LoadedGraph } from './graph-set.ts'
 
 const NAME = 'langgraph.json'
 /** Debounce: editors write a file in several steps, in ms. */
@@ -78,7 +78,7 @@ export async function projectExport(path: string, place: string, what: string): 
   const file = graphsFile(path)
   const [relative, name] = placeIn(file, what, place)
   const source = resolve(dirname(file), relative)
-  const exported = memberOf(await imported(source), name)
+  const exported = exportOf(await imported(source), name)
   if (exported === undefined) throw new AgentFileError(`${source} exports no ${name}, which ${what} is to be`)
   return exported
 }
@@ -92,44 +92,51 @@ export async function loadApp(path: string, place: string): Promise<{ fetch: (re
   throw new AgentFileError(`What ${place} exports answers no requests: http.app is to have a method fetch`)
 }
 
-/** Loads all graphs that the file names. @throws AgentFileError for the first that cannot be */
-export async function loadGraphs(path: string, version = 0): Promise<LoadedGraph[]> {
+/** The graphs that the file names. The environment is as the file wants it from here on. @throws AgentFileError */
+export function graphSpecs(path: string): (GraphSpec & { readonly name: string })[] {
   const file = graphsFile(path)
   const config = read(file)
   checkNode(file, config.node_version)
   setEnvironment(file, config.env)
-  const graphs: LoadedGraph[] = []
-  // One after the other, so that the first failure is reported.
-  for (const [id, given] of Object.entries(graphsIn(file, config))) {
+  return Object.entries(graphsIn(file, config)).map(([id, given]) => {
     const { path: place, description } = isObject(given) ? given : { path: given, description: null }
     const [relative, name] = placeIn(file, `graph ${id}`, place)
     if (/\.py$/.test(relative)) throw new AgentFileError(`${file}: graph ${id} is Python, which ${PYTHON}`)
-    const spec = { id, description: textOr(description), file: resolve(dirname(file), relative) }
-    graphs.push(await loadGraph(spec, name, version))
-  }
+    return { id, description: textOr(description), file: resolve(dirname(file), relative), name }
+  })
+}
+
+/** Loads all graphs that the file names, or those of one file alone. @throws AgentFileError for the first that cannot be */
+export async function loadGraphs(path: string, only: string | null = null): Promise<LoadedGraph[]> {
+  const graphs: LoadedGraph[] = []
+  // One after the other: the first that fails is the one that is named.
+  for (const { name, ...spec } of graphSpecs(path))
+    if (only === null || spec.file === only) graphs.push(await loadGraph(spec, name))
   return graphs
 }
 
-/** Reloads the graphs when a file beside them changes; if that fails, the old ones stay in use. */
+/** Calls `reload` when a file beside the graphs changes; if that fails, the old ones stay in use. */
 export function watchGraphs(
   path: string,
-  set: GraphSet,
+  reload: () => Promise<string[]>,
   log: { info(fields: object, text: string): void; error(fields: object, text: string): void }
 ): () => void {
-  let version = 0
   let timer: NodeJS.Timeout | null = null
+  let loading = Promise.resolve()
   const load = async () => {
     try {
-      set.replace(await loadGraphs(path, ++version))
-      log.info({ graphs: set.all.map(({ id }) => id) }, 'the graphs were reloaded')
+      log.info({ graphs: await reload() }, 'the graphs were reloaded')
     } catch (error) {
       log.error({ reason: sentenceOf(error) }, 'the graphs cannot be reloaded: the previous ones stay in use')
     }
   }
   const watcher = watch(dirname(graphsFile(path)), { recursive: true }, (_event, name) => {
-    if (name !== null && /(^|\/)(node_modules|\.[^/]+)(\/|$)/.test(name)) return
+    if (name !== null && /(^|\/)(node_modules|\.git)(\/|$)/.test(name)) return
     if (timer) clearTimeout(timer)
-    timer = setTimeout(() => void load(), SETTLED_MS)
+    timer = setTimeout(() => {
+      // One after the other: what was loaded last is what counts.
+      loading = loading.then(load)
+    }, SETTLED_MS)
   })
   watcher.on('error', (error) => log.error({ err: error }, 'the files of the graphs are no longer watched'))
   return () => {

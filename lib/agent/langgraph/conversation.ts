@@ -12,6 +12,8 @@ const SHORT = ['tags', 'langgraph_node', 'langgraph_step', 'langgraph_checkpoint
 
 export class Conversation {
   readonly #sink: Pick<Sink, 'record'>
+  readonly #before: ReadonlySet<string> | null
+  readonly #recorded: ReadonlySet<string>
   readonly #opened: () => StoredCheckpoint | null
   readonly #streams: MessageStreams
   readonly #calls = new Map<string, ToolCall>()
@@ -20,12 +22,21 @@ export class Conversation {
   #messages: readonly Message[] = []
   #hasHeard = false
 
-  /** @param opened the checkpoint the run started from, once it has begun */
-  constructor(sink: Pick<Sink, 'record'>, opened: () => StoredCheckpoint | null) {
+  /**
+   * @param opened the checkpoint the run started from, once it has begun
+   * @param attempt of a run resumed after a crash: ids of the messages it first started from, and of those recorded already
+   */
+  constructor(
+    sink: Pick<Sink, 'record'>,
+    opened: () => StoredCheckpoint | null,
+    attempt: { readonly found: ReadonlySet<string>; readonly recorded: ReadonlySet<string> } | null = null
+  ) {
     this.#sink = sink
     this.#opened = opened
+    this.#before = attempt?.found ?? null
+    this.#recorded = attempt?.recorded ?? new Set()
     const listener = { emit: () => {}, record: (record: AgentRecord) => this.#record(record) }
-    this.#streams = new MessageStreams(listener, (id) => this.#before(id))
+    this.#streams = new MessageStreams(listener, (id) => this.#leadingTo(id))
   }
 
   /** The whole of it with a message's first piece, and what every piece needs with the others. */
@@ -58,20 +69,28 @@ export class Conversation {
     this.#streams.step()
   }
 
-  /** The graph is done. */
-  end(): void {
-    if (!this.#hasHeard) this.#begin([])
+  /** The graph is done. `values`: its state, in case nothing was left to do. */
+  end(values: JsonObject): void {
+    if (!this.#hasHeard) this.values(values)
     this.#streams.step()
   }
 
-  /** The state with the run's input: new messages in it are the user's. */
+  /**
+   * The state with the run's input: new messages in it are the user's. A crash may come after a superstep was stored and before its
+   * messages were recorded: the next attempt records those.
+   */
   #begin(messages: readonly Message[]): void {
     this.#hasHeard = true
-    this.#messages = messages
-    const before = idsIn(this.#opened())
+    const before = this.#before ?? idsIn(this.#opened())
     const isNew = (one: Message): one is HumanMessage => one.type === 'human' && !before.has(one.id)
-    for (const message of messages) if (message.type === 'ai') this.#remember(message.tool_calls)
     this.#record({ type: 'heard', message: messages.findLast(isNew) ?? null })
+    for (const [at, message] of messages.entries()) {
+      // What led to a message is what stands before it.
+      this.#messages = messages.slice(0, at)
+      if (this.#before && !before.has(message.id) && !this.#recorded.has(message.id)) this.#join(message)
+      else if (message.type === 'ai') this.#remember(message.tool_calls)
+    }
+    this.#messages = messages
   }
 
   #join(message: Message): void {
@@ -90,7 +109,7 @@ export class Conversation {
     for (const call of calls) this.#calls.set(call.id, call)
   }
 
-  #before(id: string): readonly Message[] {
+  #leadingTo(id: string): readonly Message[] {
     const at = this.#messages.findIndex((message) => message.id === id)
     return at < 0 ? this.#messages : this.#messages.slice(0, at)
   }
@@ -101,7 +120,7 @@ export class Conversation {
 }
 
 /** Ids of the messages in a stored state, as LangChain writes its objects. */
-function idsIn(stored: StoredCheckpoint | null): Set<string> {
+export function idsIn(stored: StoredCheckpoint | null): Set<string> {
   const value = stored?.values.find(({ name }) => name.startsWith('messages '))
   const list = value?.type === 'json' ? parseJson(value.data) : undefined
   const ids = (Array.isArray(list) ? list : []).filter(isObject).map(({ id, kwargs }) => {

@@ -1,7 +1,7 @@
 // Loads graphs from files: compiled, not compiled yet, or a factory.
 import { existsSync } from 'node:fs'
 import { isObject } from '../../types.ts'
-import { AgentFileError, imported, memberOf, sentenceOf } from '../agent-file.ts'
+import { AgentFileError, exportOf, imported, sentenceOf } from '../agent-file.ts'
 import { objectOr, parseJson } from '../json.ts'
 import { compiledIn, type GraphFactory, type LoadedGraph } from './graph-set.ts'
 import { langGraphOf } from './library.ts'
@@ -14,10 +14,10 @@ export interface GraphSpec {
   readonly file: string
 }
 
-/** @param name of the export @param version of a file that has changed. @throws AgentFileError */
-export async function loadGraph(spec: GraphSpec, name: string, version = 0): Promise<LoadedGraph> {
+/** @param name of the export. @throws AgentFileError */
+export async function loadGraph(spec: GraphSpec, name: string): Promise<LoadedGraph> {
   if (!existsSync(spec.file)) throw new AgentFileError(`There is no file ${spec.file} for graph ${spec.id}`)
-  const exported = memberOf(await imported(spec.file, undefined, version), name)
+  const exported = exportOf(await imported(spec.file), name)
   if (exported === undefined)
     throw new AgentFileError(`${spec.file} exports no ${name}, which graph ${spec.id} is to be`)
   return loadedGraph(spec, await exported)

@@ -28,5 +28,11 @@ export interface GraphPorts {
   readonly threads: GraphThreads
   /** The long-term store. */
   readonly items: GraphItems
-  readonly log: { warn(fields: object, text: string): void }
+  readonly log: GraphLog
+}
+
+export interface GraphLog {
+  info(fields: object, text: string): void
+  warn(fields: object, text: string): void
+  error(fields: object, text: string): void
 }

@@ -5,13 +5,13 @@ import { isObject } from '../../types.ts'
 import { objectOr, textOr, textsIn } from '../json.ts'
 import { AgentError, type AgentInput, type FrameMode, type Sink } from '../runtime.ts'
 import { stampOf } from './graph-input.ts'
-import { Conversation } from './conversation.ts'
+import { Conversation, idsIn } from './conversation.ts'
 import type { GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
 import { plain, plainText } from './plain.ts'
 import type { GraphPorts } from './graph-ports.ts'
 import { createGraphStore } from './graph-store.ts'
-import { RunSession } from './saver.ts'
+import { type GraphReads, RunSession } from './saver.ts'
 
 /** Always logged, whatever the creator asked for: later readers may want other modes. */
 const MODES = ['values', 'messages', 'custom', 'tools']
@@ -36,7 +36,9 @@ export async function runGraph(
     () => sink.flushed()
   )
   await set.inSession(session, async (named) => {
-    const run = new GraphRun(graph, input, sink, session, createGraphStore(graph.library, items, input.userId))
+    const told = new Conversation(sink, () => session.opened ?? null, await attemptOf(input, reads))
+    const store = createGraphStore(graph.library, items, input.userId)
+    const run = new GraphRun(graph, input, sink, session, store, told)
     try {
       await run.work(await set.make(graph, run.config, 'threads.create_run'), named, signal)
     } catch (error) {
@@ -44,6 +46,16 @@ export async function runGraph(
       if (!signal.aborted) throw failureOf(error)
     }
   })
+}
+
+/** What an attempt after a crash has to know; null: it is the first. */
+async function attemptOf({ attempt, threadId, runId, recordedIds = new Set() }: AgentInput, reads: GraphReads) {
+  if (attempt === 1) return null
+  let stored = await reads.load(threadId, '', null)
+  // The state that the run has found is the newest that it has not made itself.
+  while (stored && stored.run_id === runId)
+    stored = stored.parent_id === null ? null : await reads.load(threadId, '', stored.parent_id)
+  return { found: idsIn(stored), recorded: recordedIds }
 }
 
 class GraphRun {
@@ -55,14 +67,21 @@ class GraphRun {
   readonly #request: JsonObject
   readonly #told: Conversation
 
-  constructor(graph: LoadedGraph, input: AgentInput, sink: Sink, session: RunSession, store: object) {
+  constructor(
+    graph: LoadedGraph,
+    input: AgentInput,
+    sink: Sink,
+    session: RunSession,
+    store: object,
+    told: Conversation
+  ) {
     this.#store = store
+    this.#told = told
     this.#graph = graph
     this.#input = input
     this.#sink = sink
     this.#session = session
     this.#request = input.request
-    this.#told = new Conversation(sink, () => session.opened ?? null)
   }
 
   /** Config for a factory. */
@@ -233,7 +252,7 @@ class GraphRun {
   }
 
   #end(state: StateSnapshot): void {
-    this.#told.end()
+    this.#told.end(objectOr(plain(state.values)))
     const waiting = state.tasks.flatMap(({ interrupts = [] }) => plain(interrupts) as Json[]).filter(isObject)
     for (const { id, value } of waiting)
       this.#sink.record({ type: 'interrupt', interrupt: { id: textOr(id) || 'interrupt', value: value ?? null } })

@@ -42,7 +42,7 @@ export function compiledIn(value: unknown): CompiledGraph | null {
 export type Access = 'threads.create_run' | 'threads.read' | 'threads.update' | 'assistants.read'
 
 export class GraphSet {
-  #graphs: ReadonlyMap<string, LoadedGraph>
+  readonly #graphs: ReadonlyMap<string, LoadedGraph>
   readonly #savers = new Map<LangGraph, object>()
   readonly #sessions = new Map<string, SaverSession>()
   readonly #reads: GraphReads
@@ -55,11 +55,6 @@ export class GraphSet {
   /** In the order in which they are configured. */
   get all(): readonly LoadedGraph[] {
     return [...this.#graphs.values()]
-  }
-
-  /** The files have changed: active runs keep their graph. */
-  replace(graphs: readonly LoadedGraph[]): void {
-    this.#graphs = byId(graphs)
   }
 
   /** null: the first; undefined: there is none of that name. */

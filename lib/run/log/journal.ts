@@ -58,6 +58,8 @@ export class Journal {
   readonly #openCalls = new Map<string, ToolCall>()
   /** Questions to the user that stand in for results, by call. */
   readonly #askedIds = new Map<string, string>()
+  /** Messages that an attempt before this one has left among the events. */
+  readonly recordedIds = new Set<string>()
   readonly #totals: Totals = { ...NO_TOTALS }
   #modelName: string | null = null
   #firstHuman: string | null = null
@@ -83,6 +85,7 @@ export class Journal {
   #recall({ event_type, content, metadata }: RunEvent): void {
     // Contents and metadata of these types were written by `#add` below.
     if (event_type === 'run_start') this.#hasBegun = true
+    if (isObject(content) && typeof content.id === 'string') this.recordedIds.add(content.id)
     if (event_type === 'human_message')
       this.#firstHuman = cutTo(textOf((content as unknown as HumanMessage).content), MESSAGE_TEXT_MAX)
     else if (event_type === 'llm_request') this.#recallRequest(content, metadata)
@@ -126,6 +129,7 @@ export class Journal {
   release(): void {
     this.messages.breakOff('')
     this.#openCalls.clear()
+    this.recordedIds.clear()
     this.#firstHuman = null
     this.#lastAi = null
   }
