@@ -624,8 +624,11 @@ async function faultsOf(t: Test, site: GraphSite): Promise<void> {
 
   await t.test('a graph that blocks the loop is named in the log, with the time that it took', async (t) => {
     await odd('block')
-    const found = site.site.logged.find(([, fields]) => 'blocked_ms' in fields)
-    t.match(found, ['warn', { graphs: ['odd'] }])
+    // A machine that is busy with others holds up a process as well.
+    const found = site.site.logged.find(
+      ([, fields]) => 'blocked_ms' in fields && listIn(fields, 'graphs').includes('odd')
+    )
+    t.equal(found?.[0], 'warn')
     t.ok(Number(at(found?.[1], 'blocked_ms')) >= 1000)
   })
 
