@@ -300,8 +300,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       await takeOver(cluster, recovery)
       readiness.serve()
     },
-    // Connections are accepted until the grace period is over: readiness says 503, and clients that lose theirs can
-    // reconnect.
+    // Connections are accepted until the grace period is over: readiness says 503, and clients that lose theirs can reconnect.
     stop: async () => {
       cut = await registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS))
     }

@@ -1,5 +1,4 @@
-// The last hour of /metrics in memory, for charts. Sampling starts when somebody first looks, and continues from then
-// on.
+// The last hour of /metrics in memory, for charts. Sampling starts when somebody first looks, and continues from then on.
 
 const EVERY_MS = 10_000
 /** Maximum age of the newest sample. */

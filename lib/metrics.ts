@@ -31,8 +31,7 @@ function processMetrics(): Names {
   if (ofProcess) return ofProcess
   ofProcess = new Names()
   collectDefaultMetrics({ register: ofProcess })
-  // Its quantiles reset on every scrape, so two scrapers disturb each other; colloquy_event_loop_delay_seconds does
-  // not.
+  // Its quantiles reset on every scrape, so two scrapers disturb each other; colloquy_event_loop_delay_seconds does not.
   for (const { name } of ofProcess.getMetricsAsArray())
     if (name.startsWith('nodejs_eventloop_lag')) ofProcess.removeSingleMetric(name)
   return ofProcess

@@ -1,5 +1,4 @@
-// Keys only the service and its runtime may set: those that speak for a user, and those that lead a graph to other
-// threads and checkpoints.
+// Keys only the service and its runtime may set: those that speak for a user, and those that lead a graph to other threads and checkpoints.
 import { isObject, type Json, type JsonObject } from './types.ts'
 
 const NAMES: ReadonlySet<string> = new Set(['owner_id', 'user_id', 'is_internal', 'thread_ts'])

@@ -1,6 +1,5 @@
-// Loads the SQLite driver for this Node: better-sqlite3 13 ships binaries and needs Node 22, where 12 was seen to
-// abort; 12 is the last for Node 20, and is compiled or downloaded at install. Both are optional dependencies; npm
-// installs what fits.
+// Loads the SQLite driver for this Node: better-sqlite3 13 ships binaries and needs Node 22, where 12 was seen to abort; 12 is the last for
+// Node 20, and is compiled or downloaded at install. Both are optional dependencies; npm installs what fits.
 import type Database from 'better-sqlite3'
 
 const PACKAGES =

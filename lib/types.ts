@@ -220,10 +220,7 @@ export interface Feedback {
   readonly created_at: Timestamp
 }
 
-/**
- * An item of the long-term store: a value LangGraph's clients and graphs keep for a user across threads, under a
- * namespace and a key.
- */
+/** An item of the long-term store: a value LangGraph's clients and graphs keep for a user across threads, under a namespace and a key. */
 export interface StoreItem {
   readonly namespace: readonly string[]
   readonly key: string

@@ -1,5 +1,4 @@
-// Reads one streaming answer of a chat-completions server: parses what the provider sends, and passes its deltas on in
-// the same tick.
+// Reads one streaming answer of a chat-completions server: parses what the provider sends, and passes its deltas on in the same tick.
 import { randomUUID } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
@@ -74,8 +73,7 @@ export class ChatCompletion {
   }
 
   /**
-   * Reads the body until the answer is complete or its bytes end; without space it stops reading, which makes the
-   * provider wait.
+   * Reads the body until the answer is complete or its bytes end; without space it stops reading, which makes the provider wait.
    * @returns what broke it off; null: nothing did
    */
   listen(body: ResponseBody, timeout: IdleTimeout, space: () => Promise<void>): Promise<ConnectionLost | null> {

@@ -1,7 +1,6 @@
 // A model behind a chat-completions server: requests and retries.
 //
-// From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and passed on in the same
-// tick.
+// From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and passed on in the same tick.
 import type { IncomingMessage } from 'node:http'
 import type { JsonObject } from '../types.ts'
 import { wellFormedJson } from '../well-formed.ts'

@@ -13,10 +13,7 @@ import {
 } from './runtime.ts'
 import { unlessAborted } from './unless-aborted.ts'
 
-/**
- * A string is a piece of the answer, `reasoning` a piece of the thoughts before it; anything else goes to the run as it
- * is.
- */
+/** A string is a piece of the answer, `reasoning` a piece of the thoughts before it; anything else goes to the run as it is. */
 export type Yielded = string | { readonly reasoning: string } | StreamPart | AgentRecord
 
 /** Yields its answer, and stops when the signal aborts. An exception fails the run. */

@@ -33,10 +33,7 @@ export interface AgentInput {
   readonly messages: readonly Message[]
   /** Ids of the run's own messages, said by its user. In a shared thread the others may be anybody's. */
   readonly inputIds: readonly string[]
-  /**
-   * The other channels of the state (title, artifacts, todos...), including internal ones (`__pregel_...`) that clients
-   * do not see.
-   */
+  /** The other channels of the state (title, artifacts, todos...), including internal ones (`__pregel_...`) that clients do not see. */
   readonly channels: Readonly<Record<string, Json>>
   /** The caller's context and config.configurable, without keys that speak for a user. */
   readonly context: JsonObject
@@ -107,10 +104,7 @@ export type AgentRecord =
       /** Id of the answer's message: pairs request and answer when several calls overlap. */
       readonly messageId?: string
     }
-  /**
-   * The answer is complete. A lead agent's message joins the conversation; other callers' do not [Events 3], though
-   * they were shown.
-   */
+  /** The answer is complete. A lead agent's message joins the conversation; other callers' do not [Events 3], though they were shown. */
   | {
       readonly type: 'llm_response'
       readonly caller: Caller
@@ -146,9 +140,7 @@ export type AgentRecord =
    * given `resume` continues. `asked`: the question as a message, where an open tool call has that id.
    */
   | { readonly type: 'interrupt'; readonly interrupt: Interrupt; readonly asked?: ToolMessage }
-  /**
-   * The user's messages, as the state has them: from agents that keep their states themselves. Once, before all else.
-   */
+  /** The user's messages, as the state has them: from agents that keep their states themselves. Once, before all else. */
   | { readonly type: 'heard'; readonly message: HumanMessage | null }
   /** Old messages were replaced by a summary, for the model. */
   | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }

@@ -1,5 +1,4 @@
-// Resets an administrator's password, leaving the new one in a file only the operator of the machine can read [Auth
-// 11].
+// Resets an administrator's password, leaving the new one in a file only the operator of the machine can read [Auth 11].
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -33,8 +33,7 @@ export class Sessions {
   }
 
   /**
-   * The user of a token: fully validated, with the row read each time, so that a password change takes effect at once
-   * [Auth 3].
+   * The user of a token: fully validated, with the row read each time, so that a password change takes effect at once [Auth 3].
    * @throws Failure token_expired, token_invalid, token_revoked, user_not_found
    */
   async authenticate(token: string): Promise<Principal> {

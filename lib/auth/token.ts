@@ -89,9 +89,8 @@ export async function openTokens({
 const VERIFIED_MAX = 10_000
 
 /**
- * Tokens with a verified signature. The same bytes under the same key stay valid until they expire, and verifying costs
- * a trip through the thread pool, the most expensive part of a small request. Whether the session still stands is asked
- * of the store each time [Auth 3].
+ * Tokens with a verified signature. The same bytes under the same key stay valid until they expire, and verifying costs a trip through the
+ * thread pool, the most expensive part of a small request. Whether the session still stands is asked of the store each time [Auth 3].
  */
 class Verified {
   /** By digest, oldest first. */

@@ -30,9 +30,7 @@ export interface Frame {
   readonly id: string | null
 }
 
-/**
- * State of a stream's connection: opening, delivering, or waiting until `retryAt` (ms, as Date.now) because of `error`.
- */
+/** State of a stream's connection: opening, delivering, or waiting until `retryAt` (ms, as Date.now) because of `error`. */
 export interface Connection {
   readonly state: 'connecting' | 'open' | 'waiting' | 'closed'
   /** Consecutive failed attempts. */
@@ -57,10 +55,7 @@ export interface WatchOptions {
 }
 
 export interface StartOptions extends Omit<WatchOptions, 'after' | 'snapshot' | 'modes'> {
-  /**
-   * Makes the start idempotent: the same key is the same run. Absent: one is generated, so that a retry never starts a
-   * second run.
-   */
+  /** Makes the start idempotent: the same key is the same run. Absent: one is generated, so that a retry never starts a second run. */
   readonly key?: string
 }
 
@@ -90,9 +85,7 @@ export class Colloquy {
     this.#base = (options.url ?? '').replace(/\/+$/, '')
   }
 
-  /**
-   * Starts a run on a thread (null: a new one) and streams it. The first frames come with the response to the start.
-   */
+  /** Starts a run on a thread (null: a new one) and streams it. The first frames come with the response to the start. */
   start(threadId: string | null, body: object, options: StartOptions = {}): RunStream {
     const path = threadId === null ? '/api/runs/stream' : `/api/threads/${encodeURIComponent(threadId)}/runs/stream`
     const key = options.key ?? randomKey()

@@ -40,14 +40,12 @@ const server = section({
   // Connections per address, except trusted proxies. Without it one client takes every file descriptor. An unlisted
   // proxy counts as one address.
   connections_per_address: whole(2_000, 0),
-  // Milliseconds requests and runs may take to finish on SIGTERM. Too short: answers are cut; too long: the supervisor
-  // kills us.
+  // Milliseconds requests and runs may take to finish on SIGTERM. Too short: answers are cut; too long: the supervisor kills us.
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)
 })
 
 const metrics = section({
-  // Port for GET /metrics without an account; 0: none, so only administrators can read them. Anyone who reaches the
-  // port can.
+  // Port for GET /metrics without an account; 0: none, so only administrators can read them. Anyone who reaches the port can.
   port: whole(0, 0, 65_535),
   host: text('127.0.0.1')
 })
@@ -68,8 +66,7 @@ const run_events = section({
   // null: db, or memory with a memory database, so that events live as long as everything else. { module: ./events.js }
   // is your own store. Events in another backend are not migrated.
   backend: v.nullish(oneOfOrModule(['memory', 'db', 'jsonl']), null),
-  // Bytes of a trace event's content; longer ones are truncated and marked. Without it prompts fill the disk with every
-  // model call.
+  // Bytes of a trace event's content; longer ones are truncated and marked. Without it prompts fill the disk with every model call.
   max_trace_content: whole(10_240, 0),
   // Off: token totals of runs stay 0.
   track_token_usage: flag(true)
@@ -85,9 +82,8 @@ const streams = section({
   pending_bytes: whole(4_194_304, 0),
   // The same for all runs together. Without it many runs with a stuck disk fill the memory.
   pending_total_bytes: whole(64 * MIB, 0),
-  // Bytes of one frame on the wire; a larger one is cut, marked, and can be fetched whole from the URL it names. At
-  // least 4096. Without it one giant delta or tool result goes to every joiner, and fills the memory for those that
-  // read slowly.
+  // Bytes of one frame on the wire; a larger one is cut, marked, and can be fetched whole from the URL it names. At least 4096. Without it
+  // one giant delta or tool result goes to every joiner, and fills the memory for those that read slowly.
   event_bytes: whole(MIB, 0),
   // Milliseconds frames are collected before they are stored together. A crash loses at most this much.
   flush_ms: whole(20, 0, 10_000),
@@ -115,8 +111,7 @@ const runs = section({
   on_disconnect: choice(['continue', 'cancel'], 'continue'),
   // Milliseconds it has to reconnect before `cancel` acts: a network blip must not kill its run.
   disconnect_grace_ms: whole(3_000, 0, DAY_MS),
-  // Model calls per run, and the maximum a caller may ask for. Without it an agent that loops never ends and keeps
-  // costing money.
+  // Model calls per run, and the maximum a caller may ask for. Without it an agent that loops never ends and keeps costing money.
   recursion_limit: whole(100, 1, 10_000),
   // A message sent while a question of ask_user is open answers it. Off: only `command.resume` does, and a message
   // closes the question as interrupted.
@@ -260,8 +255,7 @@ export const Options = v.object({
   }),
   // Webhooks for ends of runs.
   webhooks: section({
-    // Secret of the signature receivers verify (Standard Webhooks; whsec_... is base64). Never shown or logged. null:
-    // unsigned.
+    // Secret of the signature receivers verify (Standard Webhooks; whsec_... is base64). Never shown or logged. null: unsigned.
     secret: nullable(),
     // Private networks receivers may be in. Whoever may start runs chooses the URL: leave empty unless needed.
     allowed_networks: v.nullish(v.array(filled(), 'must be a list'), []),
@@ -291,11 +285,9 @@ export const Options = v.object({
   mcp: section({
     // Commands a stdio server may be started with. They run with our rights.
     stdio_commands: v.nullish(v.array(filled(), 'must be a list'), ['npx', 'uvx']),
-    // Environment variables a stdio server may get, besides those with obviously harmless names (API_KEY, BASE_URL,
-    // LOG_LEVEL...).
+    // Environment variables a stdio server may get, besides those with obviously harmless names (API_KEY, BASE_URL, LOG_LEVEL...).
     env_allowed: v.nullish(v.array(filled(), 'must be a list'), []),
-    // Private networks servers may be in; without 127.0.0.0/8 none on this machine. Cloud metadata services stay
-    // blocked.
+    // Private networks servers may be in; without 127.0.0.0/8 none on this machine. Cloud metadata services stay blocked.
     allowed_networks: v.nullish(v.array(filled(), 'must be a list'), ['127.0.0.0/8', '::1/128']),
     // Timeouts in ms: connecting, and one call.
     connect_timeout_ms: whole(10_000, 100, DAY_MS),

@@ -163,8 +163,7 @@ async function* part(chunks: AsyncGenerator<Buffer>, start: number, end: number)
 }
 
 async function openFile(path: string, given: string): Promise<FileHandle> {
-  // O_NOFOLLOW: all links were resolved, so a link here is new. O_NONBLOCK: opening a FIFO would wait for its writer
-  // for ever.
+  // O_NOFOLLOW: all links were resolved, so a link here is new. O_NONBLOCK: opening a FIFO would wait for its writer for ever.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const file = await open(path, flags).catch((error: NodeJS.ErrnoException) => {
     // ENXIO: a socket.

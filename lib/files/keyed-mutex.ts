@@ -1,5 +1,4 @@
-// A fair mutex by key: limits concurrent work, gives each key a share, and serves keys round-robin, so that the
-// greediest waits longest.
+// A fair mutex by key: limits concurrent work, gives each key a share, and serves keys round-robin, so that the greediest waits longest.
 
 export interface MutexLimits {
   /** Concurrent turns. */

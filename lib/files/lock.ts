@@ -20,8 +20,7 @@ export interface Premises {
 }
 
 /**
- * Takes the locks on a home and a database file; returns the function that releases them; null when another server
- * shares the home.
+ * Takes the locks on a home and a database file; returns the function that releases them; null when another server shares the home.
  * @throws Error when another server holds one of them
  */
 export function lockPremises({ home, canShare, databaseFile }: Premises): (() => void) | null {

@@ -1,5 +1,4 @@
-// The client's address and scheme behind proxies. Only trusted proxies are believed; for everybody else the TCP
-// connection counts [Auth 9].
+// The client's address and scheme behind proxies. Only trusted proxies are believed; for everybody else the TCP connection counts [Auth 9].
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
@@ -33,9 +32,8 @@ export class Proxies {
   }
 
   /**
-   * Whose rate limit applies to a request that both a page and its front end's server make. Null: nobody's, because a
-   * trusted proxy that names no client is that server. On one machine the two share an address, and only browsers say
-   * where a request comes from.
+   * Whose rate limit applies to a request that both a page and its front end's server make. Null: nobody's, because a trusted proxy that
+   * names no client is that server. On one machine the two share an address, and only browsers say where a request comes from.
    */
   allowanceOf(req: IncomingMessage): string | null {
     const peer = plain(req.socket.remoteAddress ?? '')
@@ -61,8 +59,7 @@ export class Proxies {
     if (firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() !== 'https') return false
     const peer = plain(req.socket.remoteAddress ?? '')
     const isBelieved = this.#trusts(peer)
-    // Nearly always a forgotten option: without it cookies of an https site are not Secure and end with the browser
-    // session.
+    // Nearly always a forgotten option: without it cookies of an https site are not Secure and end with the browser session.
     if (!isBelieved && !this.#hasWarned)
       this.#warn(`trusted_proxies: ${peer} says that its client speaks https and is not listed`)
     this.#hasWarned ||= !isBelieved

@@ -56,9 +56,7 @@ export class Origins {
     }
   }
 
-  /**
-   * Headers for a preflight of a listed origin; null when it is none. Preflights are answered before all other guards.
-   */
+  /** Headers for a preflight of a listed origin; null when it is none. Preflights are answered before all other guards. */
   preflight(req: IncomingMessage): Readonly<Record<string, string>> | null {
     if (req.method !== 'OPTIONS' || req.headers['access-control-request-method'] === undefined) return null
     if (req.headers.origin === undefined || !this.has(req.headers.origin)) return null
@@ -86,8 +84,7 @@ export function needsCsrf(req: IncomingMessage): boolean {
 }
 
 /**
- * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie but
- * cannot read it.
+ * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie but cannot read it.
  * @throws Failure csrf_missing, csrf_mismatch
  */
 export function checkCsrf(req: IncomingMessage): void {
@@ -113,13 +110,11 @@ export function checkOrigin(
   if (!isOwnOrigin(origin, req, publicUrl, isFromProxy)) throw fail('cross_site')
 }
 
-// X-Forwarded-Host is accepted from any peer: a foreign page cannot set it. Where no proxy reports the scheme, the
-// page's own is used.
+// X-Forwarded-Host is accepted from any peer: a foreign page cannot set it. Where no proxy reports the scheme, the page's own is used.
 function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | null, isFromProxy: boolean): boolean {
   const page = urlOf(origin)
   if (page === null || !/^https?:$/.test(page.protocol)) return false
-  // DNS rebinding: a foreign name that resolves to this machine makes Host and Origin match. Only a trusted proxy may
-  // bring such a name.
+  // DNS rebinding: a foreign name that resolves to this machine makes Host and Origin match. Only a trusted proxy may bring such a name.
   const isOurs = isFromProxy && publicUrl === null
   if (isLoopback(req.socket.localAddress ?? '') && !isOurs && !isLoopbackName(page.hostname))
     return publicUrl !== null && urlOf(publicUrl)?.origin === page.origin

@@ -35,10 +35,7 @@ export class LoginLimiter {
     this.#now = options.now ?? monotonic
   }
 
-  /**
-   * Checked before the password: a locked address is refused even with the right one. 0: not locked; else seconds until
-   * it may retry.
-   */
+  /** Checked before the password: a locked address is refused even with the right one. 0: not locked; else seconds until it may retry. */
   lockedFor(address: string): number {
     const record = this.#records.get(address)
     if (record === undefined || record.lockedUntil === 0) return 0

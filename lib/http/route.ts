@@ -22,10 +22,7 @@ export interface Route {
   /** `exempt`: no X-CSRF-Token is asked for, but the Origin is checked and a new csrf_token is set with the answer. */
   readonly csrf: 'required' | 'exempt'
   readonly thread: ThreadAccess | null
-  /**
-   * Permission an API token needs; `any`: none. null: sessions only, which is the default, so that a new route is
-   * closed.
-   */
+  /** Permission an API token needs; `any`: none. null: sessions only, which is the default, so that a new route is closed. */
   readonly permission: Permission | 'any' | null
   /** Without it the body is discarded, or left to the handler if `streamed`. */
   readonly body: v.GenericSchema | null

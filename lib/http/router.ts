@@ -1,5 +1,4 @@
-// The router: method and path -> route and parameters. A tree of segments without regular expressions; a static segment
-// wins over a {name}.
+// The router: method and path -> route and parameters. A tree of segments without regular expressions; a static segment wins over a {name}.
 import { isAtRoot, isOfServer } from './langgraph-client.ts'
 import type { Route } from './route.ts'
 

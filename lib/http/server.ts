@@ -67,9 +67,7 @@ export interface HttpOptions {
   readonly log: Log
   /** Maps temporary errors of lower layers to a Failure; null: not one of those. */
   readonly failureOf?: (error: unknown) => Failure | null
-  /**
-   * A response, or the head of a stream, was sent: route path (`none`: no route), method, status, ms. Must not throw.
-   */
+  /** A response, or the head of a stream, was sent: route path (`none`: no route), method, status, ms. Must not throw. */
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
   /** Why all but public information is refused at startup; null: it is not. */
   readonly notYet?: () => string | null
@@ -237,10 +235,7 @@ class NodeServer implements HttpServer {
     return answers.size
   }
 
-  /**
-   * A request node:http could not parse. Answered unless another response is in progress; the connection is closed
-   * either way.
-   */
+  /** A request node:http could not parse. Answered unless another response is in progress; the connection is closed either way. */
   #refuseHead(error: NodeJS.ErrnoException, socket: Duplex): void {
     // node:http hands over the connection itself.
     const answers = [...(this.#sockets.get(socket as Socket) ?? [])]
@@ -278,9 +273,7 @@ class NodeServer implements HttpServer {
     this.#options.onAnswered?.(seen.route, req.method ?? 'GET', res.statusCode, performance.now() - began)
   }
 
-  /**
-   * An upgrade request is handled like any other until its handler accepts it: refusals are ordinary HTTP responses.
-   */
+  /** An upgrade request is handled like any other until its handler accepts it: refusals are ordinary HTTP responses. */
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     // node:http listens to it no more, and an error without a listener would end the process.
     socket.on('error', ignore)

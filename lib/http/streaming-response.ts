@@ -62,8 +62,7 @@ const BLANK = Buffer.from(' ')
 
 function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>, status: number): void {
   const { req, res } = call
-  // HTTP/1.0 clients (nginx's default upstream) know no chunks: for them the end of the connection is the end of the
-  // stream.
+  // HTTP/1.0 clients (nginx's default upstream) know no chunks: for them the end of the connection is the end of the stream.
   const isOld = req.httpVersionMajor === 1 && req.httpVersionMinor === 0
   if (isOld) res.shouldKeepAlive = false
   // Frames are small and urgent: Nagle's algorithm would hold them back until the last one is acknowledged.

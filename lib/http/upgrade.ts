@@ -1,5 +1,4 @@
-// Recognises WebSocket upgrades. Any other Upgrade is ignored, as HTTP allows: clients offer h2c with every request,
-// bodies included.
+// Recognises WebSocket upgrades. Any other Upgrade is ignored, as HTTP allows: clients offer h2c with every request, bodies included.
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 

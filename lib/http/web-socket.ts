@@ -7,10 +7,7 @@ import { Failure } from '../errors.ts'
 import type { ResetReason, StreamWriter } from '../stream-writer.ts'
 import type { Call } from './call.ts'
 
-/**
- * Text messages in both directions. Frames may be written in pieces: only the writer knows when other frames may come
- * between.
- */
+/** Text messages in both directions. Frames may be written in pieces: only the writer knows when other frames may come between. */
 export interface TextSocket extends StreamWriter {
   onText(listener: (text: string) => void): void
   /** A ping; `pong` is the frame to answer with. */

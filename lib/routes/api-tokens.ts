@@ -1,5 +1,4 @@
-// API tokens of the caller: create, list, revoke. Sessions only: a token that could create tokens would exceed its
-// scopes.
+// API tokens of the caller: create, list, revoke. Sessions only: a token that could create tokens would exceed its scopes.
 import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
 import { fail } from '../errors.ts'

@@ -35,8 +35,7 @@ export function filterQuery(call: Call): string {
 const ENDS = 'cancel_on_disconnect'
 
 /**
- * Whether the run should be cancelled when this reader disconnects. Ignored in a GET with a browser's session: any page
- * could trigger it.
+ * Whether the run should be cancelled when this reader disconnects. Ignored in a GET with a browser's session: any page could trigger it.
  */
 export function endsByLeaving(call: Call): boolean {
   const { grant } = call

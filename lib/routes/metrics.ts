@@ -1,5 +1,4 @@
-// Metrics: for administrators, and on a port of their own for a scraper without an account, which also works while the
-// database is down.
+// Metrics: for administrators, and on a port of their own for a scraper without an account, which also works while the database is down.
 import * as v from 'valibot'
 import { requireAdmin } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'

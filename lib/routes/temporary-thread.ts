@@ -1,5 +1,4 @@
-// Temporary threads: the thread of a stateless run whose client wants nothing kept. Removed once the run's end was
-// delivered.
+// Temporary threads: the thread of a stateless run whose client wants nothing kept. Removed once the run's end was delivered.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { StreamWriter } from '../stream-writer.ts'
 import { type Run, timestamp } from '../types.ts'

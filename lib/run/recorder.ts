@@ -1,9 +1,8 @@
-// The recorder of a run: turns what the agent emits into frames for readers, events for the history, and the state the
-// next run starts from. Whatever ends the run, the recorder closes all three; the committer takes from it what is to be
-// stored.
+// The recorder of a run: turns what the agent emits into frames for readers, events for the history, and the state the next run starts
+// from. Whatever ends the run, the recorder closes all three; the committer takes from it what is to be stored.
 //
-// From `emit` to the log there is no await. Until the committer takes them, records stay where they were made: frames
-// in their slabs, events in the journal, checkpoints with the state.
+// From `emit` to the log there is no await. Until the committer takes them, records stay where they were made: frames in their slabs,
+// events in the journal, checkpoints with the state.
 import { checkPart, checkRecord } from '../agent/check.ts'
 import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
 import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
@@ -332,9 +331,7 @@ export class Recorder implements Source {
     return this.#appended()
   }
 
-  /**
-   * The final answer carries its duration in whole seconds: pages show it, and take 0 for an answer still in progress.
-   */
+  /** The final answer carries its duration in whole seconds: pages show it, and take 0 for an answer still in progress. */
   #timed(record: AgentRecord): AgentRecord {
     if (record.type !== 'llm_response') return record
     const { caller, message } = record

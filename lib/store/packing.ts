@@ -21,10 +21,7 @@ export interface FrameRow {
   readonly data: Buffer
 }
 
-/**
- * Uncompressed bytes per compressed row: a reader that starts in the middle unpacks no more than this for its first
- * frame.
- */
+/** Uncompressed bytes per compressed row: a reader that starts in the middle unpacks no more than this for its first frame. */
 export const BLOCK_BYTES = 64 * 1024
 /** Level 5: still milliseconds per block, and nearly the best size. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 18 } }

@@ -77,10 +77,7 @@ export interface Store {
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */
   readonly peers?: Peers
-  /**
-   * Writes all groups in one transaction; returns one outcome per group, in order [Store 2, 3]. Only the committer
-   * calls it.
-   */
+  /** Writes all groups in one transaction; returns one outcome per group, in order [Store 2, 3]. Only the committer calls it. */
   apply(groups: readonly Group[]): Promise<Outcome[]>
   /**
    * Why `apply` has not returned yet, if the store knows: after a connection broke during COMMIT it keeps asking the

@@ -1,5 +1,4 @@
-// Whether a JSON value contains another, as in LangGraph's searches: objects may have more members, lists more
-// elements.
+// Whether a JSON value contains another, as in LangGraph's searches: objects may have more members, lists more elements.
 import { isObject, type Json } from '../types.ts'
 
 /** Comparisons that one search may cost: lists in lists multiply, and both sides come from outside. */

@@ -1,5 +1,4 @@
-// Makes states an agent keeps itself available to run logs: a reader too late for the frames still gets the final
-// state.
+// Makes states an agent keeps itself available to run logs: a reader too late for the frames still gets the final state.
 import type { CheckpointReads, Store, StoredCheckpoint } from '../store/store.ts'
 import { isObject, type Json } from '../types.ts'
 

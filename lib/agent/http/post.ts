@@ -1,6 +1,5 @@
-// POST requests to model and graph servers, with node:http instead of fetch: a response arrives as `data` events, in
-// which everything up to the log happens in the same tick, while fetch passes each chunk through a web stream and half
-// a dozen promises.
+// POST requests to model and graph servers, with node:http instead of fetch: a response arrives as `data` events, in which everything up to
+// the log happens in the same tick, while fetch passes each chunk through a web stream and half a dozen promises.
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { addAbortSignal } from 'node:stream'
@@ -15,8 +14,7 @@ export interface HttpRequest {
 }
 
 /**
- * Sends the request; resolves with the head of the response. Redirects are not followed, because they would leak the
- * key.
+ * Sends the request; resolves with the head of the response. Redirects are not followed, because they would leak the key.
  * @throws Error of the connection, or after an abort
  */
 export async function send(request: HttpRequest): Promise<IncomingMessage> {

@@ -1,5 +1,4 @@
-// The Auth object (LangGraph's SDK) named by a project's langgraph.json: authentication and authorization written by
-// its author.
+// The Auth object (LangGraph's SDK) named by a project's langgraph.json: authentication and authorization written by its author.
 import { AgentFileError } from '../agent-file.ts'
 import { projectExport } from './config-file.ts'
 

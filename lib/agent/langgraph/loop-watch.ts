@@ -1,5 +1,4 @@
-// Detects graphs that block the event loop: they run in this process, and one that computes for seconds keeps every
-// reader waiting.
+// Detects graphs that block the event loop: they run in this process, and one that computes for seconds keeps every reader waiting.
 
 /** Check interval, in ms. */
 const LOOK_MS = 200

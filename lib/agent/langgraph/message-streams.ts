@@ -1,5 +1,4 @@
-// Messages of models while a graph runs, piece by piece, until each joins the conversation or turns out not to belong
-// to it.
+// Messages of models while a graph runs, piece by piece, until each joins the conversation or turns out not to belong to it.
 import type { AiMessage, Json, JsonObject, Message, UsageMetadata } from '../../types.ts'
 import { toChat, toTrace } from '../chat.ts'
 import { objectOr, textOr } from '../json.ts'

@@ -1,5 +1,4 @@
-// OAuth tokens for tool servers: obtained with the administrator's credentials, cached until shortly before they
-// expire.
+// OAuth tokens for tool servers: obtained with the administrator's credentials, cached until shortly before they expire.
 import type { McpOAuth } from './server-config.ts'
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>

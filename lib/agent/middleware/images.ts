@@ -1,6 +1,5 @@
-// Shows images the model requested with view_image: after the tool results of their turn, and only until the user's
-// next message, because each costs its tokens in every call. Their bytes are read from files each time; state and
-// traces do not contain them.
+// Shows images the model requested with view_image: after the tool results of their turn, and only until the user's next message, because
+// each costs its tokens in every call. Their bytes are read from files each time; state and traces do not contain them.
 import type { Json, Message, ToolMessage } from '../../types.ts'
 import { VIEW_IMAGE } from '../tools.ts'
 import type { Middleware } from './middleware.ts'

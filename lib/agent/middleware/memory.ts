@@ -1,5 +1,4 @@
-// Memory: adds what is remembered of the user to the prompt at the start of a run, and learns from what the user says
-// in it.
+// Memory: adds what is remembered of the user to the prompt at the start of a run, and learns from what the user says in it.
 import type { Message } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 

@@ -1,14 +1,10 @@
 // An event of LangGraph's protocol v2: its position in the thread, and its encoding.
 //
-// The position is derived from the frame alone: the run's ordinal in its thread, the frame's n in the run, and the part
-// of what the frame becomes. So everyone sees the same numbers, at any time and on any process. They increase within a
-// thread, with gaps [design 4, rule 13].
+// The position is derived from the frame alone: the run's ordinal in its thread, the frame's n in the run, and the part of what the frame
+// becomes. So everyone sees the same numbers, at any time and on any process. They increase within a thread, with gaps [design 4, rule 13].
 import type { Run } from '../../types.ts'
 
-/**
- * Bits for the parts of a frame and the frames of a run: with a million runs per thread still below the largest exact
- * integer.
- */
+/** Bits for the parts of a frame and the frames of a run: with a million runs per thread still below the largest exact integer. */
 export const PARTS_MAX = 2 ** 8
 const FRAMES_MAX = 2 ** 25
 const RUN = PARTS_MAX * FRAMES_MAX
@@ -60,19 +56,14 @@ export interface Told {
   readonly json: string
 }
 
-/**
- * Position of one attempt's events. Every id contains the epoch: what a crash has undone is sent again under another
- * one.
- */
+/** Position of one attempt's events. Every id contains the epoch: what a crash has undone is sent again under another one. */
 export interface Place {
   readonly run: Pick<Run, 'ordinal'>
   readonly epoch: number
   readonly n: number
 }
 
-/**
- * An attempt's events all have the time of its start: the log has no other, and every reader must get the same bytes.
- */
+/** An attempt's events all have the time of its start: the log has no other, and every reader must get the same bytes. */
 export function eventAt({ run, epoch, n }: Place, part: number, told: Told): ProtocolEvent {
   const seq = seqOf(run.ordinal, n, part)
   const id = `${seq}-${epoch.toString(36)}`

@@ -8,10 +8,7 @@ import { type Run, isInFlight } from '../../types.ts'
 import { recover, type RecoveryParts } from '../lifecycle/recovery.ts'
 import { withTimeout } from '../lifecycle/with-timeout.ts'
 
-/**
- * How long peers wait for our agent when they delete its thread, and how long our stop waits for a takeover in
- * progress, in ms.
- */
+/** How long peers wait for our agent when they delete its thread, and how long our stop waits for a takeover in progress, in ms. */
 const CLEAR_MS = 5000
 /** Renewals per lease: two may fail. */
 const RENEWALS = 3
@@ -28,10 +25,7 @@ export interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
   /** Something was revoked elsewhere. */
   readonly onRevoked: (revocation: { readonly digest: string } | { readonly userId: string }) => void
-  /**
-   * A thread was removed by a peer. `hadRuns`: runs of it were live here and may have left files; their agents have
-   * stopped.
-   */
+  /** A thread was removed by a peer. `hadRuns`: runs of it were live here and may have left files; their agents have stopped. */
   readonly onRemoved: (threadId: string, userId: string | null, hadRuns: boolean) => Promise<void>
   /** How this process introduces itself to its peers. */
   readonly identity: PeerIdentity

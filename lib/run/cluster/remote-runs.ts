@@ -81,9 +81,7 @@ export class RemoteRuns {
     this.#idle(runId)
   }
 
-  /**
-   * For a reader that has seen nothing; null for one that resumes. Readers that come while a snapshot is made share it.
-   */
+  /** For a reader that has seen nothing; null for one that resumes. Readers that come while a snapshot is made share it. */
   async #snapshotFor(run: Run, position: Position): Promise<Snapshot | null> {
     const { run_id } = run
     try {
@@ -172,10 +170,7 @@ export class RemoteRuns {
     return true
   }
 
-  /**
-   * Cancels the runs of a thread and waits, `timeoutMs` at most, until their agents have stopped. `runs`: those in
-   * flight.
-   */
+  /** Cancels the runs of a thread and waits, `timeoutMs` at most, until their agents have stopped. `runs`: those in flight. */
   async clear(threadId: string, runs: readonly string[], timeoutMs: number): Promise<void> {
     const locations = await this.#deps.peers.runLocations(runs)
     const owners = locations.flatMap(({ owner }) => (owner === null || owner === this.#deps.peers.id ? [] : [owner]))

@@ -1,5 +1,4 @@
-// A run of another process as its readers here see it: a stored log whose head moves when the owner announces more, or
-// a poll finds it.
+// A run of another process as its readers here see it: a stored log whose head moves when the owner announces more, or a poll finds it.
 import type { Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { RunLog } from '../log/run-log.ts'
@@ -43,10 +42,7 @@ export class RunReplica {
     return this.log.readers > 0 || this.#waitingForEnd.length > 0
   }
 
-  /**
-   * Resolves with true when the run has ended and all of it is stored; with false when this process will not learn of
-   * it.
-   */
+  /** Resolves with true when the run has ended and all of it is stored; with false when this process will not learn of it. */
   ended(): Promise<boolean> {
     if (this.log.isClosed || this.#isGone) return Promise.resolve(this.log.isClosed)
     return new Promise((resolve) => this.#waitingForEnd.push(resolve))

@@ -1,10 +1,9 @@
 // The one committer of the process: writes what all run actors and requests hand over, one transaction at a time.
 //
-// A request's write is urgent: its batch starts as soon as a tick brings no more of them, a few milliseconds later at
-// most, or when the batch in flight is done. Frames and traces wait for a window, which opens with the first record and
-// stretches when commits take long, so that the writer is busy a quarter of the time at most. A batch the store does
-// not take stays in front and is retried until it does. When that takes too long the store is stuck: requests are
-// refused, and runs wait.
+// A request's write is urgent: its batch starts as soon as a tick brings no more of them, a few milliseconds later at most, or when the
+// batch in flight is done. Frames and traces wait for a window, which opens with the first record and stretches when commits take long, so
+// that the writer is busy a quarter of the time at most. A batch the store does not take stays in front and is retried until it does. When
+// that takes too long the store is stuck: requests are refused, and runs wait.
 import { Failure } from '../../errors.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
@@ -12,10 +11,7 @@ import { StoreUnavailable } from '../../store/store.ts'
 
 /** Buffers records of its own and hands them over when the committer is ready: a run actor. */
 export interface Source {
-  /**
-   * Owned by the committer: the source waits for the window. A flag is cheaper than a Set, because every append sets
-   * it.
-   */
+  /** Owned by the committer: the source waits for the window. A flag is cheaper than a Set, because every append sets it. */
   isWaiting: boolean
   /** Estimated bytes of what `take` would return. */
   readonly pendingBytes: number
@@ -102,10 +98,7 @@ interface Entry {
   rejectPending?(failure: Failure): void
 }
 
-/**
- * A write to try when everything in front was withdrawn: otherwise nobody would notice that the store takes writes
- * again.
- */
+/** A write to try when everything in front was withdrawn: otherwise nobody would notice that the store takes writes again. */
 const PING: Entry = { group: { ops: [{ name: 'store.ping' }] }, done: nothing }
 
 /** The store refused a group: a constraint, or a thread that is gone. */
@@ -201,9 +194,7 @@ export class Committer implements Writer {
     return Number.isFinite(since) ? performance.now() - since : 0
   }
 
-  /**
-   * The store is late: agents wait. Updated while a batch is in flight, so that nobody reads the clock for every delta.
-   */
+  /** The store is late: agents wait. Updated while a batch is in flight, so that nobody reads the clock for every delta. */
   get isLate(): boolean {
     return this.#isLate
   }
@@ -362,9 +353,8 @@ export class Committer implements Writer {
   }
 
   /**
-   * A permanent failure is about one group, e.g. one that cannot be copied to the writer thread. Written alone it is
-   * found, and fails without blocking the others for ever. False: the store became unavailable meanwhile, and the rest
-   * is put back.
+   * A permanent failure is about one group, e.g. one that cannot be copied to the writer thread. Written alone it is found, and fails
+   * without blocking the others for ever. False: the store became unavailable meanwhile, and the rest is put back.
    */
   async #commitOneByOne(batch: readonly Entry[]): Promise<boolean> {
     for (const [index, entry] of batch.entries()) {
@@ -438,10 +428,7 @@ export class Committer implements Writer {
     }, wait)
   }
 
-  /**
-   * Requests behind a stuck batch are refused and retried by their clients; those in it may have been written already,
-   * and wait.
-   */
+  /** Requests behind a stuck batch are refused and retried by their clients; those in it may have been written already, and wait. */
   #refuseWaiting(): void {
     const { stuck } = this
     if (stuck !== null) this.#rejectPending([], unavailable(stuck))

@@ -80,10 +80,7 @@ export class Accumulator implements FrameSink {
     this.#show(frame, 'messages/complete', asMessage(message, true))
   }
 
-  /**
-   * As LangGraph's server: a partial for each piece; a message that a node wrote whole is shown once it is in the
-   * state.
-   */
+  /** As LangGraph's server: a partial for each piece; a message that a node wrote whole is shown once it is in the state. */
   #foldOfGraph(frame: RawFrame, id: string, piece: Accumulated, metadata: JsonObject): void {
     if (!Array.isArray(piece.tool_call_chunks) || this.#completed.has(id)) return
     this.#introduce(frame, id, metadata)

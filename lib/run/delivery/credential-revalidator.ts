@@ -42,10 +42,7 @@ export class CredentialRevalidator {
     this.#isWalking = false
   }
 
-  /**
-   * Checks the matching streams, once per credential, and resets those whose credential is no longer valid. Never
-   * rejects.
-   */
+  /** Checks the matching streams, once per credential, and resets those whose credential is no longer valid. Never rejects. */
   async revalidate(isMeant: (reader: Reader) => boolean): Promise<void> {
     const byCredential = new Map<string, Reader>()
     for (const reader of this.#deps.readers()) {

@@ -1,12 +1,11 @@
 // One reader of a run on one stream: a cursor and a socket, never a queue.
 //
-// `next` is the first n the joiner has not been sent. While its socket has space, the log says what follows there. A
-// full socket is left alone until it drains, and then continues from the log at its own position, whatever happened
-// meanwhile.
+// `next` is the first n the joiner has not been sent. While its socket has space, the log says what follows there. A full socket is left
+// alone until it drains, and then continues from the log at its own position, whatever happened meanwhile.
 //
-// Phases: `waiting` (not positioned yet: heartbeats only) -> `reading` -> `ending` (`end` was sent, but the socket has
-// not flushed everything yet) -> `gone`. An ending joiner still counts as a stream, can be revoked and is watched for
-// stalls: a client that never reads must not keep its socket for ever.
+// Phases: `waiting` (not positioned yet: heartbeats only) -> `reading` -> `ending` (`end` was sent, but the socket has not flushed
+// everything yet) -> `gone`. An ending joiner still counts as a stream, can be revoked and is watched for stalls: a client that never reads
+// must not keep its socket for ever.
 import type { StreamWriter } from '../../stream-writer.ts'
 import { type Timestamp, timestamp } from '../../types.ts'
 import { counters } from '../log/counters.ts'
@@ -19,10 +18,7 @@ import { Accumulator } from './accumulator.ts'
 import type { Reader } from './credential-revalidator.ts'
 import type { CloseReason, OpenStream } from './streams.ts'
 
-/**
- * Bytes per write to a socket: every drain counts as progress, which tells a slow reader of a large frame from a dead
- * one.
- */
+/** Bytes per write to a socket: every drain counts as progress, which tells a slow reader of a large frame from a dead one. */
 const WRITE_BYTES = 64 * 1024
 
 const NOTHING = Buffer.alloc(0)
@@ -158,8 +154,7 @@ export class Joiner implements LogReader, OpenStream {
     // A client that has the last frame of a finished run has everything: no read is needed, and nothing can be missing.
     const hasAll = this.#log.isClosed && from === this.#log.head
     this.#accumulator = this.filter.accumulate && !hasAll ? new Accumulator(from, this.#opening?.partial) : null
-    // Messages are merged from the first frame on, unless a snapshot has them; what the joiner has seen is not shown
-    // again.
+    // Messages are merged from the first frame on, unless a snapshot has them; what the joiner has seen is not shown again.
     this.#next = this.#accumulator && !isSnapshot ? 0 : from
     return true
   }

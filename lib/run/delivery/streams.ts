@@ -133,8 +133,7 @@ export class Streams {
   add(stream: OpenStream, place: Place): void {
     place.isTaken = true
     this.#open.set(stream, place)
-    // Its credential may have been revoked since the request was authenticated: checked again now that a revocation
-    // would find it.
+    // Its credential may have been revoked since the request was authenticated: checked again now that a revocation would find it.
     this.#revalidator.soon(stream.reader)
     if (this.#isClosing) stream.reset('stopping')
   }

@@ -258,10 +258,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     } else if (!this.#isFull) this.#send(this.#request.heartbeat)
   }
 
-  /**
-   * Since when heartbeats have gone unanswered; null: they are answered, or no answer is expected. The delay may be on
-   * our side.
-   */
+  /** Since when heartbeats have gone unanswered; null: they are answered, or no answer is expected. The delay may be on our side. */
   #silentSince(): number | null {
     const heardAt = this.#request.heardAt?.()
     if (heardAt === undefined) return null

@@ -6,10 +6,7 @@
 import { counters } from '../log/counters.ts'
 
 const COALESCE_MS_MAX = 50
-/**
- * Coalescing time when one delivery takes longer than that: thousands of readers would keep the loop busy with nothing
- * else.
- */
+/** Coalescing time when one delivery takes longer than that: thousands of readers would keep the loop busy with nothing else. */
 const COALESCE_MS_BURST = 100
 /** Share of time deliveries may take before coalescing grows: the loop stays mostly free for models and requests. */
 const SHARE_MAX = 0.04

@@ -324,8 +324,7 @@ export class Registry {
   }
 
   /**
-   * Attaches a reader to a run, wherever the run is: here, on another process, or finished. `place`: its reserved
-   * place.
+   * Attaches a reader to a run, wherever the run is: here, on another process, or finished. `place`: its reserved place.
    * @throws Failure `too_many_streams`
    */
   join(run: Run, request: JoinRequest, place?: Place): Promise<void> {
@@ -397,10 +396,7 @@ export class Registry {
     joiner.pump()
   }
 
-  /**
-   * Attaches a reader to a thread: to all its runs after ordinal `request.after`, including future ones. `place`: its
-   * reserved place.
-   */
+  /** Attaches a reader to a thread: to all its runs after ordinal `request.after`, including future ones. `place`: its reserved place. */
   joinThread(threadId: string, request: ThreadRequest, place: Place): ThreadJoiner {
     const { store, log } = this.#deps
     const { userId } = request.reader
@@ -533,10 +529,9 @@ export class Registry {
   }
 
   /**
-   * Shuts down: runs may finish for `graceMs`, then the rest end as interrupted with what they have, and streams are
-   * reset one after the other. Queued runs stay pending for the next process. `graceOver` is called before the first
-   * reset: the moment to stop accepting connections, so that nobody reconnects to us. Returns how many runs and streams
-   * were cut.
+   * Shuts down: runs may finish for `graceMs`, then the rest end as interrupted with what they have, and streams are reset one after the
+   * other. Queued runs stay pending for the next process. `graceOver` is called before the first reset: the moment to stop accepting
+   * connections, so that nobody reconnects to us. Returns how many runs and streams were cut.
    */
   async stop(graceMs: number, graceOver: () => void = () => {}): Promise<{ runs: number; streams: number }> {
     this.drain()

@@ -1,8 +1,6 @@
 // The phases of a run in this process, and the transitions between them: all in one table.
 
-/**
- * `pending`: stored, queued in its thread. `open`: the agent works. `settling`: the end is decided and being written.
- */
+/** `pending`: stored, queued in its thread. `open`: the agent works. `settling`: the end is decided and being written. */
 export type RunPhase =
   | 'pending'
   | 'open'

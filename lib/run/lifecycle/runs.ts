@@ -112,9 +112,7 @@ export class Runs {
     return admission
   }
 
-  /**
-   * The first run of a thread records its graph, by which LangGraph's clients list threads. Existing metadata stays.
-   */
+  /** The first run of a thread records its graph, by which LangGraph's clients list threads. Existing metadata stays. */
   async #nameGraph({ thread_id }: Run, graph: RunOrder['graph']): Promise<void> {
     const thread = await this.#deps.store.threads.get(thread_id, null)
     const unsaid = Object.entries(graph).filter(([key]) => !Object.hasOwn(thread?.metadata ?? {}, key))

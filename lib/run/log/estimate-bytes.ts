@@ -1,5 +1,4 @@
-// Estimates how many bytes a record takes while it waits for the store, without encoding it again: good enough for a
-// memory limit.
+// Estimates how many bytes a record takes while it waits for the store, without encoding it again: good enough for a memory limit.
 import type { Json } from '../../types.ts'
 
 /** Bytes of a number or a boolean, and the overhead of each member of an object. */

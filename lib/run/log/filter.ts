@@ -13,10 +13,7 @@ export const Kind = {
   checkpoints: 6,
   debug: 7,
   error: 8,
-  /**
-   * Describes the parts that follow, which together are the whole of the cut frame before it. No filter passes it or
-   * them.
-   */
+  /** Describes the parts that follow, which together are the whole of the cut frame before it. No filter passes it or them. */
   whole: 9,
   part: 10,
   /** Events of LangChain, of a graph. */
@@ -66,10 +63,7 @@ function bitsOf(mode: string): number {
 
 const shared = new Map<string, Filter>()
 
-/**
- * The filter for a list of modes. Unknown modes are skipped; an empty list means values. Equal modes give the same
- * object.
- */
+/** The filter for a list of modes. Unknown modes are skipped; an empty list means values. Equal modes give the same object. */
 export function filterOf(modes: readonly string[]): Filter {
   const known = modes.filter((mode) => Object.hasOwn(KINDS_OF_MODE, mode))
   const wanted = known.length ? known : ['values']

@@ -1,7 +1,6 @@
-// Oversized frames: too large for the wire (`streams.event_bytes`), and not deltas, which are split. Readers get them
-// cut, with a marker that says how large the whole is and where to fetch it. The log keeps the whole right behind the
-// cut frame, in parts no filter passes: so it is stored, compacted, swept and deleted like every other frame, and
-// readers skip it [needs N39].
+// Oversized frames: too large for the wire (`streams.event_bytes`), and not deltas, which are split. Readers get them cut, with a marker
+// that says how large the whole is and where to fetch it. The log keeps the whole right behind the cut frame, in parts no filter passes: so
+// it is stored, compacted, swept and deleted like every other frame, and readers skip it [needs N39].
 import { type Json, type JsonObject, cutTo } from '../../types.ts'
 
 /** From which size frames are cut, and where to fetch the whole. */

@@ -1,12 +1,11 @@
 // The frame log of one run, as this process has it, and its readers here.
 //
-// A run of this process is appended to: encoded once, in memory until stored and a little longer. Bytes lie in slabs
-// that never change, so that a slice can be handed to any number of sockets. A frame leaves memory only after its
-// commit; older frames are read from the store. A run that has ended, or belongs to another process, is entirely
-// stored: its head moves when more is found there.
+// A run of this process is appended to: encoded once, in memory until stored and a little longer. Bytes lie in slabs that never change, so
+// that a slice can be handed to any number of sockets. A frame leaves memory only after its commit; older frames are read from the store. A
+// run that has ended, or belongs to another process, is entirely stored: its head moves when more is found there.
 //
-// A reader has a position and asks `next` what follows; only what `next` returns may be sent. After any wait it asks
-// again: the log may have moved on meanwhile.
+// A reader has a position and asks `next` what follows; only what `next` returns may be sent. After any wait it asks again: the log may
+// have moved on meanwhile.
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import { bit, type Filter, Kind } from './filter.ts'
@@ -47,10 +46,7 @@ interface Slab {
   stateBytes: number
 }
 
-/**
- * A slice; `behind`: the frames are only in the store (`load` reads them); `tail`: nothing follows yet; `end`: nothing
- * will.
- */
+/** A slice; `behind`: the frames are only in the store (`load` reads them); `tail`: nothing follows yet; `end`: nothing will. */
 export type Next = Slice | 'behind' | 'tail' | 'end'
 
 /** A reader attached to the log. */
@@ -99,9 +95,7 @@ export class RunLog {
   isDue = false
   /** With durability sync, only stored frames are shown. */
   readonly #isSync: boolean
-  /**
-   * Only stored frames are shown: always with durability sync, and for a later attempt until its first frame is stored.
-   */
+  /** Only stored frames are shown: always with durability sync, and for a later attempt until its first frame is stored. */
   #showsStored: boolean
   readonly #isReplica: boolean
   readonly #stored: StoredFrames
@@ -376,9 +370,7 @@ export class RunLog {
     for (const reader of [...this.#readers]) reader.reset()
   }
 
-  /**
-   * Takes in frames another process has stored. Readers at the old head get them without reading the store themselves.
-   */
+  /** Takes in frames another process has stored. Readers at the old head get them without reading the store themselves. */
   async advance(): Promise<void> {
     for (;;) {
       const from = this.#head
@@ -465,10 +457,7 @@ export class RunLog {
     return Math.max(0, s)
   }
 
-  /**
-   * Cuts the passing frames out of one slab. Stops early only after a values frame, which alone can be larger than a
-   * slab.
-   */
+  /** Cuts the passing frames out of one slab. Stops early only after a values frame, which alone can be larger than a slab. */
   #cut(
     slab: Slab,
     from: number,
@@ -540,10 +529,7 @@ export class RunLog {
   }
 }
 
-/**
- * Whether a slab has space for that many bytes. One whose states are as large as a slab takes no more: it leaves memory
- * with them.
- */
+/** Whether a slab has space for that many bytes. One whose states are as large as a slab takes no more: it leaves memory with them. */
 function hasSpace({ bytes, used, stateBytes }: Slab, length: number): boolean {
   return bytes.length - used >= length && stateBytes < SLAB_BYTES_MAX
 }

@@ -1,9 +1,6 @@
 // The text of the stream: frames, heartbeats, the last frame, and cursors.
 
-/**
- * Position of a frame: the n-th of its run, sent under an epoch (one attempt of one process). On the wire
- * `<epoch>-<n>`.
- */
+/** Position of a frame: the n-th of its run, sent under an epoch (one attempt of one process). On the wire `<epoch>-<n>`. */
 export interface Cursor {
   readonly epoch: number
   readonly n: number

@@ -42,10 +42,7 @@ export interface FrameSink {
 export interface Loaded {
   readonly from: number
   readonly segments: readonly Segment[]
-  /**
-   * By checkpoint: the JSON of its state, or bytes to send in its place because it is gone. Checkpoints not in the map
-   * were not read.
-   */
+  /** By checkpoint: the JSON of its state, or bytes to send in its place because it is gone. Checkpoints not in the map were not read. */
   readonly states: ReadonlyMap<string, string | Buffer>
   /** The frames at `from` are gone: the gap frame, the run's final state, and where the log continues. */
   readonly gap: { readonly bytes: Buffer; readonly values: string | null; readonly next: number } | null
@@ -132,10 +129,7 @@ export class StoredFrames {
     return stored && streamedJson(stored)
   }
 
-  /**
-   * What a reader gets when its frames are no longer kept: a `gap` frame [contract 3.9], and the state this run ended
-   * with, if known.
-   */
+  /** What a reader gets when its frames are no longer kept: a `gap` frame [contract 3.9], and the state this run ended with, if known. */
   async gap(from: number): Promise<{ readonly bytes: Buffer; readonly values: string | null }> {
     const { run_id, last_cursor, final_checkpoint_id } = this.run
     counters.gaps++
@@ -154,10 +148,7 @@ export class StoredFrames {
   }
 }
 
-/**
- * What `filter` passes of a load from `from` on, as much as is sent at once; null: the load does not contain that
- * frame.
- */
+/** What `filter` passes of a load from `from` on, as much as is sent at once; null: the load does not contain that frame. */
 export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: FrameSink | null): Slice | null {
   const { gap } = loaded
   if (gap) return loaded.from === from ? { bytes: gap.bytes, next: gap.next, count: 0 } : null

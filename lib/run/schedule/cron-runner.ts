@@ -1,6 +1,5 @@
-// Starts the runs of crons. Every process checks once a minute; one of them claims a due cron, and its run has the cron
-// and its minute as idempotency key: whatever crashes, there is one run per minute. Turns missed while no process was
-// up run once, with a log line.
+// Starts the runs of crons. Every process checks once a minute; one of them claims a due cron, and its run has the cron and its minute as
+// idempotency key: whatever crashes, there is one run per minute. Turns missed while no process was up run once, with a log line.
 import { Failure } from '../../errors.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Store, Writer } from '../../store/store.ts'

@@ -1,5 +1,4 @@
-// The file of one run: one JSON object per line, in the order of seq. Memory holds an index of its lines, not their
-// contents.
+// The file of one run: one JSON object per line, in the order of seq. Memory holds an index of its lines, not their contents.
 import { createWriteStream } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -129,10 +128,7 @@ export class RunFile {
     return toLine(this, record, at, bytes.length)
   }
 
-  /**
-   * Repairs what follows the last newline: a complete record gets one, anything else is cut off. Only the writer does
-   * this.
-   */
+  /** Repairs what follows the last newline: a complete record gets one, anything else is cut off. Only the writer does this. */
   async #mendTail(handle: FileHandle, warn: Warn): Promise<void> {
     const torn = this.#torn
     if (torn === 0) return

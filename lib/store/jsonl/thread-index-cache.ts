@@ -1,5 +1,4 @@
-// Indexes of thread files in memory: read on first use, and evicted when there are too many lines, least recently used
-// first.
+// Indexes of thread files in memory: read on first use, and evicted when there are too many lines, least recently used first.
 import type { ThreadFiles } from './thread-files.ts'
 
 interface Entry {

@@ -1,18 +1,14 @@
-// Memory limits of an in-memory database: above them the frames of ended runs go first, and the least recently written
-// threads.
+// Memory limits of an in-memory database: above them the frames of ended runs go first, and the least recently written threads.
 import type Database from 'better-sqlite3'
 import type { Group, Op, Outcome } from '../store.ts'
 import { sizeOf } from './rows.ts'
 
 /**
- * Limit for all frames, in bytes. Frames grow fastest in a long-lived process, and those of an ended run only serve
- * late joiners, who otherwise get a gap and the final values. 64 MiB is some hundred long answers, and little beside
- * Node's own memory.
+ * Limit for all frames, in bytes. Frames grow fastest in a long-lived process, and those of an ended run only serve late joiners, who
+ * otherwise get a gap and the final values. 64 MiB is some hundred long answers, and little beside Node's own memory.
  */
 export const FRAME_BYTES_MAX = 64 * 1024 * 1024
-/**
- * Limit for threads with everything that belongs to them except frames, in bytes: some ten thousand long conversations.
- */
+/** Limit for threads with everything that belongs to them except frames, in bytes: some ten thousand long conversations. */
 export const BYTES_MAX = 256 * 1024 * 1024
 
 export class FrameBound {
@@ -76,10 +72,7 @@ export class ThreadBound {
     this.#byThread.delete(threadId)
   }
 
-  /**
-   * Removes threads until the rest fits, but never the one written last or one with runs in flight. `remove` reports
-   * back here too.
-   */
+  /** Removes threads until the rest fits, but never the one written last or one with runs in flight. `remove` reports back here too. */
   keep(remove: (threadId: string) => void): void {
     if (this.#bytes <= this.#max) return
     for (const threadId of [...this.#byThread.keys()].slice(0, -1)) {

@@ -1,5 +1,4 @@
-// Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the
-// process.
+// Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the process.
 import { isVisible } from '../../scope.ts'
 import type { EventQuery, EventRecord, EventStore } from '../store.ts'
 import { messageIdOf } from '../event.ts'

@@ -16,10 +16,7 @@ export interface MemoryOptions {
   readonly feedback?: boolean
   /** Limit for frames in bytes; the earliest ended runs lose theirs first. Default FRAME_BYTES_MAX. */
   readonly frameBytesMax?: number
-  /**
-   * Limit for everything else in bytes, about; above it the least recently written idle thread is removed. Default
-   * BYTES_MAX.
-   */
+  /** Limit for everything else in bytes, about; above it the least recently written idle thread is removed. Default BYTES_MAX. */
   readonly bytesMax?: number
   /** A thread was evicted. */
   readonly onForget?: (threadId: string) => void

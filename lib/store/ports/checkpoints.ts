@@ -40,10 +40,7 @@ export interface HistoryPage {
 }
 
 export interface CheckpointReads {
-  /**
-   * `checkpointId` null: the newest, i.e. the one written last [Store 11]. `channels` limits what is read (messages is
-   * one of them).
-   */
+  /** `checkpointId` null: the newest, i.e. the one written last [Store 11]. `channels` limits what is read (messages is one of them). */
   load(threadId: string, checkpointId: string | null, channels?: readonly string[]): Promise<StoredCheckpoint | null>
   /**
    * Newest first; with `before`, those written before that checkpoint, none if it does not exist. Each has the bodies

@@ -12,10 +12,7 @@ export interface NewEvent {
   readonly k: number
 }
 
-/**
- * Pages by seq. No cursor: the newest; before: the last ones below it; after: the first ones above it; both: the range,
- * ascending.
- */
+/** Pages by seq. No cursor: the newest; before: the last ones below it; after: the first ones above it; both: the range, ascending. */
 export interface SeqPage {
   readonly limit: number
   readonly before?: number
@@ -38,9 +35,7 @@ export interface EventReads {
   nextSeq(threadId: string): Promise<number | null>
   /** The last k of a run's events, -1 if there are none: where recovery continues. */
   lastK(threadId: string, runId: string): Promise<number>
-  /**
-   * By message id: which run recorded each of these messages of a thread, for the history view. The newest record wins.
-   */
+  /** By message id: which run recorded each of these messages of a thread, for the history view. The newest record wins. */
   runsOfMessages(
     threadId: string,
     messageIds: readonly string[],

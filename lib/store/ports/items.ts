@@ -8,10 +8,7 @@ export type Namespace = readonly string[]
 export interface ItemQuery {
   /** Items of this namespace and everything under it; `[]` is all. */
   readonly prefix: Namespace
-  /**
-   * Conditions on members of the value, all of which must hold: equal JSON, or `{ $eq $ne $gt $gte $lt $lte $in $nin:
-   * ... }`.
-   */
+  /** Conditions on members of the value, all of which must hold: equal JSON, or `{ $eq $ne $gt $gte $lt $lte $in $nin: ... }`. */
   readonly filter?: JsonObject
   readonly limit: number
   readonly offset: number

@@ -12,9 +12,7 @@ export interface ModuleOptions {
   /** Writes a line to the log. */
   warn(fields: object, text: string): void
 }
-/**
- * Export of a module named by `run_events.backend: { module }`: `export const openEventStore: OpenEventStore = ...`.
- */
+/** Export of a module named by `run_events.backend: { module }`: `export const openEventStore: OpenEventStore = ...`. */
 export type OpenEventStore = (options: ModuleOptions) => Promise<EventStore>
 /** Export of a module named by `database.backend: { module }`: `export const openStore: OpenStore = ...`. */
 export type OpenStore = (options: ModuleOptions) => Promise<Store>

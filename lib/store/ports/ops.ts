@@ -133,10 +133,7 @@ export interface Ops {
     in: { thread_id: string; status: 'idle' | 'interrupted'; title: string | null; now: Timestamp }
     out: null
   }
-  /**
-   * Writes the caller's only feedback on a run: a second one replaces rating, comment, message_id and created_at, not
-   * the id.
-   */
+  /** Writes the caller's only feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
   /** Writes an item or its new value; too_many: its user would exceed a limit, and nothing is changed. */
   'item.put': { in: { item: ItemWrite; now: Timestamp; max: ItemLimits }; out: 'written' | 'too_many' }

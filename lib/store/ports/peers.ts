@@ -1,10 +1,7 @@
 // Processes that share one database, and their messages to each other.
 import type { Run, RunStatus } from '../../types.ts'
 
-/**
- * Messages between processes: ids, never contents. Any of them may get lost, so whoever relies on one also polls the
- * database.
- */
+/** Messages between processes: ids, never contents. Any of them may get lost, so whoever relies on one also polls the database. */
 export type PeerMessage =
   /** These runs are yours: admitted here, behind runs of their thread that you own. */
   | { readonly kind: 'arrived'; readonly runs: readonly string[] }

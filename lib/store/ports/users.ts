@@ -9,9 +9,6 @@ export interface UserReads {
   byEmail(email: string): Promise<User | null>
   /** The first administrator; null: the service is not set up yet. */
   admin(): Promise<User | null>
-  /**
-   * The user of a session, in one query: 'denied' when the credential with this digest was logged out, null when there
-   * is no such user.
-   */
+  /** The user of a session, in one query: 'denied' when the credential with this digest was logged out, null when there is no such user. */
   ofSession(id: string, digest: string): Promise<User | 'denied' | null>
 }

@@ -84,8 +84,7 @@ export class Lease {
   }
 
   /**
-   * Renews without a batch. If a batch of ours holds the row, that one renews it. `begun`: when the database was first
-   * asked.
+   * Renews without a batch. If a batch of ours holds the row, that one renews it. `begun`: when the database was first asked.
    * @throws LeaseLost
    */
   async keepAlive(db: Db, begun: number): Promise<void> {

@@ -23,9 +23,7 @@ export interface PostgresOptions extends PoolOptions {
 }
 
 const LEASE_MS = 15_000
-/**
- * Connections reserved for batches, the lease and takeovers: behind slow reads a healthy process would lose its lease.
- */
+/** Connections reserved for batches, the lease and takeovers: behind slow reads a healthy process would lose its lease. */
 const OWN_CONNECTIONS = 3
 /** No healthy transaction is idle this long. */
 const IDLE_IN_TRANSACTION_MS = 10_000

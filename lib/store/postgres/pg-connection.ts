@@ -1,8 +1,7 @@
 // One connection to the server, from opening until it is lost or closed.
 //
-// The driver would reconnect by itself and continue with the queued statements: the rest of a transaction whose
-// beginning is gone. A PgConnection never does. It has one socket; when that is lost, everything in progress fails and
-// nothing more is sent.
+// The driver would reconnect by itself and continue with the queued statements: the rest of a transaction whose beginning is gone. A
+// PgConnection never does. It has one socket; when that is lost, everything in progress fails and nothing more is sent.
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import type { Timestamp } from '../../types.ts'
@@ -30,10 +29,7 @@ export interface PgConnectionOptions {
 /** Timeout for an orderly close, in seconds. */
 const GOOD_BYE_S = 1
 
-/**
- * Settings made on every connection by a statement: a pooler refuses startup parameters it does not know. The URL's
- * settings win.
- */
+/** Settings made on every connection by a statement: a pooler refuses startup parameters it does not know. The URL's settings win. */
 const SETTINGS: Readonly<Record<string, string | number>> = {
   TimeZone: 'UTC',
   DateStyle: 'ISO',

@@ -1,5 +1,4 @@
-// Admitting, starting and settling runs in PostgreSQL: what takes SQLite several statements is one here, to save round
-// trips.
+// Admitting, starting and settling runs in PostgreSQL: what takes SQLite several statements is one here, to save round trips.
 import { type Run, UNPLACED } from '../../types.ts'
 import { Refused } from '../refused.ts'
 import {
@@ -19,10 +18,7 @@ import { boundParams, runSteps } from './steps.ts'
 
 type RunOps = 'run.create' | 'run.start' | 'run.settle'
 
-/**
- * Inserts the run and advances its thread's ordinal in one statement; on a conflict neither happens. Returns the key,
- * or null.
- */
+/** Inserts the run and advances its thread's ordinal in one statement; on a conflict neither happens. Returns the key, or null. */
 async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promise<number | null> {
   const given = boundParams([...givenOf(run), owner])
   const sql = `WITH made AS (

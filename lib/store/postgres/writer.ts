@@ -131,9 +131,7 @@ export class BatchWriter {
     this.#abandoned = null
   }
 
-  /**
-   * The last batch of a writer whose lease was taken: it could not be taken while the batch in doubt was still running.
-   */
+  /** The last batch of a writer whose lease was taken: it could not be taken while the batch in doubt was still running. */
   async #takenFrom(id: string): Promise<{ batch: number } | undefined> {
     const sql = 'SELECT batch FROM former_writers WHERE writer_id = $1'
     return (await this.#pool.rows<{ batch: number }>(sql, [id]))[0]

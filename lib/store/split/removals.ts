@@ -1,5 +1,4 @@
-// Removal of threads: rows go first, with the commit, then events. A tombstone in between lets a start finish what a
-// crash interrupted.
+// Removal of threads: rows go first, with the commit, then events. A tombstone in between lets a start finish what a crash interrupted.
 import type { EventStore, Group, Store } from '../store.ts'
 
 export type Warn = (fields: object, text: string) => void

@@ -56,8 +56,7 @@ export class SeqAllocator {
   }
 
   /**
-   * Turns new events into records: one handed over again, after a crash or a rejected batch, is stored already and
-   * stays.
+   * Turns new events into records: one handed over again, after a crash or a rejected batch, is stored already and stays.
    * @throws Refused when the thread is gone
    */
   allocate({ thread_id, run_id, user_id, events }: OpOf<'events.append'>): Allocation {
@@ -134,9 +133,8 @@ export class SeqAllocator {
   }
 
   /**
-   * Records at or above the counter do not belong to the thread. Uncommitted ones of this process are deleted; others
-   * may have been seen, when an older database was restored beside newer records: they are set aside, and their seqs
-   * are not reused.
+   * Records at or above the counter do not belong to the thread. Uncommitted ones of this process are deleted; others may have been seen,
+   * when an older database was restored beside newer records: they are set aside, and their seqs are not reused.
    */
   async #nextOf(threadId: string, counter: number): Promise<number> {
     const isOurs = this.#unsettled.has(threadId)

@@ -147,10 +147,7 @@ export class SplitWriter {
   }
 }
 
-/**
- * Splits groups, in order, into as few rounds as possible: seqs are assigned before the commit, so each thread has one
- * group per round.
- */
+/** Splits groups, in order, into as few rounds as possible: seqs are assigned before the commit, so each thread has one group per round. */
 function roundsOf(groups: readonly Group[]): Group[][] {
   const rounds: Group[][] = []
   let threads = new Set<string>()

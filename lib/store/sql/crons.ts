@@ -79,8 +79,7 @@ export const cronWrites: StepWrites<CronOps> = {
   },
 
   *'cron.claim'({ now, until, limit }) {
-    // The condition is repeated: of two processes that found the same row, the second rechecks it when the first is
-    // done.
+    // The condition is repeated: of two processes that found the same row, the second rechecks it when the first is done.
     const sql = `UPDATE crons SET claimed_until = $2 WHERE ${DUE} AND cron_id IN (
         SELECT cron_id FROM crons WHERE ${DUE} ORDER BY next_run_date LIMIT $3)
       RETURNING ${COLUMNS}`

@@ -51,8 +51,7 @@ export function eventReads(run: RunSteps, { beside, runsOfMessages }: EventDiale
     { limit, before = Number.MAX_SAFE_INTEGER, after }: SeqPage,
     ...[user, threadId, ...runId]: Param[]
   ) => {
-    // Without after_seq the newest rows are wanted, so they are read backwards; the answer is ascending either way
-    // [contract 4.4].
+    // Without after_seq the newest rows are wanted, so they are read backwards; the answer is ascending either way [contract 4.4].
     const backwards = after === undefined
     const sql = `SELECT ${COLUMNS} FROM ${source} AND category = 'message' AND seq > $3 AND seq < $4 AND ${visibleTo(1)}
       ORDER BY seq ${backwards ? 'DESC' : 'ASC'} LIMIT $5`
@@ -85,10 +84,7 @@ export function eventReads(run: RunSteps, { beside, runsOfMessages }: EventDiale
   }
 }
 
-/**
- * Objects and lists are stored as JSON text and marked; a string stays a string, even if it looks like JSON [contract
- * 4.1].
- */
+/** Objects and lists are stored as JSON text and marked; a string stays a string, even if it looks like JSON [contract 4.1]. */
 function contentOf(text: string, metadata: JsonObject): Json {
   if (metadata.content_is_dict !== true && metadata.content_is_json !== true) return text
   try {

@@ -3,10 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 export interface Migration {
   readonly version: number
-  /**
-   * Marked by its first line, `-- breaking: why`: the previous version of the program would read or write something
-   * wrong after it.
-   */
+  /** Marked by its first line, `-- breaking: why`: the previous version of the program would read or write something wrong after it. */
   readonly isBreaking: boolean
   readonly sql: string
 }

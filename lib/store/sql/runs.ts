@@ -83,9 +83,7 @@ export function runReads(run: RunSteps): RunReads {
   }
 }
 
-/**
- * The run an idempotency key made earlier, and whether its body was the same; null: the key is new, or there is none.
- */
+/** The run an idempotency key made earlier, and whether its body was the same; null: the key is new, or there is none. */
 export function* repeated(run: NewRun): Steps<Admission | null> {
   if (run.idempotency_key === null) return null
   const before = yield* askOne<RunRow>(BY_KEY, run.user_id ?? '', run.idempotency_key)

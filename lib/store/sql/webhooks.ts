@@ -1,5 +1,4 @@
-// Webhooks as rows of both databases. A row is written before its run, so that none is lost, and becomes due when the
-// run has ended.
+// Webhooks as rows of both databases. A row is written before its run, so that none is lost, and becomes due when the run has ended.
 import { type Timestamp, timestamp } from '../../types.ts'
 import { FULL_MAX } from '../ports/webhooks.ts'
 import type { Webhook, WebhookReads } from '../store.ts'
@@ -40,8 +39,7 @@ export const webhookWrites: StepWrites<WebhookOps> = {
     const orphans = `DELETE FROM webhooks WHERE next_at <= $1 AND payload IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = webhooks.run_id AND ${PRESENT})`
     yield* ask(orphans, timestamp(Date.parse(now) - ORPHAN_MS))
-    // The condition is repeated: of two processes that found the same row, the second rechecks it when the first is
-    // done.
+    // The condition is repeated: of two processes that found the same row, the second rechecks it when the first is done.
     const sql = `UPDATE webhooks SET attempts = attempts + 1, next_at = $2 WHERE next_at <= $1 AND run_id IN (
         SELECT run_id FROM (
           SELECT run_id, next_at, ROW_NUMBER() OVER (PARTITION BY ${OWNER} ORDER BY next_at, run_id) AS turn

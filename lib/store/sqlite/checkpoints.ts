@@ -71,10 +71,7 @@ function statesStatement<More extends object>(
     .pluck()
 }
 
-/**
- * The same for one checkpoint, which every run starts with: its row is found three times, because materialising it
- * costs more.
- */
+/** The same for one checkpoint, which every run starts with: its row is found three times, because materialising it costs more. */
 function stateStatement<More extends object>(
   db: Database.Database,
   which: string

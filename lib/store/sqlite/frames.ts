@@ -44,8 +44,7 @@ export function frameWrites(db: Database.Database): Writers<FrameOps> {
   const insert = db.prepare(
     'INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data) VALUES (?, ?, ?, ?, ?, ?, ?)'
   )
-  // The same statement checks that the run exists: this runs for every frame of every run. (INSERT ... SELECT costs a
-  // quarter more.)
+  // The same statement checks that the run exists: this runs for every frame of every run. (INSERT ... SELECT costs a quarter more.)
   const append = db.prepare(`
     INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data)
     VALUES ((SELECT key FROM runs WHERE key = ? AND thread_id = ?), ?, ?, ?, ${Format.plain}, ?, ?)`)

@@ -1,6 +1,5 @@
-// The SQLite store: one file for application data and checkpoints. Reads use a read-only connection on the main thread;
-// all writes run in a worker thread, so that somebody else's lock delays commits and not the event loop; another worker
-// checkpoints the WAL.
+// The SQLite store: one file for application data and checkpoints. Reads use a read-only connection on the main thread; all writes run in a
+// worker thread, so that somebody else's lock delays commits and not the event loop; another worker checkpoints the WAL.
 import { mkdirSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'

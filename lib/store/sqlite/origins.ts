@@ -3,9 +3,7 @@ import type Database from 'better-sqlite3'
 import type { EventReads, MessageOrigin } from '../store.ts'
 import { VISIBLE } from './rows.ts'
 
-/**
- * Parameters: message ids as a JSON list, and the number of messages in the thread above which each id is looked up.
- */
+/** Parameters: message ids as a JSON list, and the number of messages in the thread above which each id is looked up. */
 interface OriginsParams {
   thread: string
   ids: string

@@ -1,5 +1,4 @@
-// The one thread that writes the database. Each batch is one transaction; its groups get savepoints when one is
-// refused.
+// The one thread that writes the database. Each batch is one transaction; its groups get savepoints when one is refused.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../sqlite-driver.ts'
@@ -23,9 +22,8 @@ export interface WriterData {
 }
 
 /**
- * Messages of the thread: once, the last batch committed under its id; per batch, the outcomes of its groups before the
- * commit, and then that it is committed, or that nothing was written. If the second message never comes, the next
- * thread is asked.
+ * Messages of the thread: once, the last batch committed under its id; per batch, the outcomes of its groups before the commit, and then
+ * that it is committed, or that nothing was written. If the second message never comes, the next thread is asked.
  */
 export type WriterMessage =
   | { readonly kind: 'ready'; readonly committed: number }
