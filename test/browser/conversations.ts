@@ -1,6 +1,7 @@
 // Conversations and what can be done with them: find, name, delete, say otherwise, attach, rate, answer.
 import { account, browserTest, visit, words } from '../fixtures/browser.ts'
 import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
+import { templateFolder } from '../fixtures/graphs.ts'
 
 /** Threads with titles, made a few at once. */
 async function makeThreads(person: Person, count: number): Promise<void> {
@@ -142,6 +143,34 @@ browserTest('branches that another client has made are seen, and the switch lead
   await until(async () => (await shown.allInnerTexts()).join() === '3 / 3', 'the page branches off a foreign branch')
   await visitor.answered()
 })
+
+browserTest(
+  'over a graph of LangGraph the page is the same: after a reload too one edits, looks inside, answers',
+  async (t) => {
+    const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: templateFolder(t) } } })
+    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say(sizes(6))
+    await visitor.answered()
+    await visitor.threadId()
+    await page.reload()
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('2 / 2').waitFor()
+    await visitor.answered()
+    t.equal(await visitor.lastAnswer(), 'w0000 w0001 w0002')
+    await page.getByRole('button', { name: 'Previous branch' }).click()
+    await page.getByText('1 / 2').waitFor()
+    await visitor.say('ask_user')
+    await page.getByText('Which colour?').waitFor()
+    await page.reload()
+    await page.getByRole('button', { name: 'Green' }).click()
+    await visitor.hasWords('Green, says the template')
+    await visitor.answered()
+    await page.getByRole('link', { name: 'Look inside this run' }).first().click()
+    await page.locator('.facts', { hasText: 'success' }).waitFor()
+  }
+)
 
 browserTest(
   'files are dropped and picked, and stand beside the message; what the agent makes opens beside it',

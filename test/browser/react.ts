@@ -1,18 +1,16 @@
 // LangGraph's hooks for React, in Chromium, against the built-in agent and against a project laid out as LangGraph's templates are: a turn,
 // a reload in the middle, a second tab, a stop, another branch, a question and its answer.
-import { cpSync, mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { browserTest, visit, type Visitor } from '../fixtures/browser.ts'
-import { at, homeOf, listIn, openSite, signIn, type Site, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, signIn, type Site, until } from '../fixtures/gateway.ts'
+import { templateFolder } from '../fixtures/graphs.ts'
 
 /** The sources lie beside the build this file was compiled into. */
 const PAGES = fileURLToPath(new URL('../../../test/fixtures/react/', import.meta.url))
-const TEMPLATE = fileURLToPath(new URL('../../../test/fixtures/template/', import.meta.url))
-const MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url))
 const HTML = '<!doctype html><meta charset="utf-8"><div id="root"></div><script type="module" src="/react.js"></script>'
 
 /** `page`: LangGraph's newest hook; `classic`: the one that the SDK brings. */
@@ -106,16 +104,6 @@ async function journey(t: Test, transport: 'sse' | 'websocket'): Promise<void> {
 
 browserTest('useStream over server-sent events: a turn, a reload, a second tab, a stop', (t) => journey(t, 'sse'))
 browserTest('useStream over WebSockets: the same', (t) => journey(t, 'websocket'))
-
-/** A stranger's project as `npm create langgraph` lays it out, with LangGraph installed beside it and its file of secrets not yet made. */
-function templateFolder(t: Test): string {
-  const folder = homeOf(t)
-  cpSync(TEMPLATE, folder, { recursive: true })
-  mkdirSync(join(folder, 'node_modules', '@langchain'), { recursive: true })
-  for (const name of ['core', 'langgraph', 'langgraph-checkpoint'])
-    symlinkSync(join(MODULES, '@langchain', name), join(folder, 'node_modules', '@langchain', name))
-  return folder
-}
 
 const AGENTS: Readonly<Record<string, (t: Test) => Promise<Site>>> = {
   agent: (t) => openSite(t, { config: { agent: { runtime: 'graphs', config: templateFolder(t) } } }),
