@@ -8,6 +8,7 @@ import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
 import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { ROLLED_BACK } from '../run/run-end.ts'
 import { isCreator } from '../run/run-kwargs.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
@@ -212,6 +213,13 @@ export function runRoutes(services: Services): Route[] {
     return { json: fields ? views.map((view) => pick(view, fields)) : views }
   }
 
+  /** To LangGraph's clients a run that was rolled back is gone, also between its end and its removal. */
+  const read = async (call: Call): Promise<Reply> => {
+    const run = await runOf(call)
+    if (run.error === ROLLED_BACK && isLangGraphClient(call)) throw fail('run_not_found', { id: run.run_id })
+    return { json: runView(run) }
+  }
+
   /** LangGraph's clients are content with a run that has ended, and find none that was rolled back. */
   const cancel = async (call: Call<unknown, v.InferOutput<typeof cancelQuery>>): Promise<Reply> => {
     const run = await runOf(call)
@@ -320,7 +328,7 @@ export function runRoutes(services: Services): Route[] {
       ...watching,
       method: 'GET',
       path: run,
-      handler: async (call) => ({ json: runView(await runOf(call)) })
+      handler: read
     }),
     route({
       method: 'POST',

@@ -4,7 +4,7 @@ import type { Agent } from '../../lib/agent/runtime.ts'
 import { AgentError } from '../../lib/agent/runtime.ts'
 import { createDemoAgent } from '../../lib/agent/demo.ts'
 import { asked, at, listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'
-import { probes, refusal } from '../fixtures/sdk.ts'
+import { probes, refusal, sdkOf } from '../fixtures/sdk.ts'
 
 const says = (words: string) => ({ input: { messages: [{ role: 'user', content: words }] } })
 const QUICK = says('/demo deltas=1 rate=0')
@@ -176,6 +176,9 @@ t.test("what is LangGraph's by default is none of the service's own clients", as
   const working = await person.run(threadId, '/demo deltas=100000 rate=20')
   await person.post(`${working}/cancel?action=rollback&wait=true`)
   t.equal(at((await person.get(working)).body, 'status'), 'error', 'and a run that was rolled back is there')
+  const client = await sdkOf(person, '1.12.4')
+  const runId = working.split('/').at(-1)!
+  t.equal(await refusal(client.runs.get(threadId, runId)), 404, "for LangGraph's it is gone, before it is removed too")
 })
 
 t.test('a stateless stream that is cut can be gone on with: its thread waits for who comes back', async (t) => {
