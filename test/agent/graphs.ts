@@ -118,6 +118,17 @@ async function statesOf(t: Test, site: GraphSite): Promise<void> {
     t.match(await client.threads.getState(thread, ids[2]!), { next: ['tool'], checkpoint: { checkpoint_id: ids[2] } })
   })
 
+  await t.test('a checkpoint is copied as it stands, with what comes next', async (t) => {
+    const thread = await asking(site)
+    const [waiting, before] = await client.threads.getHistory(thread)
+    await client.threads.updateState(thread, { values: null, checkpoint: before!.checkpoint, asNode: '__copy__' })
+    const [copied] = await client.threads.getHistory(thread)
+    t.strictSame(copied!.values, before!.values)
+    t.strictSame(copied!.next, before!.next)
+    t.equal(copied!.parent_checkpoint?.checkpoint_id, before!.parent_checkpoint?.checkpoint_id)
+    t.ok((copied!.checkpoint.checkpoint_id ?? '') > (waiting!.checkpoint.checkpoint_id ?? ''), 'and is the newest')
+  })
+
   await t.test('history: of a thread without runs is empty', async (t) => {
     const thread = await newThread(site)
     t.strictSame(await client.threads.getHistory(thread), [])

@@ -103,7 +103,7 @@ export function createSaver(
     async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
       const { threadId, ns, checkpointId } = checkpointPlace(config)
       const stored = await sessionOf(config).load(threadId, ns, checkpointId)
-      return stored ? tupleOf(this.serde, stored) : undefined
+      return stored ? tupleOf(this.serde, stored, config) : undefined
     }
 
     async *list(
@@ -122,7 +122,7 @@ export function createSaver(
         for (const stored of found) {
           before = stored.checkpoint_id
           if (checkpointId !== null && stored.checkpoint_id !== checkpointId) continue
-          const tuple = await tupleOf(this.serde, stored)
+          const tuple = await tupleOf(this.serde, stored, config)
           if (!holds(tuple.metadata, options.filter)) continue
           yield tuple
           if (--left <= 0) return
@@ -248,8 +248,8 @@ function holds(metadata: JsonObject, filter: Record<string, unknown> = {}): bool
   return Object.entries(filter).every(([key, value]) => JSON.stringify(metadata[key]) === JSON.stringify(value))
 }
 
-/** Checkpoints of a copied thread were another's, and say so nowhere. */
-async function tupleOf(serde: Serde, stored: StoredCheckpoint): Promise<CheckpointTuple> {
+/** Checkpoints of a copied thread were another's, and say so nowhere. LangGraph writes a copy to where the tuple says: in its session. */
+async function tupleOf(serde: Serde, stored: StoredCheckpoint, asked: RunnableConfig): Promise<CheckpointTuple> {
   const { thread_id, ns, checkpoint_id, parent_id, run_id } = stored
   const [values, pendingWrites] = await Promise.all([
     Promise.all(stored.values.map(async (value) => [channelIn(value.name), await loaded(serde, value)] as const)),
@@ -262,7 +262,9 @@ async function tupleOf(serde: Serde, stored: StoredCheckpoint): Promise<Checkpoi
   // Both were written by `put`.
   const checkpoint = JSON.parse(stored.checkpoint) as Checkpoint
   const metadata = JSON.parse(stored.metadata) as JsonObject
-  const place = (id: string) => ({ configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: id } })
+  const session = asked.configurable?.[SESSION]
+  const named = session === undefined ? {} : { [SESSION]: session }
+  const place = (id: string) => ({ configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: id, ...named } })
   return {
     config: place(checkpoint_id),
     checkpoint: { ...checkpoint, channel_values: Object.fromEntries(values) },
