@@ -160,6 +160,9 @@ function crossed(once: Calls, many: Calls, share: number): Set<string> {
   return new Set(often.map(([key]) => key.split(' ')[0]!))
 }
 
+/** Called by how long something took and not by how often: on a slow machine turns of the loop are left to others. */
+const BY_TIME = ['loop-turns']
+
 async function check(
   t: Test,
   title: string,
@@ -173,7 +176,8 @@ async function check(
   const many = await callsOf(t, streams, work(1 + MANY))
   for (const share of [0.95, 0.1]) found.push(crossed(once, many, share))
   const [always, sometimes] = found
-  t.same([...always!].filter((file) => !known.includes(file)).sort(), [], 'it crosses no other file')
+  const others = [...always!].filter((file) => !known.includes(file) && !BY_TIME.includes(file))
+  t.same(others.sort(), [], 'it crosses no other file')
   // On a busy machine several go together.
   t.same(
     known.filter((file) => !sometimes!.has(file)),
