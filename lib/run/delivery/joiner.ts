@@ -16,10 +16,8 @@ import { END_FRAME, HEARTBEAT, type Position } from '../log/sse.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import { Accumulator } from './accumulator.ts'
 import type { Reader } from './credential-revalidator.ts'
+import { PacedWriter } from './paced-writer.ts'
 import type { CloseReason, OpenStream } from './streams.ts'
-
-/** Bytes per write to a socket: every drain counts as progress, which tells a slow reader of a large frame from a dead one. */
-const WRITE_BYTES = 64 * 1024
 
 const NOTHING = Buffer.alloc(0)
 
@@ -76,11 +74,7 @@ export class Joiner implements LogReader, OpenStream {
   /** Sent first, as soon as all of it may be shown. */
   #opening: Snapshot | null = null
   #accumulator: Accumulator | null = null
-  #isFull = false
-  /** The rest of the last slice that its full socket did not take. */
-  #rest: Buffer | null = null
-  /** When its socket became full, or `end` was sent, without progress since. */
-  #waitsSince = 0
+  readonly #socket: PacedWriter
   #isLoading = false
 
   /** Attached to the log until it is gone; `pump` sends the first frames. */
@@ -92,6 +86,7 @@ export class Joiner implements LogReader, OpenStream {
     hooks: JoinerHooks
   ) {
     this.#writer = writer
+    this.#socket = new PacedWriter(writer)
     this.#end = isWithoutEnd ? NOTHING : END_FRAME
     this.#log = log
     this.filter = filter
@@ -106,7 +101,7 @@ export class Joiner implements LogReader, OpenStream {
   /** Its state, for the run inspector. */
   get standing(): JoinerStanding {
     const next = this.#phase === 'waiting' ? null : this.#next
-    return { since: this.#since, modes: modesOf(this.filter), next, isFull: this.#isFull }
+    return { since: this.#since, modes: modesOf(this.filter), next, isFull: this.#socket.isFull }
   }
   get runId(): string {
     return this.#log.run.run_id
@@ -129,7 +124,7 @@ export class Joiner implements LogReader, OpenStream {
 
   #pump(loaded: Loaded | null): void {
     if (this.#phase === 'waiting' && !this.#begin()) return
-    while (this.#phase === 'reading' && !this.#isFull && !this.#isLoading) {
+    while (this.#phase === 'reading' && !this.#socket.isFull && !this.#isLoading) {
       if (this.#opening && !this.#open(this.#opening)) return
       const next = this.#log.next(this.#next, this.filter, loaded, this.#accumulator)
       if (next === 'tail') return
@@ -138,7 +133,7 @@ export class Joiner implements LogReader, OpenStream {
       else {
         this.#next = next.next
         counters.frames += next.count
-        this.#send(next.bytes)
+        this.#socket.send(next.bytes)
       }
     }
   }
@@ -163,8 +158,8 @@ export class Joiner implements LogReader, OpenStream {
   #open({ next, bytes }: Snapshot): boolean {
     if (this.#log.shown < next) return false
     this.#opening = null
-    this.#send(bytes)
-    return !this.#isFull
+    this.#socket.send(bytes)
+    return !this.#socket.isFull
   }
 
   /** Catches up from the store. The only await of a joiner: after it the log is asked anew. */
@@ -181,31 +176,8 @@ export class Joiner implements LogReader, OpenStream {
     }
   }
 
-  #send(bytes: Buffer): void {
-    counters.bytes += bytes.length
-    if (bytes.length > WRITE_BYTES) this.#write(bytes)
-    else if (bytes.length > 0 && !this.#writer.write(bytes)) this.#becameFull(null)
-  }
-
-  #write(bytes: Buffer): void {
-    for (let at = 0; at < bytes.length; at += WRITE_BYTES) {
-      const end = at + WRITE_BYTES
-      if (!this.#writer.write(bytes.subarray(at, end)))
-        return this.#becameFull(end < bytes.length ? bytes.subarray(end) : null)
-    }
-  }
-
-  #becameFull(rest: Buffer | null): void {
-    this.#isFull = true
-    this.#rest = rest
-    this.#waitsSince = performance.now()
-  }
-
   #drained(): void {
-    const rest = this.#rest
-    this.#isFull = false
-    this.#rest = null
-    if (rest && this.#phase === 'reading') this.#write(rest)
+    this.#socket.drained()
     this.pump()
   }
 
@@ -215,8 +187,8 @@ export class Joiner implements LogReader, OpenStream {
    */
   beat(stallMs = 0): void {
     if (this.#phase === 'gone') return
-    if (!this.#isFull && this.#phase !== 'ending') this.#send(HEARTBEAT)
-    else if (stallMs > 0 && performance.now() - this.#waitsSince > stallMs) {
+    if (!this.#socket.isFull && this.#phase !== 'ending') this.#socket.send(HEARTBEAT)
+    else if (stallMs > 0 && performance.now() - this.#socket.waitsSince > stallMs) {
       counters.stalled++
       this.reset()
     }
@@ -232,13 +204,14 @@ export class Joiner implements LogReader, OpenStream {
   /** Sends `end`. The joiner is gone once its writer reports the stream closed. */
   #finish(): void {
     this.#phase = 'ending'
-    this.#waitsSince = performance.now()
+    this.#socket.waitsSince = performance.now()
     this.#writer.end(this.#end)
   }
 
   #leave(why: CloseReason): void {
     if (this.#phase === 'gone') return
     this.#phase = 'gone'
+    this.#socket.drop()
     this.#log.detach(this)
     this.#hooks.onLeave(this, why)
   }

@@ -9,10 +9,8 @@ import type { Filter } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import type { Reader } from './credential-revalidator.ts'
+import { PacedWriter } from './paced-writer.ts'
 import type { CloseReason, OpenStream } from './streams.ts'
-
-/** Bytes per write to a socket: every drain counts as progress, which tells a slow reader from a dead one. */
-const WRITE_BYTES = 64 * 1024
 
 /** Unanswered heartbeats after which a reader may be gone. */
 const UNANSWERED_MAX = 3
@@ -86,17 +84,15 @@ export class ThreadJoiner implements LogReader, OpenStream {
   /** There may be another run since the last query. */
   #mayFollow = true
   #isLoading = false
-  #isFull = false
+  readonly #socket: PacedWriter
   #isGone = false
-  /** The rest of the last piece that its full socket did not take. */
-  #rest: Buffer | null = null
-  #waitsSince = 0
   /** State at the last heartbeat, and how many have found the same. */
   #heardAt = 0
   #unanswered = 0
 
   constructor(request: ThreadRequest, runs: ThreadRuns, hooks: ThreadJoinerHooks) {
     this.#request = request
+    this.#socket = new PacedWriter(request.writer)
     this.#runs = runs
     this.#hooks = hooks
     this.reader = request.reader
@@ -135,7 +131,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
   }
 
   #pump(loaded: Loaded | null): void {
-    while (!this.#isGone && !this.#isFull && !this.#isLoading) {
+    while (!this.#isGone && !this.#socket.isFull && !this.#isLoading) {
       const current = this.#current
       if (!current) return void this.#find()
       const fed = current.feed.next(loaded)
@@ -144,7 +140,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
       else if (fed === 'end') this.#ended(current)
       else {
         counters.frames += fed.count
-        this.#send(fed.bytes)
+        this.#socket.send(fed.bytes)
       }
     }
   }
@@ -212,26 +208,9 @@ export class ThreadJoiner implements LogReader, OpenStream {
     }
   }
 
-  #send(bytes: Buffer): void {
-    counters.bytes += bytes.length
-    for (let at = 0; at < bytes.length; at += WRITE_BYTES) {
-      const end = at + WRITE_BYTES
-      if (!this.#request.writer.write(bytes.subarray(at, end)))
-        return this.#becameFull(end < bytes.length ? bytes.subarray(end) : null)
-    }
-  }
-
-  #becameFull(rest: Buffer | null): void {
-    this.#isFull = true
-    this.#rest = rest
-    this.#waitsSince = performance.now()
-  }
-
   #drained(): void {
-    const rest = this.#rest
-    this.#isFull = false
-    this.#rest = null
-    if (rest) this.#send(rest)
+    if (this.#isGone) return
+    this.#socket.drained()
     this.#request.onDrain?.()
     this.pump()
   }
@@ -246,16 +225,16 @@ export class ThreadJoiner implements LogReader, OpenStream {
 
   /** Between two pieces: other data may be sent on the same socket. */
   get isAtBorder(): boolean {
-    return this.#rest === null
+    return this.#socket.isAtBorder
   }
 
   beat(stallMs = 0): void {
     if (this.#isGone) return
-    const since = this.#isFull ? this.#waitsSince : this.#silentSince()
+    const since = this.#socket.isFull ? this.#socket.waitsSince : this.#silentSince()
     if (stallMs > 0 && since !== null && performance.now() - since > stallMs) {
       counters.stalled++
       this.reset('stalled')
-    } else if (!this.#isFull) this.#send(this.#request.heartbeat)
+    } else if (!this.#socket.isFull) this.#socket.send(this.#request.heartbeat)
   }
 
   /** Since when heartbeats have gone unanswered; null: they are answered, or no answer is expected. The delay may be on our side. */
@@ -276,6 +255,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
   #leave(why: CloseReason): void {
     if (this.#isGone) return
     this.#isGone = true
+    this.#socket.drop()
     this.#unwatch()
     this.#detach()
     this.#hooks.onLeave(this, why)
