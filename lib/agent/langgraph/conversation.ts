@@ -1,11 +1,18 @@
 // Derives the run's events and counts from a graph's stream: messages, tool calls and model usage.
 import { randomUUID } from 'node:crypto'
-import { type HumanMessage, isObject, type Json, type JsonObject, type Message, type ToolCall } from '../../types.ts'
+import {
+  type HumanMessage,
+  isObject,
+  type Json,
+  type JsonObject,
+  type Message,
+  type StoredGraphCheckpoint,
+  type ToolCall
+} from '../../types.ts'
 import { parseJson, textOr } from '../json.ts'
 import type { AgentRecord, Sink } from '../runtime.ts'
 import { isPiece, readMessage } from './message.ts'
 import { MessageStreams } from './message-streams.ts'
-import type { StoredCheckpoint } from './saver.ts'
 
 /** Metadata sent with every piece; the rest comes with a message's first. */
 const SHORT = ['tags', 'langgraph_node', 'langgraph_step', 'langgraph_checkpoint_ns', 'checkpoint_ns']
@@ -14,7 +21,7 @@ export class Conversation {
   readonly #sink: Pick<Sink, 'record'>
   readonly #before: ReadonlySet<string> | null
   readonly #recorded: ReadonlySet<string>
-  readonly #opened: () => StoredCheckpoint | null
+  readonly #opened: () => StoredGraphCheckpoint | null
   readonly #streams: MessageStreams
   readonly #calls = new Map<string, ToolCall>()
   /** Messages with at least one piece sent. */
@@ -28,7 +35,7 @@ export class Conversation {
    */
   constructor(
     sink: Pick<Sink, 'record'>,
-    opened: () => StoredCheckpoint | null,
+    opened: () => StoredGraphCheckpoint | null,
     attempt: { readonly found: ReadonlySet<string>; readonly recorded: ReadonlySet<string> } | null = null
   ) {
     this.#sink = sink
@@ -120,7 +127,7 @@ export class Conversation {
 }
 
 /** Ids of the messages in a stored state, as LangChain writes its objects. */
-export function idsIn(stored: StoredCheckpoint | null): Set<string> {
+export function idsIn(stored: StoredGraphCheckpoint | null): Set<string> {
   const value = stored?.values.find(({ name }) => name.startsWith('messages '))
   const list = value?.type === 'json' ? parseJson(value.data) : undefined
   const ids = (Array.isArray(list) ? list : []).filter(isObject).map(({ id, kwargs }) => {

@@ -2,57 +2,31 @@
 // batches, under the same lease, and are deleted with the thread. One instance serves all graphs and runs, as LangGraph
 // expects; the config of a call names its session.
 import { randomBytes } from 'node:crypto'
-import type { JsonObject } from '../../types.ts'
-import { isObject } from '../../types.ts'
+import {
+  type GraphCheckpointWrite,
+  type GraphPage,
+  type GraphTaskWrite,
+  isObject,
+  type JsonObject,
+  type StoredGraphCheckpoint
+} from '../../types.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
-
-/** One version of one channel: see GraphValue of the stores. */
-export interface SavedValue {
-  readonly name: string
-  readonly type: string
-  readonly data: string
-}
-export interface SavedWrite {
-  readonly task_id: string
-  readonly task_path: string
-  readonly idx: number
-  readonly channel: string
-  readonly type: string
-  readonly data: string
-}
-export interface SavedCheckpoint {
-  readonly thread_id: string
-  readonly ns: string
-  readonly checkpoint_id: string
-  readonly parent_id: string | null
-  readonly run_id: string | null
-  readonly checkpoint: string
-  readonly metadata: string
-  readonly names: readonly string[]
-  readonly values: readonly SavedValue[]
-}
-export interface StoredCheckpoint extends SavedCheckpoint {
-  readonly writes: readonly SavedWrite[]
-}
 
 /** What is written of a graph. */
 export type GraphWrite =
-  | ({ readonly name: 'graph.put' } & SavedCheckpoint)
+  | ({ readonly name: 'graph.put' } & GraphCheckpointWrite)
   | {
       readonly name: 'graph.write'
       readonly thread_id: string
       readonly ns: string
       readonly checkpoint_id: string
-      readonly writes: readonly SavedWrite[]
+      readonly writes: readonly GraphTaskWrite[]
     }
 
 /** The stored checkpoints of graphs. */
 export interface GraphReads {
-  load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredCheckpoint | null>
-  list(
-    threadId: string,
-    page: { readonly ns: string | null; readonly limit: number; readonly before?: string }
-  ): Promise<StoredCheckpoint[]>
+  load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null>
+  list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]>
 }
 
 /** A session in which checkpoints are read and written: a run's, an update's, or a read-only one. */
@@ -249,7 +223,7 @@ function holds(metadata: JsonObject, filter: Record<string, unknown> = {}): bool
 }
 
 /** Checkpoints of a copied thread were another's, and say so nowhere. LangGraph writes a copy to where the tuple says: in its session. */
-async function tupleOf(serde: Serde, stored: StoredCheckpoint, asked: RunnableConfig): Promise<CheckpointTuple> {
+async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: RunnableConfig): Promise<CheckpointTuple> {
   const { thread_id, ns, checkpoint_id, parent_id, run_id } = stored
   const [values, pendingWrites] = await Promise.all([
     Promise.all(stored.values.map(async (value) => [channelIn(value.name), await loaded(serde, value)] as const)),
@@ -301,11 +275,11 @@ export class RunSession implements SaverSession {
   readonly #write: (write: GraphWrite) => Promise<void> | void
   readonly #flushed: () => Promise<void>
   /** The newest of each namespace, with the values that it has. */
-  readonly #newest = new Map<string, StoredCheckpoint>()
+  readonly #newest = new Map<string, StoredGraphCheckpoint>()
   /** The one of each namespace that was asked for by its id: LangGraph compares it with the newest, and branches off if they differ. */
-  readonly #addressed = new Map<string, StoredCheckpoint>()
+  readonly #addressed = new Map<string, StoredGraphCheckpoint>()
   /** The graph's own checkpoint that it went on from; null: there was none; undefined: it has not looked yet. */
-  opened: StoredCheckpoint | null | undefined
+  opened: StoredGraphCheckpoint | null | undefined
 
   constructor(
     runId: string | null,
@@ -325,7 +299,7 @@ export class RunSession implements SaverSession {
     return last && last.run_id === this.runId ? last.checkpoint_id : null
   }
 
-  async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredCheckpoint | null> {
+  async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null> {
     const newest = this.#newest.get(ns)
     if (newest && (checkpointId === null || checkpointId === newest.checkpoint_id)) return newest
     const addressed = this.#addressed.get(ns)
@@ -339,7 +313,7 @@ export class RunSession implements SaverSession {
     return stored
   }
 
-  async list(threadId: string, page: Parameters<GraphReads['list']>[1]): Promise<StoredCheckpoint[]> {
+  async list(threadId: string, page: Parameters<GraphReads['list']>[1]): Promise<StoredGraphCheckpoint[]> {
     await this.#flushed()
     return this.#reads.list(threadId, page)
   }
@@ -366,15 +340,15 @@ export class RunSession implements SaverSession {
   }
 }
 
-function withWrites(stored: StoredCheckpoint, writes: readonly SavedWrite[]): StoredCheckpoint {
-  const isIn = (list: readonly SavedWrite[]) => (write: SavedWrite) =>
+function withWrites(stored: StoredGraphCheckpoint, writes: readonly GraphTaskWrite[]): StoredGraphCheckpoint {
+  const isIn = (list: readonly GraphTaskWrite[]) => (write: GraphTaskWrite) =>
     list.some(({ task_id, idx }) => task_id === write.task_id && idx === write.idx)
   const kept = stored.writes.filter((one) => one.idx >= 0 || !isIn(writes)(one))
   const added = writes.filter((one) => !isIn(kept)(one))
   return { ...stored, writes: [...kept, ...added].sort(inOrder) }
 }
 
-function inOrder(one: SavedWrite, other: SavedWrite): number {
+function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
   const [left, right] = [one, other].map(({ task_path, task_id }) => `${task_path}\n${task_id}`)
   return left === right ? one.idx - other.idx : left! < right! ? -1 : 1
 }
