@@ -167,6 +167,12 @@ browserTest(
     await page.getByRole('button', { name: 'Green' }).click()
     await visitor.hasWords('Green, says the template')
     await visitor.answered()
+    await visitor.say('ask_user for a review')
+    await page.getByText('May send_mail be called?').waitFor()
+    await page.getByLabel('Your answer').fill('not today')
+    await page.getByRole('button', { name: 'Refuse' }).click()
+    await visitor.hasWords('{"decisions":[{"type":"reject","message":"not today"}]}')
+    await visitor.answered()
     await page.getByRole('link', { name: 'Look inside this run' }).first().click()
     await page.locator('.facts', { hasText: 'success' }).waitFor()
   }
