@@ -101,6 +101,8 @@ const HEADERS_MS = 80_000
 const REQUEST_MS = 300_000
 /** After a slower body the credential is checked again. */
 const SLOW_BODY_MS = 1_000
+/** For a client to end a connection after its WebSocket was refused. */
+const CLOSING_MS = 2_000
 /** Interval for closing idle connections during shutdown. */
 const CLOSING_TICK_MS = 50
 
@@ -287,7 +289,7 @@ class NodeServer implements HttpServer {
       // Another answer has it: the request was sent behind one that is not answered yet, by us or by node:http itself.
       return void socket.destroy()
     }
-    res.once('finish', () => socket.end())
+    res.once('finish', () => endRead(socket))
     noteUpgrade(req, { socket, head })
     void this.#serve(req, res)
   }
@@ -443,6 +445,14 @@ class NodeServer implements HttpServer {
 }
 
 function ignore(): void {}
+
+/** Ends a connection nobody reads any more: unread bytes would keep the client's end from being seen, and the socket open for ever. */
+function endRead(socket: Duplex): void {
+  const late = setTimeout(() => socket.destroy(), CLOSING_MS)
+  socket.once('close', () => clearTimeout(late))
+  socket.end()
+  socket.resume()
+}
 
 function isPublicRead(match: Match): boolean {
   return match.kind === 'found' && match.route.access === 'public' && match.route.method === 'GET'

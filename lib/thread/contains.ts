@@ -2,7 +2,7 @@
 import { isObject, type Json } from '../types.ts'
 
 /** Comparisons that one search may cost: lists in lists multiply, and both sides come from outside. */
-const STEPS_MAX = 5_000_000
+const STEPS_MAX = 500_000
 
 export class TooCostly extends Error {}
 

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { eventsPath, openProtocol, type ProtocolClient } from '../fixtures/protocol.ts'
+import { besieged, dial } from '../fixtures/siege.ts'
 
 const said = (content: string) => ({ messages: [{ type: 'human', content }] })
 const LONG = '/demo deltas=100000 rate=5'
@@ -169,4 +170,21 @@ t.test('a stop closes sockets with 1012, also those in the middle of a run', asy
   await site.stop()
   t.equal(await closing(idle), 1012)
   t.equal(await closing(busy), 1012)
+})
+
+t.test('a WebSocket that was refused leaves no connection open, whatever its client goes on to say', async (t) => {
+  const child = await besieged(t)
+  const request = 'GET /none HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
+  const sockets = await Promise.all(Array.from({ length: 8 }, () => dial(child)))
+  const ports = sockets.map(({ localPort }) => localPort)
+  for (const [at, socket] of sockets.entries()) {
+    const answered = once(socket, 'data')
+    socket.write(request)
+    await answered
+    socket.write('what nobody reads')
+    // Half of them say nothing more, and do not end either.
+    if (at % 2 === 0) socket.end()
+  }
+  await until(async () => !(await child.sockets()).some((port) => ports.includes(port)), 'they are gone')
+  for (const socket of sockets) socket.destroy()
 })
