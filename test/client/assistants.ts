@@ -1,7 +1,8 @@
 // Assistants as LangGraph's clients use them: every method and option, with every version of the client.
 import t from 'tap'
 import { systemAssistantId } from '../../lib/thread/assistants.ts'
-import { signIn, textIn } from '../fixtures/gateway.ts'
+import { listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
+import { scripted, startModel } from '../fixtures/model.ts'
 import { probes, refusal, sdkOf } from '../fixtures/sdk.ts'
 
 const SYSTEM = systemAssistantId('lead_agent')
@@ -174,4 +175,36 @@ probe('an assistant is its user’s: to others it does not exist, and no run of 
   const search = await stranger.post('/api/assistants/search', {})
   t.notMatch(search.text, 'mine')
   t.equal(textIn(search.body, 0, 'assistant_id'), SYSTEM)
+})
+
+t.test('an assistant of the lead agent has instructions, tools and a model of its own, in versions', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const named = (name: string) => ({ name, model: name, base_url: model.baseUrl, api_key: 'none' })
+  const off = { enabled: false }
+  const site = await openSite(t, { config: { models: ['main', 'other'].map(named), memory: off, title: off } })
+  const person = await signIn(site)
+  for (const version of ['1.5.3', '1.12.4', '1.15.0', '2.0.0'] as const)
+    await t.test(version, async (t) => {
+      const client = await sdkOf(person, version)
+      /** What the model is asked for a run of the assistant. */
+      const askedBy = async (assistant: string) => {
+        const { thread_id } = await client.threads.create()
+        const input = { messages: [{ role: 'user', content: scripted({ text: 'yes' }) }] }
+        await client.runs.wait(thread_id, assistant, { input })
+        const { body, messages } = model.requests.at(-1)!
+        return { model: body.model, tools: body.tools, system: String(messages[0]?.content) }
+      }
+      const context = { instructions: 'Answer in verse.', tools: ['ask_user'], model_name: 'other' }
+      const { assistant_id } = await client.assistants.create({ graphId: 'lead_agent', name: 'Poet', context })
+      const first = await askedBy(assistant_id)
+      t.match(first, { model: 'other', tools: [{ function: { name: 'ask_user' } }], system: /Answer in verse\.$/ })
+      t.equal(listIn(first.tools).length, 1)
+      const edited = { context: { instructions: 'Answer in prose.', tools: [], model_name: 'main' } }
+      t.match(await client.assistants.update(assistant_id, edited), { version: 2 })
+      t.match(await askedBy(assistant_id), { model: 'main', tools: undefined, system: /Answer in prose\.$/ })
+      await client.assistants.setLatest(assistant_id, 1)
+      t.match(await askedBy(assistant_id), { model: 'other', system: /Answer in verse\.$/ })
+      t.notMatch((await askedBy('lead_agent')).system, /Answer in/)
+    })
 })
