@@ -38,7 +38,7 @@ const EMIT = {
 
 const TO_SOCKET: Path = {
   through: [...EMIT.through, 'run/delivery/ticker', 'run/delivery/joiner', 'http/streaming-response'],
-  beside: [...EMIT.beside, 'run/log/counters']
+  beside: ['run/delivery/paced-writer', ...EMIT.beside, 'run/log/counters']
 }
 
 const TO_DISK: Path = {
