@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../errors.ts'
 import type { Principal } from '../types.ts'
 import { HANDLED } from './call.ts'
+import { boundReading } from './reply.ts'
 import { hasBody } from './request.ts'
 
 export interface FetchApp {
@@ -114,7 +115,11 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
   }
   for await (const chunk of response.body) {
     if (res.destroyed) break
-    if (!res.write(chunk)) await new Promise((resolve) => res.once('drain', resolve).once('close', resolve))
+    if (res.write(chunk)) continue
+    boundReading(res)
+    await new Promise((resolve) => res.once('drain', resolve).once('close', resolve))
+    // Its program may say nothing for as long as it likes: only who does not read is bounded.
+    res.socket?.setTimeout(0)
   }
   res.end()
 }

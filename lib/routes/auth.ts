@@ -164,10 +164,14 @@ export function authRoutes(services: AuthServices): Route[] {
     }
   }
 
-  const newUser = async ({ body, address }: AccountCall, system_role: User['system_role']): Promise<User> => ({
+  const newUser = async (
+    { body, address }: AccountCall,
+    system_role: User['system_role'],
+    lastCheck?: () => void
+  ): Promise<User> => ({
     id: randomUUID(),
     email: body.email,
-    password_hash: await unlessBusy(hashPassword(body.password, { address })),
+    password_hash: await unlessBusy(hashPassword(body.password, { address, ...(lastCheck && { lastCheck }) })),
     system_role,
     created_at: timestamp(),
     oauth_provider: null,
@@ -195,10 +199,19 @@ export function authRoutes(services: AuthServices): Route[] {
     return welcome(call, user)
   }
 
+  /** As of the last look. */
+  let hasAdmin = false
+  const refuseLate = (): void => {
+    if (hasAdmin) throw fail('system_already_initialized')
+  }
+
   const initialize = async (call: AccountCall): Promise<Reply> => {
-    if (await users.admin()) throw fail('system_already_initialized')
-    const user = await newUser(call, 'admin')
+    hasAdmin = (await users.admin()) !== null
+    refuseLate()
+    // Of fifty that race, those whose hashing turn comes after the first has won are not hashed at all.
+    const user = await newUser(call, 'admin', refuseLate)
     const outcome = await writer.write({ name: 'user.initialize', user })
+    hasAdmin ||= outcome !== 'email_taken'
     if (outcome === 'initialized') throw fail('system_already_initialized')
     if (outcome === 'email_taken') throw fail('email_already_exists')
     return welcome(call, user)

@@ -19,7 +19,7 @@ const EXTRACTS_MAX = 10
 /** Of a search that looks into threads: how many, in pages of so many, and how long their states may be together, in characters. */
 const LOOKED_AT_MAX = 10_000
 const LOOKED_AT_PAGE = 500
-const STATES_LENGTH = 16 * 1024 * 1024
+const STATES_LENGTH = 6 * 1024 * 1024
 /** Characters of the states of one page: it ends before the thread with which it would be longer. */
 const PAGE_LENGTH = 16 * 1024 * 1024
 
