@@ -85,10 +85,14 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
       // States are made of objects.
       return state !== null && containment.holds(JSON.parse(state.json) as JsonObject, wanted)
     }
-    return async (thread) =>
+    const isFound = async (thread: Thread): Promise<boolean> =>
       (words === '' || (thread.display_name ?? '').toLowerCase().includes(words)) &&
       containment.holds(thread.metadata, nested) &&
       (isNothing(wanted) || hasValues(thread))
+    return async (thread) => {
+      await containment.rest()
+      return isFound(thread)
+    }
   }
 
   const queryOf = ({ metadata, status, ids }: Filters): Omit<ThreadQuery, 'limit' | 'offset'> => ({

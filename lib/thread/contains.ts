@@ -1,22 +1,32 @@
 // Whether a JSON value contains another, as in LangGraph's searches: objects may have more members, lists more elements.
+import { setImmediate as turn } from 'node:timers/promises'
 import { isObject, type Json } from '../types.ts'
 
 /** Comparisons that one search may cost: lists in lists multiply, and both sides come from outside. */
 const STEPS_MAX = 500_000
+/** Comparisons of one turn of the event loop: a tenth of a second, on a slow machine two. */
+const TURN_STEPS_MAX = 100_000
+/** After so many a search leaves the loop to others, if it can. */
+const TIRED_STEPS = 40_000
 
 export class TooCostly extends Error {}
 
 /** Compares until its steps are used up. One for a whole search. */
 export class Containment {
-  #left: number
+  #left = STEPS_MAX
+  #leftThisTurn = TURN_STEPS_MAX
 
-  constructor(steps = STEPS_MAX) {
-    this.#left = steps
+  /** Between two values: leaves the event loop to others when much was compared. A search that never calls it has one turn's steps. */
+  async rest(): Promise<void> {
+    if (this.#leftThisTurn > TURN_STEPS_MAX - TIRED_STEPS) return
+    await turn()
+    this.#leftThisTurn = TURN_STEPS_MAX
   }
 
   /** @throws TooCostly */
   holds(value: Json | undefined, wanted: Json): boolean {
-    if (--this.#left < 0) throw new TooCostly('the search compares too much: name fewer values')
+    if (--this.#left < 0 || --this.#leftThisTurn < 0)
+      throw new TooCostly('the search compares too much: name fewer values')
     if (Array.isArray(wanted))
       return Array.isArray(value) && wanted.every((one) => value.some((element) => this.holds(element, one)))
     if (!isObject(wanted)) return value === wanted

@@ -20,6 +20,9 @@ const WAITING_MAX = 1000
 /** Invalid messages in a row before it is closed. */
 const GARBAGE_MAX = 20
 
+/** Subscriptions that come within so many ms begin together: what a client sends at once need not arrive in one piece. */
+const MOMENT_MS = 20
+
 /** Of a run in its thread, as databases have it. */
 const ORDINAL_MAX = 2 ** 31 - 1
 const POLICY = 1008
@@ -148,8 +151,7 @@ export class ProtocolSocket {
       await this.#answer(text)
     this.#isWorking = false
     if (this.#held.length === 0) this.#socket.resume()
-    // Once what came in the same moment is read as well.
-    if (this.#fresh.length > 0) setImmediate(() => setImmediate(() => this.#begin()))
+    if (this.#fresh.length > 0) setTimeout(() => this.#begin(), MOMENT_MS)
   }
 
   async #answer(text: string): Promise<void> {
