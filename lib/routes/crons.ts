@@ -163,21 +163,20 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
   const path = '/api/runs/crons'
   const starting = { access: 'user', permission: 'runs:create' } as const
   const looking = { access: 'user', permission: 'runs:read', method: 'POST', bodyOptional: true } as const
-  const bodyLimit = config.server.body_bytes
+  // A cron's body is read whenever crons are looked for, and an account has many: they have the small limit of bodies.
   return [
-    route({ ...starting, method: 'POST', path, body: createBody, bodyLimit, handler: create }),
+    route({ ...starting, method: 'POST', path, body: createBody, handler: create }),
     route({
       ...starting,
       method: 'POST',
       path: '/api/threads/{thread_id}/runs/crons',
       thread: 'write',
       body: createBody,
-      bodyLimit,
       handler: create
     }),
     route({ ...looking, path: `${path}/search`, body: searchBody, handler: search }),
     route({ ...looking, path: `${path}/count`, body: countBody, handler: count }),
-    route({ ...starting, method: 'PATCH', path: `${path}/{cron_id}`, body: updateBody, bodyLimit, handler: update }),
+    route({ ...starting, method: 'PATCH', path: `${path}/{cron_id}`, body: updateBody, handler: update }),
     route({ ...starting, method: 'DELETE', path: `${path}/{cron_id}`, handler: remove })
   ]
 }
