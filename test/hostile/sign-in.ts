@@ -50,7 +50,7 @@ const FIRE: Readonly<Record<string, (child: Child, n: number) => Promise<number>
 
 for (const [what, shoot] of Object.entries(FIRE)) {
   t.test(`[18.A.5] under ${A_SECOND} ${what} a second a right sign-in from elsewhere passes`, async (t) => {
-    const child = await besieged(t)
+    const child = await besieged(t, {}, { hasRealPasswords: true })
     const boss = new Person(child.url)
     await boss.post(`${AUTH}/initialize`, { email: 'boss@example.com', password: PASSWORD })
     const took: number[] = []

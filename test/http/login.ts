@@ -213,7 +213,7 @@ onEachBackend(t, '[User 3] a login with a v1 hash rewrites it as v2, once', asyn
   const user = await addLegacyUser(house.store)
   t.equal((await new Browser(house).login('old@example.com', LEGACY)).status, 200)
   const renewed = (await house.store.users.byId(user.id))?.password_hash ?? ''
-  t.match(renewed, /^2\$\$2b\$12\$/)
+  t.match(renewed, /^2\$\$2b\$/)
   t.equal((await new Browser(house).login('old@example.com', LEGACY)).status, 200)
   t.equal((await house.store.users.byId(user.id))?.password_hash, renewed)
 })
