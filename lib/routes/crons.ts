@@ -17,6 +17,8 @@ const SCHEDULE_MAX = 200
 const ZONE_MAX = 64
 const LIMIT_MAX = 1_000
 const FIELDS_MAX = 32
+/** All bodies of an account's crons are read whenever one looks for some: a hundred of this size are. */
+const BODY_BYTES = 16 * 1024
 
 const moment = v.pipe(
   v.string(),
@@ -161,9 +163,8 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
   })
 
   const path = '/api/runs/crons'
-  const starting = { access: 'user', permission: 'runs:create' } as const
+  const starting = { access: 'user', permission: 'runs:create', bodyLimit: BODY_BYTES } as const
   const looking = { access: 'user', permission: 'runs:read', method: 'POST', bodyOptional: true } as const
-  // A cron's body is read whenever crons are looked for, and an account has many: they have the small limit of bodies.
   return [
     route({ ...starting, method: 'POST', path, body: createBody, handler: create }),
     route({

@@ -74,8 +74,14 @@ const task = openly(
 /** In the order in which they are met. */
 export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   metadata: {
-    summary: 'First: which run it is, and the how manieth attempt',
-    data: shaped({ run_id: text, thread_id: text, attempt: integer }),
+    summary: 'First: which run it is, and which attempt at it; in the stream of a whole thread also when it is done',
+    data: {
+      anyOf: [
+        shaped({ run_id: text, thread_id: text, attempt: integer }),
+        // In the stream of a whole thread, between its runs.
+        shaped({ status: oneOf('run_done'), run_id: text, thread_id: text })
+      ]
+    },
     example: { ...ids, attempt: 1 }
   },
   snapshot: {
@@ -126,6 +132,41 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
     summary: 'Both of them with their step and time',
     data: openly({ step: integer, type: text, timestamp: time, payload: { anyOf: [checkpoint, task] } }),
     example: { step: 1, type: 'checkpoint', timestamp: '2026-11-22T19:17:15.758+00:00', payload: stored }
+  },
+  events: {
+    summary: 'What LangChain tells of a graph while it works, as its `streamEvents` does',
+    data: openly({ event: text }, { name: text, run_id: text, data: anything }),
+    example: {
+      event: 'on_chain_end',
+      name: 'LangGraph',
+      run_id: ids.run_id,
+      tags: [],
+      metadata: {
+        ...ids,
+        assistant_id: '32c1e9a7-5f0b-5c8e-9d2f-4a1b6c7d8e90',
+        graph_id: 'agent',
+        user_id: '8c2f1c1e-6b1a-4f0e-9a53-2d8f6f0b7a11',
+        created_by: 'system',
+        run_attempt: 1,
+        langgraph_version: '1.4.18',
+        ls_integration: 'langgraph'
+      },
+      data: {
+        output: {
+          messages: [{ type: 'human', id: said.id, content: 'Hello', additional_kwargs: {}, response_metadata: {} }]
+        }
+      }
+    }
+  },
+  tools: {
+    summary: 'Tools of a graph that begin, tell, and end or fail',
+    data: openly({ event: text, name: text, toolCallId: text }),
+    example: { event: 'on_tool_start', name: 'look', toolCallId: 'call_1', input: '{"city":"Rome"}' }
+  },
+  feedback: {
+    summary: "Where the reader's feedback on the run is put, by the `feedback_keys` that its creator has named",
+    data: mapOf(text),
+    example: { helpful: `/api/threads/${ids.thread_id}/runs/${ids.run_id}/feedback` }
   },
   gap: {
     summary: 'Frames are gone that were asked for; what follows begins with the final state',

@@ -55,8 +55,13 @@ export function documentOf(routes: readonly Route[]): JsonObject {
       schemas: {
         ...SCHEMAS,
         ...Object.fromEntries(named),
-        Event: { oneOf: Object.keys(EVENTS).map((event) => ({ $ref: `#/components/schemas/${eventName(event)}` })) },
-        ...eventSchemas()
+        Event: {
+          oneOf: [...Object.keys(EVENTS).map(eventName), INNER].map((name) => ({
+            $ref: `#/components/schemas/${name}`
+          }))
+        },
+        ...eventSchemas(),
+        [INNER]: INNER_EVENT
       }
     }
   }
@@ -74,18 +79,34 @@ const asText = (data: JsonObject): JsonObject => ({
   contentSchema: data
 })
 
+const cursor: JsonObject = {
+  type: 'string',
+  pattern: '^([0-9]+:)?[0-9]+-[0-9]+$',
+  description:
+    'Its cursor, <epoch>-<n>, in the stream of a whole thread behind the number of its run: where a reader goes on'
+}
+
+/** With stream_subgraphs, the events of graphs inside of a graph bear its name. */
+const INNER = 'Event_of_subgraph'
+export const INNER_EVENT: JsonObject = {
+  type: 'object',
+  description: 'What a graph inside of the graph tells: an event by its name, and behind it where the graph stands',
+  properties: {
+    event: { type: 'string', pattern: '^[a-z/]+\\|.+$' },
+    data: { type: 'string', contentMediaType: 'application/json' },
+    id: cursor
+  },
+  required: ['event', 'data'],
+  examples: [{ event: 'updates|inner:7f3c', data: '{}', id: '1795375035467-2' }]
+}
+
 /** Every event of a stream with its data and an example. */
 function eventSchemas(): Record<string, JsonObject> {
-  const id = {
-    type: 'string',
-    pattern: '^[0-9]+-[0-9]+$',
-    description: 'Its cursor, <epoch>-<n>: where a reader goes on'
-  }
   const entries = Object.entries(EVENTS).map(([event, { summary, data, example, isWithoutId }]) => {
     const schema: JsonObject = {
       type: 'object',
       description: summary,
-      properties: { event: { const: event }, data: asText(data), ...(!isWithoutId && { id }) },
+      properties: { event: { const: event }, data: asText(data), ...(!isWithoutId && { id: cursor }) },
       required: ['event', 'data'],
       examples: [{ event, data: JSON.stringify(example), ...(!isWithoutId && { id: '1795375035467-2' }) }]
     }

@@ -71,6 +71,7 @@ t.test('no request that fits the description is answered outside of it', { skip,
   t.ok(Number(cases) >= (IS_LONG ? 10_000 : 250), `${cases} cases: ${told.length > 0 ? '' : 'it said nothing'}`)
   const findings = told.slice(Math.max(0, told.search(/FAILURES|ERRORS/)))
   t.match(verdict, /^\d+ passed(, \d+ skipped)?$/, findings.slice(0, 6000))
+  t.equal((await admin.get('/api/v1/auth/me')).status, 200, 'the session that it asked with still stands')
   t.same(
     site.logged.filter(([level]) => level === 'error'),
     []

@@ -4,9 +4,12 @@ import { validate } from '@readme/openapi-parser'
 import t, { type Test } from 'tap'
 import type { Agent } from '../../lib/agent/runtime.ts'
 import { EVENTS } from '../../lib/routes/openapi-events.ts'
+import { INNER_EVENT } from '../../lib/routes/openapi.ts'
 import { WORDS } from '../../lib/routes/openapi-words.ts'
+import { Kind } from '../../lib/run/log/filter.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { type Answer, at, listIn, openSite, PASSWORD, Person, signIn } from '../fixtures/gateway.ts'
+import { graphSite } from '../fixtures/graphs.ts'
 import { document, operation, problemsOf, response, schemaOf, table } from '../fixtures/openapi.ts'
 import { ask, nowhere, furnished } from '../fixtures/place.ts'
 import type { Frame } from '../fixtures/stream.ts'
@@ -79,6 +82,8 @@ t.test('no answer of JSON is described as just any object', async (t) => {
             at(schema, 'properties') ??
             at(schema, 'items') ??
             at(schema, 'required') ??
+            // With `select`, some members of the one that is named first.
+            at(schema, 'anyOf', 0, '$ref') ??
             at(schema, 'additionalProperties', 'type') ??
             at(schema, 'additionalProperties', '$ref') ??
             at(schema, 'format') ??
@@ -214,15 +219,35 @@ t.test('every event that comes is described, and the example of each is one that
   for (const frame of await (await aside.stream(await aside.thread(), 'Hello', { stream_mode: ['custom'] })).whole())
     take(frame)
 
+  // What graphs say besides, graphs inside of them included, and where feedback goes.
+  const { person: grapher } = await graphSite(t)
+  const told = async (assistant_id: string, stream_mode: string[]) => {
+    const body = { assistant_id, stream_mode, stream_subgraphs: true, feedback_keys: ['helpful'] }
+    return (await grapher.stream(await grapher.thread(), 'look', body)).whole()
+  }
+  const isInner = ({ event }: Frame) => event.includes('|')
+  const spoken = [...(await told('tools', ['tools', 'events'])), ...(await told('nested', ['updates']))]
+  for (const frame of spoken) if (!isInner(frame)) take(frame)
+  const inner = spoken.filter(isInner)
+  t.ok(inner.length > 0, 'a graph inside of a graph speaks')
+  for (const frame of inner) t.same(problemsOf(INNER_EVENT, frame), [], frame.event)
+
   // gap comes when a store has let frames go: test/run/readers.ts makes one.
-  const { gap: _, ...told } = EVENTS
-  for (const [event, { example, data }] of Object.entries(told)) {
+  const { gap: _, ...others } = EVENTS
+  for (const [event, { example, data }] of Object.entries(others)) {
     t.same(problemsOf(data, example), [], `the example of ${event}`)
     t.ok(
       came.get(event)?.has(lookOf(example)),
       `${event} looks like ${lookOf(example)} and not ${[...(came.get(event) ?? [])].join(' or ')}`
     )
   }
+})
+
+t.test('every kind of frame that a reader may meet is described', (t) => {
+  // Of these a reader sees nothing, or another event's name.
+  const { whole: _whole, part: _part, envelope: _envelope, state: _state, ...shown } = Kind
+  for (const kind of Object.keys(shown)) t.ok(EVENTS[kind], kind)
+  t.end()
 })
 
 t.test('it is served, to everybody', async (t) => {
