@@ -23,6 +23,7 @@ import type { GraphPorts } from './agent/langgraph/graph-ports.ts'
 import { GraphWorkers } from './agent/langgraph/graph-workers.ts'
 import { createGraphsAgent } from './agent/langgraph/graphs-agent.ts'
 import { ServerGraph } from './agent/langgraph/server.ts'
+import { buildUi, type UiFiles } from './agent/langgraph/ui-files.ts'
 import { loadAgent } from './agent/module.ts'
 import type { AgentObserver, Reporting } from './agent/observer.ts'
 import type { Agent } from './agent/runtime.ts'
@@ -33,6 +34,7 @@ import type { Paths } from './files/paths.ts'
 import { Workspace } from './files/workspace.ts'
 import type { FetchApp } from './http/custom-app.ts'
 import type { Log } from './http/server.ts'
+import { type Door, registerLoopback } from './loopback.ts'
 import type { Items } from './memory/items.ts'
 import { Memories } from './memory/memories.ts'
 import { MemoryQueue, type MemoryQueueOptions } from './memory/queue.ts'
@@ -52,7 +54,7 @@ export interface AgentServices {
   /** Routes of the operator's own; null: there are none. */
   readonly app: FetchApp | null
   /** Services for the routes. */
-  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce'>
+  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce' | 'ui'>
   /**
    * Connects to the configured tool servers in the background.
    * @throws Error when their file cannot be read
@@ -126,6 +128,7 @@ export async function composeAgent({
       ]
     })
   registerSdkLogger(log)
+  registerLoopback(graphs.door)
   const place = config.agent.config ?? ''
   const isOwn = config.agent.runtime === 'graphs'
   // What a file imports is loaded anew only in a thread that is new.
@@ -136,6 +139,7 @@ export async function composeAgent({
   const app = project?.http.app ? await loadApp(place, project.http.app) : null
   for (const what of project?.unsupported ?? [])
     log.warn({ what }, 'langgraph.json asks for something that is not done')
+  const ui = project && Object.keys(project.ui).length > 0 ? uiOf(place, project, log) : null
   const agent = workers?.agent ?? (set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs))
   let unwatch = () => {}
   const stop = new AbortController()
@@ -143,7 +147,7 @@ export async function composeAgent({
     agent,
     rules,
     app,
-    services: { memories, skills, extensions, toolServers, completeOnce },
+    services: { memories, skills, extensions, toolServers, completeOnce, ui: ui && (() => ui) },
     start: async () => {
       if (workers && config.agent.watch) unwatch = watchGraphs(place, () => workers.reload(), log)
       // In the background: the agent's server may be slow, or down.
@@ -161,6 +165,16 @@ export async function composeAgent({
       unwatch()
       await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close(), workers?.close()])
     }
+  }
+}
+
+/** In the background; empty where they cannot be bundled, which is said. */
+async function uiOf(place: string, project: ProjectSettings, log: Log): Promise<UiFiles> {
+  try {
+    return await buildUi(place, project)
+  } catch (error) {
+    log.warn({ err: error }, 'the components of langgraph.json (ui) are not served')
+    return new Map()
   }
 }
 
@@ -258,9 +272,10 @@ function memoryOptions({ memory }: Config, completeOnce: Services['completeOnce'
 }
 
 /** The store, as in-process graphs use it: their states, and their threads. */
-export function graphPorts(store: Store, committer: Committer, items: Items, log: Log): GraphPorts {
+export function graphPorts(store: Store, committer: Committer, items: Items, door: Door, log: Log): GraphPorts {
   return {
     items,
+    door,
     log,
     reads: store.graphStates,
     threads: {

@@ -122,6 +122,8 @@ const TABLE = {
   namespace_invalid: [422, 'Namespace labels cannot be empty or contain periods. Received: {namespace}'],
   address_too_long: [422, 'The {what} has more than {max} characters'],
   item_too_large: [413, 'The value has more than {limit} bytes as JSON'],
+  item_not_found: [404, 'Item not found'],
+  scan_too_long: [400, 'More than {max} would have to be looked through: narrow the namespace or the filter'],
   items_full: [409, 'Your items are too many, or too large together. Delete some and try again.'],
 
   // Crons and webhooks.

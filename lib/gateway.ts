@@ -6,6 +6,7 @@ import type { Agent } from './agent/runtime.ts'
 import { Egress } from './agent/mcp/egress.ts'
 import type { StatePort } from './agent/states.ts'
 import { ApiTokens } from './auth/api-tokens.ts'
+import { InnerCalls } from './auth/inner-calls.ts'
 import { Invitations } from './auth/invitations.ts'
 import { Credentials, Sessions } from './auth/session.ts'
 import { openTokens, type Revocation } from './auth/token.ts'
@@ -117,13 +118,14 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const project = config.agent.runtime === 'graphs' ? projectSettings(config.agent.config ?? '') : null
   const items = new Items(scoped.items, writer, { ...config.items, ttl: project?.itemTtl ?? null })
   const paths = new Paths(config.home)
+  const innerCalls = new InnerCalls(store.users)
   const agentServices = await composeAgent({
     config,
     paths,
     log,
     observer: metrics,
     adminId: async () => (await store.users.admin())?.id ?? null,
-    graphs: graphPorts(store, committer, items, log),
+    graphs: graphPorts(store, committer, items, innerCalls, log),
     project
   })
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
@@ -169,17 +171,19 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   }
   const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
   const apiTokens = new ApiTokens({ reads: scoped.apiTokens, writer, log, onRevoked })
-  const credentials = new Credentials(sessions, apiTokens)
+  const credentials = new Credentials(sessions, apiTokens, innerCalls)
   const documents = new Documents({
     onFailed: ({ name, size }, reason) =>
       log.warn({ extension: extname(name), size, reason }, 'an uploaded document has no text beside it')
   })
+  const app = customApp(agentServices.app, project, config)
+  const egress = new Egress(config.webhooks.allowed_networks, undefined, 'webhooks.allowed_networks')
   const webhooks = new Webhooks({
     store,
     writer,
     view: runView,
     valuesOf: async (run) => (await states.values(run.thread_id, run.final_checkpoint_id))?.json ?? null,
-    post: new Egress(config.webhooks.allowed_networks, undefined, 'webhooks.allowed_networks').fetch,
+    post: (address, init) => (address.startsWith('/') && app ? app.call(address, init) : egress.fetch(address, init)),
     options: config.webhooks,
     log
   })
@@ -250,7 +254,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const server = createHttpServer({
     ...common,
     onAnswered: metrics.request,
-    app: customApp(agentServices.app, project, config),
+    app,
     routes: routes(
       services,
       {
@@ -292,6 +296,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const door: Component = {
     start: async () => {
       url = (await server.listen(config.server.port, config.server.host)).url
+      innerCalls.url = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
     },
     stop: () => server.close(CLOSE_MS)
   }

@@ -68,19 +68,7 @@ export class AccessPolicy {
     const told = await this.#asked(() => this.#rules.authenticate(requestOf(head)))
     const asserted = authUserOf(told)
     if (asserted === null) throw fail('not_authenticated')
-    const user = userOf(asserted)
-    return {
-      user,
-      grant: {
-        kind: 'asserted',
-        userId: user.id,
-        digest: createHash('sha256').update(`asserted ${user.id}`).digest('hex'),
-        version: 0,
-        expires: null,
-        permissions: new Set(PERMISSIONS),
-        asserted
-      }
-    }
+    return assertedPrincipal(asserted)
   }
 
   /**
@@ -117,6 +105,23 @@ export class AccessPolicy {
       throw refusalOf(error) ?? error
     } finally {
       clearTimeout(timer)
+    }
+  }
+}
+
+/** Whom rules describe so. */
+export function assertedPrincipal(asserted: AuthUser): Principal {
+  const user = userOf(asserted)
+  return {
+    user,
+    grant: {
+      kind: 'asserted',
+      userId: user.id,
+      digest: createHash('sha256').update(`asserted ${user.id}`).digest('hex'),
+      version: 0,
+      expires: null,
+      permissions: new Set(PERMISSIONS),
+      asserted
     }
   }
 }

@@ -3,6 +3,7 @@ import { Failure } from '../errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import type { Credential, Grant, Principal } from '../types.ts'
 import type { ApiTokens } from './api-tokens.ts'
+import type { InnerCalls } from './inner-calls.ts'
 import { digestOf, type Revocation, type TokenFailure, type Tokens } from './token.ts'
 
 export interface SessionParts {
@@ -76,15 +77,19 @@ export class Sessions {
 export class Credentials {
   readonly #sessions: Sessions
   readonly #apiTokens: ApiTokens
+  readonly #innerCalls: InnerCalls | null
 
-  constructor(sessions: Sessions, apiTokens: ApiTokens) {
+  constructor(sessions: Sessions, apiTokens: ApiTokens, innerCalls: InnerCalls | null = null) {
     this.#sessions = sessions
     this.#apiTokens = apiTokens
+    this.#innerCalls = innerCalls
   }
 
   /** @throws Failure 401, with the code that says why */
   readonly authenticate = ({ kind, text }: Credential): Promise<Principal> =>
-    kind === 'session' ? this.#sessions.authenticate(text) : this.#apiTokens.authenticate(text)
+    kind === 'session'
+      ? this.#sessions.authenticate(text)
+      : (this.#innerCalls?.principalOf(text) ?? this.#apiTokens.authenticate(text))
 
   /** Whether a grant is still valid. One query; none when it has expired. */
   async isValid(grant: Grant): Promise<boolean> {

@@ -1,16 +1,39 @@
 // The operator's own routes, from a program that maps a Request to a Response (like Hono). Its declared routes come
-// before ours; it is also asked for paths we do not know.
+// before ours and its middlewares lie around them; without a router it is asked for paths we do not know.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../errors.ts'
+import { actingFor, callerOf } from '../loopback.ts'
 import type { Principal } from '../types.ts'
-import { HANDLED } from './call.ts'
-import { boundReading } from './reply.ts'
+import { HANDLED, type Reply } from './call.ts'
+import { boundReading, JSON_TYPE } from './reply.ts'
 import { hasBody } from './request.ts'
 
 export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>
   /** Hono's router, which knows the declared routes. */
   readonly router?: { match(method: string, path: string): unknown }
+  /** Hono's: what is asked behind all middlewares where no route has answered. */
+  notFound?(handler: (context: { readonly env: Env; readonly req: ReadRequest }) => Promise<Response>): unknown
+}
+
+/** A request inside of the program, whose body may have been read. */
+interface ReadRequest {
+  arrayBuffer(): Promise<ArrayBuffer>
+}
+
+const OURS = Symbol('ours')
+
+interface Env {
+  readonly user: object | null
+  readonly [OURS]?: Behind
+}
+
+/** What becomes of the request with us. */
+export interface Ours {
+  /** @param body as the program has read it; null: it has not */
+  answer(body: Buffer | null): Promise<Reply | typeof HANDLED>
+  /** The response is a stream: it begins when the program is done with its head. */
+  readonly isStream: boolean
 }
 
 export interface CustomAppOptions {
@@ -31,30 +54,57 @@ export class CustomApp {
     this.#app = app
     this.#options = options
     this.needsUser = options.needsUser
+    // What it would say itself of a path that it does not know is not asked for: LangGraph's server does not either.
+    app.notFound?.(async ({ env, req }) => (await env[OURS]?.respond(req)) ?? new Response('404 Not Found', NOT_FOUND))
   }
 
   /** Whether it has declared a route for this method and path; handlers for every method do not count. */
   has(method: string, path: string): boolean {
-    const wanted = method === 'HEAD' ? 'GET' : method
-    // Hono returns [[handler, route], parameters] for all matches, including middlewares.
-    const [fitting] = listOf(this.#app.router?.match(wanted, path))
-    return listOf(fitting).some((one) => {
+    const wanted = methodOf(method)
+    return this.#matching(method, path).some((one) => {
       const [declared] = listOf(one)
       const [, route] = listOf(declared)
       return typeof route === 'object' && route !== null && 'method' in route && route.method === wanted
     })
   }
 
-  /** @param principal the caller; null: not authenticated */
-  async answer(req: IncomingMessage, res: ServerResponse, principal: Principal | null): Promise<typeof HANDLED> {
+  /** Whether anything of its own, a middleware too, is asked for this method and path. */
+  surrounds(method: string, path: string): boolean {
+    return this.#matching(method, path).length > 0
+  }
+
+  /** Hono returns [[handler, route], parameters] for all matches, including middlewares. */
+  #matching(method: string, path: string): unknown[] {
+    const [fitting] = listOf(this.#app.router?.match(methodOf(method), path))
+    return listOf(fitting)
+  }
+
+  /** A call of the service's own, which is nobody's. */
+  async call(path: string, init: RequestInit): Promise<Response> {
+    return this.#app.fetch(new Request(new URL(path, 'http://localhost'), init), { user: null })
+  }
+
+  /**
+   * @param principal the caller; null: not authenticated
+   * @param ours asked behind its middlewares, unless one of them or a route of its own answers
+   */
+  async answer(
+    req: IncomingMessage,
+    res: ServerResponse,
+    principal: Principal | null,
+    ours: Ours
+  ): Promise<Reply | typeof HANDLED> {
     const away = new AbortController()
     res.once('close', () => away.abort())
     const user = principal && this.#options.userOf(principal)
     const body = new BoundBody(req, this.#options.bodyLimit)
+    const behind = new Behind(ours, body)
     try {
-      const response = await this.#app.fetch(requestOf(req, body, away.signal), { user })
+      const work = async () => this.#app.fetch(requestOf(req, body, away.signal), { user, [OURS]: behind })
+      const response = await (principal ? actingFor(callerOf(principal), work) : work())
       // An oversized body is our error, whatever the program makes of it.
       if (body.isTooLarge) throw body.failure
+      if (behind.isIn(response)) return await behind.end(res, response)
       await send(req, res, response)
     } catch (error) {
       if (!req.complete) res.shouldKeepAlive = false
@@ -65,9 +115,75 @@ export class CustomApp {
   }
 }
 
+const NOT_FOUND = { status: 404 }
+/** Marks a response whose body is ours to write. */
+const PLACE = 'x-colloquy-place'
+/** Headers that a body has, and not its head. */
+const OF_BODY: ReadonlySet<string> = new Set([PLACE, 'content-type', 'content-length', 'transfer-encoding'])
+
+/** One request behind the program's middlewares: they are given a response to look at, and what they do to its head counts. */
+class Behind {
+  readonly #ours: Ours
+  readonly #body: BoundBody
+  #read: Buffer | null = null
+  #reply: Reply | typeof HANDLED | null = null
+  #shown: Response['body'] = null
+  #error: unknown = null
+
+  constructor(ours: Ours, body: BoundBody) {
+    this.#ours = ours
+    this.#body = body
+  }
+
+  async respond(asked: ReadRequest): Promise<Response> {
+    if (this.#body.isBegun) this.#read = Buffer.from(await asked.arrayBuffer())
+    if (this.#ours.isStream) return headOf(200)
+    try {
+      this.#reply = await this.#ours.answer(this.#read)
+    } catch (error) {
+      this.#error = error
+      return headOf(error instanceof Failure ? error.status : 500)
+    }
+    if ('taken' in this.#reply) return headOf(200)
+    const response = responseOf(this.#reply)
+    this.#shown = response.body
+    return response
+  }
+
+  /** Whether this is what the program was given, with a head that may have changed. */
+  isIn(response: Response): boolean {
+    return response.headers.has(PLACE) || (this.#shown !== null && response.body === this.#shown)
+  }
+
+  async end(res: ServerResponse, response: Response): Promise<Reply | typeof HANDLED> {
+    const headers = Object.fromEntries([...response.headers].filter(([name]) => !OF_BODY.has(name)))
+    if (this.#reply !== null && !('taken' in this.#reply)) {
+      await response.body?.cancel()
+      return { ...this.#reply, status: response.status, headers }
+    }
+    if (!res.headersSent) for (const name in headers) res.setHeader(name, headers[name]!)
+    if (this.#error !== null) throw this.#error
+    return this.#reply ?? this.#ours.answer(this.#read)
+  }
+}
+
+function headOf(status: number): Response {
+  return new Response(null, { status, headers: { [PLACE]: 'ours' } })
+}
+
+function responseOf({ status = 200, json, jsonText, text, headers = {} }: Reply): Response {
+  const body = text?.body ?? jsonText ?? (json === undefined ? null : JSON.stringify(json))
+  const type = { 'content-type': text?.type ?? JSON_TYPE }
+  // A status that has no body is marked: there is nothing to know it by.
+  return body === null
+    ? new Response(null, { status, headers: { ...headers, [PLACE]: 'ours' } })
+    : new Response(body, { status, headers: { ...type, ...headers } })
+}
+
 /** The body as a stream, up to the limit. */
 class BoundBody {
   isTooLarge = false
+  isBegun = false
   readonly failure: Failure
   readonly #req: IncomingMessage
   readonly #limit: number
@@ -79,6 +195,7 @@ class BoundBody {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    this.isBegun = true
     let left = this.#limit
     for await (const chunk of this.#req as AsyncIterable<Buffer>) {
       left -= chunk.length
@@ -122,6 +239,10 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
     res.socket?.setTimeout(0)
   }
   res.end()
+}
+
+function methodOf(method: string): string {
+  return method === 'HEAD' ? 'GET' : method
 }
 
 function listOf(value: unknown): unknown[] {

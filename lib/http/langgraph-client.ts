@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 
 /** LangGraph servers have their resources at the root; ours are the same, below /api. */
-const AT_ROOT: ReadonlySet<string> = new Set(['threads', 'runs', 'assistants', 'store'])
+const AT_ROOT: ReadonlySet<string> = new Set(['threads', 'runs', 'assistants', 'store', 'ui'])
 
 /** True if a path's first segment is one of LangGraph's, without our prefix. */
 export function isAtRoot(segment: string | undefined): boolean {
@@ -23,13 +23,22 @@ export function isOfServer([prefix, name, ...more]: readonly string[]): boolean 
  */
 export function isLangGraphClient({ req }: { readonly req: IncomingMessage }): boolean {
   if (req.headers['x-api-key'] !== undefined) return true
-  if (isAtRoot((req.url ?? '').split(/[/?#]/, 2)[1])) return true
+  if (isAtRoot(firstSegment(req))) return true
   return /^langgraph/i.test(agentOf(req))
 }
 
 /** LangGraph's Python client: its server queues a second run of a thread, where the one for JavaScript refuses it. */
 export function isPythonClient({ req }: { readonly req: IncomingMessage }): boolean {
   return /^langgraph-sdk-py/i.test(agentOf(req))
+}
+
+/** Whether what is not found is said in a sentence alone: LangGraph's client for JavaScript shows what comes, and its server says no more. */
+export function takesBareText(req: IncomingMessage): boolean {
+  return isAtRoot(firstSegment(req)) && !/json/.test(req.headers.accept ?? '') && !isPythonClient({ req })
+}
+
+function firstSegment({ url = '' }: IncomingMessage): string | undefined {
+  return url.split(/[/?#]/, 2)[1]
 }
 
 function agentOf({ headers }: IncomingMessage): string {

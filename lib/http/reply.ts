@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import type { Failure } from '../errors.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import type { Cookie, Reply } from './call.ts'
+import { takesBareText } from './langgraph-client.ts'
 import { hasBody } from './request.ts'
 
 export const JSON_TYPE = 'application/json'
@@ -25,7 +26,10 @@ export function sendReply(
   send(req, res, reply.status ?? 200, { ...reply.headers }, text, type, [...own, ...others])
 }
 
-/** `{"detail": ...}` with the status of the failure, and where that is no text one beside it, for clients that show one. */
+/**
+ * `{"detail": ...}` with the status of the failure, and where that is no text one beside it, for clients that show one; of what is not found
+ * the text alone where LangGraph's server says it so.
+ */
 export function sendFailure(
   req: IncomingMessage,
   res: ServerResponse,
@@ -33,6 +37,8 @@ export function sendFailure(
   cookies: readonly Cookie[] = []
 ): void {
   const { detail, message } = failure
+  if (failure.status === 404 && typeof detail === 'string' && takesBareText(req))
+    return send(req, res, failure.status, { ...failure.headers }, detail, 'text/plain; charset=utf-8', cookies)
   const text = JSON.stringify(typeof detail === 'string' ? { detail } : { detail, message })
   send(req, res, failure.status, { ...failure.headers }, text, JSON_TYPE, cookies)
 }

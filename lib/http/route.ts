@@ -35,6 +35,8 @@ export interface Route {
   readonly form: boolean
   /** The last `{name}` takes the rest of the path, slashes included. */
   readonly tail: boolean
+  /** The handler writes the response itself, bit by bit. */
+  readonly isStream: boolean
   readonly handler: Handler
 }
 
@@ -46,7 +48,7 @@ type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : u
 
 /** A route definition: everything with an obvious default may be omitted. */
 export interface RouteSpec<Body, Query, Who extends Access = Access>
-  extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail'>> {
+  extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail' | 'isStream'>> {
   readonly method: Method
   readonly path: string
   readonly access: Who
@@ -92,6 +94,7 @@ export function route<
     bodyLimit: spec.bodyLimit ?? (access === 'public' ? PUBLIC_BODY_BYTES : BODY_BYTES),
     form: spec.form ?? false,
     tail: spec.tail ?? false,
+    isStream: spec.isStream ?? false,
     // The server passes the handler what the route's own schemas returned, which is its type.
     handler: access === 'user' ? withUser(spec.handler as Handler) : (spec.handler as Handler)
   }

@@ -30,7 +30,7 @@ import {
   type ThreadOwner
 } from './guards.ts'
 import { sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
-import { cookieOf, fieldsOf, parseBody, readBody, type Target, targetOf } from './request.ts'
+import { cookieOf, fieldsOf, parseBody, readBody, targetOf } from './request.ts'
 import { breakOff, reset } from './reset.ts'
 import { BODY_BYTES, type Route } from './route.ts'
 import { type Match, Router } from './router.ts'
@@ -117,6 +117,18 @@ const PIPELINED_MAX = 32
 interface Seen {
   route: string
   user: string | null
+}
+
+type Found = Extract<Match, { kind: 'found' }>
+
+/** A request behind the guards that ask who makes it. */
+interface Asked {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly match: Match
+  readonly principal: Principal | null
+  /** Its body, where the operator's own program has read it already. */
+  readonly given: Buffer | null
 }
 
 class NodeServer implements HttpServer {
@@ -301,7 +313,7 @@ class NodeServer implements HttpServer {
     cookies: Cookie[],
     seen: Seen
   ): Promise<Reply | typeof HANDLED> {
-    const { origins, authenticate, authenticateRequest = null, app = null, proxies, publicUrl = null } = this.#options
+    const { app = null } = this.#options
     const method = req.method ?? 'GET'
     if (this.#answerCors(req, res)) return HANDLED
     const target = targetOf(req)
@@ -309,13 +321,27 @@ class NodeServer implements HttpServer {
     if (match.kind === 'found') seen.route = match.route.path
     const isApps =
       app !== null && match.kind !== 'malformed' && (match.kind !== 'found' || app.has(method, target.path))
+    const isStream = match.kind === 'found' && match.route.isStream
+    const ours = (principal: Principal | null, body: Buffer | null) =>
+      this.#handle({ req, res, match, principal, given: body }, seen)
     // Who may call those is their own affair; of what is ours they learn nothing.
-    if (isApps && !app.needsUser) return app.answer(req, res, null)
-    const secure = proxies.isSecure(req)
-    if (isChanging(method)) {
+    if (isApps && !app.needsUser) {
+      const answer = async (body: Buffer | null) => ours(await this.#pass(req, match, cookies, false), body)
+      return app.answer(req, res, null, { isStream, answer })
+    }
+    const principal = await this.#pass(req, match, cookies, isApps)
+    if (!isApps && !app?.surrounds(method, target.path)) return ours(principal, null)
+    return app.answer(req, res, principal, { isStream, answer: (body) => ours(principal, body) })
+  }
+
+  /** The guards before routing. @returns null: nobody needs to be signed in */
+  async #pass(req: IncomingMessage, match: Match, cookies: Cookie[], isApps: boolean): Promise<Principal | null> {
+    const { origins, authenticate, authenticateRequest = null, proxies, publicUrl = null } = this.#options
+    if (isChanging(req.method ?? 'GET')) {
       if (isExempt(match)) {
         checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
         // Of who signs in the handler sets one that lasts as long as the session. This one stands beside what was there before.
+        const secure = proxies.isSecure(req)
         cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
       } else if (authenticateRequest !== null && credentialOf(req) === null) {
         // What rules of the operator's own know a visitor by, a browser may send by itself, and has no csrf_token beside it.
@@ -326,11 +352,14 @@ class NodeServer implements HttpServer {
     if (isUpgrade(req)) checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
     const reason = this.#options.notYet?.() ?? null
     if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
-    const principal = needsSession(match) || isApps ? await principalOf(req, authenticate, authenticateRequest) : null
-    if (isApps) return app.answer(req, res, principal)
+    return needsSession(match) || isApps ? principalOf(req, authenticate, authenticateRequest) : null
+  }
+
+  async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
     if (match.kind !== 'found') throw missed(match)
+    const { req, res, principal } = asked
     if (principal !== null) checkPermission(match.route, principal.grant)
-    const call = await this.#callOf(req, res, match, target, principal, secure)
+    const call = await this.#callOf(asked, match)
     const { handler } = match.route
     const { user } = call
     if (user === null) return handler(call)
@@ -341,7 +370,7 @@ class NodeServer implements HttpServer {
       await this.#unread.less()
     }
     // Nobody hears the answer any more, which may have been long in coming.
-    if (res.destroyed && method === 'GET') return HANDLED
+    if (res.destroyed && req.method === 'GET') return HANDLED
     return this.#hideExistence(match, () => asUser(user.id, async () => handler(call)))
   }
 
@@ -350,7 +379,7 @@ class NodeServer implements HttpServer {
    * learn from the words which of them exist [Auth 6].
    */
   async #hideExistence<Answer extends Reply | typeof HANDLED>(
-    { route, params }: Extract<Match, { kind: 'found' }>,
+    { route, params }: Found,
     work: () => Promise<Answer>
   ): Promise<Answer> {
     const id = params.thread_id ?? ''
@@ -366,19 +395,12 @@ class NodeServer implements HttpServer {
     }
   }
 
-  async #callOf(
-    req: IncomingMessage,
-    res: ServerResponse,
-    match: Extract<Match, { kind: 'found' }>,
-    target: Target,
-    principal: Principal | null,
-    secure: boolean
-  ): Promise<Call> {
+  async #callOf({ req, res, principal, given }: Omit<Asked, 'match'>, match: Found): Promise<Call> {
     const { route, params, path } = match
     const user = principal?.user ?? null
     checkIds(params)
     if (user !== null) await checkOwner(route, params.thread_id ?? '', user.id, this.#options.threadOwner)
-    const fields = fieldsOf(target.search)
+    const fields = fieldsOf(targetOf(req).search)
     const call = {
       method: req.method ?? 'GET',
       path,
@@ -387,18 +409,24 @@ class NodeServer implements HttpServer {
       user,
       grant: principal?.grant ?? null,
       address: this.#options.proxies.addressOf(req),
-      secure,
+      secure: this.#options.proxies.isSecure(req),
       credential: cookieOf(req, SESSION_COOKIE) ?? null,
       req,
       res
     }
-    return { ...call, body: await this.#bodyOf(call, route) }
+    return { ...call, body: await this.#bodyOf(call, route, given) }
   }
 
   /** Read after the guards: an unauthorised caller must not make us buffer a body. */
-  async #bodyOf(call: Omit<Call, 'body'>, { body, bodyLimit, form, bodyOptional }: Route): Promise<unknown> {
+  async #bodyOf(call: Omit<Call, 'body'>, route: Route, given: Buffer | null): Promise<unknown> {
+    const { body, bodyLimit, form, bodyOptional } = route
+    if (given !== null && bodyLimit === 'streamed') throw new Error('http.app has read a body that is streamed')
     if (body === null || bodyLimit === 'streamed') return undefined
     const { req, res, user } = call
+    if (given !== null) {
+      if (given.length > bodyLimit) throw fail('body_too_large', { limit: bodyLimit })
+      return check(body, parseBody(req, given, form, bodyOptional, isList(body)), 'body')
+    }
     const begun = performance.now()
     const share = user === null ? this.#publicBodies.share(call.address) : this.#bodies.share(user.id)
     const arrivesWithin = user === null ? (this.#options.limits?.publicBodyMs ?? PUBLIC_BODY_MS) : null

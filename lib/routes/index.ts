@@ -28,6 +28,7 @@ import { stateRoutes } from './state.ts'
 import { suggestionRoutes } from './suggestions.ts'
 import { threadStreamRoutes } from './thread-stream.ts'
 import { threadRoutes } from './threads.ts'
+import { uiRoutes } from './ui.ts'
 import { uploadRoutes } from './uploads.ts'
 
 /** What an operator's project says of the table. */
@@ -64,6 +65,7 @@ export function routes(services: Services, auth: AuthServices, { disabled = [], 
     ...skillRoutes(services), //    /api/skills
     ...cronRoutes(services), //     /api/runs/crons
     ...itemRoutes(services), //     /api/store/items, /api/store/namespaces
+    ...uiRoutes(services), //       /api/ui
     ...featureRoutes() //           /api/features
   ]
   const served = all.filter(({ path }) => !disabled.includes(partOf(path)))

@@ -28,11 +28,12 @@ import { HEARTBEAT } from '../run/log/sse.ts'
 import { asUser } from '../scope.ts'
 import { newThread } from '../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../types.ts'
-import { Authorizer } from './authorization.ts'
+import { Authorizer } from './authorizer.ts'
 import { positionText } from './join-request.ts'
 import { readerOf } from './reader.ts'
 import { orderFor, runBody } from './run-request.ts'
 import type { Services } from './services.ts'
+import { toldHeaders } from './told-headers.ts'
 
 const commandBody = objectOf({
   id: integer({ min: 0 }),
@@ -89,7 +90,12 @@ export function protocolRoutes(services: Services): Route[] {
     const body = policy ? await new Authorizer(policy, services, call).run(given, threadId) : given
     const request = { threadId, userId: call.user.id, body, key: null, path: call.path, creator: null }
     const asker = policy ? authUser(call) : null
-    const order = await orderFor(services, { ...request, isLangGraph: true, authUser: asker })
+    const order = await orderFor(services, {
+      ...request,
+      isLangGraph: true,
+      authUser: asker,
+      headers: toldHeaders(call)
+    })
     await ensureThread(call, String(asked.assistant_id), body.metadata ?? {})
     return runs.start(threadId, order)
   }
@@ -262,8 +268,15 @@ export function protocolRoutes(services: Services): Route[] {
       bodyLimit: config.server.body_bytes,
       handler: command
     }),
-    route({ ...on, method: 'POST', path: `${thread}/stream/events`, body: eventsBody, handler: events }),
-    route({ ...on, method: 'GET', path: `${thread}/stream/events`, handler: socket })
+    route({
+      ...on,
+      method: 'POST',
+      path: `${thread}/stream/events`,
+      isStream: true,
+      body: eventsBody,
+      handler: events
+    }),
+    route({ ...on, method: 'GET', path: `${thread}/stream/events`, isStream: true, handler: socket })
   ]
 }
 

@@ -38,10 +38,14 @@ const breakpoints = v.nullish(v.union([v.string(), listOf(v.string(), MODES_MAX)
 const AFTER_SECONDS_MAX = 366 * 86_400
 const URL_MAX = 2048
 
+/** A path is one of the project's own routes. */
 const webAddress = v.pipe(
   v.string(),
   v.maxLength(URL_MAX),
-  v.check((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), 'Value error, an address of http or https')
+  v.check(
+    (text) => /^\/(?![/\\])/.test(text) || /^https?:$/.test(URL.parse(text)?.protocol ?? ''),
+    'Value error, an address of http or https'
+  )
 )
 
 const feedbackKey = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
@@ -111,6 +115,8 @@ export interface RunRequest {
   readonly isTemporary?: boolean
   /** Who asks, as rules of the operator's own know them, for graphs that ask as well; null: nobody said so. */
   readonly authUser?: AuthUser | null
+  /** What graphs are told of its headers. */
+  readonly headers?: JsonObject
 }
 
 /**
@@ -125,7 +131,7 @@ export async function orderFor(
   const isGraph = agent.states !== undefined
   if (!isGraph) refuseGraphWords(body)
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
-  const configuration = configurationOf(body, assistant)
+  const configuration = configurationOf(body, assistant, isGraph ? (request.headers ?? {}) : {})
   const modelName = modelNameIn(configuration)
   const models = agent.models?.() ?? []
   // The demo model takes any name.
@@ -183,9 +189,11 @@ async function assistantOf(assistants: Assistants, name: string | null, user: st
 }
 
 /** The caller's config, overriding the assistant's. */
-function configurationOf({ config, context }: RunBody, assistant: RunAssistant): Configuration {
+function configurationOf({ config, context }: RunBody, assistant: RunAssistant, headers: JsonObject): Configuration {
+  const configurable = isObject(config?.configurable) ? config.configurable : {}
+  const given = Object.keys(headers).length > 0 ? { ...config, configurable: { ...configurable, ...headers } } : config
   return withAssistant(assistant, {
-    config: config ? configWithoutReserved(config) : null,
+    config: given ? configWithoutReserved(given) : null,
     context: context ? withoutReserved(context) : null
   })
 }

@@ -31,6 +31,7 @@ import { orderFor, type RunBody, runBody, runView, threadIdIn } from './run-requ
 import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
 import type { Services } from './services.ts'
 import { isForOnce, TemporaryThreads } from './temporary-thread.ts'
+import { toldHeaders } from './told-headers.ts'
 
 const action = v.optional(v.picklist(['interrupt', 'rollback']))
 const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
@@ -72,6 +73,7 @@ export function runRoutes(services: Services): Route[] {
       creator: staysOpen ? (call.grant?.digest ?? null) : null,
       isLangGraph,
       waitsByDefault: isPythonClient(call),
+      headers: toldHeaders(call),
       authUser: services.policy ? authUser({ user: call.user!, grant: call.grant }) : null,
       isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
     })
@@ -303,12 +305,14 @@ export function runRoutes(services: Services): Route[] {
     route({
       ...creating,
       path: `${thread}/stream`,
+      isStream: true,
       thread: 'read',
       handler: (call) => stream(call, () => create(call, true))
     }),
     route({
       ...creating,
       path: `${thread}/wait`,
+      isStream: true,
       thread: 'read',
       handler: (call) => waitForNew(call, () => create(call, true))
     }),
@@ -316,11 +320,13 @@ export function runRoutes(services: Services): Route[] {
     route({
       ...creating,
       path: '/api/runs/stream',
+      isStream: true,
       handler: (call) => stream(call, () => createStateless(call, true))
     }),
     route({
       ...creating,
       path: '/api/runs/wait',
+      isStream: true,
       handler: (call) => waitForNew(call, () => createStateless(call, true))
     }),
     route({ ...watching, method: 'GET', path: thread, query: listQuery, handler: list }),
@@ -350,16 +356,18 @@ export function runRoutes(services: Services): Route[] {
     route({
       method: 'GET',
       path: '/api/runs/{run_id}/stream',
+      isStream: true,
       access: 'user',
       permission: 'runs:read',
       handler: async (call) => joined(call, await statelessRunOf(call))
     }),
     ...runsAtOnceRoutes(services, (call, body, at) => createInBackground({ ...call, body }, at)),
-    route({ ...watching, method: 'GET', path: `${run}/join`, handler: join }),
+    route({ ...watching, method: 'GET', path: `${run}/join`, isStream: true, handler: join }),
     route({
       ...watching,
       method: 'GET',
       path: `${run}/stream`,
+      isStream: true,
       handler: async (call) => joined(call, await watchedRunOf(call))
     }),
     route({

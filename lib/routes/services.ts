@@ -40,6 +40,8 @@ export interface Services {
   readonly skills: Skills
   readonly extensions: Extensions
   readonly toolServers: ToolServers
+  /** Components of the operator's project for pages; null: it has none. */
+  readonly ui?: (() => Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>) | null
   readonly log: Log
   /** One completion outside any run. Rejects when the model fails, or none has that name; null is the first. */
   completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>

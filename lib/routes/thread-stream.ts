@@ -61,6 +61,7 @@ export function threadStreamRoutes(services: Services): Route[] {
       access: 'user',
       permission: 'runs:read',
       thread: 'read',
+      isStream: true,
       handler: join
     })
   ]

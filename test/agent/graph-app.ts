@@ -1,8 +1,9 @@
 // Routes of a project's own beside its graphs, and what its langgraph.json says of ours.
-import { writeFileSync } from 'node:fs'
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { at, openSite, type Site, signIn, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, type Site, signIn, until } from '../fixtures/gateway.ts'
 import { graphSite, graphsFolder } from '../fixtures/graphs.ts'
 
 const APP = { http: { app: './app.mjs:app' } }
@@ -34,6 +35,113 @@ t.test('what the project declares goes before ours, and all that it does not is 
   t.equal(await status(site, '/readyz'), 200)
   t.equal((await person.get('/nowhere')).status, 404)
   t.equal((await person.get('/custom/refused')).text, 'a teapot')
+})
+
+t.test('middlewares of the project lie around all that is ours, and may answer themselves', async (t) => {
+  const { site, person } = await graphSite(t, { settings: APP })
+  const info = await fetch(`${site.url}/info`)
+  t.equal(info.headers.get('x-middleware'), 'here')
+  t.strictSame(await (await fetch(`${site.url}/info?halt`)).json(), { status: 'halted' })
+  t.equal(await status(site, '/threads/search?halt', { method: 'POST', body: '{}' }), 403, 'behind our guards')
+  const made = await person.post('/threads?read', { metadata: { a: 1 } })
+  t.match(made, { status: 200, body: { metadata: { a: 1 } } }, 'a body that one has read is ours as well')
+  t.equal(made.headers.get('x-seen'), '200')
+  t.equal(made.headers.get('content-type'), 'application/json')
+  const missing = await person.get(`/api/threads/${randomUUID()}`)
+  t.match(missing, { status: 404, body: { detail: String } })
+  t.equal(missing.headers.get('x-seen'), '404')
+  t.equal((await person.get('/nowhere')).status, 404, 'what it would say of them itself is not asked for')
+  t.equal((await person.get('/info?change')).text, JSON.stringify((await person.get('/info')).body).toUpperCase())
+  t.equal((await person.post('/runs/crons?read', { metadata: { a: 'x'.repeat(70_000) } })).status, 413)
+})
+
+t.test('a stream of ours bears what middlewares say of its head, and comes as it comes', async (t) => {
+  const { person } = await graphSite(t, { settings: APP })
+  const thread = await person.thread()
+  const asked = { assistant_id: 'agent', input: { messages: [{ role: 'user', content: 'foo' }] } }
+  for (const query of ['', '?read']) {
+    const stream = await person.open('POST', `/api/threads/${thread}/runs/stream${query}`, { body: asked })
+    t.equal(stream.headers.get('x-middleware'), 'here')
+    t.match(stream.headers.get('content-type'), 'text/event-stream')
+    t.equal((await stream.whole()).at(-1)?.event, 'end')
+  }
+  const waited = await person.post(`/api/threads/${thread}/runs/wait?read`, asked)
+  t.equal(listIn(waited.body, 'messages').length, 12)
+  t.equal(waited.headers.get('x-middleware'), 'here')
+})
+
+t.test("LangGraph's client without an address calls this server, as whoever its code works for", async (t) => {
+  for (const isolation of ['none', 'worker']) {
+    const { person, site, client } = await graphSite(t, { settings: APP, config: { graphs: { isolation } } })
+    const { body } = await person.get('/custom/client')
+    t.equal((await person.get(`/api/threads/${at(body, 'id')}`)).status, 200, 'a route of the project')
+    const values = await client.runs.wait(null, 'calling', { input: { steps: [] } })
+    const [made] = listIn(values, 'steps')
+    t.match((await person.get(`/api/threads/${made}`)).body, { metadata: { by: 'a graph' } }, `a graph: ${isolation}`)
+    const other = await signIn(site)
+    t.equal((await other.get(`/api/threads/${made}`)).status, 404)
+  }
+  const open = await graphSite(t, { settings: OPEN })
+  t.equal(await status(open.site, '/custom/client'), 500, 'for nobody it is nobody')
+})
+
+t.test('a webhook that is a path is a route of the project', async (t) => {
+  const { person, client } = await graphSite(t, { settings: APP, config: { webhooks: { retry_ms: 20 } } })
+  const thread = await person.thread()
+  const input = { messages: [{ role: 'user', content: 'foo' }] }
+  await client.runs.wait(thread, 'agent', { input, webhook: '/custom/webhook' })
+  const brought = async () => (await person.get('/custom/webhook')).body
+  await until(async () => at(await brought(), 'status') === 'success', 'the webhook')
+  t.equal(at(await brought(), 'thread_id'), thread)
+  const asked = { assistant_id: 'agent', input, webhook: '//elsewhere.example/x' }
+  t.equal((await person.post(`/api/threads/${thread}/runs`, asked)).status, 422)
+})
+
+t.test(
+  'components for pages are bundled by the tool beside the project, and told as its own server tells them',
+  async (t) => {
+    const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { ui: { agent: './ui.tsx', 'two.0': './ui.tsx' } })
+    const tool = join(folder, 'node_modules', '@langchain', 'langgraph-ui')
+    mkdirSync(tool)
+    writeFileSync(join(tool, 'package.json'), '{"name":"@langchain/langgraph-ui","type":"module","main":"./index.mjs"}')
+    writeFileSync(
+      join(tool, 'index.mjs'),
+      `import { mkdirSync, writeFileSync } from 'node:fs'
+     export async function build({ output, defs, cwd }) {
+       for (const [name, path] of Object.entries(defs)) {
+         mkdirSync(output + '/public/' + name, { recursive: true })
+         writeFileSync(output + '/public/' + name + '/entrypoint.js', '// ' + path + ' of ' + cwd)
+         writeFileSync(output + '/public/' + name + '/entrypoint.css', 'p { color: red }')
+       }
+     }`
+    )
+    const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
+    const person = await signIn(site)
+    const { host } = new URL(site.url)
+    for (const [prefix, graph, id] of [
+      ['', 'agent', 'agent'],
+      ['/api', 'two.0', 'two_0']
+    ] as const) {
+      const { text } = await person.post(`${prefix}/ui/${graph}`, { name: "it's" })
+      t.equal(
+        text,
+        `<link rel="stylesheet" href="http://${host}${prefix}/ui/${graph}/entrypoint.css" />\n` +
+          `<script src="http://${host}${prefix}/ui/${graph}/entrypoint.js" onload='__LGUI_${id}.render("it&#39;s", "{{shadowRootId}}")'></script>`
+      )
+      const script = await fetch(`http://${host}${prefix}/ui/${graph}/entrypoint.js`)
+      t.match(script.headers.get('content-type'), 'text/javascript')
+      t.equal(await script.text(), `// ./ui.tsx of ${folder}`)
+    }
+    t.equal((await person.post('/ui/other', { name: 'x' })).status, 404)
+    t.equal(await status(site, '/ui/agent/other.js'), 404)
+    t.equal(await status(site, '/ui/agent', { method: 'POST', body: '{}' }), 403)
+  }
+)
+
+t.test('without that tool it is said that components are not served', async (t) => {
+  const { person, site } = await graphSite(t, { settings: { ui: { agent: './ui.tsx' } } })
+  t.equal((await person.post('/ui/agent', { name: 'x' })).status, 404)
+  t.ok(site.logged.some(([level, , text]) => level === 'warn' && /components of langgraph.json/.test(String(text))))
 })
 
 t.test(

@@ -206,6 +206,51 @@ t.test('items lie where the rules put them', async (t) => {
   await refused(t, john.store.listNamespaces({ prefix: ['jane'] }), 403)
 })
 
+t.test('a filter holds for items too: by their value, their namespace and their key', async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './auth-items.mjs' } })
+  writeFileSync(
+    join(folder, 'auth-items.mjs'),
+    `import { Auth } from '@langchain/langgraph-sdk/auth'
+     export default new Auth()
+       .authenticate((request) => ({ identity: 'x', may: request.headers.get('x-may') ?? '' }))
+       .on('store', ({ action, value, user: { may } }) => {
+         if (action === 'put' && value.key === 'moved') Object.assign(value, { key: 'there', value: { ...value.value, by: 'rule' } })
+         if (may === '') return
+         return may.startsWith('in ') ? { namespace: { $contains: may.slice(3) } } : { owner: may }
+       })`
+  )
+  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
+  const as = (may: string) => new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { 'x-may': may } }).store
+  const [all, one, two] = [as(''), as('one'), as('two')]
+  await one.putItem(['notes'], 'a', { owner: 'one' })
+  await two.putItem(['notes', 'deep'], 'b', { owner: 'two' })
+  await refused(t, one.putItem(['notes'], 'c', { owner: 'two' }), 403)
+  await refused(t, one.putItem(['notes', 'deep'], 'b', { owner: 'one' }), 404)
+  t.match(await one.getItem(['notes'], 'a'), { value: { owner: 'one' } })
+  await refused(t, one.getItem(['notes', 'deep'], 'b'), 404)
+  t.equal(await one.getItem(['notes'], 'none'), null)
+  await refused(t, one.deleteItem(['notes', 'deep'], 'b'), 404)
+  await refused(t, one.deleteItem(['notes'], 'none'), 403)
+
+  const keys = async (store: Client['store'], more: object = {}) =>
+    (await store.searchItems(['notes'], more)).items.map(({ key }) => key)
+  t.strictSame(await keys(one), ['a'])
+  t.strictSame(await keys(two, { filter: { owner: 'one' } }), [])
+  t.strictSame((await keys(all)).sort(), ['a', 'b'])
+  for (let n = 0; n < 5; n++) await (n % 2 ? one : two).putItem(['many'], `n${n}`, { owner: n % 2 ? 'one' : 'two' })
+  const page = await two.searchItems(['many'], { limit: 1, offset: 1 })
+  t.match(page.items, [{ key: 'n2', value: { owner: 'two' } }], 'a page is one of those that it holds for')
+
+  const namespaces = async (store: Client['store']) => (await store.listNamespaces({ prefix: ['notes'] })).namespaces
+  t.strictSame(await namespaces(as('in deep')), [['notes', 'deep']])
+  t.strictSame(await namespaces(one), [], 'a namespace has no owner')
+  t.equal((await namespaces(all)).length, 2)
+  await all.putItem(['notes'], 'moved', { text: 'x' })
+  t.match(await all.getItem(['notes'], 'there'), { value: { text: 'x', by: 'rule' } })
+  await two.deleteItem(['notes', 'deep'], 'b')
+  t.equal(await all.getItem(['notes', 'deep'], 'b'), null)
+})
+
 t.test('rules that are none, fail or do not answer are said, and let nobody in', async (t) => {
   const cases: readonly (readonly [text: string, said: RegExp])[] = [
     ['export const other = 1', /exports no default, which auth\.path is to be/],

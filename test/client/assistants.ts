@@ -25,6 +25,21 @@ probe('get by id, and by the name of a graph', async (t, { client }) => {
   t.equal(await refusal(client.assistants.get('nobody')), 404)
 })
 
+t.test(
+  "what is not found is said at the root as LangGraph's server says it, and as ours everywhere else",
+  async (t) => {
+    const person = await signIn(await openSite(t))
+    const told = async (path: string, headers: Record<string, string> = {}) =>
+      (await person.get(path, { headers })).text
+    t.equal(await told('/assistants/nobody'), 'Assistant not found')
+    const ours = '{"detail":"Assistant not found"}'
+    t.equal(await told('/api/assistants/nobody'), ours)
+    t.equal(await told('/api/langgraph/assistants/nobody'), ours)
+    t.equal(await told('/assistants/nobody', { accept: 'application/json' }), ours)
+    t.equal(await told('/assistants/nobody', { 'user-agent': 'langgraph-sdk-py/0.4' }), ours)
+  }
+)
+
 probe('create, get, update, delete', async (t, { client }) => {
   const made = await client.assistants.create({
     graphId: 'lead_agent',

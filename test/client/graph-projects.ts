@@ -3,13 +3,19 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { systemAssistantId } from '../../lib/thread/assistants.ts'
-import { at } from '../fixtures/gateway.ts'
+import { at, listIn } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
 import { probes, type Sdk } from '../fixtures/sdk.ts'
 
 /** A project whose environment configures two graphs of three. */
 function project(): string {
-  const folder = graphsFolder(t, 'newest', { teamed: 'named', noded: 'named', bare: 'named', nested: 'nested' })
+  const folder = graphsFolder(t, 'newest', {
+    teamed: 'named',
+    noded: 'named',
+    bare: 'named',
+    nested: 'nested',
+    told: 'told'
+  })
   const file = join(folder, 'langgraph.json')
   const configured = { teamed: { context: { team: 'blue' } }, noded: { configurable: { node: 'configured' } } }
   const given = JSON.parse(readFileSync(file, 'utf8'))
@@ -84,4 +90,23 @@ probe('a task that is a graph says where its states are, and no more: the newest
   const { checkpoint } = tasks[0]!
   t.same(Object.keys(checkpoint ?? {}).sort(), ['checkpoint_ns', 'thread_id'])
   t.match(await client.threads.getState(thread_id, checkpoint!), { values: {} })
+})
+
+probe("graphs find the request's headers in their configuration, and no credential", async (t, { person, version }) => {
+  const path = ['/runs/wait', '/api/runs/wait'][Number(version === '2.0.0')]!
+  const headers = {
+    ...person.headers(),
+    'x-mine': 'yes',
+    'x-api-key': 'secret',
+    'x-forwarded-for': '1.2.3.4',
+    'user-agent': 'me/1'
+  }
+  const body = JSON.stringify({
+    assistant_id: 'told',
+    input: { steps: [] },
+    config: { configurable: { word: 'said' } }
+  })
+  const type = { 'content-type': 'application/json' }
+  const answer = await fetch(person.url + path, { method: 'POST', headers: { ...headers, ...type }, body })
+  t.strictSame(listIn(await answer.json(), 'steps'), ['user-agent: me/1', 'word: said', 'x-mine: yes'])
 })

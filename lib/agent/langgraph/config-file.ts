@@ -31,6 +31,10 @@ export interface ProjectSettings {
     /** Allowed CORS origins. */
     readonly origins: readonly string[]
   }
+  /** Files with components for pages, by graph; empty: none. */
+  readonly ui: Readonly<Record<string, string>>
+  /** What those share with the page. */
+  readonly uiShared: readonly string[]
   /** Default TTL of store items in minutes; null: none. */
   readonly itemTtl: number | null
   /** Unsupported settings, one sentence each. */
@@ -57,6 +61,10 @@ export function projectSettings(path: string): ProjectSettings {
       disabled: parts.flatMap(([part, segments]) => (http[`disable_${part}`] === true ? segments : [])),
       origins: textsIn(cors.allow_origins)
     },
+    ui: Object.fromEntries(
+      Object.entries(objectOr(config.ui)).filter((one): one is [string, string] => typeof one[1] === 'string')
+    ),
+    uiShared: textsIn(objectOr(config.ui_config).shared),
     itemTtl: typeof ttl.default_ttl === 'number' && ttl.default_ttl > 0 ? ttl.default_ttl : null,
     unsupported: [
       ...(isObject(store.index) ? ['store.index: items are searched by their values, not by their meaning'] : []),
@@ -64,7 +72,9 @@ export function projectSettings(path: string): ProjectSettings {
         ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
         : []),
       ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
-      ...(isObject(config.ui) ? ['ui: components of a user interface are not built'] : []),
+      ...(http.configurable_headers === undefined
+        ? []
+        : ['http.configurable_headers: graphs are told User-Agent and X-..., without credentials']),
       ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : [])
     ]
   }

@@ -1,4 +1,5 @@
 // The services in-process graphs use.
+import type { Door } from '../../loopback.ts'
 import type { JsonObject } from '../../types.ts'
 import type { GraphItems } from './graph-store.ts'
 import type { GraphReads, GraphWrite } from './saver.ts'
@@ -28,6 +29,8 @@ export interface GraphPorts {
   readonly threads: GraphThreads
   /** The long-term store. */
   readonly items: GraphItems
+  /** To the service's own API. */
+  readonly door: Door
   readonly log: GraphLog
 }
 

@@ -1,5 +1,6 @@
 // One run of an in-process graph: called as LangGraph's server would call it, its output goes into the run's log
 // verbatim. It keeps its own state; messages are also passed on as records, for events and counts.
+import { actingFor } from '../../loopback.ts'
 import type { Json, JsonObject } from '../../types.ts'
 import { isObject } from '../../types.ts'
 import { objectOr, textOr, textsIn } from '../json.ts'
@@ -35,7 +36,7 @@ export async function runGraph(
     (write) => sink.keep(write),
     () => sink.flushed()
   )
-  await set.inSession(session, async (named) => {
+  const work = async (named: JsonObject) => {
     const told = new Conversation(sink, () => session.opened ?? null, await attemptOf(input, reads))
     const store = createGraphStore(graph.library, items, input.userId)
     const run = new GraphRun(graph, input, sink, session, store, told)
@@ -45,7 +46,11 @@ export async function runGraph(
       // Failing because of the abort is no failure.
       if (!signal.aborted) throw failureOf(error)
     }
-  })
+  }
+  const { userId, request } = input
+  const authUser = isObject(request.auth_user) ? request.auth_user : null
+  const caller = userId === null ? null : { userId, authUser, permissions: null }
+  await actingFor(caller, () => set.inSession(session, work))
 }
 
 /** What an attempt after a crash has to know; null: it is the first. */

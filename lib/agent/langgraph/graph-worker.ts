@@ -1,5 +1,6 @@
 // The thread in which the graphs of one file work [graphs.isolation worker]: all that they need of the service lies on the other side.
 import { parentPort, workerData } from 'node:worker_threads'
+import { type Door, registerLoopback } from '../../loopback.ts'
 import type { AgentInput, AgentRecord, Sink, StateWrite, StreamPart } from '../runtime.ts'
 import { loadGraphs } from './config-file.ts'
 import type { GraphLog, GraphPorts } from './graph-ports.ts'
@@ -98,11 +99,14 @@ const agent = (async () => {
   const log: GraphLog = { info: say('info'), warn: say('warn'), error: say('error') }
   // Files may ask for it while they are loaded.
   registerSdkLogger(log)
+  const door: Door = remote('door', ['open', 'close'])
+  registerLoopback(door)
   const graphs = await loadGraphs(graphsPath, graphsFile)
   const ports: GraphPorts = {
     reads: remote('reads', ['load', 'list']),
     threads: remote('threads', ['graphOf', 'configOf', 'write', 'copy', 'isBusy']),
     items: remote('items', ['get', 'put', 'remove', 'search', 'namespaces']),
+    door,
     log
   }
   return createGraphsAgent(new GraphSet(graphs, ports.reads), ports)

@@ -50,11 +50,12 @@ class GraphThread {
     const data: GraphWorkerData = { graphsPath: path, graphsFile: file }
     this.#worker = new Worker(new URL(name, import.meta.url), { workerData: data })
     this.#worker.unref()
-    const { reads, threads, items, log } = ports
+    const { reads, threads, items, door, log } = ports
     this.#channel = new WorkerChannel(this.#worker as ThreadPort, {
       reads: (method: string, args: unknown[]) => called(reads, method, args),
       threads: (method: string, args: unknown[]) => called(threads, method, args),
       items: (method: string, args: unknown[]) => called(items, method, args),
+      door: (method: string, args: unknown[]) => called(door, method, args),
       log: (level: keyof GraphLog, fields: object, text: string) => log[level](fields, text),
       told: (run: number, what: 'emit' | 'record' | 'keep', told: never) => this.#hear(run, what, told),
       flushed: (run: number) => this.#hearings.get(run)?.sink.flushed()

@@ -33,7 +33,7 @@ export interface WebhookDeps {
   readonly view: (run: Run) => JsonObject
   /** JSON of its final values; null: it has none. */
   readonly valuesOf: (run: Run) => Promise<string | null>
-  /** fetch, restricted to the allowed networks. */
+  /** fetch, restricted to the allowed networks; of a path, the project's own route. */
   readonly post: (url: string, init: RequestInit) => Promise<Response>
   readonly options: WebhookOptions
   readonly log: { warn(fields: object, text: string): void }
@@ -223,6 +223,6 @@ function keyOf(secret: string): Buffer {
 
 /** Without the parts that may contain a secret. */
 function shown(url: string): string {
-  const { origin, pathname } = new URL(url)
-  return origin + pathname
+  const { origin, pathname } = new URL(url, 'http://localhost')
+  return url.startsWith('/') ? pathname : origin + pathname
 }

@@ -1,0 +1,46 @@
+// Credentials for the process's calls to itself: each for one call, and nowhere but in memory.
+import { randomBytes } from 'node:crypto'
+import { fail } from '../errors.ts'
+import type { Caller, Door } from '../loopback.ts'
+import type { UserReads } from '../store/store.ts'
+import { API_TOKEN_PREFIX, PERMISSIONS, type Principal } from '../types.ts'
+import { type AuthUser, assertedPrincipal } from './policy.ts'
+import { digestOf } from './token.ts'
+
+export class InnerCalls implements Door {
+  /** Where the server listens, as this machine reaches it. */
+  url = ''
+  readonly #users: Pick<UserReads, 'byId'>
+  readonly #callers = new Map<string, Caller>()
+
+  constructor(users: Pick<UserReads, 'byId'>) {
+    this.#users = users
+  }
+
+  async open(caller: Caller | null): Promise<{ url: string; token: string | null }> {
+    if (caller === null) return { url: this.url, token: null }
+    const token = API_TOKEN_PREFIX + randomBytes(32).toString('base64url')
+    this.#callers.set(token, caller)
+    return { url: this.url, token }
+  }
+
+  async close(token: string): Promise<void> {
+    this.#callers.delete(token)
+  }
+
+  /** null: none of these. Rejects with user_not_found */
+  principalOf(text: string): Promise<Principal> | null {
+    const caller = this.#callers.get(text)
+    return caller ? this.#principalOf(caller, text) : null
+  }
+
+  async #principalOf(caller: Caller, text: string): Promise<Principal> {
+    // Made by the same function when they came.
+    if (caller.authUser) return assertedPrincipal(caller.authUser as AuthUser)
+    const user = await this.#users.byId(caller.userId)
+    if (!user) throw fail('user_not_found')
+    const permissions = new Set(caller.permissions ?? PERMISSIONS)
+    const grant = { userId: user.id, digest: digestOf(text), version: 0, expires: null, permissions } as const
+    return { user, grant: { kind: 'asserted', ...grant } }
+  }
+}

@@ -1,0 +1,122 @@
+// The operator's own rules, for one caller: they are asked what may be done, and a filter that they answer is what must be found.
+import type { AccessPolicy } from '../auth/policy.ts'
+import { fail } from '../errors.ts'
+import type { Call, Reply, UserCall } from '../http/call.ts'
+import { Containment } from '../thread/contains.ts'
+import { isObject, type Json, type JsonObject, type Run } from '../types.ts'
+import type { RunBody } from './run-request.ts'
+import type { Services } from './services.ts'
+
+export type AskServices = Pick<Services, 'store' | 'assistants' | 'items'>
+/** What a route does. Answers the call as the rules leave it, or the reply itself. */
+export type Authorization = (call: UserCall, ask: Authorizer) => Promise<UserCall | { readonly reply: Reply }>
+
+/** The rules, for one caller. */
+export class Authorizer {
+  readonly #policy: AccessPolicy
+  readonly #services: AskServices
+  readonly #call: Call<unknown, unknown>
+
+  constructor(policy: AccessPolicy, services: AskServices, call: Call<unknown, unknown>) {
+    this.#policy = policy
+    this.#services = services
+    this.#call = call
+  }
+
+  get items(): Services['items'] {
+    return this.#services.items
+  }
+
+  /** @returns what the metadata of whatever is found must hold; null: anything */
+  async ask(resource: string, action: string, value: JsonObject): Promise<JsonObject | null> {
+    const { user, grant } = this.#call
+    return user === null ? null : this.#policy.authorize(resource, action, value, { user, grant })
+  }
+
+  /** Of a thread that is there. @throws Failure thread_not_found for one that the rules keep from the caller */
+  async thread(action: string, threadId: string, more: JsonObject = {}): Promise<JsonObject> {
+    const value: JsonObject = { thread_id: threadId, ...more }
+    const wanted = await this.ask('threads', action, value)
+    if (!(await this.isMine(threadId, wanted))) throw fail('thread_not_found', { id: threadId })
+    return value
+  }
+
+  /** True for one that has no record as well: what is not there keeps nothing from anybody. */
+  async isMine(threadId: string, wanted: JsonObject | null): Promise<boolean> {
+    if (wanted === null) return true
+    const thread = await this.#services.store.threads.get(threadId)
+    return thread === null || holds(thread.metadata, wanted)
+  }
+
+  async assistant(action: string, id: string, more: JsonObject = {}): Promise<JsonObject> {
+    const value: JsonObject = { assistant_id: id, ...more }
+    const wanted = await this.ask('assistants', action, value)
+    const found = wanted && (await this.#services.assistants.get(id, this.#call.user!.id))
+    if (wanted && !(found && holds(found.metadata, wanted))) throw fail('assistant_not_found')
+    return value
+  }
+
+  async cron(action: string, id: string, more: JsonObject = {}): Promise<JsonObject> {
+    const value: JsonObject = { cron_id: id, ...more }
+    const wanted = await this.ask('crons', action, value)
+    const found = wanted && (await this.#services.store.crons.get(id))
+    if (wanted && !(found && holds(found.metadata, wanted))) throw fail('cron_not_found', { id })
+    return value
+  }
+
+  /** Of the runs that are to end, those of threads that hold what is wanted. */
+  async runs({ thread_id, run_ids }: JsonObject, status: Json, wanted: JsonObject): Promise<string[]> {
+    const { runs } = this.#services.store
+    const named = Array.isArray(run_ids) ? run_ids.map((id) => runs.get(String(id))) : null
+    const isMeant = (run: Run) =>
+      (typeof thread_id !== 'string' || run.thread_id === thread_id) && (status === 'all' || run.status === status)
+    const found = named ? await Promise.all(named) : (await runs.unfinished()).filter(isMeant)
+    const kept: string[] = []
+    for (const run of found)
+      if (run && (await this.isMine(run.thread_id, wanted))) kept.push(run.run_id)
+      else if (named) throw fail('run_not_found', { id: run?.run_id ?? '' })
+    return kept
+  }
+
+  /** A run that is to be made: its body as the rules leave it. */
+  async run(body: RunBody, threadId: string | null): Promise<RunBody> {
+    const { assistant_id, metadata, multitask_strategy, if_not_exists, after_seconds, ...kwargs } = body
+    const value: JsonObject = {
+      thread_id: threadId,
+      assistant_id: assistant_id ?? null,
+      run_id: null,
+      status: 'pending',
+      metadata: { ...metadata },
+      multitask_strategy: multitask_strategy ?? 'reject',
+      if_not_exists: if_not_exists ?? 'reject',
+      after_seconds: after_seconds ?? 0,
+      // A body is JSON.
+      kwargs: structuredClone(kwargs) as JsonObject
+    }
+    const wanted = await this.ask('threads', 'create_run', value)
+    if (threadId !== null && !(await this.isMine(threadId, wanted))) throw fail('thread_not_found', { id: threadId })
+    const changed = isObject(value.kwargs) ? value.kwargs : {}
+    return { ...body, ...changed, metadata: stamped(value.metadata, wanted) }
+  }
+}
+
+/** Whether metadata holds what a filter wants. */
+export function holds(metadata: JsonObject, wanted: JsonObject): boolean {
+  return new Containment().holds(metadata, wanted)
+}
+
+/** What is made under a filter can be found under it: what the rules have not said themselves stands in it. */
+export function stamped(metadata: Json | undefined, wanted: JsonObject | null): JsonObject {
+  return { ...wanted, ...(isObject(metadata) ? metadata : {}) }
+}
+
+export const bodyOf = ({ body }: UserCall): JsonObject => (isObject(body) ? body : {})
+export const withBody = (call: UserCall, more: object): UserCall => ({ ...call, body: { ...bodyOf(call), ...more } })
+/** Members of a body that rules are shown. */
+export const shown = (body: JsonObject, ...names: string[]): JsonObject =>
+  Object.fromEntries(names.map((name) => [name, structuredClone(body[name] ?? null)]))
+
+export function objectIn(call: UserCall, member: string): JsonObject {
+  const value = bodyOf(call)[member]
+  return isObject(value) ? value : {}
+}

@@ -1,0 +1,120 @@
+// The operator's own rules in front of the items of the long-term store: they change where a call leads, and a filter of theirs holds for
+// an item's value and its place.
+import { fail, Refused } from '../errors.ts'
+import { isObject, type JsonObject } from '../types.ts'
+import { type Authorization, type Authorizer, bodyOf, holds, shown, withBody } from './authorizer.ts'
+
+/** An item as a filter sees it: its value, and where it lies. */
+const isWanted = (wanted: JsonObject | null, namespace: readonly string[], key?: string, value?: JsonObject): boolean =>
+  wanted === null || holds({ ...value, namespace: [...namespace], ...(key !== undefined && { key }) }, wanted)
+
+interface ItemAddress {
+  readonly namespace: readonly string[]
+  readonly key: string
+}
+
+/** One item, as the rules leave its address; one that is there and that they keep from the caller is not found. */
+async function itemAt(ask: Authorizer, action: string, given: JsonObject) {
+  const value = structuredClone(given)
+  const wanted = await ask.ask('store', action, value)
+  // What the rules have made of it is looked at by the items' own rules.
+  const { namespace, key } = { ...given, ...value } as unknown as ItemAddress
+  const found = wanted && (await ask.items.get(namespace, key))
+  if (found && !isWanted(wanted, namespace, key, found.value)) throw fail('item_not_found')
+  return { namespace, key, value: value.value, wanted, isThere: found !== null }
+}
+
+const changing =
+  (action: 'put' | 'delete'): Authorization =>
+  async (call, ask) => {
+    const isPut = action === 'put'
+    const at = await itemAt(ask, action, shown(bodyOf(call), 'namespace', 'key', ...(isPut ? ['value'] : [])))
+    const { namespace, key, wanted } = at
+    const value = isObject(at.value) ? at.value : {}
+    if ((isPut || !at.isThere) && !isWanted(wanted, namespace, key, value)) throw new Refused(403, 'Not authorized')
+    return withBody(call, { namespace, key, ...(isPut && { value }) })
+  }
+
+const getting: Authorization = async (call, ask) => {
+  // Both were looked at by the route's schema.
+  const query = call.query as { namespace: string; key: string }
+  const asked = { namespace: query.namespace === '' ? [] : query.namespace.split('.'), key: query.key }
+  const { namespace, key } = await itemAt(ask, 'get', asked)
+  return { ...call, query: { ...query, namespace: namespace.join('.'), key } }
+}
+
+/** What is looked through for one answer that a filter holds for, and how much of it at a time. */
+const SCANNED_MAX = 10_000
+const SCANNED_AT_ONCE = 1_000
+
+/** A page of what a filter holds for. @throws Failure where too much would have to be looked through */
+async function scanned<T>(
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+  next: (page: { limit: number; offset: number }) => Promise<T[]>,
+  isMeant: (one: T) => boolean
+): Promise<T[]> {
+  const found: T[] = []
+  for (let from = 0; found.length < offset + limit; from += SCANNED_AT_ONCE) {
+    if (from >= SCANNED_MAX) throw fail('scan_too_long', { max: SCANNED_MAX })
+    const page = await next({ limit: SCANNED_AT_ONCE, offset: from })
+    found.push(...page.filter(isMeant))
+    if (page.length < SCANNED_AT_ONCE) break
+  }
+  return found.slice(offset, offset + limit)
+}
+
+type Page = { readonly limit: number; readonly offset: number }
+
+const searching: Authorization = async (call, ask) => {
+  const names = ['filter', 'limit', 'offset', 'query']
+  const value: JsonObject = {
+    namespace: structuredClone(bodyOf(call).namespace_prefix ?? []),
+    ...shown(bodyOf(call), ...names)
+  }
+  const wanted = await ask.ask('store', 'search', value)
+  const body = { ...bodyOf(call), namespace_prefix: value.namespace }
+  if (wanted === null) return { ...call, body }
+  // The route's schema has made it.
+  const { namespace_prefix: prefix, filter, ...page } = body as unknown as Page & ItemSearch
+  const items = await scanned(
+    page,
+    (part) => ask.items.search({ prefix, ...part, ...(filter && { filter }) }),
+    (item) => isWanted(wanted, item.namespace, item.key, item.value)
+  )
+  return { reply: { json: { items } } }
+}
+
+interface ItemSearch {
+  readonly namespace_prefix: string[]
+  readonly filter?: JsonObject
+}
+
+const listingNamespaces: Authorization = async (call, ask) => {
+  const names = ['suffix', 'max_depth', 'limit', 'offset']
+  const value: JsonObject = { namespace: structuredClone(bodyOf(call).prefix ?? []), ...shown(bodyOf(call), ...names) }
+  const wanted = await ask.ask('store', 'list_namespaces', value)
+  const body = { ...bodyOf(call), prefix: value.namespace }
+  if (wanted === null) return { ...call, body }
+  // The route's schema has made it.
+  const { prefix, suffix, max_depth: maxDepth, ...page } = body as unknown as Page & NamespaceSearch
+  const namespaces = await scanned(
+    page,
+    (part) => ask.items.namespaces({ prefix, suffix, ...part, ...(maxDepth && { maxDepth }) }),
+    (namespace) => isWanted(wanted, namespace)
+  )
+  return { reply: { json: { namespaces } } }
+}
+
+interface NamespaceSearch {
+  readonly prefix: string[]
+  readonly suffix: string[]
+  readonly max_depth?: number
+}
+
+export const ITEM_AUTHORIZATIONS: Readonly<Record<string, Authorization>> = {
+  'PUT /api/store/items': changing('put'),
+  'DELETE /api/store/items': changing('delete'),
+  'GET /api/store/items': getting,
+  'POST /api/store/items/search': searching,
+  'POST /api/store/namespaces': listingNamespaces
+}
