@@ -149,17 +149,25 @@ export function isList(schema: v.GenericSchema): boolean {
 
 /** Keys of metadata: each is a term of the index. */
 const METADATA_KEYS_MAX = 256
+/** Characters of it as JSON: a page has that of a thousand threads or runs. */
+export const METADATA_LENGTH_MAX = 16 * 1024
 
 /** A JSON object of at most so many keys, passed on as it is. */
-export function fewKeys(max: number) {
+export function fewKeys(max: number, lengthMax = Number.POSITIVE_INFINITY) {
   return v.pipe(
     jsonObject,
     v.check((object) => Object.keys(object).length <= max, `Value error, at most ${max} keys`),
+    v.check((object) => isWithin(object, lengthMax), `Value error, at most ${lengthMax} characters of JSON`),
     describedAs<JsonObject>({ maxProperties: max })
   )
 }
 
-export const metadata = fewKeys(METADATA_KEYS_MAX)
+/** Whether a value is no longer than this as JSON. */
+export function isWithin(value: Json, lengthMax: number): boolean {
+  return lengthMax === Number.POSITIVE_INFINITY || JSON.stringify(value).length <= lengthMax
+}
+
+export const metadata = fewKeys(METADATA_KEYS_MAX, METADATA_LENGTH_MAX)
 
 /** A thread's or a run's id in a body. */
 export const id = v.pipe(v.string(), v.regex(ID))

@@ -4,7 +4,8 @@ import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, issue, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../http/schema.ts'
+import { jsonList } from '../http/json-list.ts'
+import { integer, issue, isWithin, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { AssistantPatch } from '../store/store.ts'
 import { ASSISTANTS_MAX, isUuid, VERSIONS_MAX } from '../thread/assistants.ts'
@@ -13,6 +14,8 @@ import { type Assistant, type JsonObject, timestamp } from '../types.ts'
 import { removeThreads } from './remove-thread.ts'
 import type { Services } from './services.ts'
 
+/** Of all that an assistant is: a search looks through all of a user's. */
+const BODY_BYTES = 32 * 1024
 const text = v.pipe(v.string(), v.maxLength(1024))
 const graphId = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
 const assistantId = v.pipe(
@@ -145,21 +148,25 @@ export function assistantRoutes(services: Services): Route[] {
     const { sort_by, sort_order, select } = body
     const all = await matching(body, user.id, { sortBy: sort_by ?? 'created_at', sortOrder: sort_order ?? 'desc' })
     const offset = body.offset ?? 0
-    const end = offset + (body.limit ?? 10)
-    const shown = all.slice(offset, end).map(view)
+    const page = all.slice(offset, offset + (body.limit ?? 10))
+    const textOf = (one: Assistant) => JSON.stringify(select ? pick(view(one), select) : view(one))
+    const { jsonText, count } = await jsonList(page, textOf)
+    const end = offset + count
     return {
-      json: select ? shown.map((one) => pick(one, select)) : shown,
+      jsonText,
       headers: {
         'X-Pagination-Total': String(all.length),
-        ...(end < all.length && { 'X-Pagination-Next': String(end) })
+        ...(end < all.length && count > 0 && { 'X-Pagination-Next': String(end) })
       }
     }
   }
 
   const update = async (call: UserCall<v.InferOutput<typeof updateBody>>) => {
-    const { assistant_id } = await own(call)
+    const { assistant_id, config, context, metadata } = await own(call)
     const set = contentIn(call.body)
     if (set.graph_id) needGraph(set.graph_id)
+    const merged = { config, context, ...set, metadata: { ...metadata, ...set.metadata } }
+    if (!isWithin(merged, BODY_BYTES)) throw new Invalid([issue('too_long', ['body'], { max_length: BODY_BYTES })])
     const now = timestamp()
     const updated = await writer.write({ name: 'assistant.update', assistant_id, set, keep: VERSIONS_MAX, now })
     if (!updated) throw fail('assistant_not_found')
@@ -189,12 +196,9 @@ export function assistantRoutes(services: Services): Route[] {
     const containment = new Containment()
     const wanted = call.body.metadata ?? {}
     const { limit, offset } = { limit: call.body.limit ?? 10, offset: call.body.offset ?? 0 }
-    try {
-      const matching = all.filter(({ metadata }) => containment.holds(metadata, wanted))
-      return { json: matching.slice(offset, offset + limit) }
-    } catch (error) {
-      throw costly(error)
-    }
+    const matching = await containment.among(all, wanted).catch(costly)
+    const { jsonText } = await jsonList(matching.slice(offset, offset + limit))
+    return { jsonText }
   }
 
   const remove = async (call: UserCall<unknown, v.InferOutput<typeof deleteQuery>>) => {
@@ -218,8 +222,9 @@ export function assistantRoutes(services: Services): Route[] {
   const one = '/api/assistants/{assistant_id}'
   const reading = { access: 'user', permission: 'threads:read' } as const
   const writing = { access: 'user', permission: 'threads:write' } as const
+  const bodyLimit = BODY_BYTES
   return [
-    route({ ...writing, method: 'POST', path: '/api/assistants', body: createBody, handler: create }),
+    route({ ...writing, method: 'POST', path: '/api/assistants', body: createBody, bodyLimit, handler: create }),
     route({
       ...reading,
       method: 'POST',
@@ -237,7 +242,7 @@ export function assistantRoutes(services: Services): Route[] {
       handler: async ({ body, user }) => ({ json: (await matching(body, user.id)).length })
     }),
     route({ ...reading, method: 'GET', path: one, handler: async (call) => ({ json: view(await found(call)) }) }),
-    route({ ...writing, method: 'PATCH', path: one, body: updateBody, handler: update }),
+    route({ ...writing, method: 'PATCH', path: one, body: updateBody, bodyLimit, handler: update }),
     route({
       ...writing,
       method: 'DELETE',

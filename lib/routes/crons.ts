@@ -1,11 +1,12 @@
 // The caller's crons: runs started again and again, in one thread or each in its own.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { fail, Invalid } from '../errors.ts'
 import type { Call, Reply, UserCall } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
+import { jsonList } from '../http/json-list.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, listOf, metadata, objectOf } from '../http/schema.ts'
+import { integer, issue, isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
 import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
 import { Containment } from '../thread/contains.ts'
 import { type Cron, type JsonObject, timestamp, type Timestamp } from '../types.ts'
@@ -17,8 +18,8 @@ const SCHEDULE_MAX = 200
 const ZONE_MAX = 64
 const LIMIT_MAX = 1_000
 const FIELDS_MAX = 32
-/** All bodies of an account's crons are read whenever one looks for some: a hundred of this size are. */
-const BODY_BYTES = 16 * 1024
+/** Of all that a cron is: a search looks through all of a user's. */
+const CRON_BYTES = 16 * 1024
 
 const moment = v.pipe(
   v.string(),
@@ -103,6 +104,9 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       Object.entries({ ...body, end_time: body.end_time }).filter(([, value]) => value !== undefined)
     ) as Fields // the same members, those that were given
     const { schedule, timezone, enabled, on_run_completed, end_time, metadata: more } = given
+    const payload = { ...before.payload, ...payloadOf(given) }
+    if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES))
+      throw new Invalid([issue('too_long', ['body'], { max_length: CRON_BYTES })])
     const { next_run_date, ...set } = scheduled({
       ...before,
       schedule: schedule ?? before.schedule,
@@ -111,7 +115,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       end_time: end_time === undefined ? before.end_time : end_time,
       on_run_completed: on_run_completed ?? before.on_run_completed,
       metadata: more ?? before.metadata,
-      payload: { ...before.payload, ...payloadOf(given) }
+      payload
     })
     const after = await writer.write({
       name: 'cron.update',
@@ -135,13 +139,8 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     const isFound = (cron: Cron) =>
       (!assistant_id || cron.assistant_id === assistant_id) &&
       (!thread_id || cron.thread_id === thread_id) &&
-      (typeof enabled !== 'boolean' || cron.enabled === enabled) &&
-      containment.holds(cron.metadata, wanted ?? {})
-    try {
-      return (await store.crons.list()).filter(isFound)
-    } catch (error) {
-      throw costly(error)
-    }
+      (typeof enabled !== 'boolean' || cron.enabled === enabled)
+    return containment.among((await store.crons.list()).filter(isFound), wanted ?? {}).catch(costly)
   }
 
   const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {
@@ -151,11 +150,13 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       (one, other) => direction * (byText(one[sort_by], other[sort_by]) || byText(one.cron_id, other.cron_id))
     )
     const page = crons.slice(offset, offset + limit)
+    const { jsonText, count } = await jsonList(page, (cron) => JSON.stringify(select ? picked(cron, select) : cron))
+    const next = offset + count
     const headers = {
       'X-Pagination-Total': String(crons.length),
-      ...(crons.length > offset + limit && { 'X-Pagination-Next': String(offset + limit) })
+      ...(crons.length > next && count > 0 && { 'X-Pagination-Next': String(next) })
     }
-    return { json: select ? page.map((cron) => picked(cron, select)) : page, headers }
+    return { jsonText, headers }
   }
 
   const count = async ({ body }: UserCall<v.InferOutput<typeof countBody>>): Promise<Reply> => ({
@@ -163,7 +164,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
   })
 
   const path = '/api/runs/crons'
-  const starting = { access: 'user', permission: 'runs:create', bodyLimit: BODY_BYTES } as const
+  const starting = { access: 'user', permission: 'runs:create', bodyLimit: CRON_BYTES } as const
   const looking = { access: 'user', permission: 'runs:read', method: 'POST', bodyOptional: true } as const
   return [
     route({ ...starting, method: 'POST', path, body: createBody, handler: create }),

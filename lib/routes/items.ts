@@ -9,8 +9,9 @@ import type { Services } from './services.ts'
 
 const LABELS_MAX = 64
 const LIMIT_MAX = 1_000
-/** Conditions of a filter: each is looked at for every item. */
+/** Conditions of a filter, and its characters as JSON: all of it is looked at for every item. */
 const FILTER_MAX = 32
+const FILTER_LENGTH_MAX = 8_192
 const QUERY_MAX = 10_000
 /** Minutes: a hundred years. */
 const TTL_MAX = 60 * 24 * 365 * 100
@@ -34,7 +35,7 @@ const getQuery = objectOf({
 })
 const searchBody = objectOf({
   namespace_prefix: v.nullish(namespace, []),
-  filter: v.nullish(fewKeys(FILTER_MAX)),
+  filter: v.nullish(fewKeys(FILTER_MAX, FILTER_LENGTH_MAX)),
   limit: limit(10),
   offset,
   // For semantic search, which there is none of here: newest first instead.

@@ -4,6 +4,7 @@ import { authUser } from '../auth/policy.ts'
 import { fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
+import { jsonList } from '../http/json-list.ts'
 import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
 import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
@@ -39,6 +40,8 @@ const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action }
 const LIBRARY_LIMIT = 10
 /** Runs of a list that names no limit [contract 3.1]. */
 const LISTED = 100
+/** Of a list the first runs show what they were given, up to so much together; the others are asked for one by one. */
+const LISTED_BYTES = 2 * 1024 * 1024
 const listQuery = objectOf({
   limit: v.optional(queryInteger({ min: 1, max: 1000 }), String(LISTED)),
   offset: v.optional(queryInteger({ min: 0 }), '0'),
@@ -209,10 +212,11 @@ export function runRoutes(services: Services): Route[] {
     const { params, query } = call
     const { offset, status } = query
     const limit = isFrontEnd(call) && query.limit === LIBRARY_LIMIT ? LISTED : query.limit
-    const page = await store.runs.list(params.thread_id!, { limit, offset, ...(status && { status }) })
+    const asked = { limit, offset, kwargsBytes: LISTED_BYTES, ...(status && { status }) }
+    const page = await store.runs.list(params.thread_id!, asked)
     const fields = listIn(call, 'select')
-    const views = page.map(runView)
-    return { json: fields ? views.map((view) => pick(view, fields)) : views }
+    const { jsonText } = await jsonList(page.map(runView), (view) => JSON.stringify(fields ? pick(view, fields) : view))
+    return { jsonText }
   }
 
   /** To LangGraph's clients a run that was rolled back is gone, also between its end and its removal. */

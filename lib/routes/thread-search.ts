@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import { Invalid } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
+import { jsonList } from '../http/json-list.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, issue, jsonObject, listOf, objectOf } from '../http/schema.ts'
@@ -22,6 +23,8 @@ const LOOKED_AT_PAGE = 500
 const STATES_LENGTH = 6 * 1024 * 1024
 /** Characters of the states of one page: it ends before the thread with which it would be longer. */
 const PAGE_LENGTH = 16 * 1024 * 1024
+/** Threads whose metadata is looked into in one turn of the loop. */
+const TURN_THREADS = 16
 
 const extracts = v.pipe(
   jsonObject,
@@ -109,7 +112,10 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
       const page = await store.threads.search({ ...query, limit: LOOKED_AT_PAGE, offset }, user)
       if (page.total > LOOKED_AT_MAX)
         throw refused('metadata', `${page.total} threads would have to be looked into: say more of them`)
-      for (const thread of page.threads) if (await condition(thread)) found.push(thread)
+      for (const [at, thread] of page.threads.entries()) {
+        if (at % TURN_THREADS === 0) await turn()
+        if (await condition(thread)) found.push(thread)
+      }
       if (page.threads.length < LOOKED_AT_PAGE) break
     }
     return { threads: found.slice(query.offset, query.offset + query.limit), total: found.length }
@@ -154,14 +160,16 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const { threads, total } = await find(body, query, user.id)
     const { select = null, extract = null } = body
     const wantsState = select ? select.some((field) => field === 'values' || field === 'interrupts') : isLangGraph
-    const shown = wantsState || extract ? await withStates(threads) : threads.map(withTitle)
-    const texts = shown.map(([thread, state]) => partsOf(recordText(call, thread, state), select, extract))
-    const next = query.offset + shown.length
+    const showsState = wantsState || extract
+    const shown = showsState ? await withStates(threads) : threads.map(withTitle)
+    const textOf = ([thread, state]: [Thread, ShownState]) => partsOf(recordText(call, thread, state), select, extract)
+    const { jsonText, count } = await jsonList(shown, textOf, showsState ? Number.POSITIVE_INFINITY : undefined)
+    const next = query.offset + count
     return {
-      jsonText: `[${texts.join(',')}]`,
+      jsonText,
       headers: {
         'X-Pagination-Total': String(total),
-        ...(next < total && shown.length > 0 && { 'X-Pagination-Next': String(next) })
+        ...(next < total && count > 0 && { 'X-Pagination-Next': String(next) })
       }
     }
   }

@@ -5,7 +5,17 @@ import { fail, Invalid } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
-import { id, issue, json, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
+import {
+  id,
+  issue,
+  isWithin,
+  json,
+  jsonObject,
+  listOf,
+  metadata,
+  METADATA_LENGTH_MAX,
+  objectOf
+} from '../http/schema.ts'
 import { withoutReserved } from '../reserved.ts'
 import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
@@ -177,9 +187,11 @@ export function threadRoutes(services: Services): Route[] {
 
   const patched = async (threadId: string, given: JsonObject): Promise<Thread> => {
     const metadata = withoutReserved(given)
-    const before = (await store.threads.get(threadId))?.metadata
-    if (Object.keys({ ...before, ...metadata }).length > KEPT_KEYS_MAX)
+    const merged = { ...(await store.threads.get(threadId))?.metadata, ...metadata }
+    if (Object.keys(merged).length > KEPT_KEYS_MAX)
       throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: KEPT_KEYS_MAX })])
+    if (!isWithin(merged, METADATA_LENGTH_MAX))
+      throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: METADATA_LENGTH_MAX })])
     const thread = await writer.write({ name: 'thread.patch', thread_id: threadId, metadata, now: timestamp() })
     if (!thread) throw fail('thread_not_found', { id: threadId })
     return thread

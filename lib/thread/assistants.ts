@@ -100,12 +100,9 @@ export class Assistants {
     const name = query.name?.toLowerCase()
     const all = [...(await this.#deps.store.list(user)), ...this.system()]
     const containment = new Containment()
-    const found = all.filter(
-      (one) =>
-        (graphId === null || one.graph_id === graphId) &&
-        (name === undefined || one.name.toLowerCase().includes(name)) &&
-        containment.holds(one.metadata, metadata)
-    )
+    const isNamed = (one: Assistant) =>
+      (graphId === null || one.graph_id === graphId) && (name === undefined || one.name.toLowerCase().includes(name))
+    const found = await containment.among(all.filter(isNamed), metadata)
     const direction = sortOrder === 'asc' ? 1 : -1
     return found.sort(
       (one, other) =>

@@ -44,12 +44,20 @@ export interface TokenUsage {
   readonly by_caller: { readonly lead_agent: number; readonly subagent: number; readonly middleware: number }
 }
 
+export interface RunListPage {
+  readonly limit: number
+  readonly offset: number
+  readonly status?: RunStatus
+  /** About how long the kwargs of the page may be together: those of the runs behind may be left empty. */
+  readonly kwargsBytes?: number
+}
+
 export interface RunReads {
   get(runId: string, user: Owner): Promise<Run | null>
   /** The run an idempotency key has made. Keys are per user; null is a namespace of its own [design 5]. */
   byKey(key: string, user: Owner): Promise<Run | null>
   /** Newest first. */
-  list(threadId: string, page: { limit: number; offset: number; status?: RunStatus }, user: Owner): Promise<Run[]>
+  list(threadId: string, page: RunListPage, user: Owner): Promise<Run[]>
   /** The run with the next higher ordinal in the thread, of those that have a place there; null: none yet. */
   after(threadId: string, ordinal: number, user: Owner): Promise<Run | null>
   /** Pending and running runs of a thread, oldest first. */

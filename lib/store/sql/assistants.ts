@@ -1,7 +1,7 @@
 // Assistants as rows of both databases: the current version, and every version beside it.
 import type { Assistant, AssistantContent } from '../../types.ts'
 import type { AssistantPatch, AssistantReads, AssistantVersion } from '../store.ts'
-import { parseObject } from './json.ts'
+import { withObjects } from './json.ts'
 import { ask, ownedBy, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
 
 interface ContentRow {
@@ -21,12 +21,7 @@ const COLUMNS = `assistant_id, user_id, version, ${CONTENT}, created_at, updated
 const VERSION_COLUMNS = `assistant_id, version, ${CONTENT}, created_at`
 
 function toContent<Row extends ContentRow>({ config_json, context_json, metadata_json, ...row }: Row) {
-  return {
-    ...row,
-    config: parseObject(config_json),
-    context: parseObject(context_json),
-    metadata: parseObject(metadata_json)
-  }
+  return withObjects(row, { config: config_json, context: context_json, metadata: metadata_json })
 }
 
 function contentOf({ graph_id, name, description, config, context, metadata }: AssistantContent) {

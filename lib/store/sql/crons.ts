@@ -2,7 +2,7 @@
 import type { Owner } from '../../scope.ts'
 import type { Cron, Timestamp } from '../../types.ts'
 import type { CronReads } from '../store.ts'
-import { parseObject } from './json.ts'
+import { withObjects } from './json.ts'
 import { ask, ownedBy, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
 
 type CronRow = Omit<Cron, 'payload' | 'metadata' | 'enabled'> & {
@@ -18,7 +18,7 @@ const COLUMNS = `cron_id, user_id, assistant_id, thread_id, schedule, timezone, 
 const DUE = 'enabled = 1 AND next_run_date <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)'
 
 function toCron({ payload_json, metadata_json, enabled, ...row }: CronRow): Cron {
-  return { ...row, payload: parseObject(payload_json), metadata: parseObject(metadata_json), enabled: enabled === 1 }
+  return withObjects({ ...row, enabled: enabled === 1 }, { payload: payload_json, metadata: metadata_json })
 }
 
 function* get(cronId: string, owner: Owner): Steps<Cron | null> {

@@ -14,9 +14,15 @@ interface ItemRow {
   readonly updated_at: Timestamp
 }
 
+type ItemHead = Pick<ItemRow, 'namespace' | 'key' | 'updated_at'> & { readonly bytes: number }
+
 const COLUMNS = 'namespace, key, value_json, created_at, updated_at'
-/** Rows a filter reads at a time: values may be large. */
-const PAGE_ROWS = 100
+const HEAD = 'namespace, key, updated_at, bytes'
+/** A search reads so many heads at a time, and values of at most so many items and bytes: what is one turn of the loop. */
+const HEADS = 1000
+const SLICE = { rows: 100, bytes: 512 * 1024 }
+/** Characters of the values of an answer: it ends before the item with which it would be longer. */
+const ANSWER_LENGTH = 4 * 1024 * 1024
 /** Expired items deleted per write: more than it adds, so that they never pile up. */
 const SWEPT_AT_ONCE = 20
 
@@ -57,41 +63,72 @@ function* get(namespace: Namespace, key: string, owner: Owner): Steps<StoreItem 
 }
 
 function* search(query: ItemQuery, owner: Owner): Steps<StoreItem[]> {
-  const { filter, offset, limit } = query
-  if (!filter) return (yield* newest(query, owner, { limit, offset })).map(toItem)
+  const { filter, limit } = query
   const found: StoreItem[] = []
-  let skipped = 0
-  let last: ItemRow | undefined
-  while (found.length < limit) {
-    const page = yield* newest(query, owner, { limit: PAGE_ROWS, offset: 0, after: last })
-    for (const row of page) {
-      if (found.length === limit || !matchesFilter(parseObject(row.value_json), filter)) continue
-      if (skipped < offset) skipped++
-      else found.push(toItem(row))
+  let skip = filter ? query.offset : 0
+  let left = ANSWER_LENGTH
+  let last: ItemHead | undefined
+  for (;;) {
+    // Without a filter the heads are counted, and as many are read as are wanted.
+    const page = filter || last ? { limit: HEADS, offset: 0 } : { limit: Math.min(limit, HEADS), offset: query.offset }
+    const heads: readonly ItemHead[] = yield* newest<ItemHead>(HEAD, query, owner, { ...page, after: last })
+    for (const slice of slicesOf(heads)) {
+      for (const row of yield* newest<ItemRow>(COLUMNS, query, owner, {
+        limit: slice.length,
+        offset: 0,
+        from: slice[0]
+      })) {
+        const item = toItem(row)
+        if (filter && (!matchesFilter(item.value, filter) || skip-- > 0)) continue
+        left -= row.value_json.length
+        if (left < 0 && found.length > 0) return found
+        found.push(item)
+        if (found.length === limit) return found
+      }
     }
-    if (page.length < PAGE_ROWS) break
-    last = page.at(-1)
+    if (heads.length < page.limit) return found
+    last = heads.at(-1)
   }
-  return found
+}
+
+/** What is read at a time; a single value may have more bytes. */
+function slicesOf(heads: readonly ItemHead[]): ItemHead[][] {
+  const slices: ItemHead[][] = []
+  let left = 0
+  for (const head of heads) {
+    const slice = slices.at(-1)
+    left -= head.bytes
+    if (slice && left >= 0 && slice.length < SLICE.rows) slice.push(head)
+    else {
+      slices.push([head])
+      left = SLICE.bytes - head.bytes
+    }
+  }
+  return slices
 }
 
 interface Page {
   readonly limit: number
   readonly offset: number
   /** The last row of the previous page. */
-  readonly after?: ItemRow | undefined
+  readonly after?: ItemHead | undefined
+  /** The first one of this. */
+  readonly from?: ItemHead | undefined
 }
 
-function* newest({ prefix }: ItemQuery, owner: Owner, { limit, offset, after }: Page): Steps<readonly ItemRow[]> {
+function* newest<Row>(columns: string, { prefix }: ItemQuery, owner: Owner, page: Page): Steps<readonly Row[]> {
+  const { limit, offset, after, from = after } = page
   const { sql, params } = where(owner, (bind) => [
     ...below(prefix, bind),
-    ...(after
-      ? [`(updated_at, namespace, key) < (${bind(after.updated_at)}, ${bind(after.namespace)}, ${bind(after.key)})`]
+    ...(from
+      ? [
+          `(updated_at, namespace, key) ${after ? '<' : '<='} (${bind(from.updated_at)}, ${bind(from.namespace)}, ${bind(from.key)})`
+        ]
       : [])
   ])
-  const text = `SELECT ${COLUMNS} FROM store_items WHERE ${sql} ORDER BY updated_at DESC, namespace DESC, key DESC`
+  const text = `SELECT ${columns} FROM store_items WHERE ${sql} ORDER BY updated_at DESC, namespace DESC, key DESC`
   const end = params.length
-  return yield* ask<ItemRow>(`${text} LIMIT $${end + 1} OFFSET $${end + 2}`, ...params, limit, offset)
+  return yield* ask<Row>(`${text} LIMIT $${end + 1} OFFSET $${end + 2}`, ...params, limit, offset)
 }
 
 function* namespaces(query: NamespaceQuery, owner: Owner): Steps<string[][]> {

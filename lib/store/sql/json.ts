@@ -6,6 +6,17 @@ export function parseObject(text: string): JsonObject {
   return JSON.parse(text) as JsonObject
 }
 
+/** The row with members that are parsed when somebody looks at them: of a long list hardly anybody does. */
+export function withObjects<Row extends object, Name extends string>(
+  row: Row,
+  texts: Readonly<Record<Name, string>>
+): Row & Readonly<Record<Name, JsonObject>> {
+  for (const [name, text] of Object.entries<string>(texts))
+    Object.defineProperty(row, name, { enumerable: true, configurable: true, get: () => parseObject(text) })
+  // The members that were just defined.
+  return row as Row & Readonly<Record<Name, JsonObject>>
+}
+
 export function parseJson(text: string): Json {
   // The text is only ever written from Json.
   return JSON.parse(text) as Json

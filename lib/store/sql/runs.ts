@@ -56,6 +56,15 @@ const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND
 const GET = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visibleTo(1)}`
 const LIST = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
   ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
+/** The same, where the kwargs of one page are bounded: behind the run with which they exceed $6 bytes all are empty. */
+const LIST_SHORT = `WITH page AS (
+    SELECT key, ordinal, octet_length(kwargs_json) AS bytes FROM runs
+    WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
+    ORDER BY ordinal DESC LIMIT $4 OFFSET $5),
+  sized AS (SELECT key AS page_key, sum(bytes) OVER (ORDER BY ordinal DESC) - bytes AS before FROM page)
+  SELECT ${['key', ...GIVEN_NAMES.filter((name) => name !== 'kwargs_json')].join(', ')},
+    CASE WHEN before < $6 THEN kwargs_json ELSE '{}' END AS kwargs_json
+  FROM sized JOIN runs ON key = page_key ORDER BY ordinal DESC`
 const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ordinal < ${UNPLACED}
     AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
 const UNFINISHED = `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${visibleTo(1)} ORDER BY key`
@@ -75,7 +84,10 @@ export function runReads(run: RunSteps): RunReads {
   return {
     get: (runId, user) => one(GET, user, runId),
     byKey: (key, userId) => one(BY_KEY, userId ?? '', key),
-    list: (threadId, { limit, offset, status = null }, user) => all(LIST, user, threadId, status, limit, offset),
+    list: (threadId, { limit, offset, status = null, kwargsBytes }, user) => {
+      const page = [user, threadId, status, limit, offset]
+      return kwargsBytes === undefined ? all(LIST, ...page) : all(LIST_SHORT, ...page, kwargsBytes)
+    },
     after: (threadId, ordinal, user) => one(AFTER, user, threadId, ordinal),
     inFlight: (threadId) => all(IN_FLIGHT_OF_THREAD, threadId),
     unfinished: (user) => all(UNFINISHED, user),

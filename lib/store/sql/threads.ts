@@ -1,7 +1,7 @@
 // Threads as rows of both databases.
 import type { Thread } from '../../types.ts'
 import type { ThreadQuery, ThreadReads } from '../store.ts'
-import { parseObject } from './json.ts'
+import { withObjects } from './json.ts'
 import { askOne, ownedBy, type RunSteps } from './steps.ts'
 
 export type ThreadRow = Omit<Thread, 'metadata'> & { readonly metadata_json: string }
@@ -9,7 +9,7 @@ export type ThreadRow = Omit<Thread, 'metadata'> & { readonly metadata_json: str
 export const COLUMNS = 'thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at'
 
 export function toThread({ metadata_json, ...row }: ThreadRow): Thread {
-  return { ...row, metadata: parseObject(metadata_json) }
+  return withObjects(row, { metadata: metadata_json })
 }
 
 /** The row of thread $2, if visible to $1. */
