@@ -29,7 +29,19 @@ export function wellFormedJson(text: string): string {
 /** The same value if unchanged; else a copy. */
 export function wellFormed<T extends Json | object>(value: T): T {
   // Only characters of strings change.
-  return clean(value) as T
+  return isClean(value) ? value : (clean(value) as T)
+}
+
+/** Nearly always, and found out without making anything. */
+function isClean(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed()
+  if (typeof value !== 'object' || value === null) return true
+  if (Array.isArray(value)) return value.every(isClean)
+  for (const key in value) {
+    // Any object can be asked for any member.
+    if (!key.isWellFormed() || !isClean((value as Record<string, unknown>)[key])) return false
+  }
+  return true
 }
 
 function clean(value: unknown): unknown {

@@ -71,7 +71,7 @@ const texts = v.array(text, 'must be a list of texts')
 
 /** Members that are undefined are left out when it is encoded. */
 const isJson = v.rawCheck<unknown>(({ dataset, addIssue }) => {
-  const problem = dataset.typed ? notJson(dataset.value, DEPTH_MAX) : null
+  const problem = dataset.typed && !isSoundJson(dataset.value, DEPTH_MAX) ? notJson(dataset.value, DEPTH_MAX) : null
   if (problem !== null) addIssue({ message: `must be JSON, and ${problem}` })
 })
 const isRecord = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -253,6 +253,25 @@ export function described(value: unknown): string {
   if (typeof value !== 'object') return value === undefined ? 'undefined' : `a ${typeof value}`
   const maker: unknown = value.constructor
   return typeof maker !== 'function' || maker === Object ? 'an object' : `a ${maker.name}`
+}
+
+/** Nearly every value is JSON: that is found out without making anything. */
+function isSoundJson(value: unknown, depth: number): boolean {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true
+  if (typeof value === 'number') return Number.isFinite(value)
+  if (typeof value !== 'object' || depth === 0) return false
+  if (Array.isArray(value)) {
+    for (const one of value) if (!isSoundJson(one, depth - 1)) return false
+    return true
+  }
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== null && prototype !== Object.prototype) return false
+  for (const key in value) {
+    // Any object can be asked for any member.
+    const one = (value as Record<string, unknown>)[key]
+    if (one !== undefined && !isSoundJson(one, depth - 1)) return false
+  }
+  return true
 }
 
 /** Why a value is not JSON, as the rest of a sentence; null: it is JSON. */

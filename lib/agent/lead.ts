@@ -1,5 +1,6 @@
 // The lead agent: asks the model, runs the tools it calls, and asks again, until an answer calls no tools.
 import { randomUUID } from 'node:crypto'
+import { setImmediate as turn } from 'node:timers/promises'
 import {
   type AiMessage,
   cutTo,
@@ -47,6 +48,7 @@ export function createAgent(parts: AgentParts): ListedAgent {
   }
 }
 
+const LONG_MESSAGES = 1_000
 /** Characters of a tool's error in the log. */
 const LOGGED_MAX = 500
 
@@ -189,6 +191,8 @@ class LeadRun implements MiddlewareContext {
 
   /** One model call of the conversation. */
   async #ask(): Promise<AiMessage> {
+    // A long conversation is gone through for the request and its trace: other runs are served before.
+    if (this.#messages.length > LONG_MESSAGES) await turn()
     const message = await callModel(
       {
         model: this.#model,

@@ -84,6 +84,8 @@ export interface RecorderEvents {
 
 type Feeds = Pick<LiveDeps, 'committer' | 'budget'> & RecorderEvents
 
+const LONG_MESSAGES = 1_000
+
 /** For a run that is only closed: the caller takes the records and writes them. */
 const NOBODY: Feeds = {
   committer: { schedule: () => {} },
@@ -184,6 +186,10 @@ export class Recorder implements Source {
   }
   get hasBegun(): boolean {
     return (this.#kept ?? this.#state).hasBegun
+  }
+  /** Its conversation has so many messages that to go through all of them takes a while. */
+  get isLong(): boolean {
+    return this.#state.state.length > LONG_MESSAGES
   }
   get modelName(): string | null {
     return this.#journal.modelName ?? this.#run.model_name
@@ -568,7 +574,7 @@ export class Recorder implements Source {
     const { title } = this.#deps.options
     const { state } = this.#state
     if (!title.enabled || displayName(state.channel('title')) !== null) return
-    const made = titleOf(state.messages(), title)
+    const made = titleOf(state.eachMessage(), title)
     if (made === null) return
     this.#state.set({ title: made })
     // A run that waits for its user continues where it was.

@@ -162,6 +162,11 @@ export class State {
     return this.#parts.fresh.length > 0
   }
 
+  /** Number of its messages. */
+  get length(): number {
+    return this.#parts.messages.length
+  }
+
   /** Number of the next body of its thread. */
   get nextBody(): number {
     return this.#parts.nextBody
@@ -191,8 +196,13 @@ export class State {
   }
 
   messages(): Message[] {
+    return [...this.eachMessage()]
+  }
+
+  /** Each is parsed when it is asked for. */
+  *eachMessage(): Generator<Message> {
     // Bodies are only ever made from messages.
-    return this.#parts.messages.map((one) => JSON.parse(one.json) as Message)
+    for (const { json } of this.#parts.messages) yield JSON.parse(json) as Message
   }
 
   /** JSON texts of the messages that `since` does not hold, in order. */

@@ -14,11 +14,17 @@ export const DISPLAY_NAME_MAX = 256
 const FIRST_CHARS = 2000
 
 /** A title from the first human message, or null when there is nothing to make one of. */
-export function titleOf(messages: readonly Message[], options: TitleOptions): string | null {
-  const first = messages.find((message) => message.type === 'human')
+export function titleOf(messages: Iterable<Message>, options: TitleOptions): string | null {
+  const first = firstHuman(messages)
   if (!first) return null
   const words = textOf(first.content).slice(0, FIRST_CHARS).trim().split(/\s+/u).slice(0, options.max_words).join(' ')
   return words === '' ? null : cutAt(words, options.max_chars)
+}
+
+/** No message behind it is looked at. */
+function firstHuman(messages: Iterable<Message>): Message | null {
+  for (const message of messages) if (message.type === 'human') return message
+  return null
 }
 
 /** A display name of any text, or null when it is empty or none. */

@@ -90,6 +90,22 @@ export function itemStoreContract(t: Test, open: Open): void {
     t.strictSame(await keysOf(store, ['a'], { limit: 2, offset: 9 }), [])
   })
 
+  test('a search goes through as many and as long items as there are', async (t, store) => {
+    const text = 'x'.repeat(20_000)
+    const puts = Array.from({ length: 130 }, (_, n) =>
+      put(store, { key: String(n).padStart(3, '0'), value: n % 3 === 0 ? { n, text } : { n } }, 1)
+    )
+    await Promise.all(puts)
+    const all = Array.from({ length: 130 }, (_, n) => String(129 - n).padStart(3, '0'))
+    t.strictSame(await keysOf(store, []), all)
+    t.strictSame(await keysOf(store, [], { limit: 110, offset: 15 }), all.slice(15, 125))
+    t.strictSame(
+      await keysOf(store, [], { filter: { text }, limit: 20, offset: 20 }),
+      all.filter((key) => Number(key) % 3 === 0).slice(20, 40)
+    )
+    t.strictSame(await keysOf(store, [], { filter: { n: 0 } }), ['000'])
+  })
+
   test('a filter asks for equal members, or compares them', async (t, store) => {
     await put(store, { key: 'one', value: { n: 1, kind: 'x', tags: ['a'], deep: { b: 1, a: 2 } } }, 1)
     await put(store, { key: 'two', value: { n: 2, kind: 'y', tags: [], deep: null } }, 2)

@@ -78,7 +78,7 @@ function readsContract(t: Test, open: Open): void {
     const ids: string[] = []
     for (let n = 0; n < 5; n++) ids.unshift((await addRun(store, thread_id)).run_id)
     await write(store, aSettlement({ run_id: ids[3]!, thread_id }))
-    const list = async (page: { limit: number; offset: number; status?: RunStatus }) =>
+    const list = async (page: { limit: number; offset: number; status?: RunStatus; kwargsBytes?: number }) =>
       idsOf(await store.runs.list(thread_id, page, 'ann'))
     t.strictSame(await list({ limit: 10, offset: 0 }), ids)
     t.strictSame(await list({ limit: 2, offset: 0 }), ids.slice(0, 2))
@@ -86,6 +86,9 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await list({ limit: 2, offset: 5 }), [])
     t.strictSame(await list({ limit: 10, offset: 0, status: 'success' }), [ids[3]])
     t.strictSame(await list({ limit: 2, offset: 2, status: 'pending' }), [ids[2], ids[4]])
+    t.strictSame(await list({ limit: 2, offset: 2, status: 'pending', kwargsBytes: 1 }), [ids[2], ids[4]])
+    const [first] = await store.runs.list(thread_id, { limit: 3, offset: 1, kwargsBytes: 1 }, 'ann')
+    t.strictSame(first, await store.runs.get(ids[1]!, 'ann'), 'the first is shown whole')
     t.strictSame(await store.runs.list('missing', { limit: 10, offset: 0 }, 'ann'), [])
   })
 

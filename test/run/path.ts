@@ -81,6 +81,7 @@ const SEARCH: Path = {
     'http/address',
     'http/body-budget',
     'http/call',
+    'http/json-list',
     'http/langgraph-client',
     'http/route',
     'http/schema',

@@ -3,6 +3,7 @@
 //
 // Whatever ends a run (success, failure, cancel, timeout, shutdown) goes through `#end`, and the table in run-phase.ts
 // lets that happen once: hence there is exactly one terminal status.
+import { setImmediate as turn } from 'node:timers/promises'
 import { type Agent, AgentError } from '../../agent/runtime.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Op } from '../../store/store.ts'
@@ -124,7 +125,7 @@ export class RunActor implements RecorderEvents {
         () => !this.#isOpen()
       )
       if (base !== null && !saved) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
-      // The ONLY await before the agent: whoever cancelled meanwhile has ended the run.
+      // Whoever cancelled meanwhile has ended the run.
       if (this.#isOpen()) await this.#work(saved)
       this.#end(this.#recorder.isAsking ? ASKING : SUCCESS)
     } catch (error) {
@@ -140,6 +141,11 @@ export class RunActor implements RecorderEvents {
 
   async #work(saved: SavedState | null): Promise<void> {
     this.#recorder.begin(saved)
+    if (this.#recorder.isLong) {
+      // Its input has cost this turn of the loop enough, and the agent is to be given all of the conversation.
+      await turn()
+      if (!this.#isOpen()) return
+    }
     await this.#deps.agent.start(this.#recorder.input(), this.#recorder.sink(), this.#abort.signal)
   }
 
