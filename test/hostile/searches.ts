@@ -26,7 +26,7 @@ function kinds(thread: string): Readonly<Record<string, Kind>> {
   return {
     threads: {
       most: 1_000,
-      few: 200,
+      few: 100,
       makes: () => ['POST', '/api/threads', { metadata: SMALL }],
       asks: [
         ['POST', '/api/threads/search', { limit: 1_000 }],
@@ -36,7 +36,7 @@ function kinds(thread: string): Readonly<Record<string, Kind>> {
     },
     assistants: {
       most: 500,
-      few: 200,
+      few: 100,
       makes: () => ['POST', '/api/assistants', { graph_id: 'lead_agent', config: SMALL, metadata: SMALL }],
       asks: [
         ['POST', '/api/assistants/search', { limit: 1_000 }],
@@ -46,7 +46,7 @@ function kinds(thread: string): Readonly<Record<string, Kind>> {
     },
     crons: {
       most: 100,
-      few: 100,
+      few: 50,
       makes: () => ['POST', '/api/runs/crons', { schedule: '0 0 1 1 *', metadata: SMALL }],
       asks: [
         ['POST', '/api/runs/crons/search', { limit: 1_000 }],
