@@ -3,6 +3,7 @@ import type { Script } from './agent.ts'
 import type { Floor } from './floors.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, type Row, report, short } from './report.ts'
+import type { Asked, ReadOrder } from './readers.ts'
 import { Readers, Server } from './rig.ts'
 import { mean, roundsOf, type Sample } from './rounds.ts'
 import type { TargetName } from './targets.ts'
@@ -10,8 +11,13 @@ import type { TargetName } from './targets.ts'
 const SIZE = 60
 const RATE = 100
 
-interface Candidate {
+/** How readers read: a run as a stream, or its thread in the words of protocol v2, by either transport. */
+export type Transport = 'run' | 'events' | 'websocket'
+
+export interface Candidate {
   readonly floor?: Floor
+  /** Default: a run. */
+  readonly transport?: Transport
   readonly tickMs?: number
   /** Of the gateway. */
   readonly coalesceMs?: number
@@ -22,34 +28,52 @@ function start({ floor, tickMs, coalesceMs }: Candidate, script: Script): Promis
   return Server.gateway(coalesceMs === undefined ? {} : { streams: { coalesce_ms: coalesceMs } })
 }
 
+type Reading = Asked & Pick<ReadOrder, 'until' | 'mark'>
+
+/** What a reader asks for. A thread's events have no end: it has had enough when it has all deltas. */
+function readingOf(transport: Transport, run: string, { deltas }: Script): Reading {
+  if (transport === 'run') return { path: run }
+  const path = run.replace(/\/runs\/.*/, '/stream/events')
+  const channels = ['messages']
+  const rest = { path, until: deltas, mark: '"event_id"' }
+  if (transport === 'events') return { ...rest, body: JSON.stringify({ channels }) }
+  return { ...rest, says: JSON.stringify({ id: 1, method: 'subscription.subscribe', params: { channels } }) }
+}
+
 /** One round: the readers come, the run streams and ends. */
-async function sample({ floor }: Candidate, server: Server, joiners: number, script: Script): Promise<Sample> {
+async function sample(
+  { floor, transport = 'run' }: Candidate,
+  server: Server,
+  joiners: number,
+  script: Script
+): Promise<Sample> {
   const readers = new Readers()
   try {
-    const path = floor ? '/' : await server.run(script)
-    const { done } = await readers.open(server, path, joiners)
+    const { until, mark, ...asked } = readingOf(transport, floor ? '/' : await server.run(script), script)
+    const all = Array.from({ length: joiners }, () => asked)
+    const { done } = await readers.ask(server, all, { ...(until && { until }), ...(mark && { mark }) })
     const before = await server.usage()
     const began = performance.now()
     server.go()
     const { frames } = await done
     const wallMs = performance.now() - began
     const after = await server.usage()
-    const all = script.deltas * joiners
-    if (frames < all) throw new Error(`${floor ?? 'gateway'}: ${frames} frames arrived of ${all}`)
+    const wanted = script.deltas * joiners
+    if (frames < wanted) throw new Error(`${floor ?? 'gateway'}: ${frames} frames arrived of ${wanted}`)
     return {
-      cpuPerFrame: (after.cpu - before.cpu) / all,
-      storePerFrame: (after.store - before.store) / all,
-      framesPerS: all / (wallMs / 1000)
+      cpuPerFrame: (after.cpu - before.cpu) / wanted,
+      storePerFrame: (after.store - before.store) / wanted,
+      framesPerS: wanted / (wallMs / 1000)
     }
   } finally {
     readers.stop()
   }
 }
 
-type Samples = Readonly<Record<string, readonly Sample[]>>
+export type Samples = Readonly<Record<string, readonly Sample[]>>
 
 /** All of them in turn, so that a slow minute of the machine is everybody's. */
-async function samplesOf(
+export async function samplesOf(
   candidates: Readonly<Record<string, Candidate>>,
   joiners: number,
   script: Script,
@@ -72,7 +96,7 @@ async function samplesOf(
   }
 }
 
-const cpu = (samples: readonly Sample[] = []) => samples.map((one) => one.cpuPerFrame)
+export const cpu = (samples: readonly Sample[] = []) => samples.map((one) => one.cpuPerFrame)
 
 function row(joiners: number, rate: number | string, samples: Samples): Row {
   const { ours = [], write, sock, joined } = samples

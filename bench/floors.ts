@@ -1,19 +1,32 @@
 // Floors: bare node:http servers that do the least one can do for the same bytes. None knows users, routes, runs or a store.
-import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Sqlite } from '../lib/sqlite-driver.ts'
 import { createParser } from 'eventsource-parser'
+import { type WebSocket, WebSocketServer } from 'ws'
 import { TURN, type Script } from './agent.ts'
-import { frameOf } from './frame.ts'
+import { eventFrameOf, eventOf, frameOf } from './frame.ts'
 
 /**
  * - `write`: res.write of a shared Buffer a frame; `sock`: socket.write of one that is framed as a chunk already.
+ * - `event`: as `sock`, an event of protocol v2. `websocket`: `send` of `ws` of such an event to every socket.
  * - `coalesce`: what is due in a tick joined once, framed once, one socket.write a reader.
  * - `ticker`: own frames for every reader, one timer for all of them, socket.write.
  * - `slab`: prepared Buffers of 256 frames. `relay`: a model's stream, parsed and passed on. `first`: one frame, at once.
  * - `silent`: a head, and heartbeats. `json`: JSON out of SQLite, parsed and written again.
  */
-export type Floor = 'write' | 'sock' | 'coalesce' | 'ticker' | 'slab' | 'relay' | 'first' | 'silent' | 'json'
+export type Floor =
+  | 'write'
+  | 'sock'
+  | 'event'
+  | 'websocket'
+  | 'coalesce'
+  | 'ticker'
+  | 'slab'
+  | 'relay'
+  | 'first'
+  | 'silent'
+  | 'json'
 
 export interface FloorOptions {
   readonly floor: Floor
@@ -40,6 +53,7 @@ export async function startFloor(
   const server = createServer({ keepAliveTimeout: 75_000 }, serve)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { floor, script, tickMs } = options
+  if (floor === 'websocket') return webSockets(server, script, begun)
   const isServing = () => server.listening
   if (isBroadcast(floor)) void broadcasts(floor, script, responses, begun, isServing, tickMs)
   const beats = floor === 'silent' ? setInterval(() => beat(responses), tickMs) : null
@@ -74,10 +88,11 @@ function handlerOf({ floor, script, model = '', file = '' }: FloorOptions, respo
 
 // ----------------------------------------------------------------------------------------- one run, many readers
 
-type Broadcast = 'write' | 'sock' | 'coalesce' | 'ticker'
+type Broadcast = 'write' | 'sock' | 'event' | 'coalesce' | 'ticker'
+const BROADCASTS: readonly Floor[] = ['write', 'sock', 'event', 'coalesce', 'ticker']
 
 function isBroadcast(floor: Floor): floor is Broadcast {
-  return floor === 'write' || floor === 'sock' || floor === 'coalesce' || floor === 'ticker'
+  return BROADCASTS.includes(floor)
 }
 
 /** One a word, each to readers of its own. */
@@ -101,10 +116,14 @@ async function broadcast(
   responses: readonly ServerResponse[],
   tickMs?: number
 ): Promise<void> {
-  const frame = Buffer.from(frameOf(script.size))
+  const frame = Buffer.from(floor === 'event' ? eventFrameOf(script.size) : frameOf(script.size))
   await (script.rate === 0
     ? flatOut(floor, script, frame, responses)
-    : paced(floor, script, frame, responses, tickMs ?? 1000 / script.rate))
+    : paced(
+        script,
+        (due) => send(floor, script.isStamped ? Buffer.from(frameOf(script.size, true)) : frame, due, responses),
+        tickMs ?? 1000 / script.rate
+      ))
   for (const res of responses) res.end(END)
 }
 
@@ -122,13 +141,7 @@ async function flatOut(
 }
 
 /** Woken by every frame, as whoever hears a model is, and sends what has come when a tick is over. */
-async function paced(
-  floor: Broadcast,
-  { deltas, rate, size, isStamped }: Script,
-  frame: Buffer,
-  responses: readonly ServerResponse[],
-  tickMs: number
-): Promise<void> {
+async function paced({ deltas, rate }: Script, say: (count: number) => void, tickMs: number): Promise<void> {
   const began = performance.now()
   let sentAt = began
   for (let sent = 0; sent < deltas; ) {
@@ -137,7 +150,7 @@ async function paced(
     const due = Math.min(deltas, Math.floor(((now - began) / 1000) * rate))
     // Timers are of whole milliseconds.
     if (now - sentAt < tickMs - 1 && due < deltas) continue
-    send(floor, isStamped ? Buffer.from(frameOf(size, true)) : frame, due - sent, responses)
+    say(due - sent)
     sent = due
     sentAt = now
   }
@@ -167,6 +180,50 @@ async function drained(responses: readonly ServerResponse[]): Promise<void> {
 function beat(responses: readonly ServerResponse[]): void {
   for (const res of responses) res.write(HEARTBEAT)
 }
+
+// -------------------------------------------------------------------------------------------------- WebSockets
+
+type Listening = { url: string; stop: () => Promise<void> }
+
+/** A broadcast goes to those who have subscribed by then; what they say is answered, and not understood. */
+function webSockets(server: Server, script: Script, begun: () => Promise<void>): Listening {
+  const clients: WebSocket[] = []
+  const sockets = new WebSocketServer({ server, perMessageDeflate: false })
+  sockets.on('connection', (ws) => {
+    ws.on('message', () => ws.send('{"type":"success"}'))
+    clients.push(ws)
+  })
+  const serve = async () => {
+    while (server.listening) {
+      await begun()
+      await tellAll(clients.splice(0), script)
+    }
+  }
+  void serve()
+  const stop = async () => {
+    for (const ws of sockets.clients) ws.terminate()
+    server.close()
+  }
+  // It listens on a port: its address is an object.
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop }
+}
+
+async function tellAll(clients: readonly WebSocket[], script: Script): Promise<void> {
+  const { deltas, turn = TURN, rate, size } = script
+  const event = Buffer.from(eventOf(size))
+  const say = (count: number) => {
+    for (let i = 0; i < count; i++) for (const ws of clients) ws.send(event, { binary: false })
+  }
+  if (rate > 0) return paced(script, say, 1000 / rate)
+  for (let i = 0; i < deltas; i += turn) {
+    say(Math.min(turn, deltas - i))
+    do await new Promise((resolve) => setImmediate(resolve))
+    while (clients.some(({ bufferedAmount }) => bufferedAmount > BUFFERED_MAX))
+  }
+}
+
+/** Bytes that one socket may hold before the next turn waits. */
+const BUFFERED_MAX = 64 * 1024
 
 // ------------------------------------------------------------------------------------------------------ replay
 

@@ -17,6 +17,7 @@ import { loopDelay } from './loop-delay.ts'
 import { manyRuns } from './many-runs.ts'
 import type { Options } from './options.ts'
 import { pages } from './pages.ts'
+import { protocol } from './protocol.ts'
 import { proxy } from './proxy.ts'
 import { replay } from './replay.ts'
 import { commit as commitId, type Entry, entries, machine, reportTo, table } from './report.ts'
@@ -29,6 +30,7 @@ import { threadGrowth } from './thread-growth.ts'
 
 const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   fanout,
+  protocol,
   latency,
   'many-runs': manyRuns,
   'first-frame': firstFrame,

@@ -8,6 +8,8 @@ export interface Asked {
   readonly path: string
   /** A POST with this JSON; else a GET. */
   readonly body?: string
+  /** A WebSocket: this text is said on it once it is open. */
+  readonly says?: string
 }
 
 /** What the bench says: open a reader of each of these. */
@@ -17,6 +19,8 @@ export interface ReadOrder {
   readonly headers: Readonly<Record<string, string>>
   /** A reader is done when it has this many frames; default: when it was told the end. */
   readonly until?: number
+  /** What stands in every frame once: of ten characters at most. Default: the line that has its id. */
+  readonly mark?: string
   /** Also keep the time from each frame to the next, which costs the readers. */
   readonly gaps?: boolean
   /** Also keep how old each frame is, of a script whose deltas say when they were made. */
@@ -51,6 +55,9 @@ class Reader {
   readonly gaps: number[] = []
   readonly ages: number[] = []
   readonly #order: ReadOrder
+  readonly #mark: string
+  /** What it has to say when its socket is open; then its head has come with the answer to that. */
+  #says: string | null
   readonly #socket: Socket
   readonly #began = performance.now()
   #last = 0
@@ -66,6 +73,8 @@ class Reader {
 
   constructor(order: ReadOrder, asked: Asked) {
     this.#order = order
+    this.#mark = order.mark ?? ID
+    this.#says = asked.says ?? null
     const { hostname, port } = new URL(order.url)
     this.#socket = connect({ port: Number(port), host: hostname, noDelay: true })
     this.#socket.write(requestText(order, asked))
@@ -78,13 +87,15 @@ class Reader {
   }
 
   #came(chunk: Buffer): void {
+    if (this.#says !== null) return this.#subscribe(this.#says)
     this.#setOpen()
     this.bytes += chunk.length
     if (this.#order.ages) this.ages.push(...agesIn(chunk))
     const before = this.frames
     const seam = this.#tail + chunk.toString('latin1', 0, TAIL)
-    if (crosses(seam, ID, this.#tail.length)) this.frames++
-    for (let at = chunk.indexOf(ID); at >= 0; at = chunk.indexOf(ID, at + ID.length)) this.frames++
+    const mark = this.#mark
+    if (crosses(seam, mark, this.#tail.length)) this.frames++
+    for (let at = chunk.indexOf(mark); at >= 0; at = chunk.indexOf(mark, at + mark.length)) this.frames++
     const isOver = chunk.includes(END) || crosses(seam, END, this.#tail.length)
     this.#tail = (this.#tail + chunk.toString('latin1', Math.max(0, chunk.length - TAIL))).slice(-TAIL)
     if (this.firstMs === 0 && this.frames > 0) this.firstMs = performance.now() - this.#began
@@ -92,6 +103,11 @@ class Reader {
     if (!isOver && this.frames < (this.#order.until ?? Number.POSITIVE_INFINITY)) return
     this.#setDone()
     this.#socket.destroy()
+  }
+
+  #subscribe(text: string): void {
+    this.#says = null
+    this.#socket.write(maskedText(text))
   }
 
   /** The first of some frames waited since the last one, the others came with it. */
@@ -109,10 +125,23 @@ function crosses(seam: string, mark: string, at: number): boolean {
   return found >= 0 && found < at && found + mark.length > at
 }
 
-function requestText({ url, headers }: ReadOrder, { path, body }: Asked): string {
+/** As clients have to send it; a mask of zeros leaves the text as it is. Of less than 126 bytes. */
+function maskedText(text: string): Buffer {
+  const bytes = Buffer.from(text)
+  return Buffer.concat([Buffer.from([0x81, 0x80 | bytes.length, 0, 0, 0, 0]), bytes])
+}
+
+const UPGRADE = {
+  connection: 'Upgrade',
+  upgrade: 'websocket',
+  'sec-websocket-version': '13',
+  'sec-websocket-key': Buffer.alloc(16).toString('base64')
+}
+
+function requestText({ url, headers }: ReadOrder, { path, body, says }: Asked): string {
   const length =
     body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) }
-  const all = { host: new URL(url).host, ...headers, ...length }
+  const all = { host: new URL(url).host, ...headers, ...length, ...(says !== undefined && UPGRADE) }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
   return `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
 }

@@ -224,4 +224,4 @@ export class Readers {
   }
 }
 
-type Reading = Pick<ReadOrder, 'until' | 'gaps' | 'ages'>
+type Reading = Pick<ReadOrder, 'until' | 'mark' | 'gaps' | 'ages'>

@@ -78,6 +78,34 @@ export const TARGETS = {
     excellent: { atLeast: 800_000 },
     good: { atLeast: 400_000 }
   },
+  'protocol-sse-100': {
+    scenario: '100 readers of protocol v2 over SSE, 100 frames/s',
+    unit: frame,
+    floor: 'a framed socket.write an event',
+    excellent: { ratio: 1.3 },
+    good: { ratio: 2 }
+  },
+  'protocol-websocket-100': {
+    scenario: '100 readers of protocol v2 over WebSockets, 100 frames/s',
+    unit: frame,
+    floor: 'ws.send an event',
+    excellent: { ratio: 1.3 },
+    good: { ratio: 2 }
+  },
+  'protocol-sse-flat': {
+    scenario: '100 readers of protocol v2 over SSE, as fast as they take it',
+    unit: frame,
+    floor: 'a framed socket.write an event',
+    excellent: { ratio: 0.5 },
+    good: { ratio: 1 }
+  },
+  'protocol-websocket-flat': {
+    scenario: '100 readers of protocol v2 over WebSockets, as fast as they take it',
+    unit: frame,
+    floor: 'ws.send an event',
+    excellent: { ratio: 0.5 },
+    good: { ratio: 1 }
+  },
   'runs-paced': {
     scenario: '200 runs, 50 frames/s each',
     unit: frame,

@@ -1,46 +1,11 @@
 // LangGraph's hooks for React, in Chromium, against the built-in agent and against a project laid out as LangGraph's templates are: a turn,
 // a reload in the middle, a second tab, a stop, another branch, a question and its answer.
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { browserTest, visit, type Visitor } from '../fixtures/browser.ts'
 import { at, listIn, openSite, signIn, type Site, until } from '../fixtures/gateway.ts'
 import { templateFolder } from '../fixtures/graphs.ts'
-
-/** The sources lie beside the build this file was compiled into. */
-const PAGES = fileURLToPath(new URL('../../../test/fixtures/react/', import.meta.url))
-const HTML = '<!doctype html><meta charset="utf-8"><div id="root"></div><script type="module" src="/react.js"></script>'
-
-/** `page`: LangGraph's newest hook; `classic`: the one that the SDK brings. */
-type Hook = 'page' | 'classic'
-const bundled = new Map<Hook, Promise<string>>()
-
-function bundle(hook: Hook): Promise<string> {
-  const making =
-    bundled.get(hook) ??
-    build({
-      entryPoints: [join(PAGES, `${hook}.jsx`)],
-      bundle: true,
-      write: false,
-      format: 'esm',
-      platform: 'browser',
-      jsx: 'automatic',
-      define: { 'process.env.NODE_ENV': '"production"', 'process.env': '{}' },
-      logLevel: 'silent'
-    }).then(({ outputFiles }) => outputFiles[0]!.text)
-  bundled.set(hook, making)
-  return making
-}
-
-/** Serves the page from the site's own address, as a proxy in front of both would. */
-async function serve(page: Page, hook: Hook = 'page'): Promise<void> {
-  const script = await bundle(hook)
-  await page.route('**/react', (route) => route.fulfill({ contentType: 'text/html', body: HTML }))
-  await page.route('**/react?*', (route) => route.fulfill({ contentType: 'text/html', body: HTML }))
-  await page.route('**/react.js', (route) => route.fulfill({ contentType: 'text/javascript', body: script }))
-}
+import { type Hook, serve } from '../fixtures/react-page.ts'
 
 const words = (deltas: number) => Array.from({ length: deltas }, (_, n) => `w${String(n).padStart(4, '0')}`).join(' ')
 const answers = async (page: Page) =>

@@ -39,7 +39,7 @@ for (let n = 0; n < rounds && (!isLong || values.rounds !== undefined || rejoins
     async (t) => {
       if (isLong) t.setTimeout(0)
       const verdict = await tortureRound(t, round)
-      rejoins += verdict.rejoins
+      rejoins += verdict.rejoins + verdict.threadRejoins
       t.same(verdict.failures, [])
       t.ok(verdict.rejoins > 0 && verdict.runs > 0)
       t.comment(JSON.stringify({ ...round, ...verdict, failures: verdict.failures.length, total: rejoins }))

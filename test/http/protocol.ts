@@ -2,7 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type { Agent } from '../../lib/agent/runtime.ts'
+import type { TextSocket } from '../../lib/http/web-socket.ts'
+import { ProtocolSocket, type SocketParts } from '../../lib/protocols/langgraph/socket.ts'
+import type { ThreadJoiner } from '../../lib/run/delivery/thread-joiner.ts'
 import type { JsonObject } from '../../lib/types.ts'
+import { Clock } from '../fixtures/clock.ts'
 import { at, listIn, openSite, type Person, signIn, textIn as textAt, until } from '../fixtures/gateway.ts'
 import { EVERYTHING, eventsPath, type HeardEvent, openProtocol, textIn } from '../fixtures/protocol.ts'
 import type { Stream } from '../fixtures/stream.ts'
@@ -174,6 +178,53 @@ t.test('subscriptions of one moment begin together: no event before both are ans
   t.notOk(client.events.slice(before).some(({ method }) => method === 'lifecycle'))
   client.close()
 })
+
+t.test(
+  'subscriptions of one moment begin together, however many reads bring them; a later one by itself',
+  async (t) => {
+    const clock = Clock.stopFor(t)
+    const begun: number[] = []
+    let read = (_: string) => {}
+    const nothing = () => {}
+    const socket: TextSocket = {
+      write: () => true,
+      end: nothing,
+      reset: nothing,
+      close: nothing,
+      onDrain: nothing,
+      onClose: nothing,
+      onText: (listener) => {
+        read = listener
+      },
+      onPing: nothing,
+      pause: nothing,
+      resume: nothing,
+      heardAt: () => 0
+    }
+    // What a socket asks of its joiner when nothing has been told yet.
+    const joiner = { isAtBorder: true, isInRun: false, ordinal: 0, restart: (after: number) => begun.push(after) }
+    const parts: Partial<SocketParts> = {
+      threadId: 't',
+      join: () => joiner as unknown as ThreadJoiner,
+      parse: JSON.parse
+    }
+    new ProtocolSocket(socket, parts as SocketParts)
+    const subscribe = (id: number, since: number | null = null) =>
+      read(JSON.stringify({ id, method: 'subscription.subscribe', params: { channels: ['values'], since } }))
+    subscribe(1)
+    await clock.pass(9)
+    subscribe(2)
+    await clock.pass(9)
+    t.strictSame(begun, [], 'none begins before the moment is over')
+    subscribe(3)
+    await clock.pass(100)
+    t.strictSame(begun, [0], 'all three begin at once')
+    subscribe(4)
+    await clock.pass(100)
+    t.strictSame(begun, [0, 0])
+    t.equal(clock.pending, 0)
+  }
+)
 
 t.test('tools begin and finish, calls are blocks of their message', async (t) => {
   const person = await signIn(await openSite(t))

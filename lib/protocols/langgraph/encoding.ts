@@ -3,7 +3,6 @@ import { textFrames } from '../../http/web-socket.ts'
 import type { Encoding } from './feed.ts'
 
 export const sseEncoding: Encoding = {
-  name: 'sse',
   bytes: (events) => {
     let text = ''
     for (const { id, method, json } of events) text += `id: ${id}\nevent: ${method}\ndata: ${json}\n\n`
@@ -12,6 +11,5 @@ export const sseEncoding: Encoding = {
 }
 
 export const webSocketEncoding: Encoding = {
-  name: 'websocket',
   bytes: (events) => textFrames(events.map(({ json }) => json))
 }

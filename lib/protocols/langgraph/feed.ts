@@ -13,7 +13,6 @@ import { BEGINNING, type Depth, type RunState, translate, translateEnd } from '.
 
 /** Encoding for a transport. */
 export interface Encoding {
-  readonly name: string
   bytes(events: readonly ProtocolEvent[]): Buffer
 }
 
@@ -22,8 +21,8 @@ export interface Selection {
   readonly filter: EventFilter
   /** Of what the filter takes. */
   takes(event: ProtocolEvent): boolean
-  /** Readers with equal keys at the same position share the result. */
-  readonly key: string
+  /** Readers with the same key at the same position share the result. */
+  readonly key: EventFilter | string
 }
 
 /** A translated range of a log. */
@@ -35,11 +34,11 @@ interface TranslatedRange {
   readonly state: RunState
   readonly events: readonly ProtocolEvent[]
   /** By encoding and by what is wanted of it. */
-  readonly bytes: Map<string, Fed & object>
+  readonly bytes: Map<Encoding, Map<Selection['key'], Fed & object>>
 }
 
 /** Last translated range per log and depth; dropped with the log. */
-const ranges = new WeakMap<RunLog, Map<string, TranslatedRange>>()
+const ranges = new WeakMap<RunLog, Map<number, TranslatedRange>>()
 
 const NOTHING = Buffer.alloc(0)
 
@@ -70,6 +69,8 @@ export class EventFeed implements RunFeed {
 
   next(loaded: Loaded | null): Fed {
     if (this.#hasEnded) return 'end'
+    // Where it is asked most often nothing is made for the answer.
+    if (this.#next >= this.#log.shown && !this.#log.isClosed) return 'tail'
     const wanted = this.#wanted(this.seq)
     const range = this.#range(wanted.filter, loaded)
     if (range === 'end') return this.#end(wanted)
@@ -88,7 +89,7 @@ export class EventFeed implements RunFeed {
     const from = this.#next
     const isInMemory = from >= log.first
     const source = isInMemory ? log.shown : loaded
-    const known = ranges.get(log)?.get(depthOf(filter))
+    const known = ranges.get(log)?.get(filter.depth)
     if (known && known.from === from && known.source === source && from < log.shown) return known
     const gap = !isInMemory && loaded?.from === from ? loaded.gap : null
     if (gap) return this.#gap(from, gap, loaded!)
@@ -99,8 +100,8 @@ export class EventFeed implements RunFeed {
   }
 
   #keep(filter: EventFilter, range: TranslatedRange): TranslatedRange {
-    const kept = ranges.get(this.#log) ?? new Map<string, TranslatedRange>()
-    kept.set(depthOf(filter), range)
+    const kept = ranges.get(this.#log) ?? new Map<number, TranslatedRange>()
+    kept.set(filter.depth, range)
     ranges.set(this.#log, kept)
     return range
   }
@@ -114,11 +115,14 @@ export class EventFeed implements RunFeed {
     return { from, source, next, ...translator.done(), bytes: new Map() }
   }
 
-  #fed(range: TranslatedRange, wanted: Selection): Fed {
-    const key = `${this.#encoding.name} ${wanted.key}`
-    const made = range.bytes.get(key) ?? this.#encode(range.events, wanted)
-    range.bytes.set(key, made)
-    return made
+  #fed({ bytes, events }: TranslatedRange, wanted: Selection): Fed {
+    const known = bytes.get(this.#encoding)
+    const made = known?.get(wanted.key)
+    if (made) return made
+    const fed = this.#encode(events, wanted)
+    if (known) known.set(wanted.key, fed)
+    else bytes.set(this.#encoding, new Map([[wanted.key, fed]]))
+    return fed
   }
 
   #encode(events: readonly ProtocolEvent[], wanted: Selection): Fed & object {
@@ -134,10 +138,6 @@ export class EventFeed implements RunFeed {
     const events = translateEnd({ ...run, ordinal }, this.#state, { epoch, n: head })
     return this.#encode(events, wanted)
   }
-}
-
-function depthOf({ withValues, withMessages }: EventFilter): string {
-  return `${withValues} ${withMessages}`
 }
 
 const SHALLOW: Depth = { withMessages: false, withValues: true }

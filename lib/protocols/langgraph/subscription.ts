@@ -34,6 +34,8 @@ export interface EventFilter {
   readonly withValues: boolean
   /** Needs what messages say, not only that they are there. */
   readonly withMessages: boolean
+  /** Equal for filters that need the same of a log. */
+  readonly depth: number
 }
 
 const KEPT_MAX = 1024
@@ -45,11 +47,14 @@ export function eventFilter(wanted: readonly SubscriptionParams[]): EventFilter 
   if (known) return known
   const matchers = wanted.map(matcherOf)
   const has = (channel: Channel) => wanted.some(({ channels }) => channels.includes(channel))
+  const withValues = has('values')
+  const withMessages = has('messages') || has('tools')
   const filter: EventFilter = {
     key,
     takes: (event) => matchers.some((matches) => matches(event)),
-    withValues: has('values'),
-    withMessages: has('messages') || has('tools')
+    withValues,
+    withMessages,
+    depth: Number(withValues) + 2 * Number(withMessages)
   }
   // What was made first is made again if it is asked for once more.
   if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value!)

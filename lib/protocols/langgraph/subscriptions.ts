@@ -27,6 +27,8 @@ export class Subscriptions {
   readonly #byId = new Map<string, Subscription>()
   #since: Since | null = null
   #all: Selection = steady(eventFilter([]))
+  /** From this number on they are all told what they want. */
+  #togetherFrom = NOTHING_TOLD
 
   get size(): number {
     return this.#byId.size
@@ -55,6 +57,7 @@ export class Subscriptions {
       const from = isLost ? seqOf(ordinal, log.attemptFirst, 0) - 1 : one.from
       this.#byId.set(id, { ...one, from, isClaimed: false })
     }
+    this.#met()
   }
 
   /** False: there is none of that name. */
@@ -66,12 +69,17 @@ export class Subscriptions {
 
   #changed(): void {
     this.#all = steady(eventFilter([...this.#byId.values()].map(({ params }) => params)))
+    this.#met()
+  }
+
+  #met(): void {
+    this.#togetherFrom = Math.max(NOTHING_TOLD, ...[...this.#byId.values()].map(({ from }) => from))
   }
 
   /** What is wanted behind the event with this number. */
   wanted(seq: number): Selection {
+    if (seq >= this.#togetherFrom) return this.#all
     const subscriptions = [...this.#byId.values()]
-    if (subscriptions.every(({ from }) => from <= seq)) return this.#all
     const { filter } = this.#all
     const takes = (event: ProtocolEvent) => subscriptions.some((one) => event.seq > one.from && one.filter.takes(event))
     const key = `${filter.key} ${subscriptions.map(({ from }) => from).join()}`
@@ -80,5 +88,5 @@ export class Subscriptions {
 }
 
 function steady(filter: EventFilter): Selection {
-  return { filter, takes: (event) => filter.takes(event), key: filter.key }
+  return { filter, takes: filter.takes, key: filter }
 }
