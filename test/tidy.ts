@@ -35,7 +35,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   agent: ['types', 'scope', 'loopback', 'growing-text', 'reserved', 'well-formed'],
   files: ['types', 'sqlite-driver'],
   store: ['types', 'scope', 'sqlite-driver', 'files/lock'],
-  thread: ['types', 'errors', 'scope', 'reserved', 'well-formed', 'store/store', 'files'],
+  thread: ['types', 'errors', 'scope', 'reserved', 'well-formed', 'store/store', 'files', 'agent/states'],
   auth: ['types', 'errors', 'scope', 'loopback', 'store/store', 'store/scoped', 'files'],
   memory: ['types', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
   skills: ['types', 'scope', 'store/store', 'files'],

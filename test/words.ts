@@ -126,7 +126,7 @@ const NAMES: Readonly<Record<string, string>> = {
 /** Where such a word is the plain one for something else. */
 const PLAIN: Readonly<Record<string, readonly string[]>> = {
   'lib/console/account.ts': ['Account'],
-  'lib/console/conversation.ts': ['Question']
+  'lib/console/records.ts': ['Question']
 }
 
 function sources(folder: string): string[] {

@@ -49,7 +49,7 @@ async function tell(yielded: ReturnType<AgentWork>, answer: Answer, signal: Abor
     // Failing because of the abort is no failure.
     if (!signal.aborted) throw error
     // It may ignore that; errors on its way out are ignored.
-    void Promise.resolve(pieces.return?.()).catch(ignore)
+    void Promise.resolve(pieces.return?.()).catch(() => {})
   }
 }
 
@@ -152,5 +152,3 @@ function isReasoning(piece: object): piece is { readonly reasoning: string } {
 function isPart(piece: object): piece is StreamPart {
   return 'type' in piece && (piece.type === 'delta' || piece.type === 'custom')
 }
-
-function ignore(): void {}

@@ -41,11 +41,20 @@ export function isInvitation({ scopes }: ApiToken): boolean {
   return scopes.includes(INVITATION)
 }
 
-/** A new token and its stored row. */
-export function newKey(wanted: Omit<NewApiToken, 'scopes'> & Pick<ApiToken, 'scopes'>): {
-  token: ApiToken
-  text: string
-} {
+/** `text` is the key itself, which cannot be shown again. */
+export interface NewKey {
+  readonly token: ApiToken
+  readonly text: string
+}
+
+/**
+ * Makes and stores an API token or an invitation.
+ * @throws Failure api_tokens_full
+ */
+export async function createKey(
+  writer: ScopedWriter,
+  wanted: Omit<NewApiToken, 'scopes'> & Pick<ApiToken, 'scopes'>
+): Promise<NewKey> {
   const text = API_TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url')
   const now = Date.now()
   const { user_id, name, scopes, lifetimeMs } = wanted
@@ -59,6 +68,8 @@ export function newKey(wanted: Omit<NewApiToken, 'scopes'> & Pick<ApiToken, 'sco
     expires_at: lifetimeMs === null ? null : timestamp(now + lifetimeMs),
     last_used_at: null
   }
+  const outcome = await writer.write({ name: 'apiToken.create', token, max: API_TOKENS_MAX })
+  if (outcome === 'too_many') throw fail('api_tokens_full', { max: API_TOKENS_MAX })
   return { token, text }
 }
 
@@ -101,15 +112,9 @@ export class ApiTokens {
     return found !== null && found.user !== null
   }
 
-  /**
-   * Creates a token. `text` is the token itself, which cannot be shown again.
-   * @throws Failure api_tokens_full
-   */
-  async create({ user_id, name, scopes, lifetimeMs }: NewApiToken): Promise<{ token: ApiToken; text: string }> {
-    const { token, text } = newKey({ user_id, name, scopes, lifetimeMs })
-    const outcome = await this.#writer.write({ name: 'apiToken.create', token, max: API_TOKENS_MAX })
-    if (outcome === 'too_many') throw fail('api_tokens_full', { max: API_TOKENS_MAX })
-    return { token, text }
+  /** @throws Failure api_tokens_full */
+  create(wanted: NewApiToken): Promise<NewKey> {
+    return createKey(this.#writer, wanted)
   }
 
   /** Newest first. */

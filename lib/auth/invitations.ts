@@ -4,7 +4,7 @@ import { fail } from '../errors.ts'
 import type { UserArg } from '../scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import { type ApiToken, INVITATION } from '../types.ts'
-import { API_TOKENS_MAX, isInvitation, newKey } from './api-tokens.ts'
+import { createKey, isInvitation, type NewKey } from './api-tokens.ts'
 import { digestOf } from './token.ts'
 
 export class Invitations {
@@ -20,15 +20,8 @@ export class Invitations {
    * Makes one. `text` is shown to who asked for it, who passes it on.
    * @throws Failure api_tokens_full: invitations count among the tokens of their maker
    */
-  async create(wanted: {
-    user_id: string
-    name: string
-    lifetimeMs: number
-  }): Promise<{ token: ApiToken; text: string }> {
-    const made = newKey({ ...wanted, scopes: [INVITATION] })
-    const outcome = await this.#writer.write({ name: 'apiToken.create', token: made.token, max: API_TOKENS_MAX })
-    if (outcome === 'too_many') throw fail('api_tokens_full', { max: API_TOKENS_MAX })
-    return made
+  create(wanted: { user_id: string; name: string; lifetimeMs: number }): Promise<NewKey> {
+    return createKey(this.#writer, { ...wanted, scopes: [INVITATION] })
   }
 
   /** Unused invitations, newest first, including expired ones. */

@@ -12,9 +12,9 @@ const COST = 12
 /** Longer passwords are refused before any hashing, in bytes. */
 export const PASSWORD_BYTES_MAX = 1024
 /**
- * Looking at passwords and making hashes have turns of their own, so that a flood of registrations leaves sign-ins alone; of each
- * the addresses have their turns one after the other. Few at once: bcrypt runs on the thread pool, which files need as well. Of one
- * address no more may wait than can be answered before their clients give up.
+ * Verifying and hashing have separate queues, so that a flood of registrations does not delay sign-ins; in each, addresses take
+ * turns. Few at once: bcrypt runs on the thread pool, which files need as well. The queue of one address is no longer than what
+ * can be answered before its clients give up.
  */
 const LOOKING = new KeyedMutex({ all: 2, each: 2, waiting: 256, waitingEach: 64 })
 const MAKING = new KeyedMutex({ all: 1, each: 1, waiting: 256, waitingEach: 64 })
@@ -38,9 +38,9 @@ export class HashingBusy extends Error {
 }
 
 export interface HashingTurn {
-  /** Whose turn it is: the address of who asks. Default: ours. */
+  /** The client's address. Default: this process itself. */
   readonly address?: string
-  /** Asked when the turn has come, before it costs anything; what it throws is the answer. */
+  /** Called when the turn comes, before anything is hashed; what it throws is the answer. */
   readonly lastCheck?: () => void
 }
 
@@ -82,7 +82,7 @@ export function isTooLong(password: string): boolean {
 /**
  * The hash of a password in the current form.
  * @throws HashingBusy
- * @throws RangeError for a password above PASSWORD_BYTES_MAX: who calls has to refuse it with words for the user
+ * @throws RangeError for a password above PASSWORD_BYTES_MAX: the caller has to refuse it, with a message for the user
  */
 export async function hashPassword(password: string, turn: HashingTurn = {}): Promise<string> {
   if (isTooLong(password)) throw new RangeError('a password that is too long was not refused before it was hashed')

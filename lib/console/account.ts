@@ -6,7 +6,7 @@ import { html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
 import { changePassword, me, PASSWORD_RULES, signOut } from './session.ts'
 import { ago } from './time.ts'
-import { notify } from './toast.ts'
+import { notify, notifyFailure } from './toast.ts'
 
 interface Token {
   readonly token_id: string
@@ -74,7 +74,7 @@ async function endOthers(): Promise<void> {
     await call('POST', '/api/v1/auth/sessions/end')
     notify('All other sessions have ended.')
   } catch (error) {
-    notify(textOf(error), true)
+    notifyFailure(error)
   }
 }
 
@@ -109,7 +109,7 @@ function Tokens() {
   }
 
   const revoke = async (id: string) => {
-    await call('DELETE', `/api/v1/auth/tokens/${id}`).catch((error) => notify(textOf(error), true))
+    await call('DELETE', `/api/v1/auth/tokens/${id}`).catch(notifyFailure)
     await load()
   }
 

@@ -5,7 +5,7 @@ export const colloquy = new Colloquy()
 
 let onSignedOut: () => void = () => {}
 
-/** Told when an answer says that the session is over. */
+/** Called when an answer shows that the session has ended. */
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener
 }
@@ -20,12 +20,12 @@ export async function call<T>(method: string, path: string, body?: unknown, sign
   }
 }
 
-/** Looks whether an error is the end of the session. */
+/** Reports an error that means that the session has ended. */
 export function noticeSignedOut(error: unknown): void {
   if (error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials') onSignedOut()
 }
 
-/** What a person is told of an error. */
+/** An error as a sentence for the user. */
 export function textOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
   return navigator.onLine ? 'The server does not answer.' : 'You are offline.'

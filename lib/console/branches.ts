@@ -1,13 +1,97 @@
-// Branches of a thread, derived from its history: needed when another client has branched it.
+// Branches of a thread: which runs answer in the same place, where each begins, and where it has led. Runs of the page say it themselves;
+// other clients branch by checkpoints alone, and their branches are found in the history.
+import type { ReadonlySignal } from '@preact/signals'
+import { call } from './api.ts'
+import type { Checkpoint, Run } from './records.ts'
 
-/** An entry of the history, as far as branches show in it. */
-export interface Entry {
-  readonly checkpoint_id: string
-  readonly parent_checkpoint_id: string | null
-  readonly metadata: { readonly run_id?: string }
+const HISTORY_PAGE = 20
+/** Entries of a history that are read for branches of other clients. */
+const BRANCHES_MAX = 400
+
+export class Branches {
+  /** Of the thread, in the API. */
+  readonly #path: string
+  readonly #runs: ReadonlySignal<readonly Run[]>
+  /** Branches that other clients have made; null: there are none. */
+  #foreign: HistoryBranches | null = null
+  /** The newest run when they were looked for. */
+  #lookedAt = ''
+
+  constructor(path: string, runs: ReadonlySignal<readonly Run[]>) {
+    this.#path = path
+    this.#runs = runs
+  }
+
+  /**
+   * Looks for branches of other clients: when a run is missing in what is shown.
+   * @param shown runs of the messages that are shown
+   */
+  async find(runs: readonly Run[], shown: ReadonlySet<unknown>): Promise<void> {
+    const isForeign = runs.some(({ metadata }) => metadata.parent_run === undefined)
+    const isMissing = runs.some(({ run_id, status }) => status === 'success' && !shown.has(run_id))
+    const newest = runs[0] ? `${runs[0].run_id} ${runs[0].updated_at}` : ''
+    if (!isForeign || !isMissing || newest === this.#lookedAt) return
+    const history = await this.#history((all) => all.length >= BRANCHES_MAX)
+    this.#foreign = branchesIn(history)
+    this.#lookedAt = newest
+  }
+
+  /** Runs that answer in the same place, oldest first; one alone is no branch. */
+  of(runId: string): readonly Run[] {
+    const beside = this.#foreign?.beside.get(runId)
+    if (beside) return beside.flatMap((id) => this.#run(id) ?? [])
+    const root = this.rootOf(runId)
+    return this.#runs.value.filter((run) => run.run_id === root || run.metadata.branch_of === root).toReversed()
+  }
+
+  rootOf(runId: string): string {
+    return this.#run(runId)?.metadata.branch_of ?? runId
+  }
+
+  /** The checkpoint to which a run and its followers have led; undefined: it is not stored any more. */
+  async endOf(runId: string): Promise<string | undefined> {
+    const known = this.#foreign?.ends.get(runId)
+    if (known !== undefined) return known
+    let leaf = runId
+    for (;;) {
+      const next = this.#runs.value.find(({ metadata }) => metadata.parent_run === leaf)
+      if (!next) break
+      leaf = next.run_id
+    }
+    const isEnd = ({ metadata }: Checkpoint) => metadata.run_id === leaf
+    return (await this.#history((all) => all.some(isEnd))).find(isEnd)?.checkpoint_id
+  }
+
+  /** Where a run has begun; for one that begins a thread of a graph, its own first checkpoint, which holds nothing yet. */
+  async checkpointBefore(runId: string): Promise<string | null> {
+    const isOf = ({ metadata }: Checkpoint) => metadata.run_id === runId
+    // Until one of another run is behind it: its first may be on the next page.
+    const history = await this.#history((all) => all.findLastIndex(isOf) >= 0 && !isOf(all.at(-1)!))
+    const ids = new Set(history.filter(isOf).map(({ checkpoint_id }) => checkpoint_id))
+    const first = history.find((one) => isOf(one) && !ids.has(one.parent_checkpoint_id ?? ''))
+    return first ? (first.parent_checkpoint_id ?? first.checkpoint_id) : null
+  }
+
+  /** The history, newest first, page by page until there is enough of it. */
+  async #history(isEnough: (all: readonly Checkpoint[]) => boolean): Promise<readonly Checkpoint[]> {
+    const all: Checkpoint[] = []
+    for (let left = 500; left > 0; left--) {
+      const before = all.at(-1)?.checkpoint_id
+      const body = { limit: HISTORY_PAGE, ...(before && { before }) }
+      const page = await call<Checkpoint[]>('POST', `${this.#path}/history`, body)
+      all.push(...page)
+      // A page of long entries is short: the last one is empty.
+      if (page.length === 0 || isEnough(all)) break
+    }
+    return all
+  }
+
+  #run(runId: string): Run | undefined {
+    return this.#runs.value.find(({ run_id }) => run_id === runId)
+  }
 }
 
-export interface Branches {
+interface HistoryBranches {
   /** Runs that answer in the same place, oldest first. */
   readonly beside: ReadonlyMap<string, readonly string[]>
   /** The newest checkpoint to which a run has led, its followers' included. */
@@ -15,12 +99,12 @@ export interface Branches {
 }
 
 /** @param history newest first */
-export function branchesIn(history: readonly Entry[]): Branches {
+function branchesIn(history: readonly Checkpoint[]): HistoryBranches {
   const entries = new Map(history.map((entry) => [entry.checkpoint_id, entry]))
-  const parentOf = ({ parent_checkpoint_id: id }: Entry) => (id === null ? undefined : entries.get(id))
-  const runOf = (entry: Entry | undefined) => entry?.metadata.run_id
-  const inner = new Set<Entry>()
-  const firsts = new Map<string, Entry>()
+  const parentOf = ({ parent_checkpoint_id: id }: Checkpoint) => (id === null ? undefined : entries.get(id))
+  const runOf = (entry: Checkpoint | undefined) => entry?.metadata.run_id
+  const inner = new Set<Checkpoint>()
+  const firsts = new Map<string, Checkpoint>()
   for (const entry of history) {
     const run = runOf(entry)
     if (run === undefined) continue
@@ -32,7 +116,7 @@ export function branchesIn(history: readonly Entry[]): Branches {
   // Newest first: who is met first stands at the end.
   for (const end of history) {
     let left: string | undefined
-    for (let at: Entry | undefined = end, below: Entry | undefined; at; below = at, at = parentOf(at)) {
+    for (let at: Checkpoint | undefined = end, below: Checkpoint | undefined; at; below = at, at = parentOf(at)) {
       const run = runOf(at)
       // What begins within a run leads away from where that run has led.
       if (below && inner.has(at) && runOf(below) !== run) left = run

@@ -2,7 +2,6 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
-import { textOf } from './api.ts'
 import { ArtifactPanel, nameOf } from './artifacts.ts'
 import { Composer } from './composer.ts'
 import { Connecting } from './connecting.ts'
@@ -15,7 +14,7 @@ import { go } from './router.ts'
 import { Group, useEnd } from './scroll.ts'
 import { me } from './session.ts'
 import { count } from './time.ts'
-import { notify } from './toast.ts'
+import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
 
 const GROUP = 20
@@ -62,7 +61,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const isRunning = conversation.active.value !== null
   const { isAway, toEnd } = useEnd(scroller, messages)
   const rows = useMemo(() => rowsOf(messages), [messages])
-  const send = (text: string) => conversation.send(text, [], null).catch((error) => notify(textOf(error), true))
+  const send = (text: string) => conversation.send(text, [], null).catch(notifyFailure)
 
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -121,7 +120,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
               (question) =>
                 html`<${QuestionForm} key=${question.id} question=${question} onAnswer=${(answer: unknown) =>
                   conversation.answer(question.id, answer).catch((error) => {
-                    notify(textOf(error), true)
+                    notifyFailure(error)
                     throw error
                   })} />`
             )
@@ -160,7 +159,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
 function Failed({ conversation }: { readonly conversation: Conversation }) {
   const runId = conversation.runs.value[0]?.run_id
-  const again = () => conversation.retry(runId!).catch((error) => notify(textOf(error), true))
+  const again = () => conversation.retry(runId!).catch(notifyFailure)
   return html`<div class="failure">
     <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
     ${runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
@@ -182,7 +181,7 @@ interface RowProps {
 function MessageRow({ row, conversation, isRunning }: RowProps) {
   const { message, results, isLast, answer } = row
   const runId = message.type === 'human' ? conversation.runOf(message) : null
-  const branches = runId === null ? [] : conversation.branchesOf(runId).map(({ run_id }) => run_id)
+  const branches = runId === null ? [] : conversation.branches.of(runId).map(({ run_id }) => run_id)
   // Another client may have had the same question answered anew.
   const branch = [answer && conversation.runOf(answer), runId]
     .map((id) => branches.indexOf(id ?? ''))

@@ -1,10 +1,10 @@
 // The composer: text, files, model, and a stop button while a run is active.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { call, textOf } from './api.ts'
+import { call } from './api.ts'
 import type { Conversation } from './conversation.ts'
 import { html, Icon } from './html.ts'
 import { bytes } from './time.ts'
-import { notify } from './toast.ts'
+import { notifyFailure } from './toast.ts'
 import type { Uploads } from './uploads.ts'
 
 interface Model {
@@ -63,7 +63,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     } catch (error) {
       // A refusal does not lose what was written.
       setText(text)
-      notify(textOf(error), true)
+      notifyFailure(error)
     }
   }
 

@@ -5,71 +5,39 @@ import {
   ApiError,
   type Connection,
   type Frame,
-  type RunRef,
   type RunStream,
   Transcript,
   type TranscriptMessage
 } from '../client/colloquy.ts'
 import { isKnown, say, sayGrowing } from './announce.ts'
 import { call, colloquy, noticeSignedOut, textOf } from './api.ts'
-import { type Branches, branchesIn } from './branches.ts'
+import { Branches } from './branches.ts'
+import { Outbox, type Unsent } from './outbox.ts'
+import {
+  type Attached,
+  type Checkpoint,
+  filesOf,
+  humanMessage,
+  isFailed,
+  isInFlight,
+  messagesIn,
+  newId,
+  type Origin,
+  plainText,
+  type Question,
+  type Run
+} from './records.ts'
 import { refresh } from './threads.ts'
-import { notify } from './toast.ts'
-
-export interface Run {
-  readonly run_id: string
-  readonly thread_id: string
-  readonly status: string
-  readonly error: string | null
-  readonly stop_reason: string | null
-  readonly metadata: { readonly branch_of?: string; readonly parent_run?: string | null }
-  readonly created_at: string
-  readonly updated_at: string
-  readonly total_tokens: number
-  readonly total_input_tokens: number
-  readonly total_output_tokens: number
-  readonly llm_call_count: number
-  readonly lead_agent_tokens: number
-  readonly subagent_tokens: number
-  readonly middleware_tokens: number
-}
-/** A question of the agent that waits for its user. */
-export interface Question {
-  readonly id: string
-  readonly value: unknown
-}
-/** An entry of a thread's history. */
-interface Checkpoint {
-  readonly checkpoint_id: string
-  readonly parent_checkpoint_id: string | null
-  readonly metadata: { readonly run_id?: string }
-  readonly values: Readonly<Record<string, unknown>>
-  readonly tasks: readonly { readonly interrupts: readonly Question[] }[]
-}
-export interface Attached {
-  readonly filename: string
-  readonly size: number
-  readonly virtual_path: string
-}
-
-/** A start that the gateway has not answered yet. It outlives a reload; its key keeps a second try from being a second run. */
-interface Unsent {
-  readonly key: string
-  readonly message: object
-  readonly body: object
-}
+import { notifyFailure } from './toast.ts'
 
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
-const HISTORY_PAGE = 20
-/** Entries of a history that are read for branches of other clients. */
-const BRANCHES_MAX = 400
 /** Messages of a thread whose runs are asked for where its state does not name them. */
 const ORIGINS_MAX = 200
-/** How often a thread that is open and quiet is asked for runs that were started elsewhere. */
+/** How often an open, idle thread is polled for runs started elsewhere, in ms. */
 const LOOK_MS = 3000
 
-/** Tells other tabs what begins, sooner than they would look. */
+/** Tells other tabs about changes before their next poll. */
 const tabs = new BroadcastChannel('colloquy-runs')
 
 /** Characters of a message that a model reads to suggest what to ask next. */
@@ -90,14 +58,12 @@ export class Conversation {
   readonly title = signal<string | null>(null)
   readonly suggestions = signal<readonly string[]>([])
   readonly tokens = signal<number | null>(null)
-  /** Words of the agent on what it does, from custom events. */
+  /** The agent's own progress messages, from custom events. */
   readonly progress = signal<string | null>(null)
   readonly #transcript = new Transcript()
+  readonly branches: Branches
+  readonly #outbox: Outbox
   #runOf = new Map<string, string>()
-  /** Branches that other clients have made; null: there are none. */
-  #foreign: Branches | null = null
-  /** The newest run when they were looked for. */
-  #lookedAt = ''
   #stream: RunStream | null = null
   #isClosed = false
   #isDue = false
@@ -108,6 +74,8 @@ export class Conversation {
 
   constructor(threadId: string, isNew: boolean) {
     this.threadId = threadId
+    this.branches = new Branches(this.#path, this.runs)
+    this.#outbox = new Outbox(threadId)
     if (isNew) this.state.value = 'new'
     tabs.addEventListener('message', this.#onTab)
     document.addEventListener('visibilitychange', this.#onVisible)
@@ -137,16 +105,16 @@ export class Conversation {
       if (this.#isClosed) return
       const [newest] = history
       if (newest) await this.#findOrigins(newest)
-      if (newest) await this.#findForeign(runs, newest)
+      if (newest) await this.branches.find(runs, this.#runsIn(newest))
       if (this.#isClosed) return
       batch(() => {
         this.runs.value = runs
         if (newest) this.#show(newest)
-        this.state.value = newest || runs.length > 0 || this.#unsent ? 'ready' : 'missing'
+        this.state.value = newest || runs.length > 0 || this.#outbox.unsent ? 'ready' : 'missing'
         const last = runs[0]
         this.failure.value = last && isFailed(last) ? (last.error ?? 'The run failed') : null
       })
-      const unsent = this.#unsent
+      const { unsent } = this.#outbox
       if (unsent && this.active.value === null) return void this.#resend(unsent)
       const inFlight = runs.find(isInFlight)
       if (inFlight) void this.#follow(colloquy.watch(inFlight, this.#watching(true)), inFlight.run_id)
@@ -154,29 +122,22 @@ export class Conversation {
     } catch (error) {
       noticeSignedOut(error)
       if (this.#isClosed) return
+      const { unsent } = this.#outbox
       const isMissing = error instanceof ApiError && (error.status === 404 || error.status === 422)
-      if (isMissing && this.#unsent && this.active.value === null) return void this.#resend(this.#unsent)
+      if (isMissing && unsent && this.active.value === null) return void this.#resend(unsent)
       this.state.value = isMissing ? 'missing' : this.state.value === 'ready' ? 'ready' : 'broken'
     }
   }
 
-  /** Which runs the messages are of, where their state does not say: that of a graph is its own. */
+  /** Finds the runs of messages whose state does not name them: a graph's state is its own. */
   async #findOrigins({ values }: Checkpoint): Promise<void> {
     if (messagesIn(values).every(({ id, run_id }) => run_id || this.#runOf.has(String(id)))) return
     const rows = await call<Origin[]>('GET', `${this.#path}/messages?limit=${ORIGINS_MAX}`).catch(() => [])
     for (const { run_id, content } of rows) if (content?.id) this.#runOf.set(content.id, run_id)
   }
 
-  /** Another client branches by checkpoints alone: its branches are in the history, which is read when a run is missing here. */
-  async #findForeign(runs: readonly Run[], { values }: Checkpoint): Promise<void> {
-    const shown = new Set(messagesIn(values).map(({ id, run_id }) => run_id ?? this.#runOf.get(String(id))))
-    const isForeign = runs.some(({ metadata }) => metadata.parent_run === undefined)
-    const isMissing = runs.some(({ run_id, status }) => status === 'success' && !shown.has(run_id))
-    const newest = runs[0] ? `${runs[0].run_id} ${runs[0].updated_at}` : ''
-    if (!isForeign || !isMissing || newest === this.#lookedAt) return
-    const history = await this.#history((all) => all.length >= BRANCHES_MAX)
-    this.#foreign = branchesIn(history)
-    this.#lookedAt = newest
+  #runsIn({ values }: Checkpoint): Set<unknown> {
+    return new Set(messagesIn(values).map(({ id, run_id }) => run_id ?? this.#runOf.get(String(id))))
   }
 
   #show({ values, tasks }: Checkpoint): void {
@@ -225,7 +186,7 @@ export class Conversation {
 
   // ---------------------------------------------------------------------------------------------- following
 
-  /** Takes what a run says until it has ended. */
+  /** Follows a run until it has ended. */
   async #follow(stream: RunStream, runId: string | null): Promise<void> {
     this.#stream?.close()
     this.#stream = stream
@@ -326,7 +287,7 @@ export class Conversation {
     await this.#start(humanMessage(text, files), { model, parent: this.#lastRun() })
   }
 
-  /** Says something else in the place of a message: what came after it stays, as another branch. */
+  /** Sends another message in its place: what came after it stays, as another branch. */
   async edit(message: TranscriptMessage, text: string): Promise<void> {
     await this.#again(message, humanMessage(text, filesOf(message)))
   }
@@ -355,25 +316,25 @@ export class Conversation {
     const runId = this.active.value
     if (!runId) return
     try {
-      await colloquy.cancel(this.#ref(runId))
+      await colloquy.cancel({ thread_id: this.threadId, run_id: runId })
     } catch (error) {
       // It has ended by itself in the same moment.
-      if (!(error instanceof ApiError && error.status === 409)) notify(textOf(error), true)
+      if (!(error instanceof ApiError && error.status === 409)) notifyFailure(error)
     }
   }
 
   async #again(message: TranscriptMessage, next: object): Promise<void> {
     const runId = this.runOf(message)
-    const base = runId && (await this.#checkpointBefore(runId))
+    const base = runId && (await this.branches.checkpointBefore(runId))
     if (!runId || !base) throw new Error('It is not known any more where this message stands')
     const at = this.messages.value.findIndex(({ id }) => id === message.id)
     const parent = this.#lastRun(at)
-    // What is drawn meanwhile: the conversation up to there.
+    // Shown meanwhile: the conversation up to there.
     this.#transcript.replace({
       ...this.#transcript.values,
       messages: this.messages.value.slice(0, at).map(({ raw }) => raw)
     })
-    await this.#start(next, { base, parent, branchOf: this.#rootOf(runId) })
+    await this.#start(next, { base, parent, branchOf: this.branches.rootOf(runId) })
   }
 
   async #start(
@@ -391,33 +352,23 @@ export class Conversation {
 
   /** Kept until it is answered: a page that is reloaded before that sends it again. */
   async #sendOff(unsent: Unsent, isNew: boolean): Promise<void> {
-    sessionStorage.setItem(this.#outbox, JSON.stringify(unsent))
+    this.#outbox.keep(unsent)
     try {
       if (isNew) await call('POST', '/api/threads', { thread_id: this.threadId })
       this.#transcript.apply({ event: 'messages', data: [unsent.message, {}], id: null })
       this.#publish()
       await this.#run(unsent.body, unsent.key)
-      sessionStorage.removeItem(this.#outbox)
+      this.#outbox.clear()
     } catch (error) {
       // Refused is answered; what a reload has cut is not.
-      if (error instanceof ApiError) sessionStorage.removeItem(this.#outbox)
+      if (error instanceof ApiError) this.#outbox.clear()
       throw error
     }
   }
 
   async #resend(unsent: Unsent): Promise<void> {
     this.state.value = 'ready'
-    await this.#sendOff(unsent, true).catch((error: unknown) => notify(textOf(error), true))
-  }
-
-  get #unsent(): Unsent | null {
-    const text = sessionStorage.getItem(this.#outbox)
-    // Written above, by this very origin.
-    return text === null ? null : (JSON.parse(text) as Unsent)
-  }
-
-  get #outbox(): string {
-    return `colloquy-unsent-${this.threadId}`
+    await this.#sendOff(unsent, true).catch(notifyFailure)
   }
 
   /** @throws what the start was refused with; the page then shows what is stored */
@@ -430,7 +381,7 @@ export class Conversation {
     const following = this.#follow(stream, null)
     following.catch(() => {})
     await stream.started.catch(async (error: unknown) => {
-      if (error instanceof ApiError) sessionStorage.removeItem(this.#outbox)
+      if (error instanceof ApiError) this.#outbox.clear()
       await this.load()
       throw error
     })
@@ -466,117 +417,16 @@ export class Conversation {
     if (this.active.value === null) this.suggestions.value = suggestions
   }
 
-  // ----------------------------------------------------------------------------------------------- branches
-
-  /** Runs that answer in the same place, oldest first; one alone is no branch. */
-  branchesOf(runId: string): readonly Run[] {
-    const beside = this.#foreign?.beside.get(runId)
-    if (beside) return beside.flatMap((id) => this.runs.value.find(({ run_id }) => run_id === id) ?? [])
-    const root = this.#rootOf(runId)
-    const all = this.runs.value.filter((run) => run.run_id === root || run.metadata.branch_of === root)
-    return all.toReversed()
-  }
-
-  /** Goes to where that run has led, and makes it what the thread goes on from. */
+  /** Switches to the branch of that run: the thread continues from its end. */
   async switchTo(runId: string): Promise<void> {
-    const checkpoint_id = this.#foreign?.ends.get(runId) ?? (await this.#endOf(runId))
+    const checkpoint_id = await this.branches.endOf(runId)
     if (!checkpoint_id) throw new Error('That branch is not stored any more')
     await call('POST', `${this.#path}/state`, { checkpoint_id, values: {} })
     await this.load()
     tabs.postMessage({ threadId: this.threadId, what: 'switched' })
   }
 
-  async #endOf(runId: string): Promise<string | undefined> {
-    let leaf = runId
-    for (;;) {
-      const next = this.runs.value.find(({ metadata }) => metadata.parent_run === leaf)
-      if (!next) break
-      leaf = next.run_id
-    }
-    const isEnd = ({ metadata }: Checkpoint) => metadata.run_id === leaf
-    return (await this.#history((all) => all.some(isEnd))).find(isEnd)?.checkpoint_id
-  }
-
-  #rootOf(runId: string): string {
-    return this.runs.value.find(({ run_id }) => run_id === runId)?.metadata.branch_of ?? runId
-  }
-
-  /** Where a run has begun; for one that begins a thread of a graph, its own first checkpoint, which holds nothing yet. */
-  async #checkpointBefore(runId: string): Promise<string | null> {
-    const isOf = ({ metadata }: Checkpoint) => metadata.run_id === runId
-    // Until one of another run is behind it: its first may be on the next page.
-    const history = await this.#history((all) => all.findLastIndex(isOf) >= 0 && !isOf(all.at(-1)!))
-    const ids = new Set(history.filter(isOf).map(({ checkpoint_id }) => checkpoint_id))
-    const first = history.find((one) => isOf(one) && !ids.has(one.parent_checkpoint_id ?? ''))
-    return first ? (first.parent_checkpoint_id ?? first.checkpoint_id) : null
-  }
-
-  /** The history, newest first, page by page until there is enough of it. */
-  async #history(isEnough: (all: readonly Checkpoint[]) => boolean): Promise<readonly Checkpoint[]> {
-    const all: Checkpoint[] = []
-    for (let left = 500; left > 0; left--) {
-      const before = all.at(-1)?.checkpoint_id
-      const page = await call<Checkpoint[]>('POST', `${this.#path}/history`, {
-        limit: HISTORY_PAGE,
-        ...(before && { before })
-      })
-      all.push(...page)
-      // A page of long entries is short: the last one is empty.
-      if (page.length === 0 || isEnough(all)) break
-    }
-    return all
-  }
-
   get #path(): string {
     return `/api/threads/${encodeURIComponent(this.threadId)}`
   }
-
-  #ref(runId: string): RunRef {
-    return { thread_id: this.threadId, run_id: runId }
-  }
 }
-
-// --------------------------------------------------------------------------------------------------- helpers
-
-/** A message of the thread's records. */
-interface Origin {
-  readonly run_id: string
-  readonly content: { readonly id?: string } | null
-}
-
-function messagesIn({ messages }: Checkpoint['values']): readonly Record<string, unknown>[] {
-  return Array.isArray(messages) ? messages : []
-}
-
-export function plainText(content: TranscriptMessage['content']): string {
-  if (typeof content === 'string') return content
-  return content
-    .map((block) => {
-      const text = typeof block === 'object' && block !== null && 'text' in block ? block.text : ''
-      return typeof block === 'string' ? block : String(text)
-    })
-    .join('')
-}
-
-export function filesOf({ raw }: TranscriptMessage): readonly Attached[] {
-  const files = (raw.additional_kwargs as { files?: unknown } | undefined)?.files
-  return Array.isArray(files) ? (files as Attached[]) : []
-}
-
-function humanMessage(text: string, files: readonly Attached[]): Record<string, unknown> {
-  return {
-    type: 'human',
-    id: newId(),
-    content: text,
-    ...(files.length > 0 && { additional_kwargs: { files } })
-  }
-}
-
-/** Browsers have randomUUID on secure origins alone. */
-export function newId(): string {
-  const hex = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`
-}
-
-export const isInFlight = ({ status }: Run): boolean => status === 'pending' || status === 'running'
-export const isFailed = ({ status }: Run): boolean => status === 'error' || status === 'timeout'

@@ -53,7 +53,7 @@ export interface Operation extends Described {
   readonly method: string
   readonly path: string
 }
-/** What somebody has filled in: values of parameters by name, and the text of the body. */
+/** What the reader has filled in: values of parameters by name, and the text of the body. */
 export interface Filled {
   readonly values: Readonly<Record<string, string>>
   readonly body: string
@@ -106,7 +106,7 @@ export function typeOf(schema: Schema): string {
 
 const DEPTH_MAX = 6
 
-/** A value that fits: of an object what it must have, and what somebody gave an example of. */
+/** A valid value: of an object the required members, and those with an example. */
 export function exampleOf(api: ApiDocument, given: Schema, depth = 0): unknown {
   const schema = resolved(api, given)
   if (schema.examples?.length) return schema.examples[0]

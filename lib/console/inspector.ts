@@ -3,12 +3,13 @@ import { signal, useSignal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { Frame } from '../client/colloquy.ts'
 import { call, colloquy, textOf } from './api.ts'
-import { type Conversation, plainText, type Run } from './conversation.ts'
+import type { Conversation } from './conversation.ts'
 import { classes, html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
+import { plainText, type Run } from './records.ts'
 import { go, threadLink } from './router.ts'
 import { count, duration } from './time.ts'
-import { notify } from './toast.ts'
+import { notify, notifyFailure } from './toast.ts'
 
 interface RunEvent {
   readonly seq: number
@@ -104,7 +105,7 @@ function useEvents({ thread_id, run_id, updated_at }: Run): readonly RunEvent[] 
       }
       if (!isGone) setEvents(all)
     }
-    load().catch((error) => notify(textOf(error), true))
+    load().catch(notifyFailure)
     return () => {
       isGone = true
     }
@@ -147,7 +148,7 @@ interface Joiner {
 
 const JOINERS_MS = 2000
 
-/** Who watches the run: asked again while it goes on. */
+/** The run's readers, polled while it goes on. */
 function Joiners({ run }: { run: Run }) {
   const [joiners, setJoiners] = useState<readonly Joiner[]>([])
   const isOver = run.status !== 'running' && run.status !== 'pending'
@@ -271,7 +272,7 @@ function Frames({ run }: { run: Run }) {
       isDone = true
       show(false)
     }
-    follow().catch((error) => notify(textOf(error), true))
+    follow().catch(notifyFailure)
     return () => stream.close()
   }, [run.run_id, only])
   const { frames, total, epochs, isLive } = seen.value

@@ -2,11 +2,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { call, colloquy, textOf } from './api.ts'
-import { newId } from './conversation.ts'
 import { type Sample, samples, total, watchFigures } from './figures.ts'
 import { classes, html, Icon } from './html.ts'
+import { newId } from './records.ts'
 import { bytes, count, duration } from './time.ts'
-import { notify } from './toast.ts'
+import { notifyFailure } from './toast.ts'
 
 interface Figure {
   readonly name: string
@@ -218,11 +218,11 @@ function Invitations() {
       form.reset()
       reload()
     } catch (error) {
-      notify(textOf(error), true)
+      notifyFailure(error)
     }
   }
   const revoke = ({ invitation_id }: Invitation) =>
-    call('DELETE', `/api/v1/auth/invitations/${invitation_id}`).then(reload, (error) => notify(textOf(error), true))
+    call('DELETE', `/api/v1/auth/invitations/${invitation_id}`).then(reload, notifyFailure)
   return html`<h2>Invitations</h2>
     ${problem && html`<p class="problem">${problem}</p>`}
     ${
@@ -283,9 +283,7 @@ interface Skill {
 function Skills() {
   const { answer, problem, reload } = useAnswer<{ skills: Skill[] }>('/api/skills')
   const toggle = ({ name, enabled }: Skill) =>
-    call('PUT', `/api/skills/${encodeURIComponent(name)}`, { enabled: !enabled }).then(reload, (error) =>
-      notify(textOf(error), true)
-    )
+    call('PUT', `/api/skills/${encodeURIComponent(name)}`, { enabled: !enabled }).then(reload, notifyFailure)
   return html`<h2>Skills</h2>
     ${problem && html`<p class="problem">${problem}</p>`}
     ${answer?.skills.length === 0 && html`<p class="hint">None are installed.</p>`}
@@ -308,7 +306,7 @@ interface MemoryFact {
 function Memory() {
   const { answer, problem, reload } = useAnswer<{ facts: MemoryFact[] }>('/api/memory')
   const forget = ({ id }: MemoryFact) =>
-    call('DELETE', `/api/memory/facts/${encodeURIComponent(id)}`).then(reload, (error) => notify(textOf(error), true))
+    call('DELETE', `/api/memory/facts/${encodeURIComponent(id)}`).then(reload, notifyFailure)
   return html`<h2>What is remembered of you</h2>
     ${problem && html`<p class="problem">${problem}</p>`}
     ${answer?.facts.length === 0 && html`<p class="hint">Nothing yet.</p>`}

@@ -1,7 +1,7 @@
 // The agent's open question as a form: options to choose from, tool calls to approve, or whatever a graph asks.
 import { useState } from 'preact/hooks'
-import type { Question } from './conversation.ts'
 import { html } from './html.ts'
+import type { Question } from './records.ts'
 
 interface QuestionProps {
   readonly question: Question

@@ -21,9 +21,9 @@ export type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
 export const stage = signal<Stage>('loading')
 export const me = signal<User | null>(null)
 export const canRegister = signal(true)
-/** The one in the address that somebody was sent. */
+/** The invitation in the page's address. */
 export const invitation = /^#\/invitation\/(.+)$/.exec(location.hash)?.[1] ?? ''
-/** An account needs an invitation, or somebody has come with one. */
+/** Registration needs an invitation, or the page was opened with one. */
 export const needsInvitation = signal(invitation !== '')
 /** The session has ended while the page was open: said above the form. */
 export const hasEnded = signal(false)
@@ -37,9 +37,9 @@ whenSignedOut(() => {
   stage.value = 'out'
 })
 
-/** Finds out who is there. */
+/** Finds out who is signed in. */
 export async function begin(): Promise<void> {
-  // It comes and goes with the session: without it there is nobody to ask for.
+  // The cookie comes and goes with the session: without it nobody is signed in.
   if (!document.cookie.includes('csrf_token=')) return beginSignedOut()
   try {
     me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
@@ -82,7 +82,7 @@ export async function signIn(email: string, password: string): Promise<void> {
   await enter()
 }
 
-/** An account: the first administrator's, or one of somebody who comes later. */
+/** Creates an account: the first administrator's, or another user's. */
 export async function signUp(email: string, password: string, isFirst: boolean, invited: string): Promise<void> {
   const body = { email, password, ...(invited && { invitation: invited }) }
   await colloquy.call('POST', `/api/v1/auth/${isFirst ? 'initialize' : 'register'}`, body)
@@ -91,7 +91,7 @@ export async function signUp(email: string, password: string, isFirst: boolean, 
 
 export async function signOut(): Promise<void> {
   await colloquy.call('POST', '/api/v1/auth/logout')
-  // Whatever the page holds is of the one who leaves.
+  // The page still holds the data of the user who leaves.
   location.hash = ''
   location.reload()
 }

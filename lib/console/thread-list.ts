@@ -1,7 +1,6 @@
 // The sidebar's thread list: infinite scroll, search, and actions on each.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { textOf } from './api.ts'
 import { Dialog } from './dialog.ts'
 import { classes, html, Icon } from './html.ts'
 import { go, place, threadLink } from './router.ts'
@@ -21,9 +20,7 @@ import {
   total
 } from './threads.ts'
 import { ago } from './time.ts'
-import { notify } from './toast.ts'
-
-const failed = (error: unknown) => notify(textOf(error), true)
+import { notifyFailure } from './toast.ts'
 
 export function ThreadList() {
   const list = useRef<HTMLElement>(null)
@@ -107,7 +104,7 @@ function Item({ thread, isOpen, menu, onRename, onDelete }: ItemProps) {
     ${
       isMenuOpen &&
       html`<div class="menu" role="menu">
-        <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(failed))}><${Icon} name="pin" /> ${isPinned(thread) ? 'Unpin' : 'Pin'}</button>
+        <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(notifyFailure))}><${Icon} name="pin" /> ${isPinned(thread) ? 'Unpin' : 'Pin'}</button>
         <button role="menuitem" onClick=${choose(onRename)}><${Icon} name="pen" /> Rename</button>
         <button role="menuitem" class="bad" onClick=${choose(onDelete)}><${Icon} name="bin" /> Delete</button>
       </div>`
@@ -119,7 +116,7 @@ function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const title = String(new FormData(event.currentTarget as HTMLFormElement).get('title')).trim()
-    if (title) rename(thread.thread_id, title).catch(failed)
+    if (title) rename(thread.thread_id, title).catch(notifyFailure)
     onClose()
   }
   return html`<${Dialog} title="Rename" onClose=${onClose}>
@@ -133,7 +130,7 @@ function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose
 function Delete({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
   const confirm = () => {
     const isHere = place.value.view === 'thread' && place.value.threadId === thread.thread_id
-    remove(thread.thread_id).then(() => isHere && go('#/'), failed)
+    remove(thread.thread_id).then(() => isHere && go('#/'), notifyFailure)
     onClose()
   }
   return html`<${Dialog} title="Delete this conversation?" onClose=${onClose}>

@@ -1,8 +1,8 @@
 // Loads the thread list: pages, pinned ones first, and search.
 import { batch, computed, signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
-import { call, colloquy, textOf } from './api.ts'
-import { notify } from './toast.ts'
+import { call, colloquy } from './api.ts'
+import { notifyFailure } from './toast.ts'
 
 export interface Thread {
   readonly thread_id: string
@@ -68,7 +68,7 @@ export async function loadMore(): Promise<void> {
       total.value = page.total
     })
   } catch (error) {
-    notify(textOf(error), true)
+    notifyFailure(error)
   } finally {
     isLoading.value = false
   }
@@ -93,7 +93,7 @@ export async function find(text: string): Promise<void> {
       if (found.value.length === FOUND_MAX) break
     }
   } catch (error) {
-    if (!mine.signal.aborted) notify(textOf(error), true)
+    if (!mine.signal.aborted) notifyFailure(error)
   } finally {
     if (looking === mine) isSearching.value = false
   }

@@ -1,6 +1,7 @@
 // Short notices at the edge of the page that go away by themselves.
 import { signal } from '@preact/signals'
 import { say } from './announce.ts'
+import { textOf } from './api.ts'
 import { html } from './html.ts'
 
 interface Notice {
@@ -20,6 +21,11 @@ export function notify(text: string, isError = false): void {
   setTimeout(() => {
     notices.value = notices.value.filter((notice) => notice.id !== id)
   }, SHOWN_MS)
+}
+
+/** An error as a notice. */
+export function notifyFailure(error: unknown): void {
+  notify(textOf(error), true)
 }
 
 export function Toasts() {

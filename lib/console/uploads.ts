@@ -1,6 +1,7 @@
 // Uploads to a thread: dropped, pasted or picked files, with progress.
 import { signal } from '@preact/signals'
-import type { Attached } from './conversation.ts'
+import { csrfToken } from '../client/colloquy.ts'
+import type { Attached } from './records.ts'
 import { notify } from './toast.ts'
 
 export interface Upload {
@@ -54,7 +55,7 @@ export class Uploads {
     request.onload = () => this.#answered(id, file.name, request)
     request.onerror = () => this.#failed(id, file.name, 'the server does not answer')
     request.open('POST', `/api/threads/${this.#threadId}/uploads`)
-    request.setRequestHeader('X-CSRF-Token', /(?:^|; )csrf_token=([^;]*)/.exec(document.cookie)?.[1] ?? '')
+    request.setRequestHeader('X-CSRF-Token', csrfToken() ?? '')
     request.send(form)
   }
 

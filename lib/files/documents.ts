@@ -27,7 +27,7 @@ export const DOCUMENT_LIMITS: DocumentLimits = {
 export interface DocumentFile {
   /** Where it lies; nobody may write there meanwhile. */
   readonly path: string
-  /** As it may be called; its ending tells its kind. */
+  /** Its name; the extension gives the kind. */
   readonly name: string
   /** Bytes. */
   readonly size: number
@@ -113,7 +113,7 @@ export class Documents {
 function said(child: ChildProcess): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
-  child.stdin?.on('error', ignore)
+  child.stdin?.on('error', () => {})
   child.stdout?.on('data', (chunk: Buffer) => {
     bytes += chunk.length
     if (bytes > TEXT_BYTES) child.kill('SIGKILL')
@@ -128,5 +128,3 @@ function said(child: ChildProcess): Promise<string> {
     })
   })
 }
-
-function ignore(): void {}

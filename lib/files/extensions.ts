@@ -3,8 +3,9 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type JsonObject, isObject } from '../types.ts'
-import { nullIfMissing } from './paths.ts'
 import { atomicWrite } from './atomic-write.ts'
+import { KeyedMutex } from './keyed-mutex.ts'
+import { nullIfMissing } from './paths.ts'
 
 export interface ExtensionsFile {
   readonly mcpServers: JsonObject
@@ -14,8 +15,8 @@ export interface ExtensionsFile {
 
 export class Extensions {
   readonly path: string
-  /** The previous change; changes run in order. */
-  #last: Promise<unknown> = Promise.resolve()
+  /** One change after the other. */
+  readonly #changes = new KeyedMutex({ all: 1, each: 1 })
 
   constructor(home: string) {
     this.path = join(home, 'extensions_config.json')
@@ -35,18 +36,14 @@ export class Extensions {
    * @returns the new content
    */
   async change(change: (before: ExtensionsFile) => ExtensionsFile): Promise<ExtensionsFile> {
-    const mine = this.#last.then(async () => {
+    return this.#changes.run('', async () => {
       const after = change(await this.read())
       await atomicWrite(this.path, JSON.stringify(after, null, 2), 0o600)
       return after
     })
-    this.#last = mine.catch(ignore)
-    return mine
   }
 }
 
 function objectIn(value: unknown): JsonObject {
   return isObject(value) ? value : {}
 }
-
-function ignore(): void {}

@@ -252,7 +252,7 @@ async function replaceFile(folder: string, name: string, content: string, given:
     await writeFile(draft, content, { flag: 'wx', mode: 0o644 })
     await rename(draft, path)
   } catch (error) {
-    await rm(draft, { force: true }).catch(ignore)
+    await rm(draft, { force: true }).catch(() => {})
     throw error
   }
 }
@@ -294,5 +294,3 @@ function failed(given: string, what: string, error: unknown): PathError {
   const code = error instanceof Error && 'code' in error ? ` (${error.code})` : ''
   return new PathError('failed', `"${given}" cannot be ${what}${code}`)
 }
-
-function ignore(): void {}

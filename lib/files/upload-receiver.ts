@@ -87,7 +87,7 @@ export class UploadReceiver {
   #unnamed = 0
   #totalBytes = 0
 
-  /** @param take told how much has come; false: there is no space for it */
+  /** @param take called with the number of bytes that came; returns false when there is no space for them */
   constructor(source: UploadSource, folder: string, limits: UploadLimits, take: (bytes: number) => boolean) {
     this.#take = take
     this.#source = source
@@ -120,8 +120,8 @@ export class UploadReceiver {
     // The client went away while we did something else: no event will ever tell.
     if (source.destroyed) throw new UploadError('cut')
     let bytes = 0
-    let onData: (chunk: Buffer) => void = ignore
-    let onGone: () => void = ignore
+    let onData: (chunk: Buffer) => void = () => {}
+    let onGone: () => void = () => {}
     try {
       await new Promise<void>((resolve, reject) => {
         const refuse = (error: unknown) => {
@@ -154,7 +154,7 @@ export class UploadReceiver {
   /** Called for one part with a file name, before its content comes. What is not wanted has to be read all the same. */
   #open(field: string, stream: BusboyFileStream, given: string, refuse: (error: unknown) => void): void {
     // A body that is cut off is an error event on the part it ends in, also on one that nobody reads.
-    stream.on('error', ignore)
+    stream.on('error', () => {})
     if (field !== FIELD || this.#stop.signal.aborted) return void stream.resume()
     if (given === '') {
       this.#unnamed++
@@ -237,5 +237,3 @@ function bodyBytesMax(limits: UploadLimits): number {
 function isOver(value: number, limit: number): boolean {
   return limit !== 0 && value > limit
 }
-
-function ignore(): void {}

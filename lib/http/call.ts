@@ -68,3 +68,8 @@ export function requireUser(call: Call): User {
   if (call.user === null) throw new Failure('guard_not_authenticated')
   return call.user
 }
+
+/** @throws Failure 401 not_authenticated; 403 permission_denied */
+export function requireAdmin(call: Call): void {
+  if (requireUser(call).system_role !== 'admin') throw new Failure('permission_denied', { permission: 'admin' })
+}

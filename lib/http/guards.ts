@@ -3,13 +3,11 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Failure, fail, Invalid } from '../errors.ts'
-import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant, type User } from '../types.ts'
-import { type Call, type Cookie, requireUser } from './call.ts'
+import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant } from '../types.ts'
+import type { Call, Cookie } from './call.ts'
 import { cookieOf, firstOf } from './request.ts'
 import type { Route, ThreadAccess } from './route.ts'
 import { ID_PATTERN, isId, issue } from './schema.ts'
-
-export { requireUser } from './call.ts'
 
 export const SESSION_COOKIE = 'access_token'
 export const CSRF_COOKIE = 'csrf_token'
@@ -212,16 +210,6 @@ export async function principalOf(
   if (credential !== null) return authenticate(credential)
   if (otherwise === null) throw fail('not_authenticated')
   return otherwise(req)
-}
-
-/**
- * The call's user, who must be an administrator.
- * @throws Failure 401 not_authenticated; 403 permission_denied
- */
-export function requireAdmin(call: Call): User {
-  const user = requireUser(call)
-  if (user.system_role !== 'admin') throw new Failure('permission_denied', { permission: 'admin' })
-  return user
 }
 
 // ------------------------------------------------------------------------------------------- permission

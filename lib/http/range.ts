@@ -1,5 +1,10 @@
 // Range requests [RFC 9110, 14]: a single byte range, as players and resumed downloads use.
 import type { IncomingMessage } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { fail } from '../errors.ts'
+import { type Call, HANDLED } from './call.ts'
+import { boundReading } from './reply.ts'
+import { isGone } from './reset.ts'
 
 export interface Range {
   readonly start: number
@@ -28,4 +33,43 @@ export function wantedRange(
 
 function lastBytes(count: number, size: number): Range | 'outside' {
   return count === 0 || size === 0 ? 'outside' : { start: Math.max(0, size - count), end: size - 1 }
+}
+
+export interface RangedBody {
+  /** Bytes. */
+  readonly size: number
+  /** Its ETag, quoted. */
+  readonly tag: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Headers of a refusal as well. */
+  readonly safety?: Readonly<Record<string, string>>
+  /** The bytes `start` to `end`, inclusive. */
+  read(start: number, end: number): AsyncIterable<Buffer>
+}
+
+/**
+ * Sends the body, or the range of it that is asked for.
+ * @throws Failure range_outside
+ * @throws Error when it cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole
+ */
+export async function sendRanged({ req, res }: Call, body: RangedBody, stallMs: number): Promise<typeof HANDLED> {
+  boundReading(res, stallMs)
+  const { size, tag, safety = {} } = body
+  const range = wantedRange(req, body)
+  if (range === 'outside') throw fail('range_outside', null, { ...safety, 'Content-Range': `bytes */${size}` })
+  const { start, end } = range ?? { start: 0, end: size - 1 }
+  res.writeHead(range ? 206 : 200, {
+    ...safety,
+    ...body.headers,
+    'Content-Length': end - start + 1,
+    ...(range && { 'Content-Range': `bytes ${start}-${end}/${size}` }),
+    'Accept-Ranges': 'bytes',
+    ETag: tag
+  })
+  if (req.method === 'HEAD') res.end()
+  else
+    await pipeline(body.read(start, end), res).catch((error: unknown) => {
+      if (!isGone(error)) throw error
+    })
+  return HANDLED
 }

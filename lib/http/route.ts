@@ -1,7 +1,7 @@
 // A route: one row of the API's table: who may call it, what it takes, and its handler.
 import type * as v from 'valibot'
 import type { Permission } from '../types.ts'
-import { type Call, type Handler, type Reply, requireUser, type HANDLED, type UserCall } from './call.ts'
+import { type Call, type Handler, type Reply, requireAdmin, requireUser, type HANDLED, type UserCall } from './call.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -51,9 +51,12 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
   extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail' | 'isStream'>> {
   readonly method: Method
   readonly path: string
-  readonly access: Who
+  /** A user where it says nothing, so that a new route is closed. */
+  readonly access?: Who
   readonly body?: Body
   readonly query?: Query
+  /** For administrators alone. */
+  readonly admin?: true
   readonly bodyLimit?: Route['bodyLimit']
   readonly handler: (
     call: Who extends 'user' ? UserCall<Output<Body>, Output<Query>> : Call<Output<Body>, Output<Query>>
@@ -67,9 +70,10 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
 export function route<
   const Body extends v.GenericSchema | undefined = undefined,
   const Query extends v.GenericSchema | undefined = undefined,
-  const Who extends Access = Access
+  const Who extends Access = 'user'
 >(spec: RouteSpec<Body, Query, Who>): Route {
-  const { method, path, access } = spec
+  const { method, path } = spec
+  const access: Access = spec.access ?? 'user'
   const complain = (what: string): never => {
     throw new Error(`route ${method} ${path}: ${what}`)
   }
@@ -96,14 +100,15 @@ export function route<
     tail: spec.tail ?? false,
     isStream: spec.isStream ?? false,
     // The server passes the handler what the route's own schemas returned, which is its type.
-    handler: access === 'user' ? withUser(spec.handler as Handler) : (spec.handler as Handler)
+    handler: access === 'user' ? withUser(spec.handler as Handler, spec.admin) : (spec.handler as Handler)
   }
 }
 
 /** Even if the guards fail to run, such a handler needs a user [Auth 5]. */
-function withUser(handler: Handler): Handler {
+function withUser(handler: Handler, isAdmin = false): Handler {
   return (call) => {
     requireUser(call)
+    if (isAdmin) requireAdmin(call)
     return handler(call)
   }
 }

@@ -1,4 +1,4 @@
-// The long-term store as its users meet it, clients by routes and graphs from within: the same addresses, bounds and refusals.
+// The long-term store as clients (through routes) and graphs use it, with the same limits and errors for both.
 import { fail } from '../errors.ts'
 import { ownerOf, type UserArg } from '../scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
@@ -14,7 +14,7 @@ export interface ItemsOptions {
   readonly per_user: number
   readonly user_bytes: number
   readonly item_bytes: number
-  /** Minutes until an item is gone that does not say so itself; null: it stays. */
+  /** Default lifetime of an item in minutes; null: unlimited. */
   readonly ttl?: number | null
 }
 
@@ -22,7 +22,7 @@ export interface NewItem {
   readonly namespace: Namespace
   readonly key: string
   readonly value: JsonObject
-  /** Minutes until it is gone; null: it stays. */
+  /** Lifetime in minutes; null: unlimited. */
   readonly ttl?: number | null
 }
 
@@ -43,7 +43,7 @@ export class Items {
     checkLength(key, 'key')
     const { per_user, user_bytes, item_bytes: limit } = this.#options
     if (limit > 0 && Buffer.byteLength(JSON.stringify(value)) > limit) throw fail('item_too_large', { limit })
-    // Asked with a text or nothing, it answers a text.
+    // Given a text or nothing, it returns a text.
     const user_id = ownerOf(user, 'items.put')!
     const now = Date.now()
     const ttl = given ?? this.#options.ttl ?? null

@@ -6,8 +6,9 @@
 // A memory is read when it is asked for, so that a file edited by hand counts at once. Changes to one file wait for each other.
 import { readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
-import { nullIfMissing, type Paths } from '../files/paths.ts'
 import { atomicWrite } from '../files/atomic-write.ts'
+import { KeyedMutex } from '../files/keyed-mutex.ts'
+import { nullIfMissing, type Paths } from '../files/paths.ts'
 import { emptyMemory, type Memory, parseMemory } from './memory.ts'
 
 /** Owner of a memory: keyed by user and agent. */
@@ -29,8 +30,8 @@ const AGENT_NAME = /^[A-Za-z0-9_-]{1,64}$/
 export class Memories {
   readonly #paths: Paths
   readonly #options: MemoriesOptions
-  /** The pending change of each file. */
-  readonly #changes = new Map<string, Promise<unknown>>()
+  /** Changes by file: one after the other. */
+  readonly #changes = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
   constructor(paths: Paths, options: MemoriesOptions) {
     this.#paths = paths
@@ -63,19 +64,11 @@ export class Memories {
     change: (memory: Memory) => Changed
   ): Promise<Changed> {
     const path = this.pathOf(owner)
-    const before = this.#changes.get(path) ?? Promise.resolve()
-    const mine = before.then(async () => {
+    return this.#changes.run(path, async () => {
       const changed = change(await this.#read(path))
       if (changed !== null) await atomicWrite(path, JSON.stringify(changed, null, 2), 0o600)
       return changed
     })
-    // The next one does not care whether this one failed.
-    const settled = mine.then(ignore, ignore)
-    this.#changes.set(path, settled)
-    void settled.then(() => {
-      if (this.#changes.get(path) === settled) this.#changes.delete(path)
-    })
-    return mine
   }
 
   async #read(path: string): Promise<Memory> {
@@ -89,5 +82,3 @@ export class Memories {
     return emptyMemory()
   }
 }
-
-function ignore(): void {}

@@ -1,4 +1,4 @@
-// What of a memory is said to the model: summaries first, then facts, the surest first, within a number of tokens.
+// The part of a memory that goes into the prompt: summaries first, then facts, most confident first, within a token budget.
 import { HISTORY_CONTEXTS, type Memory, USER_CONTEXTS } from './memory.ts'
 
 const LABELS = {
@@ -13,7 +13,7 @@ const LABELS = {
 const HEAD =
   'What is known about the user from earlier conversations. It may be out of date; the conversation itself counts more.'
 
-/** Characters that a token of most languages has at least; a bound has to hold, not to be met. */
+/** Fewest characters per token in most languages: the budget is an upper bound. */
 const CHARS_PER_TOKEN = 3
 
 /** @returns null when there is nothing to say */

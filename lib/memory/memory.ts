@@ -1,4 +1,4 @@
-// What is remembered of a user over threads: six summaries and a list of facts. The shape is that of the wire and of the file.
+// What is remembered about a user across threads: six summaries and a list of facts. The shape is that of the wire and of the file.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 
@@ -116,6 +116,6 @@ export function capped(facts: readonly MemoryFact[], max: number): readonly Memo
   return facts.filter((one) => kept.has(one))
 }
 
-function factId(): string {
+export function factId(): string {
   return `fact_${randomUUID().slice(0, 8)}`
 }

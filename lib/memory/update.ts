@@ -1,10 +1,10 @@
 // What a conversation changes in a memory: the question to a model, and its answer applied.
-import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { type Message, textOf } from '../types.ts'
 import {
   capped,
   type Context,
+  factId,
   HISTORY_CONTEXTS,
   type HistoryContext,
   type Memory,
@@ -96,7 +96,7 @@ export function applied(memory: Memory, answer: Answer, source: string, now: str
     const key = parsed.output.content.toLowerCase()
     if (known.has(key)) continue
     known.add(key)
-    facts.push({ id: `fact_${randomUUID().slice(0, 8)}`, ...parsed.output, createdAt: now, source })
+    facts.push({ id: factId(), ...parsed.output, createdAt: now, source })
   }
   return {
     ...memory,

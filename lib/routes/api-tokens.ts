@@ -2,8 +2,7 @@
 import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
 import { fail } from '../errors.ts'
-import type { Call } from '../http/call.ts'
-import { requireUser } from '../http/guards.ts'
+import type { Call, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
 import { type ApiToken, type JsonObject, PERMISSIONS } from '../types.ts'
@@ -27,10 +26,10 @@ function tokenView({ token_id, name, scopes, created_at, expires_at, last_used_a
 }
 
 export function apiTokenRoutes({ apiTokens }: { readonly apiTokens: ApiTokens }): Route[] {
-  const create = async (call: Call<v.InferOutput<typeof createBody>>) => {
+  const create = async (call: UserCall<v.InferOutput<typeof createBody>>) => {
     const { name, scopes, expires_in_days: days } = call.body
     const lifetimeMs = days === null ? null : days * DAY_MS
-    const { token, text } = await apiTokens.create({ user_id: requireUser(call).id, name, scopes, lifetimeMs })
+    const { token, text } = await apiTokens.create({ user_id: call.user.id, name, scopes, lifetimeMs })
     return { status: 201, json: { ...tokenView(token), token: text } }
   }
 
@@ -44,8 +43,8 @@ export function apiTokenRoutes({ apiTokens }: { readonly apiTokens: ApiTokens })
 
   const path = '/api/v1/auth/tokens'
   return [
-    route({ method: 'POST', path, access: 'user', body: createBody, handler: create }),
-    route({ method: 'GET', path, access: 'user', handler: list }),
-    route({ method: 'DELETE', path: `${path}/{token_id}`, access: 'user', handler: revoke })
+    route({ method: 'POST', path, body: createBody, handler: create }),
+    route({ method: 'GET', path, handler: list }),
+    route({ method: 'DELETE', path: `${path}/{token_id}`, handler: revoke })
   ]
 }

@@ -1,15 +1,11 @@
 // Artifacts: any file below /mnt/user-data of a thread, sent so that nothing in it can run in our origin [needs N18].
-import { pipeline } from 'node:stream/promises'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { type Artifact, memberIn } from '../files/artifacts.ts'
 import { MutexBusy } from '../files/keyed-mutex.ts'
 import { PathError } from '../files/paths.ts'
-import { type Call, HANDLED } from '../http/call.ts'
-import { requireUser } from '../http/guards.ts'
-import { wantedRange } from '../http/range.ts'
-import { boundReading } from '../http/reply.ts'
-import { isGone } from '../http/reset.ts'
+import type { HANDLED, UserCall } from '../http/call.ts'
+import { sendRanged } from '../http/range.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean } from '../http/schema.ts'
 import type { Services } from './services.ts'
@@ -21,13 +17,12 @@ type ArtifactQuery = v.InferOutput<typeof artifactQuery>
 const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
 
 export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts' | 'config'>): Route[] {
-  const get = async (call: Call<unknown, ArtifactQuery>): Promise<typeof HANDLED> => {
+  const get = async (call: UserCall<unknown, ArtifactQuery>): Promise<typeof HANDLED> => {
     const { thread_id, path } = { thread_id: call.params.thread_id!, path: call.params.path! }
-    const artifact = await artifacts
-      .open(thread_id, requireUser(call).id, path)
-      .catch((error: unknown) => refused(error, path))
+    const artifact = await artifacts.open(thread_id, call.user.id, path).catch((error) => refused(error, path))
+    const headers = headersOf(artifact, call.query.download)
     try {
-      return await send(call, artifact, call.query.download, config.streams.stall_ms)
+      return await sendRanged(call, { ...artifact, headers, safety: SAFETY }, config.streams.stall_ms)
     } finally {
       await artifact.close()
     }
@@ -37,7 +32,6 @@ export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts'
     route({
       method: 'GET',
       path: '/api/threads/{thread_id}/artifacts/{path}',
-      access: 'user',
       permission: 'threads:read',
       thread: 'read',
       tail: true,
@@ -72,37 +66,13 @@ function refused(error: unknown, path: string): never {
 
 // ------------------------------------------------------------------------------------------------- sending
 
-/**
- * @throws Failure for a range outside the file
- * @throws Error when the file cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole
- */
-async function send(call: Call, artifact: Artifact, download: boolean, stallMs: number): Promise<typeof HANDLED> {
-  const { req, res } = call
-  boundReading(res, stallMs)
-  const { size } = artifact
-  const range = wantedRange(req, artifact)
-  if (range === 'outside') throw fail('range_outside', null, { ...SAFETY, 'Content-Range': `bytes */${size}` })
-  const { start, end } = range ?? { start: 0, end: size - 1 }
-  res.writeHead(range ? 206 : 200, {
-    ...SAFETY,
+function headersOf(artifact: Artifact, download: boolean): Record<string, string> {
+  return {
     ...dispositionOf(artifact, download),
     'Content-Type': artifact.type,
-    'Content-Length': end - start + 1,
-    ...(range && { 'Content-Range': `bytes ${start}-${end}/${size}` }),
-    'Accept-Ranges': 'bytes',
     // Private: only its owner's browser may cache it.
-    'Cache-Control': artifact.maxAge === 0 ? 'private, no-cache' : `private, max-age=${artifact.maxAge}`,
-    ETag: artifact.tag
-  })
-  if (req.method === 'HEAD') res.end()
-  else {
-    try {
-      await pipeline(artifact.read(start, end), res)
-    } catch (error) {
-      if (!isGone(error)) throw error
-    }
+    'Cache-Control': artifact.maxAge === 0 ? 'private, no-cache' : `private, max-age=${artifact.maxAge}`
   }
-  return HANDLED
 }
 
 /** Displayed text needs no file name; everything else has one for saving. */

@@ -11,6 +11,7 @@ import type { AssistantPatch } from '../store/store.ts'
 import { ASSISTANTS_MAX, isUuid, VERSIONS_MAX } from '../thread/assistants.ts'
 import { Containment, TooCostly } from '../thread/contains.ts'
 import { type Assistant, type JsonObject, timestamp } from '../types.ts'
+import { orderEntry, pageEntries, pageReply, sorted } from './page.ts'
 import { removeThreads } from './remove-thread.ts'
 import type { Services } from './services.ts'
 
@@ -41,15 +42,14 @@ const updateBody = objectOf({ ...content, graph_id: v.nullish(graphId) })
 
 const filters = { metadata: v.nullish(metadata), graph_id: v.nullish(graphId), name: v.nullish(text) }
 const countBody = objectOf(filters)
-const page = { limit: v.nullish(integer({ min: 1, max: 1000 }), 10), offset: v.nullish(integer({ min: 0 }), 0) }
 const searchBody = objectOf({
   ...filters,
-  ...page,
+  ...pageEntries,
   sort_by: v.nullish(v.picklist(['assistant_id', 'created_at', 'updated_at', 'name', 'graph_id']), 'created_at'),
-  sort_order: v.nullish(v.picklist(['asc', 'desc']), 'desc'),
+  sort_order: orderEntry,
   select: v.nullish(listOf(v.string(), 64))
 })
-const versionsBody = objectOf({ ...page, metadata: v.nullish(metadata) })
+const versionsBody = objectOf({ ...pageEntries, metadata: v.nullish(metadata) })
 const latestBody = objectOf({ version: integer({ min: 1 }) })
 const deleteQuery = objectOf({ delete_threads: v.optional(queryBoolean, 'false') })
 const subgraphsQuery = objectOf({ recurse: v.optional(queryBoolean, 'false') })
@@ -71,7 +71,7 @@ const drawQuery = objectOf({
 
 const view = ({ user_id: _, ...shown }: Assistant): Omit<Assistant, 'user_id'> => shown
 
-/** What a body sets, without what only the service may say; nothing is said of what is null. */
+/** The members that a body sets, without reserved ones; null counts as absent. */
 function contentIn(body: v.InferOutput<typeof updateBody>): AssistantPatch {
   const { graph_id, name, description, config, context, metadata } = body
   return {
@@ -84,7 +84,7 @@ function contentIn(body: v.InferOutput<typeof updateBody>): AssistantPatch {
   }
 }
 
-/** A search that compares too much is the caller's mistake. */
+/** A search that is too expensive is a 422. */
 export function costly(error: unknown): never {
   if (!(error instanceof TooCostly)) throw error
   throw new Invalid([{ ...issue('value_error', ['body', 'metadata']), msg: `Value error, ${error.message}` }])
@@ -137,29 +137,14 @@ export function assistantRoutes(services: Services): Route[] {
     return { json: view(made.assistant) }
   }
 
-  const matching = (body: v.InferOutput<typeof countBody>, user: string, order = {}): Promise<Assistant[]> => {
+  const matching = (body: v.InferOutput<typeof countBody>, user: string): Promise<Assistant[]> => {
     const { graph_id, name, metadata } = body
-    const wanted = { graphId: graph_id ?? null, name: name ?? null, metadata: metadata ?? {} }
-    const query = { ...wanted, sortBy: 'created_at', sortOrder: 'desc', ...order } as const
+    const query = { graphId: graph_id ?? null, name: name ?? null, metadata: metadata ?? {} }
     return assistants.search(query, user).catch(costly)
   }
 
-  const search = async ({ body, user }: UserCall<v.InferOutput<typeof searchBody>>) => {
-    const { sort_by, sort_order, select } = body
-    const all = await matching(body, user.id, { sortBy: sort_by ?? 'created_at', sortOrder: sort_order ?? 'desc' })
-    const offset = body.offset ?? 0
-    const page = all.slice(offset, offset + (body.limit ?? 10))
-    const textOf = (one: Assistant) => JSON.stringify(select ? pick(view(one), select) : view(one))
-    const { jsonText, count } = await jsonList(page, textOf)
-    const end = offset + count
-    return {
-      jsonText,
-      headers: {
-        'X-Pagination-Total': String(all.length),
-        ...(end < all.length && count > 0 && { 'X-Pagination-Next': String(end) })
-      }
-    }
-  }
+  const search = async ({ body, user }: UserCall<v.InferOutput<typeof searchBody>>) =>
+    pageReply(sorted(await matching(body, user.id), body.sort_by, 'assistant_id', body.sort_order).map(view), body)
 
   const update = async (call: UserCall<v.InferOutput<typeof updateBody>>) => {
     const { assistant_id, config, context, metadata } = await own(call)
@@ -195,7 +180,7 @@ export function assistantRoutes(services: Services): Route[] {
     const all = assistants.isSystem(assistant.assistant_id) ? [first] : stored
     const containment = new Containment()
     const wanted = call.body.metadata ?? {}
-    const { limit, offset } = { limit: call.body.limit ?? 10, offset: call.body.offset ?? 0 }
+    const { limit, offset } = call.body
     const matching = await containment.among(all, wanted).catch(costly)
     const { jsonText } = await jsonList(matching.slice(offset, offset + limit))
     return { jsonText }
@@ -219,71 +204,39 @@ export function assistantRoutes(services: Services): Route[] {
   const subgraphs = (call: UserCall<unknown, v.InferOutput<typeof subgraphsQuery>>) =>
     ofGraph(call, (id, config) => states.subgraphs(id, call.params.namespace ?? null, call.query.recurse, config))
 
-  const one = '/api/assistants/{assistant_id}'
-  const reading = { access: 'user', permission: 'threads:read' } as const
-  const writing = { access: 'user', permission: 'threads:write' } as const
+  const all = '/api/assistants'
+  const one = `${all}/{assistant_id}`
+  const reading = { method: 'GET', permission: 'threads:read' } as const
+  const searching = { method: 'POST', permission: 'threads:read', bodyOptional: true } as const
+  const writing = { permission: 'threads:write' } as const
+  const listing = { ...reading, query: subgraphsQuery, handler: subgraphs } as const
   const bodyLimit = BODY_BYTES
   return [
-    route({ ...writing, method: 'POST', path: '/api/assistants', body: createBody, bodyLimit, handler: create }),
+    route({ ...writing, method: 'POST', path: all, body: createBody, bodyLimit, handler: create }),
+    route({ ...searching, path: `${all}/search`, body: searchBody, handler: search }),
     route({
-      ...reading,
-      method: 'POST',
-      path: '/api/assistants/search',
-      body: searchBody,
-      bodyOptional: true,
-      handler: search
-    }),
-    route({
-      ...reading,
-      method: 'POST',
-      path: '/api/assistants/count',
+      ...searching,
+      path: `${all}/count`,
       body: countBody,
-      bodyOptional: true,
       handler: async ({ body, user }) => ({ json: (await matching(body, user.id)).length })
     }),
-    route({ ...reading, method: 'GET', path: one, handler: async (call) => ({ json: view(await found(call)) }) }),
+    route({ ...reading, path: one, handler: async (call) => ({ json: view(await found(call)) }) }),
     route({ ...writing, method: 'PATCH', path: one, body: updateBody, bodyLimit, handler: update }),
-    route({
-      ...writing,
-      method: 'DELETE',
-      path: one,
-      permission: 'threads:delete',
-      query: deleteQuery,
-      handler: remove
-    }),
-    route({
-      ...reading,
-      method: 'POST',
-      path: `${one}/versions`,
-      body: versionsBody,
-      bodyOptional: true,
-      handler: versions
-    }),
+    route({ method: 'DELETE', path: one, permission: 'threads:delete', query: deleteQuery, handler: remove }),
+    route({ ...searching, path: `${one}/versions`, body: versionsBody, handler: versions }),
     route({ ...writing, method: 'POST', path: `${one}/latest`, body: latestBody, handler: setLatest }),
     route({
       ...reading,
-      method: 'GET',
       path: `${one}/graph`,
       query: drawQuery,
       handler: (call) => ofGraph(call, (id, config) => states.draw(id, call.query.xray, config))
     }),
     route({
       ...reading,
-      method: 'GET',
       path: `${one}/schemas`,
       handler: (call) => ofGraph(call, (id, config) => states.schemas(id, config))
     }),
-    route({ ...reading, method: 'GET', path: `${one}/subgraphs`, query: subgraphsQuery, handler: subgraphs }),
-    route({
-      ...reading,
-      method: 'GET',
-      path: `${one}/subgraphs/{namespace}`,
-      query: subgraphsQuery,
-      handler: subgraphs
-    })
+    route({ ...listing, path: `${one}/subgraphs` }),
+    route({ ...listing, path: `${one}/subgraphs/{namespace}` })
   ]
-}
-
-function pick(view: object, fields: readonly string[]): object {
-  return Object.fromEntries(Object.entries(view).filter(([name]) => fields.includes(name)))
 }

@@ -11,8 +11,9 @@ import type { Sessions } from '../auth/session.ts'
 import type { Tokens } from '../auth/token.ts'
 import type { Config } from '../config.ts'
 import { Failure, fail } from '../errors.ts'
-import type { Call, Cookie, Reply } from '../http/call.ts'
-import { csrfCookie, mayLast, requireUser, SESSION_COOKIE } from '../http/guards.ts'
+import { KeyedMutex } from '../files/keyed-mutex.ts'
+import { type Call, type Cookie, type Reply, requireUser } from '../http/call.ts'
+import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/guards.ts'
 import { Allowance, Cooldown, LoginLimiter } from '../http/limiter.ts'
 import { type Route, route } from '../http/route.ts'
 import { describedAs, isJsonObject, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
@@ -85,6 +86,7 @@ const loginBody = v.pipe(
 )
 
 type AccountCall = Call<v.InferOutput<typeof accountBody>>
+type UserChange = Partial<Pick<User, 'password_hash' | 'email' | 'needs_setup'>>
 type RegisterCall = Call<v.InferOutput<typeof registerBody>>
 
 function userView({ id, email, system_role, needs_setup, oauth_provider }: User): JsonObject {
@@ -99,7 +101,8 @@ export function authRoutes(services: AuthServices): Route[] {
   const limiter = new LoginLimiter()
   const registrations = new Allowance()
   const cooldown = new Cooldown()
-  const inOrder = oneAtATime()
+  /** Work on one account, one after the other; other accounts do not wait. */
+  const inOrder = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
   /** The session, and the token without which it could not write: both end together. */
   const signIn = async (call: Call, user: User, remember: boolean): Promise<Cookie[]> => {
@@ -130,7 +133,7 @@ export function authRoutes(services: AuthServices): Route[] {
   const rehash = async (user: User, password: string): Promise<void> => {
     try {
       const password_hash = await hashPassword(password)
-      await inOrder(user.id, async () => {
+      await inOrder.run(user.id, async () => {
         // Checked again: the password may have been changed meanwhile, and the old one must not come back.
         const now = await users.byId(user.id)
         if (now?.password_hash !== user.password_hash) return
@@ -199,7 +202,7 @@ export function authRoutes(services: AuthServices): Route[] {
     return welcome(call, user)
   }
 
-  /** As of the last look. */
+  /** As of the last check. */
   let hasAdmin = false
   const refuseLate = (): void => {
     if (hasAdmin) throw fail('system_already_initialized')
@@ -232,6 +235,19 @@ export function authRoutes(services: AuthServices): Route[] {
     return 'claims' in found && found.claims.remember
   }
 
+  /** Raises token_version, which ends the user's sessions, and changes what `change` says. */
+  const newVersion = async (id: string, change: (now: User) => UserChange): Promise<User> => {
+    const updated = await inOrder.run(id, async () => {
+      const now = await users.byId(id)
+      const set = now && { ...change(now), token_version: now.token_version + 1 }
+      return set && writer.write({ name: 'user.update', id, set })
+    })
+    if (updated === null) throw fail('user_not_found') // [User 4]
+    if (updated === 'email_taken') throw fail('email_in_use')
+    sessions.revokeUser(id)
+    return updated
+  }
+
   const changePassword = async (call: Call<v.InferOutput<typeof changeBody>>): Promise<Reply> => {
     const user = requireUser(call)
     const { current_password, new_password, new_email, revoke_tokens } = call.body
@@ -239,16 +255,11 @@ export function authRoutes(services: AuthServices): Route[] {
     if (!(await checkPassword(call, current_password, user.password_hash))) throw fail('current_password_wrong')
     const password_hash = await unlessBusy(hashPassword(new_password, { address: call.address }))
     const email = new_email == null ? {} : { email: new_email, needs_setup: false }
-    const updated = await inOrder(user.id, async () => {
+    const updated = await newVersion(user.id, (now) => {
       // Checked again: of two concurrent changes the second has an outdated password.
-      const now = await users.byId(user.id)
-      if (now !== null && now.token_version !== user.token_version) throw fail('token_revoked')
-      const set = { password_hash, token_version: user.token_version + 1, ...email }
-      return writer.write({ name: 'user.update', id: user.id, set })
+      if (now.token_version !== user.token_version) throw fail('token_revoked')
+      return { password_hash, ...email }
     })
-    if (updated === null) throw fail('user_not_found') // [User 4]
-    if (updated === 'email_taken') throw fail('email_in_use')
-    sessions.revokeUser(user.id)
     const revoked = revoke_tokens ? await apiTokens.revokeAll(user.id) : 0
     const active = (await apiTokens.list(user.id)).length
     return {
@@ -257,16 +268,9 @@ export function authRoutes(services: AuthServices): Route[] {
     }
   }
 
-  /** Raises token_version: all other sessions end, except the caller's. */
+  /** Ends all sessions but the caller's. */
   const endSessions = async (call: Call): Promise<Reply> => {
-    const { id } = requireUser(call)
-    const updated = await inOrder(id, async () => {
-      const now = await users.byId(id)
-      return now && writer.write({ name: 'user.update', id, set: { token_version: now.token_version + 1 } })
-    })
-    if (updated === null) throw fail('user_not_found')
-    if (updated === 'email_taken') throw fail('email_in_use')
-    sessions.revokeUser(id)
+    const updated = await newVersion(requireUser(call).id, () => ({}))
     return {
       json: { message: 'All other sessions have ended' },
       cookies: await signIn(call, updated, await isRemembered(call))
@@ -295,12 +299,11 @@ export function authRoutes(services: AuthServices): Route[] {
     route({ ...entry, path: at('/register'), body: registerBody, handler: register }),
     route({ ...entry, path: at('/initialize'), body: accountBody, handler: initialize }),
     route({ ...entry, path: at('/logout'), handler: logout }),
-    route({ method: 'POST', path: at('/sessions/end'), access: 'user', handler: endSessions }),
-    route({ method: 'POST', path: at('/change-password'), access: 'user', body: changeBody, handler: changePassword }),
+    route({ method: 'POST', path: at('/sessions/end'), handler: endSessions }),
+    route({ method: 'POST', path: at('/change-password'), body: changeBody, handler: changePassword }),
     route({
       method: 'GET',
       path: at('/me'),
-      access: 'user',
       permission: 'any',
       handler: (call) => ({ json: userView(requireUser(call)) })
     }),
@@ -322,18 +325,4 @@ function unlessBusy<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
     throw error instanceof HashingBusy ? fail('too_many_logins', null, { 'Retry-After': '5' }) : error
   })
-}
-
-/** Serialises work on one account; other accounts do not wait. */
-function oneAtATime(): <T>(userId: string, work: () => Promise<T>) => Promise<T> {
-  const last = new Map<string, Promise<unknown>>()
-  return async (userId, work) => {
-    const mine = (last.get(userId) ?? Promise.resolve()).then(work, work)
-    last.set(userId, mine)
-    try {
-      return await mine
-    } finally {
-      if (last.get(userId) === mine) last.delete(userId)
-    }
-  }
 }

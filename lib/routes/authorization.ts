@@ -1,5 +1,5 @@
-// The operator's own rules in front of the routes: what each does in LangGraph's words, asked before it is done. A filter that they answer
-// holds for what is found, and is written into what is made.
+// The operator's own auth rules in front of the routes. They are asked about each action in LangGraph's terms before the handler runs. A
+// filter they return applies to what is found, and is written into the metadata of what is created.
 import { isDeepStrictEqual } from 'node:util'
 import type { AccessPolicy } from '../auth/policy.ts'
 import { fail } from '../errors.ts'
@@ -21,7 +21,7 @@ import { type RunBody, threadIdIn } from './run-request.ts'
 
 type Answer = Reply | typeof HANDLED
 
-/** What is looked for, and what the rules want besides; null: nothing can be both. */
+/** The caller's filter and that of the rules combined; null: nothing can match both. */
 function both(given: JsonObject, wanted: JsonObject): JsonObject | null {
   const merged: JsonObject = { ...given }
   for (const [key, one] of Object.entries(wanted)) {
@@ -43,7 +43,7 @@ const creating =
     return withBody(call, { metadata: stamped(value.metadata, wanted) })
   }
 
-/** A search finds what it looks for and what the rules want besides. */
+/** A search with the filter of the rules added. */
 const searching =
   (resource: string, none: Reply): Authorization =>
   async (call, ask) => {
@@ -70,13 +70,13 @@ const ofThread =
   async (call, ask) =>
     changed(call, await ask.thread(action, call.params.thread_id!, shown(bodyOf(call), ...names)))
 
-/** Metadata as the rules leave it, where the request had some to say. */
+/** Metadata as the rules changed it, if the request had any. */
 function changed(call: UserCall, { metadata }: JsonObject): UserCall {
   return isObject(metadata) && 'metadata' in bodyOf(call) ? withBody(call, { metadata }) : call
 }
 
 const startingRun: Authorization = async (call, ask) => {
-  // The route's schema has made it.
+  // Checked by the route's schema.
   const body = call.body as RunBody
   return { ...call, body: await ask.run(body, call.params.thread_id ?? threadIdIn(body)) }
 }
@@ -87,10 +87,10 @@ const startingRuns: Authorization = async (call, ask) => {
   return { ...call, body: bodies }
 }
 
-/** LangGraph has one event for all that are to end. Those that the rules keep from the caller are not found. */
+/** LangGraph has one event for cancelling several runs. Runs that the rules hide are not found. */
 const cancelling: Authorization = async (call, ask) => {
   const { thread_id = null, run_ids = null, status = null } = bodyOf(call)
-  const { action = 'interrupt' } = call.query as JsonObject // which the route's schema has made
+  const { action = 'interrupt' } = call.query as JsonObject // checked by the route's schema
   const value: JsonObject = { thread_id, action, metadata: { run_ids, status: 'pending' } }
   const wanted = await ask.ask('threads', 'update', value)
   return wanted === null ? call : withBody(call, { run_ids: await ask.runs(bodyOf(call), status, wanted) })
@@ -114,13 +114,13 @@ const copying: Authorization = async (call, ask) => {
 const NONE: Reply = { json: [], headers: { 'X-Pagination-Total': '0' } }
 const ZERO: Reply = { json: 0 }
 
-/** What is not about one thread, by method and path. */
+/** Authorizations of routes that are not about one thread, by method and path. */
 const ASKED: Readonly<Record<string, Authorization>> = {
   'POST /api/threads': async (call, ask) => {
     const { thread_id } = bodyOf(call)
     const value = { ...shown(bodyOf(call), 'thread_id', 'if_exists'), metadata: { ...objectIn(call, 'metadata') } }
     const wanted = await ask.ask('threads', 'create', value)
-    // One that is there already is shown to who may see it.
+    // An existing thread is only returned to a caller who may see it.
     if (typeof thread_id === 'string' && !(await ask.isMine(thread_id, wanted))) throw fail('thread_exists')
     return withBody(call, { metadata: stamped(value.metadata, wanted) })
   },
@@ -161,7 +161,7 @@ const ASKED: Readonly<Record<string, Authorization>> = {
   'POST /api/threads/{thread_id}/runs/wait': startingRun
 }
 
-/** What a route of one thread does, as what it asks of an API token says. */
+/** The action of a route of one thread, from the permission that it asks of an API token. */
 const BY_PERMISSION: Readonly<Record<Permission, string>> = {
   'threads:read': 'read',
   'threads:write': 'update',
@@ -173,7 +173,7 @@ const BY_PERMISSION: Readonly<Record<Permission, string>> = {
   'store:write': 'update'
 }
 
-/** What the rules are asked before a route does its work; null: it is no matter of theirs. */
+/** What to ask the rules before a route's handler runs; null: nothing. */
 function authorizationOf({ method, path, permission }: Route, { store }: AskServices): Authorization | null {
   const named = ASKED[`${method} ${path}`]
   if (named) return named
@@ -196,7 +196,7 @@ export function withPolicy(routes: readonly Route[], policy: AccessPolicy | null
     const authorization = route.access === 'user' ? authorizationOf(route, services) : null
     if (!authorization) return route
     const handler = async (call: Call<unknown, unknown>): Promise<Answer> => {
-      // A route for who is signed in has a user; what the query is was looked at by its schema.
+      // A route for signed-in users has a user; the query was checked by its schema.
       const asked = await authorization(call as UserCall, new Authorizer(policy, services, call))
       return 'reply' in asked ? asked.reply : route.handler(asked)
     }

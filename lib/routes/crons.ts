@@ -2,21 +2,19 @@
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail, Invalid } from '../errors.ts'
-import type { Call, Reply, UserCall } from '../http/call.ts'
-import { requirePermission } from '../http/guards.ts'
-import { jsonList } from '../http/json-list.ts'
+import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, issue, isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
+import { issue, isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
 import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
 import { Containment } from '../thread/contains.ts'
 import { type Cron, type JsonObject, timestamp, type Timestamp } from '../types.ts'
 import { costly } from './assistants.ts'
-import { type RunBody, runEntries } from './run-request.ts'
+import { orderEntry, pageEntries, pageReply, sorted } from './page.ts'
+import { checkStrategy, type RunBody, runEntries } from './run-request.ts'
 import type { Services } from './services.ts'
 
 const SCHEDULE_MAX = 200
 const ZONE_MAX = 64
-const LIMIT_MAX = 1_000
 const FIELDS_MAX = 32
 /** Of all that a cron is: a search looks through all of a user's. */
 const CRON_BYTES = 16 * 1024
@@ -55,10 +53,9 @@ const SORTED = [
 ] as const
 const searchBody = objectOf({
   ...filter,
-  limit: v.nullish(integer({ min: 1, max: LIMIT_MAX }), 10),
-  offset: v.nullish(integer({ min: 0 }), 0),
+  ...pageEntries,
   sort_by: v.nullish(v.picklist(SORTED), 'created_at'),
-  sort_order: v.nullish(v.picklist(['asc', 'desc']), 'desc'),
+  sort_order: orderEntry,
   select: v.nullish(listOf(v.pipe(v.string(), v.maxLength(64)), FIELDS_MAX))
 })
 type Fields = v.InferOutput<typeof updateBody>
@@ -68,7 +65,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
 
   const create = async (call: UserCall<v.InferOutput<typeof createBody>>): Promise<Reply> => {
     const { user, body, params } = call
-    checkStrategy(call)
+    checkStrategy(call, body.multitask_strategy)
     const assistant = await assistants.resolve(body.assistant_id ?? null, user.id)
     if (!assistant) throw fail('assistant_unknown', { id: body.assistant_id ?? '' })
     const now = timestamp()
@@ -97,7 +94,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
   const update = async (call: UserCall<Fields>): Promise<Reply> => {
     const { body, params } = call
     const cron_id = params.cron_id!
-    checkStrategy(call)
+    checkStrategy(call, body.multitask_strategy)
     const before = await store.crons.get(cron_id)
     if (!before) throw fail('cron_not_found', { id: cron_id })
     const given = Object.fromEntries(
@@ -143,29 +140,16 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     return containment.among((await store.crons.list()).filter(isFound), wanted ?? {}).catch(costly)
   }
 
-  const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {
-    const { sort_by, sort_order, offset, limit, select } = body
-    const direction = sort_order === 'asc' ? 1 : -1
-    const crons = (await found(body)).sort(
-      (one, other) => direction * (byText(one[sort_by], other[sort_by]) || byText(one.cron_id, other.cron_id))
-    )
-    const page = crons.slice(offset, offset + limit)
-    const { jsonText, count } = await jsonList(page, (cron) => JSON.stringify(select ? picked(cron, select) : cron))
-    const next = offset + count
-    const headers = {
-      'X-Pagination-Total': String(crons.length),
-      ...(crons.length > next && count > 0 && { 'X-Pagination-Next': String(next) })
-    }
-    return { jsonText, headers }
-  }
+  const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> =>
+    pageReply(sorted(await found(body), body.sort_by, 'cron_id', body.sort_order), body)
 
   const count = async ({ body }: UserCall<v.InferOutput<typeof countBody>>): Promise<Reply> => ({
     json: (await found(body)).length
   })
 
   const path = '/api/runs/crons'
-  const starting = { access: 'user', permission: 'runs:create', bodyLimit: CRON_BYTES } as const
-  const looking = { access: 'user', permission: 'runs:read', method: 'POST', bodyOptional: true } as const
+  const starting = { permission: 'runs:create', bodyLimit: CRON_BYTES } as const
+  const looking = { permission: 'runs:read', method: 'POST', bodyOptional: true } as const
   return [
     route({ ...starting, method: 'POST', path, body: createBody, handler: create }),
     route({
@@ -183,13 +167,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
   ]
 }
 
-/** A strategy that cancels other runs needs permission to cancel. */
-function checkStrategy(call: Call<{ readonly multitask_strategy?: string | null | undefined }>): void {
-  const { multitask_strategy: strategy } = call.body
-  if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
-}
-
-/** The body of its runs: what a run knows, and the cron does not say itself. */
+/** The body of its runs: members of a run request for which the cron has no field. */
 function payloadOf(fields: Fields): JsonObject {
   const known = Object.entries(fields).filter(
     ([name, value]) => Object.hasOwn(runEntries, name) && name !== 'metadata' && value !== undefined
@@ -204,7 +182,7 @@ export function runBodyOf({ payload, metadata, cron_id }: Cron): RunBody {
 }
 
 /**
- * Computes its next turn.
+ * Computes its next run date.
  * @throws Failure for a schedule that is invalid or never matches
  */
 function scheduled(cron: Cron): Cron {
@@ -229,15 +207,4 @@ function changeable({
   end_time
 }: Omit<Cron, 'next_run_date'>) {
   return { schedule, timezone, payload, metadata, on_run_completed, enabled, end_time }
-}
-
-function picked(cron: Cron, fields: readonly string[]): JsonObject {
-  // A cron is JSON.
-  const entries = Object.entries(cron).filter(([name]) => fields.includes(name))
-  return Object.fromEntries(entries) as JsonObject
-}
-
-function byText(one: string | null, other: string | null): number {
-  const [left, right] = [one ?? '', other ?? '']
-  return left < right ? -1 : left > right ? 1 : 0
 }

@@ -35,14 +35,11 @@ export function featureRoutes(): Route[] {
   }
   const answers = Object.entries({ '/api/features': features, ...ABSENT })
   return [
-    ...answers.map(([path, json]) =>
-      route({ method: 'GET', path, access: 'user', permission: 'any', handler: () => ({ json }) })
-    ),
+    ...answers.map(([path, json]) => route({ method: 'GET', path, permission: 'any', handler: () => ({ json }) })),
     ...Object.entries(ABSENT_OF_THREAD).map(([path, json]) =>
       route({
         method: 'GET',
         path: `/api/threads/{thread_id}${path}`,
-        access: 'user',
         permission: 'threads:read',
         thread: 'read',
         handler: () => ({ json })

@@ -6,7 +6,8 @@ import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { describedAs, integer, objectOf } from '../http/schema.ts'
 import type { ScopedStore } from '../store/scoped.ts'
-import { type Run, timestamp } from '../types.ts'
+import { timestamp } from '../types.ts'
+import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
 const feedbackBody = objectOf({
@@ -23,19 +24,13 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
     return store.feedback
   }
 
-  const runOf = async ({ params }: Call): Promise<Run> => {
-    const { thread_id, run_id: id } = { thread_id: params.thread_id!, run_id: params.run_id! }
-    const run = await store.runs.get(id)
-    if (!run) throw fail('run_not_found', { id })
-    if (run.thread_id !== thread_id) throw fail('run_not_in_thread', { id, thread_id })
-    return run
-  }
-
   const put = async (call: Call<FeedbackBody>) => {
     feedback()
     const { rating, comment, message_id } = call.body
     if (rating !== 1 && rating !== -1) throw fail('rating_invalid')
-    const { run_id, thread_id } = await runOf(call)
+    const { thread_id, run_id } = call.params as { thread_id: string; run_id: string } // which are in the path
+    const run = await runOf({ store }, { params: { run_id } })
+    if (run.thread_id !== thread_id) throw fail('run_not_in_thread', { id: run_id, thread_id })
     const record = {
       feedback_id: randomUUID(),
       run_id,
@@ -53,10 +48,8 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
 
   const listOfRun = async ({ params }: Call) => {
     const reads = feedback()
-    const id = params.run_id!
-    const run = await store.runs.get(id)
-    if (!run) throw fail('run_not_found', { id })
-    return { json: await reads.list(run.thread_id, id) }
+    const { thread_id, run_id } = await runOf({ store }, { params })
+    return { json: await reads.list(thread_id, run_id) }
   }
 
   const stats = async ({ params }: Call) => {
@@ -91,56 +84,16 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
   }
 
   const path = '/api/threads/{thread_id}/runs/{run_id}/feedback'
+  const reading = { method: 'GET', permission: 'threads:read', thread: 'read' } as const
+  const writing = { path, permission: 'threads:write', thread: 'write', body: feedbackBody, handler: put } as const
+  const removing = { method: 'DELETE', permission: 'threads:delete', thread: 'write' } as const
   return [
-    route({
-      method: 'PUT',
-      path,
-      access: 'user',
-      permission: 'threads:write',
-      thread: 'write',
-      body: feedbackBody,
-      handler: put
-    }),
-    route({
-      method: 'POST',
-      path,
-      access: 'user',
-      permission: 'threads:write',
-      thread: 'write',
-      body: feedbackBody,
-      handler: put
-    }),
-    route({
-      method: 'DELETE',
-      path,
-      access: 'user',
-      permission: 'threads:delete',
-      thread: 'write',
-      handler: removeOwn
-    }),
-    route({ method: 'GET', path, access: 'user', permission: 'threads:read', thread: 'read', handler: list }),
-    route({
-      method: 'GET',
-      path: `${path}/stats`,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
-      handler: stats
-    }),
-    route({
-      method: 'DELETE',
-      path: `${path}/{feedback_id}`,
-      access: 'user',
-      permission: 'threads:delete',
-      thread: 'write',
-      handler: removeById
-    }),
-    route({
-      method: 'GET',
-      path: '/api/runs/{run_id}/feedback',
-      access: 'user',
-      permission: 'runs:read',
-      handler: listOfRun
-    })
+    route({ ...writing, method: 'PUT' }),
+    route({ ...writing, method: 'POST' }),
+    route({ ...removing, path, handler: removeOwn }),
+    route({ ...reading, path, handler: list }),
+    route({ ...reading, path: `${path}/stats`, handler: stats }),
+    route({ ...removing, path: `${path}/{feedback_id}`, handler: removeById }),
+    route({ method: 'GET', path: '/api/runs/{run_id}/feedback', permission: 'runs:read', handler: listOfRun })
   ]
 }

@@ -1,56 +1,40 @@
 // Readers of a run, and the full data of oversized frames by number.
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { fail } from '../errors.ts'
-import { type Call, type Reply, HANDLED } from '../http/call.ts'
-import { wantedRange } from '../http/range.ts'
-import { boundReading } from '../http/reply.ts'
-import { isGone } from '../http/reset.ts'
+import type { Call, HANDLED, Reply } from '../http/call.ts'
+import { sendRanged } from '../http/range.ts'
 import { type Route, route } from '../http/route.ts'
 import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
+import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
-export function frameRoutes({ config, store, registry }: Pick<Services, 'config' | 'store' | 'registry'>): Route[] {
-  const get = async ({ params, req, res }: Call): Promise<Reply | typeof HANDLED> => {
-    const id = params.run_id!
-    const run = await store.runs.get(id)
-    if (!run || run.thread_id !== params.thread_id!) throw fail('run_not_found', { id })
+export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'registry'>): Route[] {
+  const { config, registry } = services
+
+  const get = async (call: Call): Promise<typeof HANDLED> => {
+    const { params } = call
+    const run = await runOf(services, call)
+    const id = run.run_id
     const n = Number(/^\d{1,15}$/.exec(params.n!)?.[0] ?? -1)
     const log = await registry.logOf(run)
     const whole = n < 0 ? null : await findWhole(log, n)
     if (!whole) throw fail('frame_not_found', { n: params.n!, id })
-    const size = whole.bytes
-    // A frame never changes.
-    const tag = `"${id}-${n}"`
-    const range = wantedRange(req, { size, tag })
-    if (range === 'outside') throw fail('range_outside', null, { 'Content-Range': `bytes */${size}` })
-    boundReading(res, config.streams.stall_ms)
-    const { start, end } = range ?? { start: 0, end: size - 1 }
-    res.writeHead(range ? 206 : 200, {
-      'Content-Type': 'application/json',
-      'Content-Length': end - start + 1,
-      ...(range && { 'Content-Range': `bytes ${start}-${end}/${size}` }),
-      'Accept-Ranges': 'bytes',
-      'Cache-Control': 'private, no-cache',
-      'X-Content-Type-Options': 'nosniff',
-      ETag: tag
-    })
-    if (req.method === 'HEAD') {
-      res.end()
-      return HANDLED
+    const body = {
+      size: whole.bytes,
+      // A frame never changes.
+      tag: `"${id}-${n}"`,
+      headers: {
+        'Content-Type': 'application/json',
+        'Cache-Control': 'private, no-cache',
+        'X-Content-Type-Options': 'nosniff'
+      },
+      read: (start: number, end: number) => wholeBytes(log, n, whole, start, end)
     }
-    await pipeline(Readable.from(wholeBytes(log, n, whole, start, end), { objectMode: false }), res).catch((error) => {
-      if (!isGone(error)) throw error
-    })
-    return HANDLED
+    return sendRanged(call, body, config.streams.stall_ms)
   }
 
-  const joiners = async ({ params }: Call): Promise<Reply> => {
-    const id = params.run_id!
-    const run = await store.runs.get(id)
-    if (!run || run.thread_id !== params.thread_id!) throw fail('run_not_found', { id })
-    const standing = registry.joinersOf(id)
-    const views = standing.map(({ since, modes, next, isFull }) => ({
+  const joiners = async (call: Call): Promise<Reply> => {
+    const { run_id } = await runOf(services, call)
+    const views = registry.joinersOf(run_id).map(({ since, modes, next, isFull }) => ({
       since,
       modes: [...modes],
       next,
@@ -59,22 +43,10 @@ export function frameRoutes({ config, store, registry }: Pick<Services, 'config'
     return { json: { joiners: views } }
   }
 
+  const run = '/api/threads/{thread_id}/runs/{run_id}'
+  const reading = { method: 'GET', permission: 'runs:read', thread: 'read' } as const
   return [
-    route({
-      method: 'GET',
-      path: '/api/threads/{thread_id}/runs/{run_id}/joiners',
-      access: 'user',
-      permission: 'runs:read',
-      thread: 'read',
-      handler: joiners
-    }),
-    route({
-      method: 'GET',
-      path: '/api/threads/{thread_id}/runs/{run_id}/frames/{n}',
-      access: 'user',
-      permission: 'runs:read',
-      thread: 'read',
-      handler: get
-    })
+    route({ ...reading, path: `${run}/joiners`, handler: joiners }),
+    route({ ...reading, path: `${run}/frames/{n}`, handler: get })
   ]
 }

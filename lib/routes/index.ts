@@ -31,11 +31,11 @@ import { threadRoutes } from './threads.ts'
 import { uiRoutes } from './ui.ts'
 import { uploadRoutes } from './uploads.ts'
 
-/** What an operator's project says of the table. */
+/** Settings of an operator's project for the table. */
 export interface TableRules {
   /** First segments of paths that are not served. */
   readonly disabled?: readonly string[]
-  /** Asked before what a user does. */
+  /** Asked before a user's action. */
   readonly policy?: AccessPolicy | null
 }
 

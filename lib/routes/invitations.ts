@@ -3,7 +3,6 @@ import * as v from 'valibot'
 import type { Invitations } from '../auth/invitations.ts'
 import { fail } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
-import { requireAdmin } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
 import type { ApiToken, JsonObject } from '../types.ts'
@@ -23,30 +22,22 @@ function invitationView({ token_id, name, created_at, expires_at }: ApiToken): J
 export function invitationRoutes({ invitations }: { readonly invitations: Invitations }): Route[] {
   const create = async (call: UserCall<v.InferOutput<typeof createBody>>) => {
     const { name, expires_in_days: days } = call.body
-    const { token, text } = await invitations.create({
-      user_id: requireAdmin(call).id,
-      name,
-      lifetimeMs: days * DAY_MS
-    })
+    const { token, text } = await invitations.create({ user_id: call.user.id, name, lifetimeMs: days * DAY_MS })
     return { status: 201, json: { ...invitationView(token), invitation: text } }
   }
 
-  const list = async (call: UserCall) => {
-    requireAdmin(call)
-    return { json: { invitations: (await invitations.list()).map(invitationView) } }
-  }
+  const list = async () => ({ json: { invitations: (await invitations.list()).map(invitationView) } })
 
-  const revoke = async (call: UserCall) => {
-    requireAdmin(call)
-    const id = call.params.invitation_id!
+  const revoke = async ({ params }: UserCall) => {
+    const id = params.invitation_id!
     if (!(await invitations.revoke(id))) throw fail('invitation_not_found', { id })
     return { json: { success: true } }
   }
 
   const path = '/api/v1/auth/invitations'
   return [
-    route({ method: 'POST', path, access: 'user', body: createBody, bodyOptional: true, handler: create }),
-    route({ method: 'GET', path, access: 'user', handler: list }),
-    route({ method: 'DELETE', path: `${path}/{invitation_id}`, access: 'user', handler: revoke })
+    route({ method: 'POST', path, admin: true, body: createBody, bodyOptional: true, handler: create }),
+    route({ method: 'GET', path, admin: true, handler: list }),
+    route({ method: 'DELETE', path: `${path}/{invitation_id}`, admin: true, handler: revoke })
   ]
 }

@@ -76,8 +76,8 @@ export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>
   }
 
   const path = '/api/store/items'
-  const reading = { access: 'user', permission: 'store:read' } as const
-  const writing = { access: 'user', permission: 'store:write', path } as const
+  const reading = { permission: 'store:read' } as const
+  const writing = { permission: 'store:write', path } as const
   const bodyLimit = config.server.body_bytes
   return [
     route({ ...writing, method: 'PUT', body: putBody, bodyLimit, handler: put }),

@@ -1,5 +1,7 @@
-// Parses join requests: where to resume, which modes, and whether to stream.
+// Parses join requests: who reads, where to resume, which modes, and whether to stream.
 import type { Call } from '../http/call.ts'
+import type { Reader } from '../run/delivery/credential-revalidator.ts'
+import type { Services } from './services.ts'
 
 function searchParams({ req }: Call): URLSearchParams {
   const url = req.url ?? ''
@@ -66,4 +68,13 @@ export function wantsStream(call: Call): boolean {
   const { accept } = call.req.headers
   const isForStreams = positionText(call) !== undefined || wantsSnapshot(call)
   return accept === undefined || accept.includes('text/event-stream') || isForStreams
+}
+
+/** Identity of a stream's reader: found when its credential is revoked. */
+export function readerOf(services: Pick<Services, 'isValid'>, { user, grant }: Call): Reader {
+  return {
+    userId: user?.id ?? null,
+    credential: grant?.digest ?? null,
+    isValid: async () => grant === null || services.isValid(grant)
+  }
 }

@@ -1,5 +1,5 @@
-// Tool servers: what is configured, how it goes, and changing it, which is for administrators: a stdio server is a command that runs as we
-// do [needs N20, contract 6.5].
+// Tool servers: configuration and status. Only administrators change them: a stdio server is a command that runs with our rights [needs
+// N20, contract 6.5].
 import * as v from 'valibot'
 import { type CommandPolicy, isWebAddress, problemOf } from '../agent/mcp/command-policy.ts'
 import { masked, problemOfMasks, unmasked } from '../agent/mcp/secrets.ts'
@@ -7,7 +7,6 @@ import type { McpServerConfigs } from '../agent/mcp/server-config.ts'
 import { fail } from '../errors.ts'
 import type { ExtensionsFile } from '../files/extensions.ts'
 import type { Call, Reply } from '../http/call.ts'
-import { requireAdmin } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, listOf, objectOf } from '../http/schema.ts'
 import type { Services } from './services.ts'
@@ -71,7 +70,7 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
     return { json: { mcp_servers: Object.fromEntries(servers) } }
   }
 
-  /** For everybody else: what there is, and nothing of how it is reached, which is where secrets are. */
+  /** For everybody else: names and states, without commands and addresses, which contain secrets. */
   const outline = (file: ExtensionsFile): Reply => {
     const servers = Object.entries(parsed(file)).map(
       ([name, { enabled, type, description }]) =>
@@ -87,7 +86,6 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
   }
 
   const replace = async (call: Call<v.InferOutput<typeof Body>>): Promise<Reply> => {
-    requireAdmin(call)
     return changed((before) => {
       const after = Object.entries(call.body.mcp_servers).map(([name, given]) => {
         const known = Object.hasOwn(before, name) ? before[name] : undefined
@@ -101,7 +99,6 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
   }
 
   const toggle = async (call: Call<v.InferOutput<typeof Switch>>): Promise<Reply> => {
-    requireAdmin(call)
     const { server_name: name, enabled } = call.body
     return changed((before) => {
       const server = Object.hasOwn(before, name) ? before[name] : undefined
@@ -115,20 +112,18 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
     route({
       method: 'GET',
       path,
-      access: 'user',
       handler: async ({ user }) => {
         const file = await extensions.read()
         return user?.system_role === 'admin' ? view(file) : outline(file)
       }
     }),
-    route({ method: 'PUT', path, access: 'user', body: Body, bodyLimit: BODY_BYTES, handler: replace }),
-    route({ method: 'PATCH', path, access: 'user', body: Switch, handler: toggle }),
+    route({ method: 'PUT', path, body: Body, bodyLimit: BODY_BYTES, admin: true, handler: replace }),
+    route({ method: 'PATCH', path, body: Switch, admin: true, handler: toggle }),
     route({
       method: 'POST',
       path: '/api/mcp/cache/reset',
-      access: 'user',
-      handler: async (call) => {
-        requireAdmin(call)
+      admin: true,
+      handler: async () => {
         const file = await extensions.read()
         toolServers.configure({})
         toolServers.configure(storedServers(file, policy, log))
@@ -143,8 +138,8 @@ export function commandPolicy({ mcp }: Services['config']): CommandPolicy {
 }
 
 /**
- * The servers of the file that may be started. The file may have been written by hand: what is wrong in it, or not allowed any
- * more, is told and left alone.
+ * The servers of the file that may be started. The file may have been edited by hand: invalid entries are skipped, and those that
+ * are not allowed (any more) are logged.
  */
 export function storedServers(file: ExtensionsFile, policy: CommandPolicy, log: Services['log']): McpServerConfigs {
   const allowed = Object.entries(parsed(file)).filter(([name, server]) => {

@@ -1,9 +1,8 @@
-// What is remembered of the signed-in user: looked at, changed by hand, taken along and brought back [contract 6.6].
+// The memory of the signed-in user: read, edit, export and import [contract 6.6].
 import * as v from 'valibot'
 import type { Config } from '../config.ts'
 import { fail } from '../errors.ts'
-import type { Call, Reply } from '../http/call.ts'
-import { requireUser } from '../http/guards.ts'
+import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { isJsonObject, objectOf } from '../http/schema.ts'
 import {
@@ -37,7 +36,7 @@ const ChangedFact = objectOf({
 
 /** Facts of an import; of these `max_facts` are kept. */
 const FACTS_MAX = 5_000
-// Counted before they are looked at, one by one.
+// Counted before any of them is checked.
 const imported = v.pipe(
   v.unknown(),
   v.check(
@@ -50,15 +49,10 @@ const imported = v.pipe(
 export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'memories'>): Route[] {
   const { max_facts } = config.memory
 
-  const read = async (call: Call): Promise<Reply> => ({ json: await memories.read(ownerOf(call)) })
+  const read = async (call: UserCall): Promise<Reply> => ({ json: await memories.read(ownerOf(call)) })
 
-  const changed = async (call: Call, change: (memory: Memory, now: string) => Memory): Promise<Reply> => {
-    const now = new Date().toISOString()
-    return { json: await memories.change(ownerOf(call), (memory) => change(memory, now)) }
-  }
-
-  /** As `changed`, for one fact that has to be there. */
-  const changedFact = async (call: Call, change: (memory: Memory, now: string) => Memory | null): Promise<Reply> => {
+  /** @param change null: the path's fact is not there */
+  const changed = async (call: UserCall, change: (memory: Memory, now: string) => Memory | null): Promise<Reply> => {
     const now = new Date().toISOString()
     const memory = await memories.change(ownerOf(call), (before) => change(before, now))
     if (memory === null) throw fail('memory_fact_not_found', { id: call.params.fact_id! })
@@ -66,20 +60,18 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
   }
 
   return [
-    route({ method: 'GET', path: '/api/memory', access: 'user', handler: read }),
+    route({ method: 'GET', path: '/api/memory', handler: read }),
     // Every read is from the disk: this one is for clients that know caches.
-    route({ method: 'POST', path: '/api/memory/reload', access: 'user', handler: read }),
-    route({ method: 'GET', path: '/api/memory/export', access: 'user', handler: read }),
+    route({ method: 'POST', path: '/api/memory/reload', handler: read }),
+    route({ method: 'GET', path: '/api/memory/export', handler: read }),
     route({
       method: 'DELETE',
       path: '/api/memory',
-      access: 'user',
       handler: (call) => changed(call, (_memory, now) => emptyMemory(now))
     }),
     route({
       method: 'POST',
       path: '/api/memory/import',
-      access: 'user',
       body: imported,
       bodyLimit: config.server.body_bytes,
       handler: (call) =>
@@ -92,7 +84,6 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
     route({
       method: 'POST',
       path: '/api/memory/facts',
-      access: 'user',
       body: NewFact,
       handler: (call) => {
         const fact = { ...call.body, content: filled(call.body.content), source: 'manual' }
@@ -102,29 +93,21 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
     route({
       method: 'PATCH',
       path: '/api/memory/facts/{fact_id}',
-      access: 'user',
       body: ChangedFact,
       handler: (call) => {
         const fields = fieldsOf(call.body)
-        return changedFact(call, (memory, now) => withChangedFact(memory, call.params.fact_id!, fields, now))
+        return changed(call, (memory, now) => withChangedFact(memory, call.params.fact_id!, fields, now))
       }
     }),
     route({
       method: 'DELETE',
       path: '/api/memory/facts/{fact_id}',
-      access: 'user',
-      handler: (call) => changedFact(call, (memory, now) => withoutFact(memory, call.params.fact_id!, now))
+      handler: (call) => changed(call, (memory, now) => withoutFact(memory, call.params.fact_id!, now))
     }),
-    route({
-      method: 'GET',
-      path: '/api/memory/config',
-      access: 'user',
-      handler: () => ({ json: configView(config.memory) })
-    }),
+    route({ method: 'GET', path: '/api/memory/config', handler: () => ({ json: configView(config.memory) }) }),
     route({
       method: 'GET',
       path: '/api/memory/status',
-      access: 'user',
       handler: async (call) => ({
         json: { config: configView(config.memory), data: await memories.read(ownerOf(call)) }
       })
@@ -132,11 +115,11 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
   ]
 }
 
-function ownerOf(call: Call): MemoryOwner {
-  return { userId: requireUser(call).id, agentName: null }
+function ownerOf({ user }: UserCall): MemoryOwner {
+  return { userId: user.id, agentName: null }
 }
 
-/** What is not mentioned stays. */
+/** Absent fields stay as they are. */
 function fieldsOf({ content, category, confidence }: v.InferOutput<typeof ChangedFact>): FactFields {
   return {
     ...(typeof content === 'string' && { content: filled(content) }),

@@ -1,12 +1,13 @@
 // Messages and events of threads and runs, token usage.
 import * as v from 'valibot'
-import { fail, Invalid } from '../errors.ts'
+import { Invalid } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
 import type { Feedback, RunEvent } from '../types.ts'
+import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
 const seq = v.optional(queryInteger({ min: 1 }))
@@ -131,10 +132,8 @@ export function messageRoutes({ store }: Services): Route[] {
   }
 
   const ofRunAlone = async ({ params, query }: Call<unknown, PageQuery>) => {
-    const id = params.run_id!
-    const run = await store.runs.get(id)
-    if (!run) throw fail('run_not_found', { id })
-    return ofRun(run.thread_id, id, query)
+    const { thread_id, run_id } = await runOf({ store }, { params })
+    return ofRun(thread_id, run_id, query)
   }
 
   const events = async ({ params, query }: Call<unknown, v.InferOutput<typeof eventsQuery>>) => {
@@ -149,7 +148,7 @@ export function messageRoutes({ store }: Services): Route[] {
   })
 
   const thread = '/api/threads/{thread_id}'
-  const reading = { method: 'GET', access: 'user', permission: 'runs:read' } as const
+  const reading = { method: 'GET', permission: 'runs:read' } as const
   const below = { ...reading, thread: 'read' } as const
   return [
     route({ ...below, path: `${thread}/messages`, query: pageQuery, handler: ofThread }),

@@ -1,6 +1,5 @@
 // Metrics: for administrators, and on a port of their own for a scraper without an account, which also works while the database is down.
 import * as v from 'valibot'
-import { requireAdmin } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf, queryInteger } from '../http/schema.ts'
 import { healthRoutes } from './health.ts'
@@ -10,25 +9,13 @@ const hourQuery = objectOf({ after: v.optional(queryInteger({ min: 0 }), '0') })
 
 export function adminMetricsRoutes({ metrics, metricsHour }: Services): Route[] {
   return [
-    route({
-      method: 'GET',
-      path: '/metrics',
-      access: 'user',
-      handler: async (call) => {
-        requireAdmin(call)
-        return { text: await metrics() }
-      }
-    }),
+    route({ method: 'GET', path: '/metrics', admin: true, handler: async () => ({ text: await metrics() }) }),
     route({
       method: 'GET',
       path: '/metrics/hour',
-      access: 'user',
+      admin: true,
       query: hourQuery,
-      handler: async (call) => {
-        requireAdmin(call)
-        const { at, values } = await metricsHour(call.query.after)
-        return { json: { at, values } }
-      }
+      handler: async ({ query }) => ({ json: await metricsHour(query.after) })
     })
   ]
 }

@@ -8,7 +8,6 @@ export function modelRoutes({ agent, config }: Services): Route[] {
     route({
       method: 'GET',
       path: '/api/models',
-      access: 'user',
       permission: 'any',
       handler: () => ({
         json: { models: agent.models?.() ?? [], token_usage: { enabled: config.token_usage.enabled } }
@@ -17,7 +16,6 @@ export function modelRoutes({ agent, config }: Services): Route[] {
     route({
       method: 'GET',
       path: '/api/models/{model_name}',
-      access: 'user',
       permission: 'any',
       handler: ({ params }) => {
         const name = params.model_name!

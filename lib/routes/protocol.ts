@@ -29,9 +29,8 @@ import { asUser } from '../scope.ts'
 import { newThread } from '../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../types.ts'
 import { Authorizer } from './authorizer.ts'
-import { positionText } from './join-request.ts'
-import { readerOf } from './reader.ts'
-import { orderFor, runBody } from './run-request.ts'
+import { positionText, readerOf } from './join-request.ts'
+import { checkStrategy, orderFor, runBody } from './run-request.ts'
 import type { Services } from './services.ts'
 import { toldHeaders } from './told-headers.ts'
 
@@ -59,7 +58,7 @@ export function protocolRoutes(services: Services): Route[] {
   const stateOf = async (threadId: string): Promise<JsonObject> =>
     JSON.parse((await states.get(threadId, NEWEST, true)) ?? '{}') as JsonObject
 
-  /** Ids of the questions that wait for their answers. */
+  /** Ids of the open interrupts. */
   const pendingInterrupts = async (threadId: string): Promise<string[]> => {
     const { tasks } = await stateOf(threadId)
     return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []
@@ -76,8 +75,7 @@ export function protocolRoutes(services: Services): Route[] {
 
   const start = async (call: UserCall, asked: JsonObject): Promise<Run> => {
     requirePermission(call, 'runs:create')
-    const { multitask_strategy: strategy } = asked
-    if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
+    checkStrategy(call, asked.multitask_strategy)
     const { config: configured } = asked
     const configurable = isObject(configured) && isObject(configured.configurable) ? configured.configurable : {}
     const checkpoint_id = typeof configurable.checkpoint_id === 'string' ? configurable.checkpoint_id : null
@@ -110,7 +108,7 @@ export function protocolRoutes(services: Services): Route[] {
     ...(isObject(metadata) && { metadata })
   })
 
-  /** Where a question waits, what is given is its answer. */
+  /** While an interrupt is open, the input is its answer. */
   const runStart = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
     const { assistant_id, input = null } = params
     if (typeof assistant_id !== 'string' || assistant_id === '')
@@ -139,7 +137,7 @@ export function protocolRoutes(services: Services): Route[] {
     if (unknown !== undefined)
       return errorAnswer(id, 'no_such_interrupt', `Nothing asks by the name ${unknown.slice(0, 100)}.`)
     const { update, goto } = params
-    // One answer to one question needs no name.
+    // A single open interrupt needs no id.
     const resume = pending.length === 1 ? Object.values(responses)[0]! : responses
     const command = { resume, ...(update !== undefined && { update }), ...(goto !== undefined && { goto }) }
     const assistant_id = last.assistant_id ?? 'lead_agent'
@@ -186,7 +184,7 @@ export function protocolRoutes(services: Services): Route[] {
     return errorAnswer(id, 'unknown_command', `Unknown protocol command: ${method.slice(0, 100)}`)
   }
 
-  /** A refusal that waiting may mend is one of HTTP, which says how long; any other is an answer. */
+  /** Temporary failures keep their HTTP status, with Retry-After; all others are answers of the protocol. */
   const command = async (call: UserCall<v.InferOutput<typeof commandBody>>): Promise<Reply> => {
     const { id, method, params } = call.body
     try {
@@ -197,11 +195,11 @@ export function protocolRoutes(services: Services): Route[] {
     }
   }
 
-  /** On a socket every refusal is an answer, and everybody's right is asked for again. */
+  /** On a socket every failure is an answer, and access is checked again for each command. */
   const commandOnSocket = async (call: UserCall, asked: Command): Promise<Answer> => {
     const id = call.params.thread_id!
     try {
-      // The thread was nobody's when the socket was opened, or is somebody else's since.
+      // The thread may have got another owner since the socket was opened.
       const owner = await store.threads.ownerOf(id)
       if (owner !== undefined && owner !== null && owner !== call.user.id) throw fail('thread_not_found', { id })
       return await asUser(call.user.id, () => obey(call, asked))
@@ -258,7 +256,7 @@ export function protocolRoutes(services: Services): Route[] {
     })
 
   const thread = '/api/threads/{thread_id}'
-  const on = { access: 'user', permission: 'runs:read', thread: 'read' } as const
+  const on = { permission: 'runs:read', thread: 'read' } as const
   return [
     route({
       ...on,
@@ -282,7 +280,7 @@ export function protocolRoutes(services: Services): Route[] {
 
 const NOT_SUPPORTED = ['state.listCheckpoints', 'state.fork', 'input.inject', 'subscription.reconnect']
 
-/** The state that a run would go on from. */
+/** The newest state of the thread. */
 const NEWEST = { checkpointId: null, namespace: '' }
 
 function idsIn(interrupts: Json): string[] {
@@ -290,7 +288,7 @@ function idsIn(interrupts: Json): string[] {
   return list.flatMap(({ id }) => (typeof id === 'string' ? [id] : []))
 }
 
-/** Answers by the name of their question; null: these are none. */
+/** Responses by interrupt id; null: invalid. */
 function responsesIn({ responses, interrupt_id, response = null }: JsonObject): Record<string, Json> | null {
   if (!Array.isArray(responses)) return typeof interrupt_id === 'string' ? { [interrupt_id]: response } : null
   const entries = responses.map((one) =>

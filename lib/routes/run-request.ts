@@ -3,6 +3,8 @@ import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { AuthUser } from '../auth/policy.ts'
 import { fail, Invalid } from '../errors.ts'
+import type { Call } from '../http/call.ts'
+import { requirePermission } from '../http/guards.ts'
 import { describedAs, fewKeys, integer, issue, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
@@ -34,7 +36,7 @@ const isNothing = (value: unknown): boolean =>
 /** `*` is every node. */
 const breakpoints = v.nullish(v.union([v.string(), listOf(v.string(), MODES_MAX)]))
 
-/** A run may wait for so long: a year. */
+/** The longest delay of a run: a year. */
 const AFTER_SECONDS_MAX = 366 * 86_400
 const URL_MAX = 2048
 
@@ -80,16 +82,35 @@ export const runEntries = {
 export const runBody = v.pipe(objectOf(runEntries), describedAs({ title: 'RunRequest' }))
 export type RunBody = v.InferOutput<typeof runBody>
 
+/** A strategy that ends other runs of the thread needs the permission to cancel. */
+export function checkStrategy(call: Call, strategy: Json | undefined): void {
+  if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
+}
+
+const KEY_MAX = 255
+
+/**
+ * The Idempotency-Key header: however often a request is sent, it creates one run [design 5]. null: it has none.
+ * @throws Invalid when it is too long
+ */
+export function keyOf({ req }: Call): string | null {
+  const key = req.headers['idempotency-key']
+  if (typeof key !== 'string' || key === '') return null
+  if (key.length > KEY_MAX)
+    throw new Invalid([issue('string_too_long', ['header', 'Idempotency-Key'], { max_length: KEY_MAX })])
+  return key
+}
+
 type Configuration = ReturnType<typeof withAssistant>
 
-/** The model that is named, in context or configuration. */
+/** The model named in context or configuration. */
 function modelNameIn({ context, config }: Configuration): string | null {
   const configured = isObject(config?.configurable) ? config.configurable.model_name : undefined
   const name = context?.model_name ?? (isObject(config?.context) ? config.context.model_name : undefined) ?? configured
   return typeof name === 'string' && name !== '' ? name : null
 }
 
-/** The thread a stateless run goes on in, if the caller names one. */
+/** The thread that a stateless run continues, if the caller names one. */
 export function threadIdIn({ config }: RunBody): string | null {
   const configurable = isObject(config?.configurable) ? config.configurable : {}
   const id = configurable.thread_id
@@ -113,7 +134,7 @@ export interface RunRequest {
   readonly waitsByDefault?: boolean
   /** It has a thread of its own, which is removed with it. */
   readonly isTemporary?: boolean
-  /** Who asks, as rules of the operator's own know them, for graphs that ask as well; null: nobody said so. */
+  /** The caller as the operator's auth rules know them, for graphs that check access themselves; null: there are no rules. */
   readonly authUser?: AuthUser | null
   /** What graphs are told of its headers. */
   readonly headers?: JsonObject
@@ -177,7 +198,7 @@ export async function orderFor(
   }
 }
 
-/** @throws Failure for a name that nobody has */
+/** @throws Failure for an unknown name */
 async function assistantOf(assistants: Assistants, name: string | null, user: string | null): Promise<RunAssistant> {
   const known = await assistants.resolve(name, user)
   if (known) return known
@@ -215,7 +236,7 @@ function refuseGraphWords({ command, input, interrupt_before, interrupt_after }:
     refuse([], 'command.resume and input.messages exclude each other')
 }
 
-/** A graph reads its input itself: in whatever form its messages are. For the others each is given its form and an id here. */
+/** A graph parses its input itself, in any form. For other agents messages are normalised here, and get ids. */
 function inputOf({ input }: RunBody, isGraph: boolean): JsonObject | null {
   if (!input || input.messages === undefined) return input ?? null
   checkCount(input.messages, 'input.messages')

@@ -64,7 +64,6 @@ export function runsAtOnceRoutes(
     route({
       method: 'POST',
       path: '/api/runs/batch',
-      access: 'user',
       permission: 'runs:create',
       body: batchBody,
       bodyLimit: config.server.body_bytes,
@@ -73,7 +72,6 @@ export function runsAtOnceRoutes(
     route({
       method: 'POST',
       path: '/api/runs/cancel',
-      access: 'user',
       permission: 'runs:cancel',
       body: cancelBody,
       bodyOptional: true,

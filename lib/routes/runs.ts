@@ -16,29 +16,33 @@ import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
-import { isInFlight, type JsonObject, type Run } from '../types.ts'
-import { keyOf } from './idempotency-key.ts'
+import { isInFlight, type Run } from '../types.ts'
 import {
   endsByLeaving,
   filterQuery,
   listIn,
   modesIn,
   positionText,
+  readerOf,
   wantsSnapshot,
   wantsStream
 } from './join-request.ts'
-import { readerOf } from './reader.ts'
-import { orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
+import { pick } from './page.ts'
+import { runOf } from './run-of.ts'
+import { checkStrategy, keyOf, orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
 import type { Services } from './services.ts'
 import { isForOnce, TemporaryThreads } from './temporary-thread.ts'
 import { toldHeaders } from './told-headers.ts'
 
-const action = v.optional(v.picklist(['interrupt', 'rollback']))
-const cancelQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
-/** What LangGraph's library says where its caller has named no limit. */
+const cancelQuery = objectOf({
+  wait: v.optional(queryBoolean, 'false'),
+  action: v.optional(v.picklist(['interrupt', 'rollback']))
+})
+type CancelCall = Call<unknown, v.InferOutput<typeof cancelQuery>>
+/** The limit that LangGraph's library sends by default. */
 const LIBRARY_LIMIT = 10
-/** Runs of a list that names no limit [contract 3.1]. */
+/** Default limit of a list [contract 3.1]. */
 const LISTED = 100
 /** Of a list the first runs show what they were given, up to so much together; the others are asked for one by one. */
 const LISTED_BYTES = 2 * 1024 * 1024
@@ -47,7 +51,6 @@ const listQuery = objectOf({
   offset: v.optional(queryInteger({ min: 0 }), '0'),
   status: v.optional(v.picklist(['pending', 'running', 'success', 'error', 'timeout', 'interrupted']))
 })
-const streamQuery = objectOf({ wait: v.optional(queryBoolean, 'false'), action })
 
 export function runRoutes(services: Services): Route[] {
   const { config, store, registry, runs, states } = services
@@ -55,15 +58,9 @@ export function runRoutes(services: Services): Route[] {
 
   // ------------------------------------------------------------------------------------------------ create
 
-  /** A strategy that ends other runs of the thread is a cancel of them. */
-  const checkStrategy = (call: Call<RunBody>): void => {
-    const { multitask_strategy: strategy } = call.body
-    if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
-  }
-
   /** `at`: which of several in one request. */
   const orderOf = async (call: Call<RunBody>, staysOpen: boolean, at: number | null = null): Promise<RunOrder> => {
-    checkStrategy(call)
+    checkStrategy(call, call.body.multitask_strategy)
     const key = keyOf(call)
     const isLangGraph = isLangGraphClient(call)
     const threadId = call.params.thread_id ?? threadIdIn(call.body)
@@ -95,7 +92,7 @@ export function runRoutes(services: Services): Route[] {
     return { ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} }
   }
 
-  /** A stateless run goes on in the thread that its configuration names, or in a new one. */
+  /** Runs on the thread named in its configuration, or on a new one. */
   const createStateless = async (call: Call<RunBody>, staysOpen: boolean, at?: number): Promise<Run> => {
     const threadId = threadIdIn(call.body)
     if (threadId !== null && !isId(threadId))
@@ -180,7 +177,7 @@ export function runRoutes(services: Services): Route[] {
     return final ? final.json : JSON.stringify({ status: run.status, error: run.error })
   }
 
-  /** As its agent has named what went wrong. */
+  /** The agent's name for the error. */
   const errorNameOf = async ({ thread_id, run_id }: Run): Promise<string> => {
     const [told] = await store.events.listEvents(thread_id, run_id, { types: ['run_error'], limit: 1 }, null)
     const name = told?.metadata.error_type
@@ -189,23 +186,15 @@ export function runRoutes(services: Services): Route[] {
 
   // --------------------------------------------------------------------------------------- look at, cancel
 
-  /** The run of a path, if it is one of that thread and visible to the caller. */
-  const runOf = async (call: Call): Promise<Run> => {
-    const { thread_id: threadId, run_id: id } = { thread_id: call.params.thread_id!, run_id: call.params.run_id! }
-    const run = await store.runs.get(id)
-    if (!run || run.thread_id !== threadId) throw fail('run_not_found', { id })
-    return run
-  }
-
   /**
-   * The same, for watching: a live run is known here and need not be read. Visibility follows the store's rule: own
-   * runs and ownerless ones [Store 1].
+   * The run of a path, for watching: a live run is known here and need not be read. Visibility follows the store's rule:
+   * own runs and ownerless ones [Store 1].
    */
   const watchedRunOf = async (call: Call): Promise<Run> => {
     const { params, user } = call
     const run = registry.find(params.run_id!)?.run
     const isOfThread = run?.thread_id === params.thread_id
-    return run && user && isOfThread && isVisible(run, user.id) ? run : runOf(call)
+    return run && user && isOfThread && isVisible(run, user.id) ? run : runOf(services, call)
   }
 
   const list = async (call: Call<unknown, v.InferOutput<typeof listQuery>>): Promise<Reply> => {
@@ -221,40 +210,31 @@ export function runRoutes(services: Services): Route[] {
 
   /** To LangGraph's clients a run that was rolled back is gone, also between its end and its removal. */
   const read = async (call: Call): Promise<Reply> => {
-    const run = await runOf(call)
+    const run = await runOf(services, call)
     if (run.error === ROLLED_BACK && isLangGraphClient(call)) throw fail('run_not_found', { id: run.run_id })
     return { json: runView(run) }
   }
 
-  /** LangGraph's clients are content with a run that has ended, and find none that was rolled back. */
-  const cancel = async (call: Call<unknown, v.InferOutput<typeof cancelQuery>>): Promise<Reply> => {
-    const run = await runOf(call)
+  /** LangGraph's clients expect success for a run that has ended, and 404 for one that was rolled back. */
+  const cancel = async (call: CancelCall): Promise<Reply> => {
+    const run = await runOf(services, call)
     const { action: how = 'interrupt', wait } = call.query
-    const reply = { status: wait ? 204 : 202 }
     if (!isLangGraphClient(call)) await runs.cancel(run, how, wait)
     else if (isInFlight(run)) {
       await runs.cancel(run, how, wait || how === 'rollback').catch(alreadyEnded)
       if (how === 'rollback') await runs.remove(run)
     }
-    return reply
+    return { status: wait ? 204 : 202 }
   }
 
   const remove = async (call: Call): Promise<Reply> => {
-    const run = await runOf(call)
+    const run = await runOf(services, call)
     if (!(await runs.remove(run))) throw fail('run_not_found', { id: run.run_id })
     return { status: 204 }
   }
 
-  /** The same of a run whose thread is not named. */
-  const statelessRunOf = async ({ params }: Call): Promise<Run> => {
-    const id = params.run_id!
-    const run = await store.runs.get(id)
-    if (!run) throw fail('run_not_found', { id })
-    return run
-  }
-
   const join = async (call: Call): Promise<typeof HANDLED> => {
-    const run = await runOf(call)
+    const run = await runOf(services, call)
     if (wantsStream(call)) return joined(call, run)
     return holdingPlace(call, (place) => wait(call, run, place, { Location: `${pathOf(run)}/join` }))
   }
@@ -270,10 +250,8 @@ export function runRoutes(services: Services): Route[] {
     })
 
   /** POST with an action cancels first. A GET never changes anything, whatever it says. */
-  const cancelThenStream = async (
-    call: Call<unknown, v.InferOutput<typeof streamQuery>>
-  ): Promise<Reply | typeof HANDLED> => {
-    const run = await runOf(call)
+  const cancelThenStream = async (call: CancelCall): Promise<Reply | typeof HANDLED> => {
+    const run = await runOf(services, call)
     const { action: how, wait: untilEnded } = call.query
     if (how) requirePermission(call, 'runs:cancel')
     if (how) await runs.cancel(run, how, untilEnded)
@@ -292,84 +270,60 @@ export function runRoutes(services: Services): Route[] {
   const run = `${thread}/{run_id}`
   const creating = {
     method: 'POST',
-    access: 'user',
     permission: 'runs:create',
     body: runBody,
     bodyLimit: config.server.body_bytes,
     bodyOptional: true
   } as const
-  const watching = { access: 'user', permission: 'runs:read', thread: 'read' } as const
+  /** Creating runs in three ways, in the path's thread or in none. */
+  const creators = (
+    path: string,
+    made: typeof create,
+    inBackground: (call: Call<RunBody>) => Promise<Run>,
+    more = {}
+  ) => [
+    route({ ...creating, ...more, path, handler: async (call) => background(await inBackground(call)) }),
+    route({
+      ...creating,
+      ...more,
+      path: `${path}/stream`,
+      isStream: true,
+      handler: (call) => stream(call, () => made(call, true))
+    }),
+    route({
+      ...creating,
+      ...more,
+      path: `${path}/wait`,
+      isStream: true,
+      handler: (call) => waitForNew(call, () => made(call, true))
+    })
+  ]
+  const watching = { method: 'GET', permission: 'runs:read', thread: 'read' } as const
   return [
-    route({
-      ...creating,
-      path: thread,
-      thread: 'read',
-      handler: async (call) => background(await create(call, false))
-    }),
-    route({
-      ...creating,
-      path: `${thread}/stream`,
-      isStream: true,
-      thread: 'read',
-      handler: (call) => stream(call, () => create(call, true))
-    }),
-    route({
-      ...creating,
-      path: `${thread}/wait`,
-      isStream: true,
-      thread: 'read',
-      handler: (call) => waitForNew(call, () => create(call, true))
-    }),
-    route({ ...creating, path: '/api/runs', handler: async (call) => background(await createInBackground(call)) }),
-    route({
-      ...creating,
-      path: '/api/runs/stream',
-      isStream: true,
-      handler: (call) => stream(call, () => createStateless(call, true))
-    }),
-    route({
-      ...creating,
-      path: '/api/runs/wait',
-      isStream: true,
-      handler: (call) => waitForNew(call, () => createStateless(call, true))
-    }),
-    route({ ...watching, method: 'GET', path: thread, query: listQuery, handler: list }),
-    route({
-      ...watching,
-      method: 'GET',
-      path: run,
-      handler: read
-    }),
+    ...creators(thread, create, (call) => create(call, false), { thread: 'read' }),
+    ...creators('/api/runs', createStateless, createInBackground),
+    route({ ...watching, path: thread, query: listQuery, handler: list }),
+    route({ ...watching, path: run, handler: read }),
     route({
       method: 'POST',
       path: `${run}/cancel`,
-      access: 'user',
       permission: 'runs:cancel',
       thread: 'write',
       query: cancelQuery,
       handler: cancel
     }),
-    route({
-      method: 'DELETE',
-      path: run,
-      access: 'user',
-      permission: 'threads:delete',
-      thread: 'write',
-      handler: remove
-    }),
+    route({ method: 'DELETE', path: run, permission: 'threads:delete', thread: 'write', handler: remove }),
     route({
       method: 'GET',
       path: '/api/runs/{run_id}/stream',
       isStream: true,
-      access: 'user',
       permission: 'runs:read',
-      handler: async (call) => joined(call, await statelessRunOf(call))
+      handler: async (call) => joined(call, await runOf(services, call))
     }),
     ...runsAtOnceRoutes(services, (call, body, at) => createInBackground({ ...call, body }, at)),
-    route({ ...watching, method: 'GET', path: `${run}/join`, isStream: true, handler: join }),
+    route({ ...watching, path: `${run}/join`, isStream: true, handler: join }),
     route({
       ...watching,
-      method: 'GET',
       path: `${run}/stream`,
       isStream: true,
       handler: async (call) => joined(call, await watchedRunOf(call))
@@ -379,14 +333,10 @@ export function runRoutes(services: Services): Route[] {
       method: 'POST',
       path: `${run}/stream`,
       thread: 'write',
-      query: streamQuery,
+      query: cancelQuery,
       handler: cancelThenStream
     })
   ]
-}
-
-function pick(view: JsonObject, fields: readonly string[]): JsonObject {
-  return Object.fromEntries(Object.entries(view).filter(([name]) => fields.includes(name)))
 }
 
 /** Content-Location with the run's id, and where the stream can be resumed. */
@@ -399,7 +349,7 @@ function pathOf({ thread_id, run_id }: Run): string {
   return `/threads/${thread_id}/runs/${run_id}`
 }
 
-/** DeerFlow's pages come by this prefix. The list of runs is what they read a conversation by, and they mean all of it. */
+/** DeerFlow's pages use this prefix. They rebuild a conversation from the list of runs, and expect all of them. */
 function isFrontEnd({ req }: Call<unknown, unknown>): boolean {
   return req.url?.startsWith('/api/langgraph/') ?? false
 }

@@ -30,7 +30,7 @@ export interface Services {
   readonly states: StatePort
   readonly assistants: Assistants
   readonly agent: Agent
-  /** Rules of the operator's own, asked before what a user does. */
+  /** The operator's own rules, asked before a user's action. */
   readonly policy?: AccessPolicy | null
   readonly uploads: Uploads
   readonly artifacts: Artifacts

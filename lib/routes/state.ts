@@ -13,7 +13,7 @@ import type { Services } from './services.ts'
 
 const name = v.pipe(v.string(), v.maxLength(256))
 
-/** A state is an object mostly; a graph may have any JSON for one, and takes several updates as a list. */
+/** Mostly an object; a graph's state may be any JSON, and several updates come as a list. */
 const values = v.union([fewKeys(CHANNELS_MAX), listOf(jsonObject, CHANNELS_MAX)])
 
 const updateBody = objectOf({
@@ -57,7 +57,7 @@ export function writtenState(changed: StateChanged, threadId: string, base: stri
 /** null: all of them. */
 type Fields = readonly string[] | null | undefined
 
-/** The members of a state that are asked for; `values.<channel>`: one of its values. */
+/** The requested members of a state; `values.<channel>`: one of its values. */
 function selected(text: string, fields: Fields): string {
   if (!fields) return text
   // The text was made of an object.
@@ -110,57 +110,32 @@ export function stateRoutes({ config, states }: Services): Route[] {
       user: user!.id,
       isBare: isLangGraphClient(call)
     })
-    // Added and not joined: it is long, and is copied once, when it is sent.
+    // Appended, not joined: the text is long, and is copied only once, when sent.
     let text = '['
     for (const one of entries) text += `${text === '[' ? '' : ','}${selected(one, body.select)}`
     return { jsonText: `${text}]` }
   }
 
   const path = '/api/threads/{thread_id}'
+  const reading = { permission: 'threads:read', thread: 'read' } as const
+  const byGet = { ...reading, method: 'GET', query: stateQuery, handler: get } as const
   return [
-    route({
-      method: 'GET',
-      path: `${path}/state`,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
-      query: stateQuery,
-      handler: get
-    }),
+    route({ ...byGet, path: `${path}/state` }),
     route({
       method: 'POST',
       path: `${path}/state`,
-      access: 'user',
       permission: 'threads:write',
       thread: 'write',
       body: updateBody,
       bodyLimit: config.server.body_bytes,
       handler: update
     }),
+    route({ ...reading, method: 'POST', path: `${path}/state/checkpoint`, body: checkpointBody, handler: getAt }),
+    route({ ...byGet, path: `${path}/state/{checkpoint_id}` }),
     route({
-      method: 'POST',
-      path: `${path}/state/checkpoint`,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
-      body: checkpointBody,
-      handler: getAt
-    }),
-    route({
-      method: 'GET',
-      path: `${path}/state/{checkpoint_id}`,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
-      query: stateQuery,
-      handler: get
-    }),
-    route({
+      ...reading,
       method: 'POST',
       path: `${path}/history`,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
       body: historyBody,
       bodyOptional: true,
       handler: history

@@ -54,7 +54,6 @@ export function suggestionRoutes({
     route({
       method: 'POST',
       path: '/api/threads/{thread_id}/suggestions',
-      access: 'user',
       // It costs what a run costs.
       permission: 'runs:create',
       thread: 'read',
@@ -62,12 +61,7 @@ export function suggestionRoutes({
       bodyLimit: BODY_BYTES,
       handler: suggest
     }),
-    route({
-      method: 'GET',
-      path: '/api/suggestions/config',
-      access: 'user',
-      handler: () => ({ json: { enabled, max_suggestions } })
-    })
+    route({ method: 'GET', path: '/api/suggestions/config', handler: () => ({ json: { enabled, max_suggestions } }) })
   ]
 }
 

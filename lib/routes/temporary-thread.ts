@@ -10,7 +10,7 @@ import type { Services } from './services.ts'
 const STAYS_MS = 60_000
 const OUTLIVES_MINUTES = 60
 
-/** LangGraph's clients expect it, unless they say otherwise; the service's own go on in the thread. */
+/** The default of LangGraph's clients; the service's own continue in the thread. */
 export function isForOnce({ on_completion: wanted }: RunBody, isLangGraph: boolean): boolean {
   return wanted ? wanted === 'delete' || wanted === 'complete' : isLangGraph
 }

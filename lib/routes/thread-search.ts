@@ -11,6 +11,7 @@ import { fewKeys, integer, issue, jsonObject, listOf, objectOf } from '../http/s
 import type { ThreadPage, ThreadQuery } from '../store/store.ts'
 import { Containment, TooCostly } from '../thread/contains.ts'
 import type { Json, JsonObject, Thread } from '../types.ts'
+import { paginationHeaders } from './page.ts'
 import type { Services } from './services.ts'
 import { EXTRACT_PATH, partsOf, recordText, type ShownState, titleState } from './thread-view.ts'
 
@@ -164,13 +165,9 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const shown = showsState ? await withStates(threads) : threads.map(withTitle)
     const textOf = ([thread, state]: [Thread, ShownState]) => partsOf(recordText(call, thread, state), select, extract)
     const { jsonText, count } = await jsonList(shown, textOf, showsState ? Number.POSITIVE_INFINITY : undefined)
-    const next = query.offset + count
     return {
       jsonText,
-      headers: {
-        'X-Pagination-Total': String(total),
-        ...(next < total && count > 0 && { 'X-Pagination-Next': String(next) })
-      }
+      headers: paginationHeaders(total, query.offset, count)
     }
   }
 
@@ -179,12 +176,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     return { json: total }
   }
 
-  const reading = {
-    method: 'POST',
-    access: 'user',
-    permission: 'threads:read',
-    bodyOptional: true
-  } as const
+  const reading = { method: 'POST', permission: 'threads:read', bodyOptional: true } as const
   return [
     route({ ...reading, path: '/api/threads/search', body: searchBody, handler: search }),
     route({ ...reading, path: '/api/threads/count', body: countBody, handler: count })

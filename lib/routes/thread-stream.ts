@@ -6,8 +6,7 @@ import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/deliv
 import { HEARTBEAT } from '../run/log/sse.ts'
 import { HANDLED } from '../http/call.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
-import { modesIn, positionText } from './join-request.ts'
-import { readerOf } from './reader.ts'
+import { modesIn, positionText, readerOf } from './join-request.ts'
 import type { Services } from './services.ts'
 
 const PAGE = 100
@@ -24,7 +23,7 @@ export function threadStreamRoutes(services: Services): Route[] {
     return { ordinal: oldest?.ordinal ?? (await newestOf(threadId)) + 1, position: null }
   }
 
-  /** Of the runs that have a place; those that are to start later stand in front of them. */
+  /** Ordinal of the newest run that has one. Delayed runs have none yet, and are listed first. */
   const newestOf = async (threadId: string, offset = 0): Promise<number> => {
     const runs = await store.runs.list(threadId, { limit: PAGE, offset })
     const placed = runs.find((run) => !isUnplaced(run))
@@ -58,7 +57,6 @@ export function threadStreamRoutes(services: Services): Route[] {
     route({
       method: 'GET',
       path: '/api/threads/{thread_id}/stream',
-      access: 'user',
       permission: 'runs:read',
       thread: 'read',
       isStream: true,

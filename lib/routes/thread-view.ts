@@ -4,6 +4,7 @@ import type { Call } from '../http/call.ts'
 import type { ThreadTtl } from '../store/store.ts'
 import { threadView } from '../thread/checkpoint.ts'
 import { isObject, type Json, type JsonObject, type Thread } from '../types.ts'
+import { pick } from './page.ts'
 
 /** What is known of a thread's state. */
 export interface ShownState {
@@ -46,9 +47,9 @@ export function partsOf(
   if (!select && !extract) return text
   // The text was made of an object.
   const record = JSON.parse(text) as JsonObject
-  const kept = select ? Object.entries(record).filter(([key]) => select.includes(key)) : Object.entries(record)
+  const kept = select ? pick(record, select) : record
   const found = extract && Object.entries(extract).map(([alias, path]) => [alias, valueAt(record, path)])
-  return JSON.stringify({ ...Object.fromEntries(kept), ...(found && { extracted: Object.fromEntries(found) }) })
+  return JSON.stringify({ ...kept, ...(found && { extracted: Object.fromEntries(found) }) })
 }
 
 /** `values.messages[-1].content`: names behind dots, places in brackets, from the end where they are negative. */

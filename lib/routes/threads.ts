@@ -74,7 +74,7 @@ const createBody = objectOf({
 
 const patchBody = objectOf({ metadata: v.nullish(metadata, {}), ttl })
 const patchStateBody = objectOf({ metadata: v.nullish(metadata, {}) })
-/** LangGraph's clients name what else they want: `ttl` is all that there is. */
+/** LangGraph's clients name optional members: `ttl` is the only one. */
 const getQuery = objectOf({ include: v.optional(v.string()) })
 const pruneBody = objectOf({
   thread_ids: listOf(id, PRUNED_MAX),
@@ -94,9 +94,9 @@ export function threadRoutes(services: Services): Route[] {
       metadata: body.metadata ?? {}
     }
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
-    // Somebody else's: answered as if it did not exist.
+    // Another user's thread: answered as if it did not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
-    // [spec]: creating it again is idempotent; LangGraph's clients are told, unless they say otherwise.
+    // [spec]: creating it again is idempotent; LangGraph's clients get a 409, unless they ask otherwise.
     const raises = body.if_exists === 'raise' || (!body.if_exists && isLangGraphClient(call))
     if (!made.created && raises) throw fail('thread_exists')
     if (made.created && body.supersteps?.length) await build(made.thread, body.supersteps, user.id)
@@ -222,61 +222,18 @@ export function threadRoutes(services: Services): Route[] {
     }
   }
 
-  const path = '/api/threads/{thread_id}'
+  const all = '/api/threads'
+  const one = `${all}/{thread_id}`
+  const writing = { permission: 'threads:write', thread: 'write' } as const
+  const bodyLimit = config.server.body_bytes
   return [
-    route({
-      method: 'POST',
-      path: '/api/threads',
-      access: 'user',
-      permission: 'threads:write',
-      body: createBody,
-      bodyLimit: config.server.body_bytes,
-      handler: create
-    }),
+    route({ method: 'POST', path: all, permission: 'threads:write', body: createBody, bodyLimit, handler: create }),
     ...threadSearchRoutes(services),
-    route({
-      method: 'PATCH',
-      path: `${path}/state`,
-      access: 'user',
-      permission: 'threads:write',
-      thread: 'write',
-      body: patchStateBody,
-      handler: patchState
-    }),
-    route({
-      method: 'POST',
-      path: '/api/threads/prune',
-      access: 'user',
-      permission: 'threads:delete',
-      body: pruneBody,
-      handler: prune
-    }),
-    route({
-      method: 'POST',
-      path: `${path}/copy`,
-      access: 'user',
-      permission: 'threads:write',
-      thread: 'write',
-      handler: copy
-    }),
-    route({
-      method: 'GET',
-      path,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
-      query: getQuery,
-      handler: get
-    }),
-    route({
-      method: 'PATCH',
-      path,
-      access: 'user',
-      permission: 'threads:write',
-      thread: 'write',
-      body: patchBody,
-      handler: patch
-    }),
-    route({ method: 'DELETE', path, access: 'user', permission: 'threads:delete', thread: 'write', handler: remove })
+    route({ ...writing, method: 'PATCH', path: `${one}/state`, body: patchStateBody, handler: patchState }),
+    route({ method: 'POST', path: `${all}/prune`, permission: 'threads:delete', body: pruneBody, handler: prune }),
+    route({ ...writing, method: 'POST', path: `${one}/copy`, handler: copy }),
+    route({ method: 'GET', path: one, permission: 'threads:read', thread: 'read', query: getQuery, handler: get }),
+    route({ ...writing, method: 'PATCH', path: one, body: patchBody, handler: patch }),
+    route({ method: 'DELETE', path: one, permission: 'threads:delete', thread: 'write', handler: remove })
   ]
 }

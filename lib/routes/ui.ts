@@ -46,7 +46,7 @@ export function uiRoutes({ ui }: Pick<Services, 'ui'>): Route[] {
 
   const path = '/api/ui/{graph}'
   return [
-    route({ method: 'POST', path, access: 'user', permission: 'any', body: componentBody, handler: component }),
+    route({ method: 'POST', path, permission: 'any', body: componentBody, handler: component }),
     // A page's script element brings no credential.
     route({ method: 'GET', path: `${path}/{file}`, access: 'public', handler: file })
   ]

@@ -4,8 +4,7 @@ import { fail, Invalid } from '../errors.ts'
 import { VIRTUAL_ROOT, PathError } from '../files/paths.ts'
 import { UploadError } from '../files/upload-receiver.ts'
 import type { Received, Upload } from '../files/publication.ts'
-import type { Call, Reply, UserCall } from '../http/call.ts'
-import { requireUser } from '../http/guards.ts'
+import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { issue } from '../http/schema.ts'
 import type { Services } from './services.ts'
@@ -26,9 +25,9 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
     }
   }
 
-  const list = async (call: Call): Promise<Reply> => {
+  const list = async (call: UserCall): Promise<Reply> => {
     const threadId = call.params.thread_id!
-    const found = await uploads.list(threadId, requireUser(call).id)
+    const found = await uploads.list(threadId, call.user.id)
     const files = found.map((file) => ({
       ...uploadView(file, threadId),
       extension: extname(file.filename),
@@ -37,10 +36,10 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
     return { json: { files, count: files.length } }
   }
 
-  const remove = async (call: Call): Promise<Reply> => {
+  const remove = async (call: UserCall): Promise<Reply> => {
     const { thread_id, filename } = { thread_id: call.params.thread_id!, filename: call.params.filename! }
     try {
-      const isRemoved = await uploads.remove(thread_id, requireUser(call).id, filename)
+      const isRemoved = await uploads.remove(thread_id, call.user.id, filename)
       if (!isRemoved) throw fail('file_not_found', { name: filename })
       return { json: { success: true, message: `Deleted ${filename}` } }
     } catch (error) {
@@ -49,36 +48,21 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
   }
 
   const path = '/api/threads/{thread_id}/uploads'
+  const reading = { method: 'GET', permission: 'threads:read', thread: 'read' } as const
   return [
     route({
       method: 'POST',
       path,
-      access: 'user',
       permission: 'threads:write',
       thread: 'read',
       bodyLimit: 'streamed',
       handler: upload
     }),
-    route({
-      method: 'GET',
-      path: `${path}/list`,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
-      handler: list
-    }),
-    route({
-      method: 'GET',
-      path: `${path}/limits`,
-      access: 'user',
-      permission: 'threads:read',
-      thread: 'read',
-      handler: () => ({ json: uploads.limits })
-    }),
+    route({ ...reading, path: `${path}/list`, handler: list }),
+    route({ ...reading, path: `${path}/limits`, handler: () => ({ json: uploads.limits }) }),
     route({
       method: 'DELETE',
       path: `${path}/{filename}`,
-      access: 'user',
       permission: 'threads:delete',
       thread: 'write',
       handler: remove

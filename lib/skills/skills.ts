@@ -9,6 +9,7 @@ import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'nod
 import { dirname, join } from 'node:path'
 import { type ArchiveLimits, type Member, readArchive } from '../files/archive.ts'
 import type { Extensions, ExtensionsFile } from '../files/extensions.ts'
+import { KeyedMutex } from '../files/keyed-mutex.ts'
 import { kindOf, nullIfMissing } from '../files/paths.ts'
 import { readHead, type Skill, SKILL_FILE, SKILL_NAME, SkillError, type SkillHead } from './skill.ts'
 
@@ -28,7 +29,7 @@ export interface SkillsOptions {
   /** Folder of the public ones, or null. */
   readonly publicPath: string | null
   readonly extensions: Extensions
-  /** A folder that is no skill is left out and told here. */
+  /** Called for a folder that is no valid skill; it is left out. */
   onBroken?(path: string, error: unknown): void
 }
 
@@ -38,7 +39,7 @@ export class Skills {
   readonly #history: string
   readonly #incoming: string
   /** Installing, editing and removing wait for each other. */
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #changes = new KeyedMutex({ all: 1, each: 1 })
 
   constructor(options: SkillsOptions) {
     this.#options = options
@@ -104,7 +105,7 @@ export class Skills {
    */
   async install(archive: string): Promise<Skill | null> {
     const { head, files } = skillOf(await readArchive(archive, LIMITS))
-    return this.#alone(async () => {
+    return this.#changes.run('', async () => {
       if ((await kindOf(join(this.#custom, head.name))) !== null) return null
       const draft = join(this.#incoming, randomUUID())
       try {
@@ -131,7 +132,7 @@ export class Skills {
    */
   async edit(name: string, content: string, action: SkillEdit['action'] = 'edit'): Promise<boolean> {
     if (readHead(content).name !== name) throw new SkillError('The name in the front matter must stay the same')
-    return this.#alone(async () => {
+    return this.#changes.run('', async () => {
       const before = await this.content(name)
       if (before === null) return false
       const edit: SkillEdit = { edited_at: new Date().toISOString(), action, content: before }
@@ -155,7 +156,7 @@ export class Skills {
   /** @returns false when there was none */
   async remove(name: string): Promise<boolean> {
     if (!SKILL_NAME.test(name)) return false
-    return this.#alone(async () => {
+    return this.#changes.run('', async () => {
       const folder = join(this.#custom, name)
       if ((await kindOf(folder)) === null) return false
       await rm(folder, { recursive: true, force: true })
@@ -191,12 +192,6 @@ export class Skills {
 
   #historyOf(name: string): string {
     return join(this.#history, `${name}.jsonl`)
-  }
-
-  #alone<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#last.then(work)
-    this.#last = mine.catch(ignore)
-    return mine
   }
 }
 
@@ -236,5 +231,3 @@ function readEdit(line: string): SkillEdit[] {
     return []
   }
 }
-
-function ignore(): void {}

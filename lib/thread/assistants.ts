@@ -1,16 +1,9 @@
 // Assistants: every graph has a system assistant, shared by all; users create others from them.
 import { createHash } from 'node:crypto'
+import type { GraphInfo } from '../agent/states.ts'
 import type { AssistantReads } from '../store/store.ts'
 import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp } from '../types.ts'
 import { Containment } from './contains.ts'
-
-/** As the state port tells them. */
-export interface KnownGraph {
-  readonly id: string
-  readonly description: string | null
-  readonly config?: JsonObject
-  readonly context?: JsonObject
-}
 
 /** Assistants of one user, and versions of one assistant. */
 export const ASSISTANTS_MAX = 500
@@ -21,8 +14,6 @@ export interface AssistantQuery {
   /** A part of the name, in any case. */
   readonly name: string | null
   readonly metadata: JsonObject
-  readonly sortBy: 'assistant_id' | 'created_at' | 'updated_at' | 'name' | 'graph_id'
-  readonly sortOrder: 'asc' | 'desc'
 }
 
 /** The assistant of a run. */
@@ -39,7 +30,7 @@ export interface RunAssistant {
 
 export interface AssistantsDeps {
   readonly store: AssistantReads
-  readonly graphs: () => readonly KnownGraph[]
+  readonly graphs: () => readonly GraphInfo[]
   /** A single agent accepts any name, which becomes its own: memory is kept by it [spec]. */
   readonly takesAnyName: boolean
 }
@@ -79,42 +70,37 @@ export class Assistants {
     return this.#deps.graphs().some(({ id }) => id === graphId)
   }
 
-  /** The graphs' own ones. */
+  /** System assistants. */
   system(): Assistant[] {
     return this.#deps.graphs().map((graph) => this.#systemOf(graph))
   }
 
-  /** By its id, or by the name of a graph whose own one it is. */
+  /** By its id; a system assistant also by the name of its graph. */
   async get(id: string, user: string): Promise<Assistant | null> {
     return this.#systemNamed(id) ?? (isUuid(id) ? this.#deps.store.get(id, user) : null)
   }
 
-  /** True: it is a graph's own, which nobody changes. */
+  /** System assistants cannot be changed. */
   isSystem(id: string): boolean {
     return this.#systemNamed(id) !== null
   }
 
-  /** All that match, in order. @throws TooCostly */
+  /** All that match, in any order. @throws TooCostly */
   async search(query: AssistantQuery, user: string): Promise<Assistant[]> {
-    const { graphId, metadata, sortBy, sortOrder } = query
+    const { graphId, metadata } = query
     const name = query.name?.toLowerCase()
     const all = [...(await this.#deps.store.list(user)), ...this.system()]
     const containment = new Containment()
     const isNamed = (one: Assistant) =>
       (graphId === null || one.graph_id === graphId) && (name === undefined || one.name.toLowerCase().includes(name))
-    const found = await containment.among(all.filter(isNamed), metadata)
-    const direction = sortOrder === 'asc' ? 1 : -1
-    return found.sort(
-      (one, other) =>
-        direction * byText(one[sortBy], other[sortBy]) || direction * byText(one.assistant_id, other.assistant_id)
-    )
+    return containment.among(all.filter(isNamed), metadata)
   }
 
-  /** Whom a run is with that names this one; null: nobody is called so. */
+  /** The assistant of a run that gives this name; null: unknown. */
   async resolve(name: string | null, user: string | null): Promise<RunAssistant | null> {
     const [first] = this.#deps.graphs()
     const system = name === null ? first && this.#systemOf(first) : this.#systemNamed(name)
-    // The one agent's runs say its name, whichever way it was asked for.
+    // Runs of the only agent show its name, however it was asked for.
     if (system && this.takesAnyName) return { ...bare(system.graph_id), name: name && system.graph_id }
     const found = system ?? (name !== null && isUuid(name) ? await this.#deps.store.get(name, user) : null)
     if (found) return this.hasGraph(found.graph_id) ? runAssistant(found) : null
@@ -127,7 +113,7 @@ export class Assistants {
     return graph ? this.#systemOf(graph) : null
   }
 
-  #systemOf({ id, description, config = {}, context = {} }: KnownGraph): Assistant {
+  #systemOf({ id, description, config = {}, context = {} }: GraphInfo): Assistant {
     return {
       assistant_id: systemAssistantId(id),
       user_id: null,
@@ -148,7 +134,7 @@ function runAssistant({ assistant_id, graph_id, config, context, metadata }: Ass
   return { name: assistant_id, graphId: graph_id, assistantId: assistant_id, config, context, metadata }
 }
 
-/** One that adds nothing to its agent but a name. */
+/** An assistant that only adds a name. */
 function bare(name: string): RunAssistant {
   return { name, graphId: name, assistantId: name, config: {}, context: {}, metadata: {} }
 }
@@ -171,8 +157,4 @@ export function withAssistant(
     config: { ...config, ...over, ...Object.fromEntries(merged) },
     context: { ...context, ...given.context }
   }
-}
-
-function byText(one: string, other: string): number {
-  return one < other ? -1 : one > other ? 1 : 0
 }

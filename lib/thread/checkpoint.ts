@@ -90,7 +90,7 @@ export function decorated(
   origins: ReadonlyMap<string, MessageOrigin>,
   feedback: ReadonlyMap<string, Feedback> | null
 ): StoredCheckpoint[] {
-  // Each text is made once: most messages stand in every entry of the page.
+  // Each text is made once: most messages occur in every entry of the page.
   const [plain, final] = [new Map<number, Body>(), new Map<number, Body>()]
   const textOf = (body: Body, runId: string, isFinal: boolean): Body => {
     const made = isFinal ? final : plain
@@ -118,7 +118,7 @@ export function decorated(
   })
 }
 
-/** Feedback as it stands beside a message. */
+/** Feedback as shown with a message. */
 export function feedbackView(feedback: Feedback | null): JsonObject | null {
   return feedback && { feedback_id: feedback.feedback_id, rating: feedback.rating, comment: feedback.comment }
 }

@@ -130,7 +130,7 @@ function readMessage(message: Json): InputMessage {
 /**
  * Reads the messages of an input or a state update: one, or a list. Ids that are missing are given here, once, so that
  * frames, state, history and events show the same.
- * @throws MessageInvalid for the first that is none.
+ * @throws MessageInvalid for the first invalid one.
  */
 export function readMessages(given: Json | undefined): InputMessage[] {
   if (given === undefined || given === null) return []

@@ -1,10 +1,9 @@
 // Makes states an agent keeps itself available to run logs: a reader too late for the frames still gets the final state.
+import type { StatePort } from '../agent/states.ts'
 import type { CheckpointReads, Store, StoredCheckpoint } from '../store/store.ts'
 import { isObject, type Json } from '../types.ts'
 
-interface ShownValues {
-  values(threadId: string, checkpointId: string | null): Promise<{ readonly json: string } | null>
-}
+type ShownValues = Pick<StatePort, 'values'>
 
 /** The store with those states in place of its own checkpoints. */
 export function withShownStates(store: Store, states: ShownValues): Store {

@@ -1,5 +1,14 @@
-// Thread states from our checkpoints: for the built-in agent and agents in files. Implements the port of
-// agent/states.ts; LangGraph graphs have their own.
+// Thread states from our checkpoints: for the built-in agent and agents in files. LangGraph graphs have their own.
+import type {
+  GraphInfo,
+  HistoryQuery,
+  StateChange,
+  StateChanged,
+  StatePlace,
+  StatePort,
+  StateUpdate,
+  StateValues
+} from '../agent/states.ts'
 import type { Store, StoredCheckpoint, Writer } from '../store/store.ts'
 import { type JsonObject, timestamp, type Json, isObject } from '../types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
@@ -12,19 +21,7 @@ import { displayName } from './title.ts'
 /** Maximum characters of a history page. */
 const HISTORY_LENGTH = 16 * 1024 * 1024
 
-interface Place {
-  readonly checkpointId: string | null
-}
-interface Update {
-  readonly values: Json
-  readonly asNode: string | null
-}
-type Changed =
-  | { readonly outcome: 'written'; readonly json: string }
-  | { readonly outcome: 'busy' | 'checkpoint_missing' }
-  | { readonly outcome: 'invalid'; readonly message: string; readonly index?: number }
-
-export class StoredStates {
+export class StoredStates implements StatePort {
   readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
   readonly #writer: Writer
   readonly #name: string
@@ -40,26 +37,18 @@ export class StoredStates {
     return (await this.#store.checkpoints.load(threadId, id, [])) !== null
   }
 
-  async get(threadId: string, { checkpointId: id }: Place): Promise<string | null> {
+  async get(threadId: string, { checkpointId: id }: StatePlace): Promise<string | null> {
     const stored = await this.#store.checkpoints.load(threadId, id)
     return stored && stateView(stored)
   }
 
-  async values(threadId: string, id: string | null): Promise<{ json: string; interrupts: JsonObject } | null> {
+  async values(threadId: string, id: string | null): Promise<StateValues | null> {
     const stored = await this.#store.checkpoints.load(threadId, id)
     // A final answer has the questions among its values; a list shows them beside.
     return stored && { json: id === null ? storedJson(stored) : streamedJson(stored), interrupts: waitingIn(stored) }
   }
 
-  async history(
-    threadId: string,
-    query: {
-      readonly limit: number
-      readonly before: string | null
-      readonly metadata: JsonObject | null
-      readonly user: string | null
-    }
-  ): Promise<string[]> {
+  async history(threadId: string, query: HistoryQuery): Promise<string[]> {
     const { limit, before, user } = query
     const page = { limit, channels: null, ...(before !== null && { before }) }
     const entries = await historyPage(this.#store.checkpoints, threadId, page, HISTORY_LENGTH)
@@ -67,7 +56,7 @@ export class StoredStates {
     return (await this.#decorated(threadId, found, user)).map(historyView)
   }
 
-  async update(threadId: string, change: Update & { readonly place: Place }): Promise<Changed> {
+  async update(threadId: string, change: StateChange): Promise<StateChanged> {
     const { place, values, asNode } = change
     let changes: Changes
     try {
@@ -91,10 +80,14 @@ export class StoredStates {
     return { outcome: 'written', json: stored ? stateView(stored) : JSON.stringify(headView(written.checkpoint)) }
   }
 
-  async build(threadId: string, _graphId: string | null, supersteps: readonly (readonly Update[])[]): Promise<Changed> {
-    let last: Changed = { outcome: 'invalid', message: 'there is nothing to write' }
+  async build(
+    threadId: string,
+    _graphId: string | null,
+    supersteps: readonly (readonly StateUpdate[])[]
+  ): Promise<StateChanged> {
+    let last: StateChanged = { outcome: 'invalid', message: 'there is nothing to write' }
     for (const update of supersteps.flat()) {
-      last = await this.update(threadId, { ...update, place: { checkpointId: null } })
+      last = await this.update(threadId, { ...update, place: NEWEST, user: null })
       if (last.outcome !== 'written') return last
     }
     return last
@@ -104,7 +97,7 @@ export class StoredStates {
     await this.#writer.write({ name: 'state.copy', from, thread_id: to })
   }
 
-  graphs(): { id: string; description: string | null }[] {
+  graphs(): GraphInfo[] {
     return [{ id: this.#name, description: null }]
   }
 
@@ -141,6 +134,8 @@ export class StoredStates {
     return decorated(page, idsByNo, origins, feedback)
   }
 }
+
+const NEWEST: StatePlace = { checkpointId: null, namespace: '' }
 
 /** The graph of an agent that alternates model and tools. */
 const DRAWING: JsonObject = {

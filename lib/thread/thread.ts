@@ -1,4 +1,4 @@
-// What a thread is made with.
+// A new thread and its first checkpoint.
 import { withoutReserved } from '../reserved.ts'
 import type { JsonObject, Thread, Timestamp } from '../types.ts'
 import type { CheckpointWrite } from '../store/store.ts'

@@ -447,22 +447,23 @@ t.test('graphs that call getLogger of the SDK can be loaded, and what they say s
 
 // ------------------------------------------------------------------------------------------- what is proved elsewhere
 
+/** Tests that prove several lines. */
+const TAKEN = ['client/threads', 'create: an id that is taken is 409, unless ifExists is do_nothing'] as const
+const UPDATED = ['client/threads', 'update: metadata is merged; returnMinimal (Prefer) is 204'] as const
+const BY_VALUES = ['client/threads', 'search: values, and order by state_updated_at'] as const
+const LISTED = [
+  'client/threads',
+  'search: a list has values and interrupts; select and extract say which parts'
+] as const
+const OF_SYSTEM = ['client/graphs', 'every graph has an assistant of the system'] as const
+
 /** The lines that need no graph, by the suite of test/ and the test that proves them with the versions that know of them. */
 const ELSEWHERE: Readonly<Record<string, readonly [suite: string, test: string]>> = {
-  'threads: create: ifExists raise is 409': [
-    'client/threads',
-    'create: an id that is taken is 409, unless ifExists is do_nothing'
-  ],
-  'threads: create: an id that is taken, without ifExists, is 409': [
-    'client/threads',
-    'create: an id that is taken is 409, unless ifExists is do_nothing'
-  ],
+  'threads: create: ifExists raise is 409': TAKEN,
+  'threads: create: an id that is taken, without ifExists, is 409': TAKEN,
   'threads: create: ttl is kept': ['client/threads', 'create: ttl is kept, and updated'],
   'threads: create: supersteps make a history': ['client/graphs', 'supersteps on create make a history of the graph'],
-  'threads: update: returnMinimal (Prefer) is 204': [
-    'client/threads',
-    'update: metadata is merged; returnMinimal (Prefer) is 204'
-  ],
+  'threads: update: returnMinimal (Prefer) is 204': UPDATED,
   'threads: copy: state and history': [
     'client/graphs',
     'a thread without a run of a graph is with the first one; copies and histories are of the graph'
@@ -471,20 +472,11 @@ const ELSEWHERE: Readonly<Record<string, readonly [suite: string, test: string]>
     'client/threads',
     'search: ids, metadata also nested, values, status, order, pages'
   ],
-  'threads: search: values': ['client/threads', 'search: values, and order by state_updated_at'],
-  'threads: search: sortBy state_updated_at': ['client/threads', 'search: values, and order by state_updated_at'],
-  'threads: search: select values gives the state': [
-    'client/threads',
-    'search: a list has values and interrupts; select and extract say which parts'
-  ],
-  'threads: search: values of a list (agent-chat-ui shows the first message)': [
-    'client/threads',
-    'search: a list has values and interrupts; select and extract say which parts'
-  ],
-  'threads: search: extract': [
-    'client/threads',
-    'search: a list has values and interrupts; select and extract say which parts'
-  ],
+  'threads: search: values': BY_VALUES,
+  'threads: search: sortBy state_updated_at': BY_VALUES,
+  'threads: search: select values gives the state': LISTED,
+  'threads: search: values of a list (agent-chat-ui shows the first message)': LISTED,
+  'threads: search: extract': LISTED,
   'threads: search: status busy, and the thread says so': [
     'client/threads',
     'a thread with a run in flight is busy, and found as such'
@@ -498,7 +490,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [suite: string, test: string]>
     "a run of an assistant is its graph's, with its configuration; one that is not there is 404"
   ],
   'threads: count; threads: prune': ['client/threads', 'count and prune'],
-  'state: patch: metadata': ['client/threads', 'update: metadata is merged; returnMinimal (Prefer) is 204'],
+  'state: patch: metadata': UPDATED,
   'runs: list: select': ['client/runs', 'list: select and status; join gives the final values'],
   'runs: createBatch': ['client/runs', 'createBatch: several runs, each on a thread of its own'],
   'runs: cancel: of a run that has ended succeeds': [
@@ -516,8 +508,8 @@ const ELSEWHERE: Readonly<Record<string, readonly [suite: string, test: string]>
     'ifNotExists: create makes the thread, else it must be there'
   ],
   'runs: an assistant that is not there: 404': ['client/assistants', 'an assistant that is not there: 404'],
-  'assistants: search lists the graphs': ['client/graphs', 'every graph has an assistant of the system'],
-  "assistants: get by the name of a graph's assistant": ['client/graphs', 'every graph has an assistant of the system'],
+  'assistants: search lists the graphs': OF_SYSTEM,
+  "assistants: get by the name of a graph's assistant": OF_SYSTEM,
   'assistants: create, get, update, delete': ['client/assistants', 'create, get, update, delete'],
   'assistants: count': ['client/assistants', 'count, search by name and pages, where the client has them'],
   'assistants: getGraph; assistants: getSubgraphs': [

@@ -22,14 +22,19 @@ interface Trip {
 
 const COUNT = 12
 
-/** A run of twelve supersteps, cut with SIGKILL in one of them, and the next process on what is left. */
-async function cut(t: Test, runs: Options, more: object = {}): Promise<Trip> {
+/** A process with graphs, and somebody's thread in it. */
+async function begin(t: Test, runs: Options) {
   const folder = graphsFolder(t)
-  const file = join(folder, 'steps')
   const config = { agent: { runtime: 'graphs', config: folder }, runs }
   const first = await startChild(t, { config })
   const person = await signIn(first)
-  const thread = await person.thread()
+  return { folder, config, first, person, thread: await person.thread() }
+}
+
+/** A run of twelve supersteps, cut with SIGKILL in one of them, and the next process on what is left. */
+async function cut(t: Test, runs: Options, more: object = {}): Promise<Trip> {
+  const { folder, config, first, person, thread } = await begin(t, runs)
+  const file = join(folder, 'steps')
   const configurable = { count: COUNT, delay: 100, file, ...more }
   const body = {
     assistant_id: 'steps',
@@ -146,11 +151,7 @@ t.test(
 t.test(
   'on_restart resume: a run that takes its process with it each time ends as an error with the third attempt',
   async (t) => {
-    const folder = graphsFolder(t)
-    const config = { agent: { runtime: 'graphs', config: folder }, runs: { on_restart: 'resume' } }
-    const first = await startChild(t, { config })
-    const person = await signIn(first)
-    const thread = await person.thread()
+    const { config, first, person, thread } = await begin(t, { on_restart: 'resume' })
     const body = { assistant_id: 'steps', input: { steps: [] }, config: { configurable: { count: COUNT, die: 3 } } }
     const stream = await person.open('POST', `/api/threads/${thread}/runs/stream`, { body })
     await first.exited
@@ -170,11 +171,7 @@ t.test(
 t.test(
   'on_restart resume: each message of a run is among its events once, also when its superstep was stored and they were not',
   async (t) => {
-    const folder = graphsFolder(t)
-    const config = { agent: { runtime: 'graphs', config: folder }, runs: { on_restart: 'resume' } }
-    const first = await startChild(t, { config })
-    const person = await signIn(first)
-    const thread = await person.thread()
+    const { folder, config, first, person, thread } = await begin(t, { on_restart: 'resume' })
     const file = join(folder, 'turns')
     await person.post(`/api/threads/${thread}/runs/wait`, {
       assistant_id: 'texts',

@@ -1,7 +1,9 @@
 // Set-up: the one first administrator, who may register, and what a page may ask before anybody is signed in.
+import bcrypt from 'bcrypt'
 import t from 'tap'
 import { onEachBackend } from '../fixtures/backends.ts'
 import { Browser, openHouse, PASSWORD, refusal, statuses } from '../fixtures/house.ts'
+import { until } from '../fixtures/until.ts'
 
 onEachBackend(
   t,
@@ -28,6 +30,44 @@ onEachBackend(
         answer.status === 201 ? { body: { system_role: 'admin' } } : refusal(409, 'system_already_initialized')
       )
     t.equal((await new Browser(house).ask('POST', '/initialize', { ...boss, password: 'short' })).status, 422)
+  }
+)
+
+t.test(
+  '[Auth 11] who comes too late to be the first administrator is refused before the password is hashed',
+  async (t) => {
+    const RACERS = 5
+    let looks = 0
+    let hashed = 0
+    let isDecided = false
+    const house = await openHouse(t, {
+      users: (reads) => ({
+        ...reads,
+        admin: async () => {
+          const found = await reads.admin()
+          looks++
+          return found
+        }
+      })
+    })
+    const { hash } = bcrypt
+    t.teardown(() => {
+      bcrypt.hash = hash
+    })
+    // All have seen that there is no administrator before the first password is hashed, and the second is only when there is one.
+    bcrypt.hash = (async (password: string, cost: number) => {
+      const isFirst = ++hashed === 1
+      await until(() => (isFirst ? looks === RACERS : isDecided), 'the turn of this hash')
+      return hash(password, cost)
+    }) as typeof bcrypt.hash
+    const racers = Array.from({ length: RACERS }, async (_, i) => {
+      const racer = new Browser(house)
+      const answer = await racer.ask('POST', '/initialize', { email: `b${i}@example.com`, password: PASSWORD })
+      isDecided ||= answer.status === 201
+      return answer
+    })
+    t.strictSame(statuses(await Promise.all(racers)).toSorted(), [201, 409, 409, 409, 409])
+    t.equal(hashed, 2, 'the first, and the one whose turn had come before the first was stored')
   }
 )
 

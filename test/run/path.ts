@@ -90,6 +90,7 @@ const SEARCH: Path = {
     'http/web-socket',
     'loop-turns',
     'metrics',
+    'routes/page',
     'routes/thread-view',
     'run/lifecycle/readiness',
     'scope',

@@ -43,7 +43,7 @@ export async function retrying<T>(
   attempt: () => Promise<T | RetryableError>,
   policy: RetryPolicy,
   signal: AbortSignal,
-  onRetry: (error: AgentError, attempts: number, waitMs: number) => void = ignore
+  onRetry: (error: AgentError, attempts: number, waitMs: number) => void = () => {}
 ): Promise<T> {
   for (let attempts = 1; ; attempts++) {
     signal.throwIfAborted()
@@ -53,7 +53,7 @@ export async function retrying<T>(
     if (waitMs === null) throw result.error
     onRetry(result.error, attempts, waitMs)
     // An abort ends the wait early and is thrown at the top of the loop.
-    await sleep(waitMs, undefined, { signal }).catch(ignore)
+    await sleep(waitMs, undefined, { signal }).catch(() => {})
   }
 }
 
@@ -76,5 +76,3 @@ export function readRetryAfter(header: string | undefined): number | null {
   const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000
   return Number.isNaN(ms) ? null : Math.max(0, ms)
 }
-
-function ignore(): void {}

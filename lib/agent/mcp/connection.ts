@@ -85,7 +85,7 @@ export class McpConnection {
   /** Ends the connection and, over stdio, the process behind it. */
   async close(): Promise<void> {
     this.#stop.abort()
-    await this.#client?.close().catch(ignore)
+    await this.#client?.close().catch(() => {})
     await this.#done
   }
 
@@ -104,7 +104,7 @@ export class McpConnection {
       // A connection that keeps breaking is not healthy either.
       failures = performance.now() - begun > most ? 1 : failures + 1
       const waitMs = Math.min(first * 2 ** (failures - 1), most)
-      await sleep(waitMs, undefined, { signal, ref: false }).catch(ignore)
+      await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {})
     }
     this.#set('off')
   }
@@ -132,7 +132,7 @@ export class McpConnection {
       this.#lastError = null
       this.#offer(tools)
     } catch (error) {
-      await client.close().catch(ignore)
+      await client.close().catch(() => {})
       // The transport knows why it closed.
       throw SdkError.isInstance(error) && error.code === SdkErrorCode.ConnectionClosed ? (last ?? error) : error
     }
@@ -204,12 +204,12 @@ async function withTimeout<T>(work: Promise<T>, ms: number, signal: AbortSignal)
       throw new Error('Stopped')
     }
   )
-  late.catch(ignore)
+  late.catch(() => {})
   try {
     return await Promise.race([work, late])
   } finally {
     timer.abort()
-    work.catch(ignore)
+    work.catch(() => {})
   }
 }
 
@@ -225,5 +225,3 @@ function textOf({ content, structuredContent }: CallToolResult): string {
   if (parts.length === 0 && structuredContent !== undefined) return JSON.stringify(structuredContent)
   return parts.join('\n')
 }
-
-function ignore(): void {}

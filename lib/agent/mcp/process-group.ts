@@ -41,7 +41,7 @@ export class ProcessGroups {
     }
     // A machine without a shell, or one that was ended by hand: servers still end when we close them.
     watcher.on('error', lost).on('exit', lost)
-    watcher.stdin.on('error', ignore)
+    watcher.stdin.on('error', () => {})
     watcher.unref()
     this.#watcher = watcher
     for (const group of this.#groups) this.#tell(`+ ${group}\n`)
@@ -51,5 +51,3 @@ export class ProcessGroups {
     this.#watcher?.stdin?.write(line)
   }
 }
-
-function ignore(): void {}

@@ -1,6 +1,6 @@
 // Memory: adds what is remembered of the user to the prompt at the start of a run, and learns from what the user says in it.
 import type { Message } from '../../types.ts'
-import type { Middleware, MiddlewareContext } from './middleware.ts'
+import { type Middleware, type MiddlewareContext, oncePerRun } from './middleware.ts'
 
 /** Whose memory; of no user there is none. */
 export interface Remembered {
@@ -21,14 +21,13 @@ const TAG = 'memory'
 const LEAD_AGENT = 'lead_agent'
 
 export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object, text: string): void }): Middleware {
-  const told = new WeakSet<object>()
+  const isFirst = oncePerRun()
   return {
     tag: TAG,
     async beforeModel(run) {
       // Once a run: what it is told in the middle of a turn must not change under it.
       const whose = whoseMemory(run)
-      if (whose === null || told.has(run.input)) return
-      told.add(run.input)
+      if (whose === null || !isFirst(run)) return
       try {
         const text = await memory.prompt(whose)
         if (text === null) return

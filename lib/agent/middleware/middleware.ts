@@ -12,6 +12,12 @@ export interface Middleware {
   afterAnswer?(run: MiddlewareContext): Promise<void>
 }
 
+/** For what is done once in a run: true at the first call of each. */
+export function oncePerRun(): (run: MiddlewareContext) => boolean {
+  const seen = new WeakSet<object>()
+  return ({ input }) => !seen.has(input) && Boolean(seen.add(input))
+}
+
 export interface MiddlewareContext {
   readonly input: AgentInput
   readonly signal: AbortSignal

@@ -1,6 +1,6 @@
 // Enabled skills: the model is told which exist and when to use them, and reads one with a tool.
 import type { Tool, ToolSource } from '../tool.ts'
-import type { Middleware } from './middleware.ts'
+import { type Middleware, oncePerRun } from './middleware.ts'
 
 /** The skills as the agent needs them. */
 export interface SkillsPort {
@@ -14,13 +14,12 @@ const MAIN = 'SKILL.md'
 const HEAD = 'Skills: instructions for special work. When one fits, read it with read_skill first and follow it.'
 
 export function skillsMiddleware(skills: SkillsPort): Middleware {
-  const told = new WeakSet<object>()
+  const isFirst = oncePerRun()
   return {
     tag: TAG,
     async beforeModel(run) {
       // Once per run: enabling or disabling affects new runs only.
-      if (told.has(run.input)) return
-      told.add(run.input)
+      if (!isFirst(run)) return
       const lines = (await skills.list()).filter(({ enabled }) => enabled).map(lineOf)
       run.instruct(TAG, lines.length === 0 ? null : [HEAD, ...lines].join('\n'))
     }

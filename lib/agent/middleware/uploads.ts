@@ -1,6 +1,6 @@
 // Tells the model which files the user has uploaded; it reads them with its tools.
 import { VIRTUAL_ROOT } from '../tools.ts'
-import type { Middleware } from './middleware.ts'
+import { type Middleware, oncePerRun } from './middleware.ts'
 
 /** The files room as this middleware needs it. */
 export interface UploadsPort {
@@ -19,12 +19,11 @@ const HEAD = 'Files that the user has uploaded. Read them with read_file, or sea
 const IMAGES = 'Look at those that are images with view_image.'
 
 export function uploadsMiddleware(files: UploadsPort, defaultUser: string): Middleware {
-  const told = new WeakSet<object>()
+  const isFirst = oncePerRun()
   return {
     tag: TAG,
     async beforeModel(run) {
-      if (told.has(run.input)) return
-      told.add(run.input)
+      if (!isFirst(run)) return
       const { threadId, userId } = run.input
       // A thread without uploads has no folder for them.
       const { files: found } = await files.list(threadId, userId ?? defaultUser, FOLDER).catch(() => ({ files: [] }))

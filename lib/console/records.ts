@@ -1,0 +1,81 @@
+// Records of the API as the page reads them: runs, checkpoints, questions, and what messages hold.
+import type { TranscriptMessage } from '../client/colloquy.ts'
+
+export interface Run {
+  readonly run_id: string
+  readonly thread_id: string
+  readonly status: string
+  readonly error: string | null
+  readonly stop_reason: string | null
+  readonly metadata: { readonly branch_of?: string; readonly parent_run?: string | null }
+  readonly created_at: string
+  readonly updated_at: string
+  readonly total_tokens: number
+  readonly total_input_tokens: number
+  readonly total_output_tokens: number
+  readonly llm_call_count: number
+  readonly lead_agent_tokens: number
+  readonly subagent_tokens: number
+  readonly middleware_tokens: number
+}
+/** A question of the agent that waits for its user. */
+export interface Question {
+  readonly id: string
+  readonly value: unknown
+}
+/** An entry of a thread's history. */
+export interface Checkpoint {
+  readonly checkpoint_id: string
+  readonly parent_checkpoint_id: string | null
+  readonly metadata: { readonly run_id?: string }
+  readonly values: Readonly<Record<string, unknown>>
+  readonly tasks: readonly { readonly interrupts: readonly Question[] }[]
+}
+export interface Attached {
+  readonly filename: string
+  readonly size: number
+  readonly virtual_path: string
+}
+
+/** A message of the thread's records. */
+export interface Origin {
+  readonly run_id: string
+  readonly content: { readonly id?: string } | null
+}
+
+export function messagesIn({ messages }: Checkpoint['values']): readonly Record<string, unknown>[] {
+  return Array.isArray(messages) ? messages : []
+}
+
+export function plainText(content: TranscriptMessage['content']): string {
+  if (typeof content === 'string') return content
+  return content
+    .map((block) => {
+      const text = typeof block === 'object' && block !== null && 'text' in block ? block.text : ''
+      return typeof block === 'string' ? block : String(text)
+    })
+    .join('')
+}
+
+export function filesOf({ raw }: TranscriptMessage): readonly Attached[] {
+  const files = (raw.additional_kwargs as { files?: unknown } | undefined)?.files
+  return Array.isArray(files) ? (files as Attached[]) : []
+}
+
+export function humanMessage(text: string, files: readonly Attached[]): Record<string, unknown> {
+  return {
+    type: 'human',
+    id: newId(),
+    content: text,
+    ...(files.length > 0 && { additional_kwargs: { files } })
+  }
+}
+
+/** Browsers have randomUUID on secure origins alone. */
+export function newId(): string {
+  const hex = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`
+}
+
+export const isInFlight = ({ status }: Run): boolean => status === 'pending' || status === 'running'
+export const isFailed = ({ status }: Run): boolean => status === 'error' || status === 'timeout'
