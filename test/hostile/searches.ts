@@ -1,6 +1,6 @@
 // Lists and searches of somebody who has filled his account: what they read and answer is bounded, however long its rows are.
 import t from 'tap'
-import { asked, signIn } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
 import { besieged, WHOLE, withstands } from '../fixtures/siege.ts'
 
 /** What costs most to read: many short members. */
@@ -95,3 +95,49 @@ t.test(
     }
   }
 )
+
+t.test('[18.A.2] what a row may hold is bounded with all that was added to it', async (t) => {
+  const site = await openSite(t)
+  const person = await signIn(site)
+  const thread = await person.thread()
+  const text = (length: number) => 'x'.repeat(length)
+  const statusOf = async (method: string, path: string, body: object) =>
+    (await person.ask(method, path, { body })).status
+  const idOf = async (path: string, body: object, name: string) => textIn((await person.post(path, body)).body, name)
+
+  t.equal(await statusOf('POST', '/api/threads', { metadata: { a: text(17_000) } }), 422, 'metadata of a thread')
+  t.equal(
+    await statusOf('POST', `/api/threads/${thread}/runs/wait`, { metadata: { a: text(17_000) } }),
+    422,
+    'of a run'
+  )
+  const more = (key: string) => statusOf('PATCH', `/api/threads/${thread}`, { metadata: { [key]: text(7_000) } })
+  t.strictSame([await more('a'), await more('b'), await more('c'), await more('a')], [200, 200, 422, 200])
+
+  const assistant = await idOf('/api/assistants', { graph_id: 'lead_agent' }, 'assistant_id')
+  const parts = [{ config: { a: text(20_000) } }, { context: { a: text(10_000) } }, { config: { a: text(5_000) } }]
+  for (const part of parts)
+    t.equal(await statusOf('PATCH', `/api/assistants/${assistant}`, part), 200, Object.keys(part).join())
+  const tooMuch = { context: { a: text(30_000) } }
+  t.equal(await statusOf('PATCH', `/api/assistants/${assistant}`, tooMuch), 422, 'an assistant in all')
+
+  const cron = await idOf('/api/runs/crons', { schedule: '0 0 1 1 *', config: { a: text(9_000) } }, 'cron_id')
+  t.equal(await statusOf('PATCH', `/api/runs/crons/${cron}`, { context: { a: text(9_000) } }), 422, 'a cron in all')
+
+  const filter = { a: { $in: Array.from({ length: 5_000 }, () => 1) } }
+  t.equal(await statusOf('POST', '/api/store/items/search', { filter }), 422, 'a filter of items')
+})
+
+t.test('of a list of runs the newest show what they were given, up to a length, and all are listed', async (t) => {
+  const site = await openSite(t)
+  const person = await signIn(site)
+  const thread = await person.thread()
+  const long = asked('/demo deltas=1 rate=0', { config: { a: 'x'.repeat(1_250_000) } })
+  for (let n = 0; n < 4; n++) await person.post(`/api/threads/${thread}/runs/wait`, long)
+  const { body } = await person.get(`/api/threads/${thread}/runs`)
+  const isShown = listIn(body).map((run) => at(run, 'kwargs', 'input') !== null)
+  t.strictSame(isShown, [true, true, false, false])
+  const last = textIn(body, 3, 'run_id')
+  const { body: one } = await person.get(`/api/threads/${thread}/runs/${last}`)
+  t.ok(at(one, 'kwargs', 'input'), 'each is shown by itself')
+})
