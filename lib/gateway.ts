@@ -198,6 +198,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     assistants: new Assistants({ store: store.assistants, graphs: () => states.graphs(), takesAnyName: !agent.states }),
     agent,
     policy,
+    app,
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
     paths,

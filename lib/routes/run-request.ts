@@ -40,14 +40,13 @@ const breakpoints = v.nullish(v.union([v.string(), listOf(v.string(), MODES_MAX)
 const AFTER_SECONDS_MAX = 366 * 86_400
 const URL_MAX = 2048
 
-/** A path is one of the project's own routes. */
+const NO_ADDRESS = 'Value error, an address of http or https'
+
+/** A path is one of the routes of the operator's own program: whether it is there is looked at with the run. */
 const webAddress = v.pipe(
   v.string(),
   v.maxLength(URL_MAX),
-  v.check(
-    (text) => /^\/(?![/\\])/.test(text) || /^https?:$/.test(URL.parse(text)?.protocol ?? ''),
-    'Value error, an address of http or https'
-  )
+  v.check((text) => /^\/(?![/\\])/.test(text) || /^https?:$/.test(URL.parse(text)?.protocol ?? ''), NO_ADDRESS)
 )
 
 const feedbackKey = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
@@ -145,12 +144,14 @@ export interface RunRequest {
  * @throws Failure for an unknown assistant or model, and invalid messages, before anything is stored
  */
 export async function orderFor(
-  { assistants, agent, config }: Pick<Services, 'assistants' | 'agent' | 'config'>,
+  { assistants, agent, config, app }: Pick<Services, 'assistants' | 'agent' | 'config' | 'app'>,
   request: RunRequest
 ): Promise<RunOrder> {
   const { body, userId } = request
   const isGraph = agent.states !== undefined
   if (!isGraph) refuseGraphWords(body)
+  if (body.webhook?.startsWith('/') && !app?.has('POST', body.webhook.split('?', 1)[0]!))
+    throw new Invalid([{ ...issue('value_error', ['body', 'webhook']), msg: NO_ADDRESS }])
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
   const configuration = configurationOf(body, assistant, isGraph ? (request.headers ?? {}) : {})
   const modelName = modelNameIn(configuration)

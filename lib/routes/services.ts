@@ -8,6 +8,7 @@ import type { Artifacts } from '../files/artifacts.ts'
 import type { Extensions } from '../files/extensions.ts'
 import type { Paths } from '../files/paths.ts'
 import type { Uploads } from '../files/uploads.ts'
+import type { CustomApp } from '../http/custom-app.ts'
 import type { Log } from '../http/server.ts'
 import type { Items } from '../memory/items.ts'
 import type { Memories } from '../memory/memories.ts'
@@ -40,6 +41,8 @@ export interface Services {
   readonly skills: Skills
   readonly extensions: Extensions
   readonly toolServers: ToolServers
+  /** The operator's own program beside ours; null: there is none. */
+  readonly app?: Pick<CustomApp, 'has'> | null
   /** Components of the operator's project for pages; null: it has none. */
   readonly ui?: (() => Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>) | null
   readonly log: Log

@@ -93,8 +93,8 @@ t.test('a webhook that is a path is a route of the project', async (t) => {
   const brought = async () => (await person.get('/custom/webhook')).body
   await until(async () => at(await brought(), 'status') === 'success', 'the webhook')
   t.equal(at(await brought(), 'thread_id'), thread)
-  const asked = { assistant_id: 'agent', input, webhook: '//elsewhere.example/x' }
-  t.equal((await person.post(`/api/threads/${thread}/runs`, asked)).status, 422)
+  for (const webhook of ['//elsewhere.example/x', '/custom/me', '/threads', '/nowhere'])
+    t.equal((await person.post(`/api/threads/${thread}/runs`, { assistant_id: 'agent', input, webhook })).status, 422)
 })
 
 t.test(
