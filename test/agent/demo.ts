@@ -7,6 +7,9 @@ import type { JsonObject } from '../../lib/types.ts'
 import { aHuman, inputOf as agentInput } from '../fixtures/agent-input.ts'
 import { RecordingSink } from '../fixtures/sink.ts'
 
+// Answers in plain words take seconds each, in which nothing is done: they are waited for together.
+t.jobs = 8
+
 const inputOf = (said: string) => agentInput([aHuman(said)])
 
 const agent = createDemoAgent({ tools: builtInTools({ files: new Workspace(new Paths(t.testdir())), clock: () => 0 }) })
@@ -185,10 +188,14 @@ t.test('asked to ask, it waits for its user, and takes up the answer', { timeout
 })
 
 t.test('plain words fail, and tell at length; words inside of others are none', { timeout: 60_000 }, async (t) => {
-  t.match((await run('You may fail now')).failure, { kind: 'DemoFailure' })
-  t.ok((await run('a long answer /demo is no command here')).sink.all('delta').length > 0)
-  const { sink } = await run('the tablecloth is codependent')
-  t.match(sink.text, /the demo model that Colloquy brings along/)
+  const [failing, long, other] = await Promise.all([
+    run('You may fail now'),
+    run('a long answer /demo is no command here'),
+    run('the tablecloth is codependent')
+  ])
+  t.match(failing.failure, { kind: 'DemoFailure' })
+  t.ok(long.sink.all('delta').length > 0)
+  t.match(other.sink.text, /the demo model that Colloquy brings along/)
 })
 
 t.test('what is said is read in time that grows with its length and no faster', { timeout: 60_000 }, async (t) => {
