@@ -5,6 +5,9 @@ import { dataOf, saidIn, Talk, textsIn } from '../fixtures/graph-journey.ts'
 import { graphFolder, startGraphServer } from '../fixtures/langgraph.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
+// Most of it is waiting for the server.
+t.jobs = 3
+
 const folder = await graphFolder(t)
 
 function siteOf(t: Test, server: { readonly url: string }, more: object = {}): Promise<Site> {

@@ -1,10 +1,14 @@
 // What makes the page worth it: whatever happens between the model and the reader, each word stands there once and in its place.
+import t from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
 import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 import { IS_LONG } from '../fixtures/size.ts'
+
+// Answers are watched while they are given, at the pace of a reader: three of these tests at a time.
+t.jobs = 3
 
 function demoText(deltas: number): string {
   return Array.from({ length: deltas }, (_, n) => demoWord(n))

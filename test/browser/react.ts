@@ -1,11 +1,14 @@
 // LangGraph's hooks for React, in Chromium, against the built-in agent and against a project laid out as LangGraph's templates are: a turn,
 // a reload in the middle, a second tab, a stop, another branch, a question and its answer.
 import type { Page } from 'playwright-core'
-import type { Test } from 'tap'
+import t, { type Test } from 'tap'
 import { browserTest, visit, type Visitor } from '../fixtures/browser.ts'
 import { at, listIn, openSite, signIn, type Site, until } from '../fixtures/gateway.ts'
 import { templateFolder } from '../fixtures/graphs.ts'
 import { type Hook, serve } from '../fixtures/react-page.ts'
+
+// Answers are watched while they are given: three of these tests at a time.
+t.jobs = 3
 
 const words = (deltas: number) => Array.from({ length: deltas }, (_, n) => `w${String(n).padStart(4, '0')}`).join(' ')
 const answers = async (page: Page) =>

@@ -8,6 +8,9 @@ import { scripted } from '../fixtures/model.ts'
 import { frameTexts, idsOf, startPair, statusOf } from '../fixtures/pair.ts'
 import { type Stream, textOf } from '../fixtures/stream.ts'
 
+// Most of it is waiting: for leases, graces and answers at their pace.
+t.jobs = 2
+
 const MODES = { stream_mode: ['messages-tuple'] }
 const LEASE_MS = 2000
 /** Figures are measured on a quiet machine, and asserted with ten times as much. */
@@ -171,8 +174,8 @@ t.test(
     /** Ends the lines on which the processes listen, again and again, until it is called. */
     const deafen = (): (() => Promise<void>) => {
       let isOver = false
-      const sql =
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' OR query = 'SELECT 1'"
+      const sql = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')`
       const work = (async () => {
         while (!isOver) {
           await pair.database.rows(sql)

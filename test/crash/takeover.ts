@@ -4,9 +4,12 @@ import t from 'tap'
 import { startChild } from '../fixtures/child.ts'
 import { asked, at, listIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted } from '../fixtures/model.ts'
-import { postgresServer } from '../fixtures/postgres.ts'
+import { postgresServer, useOwnServer } from '../fixtures/postgres.ts'
 import { onOther, frameTexts, idsOf, startPair, statusOf } from '../fixtures/pair.ts'
 import type { Frame } from '../fixtures/stream.ts'
+
+// The one that all suites share is not to be stopped.
+useOwnServer()
 
 const MODES = { stream_mode: ['messages-tuple'] }
 const LEASE_MS = 2000

@@ -14,6 +14,9 @@ async function open(t: Test, graceMs: number): Promise<{ child: Child; person: P
   return { child, person: await signIn(child) }
 }
 
+// Most of it is waiting for answers at their pace, and for processes.
+t.jobs = 3
+
 async function restart(t: Test, child: Child, person: Person): Promise<Child> {
   const next = await startChild(t, { home: child.home })
   person.url = next.url

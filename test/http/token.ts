@@ -71,6 +71,9 @@ function attacks(good: { sub: string; iat: number; exp: number; ver: number }): 
   }
 }
 
+// A token is waited for until it expires: on all stores together.
+t.jobs = 3
+
 onEachBackend(
   t,
   '[Auth 3] no forged, spoiled or foreign token gets in: 401 token_invalid with the one message, on every kind of route',

@@ -19,7 +19,7 @@ function run(
   mkdirSync(join(folder, 'in', 'room'), { recursive: true })
   for (const [name, text] of Object.entries(suites)) writeFileSync(join(folder, 'in', `${name}.js`), text)
   const results = join(folder, 'results')
-  const args = [RUNNER, '--folder', join(folder, 'in'), '--results', results, '--timeout=2', '--grace=1']
+  const args = [RUNNER, '--folder', join(folder, 'in'), '--results', results, `--timeout=${timeoutS}`, '--grace=1']
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
   return { code: status, said: stdout + stderr, results }
 }
@@ -40,8 +40,6 @@ const WRONG: Readonly<Record<string, string>> = {
   'an exception outside of its tests': `${PASSES}\nsetTimeout(() => { throw new Error('thrown') }, 5)`,
   'a file that cannot be loaded': "import { none } from 'tap'\nnone()",
   'an end before all tests are over': `${PASSES}\nt.test('never', async () => process.exit(0))\nt.test('nor this', async () => {})`,
-  'a test that never ends': `${PASSES}\nt.test('never', async () => new Promise(() => setInterval(() => {}, 100)))`,
-  'a loop that never ends': `${PASSES}\nt.test('never', async () => { for (;;); })`,
   'a process that is killed': `${PASSES}\nt.test('dies', async () => process.kill(process.pid, 'SIGKILL'))`,
   'no test at all': "import 'tap'"
 }
@@ -53,6 +51,18 @@ for (const [what, text] of Object.entries(WRONG))
     t.match(said, /FAILED bad: /)
     t.match(said, /2 suites, 1 failed/)
     t.match(said, /^failed: bad$/m)
+  })
+
+const ENDLESS: Readonly<Record<string, string>> = {
+  'a test that never ends': `${PASSES}\nt.test('never', async () => new Promise(() => setInterval(() => {}, 100)))`,
+  'a loop that never ends': `${PASSES}\nt.test('never', async () => { for (;;); })`
+}
+
+for (const [what, text] of Object.entries(ENDLESS))
+  t.test(`a suite with ${what} is ended, and fails the run`, async (t) => {
+    const { code, said } = run(t, { bad: text }, 1)
+    t.equal(code, 1, said)
+    t.match(said, /1 suites, 1 failed/)
   })
 
 t.test('every suite is found, and of the fast ones none is of another folder', async (t) => {

@@ -84,7 +84,8 @@ t.test('eighty slow reads cost a healthy process neither its lease nor its commi
   await line.rows('LOCK TABLE feedback IN ACCESS EXCLUSIVE MODE')
   let ended = 0
   const reads = Array.from({ length: 80 }, () => store.feedback!.stats('a thread', 'a run').finally(() => ended++))
-  const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%feedback%'"
+  const waiting = `SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%feedback%'`
   const other = await openStore(t, url)
   await until(async () => (await line.rows(waiting)).length > 0, 'reads wait')
   await other.peers!.start(listener(), NOBODY, null)

@@ -2,8 +2,11 @@
 import t from 'tap'
 import { databaseSection } from '../fixtures/backends.ts'
 import { at, listIn, openSite, signIn, until } from '../fixtures/gateway.ts'
-import { postgresServer } from '../fixtures/postgres.ts'
+import { postgresServer, useOwnServer } from '../fixtures/postgres.ts'
 import { textOf } from '../fixtures/stream.ts'
+
+// The one that all suites share is not to be stopped.
+useOwnServer()
 
 const DELTAS = 150
 const WORDS = `/demo deltas=${DELTAS} rate=50`
