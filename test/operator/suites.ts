@@ -10,10 +10,13 @@ import { suitesOf } from '../fixtures/suites.ts'
 const RUNNER = fileURLToPath(new URL('../fixtures/run-suites.js', import.meta.url))
 const PASSES = "import t from 'tap'\nt.test('holds', async (t) => t.ok(true))"
 
-function run(
-  t: Test,
-  suites: Readonly<Record<string, string>>
-): { code: number | null; said: string; results: string } {
+interface Ran {
+  readonly code: number | null
+  readonly said: string
+  readonly results: string
+}
+
+function run(t: Test, suites: Readonly<Record<string, string>>, timeoutS = 60): Ran {
   // Below the project: they find tap from there.
   const folder = t.testdir({ in: {} })
   mkdirSync(join(folder, 'in', 'room'), { recursive: true })
