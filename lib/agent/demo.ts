@@ -10,12 +10,10 @@
 //   pause=MS pause=N:MS  silence before the first delta, or before delta N
 //   error                fails after what else was asked for
 import { type Json, type JsonObject, isObject, textOf } from '../types.ts'
-import { createAgent } from './lead.ts'
 import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
 import { Models } from './models.ts'
 import { Pacer } from './pacer.ts'
-import { AgentError, type ListedAgent, type ModelInfo } from './runtime.ts'
-import type { Tool } from './tool.ts'
+import { AgentError, type ModelInfo } from './runtime.ts'
 
 /** Deltas per second at which a person can read along. */
 const HUMAN_RATE = 30
@@ -43,10 +41,6 @@ const INFO: ModelInfo = {
 /** The one model that needs no provider. */
 export function demoModels(): Models {
   return new Models([new DemoModel()])
-}
-
-export function createDemoAgent({ tools }: { readonly tools: readonly Tool[] }): ListedAgent {
-  return createAgent({ tools, models: demoModels() })
 }
 
 /** Delta number `n`: `size` bytes as long as n has no more than `size - 2` digits. */

@@ -1,10 +1,9 @@
 // Artifacts: files of a thread, opened for reading, with what a browser may be told about them [needs N18].
-import { constants } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
 import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
 import { KeyedMutex } from './keyed-mutex.ts'
-import { kindOf, nullIfMissing, PathError, type Paths } from './paths.ts'
+import { kindOf, nullIfMissing, openToRead, PathError, type Paths } from './paths.ts'
 
 export interface Artifact {
   /** The last part of its path. */
@@ -163,9 +162,7 @@ async function* part(chunks: AsyncGenerator<Buffer>, start: number, end: number)
 }
 
 async function openFile(path: string, given: string): Promise<FileHandle> {
-  // O_NOFOLLOW: all links were resolved, so a link here is new. O_NONBLOCK: opening a FIFO would wait for its writer for ever.
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  const file = await open(path, flags).catch((error: NodeJS.ErrnoException) => {
+  const file = await openToRead(path).catch((error: NodeJS.ErrnoException) => {
     // ENXIO: a socket.
     if (error.code === 'ENXIO') throw notAFile(given)
     return nullIfMissing(error)

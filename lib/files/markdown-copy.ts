@@ -1,11 +1,10 @@
 // The Markdown copy of a document's text, next to it: `report.md` for `report.pdf`. Its first line names the document,
 // so that a file of the user's own is never overwritten.
-import { constants } from 'node:fs'
-import { lstat, open, unlink } from 'node:fs/promises'
+import { lstat, unlink } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { isDocument } from './document/kind.ts'
 import { NAME_BYTES_MAX } from './name.ts'
-import { nullIfMissing } from './paths.ts'
+import { nullIfMissing, openToRead } from './paths.ts'
 
 const HEAD = '<!-- Text of '
 /** The longest first line: a name of 255 bytes, each escaped. */
@@ -70,7 +69,7 @@ async function ownerOf(
 }
 
 async function firstLineOf(path: string): Promise<string> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  const file = await openToRead(path)
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(LINE_BYTES), 0, LINE_BYTES, 0)
     return buffer.toString('utf8', 0, bytesRead).split('\n', 1)[0]!

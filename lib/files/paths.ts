@@ -6,7 +6,8 @@
 //
 // Agents and clients see `/mnt/user-data/...` instead; nobody outside learns where the home is, also not from an error.
 import { randomUUID } from 'node:crypto'
-import { lstat, mkdir, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 
 /** The user-data folder as agents and clients see it. */
@@ -255,6 +256,14 @@ async function replaceFile(folder: string, name: string, content: string, given:
     await rm(draft, { force: true }).catch(() => {})
     throw error
   }
+}
+
+/**
+ * Opens a file for reading. O_NOFOLLOW: links of the path were resolved, so a link here is new. O_NONBLOCK: opening a FIFO would wait for
+ * its writer for ever.
+ */
+export function openToRead(path: string): Promise<FileHandle> {
+  return open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
 }
 
 /** What stands at `path` itself, links not followed; null: nothing. */

@@ -1,10 +1,9 @@
 // A thread's files as an agent uses them: list, read, search. Only real files below /mnt/user-data: links are not
 // followed, and no answer is larger than a model can read.
-import { constants } from 'node:fs'
-import { open, readdir } from 'node:fs/promises'
+import { type FileHandle, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Image, imageTypeOf } from './image.ts'
-import { kindOf, PathError, type Paths, VIRTUAL_ROOT } from './paths.ts'
+import { kindOf, openToRead, PathError, type Paths, VIRTUAL_ROOT } from './paths.ts'
 
 export interface FileEntry {
   /** `/mnt/user-data/...`. */
@@ -180,12 +179,8 @@ async function readBytes(real: string, bytesMax: number): Promise<Buffer | null>
   })
 }
 
-type File = Awaited<ReturnType<typeof open>>
-
-/** O_NOFOLLOW: a link that stands here was made since we looked. O_NONBLOCK: a FIFO would wait for its writer for ever. */
-async function withFile<T>(real: string, use: (file: File) => Promise<T | null>): Promise<T | null> {
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  const file = await open(real, flags).catch(() => null)
+async function withFile<T>(real: string, use: (file: FileHandle) => Promise<T | null>): Promise<T | null> {
+  const file = await openToRead(real).catch(() => null)
   if (file === null) return null
   try {
     return await use(file)

@@ -1,4 +1,4 @@
-// The operator's own rules, for one caller: they are asked what may be done, and a filter that they answer is what must be found.
+// The operator's own auth rules, for one caller: asked about an action, they allow it, refuse it, or return a filter for records.
 import type { AccessPolicy } from '../auth/policy.ts'
 import { fail } from '../errors.ts'
 import type { Call, Reply, UserCall } from '../http/call.ts'
@@ -8,7 +8,7 @@ import type { RunBody } from './run-request.ts'
 import type { Services } from './services.ts'
 
 export type AskServices = Pick<Services, 'store' | 'assistants' | 'items'>
-/** What a route does. Answers the call as the rules leave it, or the reply itself. */
+/** Asks the rules about a call. Returns the call as they changed it, or the reply itself. */
 export type Authorization = (call: UserCall, ask: Authorizer) => Promise<UserCall | { readonly reply: Reply }>
 
 /** The rules, for one caller. */
@@ -27,13 +27,13 @@ export class Authorizer {
     return this.#services.items
   }
 
-  /** @returns what the metadata of whatever is found must hold; null: anything */
+  /** @returns metadata that found records must contain; null: no filter */
   async ask(resource: string, action: string, value: JsonObject): Promise<JsonObject | null> {
     const { user, grant } = this.#call
     return user === null ? null : this.#policy.authorize(resource, action, value, { user, grant })
   }
 
-  /** Of a thread that is there. @throws Failure thread_not_found for one that the rules keep from the caller */
+  /** For an existing thread. @throws Failure thread_not_found if the rules hide it from the caller */
   async thread(action: string, threadId: string, more: JsonObject = {}): Promise<JsonObject> {
     const value: JsonObject = { thread_id: threadId, ...more }
     const wanted = await this.ask('threads', action, value)
@@ -41,7 +41,7 @@ export class Authorizer {
     return value
   }
 
-  /** True for one that has no record as well: what is not there keeps nothing from anybody. */
+  /** Also true for a thread without a record: there is nothing to hide. */
   async isMine(threadId: string, wanted: JsonObject | null): Promise<boolean> {
     if (wanted === null) return true
     const thread = await this.#services.store.threads.get(threadId)
@@ -64,7 +64,7 @@ export class Authorizer {
     return value
   }
 
-  /** Of the runs that are to end, those of threads that hold what is wanted. */
+  /** The runs to cancel whose threads match the filter. */
   async runs({ thread_id, run_ids }: JsonObject, status: Json, wanted: JsonObject): Promise<string[]> {
     const { runs } = this.#services.store
     const named = Array.isArray(run_ids) ? run_ids.map((id) => runs.get(String(id))) : null
@@ -78,7 +78,7 @@ export class Authorizer {
     return kept
   }
 
-  /** A run that is to be made: its body as the rules leave it. */
+  /** The body of a new run, as the rules changed it. */
   async run(body: RunBody, threadId: string | null): Promise<RunBody> {
     const { assistant_id, metadata, multitask_strategy, if_not_exists, after_seconds, ...kwargs } = body
     const value: JsonObject = {
@@ -100,19 +100,19 @@ export class Authorizer {
   }
 }
 
-/** Whether metadata holds what a filter wants. */
+/** Whether metadata matches a filter. */
 export function holds(metadata: JsonObject, wanted: JsonObject): boolean {
   return new Containment().holds(metadata, wanted)
 }
 
-/** What is made under a filter can be found under it: what the rules have not said themselves stands in it. */
+/** Writes the filter into new metadata, so that the record can be found under it. Members the rules have set win. */
 export function stamped(metadata: Json | undefined, wanted: JsonObject | null): JsonObject {
   return { ...wanted, ...(isObject(metadata) ? metadata : {}) }
 }
 
 export const bodyOf = ({ body }: UserCall): JsonObject => (isObject(body) ? body : {})
 export const withBody = (call: UserCall, more: object): UserCall => ({ ...call, body: { ...bodyOf(call), ...more } })
-/** Members of a body that rules are shown. */
+/** Members of a body as shown to the rules. */
 export const shown = (body: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(names.map((name) => [name, structuredClone(body[name] ?? null)]))
 

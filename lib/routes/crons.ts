@@ -104,7 +104,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     const payload = { ...before.payload, ...payloadOf(given) }
     if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES))
       throw new Invalid([issue('too_long', ['body'], { max_length: CRON_BYTES })])
-    const { next_run_date, ...set } = scheduled({
+    const set = scheduled({
       ...before,
       schedule: schedule ?? before.schedule,
       timezone: timezone === undefined ? before.timezone : timezone,
@@ -114,12 +114,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       metadata: more ?? before.metadata,
       payload
     })
-    const after = await writer.write({
-      name: 'cron.update',
-      cron_id,
-      set: { ...changeable(set), next_run_date },
-      now: timestamp()
-    })
+    const after = await writer.write({ name: 'cron.update', cron_id, set, now: timestamp() })
     if (!after) throw fail('cron_not_found', { id: cron_id })
     return { json: after }
   }
@@ -195,16 +190,4 @@ function scheduled(cron: Cron): Cron {
     if (error instanceof ScheduleInvalid) throw fail('schedule_invalid', { reason: error.message })
     throw error
   }
-}
-
-function changeable({
-  schedule,
-  timezone,
-  payload,
-  metadata,
-  on_run_completed,
-  enabled,
-  end_time
-}: Omit<Cron, 'next_run_date'>) {
-  return { schedule, timezone, payload, metadata, on_run_completed, enabled, end_time }
 }

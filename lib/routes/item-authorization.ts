@@ -1,10 +1,10 @@
-// The operator's own rules in front of the items of the long-term store: they change where a call leads, and a filter of theirs holds for
-// an item's value and its place.
+// The operator's own auth rules in front of the long-term store. They may change the address of a call, and a filter they return applies to
+// an item's value and address.
 import { fail, Refused } from '../errors.ts'
 import { isObject, type JsonObject } from '../types.ts'
 import { type Authorization, type Authorizer, bodyOf, holds, shown, withBody } from './authorizer.ts'
 
-/** An item as a filter sees it: its value, and where it lies. */
+/** A filter is matched against an item's value and address. */
 const isWanted = (wanted: JsonObject | null, namespace: readonly string[], key?: string, value?: JsonObject): boolean =>
   wanted === null || holds({ ...value, namespace: [...namespace], ...(key !== undefined && { key }) }, wanted)
 
@@ -13,11 +13,11 @@ interface ItemAddress {
   readonly key: string
 }
 
-/** One item, as the rules leave its address; one that is there and that they keep from the caller is not found. */
+/** The item at the address as the rules changed it. @throws Failure item_not_found for an existing one that they hide */
 async function itemAt(ask: Authorizer, action: string, given: JsonObject) {
   const value = structuredClone(given)
   const wanted = await ask.ask('store', action, value)
-  // What the rules have made of it is looked at by the items' own rules.
+  // Items check the address that the rules have made.
   const { namespace, key } = { ...given, ...value } as unknown as ItemAddress
   const found = wanted && (await ask.items.get(namespace, key))
   if (found && !isWanted(wanted, namespace, key, found.value)) throw fail('item_not_found')
@@ -36,7 +36,7 @@ const changing =
   }
 
 const getting: Authorization = async (call, ask) => {
-  // Both were looked at by the route's schema.
+  // Both were checked by the route's schema.
   const query = call.query as { namespace: string; key: string }
   const asked = { namespace: query.namespace === '' ? [] : query.namespace.split('.'), key: query.key }
   const { namespace, key } = await itemAt(ask, 'get', asked)

@@ -3,7 +3,7 @@ import type { Call } from '../http/call.ts'
 import type { JsonObject } from '../types.ts'
 
 const TOLD = /^(x-.+|user-agent)$/
-/** Credentials, and what proxies say of the way. */
+/** Credentials, and headers of proxies. */
 const KEPT = /^x-(api-key|tenant-id|service-key|csrf-token|real-ip|forwarded-.+)$/
 
 export function toldHeaders({ req }: Pick<Call, 'req'>): JsonObject {

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { createDemoAgent, DemoModel, demoWord } from '../../lib/agent/demo.ts'
+import { DemoModel, demoModels, demoWord } from '../../lib/agent/demo.ts'
+import { createAgent } from '../../lib/agent/lead.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
@@ -12,7 +13,10 @@ t.jobs = 8
 
 const inputOf = (said: string) => agentInput([aHuman(said)])
 
-const agent = createDemoAgent({ tools: builtInTools({ files: new Workspace(new Paths(t.testdir())), clock: () => 0 }) })
+const agent = createAgent({
+  tools: builtInTools({ files: new Workspace(new Paths(t.testdir())), clock: () => 0 }),
+  models: demoModels()
+})
 
 async function run(said: string): Promise<{ sink: RecordingSink; failure: unknown }> {
   const sink = new RecordingSink()

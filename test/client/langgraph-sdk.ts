@@ -1,7 +1,8 @@
 // The official LangGraph client works against ours as it is: it is given nothing but a URL and the headers of a session.
 import { Client } from '@langchain/langgraph-sdk'
 import t, { type Test } from 'tap'
-import { createDemoAgent, demoWord } from '../../lib/agent/demo.ts'
+import { demoModels, demoWord } from '../../lib/agent/demo.ts'
+import { createAgent } from '../../lib/agent/lead.ts'
 import type { Agent } from '../../lib/agent/runtime.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
@@ -49,7 +50,7 @@ function demoText(deltas: number): string {
 const eventsOf = (chunks: readonly Chunk[]) => [...new Set(chunks.map(({ event }) => event))]
 
 t.test('a run streams values, deltas and custom data', async (t) => {
-  const demo = createDemoAgent({ tools: [] })
+  const demo = createAgent({ tools: [], models: demoModels() })
   const agent: Agent = {
     models: () => demo.models(),
     async start(input, sink, signal) {
@@ -99,7 +100,10 @@ t.test('mode messages: partial messages grow, and complete ones are whole', asyn
 })
 
 t.test('mode messages: a complete message is the one in the state, with its calls', async (t) => {
-  const demo = createDemoAgent({ tools: builtInTools({ files: new Workspace(new Paths(t.testdir())) }) })
+  const demo = createAgent({
+    tools: builtInTools({ files: new Workspace(new Paths(t.testdir())) }),
+    models: demoModels()
+  })
   const { client } = await open(t, demo)
   const { thread_id } = await client.threads.create()
   const payload = { ...asked('/demo tool=current_time rate=0 reasoning'), streamMode: 'messages' as const }

@@ -2,7 +2,8 @@
 import t from 'tap'
 import type { Agent } from '../../lib/agent/runtime.ts'
 import { AgentError } from '../../lib/agent/runtime.ts'
-import { createDemoAgent } from '../../lib/agent/demo.ts'
+import { demoModels } from '../../lib/agent/demo.ts'
+import { createAgent } from '../../lib/agent/lead.ts'
 import { asked, at, listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { probes, refusal, sdkOf } from '../fixtures/sdk.ts'
 
@@ -11,7 +12,7 @@ const QUICK = says('/demo deltas=1 rate=0')
 /** It runs until somebody stops it. */
 const LONG = says('/demo deltas=100000 rate=20')
 
-const demo = createDemoAgent({ tools: [] })
+const demo = createAgent({ tools: [], models: demoModels() })
 const agent: Agent = {
   models: () => demo.models(),
   async start(input, sink, signal) {
