@@ -92,6 +92,20 @@ probe('a task that is a graph says where its states are, and no more: the newest
   t.match(await client.threads.getState(thread_id, checkpoint!), { values: {} })
 })
 
+probe(
+  'a task that is a graph names its place in a stream, with what is not said of it as nothing',
+  async (t, { client }) => {
+    const { thread_id } = await client.threads.create()
+    const stream = client.runs.stream(thread_id, 'nested', { input: { messages: [] }, streamMode: 'debug' })
+    const places: unknown[] = []
+    for await (const { data } of stream) places.push(at(data, 'payload', 'tasks', 0, 'checkpoint'))
+    t.match(
+      places.find((place) => place !== undefined),
+      { thread_id, checkpoint_ns: /^weather_graph:/, checkpoint_id: null, checkpoint_map: null }
+    )
+  }
+)
+
 probe("graphs find the request's headers in their configuration, and no credential", async (t, { person, version }) => {
   const path = ['/runs/wait', '/api/runs/wait'][Number(version === '2.0.0')]!
   const headers = {

@@ -190,6 +190,38 @@ t.test('a message that was broken off has its fragments as invalid calls', async
   ])
 })
 
+t.test("what the pieces of a graph's message count is added up, as LangChain adds its chunks", async (t) => {
+  const log = newLog()
+  const pieces = [
+    { content: 'a', usage_metadata: { input_tokens: 3, output_tokens: 0, total_tokens: 3 } },
+    { content: 'b' },
+    {
+      content: 'c',
+      usage_metadata: { input_tokens: 0, output_tokens: 4, total_tokens: 4, output_token_details: { reasoning: 2 } }
+    }
+  ].map((piece) => new AIMessageChunk({ id: 'x', ...piece }))
+  for (const { content, usage_metadata = undefined } of pieces) {
+    const piece = {
+      type: 'AIMessageChunk',
+      id: 'x',
+      content,
+      tool_call_chunks: [],
+      ...(usage_metadata && { usage_metadata })
+    }
+    log.append(Kind.messages, 'messages', JSON.stringify([piece, { checkpoint_ns: 'model:1' }]))
+  }
+  const partials = told(new Accumulator(0), log).filter(({ event }) => event === 'messages/partial')
+  let whole: AIMessageChunk | undefined
+  const wanted = pieces.map((piece) => {
+    whole = whole ? whole.concat(piece) : piece
+    return whole.usage_metadata
+  })
+  t.same(
+    partials.map(({ data }) => (JSON.parse(data) as [{ usage_metadata?: object }])[0].usage_metadata),
+    wanted
+  )
+})
+
 t.test('messages that are written at the same time grow each by themselves', async (t) => {
   const log = newLog()
   const accumulator = new Accumulator(0)

@@ -346,7 +346,7 @@ function withCheckpoint(task: Record<string, unknown>): object {
   const { thread_id } = configurableIn(task.state)
   if (typeof thread_id !== 'string') return task
   const { state, ...rest } = task
-  return { ...rest, checkpoint: taskPlace(configurableIn(state)) }
+  return { ...rest, checkpoint: placeShown(configurableIn(state)) }
 }
 
 /** null: it is none. */

@@ -84,7 +84,8 @@ export class Accumulator implements FrameSink {
   #foldOfGraph(frame: RawFrame, id: string, piece: Accumulated, metadata: JsonObject): void {
     if (!Array.isArray(piece.tool_call_chunks) || this.#completed.has(id)) return
     this.#introduce(frame, id, metadata)
-    const message = add(this.#growing.get(id)?.message, piece)
+    const before = this.#growing.get(id)?.message
+    const message = { ...add(before, piece), ...(before && usageOf(before, piece)) }
     this.#growing.set(id, { message, at: frame, isNew: false })
     const calls = callChunksIn(message.tool_call_chunks).length > 0 ? callsOf(message, false) : {}
     this.#show(frame, 'messages/partial', { ...message, ...calls })
@@ -153,6 +154,19 @@ function add(before: Accumulated | undefined, piece: Accumulated): Accumulated {
     }),
     tool_call_chunks: addToolCallChunks(before.tool_call_chunks, piece.tool_call_chunks)
   }
+}
+
+/** As LangChain adds chunks up: what each of them counts. */
+function usageOf({ usage_metadata: before }: Accumulated, { usage_metadata: piece }: Accumulated): JsonObject {
+  if (!before && !piece) return {}
+  return { usage_metadata: { input_token_details: {}, output_token_details: {}, ...sumOf(before, piece) } }
+}
+
+function sumOf(one: Json | undefined, other: Json | undefined): JsonObject {
+  const [first, second] = [objectOr(one), objectOr(other)]
+  const sum = (a: Json | undefined, b: Json | undefined): Json =>
+    isObject(a) || isObject(b) ? sumOf(a, b) : Number(a ?? 0) + Number(b ?? 0)
+  return Object.fromEntries(Object.keys({ ...first, ...second }).map((name) => [name, sum(first[name], second[name])]))
 }
 
 /** Text grows by what is added; lists of blocks grow by blocks. */
