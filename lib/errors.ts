@@ -92,7 +92,6 @@ const TABLE = {
   // Feedback.
   feedback_missing: [404, 'No feedback found for this run'],
   feedback_not_found: [404, 'Feedback {id} not found'],
-  feedback_not_in_run: [404, 'Feedback {id} not found in run {run_id}'],
   feedback_unavailable: [503, 'Feedback not available'],
   rating_invalid: [400, 'rating must be +1 or -1'],
 

@@ -362,10 +362,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 }
 
 /** Routes of the operator's own, as they are to be asked; null: there are none. */
-function customApp(app: FetchApp | null, project: ProjectSettings | null, { server }: Config): CustomApp | null {
+function customApp(app: FetchApp | null, project: ProjectSettings | null, config: Config): CustomApp | null {
   if (!app) return null
   const needsUser = project?.http.appNeedsUser ?? true
-  return new CustomApp(app, { needsUser, bodyLimit: server.body_bytes, userOf: authUser })
+  const { server, streams } = config
+  return new CustomApp(app, { needsUser, bodyLimit: server.body_bytes, stallMs: streams.stall_ms, userOf: authUser })
 }
 
 function msSince(time: number): number {

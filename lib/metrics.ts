@@ -17,6 +17,9 @@ const RUN_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
 /** Start times to remember; above it the oldest, whose runs belong to other processes by then, are dropped. */
 const BEGUN_MAX = 100_000
 
+/** Values by label. */
+type Values = Readonly<Record<string, number>>
+
 /** Sources read on scrape. */
 export interface Watched {
   readonly registry: Registry
@@ -168,7 +171,7 @@ export class Metrics implements AgentObserver, CommitObserver {
       'Open streams, those of runs that have ended included',
       () => registry.streams.quota.total
     )
-    this.#gauge('colloquy_joiners', 'Readers of frames', () => registry.joiners)
+    this.#gauge('colloquy_joiners', 'Readers of frames', () => registry.readers.size)
     this.#gauge('colloquy_commit_queue', 'Writes and runs that wait for their transaction', () => committer.size)
     this.#gauge(
       'colloquy_commit_waiting_seconds',
@@ -180,28 +183,13 @@ export class Metrics implements AgentObserver, CommitObserver {
       'Age of the oldest frame or record of a run that the store has not taken: what a kill would take back',
       () => committer.unstoredMs / 1000
     )
-    const registers = [this.#names]
-    new Gauge({
-      name: 'colloquy_runs',
-      help: 'Runs of this process that have not ended',
-      labelNames: ['status'],
-      registers,
-      collect() {
-        for (const [status, count] of Object.entries(registry.phases())) this.set({ status }, count)
-      }
-    })
-    new Gauge({
-      name: 'colloquy_store_bytes',
-      help: 'Size of the database, and of what was written but not moved into it yet (the WAL)',
-      labelNames: ['part'],
-      registers,
-      async collect() {
-        const size = await store.size?.().catch(() => null)
-        if (!size) return
-        this.set({ part: 'database' }, size.database)
-        this.set({ part: 'wal' }, size.wal)
-      }
-    })
+    this.#gauge('colloquy_runs', 'Runs of this process that have not ended', () => registry.phases(), 'status')
+    this.#gauge(
+      'colloquy_store_bytes',
+      'Size of the database, and of what was written but not moved into it yet (the WAL)',
+      async () => ({ ...(await store.size?.().catch(() => null)) }),
+      'part'
+    )
   }
 
   #ofDelivery(): void {
@@ -241,17 +229,22 @@ export class Metrics implements AgentObserver, CommitObserver {
     return new Counter<Label>({ name, help, labelNames, registers: [this.#names] })
   }
 
-  #gauge(name: string, help: string, read: () => number): void {
+  /** Read on scrape; with a `label` there is one value for each of its values. */
+  #gauge(name: string, help: string, read: () => number | Values | Promise<Values>, label = ''): void {
     new Gauge({
       name,
       help,
+      labelNames: label === '' ? [] : [label],
       registers: [this.#names],
-      collect() {
-        this.set(read())
+      async collect() {
+        const found = await read()
+        if (typeof found === 'number') this.set(found)
+        else for (const [value, count] of Object.entries(found)) this.set({ [label]: value }, count)
       }
     })
   }
 
+  /** A count that something else keeps. */
   #counter(name: string, help: string, read: () => number): void {
     new Counter({
       name,

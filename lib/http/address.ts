@@ -82,8 +82,9 @@ export class Proxies {
   }
 }
 
-function isLoopback(address: string): boolean {
-  return address === '::1' || address.startsWith('127.')
+/** `::ffff:127.0.0.1` is how a socket of both versions shows it. */
+export function isLoopback(address: string): boolean {
+  return address === '::1' || /^(::ffff:)?127\./.test(address)
 }
 
 function realIp(req: IncomingMessage): string {

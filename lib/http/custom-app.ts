@@ -41,6 +41,8 @@ export interface CustomAppOptions {
   readonly needsUser: boolean
   /** Bytes of a body. */
   readonly bodyLimit: number
+  /** How long a client may read nothing of an answer before its connection is closed, in ms; 0: for ever. */
+  readonly stallMs: number
   /** The caller as the program sees it. */
   readonly userOf: (principal: Principal) => object
 }
@@ -105,7 +107,7 @@ export class CustomApp {
       // An oversized body is our error, whatever the program makes of it.
       if (body.isTooLarge) throw body.failure
       if (behind.isIn(response)) return await behind.end(res, response)
-      await send(req, res, response)
+      await send(req, res, response, this.#options.stallMs)
     } catch (error) {
       if (!req.complete) res.shouldKeepAlive = false
       if (away.signal.aborted) return HANDLED
@@ -221,7 +223,7 @@ function requestOf(req: IncomingMessage, body: BoundBody, signal: AbortSignal): 
   return new Request(new URL(url, origin), streamed)
 }
 
-async function send(req: IncomingMessage, res: ServerResponse, response: Response): Promise<void> {
+async function send(req: IncomingMessage, res: ServerResponse, response: Response, stallMs: number): Promise<void> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => name !== 'set-cookie'))
   const cookies = response.headers.getSetCookie()
   res.writeHead(response.status, { ...headers, ...(cookies.length > 0 && { 'set-cookie': cookies }) })
@@ -233,9 +235,9 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
   for await (const chunk of response.body) {
     if (res.destroyed) break
     if (res.write(chunk)) continue
-    boundReading(res)
+    boundReading(res, stallMs)
     await new Promise((resolve) => res.once('drain', resolve).once('close', resolve))
-    // Its program may say nothing for as long as it likes: only who does not read is bounded.
+    // The program may be silent for as long as it likes: only a client that does not read is cut off.
     res.socket?.setTimeout(0)
   }
   res.end()

@@ -4,6 +4,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Failure, fail, Invalid } from '../errors.ts'
 import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant } from '../types.ts'
+import { isLoopback } from './address.ts'
 import type { Call, Cookie } from './call.ts'
 import { cookieOf, firstOf } from './request.ts'
 import type { Route, ThreadAccess } from './route.ts'
@@ -123,11 +124,6 @@ function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | n
   const own = hosts.map((host) => (host ? urlOf(`${protocol}://${host}`) : null))
   if (publicUrl !== null) own.push(urlOf(publicUrl))
   return own.some((url) => url?.origin === page.origin)
-}
-
-/** `::ffff:127.0.0.1` is how a socket of both versions shows it. */
-function isLoopback(address: string): boolean {
-  return address === '::1' || /^(::ffff:)?127\./.test(address)
 }
 
 /** Whether a host name, as in a URL, is this machine without asking DNS. */

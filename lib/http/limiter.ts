@@ -9,10 +9,23 @@ export interface LimiterOptions {
 }
 
 const SIZE = 10_000
+const monotonic = () => performance.now()
+
+/** Makes room for one more entry: what `isOver` goes, and where that is not enough the first half of them. */
+function makeRoom<Value>(
+  table: Map<string, Value>,
+  size: number,
+  isOver: (value: Value) => boolean,
+  inOrder: (entries: [string, Value][]) => [string, Value][] = (entries) => entries
+): void {
+  if (table.size < size) return
+  for (const [address, value] of table) if (isOver(value)) table.delete(address)
+  if (table.size < size) return
+  for (const [address] of inOrder([...table]).slice(0, Math.ceil(size / 2))) table.delete(address)
+}
+
 const FAILURES = 5
 const LOCK_MS = 300_000
-const COOLDOWN_MS = 60_000
-const monotonic = () => performance.now()
 
 interface Tries {
   failures: number
@@ -23,16 +36,12 @@ interface Tries {
 /** Failed sign-ins per address: the fifth one locks it for five minutes, a success resets the count [Auth 9]. */
 export class LoginLimiter {
   readonly #records = new Map<string, Tries>()
-  readonly #failures: number
-  readonly #lockMs: number
   readonly #size: number
   readonly #now: () => number
 
-  constructor(options: LimiterOptions & { readonly failures?: number; readonly lockMs?: number } = {}) {
-    this.#failures = options.failures ?? FAILURES
-    this.#lockMs = options.lockMs ?? LOCK_MS
-    this.#size = options.size ?? SIZE
-    this.#now = options.now ?? monotonic
+  constructor({ size = SIZE, now = monotonic }: LimiterOptions = {}) {
+    this.#size = size
+    this.#now = now
   }
 
   /** Checked before the password: a locked address is refused even with the right one. 0: not locked; else seconds until it may retry. */
@@ -49,7 +58,7 @@ export class LoginLimiter {
     const record = this.#records.get(address) ?? this.#add(address)
     record.failures++
     // Attempts already in progress do not extend the lock.
-    if (record.failures >= this.#failures && record.lockedUntil === 0) record.lockedUntil = this.#now() + this.#lockMs
+    if (record.failures >= FAILURES && record.lockedUntil === 0) record.lockedUntil = this.#now() + LOCK_MS
   }
 
   succeeded(address: string): void {
@@ -57,62 +66,40 @@ export class LoginLimiter {
   }
 
   #add(address: string): Tries {
-    if (this.#records.size >= this.#size) this.#evict()
+    const now = this.#now()
+    const isOver = ({ lockedUntil }: Tries) => lockedUntil !== 0 && lockedUntil <= now
+    // Those with the least time left go first, unlocked addresses before them.
+    makeRoom(this.#records, this.#size, isOver, (all) => all.sort(([, a], [, b]) => a.lockedUntil - b.lockedUntil))
     const record = { failures: 0, lockedUntil: 0 }
     this.#records.set(address, record)
     return record
   }
-
-  // Expired locks are dropped first; if there are none, the half with the least time left, unlocked addresses first.
-  #evict(): void {
-    const now = this.#now()
-    for (const [address, record] of this.#records) {
-      if (record.lockedUntil !== 0 && record.lockedUntil <= now) this.#records.delete(address)
-    }
-    if (this.#records.size < this.#size) return
-    const byLock = [...this.#records].sort(([, one], [, other]) => one.lockedUntil - other.lockedUntil)
-    for (const [address] of byLock.slice(0, Math.ceil(this.#size / 2))) this.#records.delete(address)
-  }
 }
+
+const COOLDOWN_MS = 60_000
 
 /** One answer per address and window; refused requests do not restart the window [Auth 10]. */
 export class Cooldown {
   /** Last answer by address, oldest first. */
   readonly #answered = new Map<string, number>()
-  readonly #windowMs: number
   readonly #size: number
   readonly #now: () => number
 
-  constructor(options: LimiterOptions & { readonly windowMs?: number } = {}) {
-    this.#windowMs = options.windowMs ?? COOLDOWN_MS
-    this.#size = options.size ?? SIZE
-    this.#now = options.now ?? monotonic
+  constructor({ size = SIZE, now = monotonic }: LimiterOptions = {}) {
+    this.#size = size
+    this.#now = now
   }
 
   /** 0: allowed, and the window starts. Else whole seconds to wait, at least 1: the Retry-After. */
   ask(address: string): number {
     const now = this.#now()
     const last = this.#answered.get(address)
-    if (last !== undefined && now - last < this.#windowMs) {
-      return Math.max(1, Math.floor((this.#windowMs - (now - last)) / 1000))
-    }
+    if (last !== undefined && now - last < COOLDOWN_MS)
+      return Math.max(1, Math.floor((COOLDOWN_MS - (now - last)) / 1000))
     this.#answered.delete(address)
-    if (this.#answered.size >= this.#size) this.#evict(now)
+    makeRoom(this.#answered, this.#size, (at) => now - at >= COOLDOWN_MS)
     this.#answered.set(address, now)
     return 0
-  }
-
-  #evict(now: number): void {
-    for (const [address, at] of this.#answered) {
-      if (now - at < this.#windowMs) break
-      this.#answered.delete(address)
-    }
-    if (this.#answered.size < this.#size) return
-    let excess = Math.ceil(this.#size / 2)
-    for (const address of this.#answered.keys()) {
-      if (excess-- <= 0) break
-      this.#answered.delete(address)
-    }
   }
 }
 
@@ -123,37 +110,16 @@ const REFILL_MS = 2_000
 export class Allowance {
   /** When each address's bucket is full again; full ones are not in the table. */
   readonly #fullAt = new Map<string, number>()
-  readonly #refillMs: number
-  readonly #burstMs: number
-  readonly #size: number
-  readonly #now: () => number
-
-  constructor(options: LimiterOptions & { readonly burst?: number; readonly refillMs?: number } = {}) {
-    this.#refillMs = options.refillMs ?? REFILL_MS
-    this.#burstMs = (options.burst ?? ALLOWANCE) * this.#refillMs
-    this.#size = options.size ?? SIZE
-    this.#now = options.now ?? monotonic
-  }
 
   /** 0: allowed, and a token is used. Else seconds until the next one. */
   ask(address: string): number {
-    const now = this.#now()
-    const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + this.#refillMs
-    const excess = fullAt - now - this.#burstMs
+    const now = monotonic()
+    const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + REFILL_MS
+    const excess = fullAt - now - ALLOWANCE * REFILL_MS
     if (excess > 0) return Math.ceil(excess / 1000)
     this.#fullAt.delete(address)
-    if (this.#fullAt.size >= this.#size) this.#evict(now)
+    makeRoom(this.#fullAt, SIZE, (at) => at <= now)
     this.#fullAt.set(address, fullAt)
     return 0
-  }
-
-  /** Full buckets are dropped; if there are none, the oldest. */
-  #evict(now: number): void {
-    for (const [address, fullAt] of this.#fullAt) if (fullAt <= now) this.#fullAt.delete(address)
-    let excess = this.#fullAt.size < this.#size ? 0 : Math.ceil(this.#size / 2)
-    for (const address of this.#fullAt.keys()) {
-      if (excess-- <= 0) break
-      this.#fullAt.delete(address)
-    }
   }
 }

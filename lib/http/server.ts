@@ -1,15 +1,15 @@
 // The server: one request's life, from node:http's event to the last byte of its answer; starting and stopping.
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { diskFailure, Failure, fail } from '../errors.ts'
 import { asUser } from '../scope.ts'
 import { LoopTurns } from '../loop-turns.ts'
 import type { Principal } from '../types.ts'
 import type { Proxies } from './address.ts'
-import { BodyBudget } from './body-budget.ts'
+import { BodyReader } from './body-reader.ts'
 import { type Call, type Cookie, type Reply, HANDLED } from './call.ts'
+import { Connections } from './connections.ts'
 import type { CustomApp } from './custom-app.ts'
 import {
   type Authenticate,
@@ -30,12 +30,12 @@ import {
   type ThreadOwner
 } from './guards.ts'
 import { sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
-import { cookieOf, fieldsOf, parseBody, readBody, targetOf } from './request.ts'
+import { cookieOf, fieldsOf, targetOf } from './request.ts'
 import { breakOff, reset } from './reset.ts'
-import { BODY_BYTES, type Route } from './route.ts'
+import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
-import { check, isList } from './schema.ts'
-import { isSurplus, UpgradableMessage, wantNoMore } from './upgrade.ts'
+import { check } from './schema.ts'
+import { isSurplus, UpgradableMessage } from './upgrade.ts'
 import { UnreadAnswers } from './unread-answers.ts'
 import { isUpgrade, noteUpgrade } from './web-socket.ts'
 
@@ -83,24 +83,16 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>
 }
 
-/** Body budget of anonymous senders, by address: a sign-in is 100 bytes, so this allows some hundred at a time. */
-const PUBLIC_BODIES = { each: 64 * 1024, all: 4 * 1024 * 1024 }
-/** Body budget of signed-in users. */
-const BODIES = { each: 16 * 1024 * 1024, all: 96 * 1024 * 1024 }
 /** Limit of unread response bytes per user: two of the longest. */
 const UNREAD_BYTES = 32 * 1024 * 1024
 /** Lifetime of a csrf_token set with a refusal: no session lasts longer. */
 const CSRF_SECONDS = 30 * 86_400
-/** An 8 KiB body slower than this is held back on purpose. */
-const PUBLIC_BODY_MS = 10_000
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
 const KEEP_ALIVE_MS = 75_000
 /** A slower request head is an attack or a dead connection. Above the keep-alive timeout, which it would cut short. */
 const HEADERS_MS = 80_000
 /** A whole request, its body included: 100 MB at 3 Mbit/s take 270 s. */
 const REQUEST_MS = 300_000
-/** After a slower body the credential is checked again. */
-const SLOW_BODY_MS = 1_000
 /** For a client to end a connection after its WebSocket was refused. */
 const CLOSING_MS = 2_000
 /** Interval for closing idle connections during shutdown. */
@@ -109,9 +101,6 @@ const CLOSING_TICK_MS = 50
 export function createHttpServer(options: HttpOptions): HttpServer {
   return new NodeServer(options)
 }
-
-/** Pending responses per connection: one read may hold thousands of pipelined requests. */
-const PIPELINED_MAX = 32
 
 /** What is known of a request so far: the path of its route, and who makes it. */
 interface Seen {
@@ -135,13 +124,9 @@ class NodeServer implements HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #server: Server
-  /** Open connections with their pending responses, of which only one has the socket. */
-  readonly #sockets = new Map<Socket, Set<ServerResponse>>()
-  readonly #connections = new Map<string, number>()
-  #hasWarned = false
-  readonly #publicBodies = new BodyBudget(PUBLIC_BODIES)
-  readonly #bodies = new BodyBudget(BODIES)
-  /** Most answers are made without leaving the turn, and a long one takes tens of ms: of many that are asked for at once few a turn. */
+  readonly #connections: Connections
+  readonly #bodies: BodyReader
+  /** Most answers are made without leaving the turn, and a long one takes tens of ms: of many requests a few have a turn. */
   readonly #turns = new LoopTurns()
   readonly #unread = new UnreadAnswers(UNREAD_BYTES)
   #closed: Promise<void> | null = null
@@ -149,6 +134,8 @@ class NodeServer implements HttpServer {
   constructor(options: HttpOptions) {
     this.#options = options
     this.#router = new Router(options.routes)
+    this.#connections = new Connections(options)
+    this.#bodies = new BodyReader(options, this.#turns)
     this.#server = createServer({
       keepAliveTimeout: KEEP_ALIVE_MS,
       headersTimeout: HEADERS_MS,
@@ -157,8 +144,8 @@ class NodeServer implements HttpServer {
       IncomingMessage: UpgradableMessage
     })
     this.#server.on('request', (req, res) => void this.#serve(req, res))
-    this.#server.on('clientError', (error, socket) => this.#refuseHead(error, socket))
-    this.#server.on('connection', (socket) => this.#keep(socket))
+    this.#server.on('clientError', (error, socket) => this.#connections.refuseHead(error, socket))
+    this.#server.on('connection', (socket) => this.#connections.keep(socket))
     this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
   }
 
@@ -183,83 +170,15 @@ class NodeServer implements HttpServer {
   async #end(graceMs: number): Promise<void> {
     const allGone = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     // Browsers open speculative connections: nothing was requested on them.
-    for (const socket of this.#sockets.keys()) if (socket.bytesRead === 0) socket.destroy()
+    for (const socket of this.#connections.all) if (socket.bytesRead === 0) socket.destroy()
     // node:http does not report when a connection becomes idle.
     const ticker = setInterval(() => this.#server.closeIdleConnections(), CLOSING_TICK_MS)
     const grace = setTimeout(() => {
-      for (const socket of this.#sockets.keys()) breakOff(socket)
+      for (const socket of this.#connections.all) breakOff(socket)
     }, graceMs)
     await allGone
     clearInterval(ticker)
     clearTimeout(grace)
-  }
-
-  #keep(socket: Socket): void {
-    if (!this.#admit(socket)) return void socket.resetAndDestroy()
-    const answers = new Set<ServerResponse>()
-    this.#sockets.set(socket, answers)
-    socket.once('close', () => {
-      this.#sockets.delete(socket)
-      // A pipelined response has no socket yet, and node:http does not report when it never gets one.
-      for (const res of answers) if (res.socket === null && !res.closed) res.destroy().emit('close')
-    })
-  }
-
-  /** False: its address is at its limit. */
-  #admit(socket: Socket): boolean {
-    const { limits, proxies, log } = this.#options
-    const most = limits?.connectionsPerAddress ?? 0
-    const address = socket.remoteAddress ?? ''
-    if (most === 0 || proxies.isTrustedAddress(address)) return true
-    const count = this.#connections.get(address) ?? 0
-    if (count >= most) {
-      if (!this.#hasWarned)
-        log.warn(
-          { address, most },
-          'an address has reached its connection limit: raise server.connections_per_address, or list it in server.trusted_proxies if it is a proxy'
-        )
-      this.#hasWarned = true
-      return false
-    }
-    this.#connections.set(address, count + 1)
-    socket.once('close', () => {
-      const left = (this.#connections.get(address) ?? 1) - 1
-      if (left > 0) this.#connections.set(address, left)
-      else this.#connections.delete(address)
-    })
-    return true
-  }
-
-  /**
-   * Number of pending responses on the connection, including this one; 0: nobody would get it, or too many requests
-   * were pipelined. The last one allowed closes the connection.
-   */
-  #follow(req: IncomingMessage, res: ServerResponse): number {
-    const answers = this.#sockets.get(req.socket)
-    if (!answers || answers.size >= PIPELINED_MAX) {
-      res.destroy()
-      return 0
-    }
-    answers.add(res)
-    res.once('close', () => answers.delete(res))
-    if (answers.size === PIPELINED_MAX) {
-      res.shouldKeepAlive = false
-      wantNoMore(req.socket)
-    }
-    return answers.size
-  }
-
-  /** A request node:http could not parse. Answered unless another response is in progress; the connection is closed either way. */
-  #refuseHead(error: NodeJS.ErrnoException, socket: Duplex): void {
-    // node:http hands over the connection itself.
-    const answers = [...(this.#sockets.get(socket as Socket) ?? [])]
-    // One is: it has begun, or its request is whole, so that what could not be read is another's.
-    const isAnswering = answers.some((res) => res.headersSent || res.req.complete)
-    if (!socket.writable || error.code === 'ECONNRESET' || isAnswering) return void socket.destroy(error)
-    const status = BAD_HEADS[error.code ?? ''] ?? '400 Bad Request'
-    const text = JSON.stringify({ detail: status.slice(4) })
-    const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n`
-    socket.end(head + text, () => socket.destroy())
   }
 
   // ------------------------------------------------------------------------------------ one request's life
@@ -267,7 +186,7 @@ class NodeServer implements HttpServer {
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
-    const depth = this.#follow(req, res)
+    const depth = this.#connections.follow(req, res)
     // Each pipelined request gets a tick of its own, so that other connections are served in between.
     for (let turns = 1; turns < depth; turns++) await new Promise((resolve) => setImmediate(resolve))
     if (depth === 0 || res.destroyed) return
@@ -414,38 +333,7 @@ class NodeServer implements HttpServer {
       req,
       res
     }
-    return { ...call, body: await this.#bodyOf(call, route, given) }
-  }
-
-  /** Read after the guards: an unauthorised caller must not make us buffer a body. */
-  async #bodyOf(call: Omit<Call, 'body'>, route: Route, given: Buffer | null): Promise<unknown> {
-    const { body, bodyLimit, form, bodyOptional } = route
-    if (given !== null && bodyLimit === 'streamed') throw new Error('http.app has read a body that is streamed')
-    if (body === null || bodyLimit === 'streamed') return undefined
-    const { req, res, user } = call
-    if (given !== null) {
-      if (given.length > bodyLimit) throw fail('body_too_large', { limit: bodyLimit })
-      return check(body, parseBody(req, given, form, bodyOptional, isList(body)), 'body')
-    }
-    const begun = performance.now()
-    const share = user === null ? this.#publicBodies.share(call.address) : this.#bodies.share(user.id)
-    const arrivesWithin = user === null ? (this.#options.limits?.publicBodyMs ?? PUBLIC_BODY_MS) : null
-    try {
-      const bytes = await readBody(req, { limit: bodyLimit, share, arrivesWithin })
-      // The session may have ended while the body arrived.
-      if (user !== null && performance.now() - begun > SLOW_BODY_MS) {
-        const { authenticate, authenticateRequest = null } = this.#options
-        await principalOf(req, authenticate, authenticateRequest)
-      }
-      if (user !== null && bytes.length > BODY_BYTES) await this.#turns.enter(user.id)
-      return check(body, parseBody(req, bytes, form, bodyOptional, isList(body)), 'body')
-    } catch (error) {
-      // Unread bytes of the body would be taken for the next request.
-      if (!req.complete) res.shouldKeepAlive = false
-      throw error
-    } finally {
-      share.release()
-    }
+    return { ...call, body: await this.#bodies.read(call, route, given) }
   }
 
   /** True when the request was a preflight, now answered. Otherwise CORS headers are set on the response. */
@@ -501,9 +389,4 @@ function missed(match: Exclude<Match, { kind: 'found' }>): never {
   if (match.kind === 'malformed') throw fail('bad_path')
   if (match.kind === 'missing') throw fail('not_found')
   throw fail('method_not_allowed', null, { Allow: match.allow })
-}
-
-const BAD_HEADS: Readonly<Record<string, string>> = {
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout'
 }

@@ -15,7 +15,7 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
     const run = await runOf(services, call)
     const id = run.run_id
     const n = Number(/^\d{1,15}$/.exec(params.n!)?.[0] ?? -1)
-    const log = await registry.logOf(run)
+    const log = await registry.readers.logOf(run)
     const whole = n < 0 ? null : await findWhole(log, n)
     if (!whole) throw fail('frame_not_found', { n: params.n!, id })
     const body = {
@@ -34,7 +34,7 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
 
   const joiners = async (call: Call): Promise<Reply> => {
     const { run_id } = await runOf(services, call)
-    const views = registry.joinersOf(run_id).map(({ since, modes, next, isFull }) => ({
+    const views = registry.readers.joinersOf(run_id).map(({ since, modes, next, isFull }) => ({
       since,
       modes: [...modes],
       next,

@@ -224,7 +224,7 @@ export function protocolRoutes(services: Services): Route[] {
       const since = sinceOf(call, call.body)
       const subscriptions = new Subscriptions()
       subscriptions.add('', call.body, -1, since)
-      const joiner = registry.joinThread(
+      const joiner = registry.readers.joinThread(
         call.params.thread_id!,
         {
           writer: openStream(call),
@@ -248,7 +248,7 @@ export function protocolRoutes(services: Services): Route[] {
       new ProtocolSocket(line, {
         threadId: call.params.thread_id!,
         reader: readerOf(services, call),
-        join: (request) => registry.joinThread(call.params.thread_id!, request, place),
+        join: (request) => registry.readers.joinThread(call.params.thread_id!, request, place),
         command: (asked) => commandOnSocket(call, asked),
         parse: (text) => parseJson(Buffer.from(text))
       })

@@ -117,7 +117,7 @@ export function runRoutes(services: Services): Route[] {
       const run = await made()
       const wire = temporary.around(run, openStream(call, { headers: headersOf(run, 'stream') }))
       const modes = call.body.stream_mode ?? null
-      await registry.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
+      await registry.readers.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
       return HANDLED
     })
 
@@ -245,7 +245,7 @@ export function runRoutes(services: Services): Route[] {
       const wire = temporary.around(run, openStream(call, { headers }))
       const asks = { modes: modesIn(call), isSnapshot: wantsSnapshot(call), endsRun: endsByLeaving(call) }
       const request = { ...readingOf(call), wire, ...asks }
-      await registry.join(run, request, place)
+      await registry.readers.join(run, request, place)
       return HANDLED
     })
 

@@ -37,7 +37,7 @@ export function threadStreamRoutes(services: Services): Route[] {
       const modes = modesIn(call)
       const isLifecycle = modes?.includes('lifecycle') === true && !modes.includes('run_modes')
       const writer = openStream(call)
-      const joiner = registry.joinThread(
+      const joiner = registry.readers.joinThread(
         call.params.thread_id!,
         {
           writer,

@@ -7,25 +7,17 @@ import { checkPart, checkRecord } from '../agent/check.ts'
 import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
 import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
 import { openCallsIn } from '../thread/interrupts.ts'
-import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
-import {
-  type AiMessage,
-  type HumanMessage,
-  type Interrupt,
-  type Message,
-  NO_TOTALS,
-  type Run,
-  type RunTotals,
-  timestamp,
-  type ToolMessage
-} from '../types.ts'
+import type { TitleOptions } from '../thread/title.ts'
+import { type HumanMessage, type Interrupt, type Run, timestamp, type ToolMessage } from '../types.ts'
 import { wellFormed, wellFormedJson } from '../well-formed.ts'
+import { agentInput } from './agent-input.ts'
+import { addReply, addWhole, closeRecords, endedRow, type RunRecords, settlementOf, showFailure } from './closing.ts'
 import type { Committer, Source } from './commit/committer.ts'
-import { PendingBudget } from './commit/pending-budget.ts'
+import { BudgetShare, PendingBudget } from './commit/pending-budget.ts'
 import { extraKinds, Kind } from './log/filter.ts'
 import { Journal, type JournalOptions } from './log/journal.ts'
-import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from './log/message.ts'
-import { rebuildPartial } from './log/rebuild-partial.ts'
+import { shortChunk } from './log/message.ts'
+import { readJournal, rebuildPartial } from './log/rebuild-partial.ts'
 import { KeptState } from './log/kept-state.ts'
 import { type LogOptions, RunLog, type Scheduler } from './log/run-log.ts'
 import { type Snapshot, snapshotOf } from './log/snapshot.ts'
@@ -33,18 +25,8 @@ import type { LogBounds } from './log/sse.ts'
 import { StateBuilder } from './log/state-builder.ts'
 import { type SavedState, savedState } from './log/state-cache.ts'
 import type { LogStore } from './log/stored-frames.ts'
-import { ASKING, failed, REFUSED, type RunEnd, threadStatusAfter } from './run-end.ts'
-import {
-  feedbackKeysOf,
-  contextOf,
-  graphOf,
-  inputOf,
-  isUnplaced,
-  lastHuman,
-  modesOf,
-  recursionLimitOf,
-  resumeOf
-} from './run-kwargs.ts'
+import { failed, REFUSED, type RunEnd } from './run-end.ts'
+import { inputOf, isUnplaced, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {
   /** Bytes of one frame on the wire; a larger one is sent cut and kept whole; 0: no limit. */
@@ -82,7 +64,7 @@ export interface RecorderEvents {
   onRefused(message: string, ops: readonly Op[]): void
 }
 
-type Feeds = Pick<LiveDeps, 'committer' | 'budget'> & RecorderEvents
+type Feeds = Pick<LiveDeps, 'committer' | 'budget'> & { readonly events: RecorderEvents }
 
 const LONG_MESSAGES = 1_000
 
@@ -90,8 +72,7 @@ const LONG_MESSAGES = 1_000
 const NOBODY: Feeds = {
   committer: { schedule: () => {} },
   budget: new PendingBudget(0, { isLate: false }),
-  onStored: () => {},
-  onRefused: () => {}
+  events: { onStored: () => {}, onRefused: () => {} }
 }
 
 /** Records the committer has taken, not answered yet. */
@@ -116,6 +97,8 @@ export class Recorder implements Source {
   readonly #state: StateBuilder
   /** Used instead of the state when the agent keeps its own. */
   readonly #kept: KeptState | null
+  /** All of these, for what is done once a run. */
+  readonly #records: RunRecords
   readonly #deps: RecorderDeps
   readonly #feeds: Feeds
   /** Accepting the agent's records. */
@@ -126,20 +109,21 @@ export class Recorder implements Source {
   /** Pending ops; events and frames are added when taken. */
   #ops: Op[] = []
   #settlement: Settlement | null = null
-  /** The end of its row, once decided. Not the whole settlement, whose texts would keep everything said alive. */
-  #ended: Partial<Run> = {}
+  /** Its row at its end, once decided. Not the settlement, whose texts would keep the whole conversation in memory. */
+  #ended: Run
   #inFlight: InFlightBatch | null = null
-  /** This run's share of the process-wide budget. */
-  #budgeted = 0
-  #waitingForSpace: (() => void)[] = []
+  readonly #share: BudgetShare
   readonly #waitingForCommit: { commits: number; readonly resolve: () => void }[] = []
 
   private constructor(run: Run, log: RunLog, journal: Journal, deps: RecorderDeps, feeds: Feeds) {
     this.#run = run
+    this.#ended = run
     this.log = log
     this.#journal = journal
     this.#state = new StateBuilder(run, log, extraKinds(modesOf(run)))
     this.#kept = deps.keepsStates ? new KeptState(run) : null
+    this.#records = { run, log, journal, state: this.#state, kept: this.#kept }
+    this.#share = new BudgetShare(feeds.budget, deps.options.pendingBytes)
     this.#deps = deps
     this.#feeds = feeds
   }
@@ -148,14 +132,8 @@ export class Recorder implements Source {
   static begin(run: Run, deps: LiveDeps, events: RecorderEvents, past?: LogBounds, journal?: Journal): Recorder {
     const { store, options, ticker, committer, budget } = deps
     const log = RunLog.begin(run, store, options, past, ticker)
-    const onStored = (isOver: boolean) => events.onStored(isOver)
-    const onRefused = (message: string, ops: readonly Op[]) => events.onRefused(message, ops)
-    const recorder = new Recorder(run, log, journal ?? new Journal(options), deps, {
-      committer,
-      budget,
-      onStored,
-      onRefused
-    })
+    const feeds = { committer, budget, events }
+    const recorder = new Recorder(run, log, journal ?? new Journal(options), deps, feeds)
     const about = { run_id: run.run_id, thread_id: run.thread_id, attempt: log.attempts }
     log.append(Kind.metadata, 'metadata', JSON.stringify(about))
     committer.schedule(recorder, false)
@@ -164,9 +142,8 @@ export class Recorder implements Source {
 
   /** For a run whose process is gone, from all that is stored of it: to be closed, under a new epoch. */
   static async resumed(run: Run, past: LogBounds, store: Store, deps: RecorderDeps): Promise<Recorder> {
-    const { thread_id, run_id } = run
-    const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
-    const journal = Journal.resumed(deps.options, events, await store.events.lastK(thread_id, run_id))
+    const { thread_id } = run
+    const { journal, events } = await readJournal(run, store, deps.options)
     const recorder = new Recorder(run, RunLog.begin(run, store, deps.options, past), journal, deps, NOBODY)
     if (recorder.#kept) {
       recorder.#kept.checkpointId = (await store.graphStates.load(thread_id, '', null))?.checkpoint_id ?? null
@@ -235,27 +212,7 @@ export class Recorder implements Source {
 
   /** Input for the agent. */
   input(): AgentInput {
-    const run = this.#run
-    const { state, askedBefore } = this.#state
-    return {
-      threadId: run.thread_id,
-      runId: run.run_id,
-      userId: run.user_id,
-      assistantId: run.assistant_id ?? 'lead_agent',
-      resume: resumeOf(run),
-      messages: state.messages(),
-      inputIds: this.#kept ? [] : inputOf(run).messages.map(({ id }) => id),
-      channels: state.channels(),
-      context: contextOf(run),
-      modelName: run.model_name,
-      recursionLimit: recursionLimitOf(run, this.#deps.options.recursionLimit),
-      graphId: graphOf(run),
-      request: { ...run.kwargs, metadata: run.metadata },
-      attempt: this.log.attempts,
-      recordedIds: this.#journal.recordedIds,
-      interrupts: askedBefore.interrupts,
-      openCalls: askedBefore.openCalls.map(({ call }) => call)
-    }
+    return agentInput(this.#records, this.#deps.options.recursionLimit)
   }
 
   /** The agent's sink. */
@@ -263,7 +220,7 @@ export class Recorder implements Source {
     return {
       emit: (part) => this.emit(part),
       record: (record) => this.record(record),
-      space: () => this.space(),
+      space: () => this.#share.space(),
       keep: (write) => this.#keep(write),
       flushed: () => this.#flushed()
     }
@@ -328,8 +285,8 @@ export class Recorder implements Source {
     const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
     if (isReply) this.#show(record.message.id, this.#journal.messages.complete(record.message.id))
     this.#journal.record(record)
-    if (isReply) this.#addReply(record.message)
-    else if (record.type === 'tool_end') this.#addWhole(record.message)
+    if (isReply) addReply(this.#records, record.message)
+    else if (record.type === 'tool_end') addWhole(this.#records, record.message)
     else if (record.type === 'messages') this.#state.add(record.messages)
     else if (record.type === 'update') this.#state.set(record.channels)
     else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked)
@@ -354,22 +311,9 @@ export class Recorder implements Source {
     return this.#appended()
   }
 
-  /** Its deltas were sent; only its completion is missing. */
-  #addReply(message: AiMessage): void {
-    this.log.append(Kind.messages, 'messages', lastChunkJson(message), shortChunk(message, 'last'))
-    this.#state.add([message])
-  }
-
-  #addWhole(message: Message): void {
-    // Encoded once: a tool's result may be large.
-    const json = JSON.stringify(message)
-    this.log.append(Kind.messages, 'messages', wholeJson(message, json), shortWhole(message))
-    this.#state.add([message], [json])
-  }
-
   #ask(interrupt: Interrupt, asked?: ToolMessage): void {
     this.#asks = true
-    if (asked) this.#addWhole(asked)
+    if (asked) addWhole(this.#records, asked)
     this.#state.ask(interrupt)
   }
 
@@ -383,22 +327,11 @@ export class Recorder implements Source {
 
   // --------------------------------------------------------------------------------------------------- its budget
 
-  /** True: within the budget. */
+  /** True: there is space for more. */
   #appended(): boolean {
     this.#feeds.committer.schedule(this, false)
-    this.#budget(this.pendingBytes)
-    return this.#hasSpace()
-  }
-
-  #hasSpace(): boolean {
-    const { pendingBytes } = this.#deps.options
-    return (pendingBytes === 0 || this.#budgeted < pendingBytes) && this.#feeds.budget.hasSpace
-  }
-
-  #budget(bytes: number): void {
-    const more = bytes - this.#budgeted
-    this.#budgeted = bytes
-    if (more !== 0) this.#feeds.budget.add(more)
+    this.#share.use(this.pendingBytes)
+    return this.#share.hasSpace()
   }
 
   /** Unstored bytes; events and checkpoints are estimated. */
@@ -411,23 +344,6 @@ export class Recorder implements Source {
     return this.#journal.pendingBytes + this.#state.pendingBytes + (this.#kept?.pendingBytes ?? 0)
   }
 
-  space(): Promise<void> {
-    if (!this.#isOpen || this.#hasSpace()) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.#waitingForSpace.push(resolve)
-      this.#feeds.budget.whenSpace(this.#tellSpace)
-    })
-  }
-
-  readonly #tellSpace = (): void => {
-    if (this.#isOpen && !this.#hasSpace()) {
-      // Others were woken first and have used the space up.
-      if (this.#waitingForSpace.length > 0) this.#feeds.budget.whenSpace(this.#tellSpace)
-      return
-    }
-    for (const resolve of this.#waitingForSpace.splice(0)) resolve()
-  }
-
   // ------------------------------------------------------------------------------------------------------ the end
 
   /**
@@ -435,15 +351,12 @@ export class Recorder implements Source {
    * [design 4, rule 11]. `wasOpen`: it was the thread's active run, so the thread's status follows it.
    */
   close(end: RunEnd, wasOpen: boolean): void {
+    const { title } = this.#deps.options
     this.#settlement = this.#closed(wasOpen, () => {
-      if (this.#kept) this.#closeKept(this.#kept, end)
-      else if (this.#state.hasBegun) this.#closeState(end)
-      else if (end.failure) this.#failToBegin(end.failure)
-      this.#tellFailure(end)
-      if (!end.failure && !end.rollback) this.#tellFeedback()
-      return this.#settlementOf(end, wasOpen)
+      this.#ops.push(...closeRecords(this.#records, end, this.#asks, title))
+      return settlementOf(this.#records, end, wasOpen, title)
     })
-    this.#ended = endOf(this.#settlement)
+    this.#ended = endedRow(this.#run, this.#settlement)
     this.#feeds.committer.schedule(this, true)
   }
 
@@ -458,11 +371,11 @@ export class Recorder implements Source {
     this.#state.takeOps()
     this.#journal.takeEvents()
     const settlement = this.#closed(true, () => {
-      this.#tellFailure(REFUSED)
+      showFailure(this.log, REFUSED)
       // Its last state may be missing.
-      return { ...this.#settlementOf(REFUSED, true), final_checkpoint_id: null }
+      return { ...settlementOf(this.#records, REFUSED, true, this.#deps.options.title), final_checkpoint_id: null }
     })
-    this.#ended = endOf(settlement)
+    this.#ended = endedRow(this.#run, settlement)
     const settle: Op = { name: 'run.settle', ...settlement }
     const frames = refused.filter((op) => op.name === 'frames.append')
     const own = this.#frameOps(this.log.take())
@@ -472,14 +385,14 @@ export class Recorder implements Source {
   /** Unstored frames stay in memory for current readers; nobody waits for them to be stored. */
   giveUpStoring(): void {
     this.log.commit(this.log.head - 1, this.log.pendingBytes)
-    this.#budget(0)
+    this.#share.use(0)
   }
 
   /** The run belongs to another process: nothing more is written or counted. */
   abandon(): void {
     this.#isAbandoned = true
     this.#stopHearing()
-    this.#budget(0)
+    this.#share.use(0)
   }
 
   /** Drops everything from memory. Returns the state the thread is left in; null: none is stored. */
@@ -493,7 +406,7 @@ export class Recorder implements Source {
 
   #stopHearing(): void {
     this.#isOpen = false
-    this.#tellSpace()
+    this.#share.close()
     this.#tellCommitted(true)
   }
 
@@ -506,98 +419,9 @@ export class Recorder implements Source {
       const { run_id, thread_id } = this.#run
       this.#deps.log.error({ err: error, run_id, thread_id }, 'the records of a run could not be closed: the run fails')
       const failure = failed(error)
-      this.#tellFailure(failure)
-      return { ...this.#rowOf(failure, wasOpen), ...this.#journal.totals }
+      showFailure(this.log, failure)
+      return settlementOf(this.#records, failure, wasOpen, null)
     }
-  }
-
-  #tellFeedback(): void {
-    const keys = feedbackKeysOf(this.#run)
-    if (keys.length === 0) return
-    const path = `/api/threads/${this.#run.thread_id}/runs/${this.#run.run_id}/feedback`
-    const places = keys.map((key) => [key, `${path}?key=${encodeURIComponent(key)}`])
-    this.log.append(Kind.feedback, 'feedback', JSON.stringify(Object.fromEntries(places)))
-  }
-
-  #tellFailure({ failure }: RunEnd): void {
-    if (failure) this.log.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
-  }
-
-  /**
-   * Its state could not be read: nothing to start from or add to. The user's message is still kept as an event, before
-   * the failure [contract 3.5, 4.3].
-   */
-  #failToBegin({ kind, message }: NonNullable<RunEnd['failure']>): void {
-    this.#journal.hear(lastHuman(inputOf(this.#run).messages), this.#run.follow_up_to_run_id)
-    this.#journal.fail(kind, message)
-  }
-
-  /** Leaves a state the next run can start from: whatever was broken off is completed or undone. */
-  #closeState(end: RunEnd): void {
-    if (end.rollback) this.#undo()
-    else if (end !== ASKING) this.#keepBroken(end)
-    if (!end.rollback) this.#giveTitle()
-    if (end.failure) this.#journal.fail(end.failure.kind, end.failure.message)
-    else this.#journal.end(end.status)
-  }
-
-  /** The agent keeps the state: unwritten parts are dropped, and a rollback takes back all of it. */
-  #closeKept(kept: KeptState, end: RunEnd): void {
-    const { run_id, thread_id } = this.#run
-    if (kept.hasBegun && !this.#journal.hasBegun) this.#journal.begin(null, this.#run.follow_up_to_run_id)
-    if (end.rollback) this.#ops.push({ name: 'graph.removeRun', thread_id, run_id })
-    for (const _ of this.#journal.breakOff(end.status));
-    if (end.failure) this.#journal.fail(end.failure.kind, end.failure.message)
-    else this.#journal.end(end.status)
-  }
-
-  #undo(): void {
-    this.#journal.breakOff('interrupted')
-    this.#state.rollBack()
-  }
-
-  /**
-   * Keeps a partial answer in a form every model server accepts: call fragments become invalid calls, open calls get a
-   * result. Otherwise every later run of the thread would be refused.
-   */
-  #keepBroken(end: RunEnd): void {
-    const reason = end.status === 'success' ? 'stop' : end.status
-    for (const message of this.#journal.breakOff(reason)) {
-      if (message.type === 'ai') this.#addReply(message)
-      else this.#addWhole(message)
-    }
-    this.#state.unask()
-    if (this.#state.state.hasFresh) this.#state.close('agent', [], 'loop')
-  }
-
-  #giveTitle(): void {
-    const { title } = this.#deps.options
-    const { state } = this.#state
-    if (!title.enabled || displayName(state.channel('title')) !== null) return
-    const made = titleOf(state.eachMessage(), title)
-    if (made === null) return
-    this.#state.set({ title: made })
-    // A run that waits for its user continues where it was.
-    this.#state.close('title', this.#asks ? this.#state.next : [], 'loop')
-  }
-
-  #settlementOf(end: RunEnd, wasOpen: boolean): Settlement {
-    return {
-      ...this.#rowOf(end, wasOpen),
-      title: this.#kept ? this.#kept.title(this.#deps.options.title) : displayName(this.#state.state.channel('title')),
-      // Last, because adding members after a spread costs more than the rest of the end.
-      ...this.#journal.totals
-    }
-  }
-
-  #rowOf(end: RunEnd, wasOpen: boolean): Omit<Settlement, keyof RunTotals> {
-    return rowOf(this.#run, end, wasOpen, {
-      model_name: this.#journal.modelName,
-      last_cursor: this.log.lastCursor,
-      final_checkpoint_id: (this.#kept ?? this.#state).checkpointId,
-      first_human_message: this.#journal.firstHumanMessage,
-      last_ai_message: this.#journal.lastAiMessage
-    })
   }
 
   // -------------------------------------------------------------------------------------------------- to the disk
@@ -632,18 +456,18 @@ export class Recorder implements Source {
   committed(outcome: Outcome): void {
     const batch = this.#inFlight
     this.#inFlight = null
-    if (!outcome.ok) return this.#feeds.onRefused(outcome.message, batch?.ops ?? [])
+    if (!outcome.ok) return this.#feeds.events.onRefused(outcome.message, batch?.ops ?? [])
     if (!batch || this.#isAbandoned) return
     if (batch.last !== null) this.log.commit(batch.last, batch.bytes)
-    this.#budget(batch.settles ? 0 : this.pendingBytes)
-    this.#tellSpace()
+    this.#share.use(batch.settles ? 0 : this.pendingBytes)
+    this.#share.wake()
     this.#tellCommitted(false)
-    this.#feeds.onStored(batch.settles)
+    this.#feeds.events.onStored(batch.settles)
   }
 
   /** The run's row as of its stored end, for webhooks and waiters. */
   get endedRow(): Run {
-    return { ...this.#run, ...this.#ended }
+    return this.#ended
   }
 
   // ------------------------------------------------------------------------------------------------------ readers
@@ -655,47 +479,4 @@ export class Recorder implements Source {
     const { epoch, head } = this.log
     return snapshotOf(this.#run, { values, partial: this.#journal.messages.chunks(), epoch, n: head - 1 })
   }
-}
-
-/** The journal of a run whose process is gone, for the attempt that continues it. */
-export async function journalOf({ thread_id, run_id }: Run, store: Store, options: JournalOptions): Promise<Journal> {
-  const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
-  return Journal.resumed(options, events, await store.events.lastK(thread_id, run_id))
-}
-
-/** The end of a run that cannot be read: its log stops where it is. */
-export function bareEnd(run: Run, end: RunEnd): Op {
-  const { last_cursor, final_checkpoint_id } = run
-  const nothing = { model_name: null, first_human_message: null, last_ai_message: null }
-  const row = rowOf(run, end, run.status !== 'pending', { ...nothing, last_cursor, final_checkpoint_id })
-  return { name: 'run.settle', ...row, ...NO_TOTALS }
-}
-
-/** A run that was only queued leaves the thread alone: another one may be running. */
-function rowOf(
-  { run_id, thread_id }: Run,
-  end: RunEnd,
-  wasOpen: boolean,
-  known: Pick<
-    Settlement,
-    'model_name' | 'last_cursor' | 'final_checkpoint_id' | 'first_human_message' | 'last_ai_message'
-  >
-): Omit<Settlement, keyof RunTotals> {
-  return {
-    run_id,
-    thread_id,
-    status: end.status,
-    thread_status: wasOpen ? threadStatusAfter(end) : null,
-    title: null,
-    error: end.error,
-    stop_reason: end.stopReason,
-    ...known,
-    now: timestamp()
-  }
-}
-
-function endOf(settlement: Settlement | null): Partial<Run> {
-  if (!settlement) return {}
-  const { status, error, stop_reason, last_cursor, final_checkpoint_id, now } = settlement
-  return { status, error, stop_reason, last_cursor, final_checkpoint_id, updated_at: now }
 }

@@ -1,8 +1,7 @@
 // Custom stores, loaded from the module the configuration names. A wrong one is refused at start.
 import { pathToFileURL } from 'node:url'
 import type { JsonObject } from '../types.ts'
-import type { ModuleOptions } from './ports/module.ts'
-import type { EventStore, Store } from './store.ts'
+import type { EventStore, ModuleOptions, Store, Warn } from './store.ts'
 
 /** A store in the configuration: `{ module: ./their-store.js, options: {...} }`. */
 export interface ModuleRef {
@@ -13,7 +12,7 @@ export interface ModuleRef {
 
 export interface ModuleContext {
   readonly home: string
-  readonly warn: ModuleOptions['warn']
+  readonly warn: Warn
 }
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers has less than `like`. */

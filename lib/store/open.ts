@@ -14,7 +14,7 @@ import { type ModuleRef, openDatabaseModule, openEventModule } from './module.ts
 import { openPostgresStore } from './postgres/open.ts'
 import { openSplitStore } from './split/open.ts'
 import { openSqliteStore } from './sqlite/open.ts'
-import type { EventStore, Store } from './store.ts'
+import type { EventStore, Store, Warn } from './store.ts'
 
 export interface DatabaseOptions {
   readonly backend: 'memory' | 'sqlite' | 'postgres' | ModuleRef
@@ -33,9 +33,6 @@ export interface StoreOptions {
   readonly run_events: { readonly backend: 'memory' | 'db' | 'jsonl' | ModuleRef }
   readonly runs?: { readonly lease_ms: number }
 }
-
-/** Writes a line to the log. */
-export type Warn = (fields: object, text: string) => void
 
 /** @throws Error when a store cannot be opened, or is newer than this program. */
 export async function openStore(options: StoreOptions, warn: Warn): Promise<Store> {

@@ -3,28 +3,40 @@ import { type Owner, ownerOf, type UserArg } from '../scope.ts'
 import type { Op, OpName, OwnedOp, Result, Store, Writer } from './store.ts'
 import { OWNED_OPS } from './store.ts'
 
-/** A read whose last argument is the user, extended with the three cases of [Auth 7]; other reads are unchanged. */
-type Asked<F> = F extends (...args: infer P) => infer R
+/** Which argument of a read is its user; null: it takes none. */
+type UserAt<F> = F extends (...args: infer P) => unknown
   ? P extends [...infer Before, infer Last]
     ? null extends Last
-      ? (...args: [...Before, user?: UserArg]) => R
-      : F
-    : F
+      ? Before['length']
+      : null
+    : null
   : never
 
-type Scoped<Reads> = { readonly [Name in keyof Reads]: Asked<Reads[Name]> }
+const USER_AT = {
+  apiTokens: { byDigest: null, list: 0 },
+  assistants: { get: 1, list: 0, versions: 1 },
+  threads: { get: 1, ownerOf: null, search: 1 },
+  runs: { get: 1, byKey: 1, list: 2, after: 2, inFlight: null, unfinished: 0, tokens: 1 },
+  events: { listMessages: 2, listMessagesByRun: 3, listEvents: 3, nextSeq: null, lastK: null, runsOfMessages: 2 },
+  crons: { get: 1, list: 0, areDue: null },
+  items: { get: 2, search: 1, namespaces: 1 },
+  feedback: { list: 2, stats: null, byRuns: 2 }
+} as const satisfies Partial<{ [Noun in keyof Store]: UsersAt<NonNullable<Store[Noun]>> }>
+type UsersAt<Reads> = { readonly [Method in keyof Reads]: UserAt<Reads[Method]> }
+
+/** A read with a user, extended with the three cases of [Auth 7]; others are unchanged. */
+type Asked<F> = F extends (...args: [...infer Before, infer Last]) => infer R
+  ? null extends Last
+    ? (...args: [...Before, user?: UserArg]) => R
+    : F
+  : F
+type Scoped<Reads> = { readonly [Method in keyof Reads]: Asked<Reads[Method]> }
+type ScopedNouns = {
+  readonly [Noun in keyof typeof USER_AT]: Scoped<NonNullable<Store[Noun]>> | Extract<Store[Noun], null>
+}
 
 /** What handlers read from: an omitted user is the current one. */
-export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'ttls'> {
-  readonly apiTokens: Scoped<Store['apiTokens']>
-  readonly assistants: Scoped<Store['assistants']>
-  readonly threads: Scoped<Store['threads']>
-  readonly runs: Scoped<Store['runs']>
-  readonly events: Scoped<Store['events']>
-  readonly items: Scoped<Store['items']>
-  readonly crons: Scoped<Store['crons']>
-  readonly feedback: Scoped<NonNullable<Store['feedback']>> | null
-}
+export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'ttls'>, ScopedNouns {}
 
 /** An op as handlers write it. `name` is separate: the compiler infers K from it. */
 type AskedOp<K extends OpName> = {
@@ -38,77 +50,23 @@ export interface ScopedWriter {
   write<K extends OpName>(op: AskedOp<K>): Promise<Result<K>>
 }
 
-/** Method by method, so that each is called on its own object: a store may be made of class instances. */
-export function scopedStore({
-  users,
-  apiTokens,
-  assistants,
-  threads,
-  runs,
-  events,
-  frames,
-  checkpoints,
-  ttls,
-  items,
-  crons,
-  feedback
-}: Store): ScopedStore {
-  return {
-    users,
-    frames,
-    checkpoints,
-    ttls,
-    apiTokens: {
-      byDigest: (digest) => apiTokens.byDigest(digest),
-      list: async (user) => apiTokens.list(ownerOf(user, 'apiTokens.list'))
-    },
-    assistants: {
-      get: async (assistantId, user) => assistants.get(assistantId, ownerOf(user, 'assistants.get')),
-      list: async (user) => assistants.list(ownerOf(user, 'assistants.list')),
-      versions: async (assistantId, user) => assistants.versions(assistantId, ownerOf(user, 'assistants.versions'))
-    },
-    threads: {
-      get: async (threadId, user) => threads.get(threadId, ownerOf(user, 'threads.get')),
-      ownerOf: (threadId) => threads.ownerOf(threadId),
-      search: async (query, user) => threads.search(query, ownerOf(user, 'threads.search'))
-    },
-    runs: {
-      get: async (runId, user) => runs.get(runId, ownerOf(user, 'runs.get')),
-      byKey: async (key, user) => runs.byKey(key, ownerOf(user, 'runs.byKey')),
-      list: async (threadId, page, user) => runs.list(threadId, page, ownerOf(user, 'runs.list')),
-      after: async (threadId, ordinal, user) => runs.after(threadId, ordinal, ownerOf(user, 'runs.after')),
-      inFlight: (threadId) => runs.inFlight(threadId),
-      unfinished: async (user) => runs.unfinished(ownerOf(user, 'runs.unfinished')),
-      tokens: async (threadId, user) => runs.tokens(threadId, ownerOf(user, 'runs.tokens'))
-    },
-    events: {
-      listMessages: async (threadId, page, user) =>
-        events.listMessages(threadId, page, ownerOf(user, 'events.listMessages')),
-      listMessagesByRun: async (threadId, runId, page, user) =>
-        events.listMessagesByRun(threadId, runId, page, ownerOf(user, 'events.listMessagesByRun')),
-      listEvents: async (threadId, runId, query, user) =>
-        events.listEvents(threadId, runId, query, ownerOf(user, 'events.listEvents')),
-      nextSeq: (threadId) => events.nextSeq(threadId),
-      lastK: (threadId, runId) => events.lastK(threadId, runId),
-      runsOfMessages: async (threadId, messageIds, user) =>
-        events.runsOfMessages(threadId, messageIds, ownerOf(user, 'events.runsOfMessages'))
-    },
-    crons: {
-      get: async (cronId, user) => crons.get(cronId, ownerOf(user, 'crons.get')),
-      list: async (user) => crons.list(ownerOf(user, 'crons.list')),
-      areDue: (now) => crons.areDue(now)
-    },
-    items: {
-      get: async (namespace, key, user) => items.get(namespace, key, ownerOf(user, 'items.get')),
-      search: async (query, user) => items.search(query, ownerOf(user, 'items.search')),
-      namespaces: async (query, user) => items.namespaces(query, ownerOf(user, 'items.namespaces'))
-    },
-    feedback: feedback && {
-      list: async (threadId, runId, user) => feedback.list(threadId, runId, ownerOf(user, 'feedback.list')),
-      stats: (threadId, runId) => feedback.stats(threadId, runId),
-      byRuns: async (threadId, runIds, user) => feedback.byRuns(threadId, runIds, ownerOf(user, 'feedback.byRuns'))
-    }
-  }
+export function scopedStore(store: Store): ScopedStore {
+  const { users, frames, checkpoints, ttls } = store
+  // The table has every method of these nouns, or it would not compile.
+  const nouns = Object.keys(USER_AT).map((noun) => [noun, scoped(store, noun as keyof ScopedNouns)])
+  return { users, frames, checkpoints, ttls, ...(Object.fromEntries(nouns) as ScopedNouns) }
+}
+
+/** Each method is called on its own object, because a store may be made of class instances. */
+function scoped(store: Store, noun: keyof ScopedNouns): object | null {
+  const reads = store[noun] as Record<string, (...args: unknown[]) => Promise<unknown>> | null
+  const methods = Object.entries<number | null>(USER_AT[noun]).map(([name, at]) => {
+    const read = (...args: unknown[]) => reads![name]!(...args)
+    const asked = async (...args: unknown[]) =>
+      read(...args.slice(0, at!), ownerOf(args[at!] as UserArg, `${noun}.${name}`))
+    return [name, at === null ? read : asked]
+  })
+  return reads && Object.fromEntries(methods)
 }
 
 /** Resolved here, where the user is known: the committer runs in nobody's scope, or in that of whoever woke it. */

@@ -58,6 +58,7 @@ export type * from './ports/ttls.ts'
 export type * from './ports/users.ts'
 export type * from './ports/webhooks.ts'
 export { OWNED_OPS } from './ports/ops.ts'
+export { refusal } from './refused.ts'
 
 export interface Store {
   readonly users: UserReads

@@ -26,7 +26,7 @@ t.test('who reloads on `end` finds everything: status, final state and messages'
     ])
   }
   const reader = { userId: 'ann', credential: null }
-  await room.registry.join(run, { wire, modes: ALL, position: null, reader })
+  await room.registry.readers.join(run, { wire, modes: ALL, position: null, reader })
   stage.reply('the answer')
   room.gate.hold()
   stage.finish()

@@ -304,7 +304,7 @@ class World {
     const row = await this.stepped.inner.runs.get(reader.run.run_id, null)
     const wire = new FakeWire()
     reader.connect(wire)
-    void this.#registry.join(row!, { wire, reader: ANN, modes: reader.modes, position: reader.position })
+    void this.#registry.readers.join(row!, { wire, reader: ANN, modes: reader.modes, position: reader.position })
     await loopTurns(1)
   }
 

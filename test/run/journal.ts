@@ -1,7 +1,8 @@
 // The journal: facts become events in the contract's shapes, totals are booked on who asked, what is broken off is made whole.
 import t from 'tap'
 import type { Caller, AgentRecord } from '../../lib/agent/runtime.ts'
-import { cutTrace, Journal } from '../../lib/run/log/journal.ts'
+import { cutTrace } from '../../lib/run/log/event-content.ts'
+import { Journal } from '../../lib/run/log/journal.ts'
 import type { AiMessage, HumanMessage, Json, RunEvent, ToolCall, ToolMessage, UsageMetadata } from '../../lib/types.ts'
 
 const fields = { additional_kwargs: {}, response_metadata: {}, name: null }

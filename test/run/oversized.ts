@@ -154,7 +154,7 @@ t.test('the whole is read from memory and from the store, in any range', async (
   stage.custom(text)
   const json = Buffer.from(JSON.stringify(text))
   const read = async (start: number, end: number) => {
-    const log = await room.registry.logOf(await room.row(run))
+    const log = await room.registry.readers.logOf(await room.row(run))
     const whole = await findWhole(log, 2)
     t.equal(whole!.bytes, json.length)
     const pieces: Buffer[] = []
@@ -172,7 +172,7 @@ t.test('the whole is read from memory and from the store, in any range', async (
   const allAre = async (when: string) => {
     for (const [start, end] of ranges)
       t.ok((await read(start, end)).equals(json.subarray(start, end + 1)), `${when} ${start}-${end}`)
-    const log = await room.registry.logOf(await room.row(run))
+    const log = await room.registry.readers.logOf(await room.row(run))
     for (const n of [0, 1, 3, 4, 99]) t.equal(await findWhole(log, n), null, `frame ${n} was not cut`)
   }
   await allAre('in memory')

@@ -30,6 +30,7 @@ const EMIT = {
     'run/log/filter',
     'run/log/journal',
     'run/log/oversized',
+    'run/log/slabs',
     'run/log/sse',
     'run/log/state-builder',
     'types'
@@ -80,7 +81,9 @@ const SEARCH: Path = {
     'auth/token',
     'http/address',
     'http/body-budget',
+    'http/body-reader',
     'http/call',
+    'http/connections',
     'http/json-list',
     'http/langgraph-client',
     'http/route',

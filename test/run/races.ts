@@ -41,7 +41,7 @@ t.test('a run that others see before its creator was answered is found: joined, 
   const seen = await untilThere(room)
   t.equal(room.registry.find(seen.run_id), undefined)
   const wire = new FakeWire()
-  const joined = room.registry.join(seen, { wire, reader: ANN, modes: null, position: null })
+  const joined = room.registry.readers.join(seen, { wire, reader: ANN, modes: null, position: null })
   const waited = room.registry.ended(seen.run_id)
   const cancelled = room.registry.admitted(seen.run_id).then(() => room.registry.cancel(seen.run_id, 'interrupt'))
   await loopTurns()
@@ -101,11 +101,11 @@ t.test('active runs are counted from the moment they are asked for; the same key
   const room = await Room.open(t, { activePerUser: 1 })
   const { registry } = room
   const hasSpace = (userId: string, key: string | null = null) => {
-    const release = registry.reserveRun(userId, key)
+    const release = registry.quota.reserve(userId, key)
     release?.()
     return release !== null
   }
-  const release = registry.reserveRun('ann', 'key')
+  const release = registry.quota.reserve('ann', 'key')
   const isCounted = () =>
     t.same([hasSpace('ann'), hasSpace('ann', 'other'), hasSpace('ann', 'key')], [false, false, true])
   isCounted()

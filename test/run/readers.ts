@@ -16,7 +16,7 @@ t.test('open streams are counted by user, and a place is free again when its rea
   t.equal(hasSpace(room.registry, 'ben'), true)
   const ben = new FakeWire()
   const reader = { userId: 'ben', credential: null }
-  await room.registry.join(run, { wire: ben, reader, modes: null, position: null })
+  await room.registry.readers.join(run, { wire: ben, reader, modes: null, position: null })
   t.equal(hasSpace(room.registry, 'ben'), false, 'the total counts as well')
   wires[0]!.leave()
   t.equal(hasSpace(room.registry, 'ann'), true)
@@ -35,7 +35,7 @@ t.test('a reader that catches up is given 128 KB at a time, and nothing more whi
   await finish(room, run)
   const wire = new FakeWire()
   wire.isFull = true
-  await room.registry.join(run, { wire, reader: ANN, modes: ['messages-tuple'], position: null })
+  await room.registry.readers.join(run, { wire, reader: ANN, modes: ['messages-tuple'], position: null })
   const given = () => wire.written.reduce((sum, { length }) => sum + length, 0)
   await until(() => given() > 0, 'it is given something')
   await loopTurns()

@@ -83,7 +83,7 @@ for (const read of READS) {
       t.ok(failures < 0, 'it was read, and again')
       t.match(await room.row(run), { status: 'error', stop_reason: 'server_restart' })
       const wire = new FakeWire()
-      await registry.join(await room.row(run), { ...NOTHING, wire })
+      await registry.readers.join(await room.row(run), { ...NOTHING, wire })
       await until(() => wire.ending === 'ended', 'its readers are told')
       const told = toldTo(wire)
       t.same(

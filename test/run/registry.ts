@@ -109,7 +109,7 @@ t.test('and waits no longer than it was told to', async (t) => {
 t.test('active runs of one user are counted, whether they run or wait', async (t) => {
   const room = await Room.open(t, { activePerUser: 2 })
   const hasSpace = (userId: string) => {
-    const release = room.registry.reserveRun(userId)
+    const release = room.registry.quota.reserve(userId)
     release?.()
     return release !== null
   }
@@ -129,7 +129,7 @@ t.test('a credential that is revoked ends its streams, wherever they read, and n
   const stage = await room.agent.stage(live)
   const other = new FakeWire()
   const reader = { ...ANN, credential: 'another' }
-  await room.registry.join(live, { wire: other, reader, modes: null, position: null })
+  await room.registry.readers.join(live, { wire: other, reader, modes: null, position: null })
   const behind = await room.join(live)
   behind.isFull = true
   stage.reply('x')

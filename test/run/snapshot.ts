@@ -12,7 +12,7 @@ const ALL = ['values', 'messages-tuple', 'custom']
 
 async function snapshot(room: Room, run: Run, modes = ALL, last?: string): Promise<FakeWire> {
   const wire = new FakeWire()
-  await room.registry.join(run, { wire, reader: ANN, modes, position: readPosition(last), isSnapshot: true })
+  await room.registry.readers.join(run, { wire, reader: ANN, modes, position: readPosition(last), isSnapshot: true })
   return wire
 }
 

@@ -1,14 +1,7 @@
 // Derives the run's events and counts from a graph's stream: messages, tool calls and model usage.
 import { randomUUID } from 'node:crypto'
-import {
-  type HumanMessage,
-  isObject,
-  type Json,
-  type JsonObject,
-  type Message,
-  type StoredGraphCheckpoint,
-  type ToolCall
-} from '../../types.ts'
+import type { StoredGraphCheckpoint } from '../../graph-state.ts'
+import { type HumanMessage, isObject, type Json, type JsonObject, type Message, type ToolCall } from '../../types.ts'
 import { parseJson, textOr } from '../json.ts'
 import type { AgentRecord, Sink } from '../runtime.ts'
 import { isPiece, readMessage } from './message.ts'

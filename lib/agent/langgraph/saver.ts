@@ -2,14 +2,8 @@
 // batches, under the same lease, and are deleted with the thread. One instance serves all graphs and runs, as LangGraph
 // expects; the config of a call names its session.
 import { randomBytes } from 'node:crypto'
-import {
-  type GraphCheckpointWrite,
-  type GraphPage,
-  type GraphTaskWrite,
-  isObject,
-  type JsonObject,
-  type StoredGraphCheckpoint
-} from '../../types.ts'
+import type { GraphCheckpointWrite, GraphPage, GraphTaskWrite, StoredGraphCheckpoint } from '../../graph-state.ts'
+import { isObject, type JsonObject } from '../../types.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
 
 /** What is written of a graph. */

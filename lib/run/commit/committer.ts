@@ -7,7 +7,7 @@
 import { Failure } from '../../errors.ts'
 import { withoutUser } from '../../scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
-import { StoreUnavailable } from '../../store/store.ts'
+import { refusal, StoreUnavailable } from '../../store/store.ts'
 
 /** Buffers records of its own and hands them over when the committer is ready: a run actor. */
 export interface Source {
@@ -457,10 +457,6 @@ export class Committer implements Writer {
 
 function isWaiting(source: Source): boolean {
   return source.isWaiting
-}
-
-function refusal(error: unknown): Outcome {
-  return { ok: false, message: error instanceof Error ? error.message : String(error) }
 }
 
 function unavailable(reason: string): Failure {

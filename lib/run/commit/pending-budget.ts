@@ -1,5 +1,6 @@
-// The process-wide budget of bytes that runs have produced and the store has not taken. Above it every agent pauses,
-// however little its own run has waiting: many small runs must not fill the memory while the store is stuck.
+// The budget of bytes that runs have produced and the store has not taken: of the process, and of each run. Above the
+// first every agent pauses, however little its own run has waiting: many small runs must not fill the memory while the
+// store is stuck.
 export class PendingBudget {
   readonly #limit: number
   readonly #store: { readonly isLate: boolean }
@@ -34,5 +35,56 @@ export class PendingBudget {
   /** `tell` is called once, as soon as there is space again. */
   whenSpace(tell: () => void): void {
     this.#waiting.add(tell)
+  }
+}
+
+/** What one run has used of the budget, with a limit of its own. */
+export class BudgetShare {
+  readonly #budget: PendingBudget
+  readonly #limit: number
+  #bytes = 0
+  #isClosed = false
+  #waiting: (() => void)[] = []
+
+  /** @param limit 0: none */
+  constructor(budget: PendingBudget, limit: number) {
+    this.#budget = budget
+    this.#limit = limit
+  }
+
+  /** The run has that many bytes pending. */
+  use(bytes: number): void {
+    const more = bytes - this.#bytes
+    this.#bytes = bytes
+    if (more !== 0) this.#budget.add(more)
+  }
+
+  hasSpace(): boolean {
+    return (this.#limit === 0 || this.#bytes < this.#limit) && this.#budget.hasSpace
+  }
+
+  /** Resolves when there is space, or the share is closed. */
+  space(): Promise<void> {
+    if (this.#isClosed || this.hasSpace()) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      this.#budget.whenSpace(this.wake)
+    })
+  }
+
+  /** There may be space again. */
+  readonly wake = (): void => {
+    if (!this.#isClosed && !this.hasSpace()) {
+      // Others were woken first and have used the space up.
+      if (this.#waiting.length > 0) this.#budget.whenSpace(this.wake)
+      return
+    }
+    for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+
+  /** Nobody has to wait any more. */
+  close(): void {
+    this.#isClosed = true
+    this.wake()
   }
 }

@@ -3,9 +3,11 @@
 import type { Store } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import type { Committer } from '../commit/committer.ts'
-import { boundsOf } from '../log/run-log.ts'
+import { boundsOf } from '../log/log-bounds.ts'
 import type { LogBounds } from '../log/sse.ts'
-import { bareEnd, journalOf, Recorder, type RecorderOptions } from '../recorder.ts'
+import { bareEnd } from '../closing.ts'
+import { readJournal } from '../log/rebuild-partial.ts'
+import { Recorder, type RecorderOptions } from '../recorder.ts'
 import { RESTARTED } from '../run-end.ts'
 import type { Registry } from './registry.ts'
 import { untilRead } from './retry.ts'
@@ -84,8 +86,8 @@ async function recoverOrFail(
  */
 async function end(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
   if (parts.goesOn && past.epochs.length < ATTEMPTS_MAX) {
-    const journal = await journalOf(run, parts.store, parts.options)
-    return () => parts.registry.goOn(run, past, journal)
+    const { journal } = await readJournal(run, parts.store, parts.options)
+    return () => parts.registry.resume(run, past, journal)
   }
   const recorder = await Recorder.resumed(run, past, parts.store, parts)
   recorder.close(RESTARTED, true)

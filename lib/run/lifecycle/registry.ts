@@ -1,4 +1,4 @@
-// The registry of live runs in this process: admits, finds and stops them, and attaches readers.
+// The registry of live runs in this process: admits, finds and stops them.
 import { isVisible, withoutUser } from '../../scope.ts'
 import type { Admission, NewRun, Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
@@ -9,20 +9,17 @@ import { Compactor } from '../commit/compactor.ts'
 import { PendingBudget } from '../commit/pending-budget.ts'
 import { RemoteRuns } from '../cluster/remote-runs.ts'
 import type { CancelAction } from '../run-end.ts'
-import { filterOf } from '../log/filter.ts'
 import { PeerSubscriptions } from '../cluster/peer-subscriptions.ts'
-import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joiner.ts'
-import { type CloseReason, type Place, type StreamLimits, Streams } from '../delivery/streams.ts'
+import { type StreamLimits, Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
 import { isFinal } from './run-phase.ts'
 import { RunQueues } from './run-queues.ts'
 import type { Journal } from '../log/journal.ts'
-import { RunLog } from '../log/run-log.ts'
-import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
-import type { LogBounds, Position } from '../log/sse.ts'
+import type { LogBounds } from '../log/sse.ts'
 import { StateCache } from '../log/state-cache.ts'
-import { type OpenedRun, ThreadJoiner, type ThreadRequest } from '../delivery/thread-joiner.ts'
-import { isCreator, isUnplaced, modesOf, startsAt } from '../run-kwargs.ts'
+import { isUnplaced, startsAt } from '../run-kwargs.ts'
+import { RunQuota } from './run-quota.ts'
+import { RunReaders } from './run-readers.ts'
 import { ThreadWatchers } from './thread-watchers.ts'
 import { withTimeout } from './with-timeout.ts'
 
@@ -56,29 +53,26 @@ export class Registry {
   readonly #queues = new RunQueues()
   /** Runs whose admission is being written. Others may see the row a moment before we know it was written. */
   readonly #pendingAdmissions = new Map<string, Promise<Admission>>()
-  /** Quota places of runs being started [design 5]. */
-  readonly #reserved = new Set<{ readonly userId: string | null; readonly key: string | null }>()
+  readonly quota: RunQuota
   /** All open streams, of any run. */
   readonly streams: Streams
   /** With several processes: who follows our runs, and which of theirs are wanted here. */
   readonly subscriptions: PeerSubscriptions | null
   readonly remoteRuns: RemoteRuns | null
+  readonly readers: RunReaders
   /** Who waits for the next run of a thread. */
   readonly watchers: ThreadWatchers
   readonly #compactor: Compactor
   readonly #budget: PendingBudget
   readonly #states: StateCache
   readonly #ticker: Ticker
-  /** Lookups of a thread's next run made in this tick. */
-  readonly #asking = new Map<string, Promise<Run | null>>()
   #isStopping = false
   /** Called when runs of ours are not taken over yet; set by the cluster. */
   onLeftBehind: () => void = () => {}
-  /** Readers of frames, including those of ended runs. */
-  #joiners = 0
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
+    this.quota = new RunQuota(deps.options.activePerUser, () => this.#runs())
     this.#states = new StateCache(deps.store)
     this.#ticker = new Ticker(deps.options.coalesceMs)
     this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0, deps.committer)
@@ -106,6 +100,14 @@ export class Registry {
           onTrouble: (error) => deps.log.warn({ err: error }, 'runs of other processes could not be polled')
         })
       : null
+    this.readers = new RunReaders({
+      ...deps,
+      streams: this.streams,
+      remoteRuns: this.remoteRuns,
+      watchers: this.watchers,
+      find: (runId) => this.#actors.get(runId),
+      admitted: (runId) => this.admitted(runId)
+    })
   }
 
   /** Runs that have not ended. */
@@ -113,9 +115,8 @@ export class Registry {
     return this.#actors.size
   }
 
-  /** Readers of frames. */
-  get joiners(): number {
-    return this.#joiners
+  *#runs(): Iterable<Run> {
+    for (const { run } of this.#actors.values()) yield run
   }
 
   /** Live runs by phase. */
@@ -135,7 +136,7 @@ export class Registry {
       runs: this.#actors.size,
       queues: this.#queues.size,
       admissions: this.#pendingAdmissions.size,
-      reserved: this.#reserved.size,
+      reserved: this.quota.size,
       streams: this.streams.size,
       places: this.streams.quota.total,
       readers: this.streams.quota.users,
@@ -146,22 +147,6 @@ export class Registry {
       subscriptions: this.subscriptions?.size ?? 0,
       remoteRuns: this.remoteRuns?.size ?? 0
     }
-  }
-
-  /**
-   * Reserves a place in a user's quota of runs until the returned function is called: by then the run counts, or was
-   * refused. Null: no place left. A repeated idempotency key makes no new run and needs no place.
-   */
-  reserveRun(userId: string | null, key: string | null = null): (() => void) | null {
-    const { activePerUser } = this.#deps.options
-    if (activePerUser === 0) return () => {}
-    const live = [...this.#actors.values()].map(({ run }) => ({ userId: run.user_id, key: run.idempotency_key }))
-    const own = [...live, ...this.#reserved].filter((one) => one.userId === userId)
-    if (key !== null && own.some((one) => one.key === key)) return () => {}
-    if (own.length >= activePerUser) return null
-    const reservation = { userId, key }
-    this.#reserved.add(reservation)
-    return () => void this.#reserved.delete(reservation)
   }
 
   get isStopping(): boolean {
@@ -233,21 +218,17 @@ export class Registry {
     if (await this.#deps.store.runs.get(runId, userId)) await remoteRuns.cancel(runId, strategy, null)
   }
 
-  /** Queues a run admitted by another process, this one's peer or predecessor; `past`: what is stored of its log. */
-  resume(run: Run, past: LogBounds): void {
+  /**
+   * Queues a run of another process, this one's peer or predecessor. `past`: what is stored of its log; `journal`: of its
+   * events, where it had started and goes on from the state that its agent has stored.
+   */
+  resume(run: Run, past: LogBounds, journal?: Journal): void {
     if (this.knows(run.run_id)) return
-    this.#enqueue(run, past)
+    this.#enqueue(run, past, journal)
     this.remoteRuns?.drop(run.run_id)
     const { multitask_strategy: strategy } = run
     if (strategy !== 'interrupt' && strategy !== 'rollback') return
     for (const actor of this.#queues.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
-  }
-
-  /** Continues a run whose process is gone: its agent starts from the state it has stored. */
-  goOn(run: Run, past: LogBounds, journal: Journal): void {
-    if (this.knows(run.run_id)) return
-    this.#enqueue(run, past, journal)
-    this.remoteRuns?.drop(run.run_id)
   }
 
   /** Whether a run is live here, or being admitted. */
@@ -294,8 +275,7 @@ export class Registry {
     }
     const actor = new RunActor(run, deps, past, journal)
     this.#actors.set(run.run_id, actor)
-    // Lookups of this tick were answered without this run.
-    this.#asking.clear()
+    this.readers.forgetLookups()
     this.watchers.tell(run.thread_id)
     void actor.closed.then(() => this.#closed(actor))
     this.#queues.add(actor)
@@ -303,8 +283,7 @@ export class Registry {
 
   /** Wakes those who wait for the next run of the thread. */
   #tellOfRun(threadId: string): void {
-    // Whoever asked in this turn was answered without it.
-    this.#asking.clear()
+    this.readers.forgetLookups()
     this.watchers.admitted(threadId)
   }
 
@@ -321,133 +300,6 @@ export class Registry {
     } catch (error) {
       this.#deps.log.error({ err: error, run_id }, 'an ended run could not be released from memory')
     }
-  }
-
-  /**
-   * Attaches a reader to a run, wherever the run is: here, on another process, or finished. `place`: its reserved place.
-   * @throws Failure `too_many_streams`
-   */
-  join(run: Run, request: JoinRequest, place?: Place): Promise<void> {
-    if (place) return this.#join(run, request, place)
-    return this.streams.hold(request.reader.userId, (held) => this.#join(run, request, held))
-  }
-
-  async #join({ run_id }: Run, request: JoinRequest, place: Place): Promise<void> {
-    await this.admitted(run_id)
-    const actor = this.#actors.get(run_id)
-    const start = actor && request.isSnapshot ? await actor.snapshotFor(request.position) : request.position
-    // Its client reconnects to the next process.
-    if (this.streams.isClosing) return request.wire.reset()
-    // Looked up after the await: it may have ended meanwhile.
-    if (!actor || this.#actors.get(run_id) !== actor) return this.#joinStored(run_id, request, place)
-    const isTheirs = request.isCreator || request.endsRun || isCreator(actor.run, request.reader)
-    if (isTheirs) actor.creatorCame()
-    this.#attach(actor.log, request, start, place, (why) => {
-      if (isTheirs && why === 'left') actor.creatorLeft(request.endsRun)
-    })
-  }
-
-  async #joinStored(runId: string, request: JoinRequest, place: Place): Promise<void> {
-    const { store } = this.#deps
-    const { wire, position, isSnapshot = false } = request
-    // The caller's row may be older than the run's end.
-    const run = await store.runs.get(runId, null)
-    if (run && !isInFlight(run)) {
-      const log = await RunLog.ended(run, store)
-      const snapshot = isSnapshot && log.place(position) === 0 ? await finalSnapshot(log) : null
-      return this.#attach(log, request, snapshot ?? position, place)
-    }
-    const opened = run && (await this.remoteRuns?.open(run, position, isSnapshot))
-    // Its end is not known here: sending `end` would be a guess.
-    if (!opened) return wire.reset()
-    const { endsRun = false } = request
-    const isTheirs = request.isCreator || endsRun || isCreator(run, request.reader)
-    if (isTheirs) this.remoteRuns?.creatorCame(runId, endsRun)
-    this.#attach(opened.log, request, opened.start, place, (why) =>
-      this.remoteRuns?.left(runId, isTheirs && why === 'left', endsRun)
-    )
-  }
-
-  /** Readers of a run in this process. */
-  joinersOf(runId: string): JoinerStanding[] {
-    const joiners = [...this.streams.open].filter((one) => one instanceof Joiner && one.runId === runId) as Joiner[]
-    return joiners.map(({ standing }) => standing)
-  }
-
-  #attach(
-    log: RunLog,
-    request: JoinRequest,
-    start: Position | Snapshot,
-    place: Place,
-    onLeave?: (why: CloseReason) => void
-  ): void {
-    const filter = filterOf(request.modes ?? modesOf(log.run))
-    const joiner = new Joiner(request, log, filter, start, {
-      onLeave: (gone, why) => {
-        this.#joiners--
-        this.streams.remove(gone)
-        onLeave?.(why)
-      },
-      onTrouble: (error) =>
-        this.#deps.log.error({ err: error, run_id: log.run.run_id }, 'a reader of a run failed and was reset')
-    })
-    this.#joiners++
-    this.streams.add(joiner, place)
-    joiner.pump()
-  }
-
-  /** Attaches a reader to a thread: to all its runs after ordinal `request.after`, including future ones. `place`: its reserved place. */
-  joinThread(threadId: string, request: ThreadRequest, place: Place): ThreadJoiner {
-    const { store, log } = this.#deps
-    const { userId } = request.reader
-    const runs = {
-      after: (ordinal: number) => this.#runAfter(threadId, ordinal, userId),
-      open: (run: Run) => this.#openFor(run, store),
-      watch: (listener: () => void) => this.watchers.watch(threadId, listener)
-    }
-    const joiner = new ThreadJoiner(request, runs, {
-      onLeave: (gone) => {
-        this.#joiners--
-        this.streams.remove(gone)
-      },
-      onTrouble: (error) => log.error({ err: error, thread_id: threadId }, 'a reader of a thread failed and was reset')
-    })
-    this.#joiners++
-    this.streams.add(joiner, place)
-    return joiner
-  }
-
-  /** One query for all readers that wait at the same position. */
-  #runAfter(threadId: string, ordinal: number, userId: string | null): Promise<Run | null> {
-    const key = JSON.stringify([threadId, ordinal, userId])
-    const asking = this.#asking.get(key) ?? this.#deps.store.runs.after(threadId, ordinal, userId)
-    this.#asking.set(key, asking)
-    // Valid for this tick: later readers must see later runs.
-    setImmediate(() => this.#asking.delete(key))
-    return asking
-  }
-
-  /** The log of a run for another reader, wherever the run is: here, on another process, or finished. */
-  async #openFor({ run_id }: Run, store: Store): Promise<OpenedRun | null> {
-    await this.admitted(run_id)
-    const live = this.#actors.get(run_id)?.log
-    if (live) return { log: live, left: () => {} }
-    // The row found may be older than the run's end.
-    const run = await store.runs.get(run_id, null)
-    if (!run) return null
-    if (!isInFlight(run)) return { log: await RunLog.ended(run, store), left: () => {} }
-    const opened = await this.remoteRuns?.open(run, null, false)
-    if (!opened) throw new Error(`run ${run_id} is in flight, and nowhere to be found`)
-    return { log: opened.log, left: () => this.remoteRuns?.left(run_id, false) }
-  }
-
-  /** The log of a run, live or finished, for lookups. */
-  async logOf(run: Run): Promise<RunLog> {
-    const { store } = this.#deps
-    const live = this.#actors.get(run.run_id)?.log
-    if (live) return live
-    const log = isInFlight(run) ? await RunLog.replica(run, store) : await RunLog.ended(run, store)
-    return this.#actors.get(run.run_id)?.log ?? log
   }
 
   /** Resolves when a run being admitted can be found, or was refused. */

@@ -1,4 +1,5 @@
 // Retries reads a run cannot do without.
+import { setTimeout as pause } from 'node:timers/promises'
 import { LeaseLost, StoreUnavailable } from '../../store/store.ts'
 
 const RETRY_MS_FIRST = 20
@@ -22,8 +23,4 @@ export async function untilRead<T>(read: () => Promise<T>, isOver: () => boolean
       if (isOver()) throw error
     }
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

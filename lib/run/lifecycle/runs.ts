@@ -1,7 +1,6 @@
 // Starting, cancelling and waiting for runs, for every protocol. Callers parse the request; whatever is refused here is
 // refused before anything is written.
 import { createHash, randomUUID } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { StatePort } from '../../agent/states.ts'
 import { fail } from '../../errors.ts'
 import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
@@ -10,6 +9,7 @@ import { isInFlight, type JsonObject, type Run, timestamp, UNPLACED } from '../.
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { webhookOf } from '../run-kwargs.ts'
 import type { Registry } from './registry.ts'
+import { withTimeout } from './with-timeout.ts'
 
 /** How long a cancel waits for the owning process's answer whether it came in time, in ms. */
 const CANCEL_WAIT_MS = 5000
@@ -74,7 +74,7 @@ export class Runs {
     const { registry, notReady } = this.#deps
     const reason = notReady()
     if (reason !== null) throw fail('not_ready', { reason }, RETRY_AFTER)
-    const release = registry.reserveRun(run.user_id, run.idempotency_key)
+    const release = registry.quota.reserve(run.user_id, run.idempotency_key)
     if (!release) throw fail('too_many_runs', null, RETRY_AFTER)
     try {
       return await create()
@@ -146,7 +146,7 @@ export class Runs {
     const isDone = registry.cancel(id, how)
     // Its process is told until it has ended.
     const isTold = !isDone && (await registry.cancelElsewhere(id, how))
-    if (isTold && !untilEnded && !(await this.#endsSoon(id))) return
+    if (isTold && !untilEnded && !(await withTimeout(registry.settled(id), CANCEL_WAIT_MS))) return
     if ((!isDone || untilEnded) && !(await registry.settled(id)))
       throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, RETRY_AFTER)
     if (isDone) return
@@ -170,15 +170,6 @@ export class Runs {
   async #removeRolledBack(thread_id: string, run_id: string): Promise<void> {
     const { registry, writer } = this.#deps
     if (await registry.settled(run_id)) await writer.write({ name: 'run.remove', run_id, thread_id, user: null })
-  }
-
-  /** Whether the run of another process ends while a request can be kept waiting for it. */
-  async #endsSoon(id: string): Promise<boolean> {
-    const late = new AbortController()
-    const timeout = pause(CANCEL_WAIT_MS, false, { signal: late.signal }).catch(() => false)
-    const isOver = await Promise.race([this.#deps.registry.settled(id), timeout])
-    late.abort()
-    return isOver
   }
 
   /**

@@ -1,14 +1,12 @@
 // A bound for what somebody waits for.
+import { setTimeout as pause } from 'node:timers/promises'
 
-/** Resolves when `work` does, or after `ms` milliseconds. Rejects as `work` does. */
-export async function withTimeout(work: Promise<unknown>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms)
-  })
+/** What `work` resolves with, or undefined after `ms` milliseconds. Rejects as `work` does. */
+export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  const over = new AbortController()
   try {
-    await Promise.race([work, timeout])
+    return await Promise.race([work, pause(ms, undefined, { signal: over.signal }).catch(() => undefined)])
   } finally {
-    clearTimeout(timer)
+    over.abort()
   }
 }

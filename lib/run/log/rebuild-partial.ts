@@ -7,7 +7,7 @@ import { type Json, type JsonObject, type Message, type Run, type RunEvent, isOb
 import { Kind } from './filter.ts'
 import { readTurns } from '../../loop-turns.ts'
 import { framesOf, type RawFrame } from './segment.ts'
-import { Journal } from './journal.ts'
+import { Journal, type JournalOptions } from './journal.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { dataOf } from './sse.ts'
 import { baseOf } from '../run-kwargs.ts'
@@ -28,6 +28,17 @@ export interface Tail {
   readonly checkpointId: string | null
   /** Complete messages. */
   readonly whole: readonly Message[]
+}
+
+/** The journal of a run whose process is gone, and the events it was read from. */
+export async function readJournal(
+  { thread_id, run_id }: Run,
+  store: Pick<Store, 'events'>,
+  options: JournalOptions
+): Promise<{ readonly journal: Journal; readonly events: readonly RunEvent[] }> {
+  const events = await store.events.listEvents(thread_id, run_id, { limit: Number.MAX_SAFE_INTEGER }, null)
+  const lastK = await store.events.lastK(thread_id, run_id)
+  return { journal: Journal.resumed(options, events, lastK), events }
 }
 
 /**

@@ -1,50 +1,24 @@
 // The frame log of one run, as this process has it, and its readers here.
 //
-// A run of this process is appended to: encoded once, in memory until stored and a little longer. Bytes lie in slabs that never change, so
-// that a slice can be handed to any number of sockets. A frame leaves memory only after its commit; older frames are read from the store. A
-// run that has ended, or belongs to another process, is entirely stored: its head moves when more is found there.
+// A run of this process is appended to: encoded once, in memory (slabs.ts) until stored and a little longer. A frame leaves memory only
+// after its commit; older frames are read from the store. A run that has ended, or belongs to another process, is entirely stored: its
+// head moves when more is found there.
 //
 // A reader has a position and asks `next` what follows; only what `next` returns may be sent. After any wait it asks again: the log may
 // have moved on meanwhile.
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import { bit, type Filter, Kind } from './filter.ts'
+import { boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
 import { beginning, type Cutting, fits, PART_BYTES, type Shorten, shortened, wholeOf } from './oversized.ts'
-import { INDEX_BYTES, type RawFrame, rangesOf } from './segment.ts'
+import type { RawFrame } from './segment.ts'
+import { Slabs, type StateText } from './slabs.ts'
 import { cursorPrefix, cursorText, frameText, type LogBounds, nextAfter, nextStored, type Position } from './sse.ts'
-import { type CheckpointAbout, valuesText } from './values-frame.ts'
 import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
+import { type CheckpointAbout, valuesText } from './values-frame.ts'
 
-const SLAB_BYTES_FIRST = 4 * 1024
-/** A part of an oversized frame fills one slab, and is a segment of its own. */
-const SLAB_BYTES_MAX = PART_BYTES
-/** A slice ends with the slab that brings it to this many bytes: mostly it is one slab, uncopied. */
-const SLICE_BYTES_ENOUGH = 16 * 1024
-/** A slice with states ends with the one that brings it to this many bytes. */
-const SLICE_BYTES_MAX = 48 * 1024
 /** Bytes per slice for readers that merge deltas, about. */
 const FOLDED_BYTES_MAX = 128 * 1024
-
-/** A state that a values frame refers to: rendered when somebody reads the frame. */
-export interface StateText {
-  json(): string
-}
-
-interface Slab {
-  readonly bytes: Buffer
-  used: number
-  /** n of its first frame. */
-  readonly first: number
-  readonly kinds: Kind[]
-  /** Where each frame ends. */
-  readonly ends: number[]
-  /** One bit per kind it holds: tells whether a filter passes all of it. */
-  mask: number
-  /** States of its values frames, by index: a state leaves memory with its frame. */
-  readonly states: Map<number, StateText>
-  /** Estimated bytes these states add to the one before. */
-  stateBytes: number
-}
 
 /** A slice; `behind`: the frames are only in the store (`load` reads them); `tail`: nothing follows yet; `end`: nothing will. */
 export type Next = Slice | 'behind' | 'tail' | 'end'
@@ -105,7 +79,7 @@ export class RunLog {
   /** Prefix of every cursor, made once: an epoch is too large to be a cached number string. */
   readonly #prefix: string
   #epochs: LogBounds['epochs']
-  readonly #slabs: Slab[] = []
+  readonly #slabs: Slabs
   readonly #readers = new Set<LogReader>()
   /** Readers with the same filter and position share the bytes. */
   readonly #made = new Map<Filter, Made>()
@@ -114,8 +88,6 @@ export class RunLog {
   /** First n not handed to the committer yet. */
   #taken: number
   #committed: number
-  #bytes = 0
-  #stateBytes = 0
   #pendingBytes = 0
   #isClosed: boolean
   /** Of a replica: number of store reads, and how many there had been when a reader came with an unknown position. */
@@ -140,6 +112,7 @@ export class RunLog {
     this.#cutting = options?.eventBytes ? { eventBytes: options.eventBytes, url } : null
     this.#epochs = bounds.epochs
     this.#prefix = cursorPrefix(this.epoch)
+    this.#slabs = new Slabs(this.epoch, this.#prefix)
     this.#head = bounds.head
     this.#taken = bounds.head
     this.#committed = bounds.head
@@ -192,7 +165,7 @@ export class RunLog {
   }
   /** First n in memory; `head` when there is none. */
   get first(): number {
-    return this.#slabs[0]?.first ?? this.#head
+    return this.#slabs.first ?? this.#head
   }
   /** n of the first frame readers may not see yet. */
   get shown(): number {
@@ -208,7 +181,7 @@ export class RunLog {
   }
   /** Bytes of all its frames; undefined: not all of them are in memory. */
   get wholeBytes(): number | undefined {
-    return this.first === 0 ? this.#bytes : undefined
+    return this.first === 0 ? this.#slabs.bytes : undefined
   }
 
   // ----------------------------------------------------------------------------------------------- appending
@@ -232,7 +205,7 @@ export class RunLog {
     this.#appendText(kind, frameText(event, shortened(shorten, n, bytes.length, cutting), this.#prefix + n))
     this.#appendText(Kind.whole, JSON.stringify(wholeOf(bytes.length)))
     for (let at = 0; at < bytes.length; at += PART_BYTES)
-      this.#appendBytes(Kind.part, bytes.subarray(at, at + PART_BYTES))
+      this.#appended(this.#slabs.addBytes(this.#head, Kind.part, bytes.subarray(at, at + PART_BYTES)))
     return n
   }
 
@@ -244,72 +217,25 @@ export class RunLog {
     about: CheckpointAbout | null = null
   ): number {
     const n = this.#appendText(Kind.values, valuesText(checkpointId, about))
-    const slab = this.#slabs.at(-1)!
-    slab.states.set(n - slab.first, state)
-    slab.stateBytes += stateBytes
-    this.#stateBytes += stateBytes
+    this.#slabs.addState(n, state, stateBytes)
     return n
   }
 
   #appendText(kind: Kind, text: string): number {
-    const slab = this.#slabFor(text)
-    return this.#appended(slab, kind, slab.bytes.write(text, slab.used, 'utf8'))
+    return this.#appended(this.#slabs.addText(this.#head, kind, text))
   }
 
-  #appendBytes(kind: Kind, bytes: Buffer): number {
-    const last = this.#slabs.at(-1)
-    const slab = last && hasSpace(last, bytes.length) ? last : this.#newSlab(bytes.length)
-    return this.#appended(slab, kind, bytes.copy(slab.bytes, slab.used))
-  }
-
-  #appended(slab: Slab, kind: Kind, length: number): number {
-    slab.used += length
-    slab.kinds.push(kind)
-    slab.ends.push(slab.used)
-    slab.mask |= bit(kind)
-    this.#bytes += length
+  #appended(length: number): number {
     this.#pendingBytes += length
     if (!this.isDue && !this.#showsStored && this.#readers.size > 0) this.#scheduler?.schedule(this)
     return this.#head++
-  }
-
-  #slabFor(text: string): Slab {
-    const last = this.#slabs.at(-1)
-    // A UTF-16 unit takes at most three bytes; the exact length is counted only where that does not fit.
-    if (last && hasSpace(last, text.length * 3)) return last
-    const length = Buffer.byteLength(text)
-    return last && hasSpace(last, length) ? last : this.#newSlab(length)
-  }
-
-  #newSlab(length: number): Slab {
-    const last = this.#slabs.at(-1)
-    // Twice what the last one used: one full of states used little.
-    const size = Math.max(length, SLAB_BYTES_FIRST, Math.min(SLAB_BYTES_MAX, (last?.used ?? 0) * 2))
-    const bytes = Buffer.allocUnsafeSlow(size)
-    const slab: Slab = {
-      bytes,
-      used: 0,
-      first: this.#head,
-      kinds: [],
-      ends: [],
-      mask: 0,
-      states: new Map(),
-      stateBytes: 0
-    }
-    this.#slabs.push(slab)
-    return slab
   }
 
   // ------------------------------------------------------------------------------------------------ to the disk
 
   /** Frames for the store: everything not taken yet, one segment per slab. */
   take(): Segment[] {
-    const segments: Segment[] = []
-    for (let s = this.#slabIndex(this.#taken); s < this.#slabs.length; s++) {
-      const slab = this.#slabs[s]!
-      const from = Math.max(0, this.#taken - slab.first)
-      if (from < slab.ends.length) segments.push(segmentOf(slab, from, this.epoch))
-    }
+    const segments = this.#slabs.segmentsFrom(this.#taken)
     this.#taken = this.#head
     return segments
   }
@@ -320,13 +246,7 @@ export class RunLog {
     this.#pendingBytes -= bytes
     if (this.#showsStored && !this.isDue && this.#readers.size > 0) this.#scheduler?.schedule(this)
     this.#showsStored = this.#isSync
-    while (this.#slabs.length > 1 && this.#bytes + this.#stateBytes > this.#windowBytes) {
-      const [oldest, second] = this.#slabs
-      if (second!.first > this.#committed) return
-      this.#slabs.shift()
-      this.#bytes -= oldest!.used
-      this.#stateBytes -= oldest!.stateBytes
-    }
+    this.#slabs.shrink(this.#windowBytes, this.#committed)
   }
 
   /** The run is terminal and stored: readers get the rest, and the end. `run`: its row. */
@@ -338,9 +258,7 @@ export class RunLog {
 
   /** Drops everything from memory: readers that are behind read the store. */
   release(): void {
-    this.#slabs.length = 0
-    this.#bytes = 0
-    this.#stateBytes = 0
+    this.#slabs.clear()
     this.#made.clear()
   }
 
@@ -417,7 +335,8 @@ export class RunLog {
     if (source === null) return 'behind'
     const known = this.#made.get(filter)
     if (known && known.from === from && known.source === source) return known.slice
-    const slice = typeof source === 'number' ? this.#slice(from, head, filter) : sliceOf(source, from, filter, null)
+    const slice =
+      typeof source === 'number' ? this.#slabs.slice(from, head, filter) : sliceOf(source, from, filter, null)
     if (slice === null) return 'behind'
     this.#made.set(filter, { from, source, slice })
     return slice
@@ -435,62 +354,6 @@ export class RunLog {
 
   // -------------------------------------------------------------------------------------------------- in memory
 
-  /** What `filter` passes of the frames in [`from`, `to`). Not copied when one slab has it all. */
-  #slice(from: number, to: number, filter: Filter): Slice {
-    const parts: Buffer[] = []
-    let next = from
-    let bytes = 0
-    let count = 0
-    for (let s = this.#slabIndex(from); next < to && bytes < SLICE_BYTES_ENOUGH; s++) {
-      const slab = this.#slabs[s]!
-      const cut = this.#cut(slab, next - slab.first, Math.min(slab.ends.length, to - slab.first), filter, parts, bytes)
-      bytes += cut.bytes
-      count += cut.count
-      next = slab.first + cut.end
-    }
-    return { bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), next, count }
-  }
-
-  #slabIndex(n: number): number {
-    let s = this.#slabs.length - 1
-    while (s > 0 && this.#slabs[s]!.first > n) s--
-    return Math.max(0, s)
-  }
-
-  /** Cuts the passing frames out of one slab. Stops early only after a values frame, which alone can be larger than a slab. */
-  #cut(
-    slab: Slab,
-    from: number,
-    end: number,
-    filter: Filter,
-    parts: Buffer[],
-    before: number
-  ): { bytes: number; count: number; end: number } {
-    const isWhole = (slab.mask & ~filter.mask) === 0 && slab.states.size === 0
-    if (isWhole) {
-      const piece = slab.bytes.subarray(startOf(slab, from), startOf(slab, end))
-      parts.push(piece)
-      return { bytes: piece.length, count: end - from, end }
-    }
-    let bytes = 0
-    let count = 0
-    for (const range of rangesOf((i) => slab.kinds[i]!, from, end, filter.mask, bit(Kind.values))) {
-      const isValues = slab.kinds[range.begin] === Kind.values
-      const piece = isValues
-        ? this.#values(slab, range.begin)
-        : slab.bytes.subarray(startOf(slab, range.begin), startOf(slab, range.end))
-      parts.push(piece)
-      bytes += piece.length
-      count += range.end - range.begin
-      if (isValues && before + bytes >= SLICE_BYTES_MAX) return { bytes, count, end: range.end }
-    }
-    return { bytes, count, end }
-  }
-
-  #values(slab: Slab, i: number): Buffer {
-    return Buffer.from(frameText('values', slab.states.get(i)!.json(), this.#prefix + (slab.first + i)))
-  }
-
   #fold(from: number, filter: Filter, sink: FrameSink): Slice {
     let next = from
     let count = 0
@@ -506,72 +369,16 @@ export class RunLog {
   #shownOf({ n, kind, bytes }: RawFrame, { mask }: Filter, sink: FrameSink): Buffer | null {
     if (n < sink.from || (mask & bit(kind)) === 0) return null
     if (kind !== Kind.values) return bytes
-    const slab = this.#slabs[this.#slabIndex(n)]!
-    return this.#values(slab, n - slab.first)
+    return this.#slabs.valuesFrame(n)
   }
 
   /** The visible frames in memory from `from` on, one by one: for the inspector. */
-  *frames(from: number): Generator<RawFrame> {
-    const to = this.shown
-    const { epoch } = this
-    for (let s = this.#slabIndex(from); s < this.#slabs.length; s++) {
-      const slab = this.#slabs[s]!
-      for (let i = Math.max(0, from - slab.first); i < slab.ends.length && slab.first + i < to; i++) {
-        const bytes = slab.bytes.subarray(startOf(slab, i), slab.ends[i]!)
-        yield { n: slab.first + i, epoch, kind: slab.kinds[i]!, bytes }
-      }
-    }
+  frames(from: number): Generator<RawFrame> {
+    return this.#slabs.frames(from, this.shown)
   }
 
   /** The cursor of its last frame. */
   get lastCursor(): string {
     return cursorText(this.epoch, this.#head - 1)
   }
-}
-
-/** Whether a slab has space for that many bytes. One whose states are as large as a slab takes no more: it leaves memory with them. */
-function hasSpace({ bytes, used, stateBytes }: Slab, length: number): boolean {
-  return bytes.length - used >= length && stateBytes < SLAB_BYTES_MAX
-}
-
-/** The frames of a slab from index `from` on. */
-function segmentOf(slab: Slab, from: number, epoch: number): Segment {
-  const index = Buffer.allocUnsafe((slab.ends.length - from) * INDEX_BYTES)
-  let at = 0
-  for (let i = from; i < slab.ends.length; i++) {
-    at = index.writeUInt8(slab.kinds[i]!, at)
-    at = index.writeUInt32LE(slab.ends[i]! - startOf(slab, i), at)
-  }
-  // The same bytes readers get: a slab is only appended to.
-  const data = slab.bytes.subarray(startOf(slab, from), slab.used)
-  return { epoch, first: slab.first + from, last: slab.first + slab.ends.length - 1, index, data }
-}
-
-function startOf(slab: Slab, i: number): number {
-  return i === 0 ? 0 : slab.ends[i - 1]!
-}
-
-/** What is stored of a run's log. */
-export async function boundsOf(store: LogStore, run: Run): Promise<LogBounds> {
-  const bounds = await store.frames.bounds(run.key)
-  return bounds ? { epochs: bounds.epochs, head: bounds.last + 1 } : { epochs: [], head: 0 }
-}
-
-/** When all frames are swept, the row still has the last cursor: a client with that cursor has everything. */
-function rowBounds({ last_cursor }: Run): LogBounds {
-  if (last_cursor === null) return { epochs: [], head: 0 }
-  // A cursor is two numbers: written by this service.
-  const [epoch, n] = last_cursor.split('-').map(Number)
-  return { epochs: [{ epoch: epoch!, first: 0 }], head: n! + 1 }
-}
-
-let lastEpoch = 0
-
-/**
- * A new epoch: greater than any before it in this process and than those of the run's `past` attempts, even if the
- * clock was set back, and by the clock than those of other processes.
- */
-export function newEpoch(past: readonly { readonly epoch: number }[] = [], now = Date.now()): number {
-  lastEpoch = Math.max(now, lastEpoch + 1, ...past.map(({ epoch }) => epoch + 1))
-  return lastEpoch
 }

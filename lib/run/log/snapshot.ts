@@ -1,6 +1,7 @@
 // A snapshot: the state of a run as one frame. It holds the thread state and the messages in progress at its position,
 // so that a new reader needs only what follows, however long the run is [needs N22, N23].
 import type { JsonObject, Run } from '../../types.ts'
+import { rowBounds } from './log-bounds.ts'
 import type { RunLog } from './run-log.ts'
 import { cursorText, frameText } from './sse.ts'
 
@@ -38,7 +39,6 @@ export async function finalSnapshot(log: RunLog): Promise<Snapshot | null> {
   const { last_cursor, final_checkpoint_id: id } = log.run
   if (last_cursor === null) return null
   const values = id === null ? null : await log.valuesStored(id)
-  const [epoch, n] = last_cursor.split('-').map(Number)
-  // A cursor is two numbers: this process or one before it wrote it.
-  return snapshotOf(log.run, { values, partial: [], epoch: epoch!, n: n! })
+  const { epochs, head } = rowBounds(log.run)
+  return snapshotOf(log.run, { values, partial: [], epoch: epochs[0]!.epoch, n: head - 1 })
 }

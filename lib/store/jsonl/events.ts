@@ -12,11 +12,12 @@
 // a power failure may take back the last moments.
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable } from '../store.ts'
+import { grouped } from '../event-query.ts'
+import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable, type Warn } from '../store.ts'
 import { Descriptors } from './descriptors.ts'
-import { type Line, Moved, type Warn } from './run-file.ts'
+import { Moved } from './run-file.ts'
 import { ThreadIndexCache } from './thread-index-cache.ts'
-import { allDone, grouped, ThreadFiles } from './thread-files.ts'
+import { allDone, ThreadFiles } from './thread-files.ts'
 
 export interface JsonlOptions {
   /** The data home, absolute. */
@@ -129,14 +130,7 @@ class JsonlEvents implements EventStore {
   }
 
   async #select(query: EventQuery, limit: number, which: 'first' | 'last'): Promise<EventRecord[]> {
-    const lines = await this.#threads.read(query.threadId, (files) => {
-      const found: Line[] = []
-      for (const line of files.matching(query, which)) {
-        if (found.length >= limit) break
-        found.push(line)
-      }
-      return which === 'last' ? found.reverse() : found
-    })
+    const lines = await this.#threads.read(query.threadId, (files) => files.select(query, limit, which))
     const byFile = [...grouped(lines, ({ file }) => file)]
     const records = (await Promise.all(byFile.map(([file, mine]) => file.read(mine)))).flat()
     return byFile.length > 1 ? records.sort((left, right) => left.seq - right.seq) : records

@@ -5,7 +5,7 @@ import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { EventCategory, Json } from '../../types.ts'
 import { messageIdOf } from '../event.ts'
-import type { EventRecord } from '../store.ts'
+import type { EventRecord, Warn } from '../store.ts'
 import type { Descriptors } from './descriptors.ts'
 
 const NEWLINE = 0x0a
@@ -25,8 +25,6 @@ export interface Line {
   readonly user_id: string | null
   readonly message_id: string | null
 }
-
-export type Warn = (fields: object, text: string) => void
 
 /** The file was rewritten since its index was made. */
 export class Moved extends Error {}

@@ -1,10 +1,10 @@
 // The files of one thread, and which of their lines a query is about.
 import { readdir, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { isVisible } from '../../scope.ts'
-import type { EventQuery, EventRecord } from '../store.ts'
+import { firstFrom, grouped, selectEvents } from '../event-query.ts'
+import type { EventQuery, EventRecord, Warn } from '../store.ts'
 import type { Descriptors } from './descriptors.ts'
-import { type Line, RunFile, type Warn } from './run-file.ts'
+import { type Line, RunFile } from './run-file.ts'
 
 const SUFFIX = '.jsonl'
 const RUN_FILE = /^[A-Za-z0-9_-]+\.jsonl$/
@@ -52,14 +52,14 @@ export class ThreadFiles {
   async truncate(nextSeq: number, aside: string | null, warn: Warn): Promise<number> {
     let lines = 0
     for (const file of this.#runs.values()) {
-      const index = firstAtOrAbove(file.lines, nextSeq)
+      const index = firstFrom(file.lines, nextSeq)
       if (index === file.lines.length) continue
       lines += file.lines.length - index
       if (aside !== null) await file.copyTail(index, `${file.path.slice(0, -SUFFIX.length)}.${aside}`)
       await file.truncate(index, warn)
       if (index === 0) await this.#removeFile(file)
     }
-    if (lines > 0) this.#messages.length = firstAtOrAbove(this.#messages, nextSeq)
+    if (lines > 0) this.#messages.length = firstFrom(this.#messages, nextSeq)
     return lines
   }
 
@@ -73,16 +73,9 @@ export class ThreadFiles {
     await rmdir(dirname(this.#folder)).catch(() => {})
   }
 
-  /** Lines that a query is about; ascending by seq. */
-  *matching(query: EventQuery, which: 'first' | 'last'): Iterable<Line> {
-    const lines = this.#candidates(query)
-    const from = firstAtOrAbove(lines, query.after + 1)
-    const to = firstAtOrAbove(lines, query.before)
-    const matches = matcherOf(query)
-    for (let step = 0; step < to - from; step++) {
-      const line = lines[which === 'first' ? from + step : to - 1 - step]!
-      if (matches(line)) yield line
-    }
+  /** The first `limit` lines that match, or the last ones; ascending by seq. */
+  select(query: EventQuery, limit: number, which: 'first' | 'last'): Line[] {
+    return selectEvents(this.#candidates(query), query, limit, which, ({ message_id }) => message_id)
   }
 
   #candidates({ runId, category }: EventQuery): readonly Line[] {
@@ -119,45 +112,11 @@ function bySeq(left: Line, right: Line): number {
   return left.seq - right.seq
 }
 
-/** Index of the first line with `seq >= bound`. */
-function firstAtOrAbove(lines: readonly Line[], bound: number): number {
-  let low = 0
-  let high = lines.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (lines[middle]!.seq < bound) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-function matcherOf({ owner, category, types, messageIds }: EventQuery): (line: Line) => boolean {
-  const wantedTypes = types && new Set(types)
-  const wantedIds = messageIds && new Set(messageIds)
-  return (line) =>
-    isVisible(line, owner) &&
-    (category === undefined || line.category === category) &&
-    (!wantedTypes || wantedTypes.has(line.event_type)) &&
-    (!wantedIds || (line.message_id !== null && wantedIds.has(line.message_id)))
-}
-
 async function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
     throw error
   })
-}
-
-/** Items by key, keys and items in the order in which they come. */
-export function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
-  const groups = new Map<K, T[]>()
-  for (const item of items) {
-    const key = keyOf(item)
-    const group = groups.get(key)
-    if (group) group.push(item)
-    else groups.set(key, [item])
-  }
-  return groups
 }
 
 /** Waits for all of them, also when one fails: nobody may change a file while another write of the batch is under way. */

@@ -1,4 +1,4 @@
-// Plain data in memory: copying, measuring, and binary search.
+// Plain data in memory: copying and measuring.
 
 /**
  * Copies plain data. Everything that enters or leaves is copied, so that a caller changing its object does not change
@@ -29,16 +29,4 @@ export function sizeOf(value: unknown): number {
   let bytes = 32
   for (const member of Object.values(value)) bytes += 16 + sizeOf(member)
   return bytes
-}
-
-/** Index of the first item of an ascending list that is not below the bound. */
-export function firstNotBelow<T>(list: readonly T[], isBelow: (item: T) => boolean): number {
-  let low = 0
-  let high = list.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (isBelow(list[middle]!)) low = middle + 1
-    else high = middle
-  }
-  return low
 }

@@ -1,15 +1,7 @@
-// LangGraph's checkpoints, as it writes them. Their contents are opaque to us.
+// Reading LangGraph's checkpoints, whose contents are opaque to us.
+import type { GraphPage, StoredGraphCheckpoint } from '../../graph-state.ts'
 
-import type { GraphPage, StoredGraphCheckpoint } from '../../types.ts'
-
-export type {
-  GraphCheckpointHead,
-  GraphCheckpointWrite,
-  GraphPage,
-  GraphTaskWrite,
-  GraphValue,
-  StoredGraphCheckpoint
-} from '../../types.ts'
+export type * from '../../graph-state.ts'
 
 export interface GraphStateReads {
   /** `checkpointId` null: the newest of the namespace, i.e. the one written last [Store 11]. */

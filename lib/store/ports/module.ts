@@ -3,14 +3,16 @@ import type { JsonObject } from '../../types.ts'
 import type { Store } from '../store.ts'
 import type { EventStore } from './event-store.ts'
 
+/** Writes a line to the log. */
+export type Warn = (fields: object, text: string) => void
+
 /** Passed to a custom store when it is opened. */
 export interface ModuleOptions {
   /** The data home, absolute: a store writes below it. */
   readonly home: string
   /** `options` next to `module` in the configuration, unchanged. */
   readonly options: JsonObject
-  /** Writes a line to the log. */
-  warn(fields: object, text: string): void
+  readonly warn: Warn
 }
 /** Export of a module named by `run_events.backend: { module }`: `export const openEventStore: OpenEventStore = ...`. */
 export type OpenEventStore = (options: ModuleOptions) => Promise<EventStore>

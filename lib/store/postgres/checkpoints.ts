@@ -1,30 +1,21 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import { channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { PRESENT } from '../sql/removal.ts'
-import { places } from '../sql/steps.ts'
-import { type CheckpointRow, COLUMNS, COPIES, FORGET, toHead } from '../sql/checkpoints.ts'
-import { updated } from '../state-update.ts'
-import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
+import {
+  type CheckpointRow,
+  COLUMNS,
+  findHead,
+  type InsertBodies,
+  putCheckpoint,
+  stateWrites,
+  toHead
+} from '../sql/checkpoints.ts'
+import type { CheckpointHead, CheckpointReads, CheckpointWrite, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
 import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
-import { numbers, texts } from './text.ts'
-
-/** One checkpoint: by its id, or the newest of the thread. */
-async function find(db: Db, threadId: string, checkpointId: string | null): Promise<CheckpointHead | null> {
-  const byId = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $2 AND ${PRESENT}`
-  const newest = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ${PRESENT} ORDER BY key DESC LIMIT 1`
-  const [row] =
-    checkpointId === null
-      ? await db.rows<CheckpointRow>(newest, [threadId])
-      : await db.rows<CheckpointRow>(byId, [threadId, checkpointId])
-  return row ? toHead(row) : null
-}
-
-async function nextBody(db: Db, threadId: string): Promise<number> {
-  const sql = 'SELECT max(no) + 1 AS no FROM checkpoint_bodies WHERE thread_id = $1'
-  return (await db.rows<{ no: number | null }>(sql, [threadId]))[0]?.no ?? 0
-}
+import { runSteps, stepWriters } from './steps.ts'
+import { numbers } from './text.ts'
 
 /**
  * Bodies of the ranges, and the thread's next body number in every row; no row at all when the checkpoint is gone: the
@@ -67,7 +58,7 @@ const OLDER = 'AND key < (SELECT key FROM checkpoints WHERE thread_id = $1 AND c
 export function checkpointReads(db: Db): CheckpointReads {
   return {
     async load(threadId, checkpointId, channels) {
-      const head = await find(db, threadId, checkpointId)
+      const head = await runSteps(db, findHead(threadId, checkpointId))
       return head && ((await filled(db, [head], wantedOf(channels)))[0] ?? null)
     },
     async history(threadId, { limit, before, channels = [] }) {
@@ -80,66 +71,25 @@ export function checkpointReads(db: Db): CheckpointReads {
   }
 }
 
-/** Writes a checkpoint with its new bodies. Also used to create threads, which start with an empty one. */
-export async function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): Promise<void> {
-  const { thread_id, bodies } = checkpoint
-  const insertBodies = `INSERT INTO checkpoint_bodies (thread_id, no, json)
-    SELECT $1::text, no, json FROM unnest($2::integer[], $3::text[]) AS body (no, json)`
-  const written = bodies.length
-    ? batch.changes(insertBodies, [
-        thread_id,
-        numbers(bodies.map(({ no }) => no)),
-        texts(bodies.map(({ json }) => json))
-      ])
-    : null
-  const put = batch.changes(`INSERT INTO checkpoints (${COLUMNS}) VALUES (${places(9)})`, [
-    thread_id,
-    checkpoint.checkpoint_id,
-    checkpoint.parent_checkpoint_id,
-    checkpoint.run_id,
-    JSON.stringify(checkpoint.metadata),
-    JSON.stringify(checkpoint.next),
-    JSON.stringify(checkpoint.messages),
-    JSON.stringify(checkpoint.channels),
-    checkpoint.created_at
-  ])
-  await Promise.all([written, put])
+const INSERT_BODIES = `INSERT INTO checkpoint_bodies (thread_id, no, json)
+  SELECT $1::text, no, json FROM unnest($2::integer[], $3::text[]) AS body (no, json)`
+
+const insertBodies: InsertBodies = (threadId, bodies) => {
+  if (bodies.length === 0) return []
+  const params = [threadId, numbers(bodies.map(({ no }) => no)), bodies.map(({ json }) => json)]
+  return [{ sql: INSERT_BODIES, params }]
 }
 
-type CheckpointOps = 'checkpoint.put' | 'state.update' | 'state.copy'
+/** Writes a checkpoint with its new bodies. Also used to create threads, which start with an empty one. */
+export function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): Promise<void> {
+  return runSteps(batch, putCheckpoint(checkpoint, insertBodies))
+}
 
-export const checkpointWrites: Writers<CheckpointOps> = {
+export const checkpointWrites: Writers<'checkpoint.put' | 'state.update' | 'state.copy'> = {
+  ...stepWriters(stateWrites(insertBodies)),
   'checkpoint.put': async ({ name: _, ...checkpoint }, batch) => {
     batch.needs(checkpoint.thread_id)
     await checkpointPut(checkpoint, batch)
     return null
-  },
-
-  'state.copy': async ({ from, thread_id }, batch) => {
-    batch.needs(thread_id)
-    await batch.changes(FORGET, [thread_id])
-    for (const sql of COPIES) await batch.changes(sql, [from, thread_id])
-    return null
-  },
-
-  'state.update': async (update, batch): Promise<StateUpdate> => {
-    const { thread_id, base, now, title } = update
-    batch.needs(thread_id)
-    const inFlight = "SELECT 1 FROM runs WHERE thread_id = $1 AND status IN ('pending', 'running') LIMIT 1"
-    const [busy, parent, no] = await Promise.all([
-      batch.rows(inFlight, [thread_id]),
-      find(batch, thread_id, base),
-      nextBody(batch, thread_id)
-    ])
-    if (busy.length) return { outcome: 'busy' }
-    if (!parent) return { outcome: 'checkpoint_missing' }
-    const checkpoint = updated(parent, update, no)
-    await checkpointPut(checkpoint, batch)
-    await batch.changes(
-      'UPDATE threads_meta SET display_name = coalesce($2, display_name), updated_at = $3 WHERE thread_id = $1',
-      [thread_id, title, now]
-    )
-    const { bodies: _, ...head } = checkpoint
-    return { outcome: 'written', checkpoint: head }
   }
 }

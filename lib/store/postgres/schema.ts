@@ -1,5 +1,5 @@
 // Migrations: brings a database to this program's schema step by step, or refuses it.
-import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
+import { type Migrated, migratedBy, missingSteps, servedByAnother, versionIn } from '../sql/migrations.ts'
 import type { PgConnection } from './pg-connection.ts'
 
 /** Advisory lock for migrations: any number nobody else uses in this database. */
@@ -22,27 +22,20 @@ export async function migrate(
   await connection.rows(
     'CREATE TABLE IF NOT EXISTS migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)'
   )
-  const steps = migrationsIn(MIGRATIONS)
   const found = await versionOf(connection)
-  const known = steps.at(-1)?.version ?? 0
-  if (found > known)
-    throw new Error(
-      `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
-    )
+  const missing = missingSteps(MIGRATIONS, found)
+  if (missing.length === 0) return
   if (found === 0) await refuseStrangers(connection)
-  const missing = steps.filter(({ version }) => version > found)
-  if (found > 0 && missing.length > 0 && (await isServed(connection))) throw servedByAnother(found, known)
+  else if (await isServed(connection)) throw servedByAnother(found, knownVersion())
   const begun = performance.now()
   for (const { version, sql } of missing) await step(connection, version, sql)
-  const breaking = missing.some(({ isBreaking }) => isBreaking)
-  const duration_ms = Math.round(performance.now() - begun)
-  if (found > 0 && missing.length > 0) onMigrated({ from: found, to: known, breaking, duration_ms, backup: null })
+  if (found > 0) onMigrated(migratedBy(missing, found, begun, null))
   // The lock is released with the connection.
 }
 
 /** The schema version of this program. */
 export function knownVersion(): number {
-  return migrationsIn(MIGRATIONS).at(-1)?.version ?? 0
+  return versionIn(MIGRATIONS)
 }
 
 /** True: a process holds a lease; since the schema is not ours, it runs another version. */

@@ -1,6 +1,6 @@
 // Runs the steps of a noun, one after the other.
 import type { OpName } from '../store.ts'
-import type { Param, StepWrites, Steps } from '../sql/steps.ts'
+import { type Param, runLater, type StepWrites, type Steps } from '../sql/steps.ts'
 import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
 import { texts } from './text.ts'
@@ -15,10 +15,8 @@ function postgresText(sql: string): string {
   return sql.includes(' INDEXED BY ') ? sql.replace(/ INDEXED BY \w+/g, '') : sql
 }
 
-export async function runSteps<T>(db: Db, steps: Steps<T>): Promise<T> {
-  let step = steps.next()
-  while (!step.done) step = steps.next(await db.rows(postgresText(step.value.sql), boundParams(step.value.params)))
-  return step.value
+export function runSteps<T>(db: Db, steps: Steps<T>): Promise<T> {
+  return runLater(steps, ({ sql, params }) => db.rows(postgresText(sql), boundParams(params)))
 }
 
 export function stepWriters<K extends OpName>(writes: StepWrites<K>): Writers<K> {

@@ -4,6 +4,7 @@
 // takes a few round trips, however many groups there are. When a group fails, nothing was written, and the batch is
 // redone group by group, each under a savepoint, to find out which one [Store 2].
 import { type Group, LeaseLost, type Outcome, StoreUnavailable } from '../store.ts'
+import { refusal } from '../refused.ts'
 import { Batch, lockThreads, threadsOf } from './batch.ts'
 import type { Lease } from './lease.ts'
 import type { PgConnection } from './pg-connection.ts'
@@ -251,10 +252,6 @@ function queuesOf(groups: readonly Group[]): number[][] {
 /** True when some ops of the group are of a thread and others of none. */
 function isMixed({ ops }: Group): boolean {
   return ops.some((op) => threadsOf([op]).length === 0)
-}
-
-function refusal(error: unknown): Outcome {
-  return { ok: false, message: error instanceof Error ? error.message : String(error) }
 }
 
 function throwIfUnavailable(error: unknown): void {

@@ -20,9 +20,9 @@
 //     They are set aside before the next append of the thread, and their seqs are not given again: perhaps they were seen [Store 5].
 //   - A thread is removed: its row first, its records after the commit. It has a tombstone before, so that a start can finish what a
 //     crash has interrupted.
-import type { EventStore, Store } from '../store.ts'
+import type { EventStore, Store, Warn } from '../store.ts'
 import { eventReads } from './reads.ts'
-import { Removals, type Warn } from './removals.ts'
+import { Removals } from './removals.ts'
 import { SplitWriter } from './writer.ts'
 
 /** `database` with the events of `events`; closing it closes both. Member by member: a database may be an object of any kind. */

@@ -1,7 +1,5 @@
 // Removal of threads: rows go first, with the commit, then events. A tombstone in between lets a start finish what a crash interrupted.
-import type { EventStore, Group, Store } from '../store.ts'
-
-export type Warn = (fields: object, text: string) => void
+import type { EventStore, Group, Store, Warn } from '../store.ts'
 
 export class Removals {
   readonly #database: Store

@@ -1,6 +1,6 @@
 // Writes of a split store: a round of groups is planned, its records are appended outside the database, then the groups
 // are committed there.
-import { Refused } from '../refused.ts'
+import { Refused, refusal } from '../refused.ts'
 import {
   type EventRecord,
   type EventStore,
@@ -174,8 +174,4 @@ function threadsOf({ ops }: Pick<Group, 'ops'>): string[] {
 function outcomeOf({ known }: Plan, answer: Outcome): Outcome {
   if (!answer.ok) return answer
   return { ok: true, results: answer.results.map((result, at) => known.get(at) ?? result) }
-}
-
-function refusal(error: unknown): Outcome & { ok: false } {
-  return { ok: false, message: error instanceof Error ? error.message : String(error) }
 }

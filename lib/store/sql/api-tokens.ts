@@ -1,7 +1,7 @@
 // API tokens as rows of both databases.
 import type { ApiToken, Permission } from '../../types.ts'
 import type { ApiTokenReads } from '../store.ts'
-import { ask, lock, ownedBy, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+import { ask, lock, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 import { userById } from './users.ts'
 
 type TokenRow = Omit<ApiToken, 'scopes'> & { readonly scopes_json: string }
@@ -23,9 +23,7 @@ function* list(user: string | null): Steps<ApiToken[]> {
   return (yield* ask<TokenRow>(sql, user)).map(toToken)
 }
 
-export function apiTokenReads(run: RunSteps): ApiTokenReads {
-  return { byDigest: (digest) => run(byDigest(digest)), list: (user) => run(list(user)) }
-}
+export const apiTokenReads: StepReads<ApiTokenReads> = { byDigest, list }
 
 export const apiTokenWrites: StepWrites<'apiToken.create' | 'apiToken.remove' | 'apiToken.use'> = {
   *'apiToken.create'({ token, max }) {

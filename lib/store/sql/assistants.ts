@@ -2,7 +2,7 @@
 import type { Assistant, AssistantContent } from '../../types.ts'
 import type { AssistantPatch, AssistantReads, AssistantVersion } from '../store.ts'
 import { withObjects } from './json.ts'
-import { ask, ownedBy, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 interface ContentRow {
   readonly graph_id: string
@@ -51,13 +51,7 @@ function* versions(assistantId: string, user: string | null): Steps<AssistantVer
   return (yield* ask<VersionRow>(sql, assistantId)).map(toContent)
 }
 
-export function assistantReads(run: RunSteps): AssistantReads {
-  return {
-    get: (assistantId, user) => run(get(assistantId, user)),
-    list: (user) => run(list(user)),
-    versions: (assistantId, user) => run(versions(assistantId, user))
-  }
-}
+export const assistantReads: StepReads<AssistantReads> = { get, list, versions }
 
 type AssistantOps = 'assistant.create' | 'assistant.update' | 'assistant.setVersion' | 'assistant.remove'
 

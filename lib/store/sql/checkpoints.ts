@@ -1,7 +1,12 @@
-// A checkpoint as a row.
+// Checkpoints as rows of both databases, and what is written of them outside a run.
+import { updated } from '../state-update.ts'
+import type { BodyRange, CheckpointHead, CheckpointWrite } from '../store.ts'
 import { GRAPH_COPIES } from './graph-states.ts'
-import type { BodyRange, CheckpointHead } from '../store.ts'
 import { parseObject } from './json.ts'
+import { PRESENT } from './removal.ts'
+import { hasRunInFlight } from './runs.ts'
+import { ask, askOne, places, type Statement, type Steps, type StepWrites } from './steps.ts'
+import { needsThread } from './threads.ts'
 
 export interface CheckpointRow {
   readonly thread_id: string
@@ -28,11 +33,8 @@ export const COLUMN_NAMES = [
 ] as const satisfies readonly (keyof CheckpointRow)[]
 export const COLUMNS = COLUMN_NAMES.join(', ')
 
-/** Deletes the empty checkpoint of a new thread $1. */
-export const FORGET = 'DELETE FROM checkpoints WHERE thread_id = $1'
-
 /** Copies all states of thread $1 to $2. */
-export const COPIES = [
+const COPIES = [
   `INSERT INTO checkpoint_bodies (thread_id, no, json) SELECT $2, no, json FROM checkpoint_bodies WHERE thread_id = $1`,
   `INSERT INTO checkpoints (${COLUMNS})
    SELECT $2, ${COLUMN_NAMES.slice(1).join(', ')} FROM checkpoints WHERE thread_id = $1 ORDER BY key`,
@@ -53,5 +55,55 @@ export function toHead({
     messages: JSON.parse(messages_json) as BodyRange[],
     channels: JSON.parse(channels_json) as Record<string, number>,
     ...row
+  }
+}
+
+/** One checkpoint: by its id, or the newest of the thread. */
+export function* findHead(threadId: string, checkpointId: string | null): Steps<CheckpointHead | null> {
+  const which = checkpointId === null ? 'ORDER BY key DESC LIMIT 1' : 'AND checkpoint_id = $2'
+  const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ${PRESENT} ${which}`
+  const row = yield* askOne<CheckpointRow>(sql, threadId, ...(checkpointId === null ? [] : [checkpointId]))
+  return row ? toHead(row) : null
+}
+
+/** Statements that insert bodies: each database has its own way to insert many. */
+export type InsertBodies = (threadId: string, bodies: CheckpointWrite['bodies']) => readonly Statement[]
+
+/** Writes a checkpoint with its new bodies. Also used to create threads, which start with an empty one. */
+export function* putCheckpoint(checkpoint: CheckpointWrite, insertBodies: InsertBodies): Steps<void> {
+  const { thread_id, checkpoint_id, parent_checkpoint_id, run_id, created_at, bodies } = checkpoint
+  const { metadata, next, messages, channels } = checkpoint
+  const jsons = [metadata, next, messages, channels].map((part) => JSON.stringify(part))
+  const params = [thread_id, checkpoint_id, parent_checkpoint_id, run_id, ...jsons, created_at]
+  const head = { sql: `INSERT INTO checkpoints (${COLUMNS}) VALUES (${places(9)})`, params }
+  yield { together: [...insertBodies(thread_id, bodies), head] }
+}
+
+export function stateWrites(insertBodies: InsertBodies): StepWrites<'state.update' | 'state.copy'> {
+  return {
+    *'state.copy'({ from, thread_id }) {
+      yield* needsThread(thread_id)
+      // The empty one of a new thread.
+      yield* ask('DELETE FROM checkpoints WHERE thread_id = $1', thread_id)
+      for (const sql of COPIES) yield* ask(sql, from, thread_id)
+      return null
+    },
+
+    *'state.update'(update) {
+      const { thread_id, base, now, title } = update
+      yield* needsThread(thread_id)
+      if (yield* hasRunInFlight(thread_id)) return { outcome: 'busy' }
+      const parent = yield* findHead(thread_id, base)
+      if (!parent) return { outcome: 'checkpoint_missing' }
+      const next = 'SELECT max(no) + 1 AS no FROM checkpoint_bodies WHERE thread_id = $1'
+      const body = yield* askOne<{ no: number | null }>(next, thread_id)
+      const checkpoint = updated(parent, update, body?.no ?? 0)
+      yield* putCheckpoint(checkpoint, insertBodies)
+      const touch = `UPDATE threads_meta SET display_name = coalesce($2, display_name), updated_at = $3
+        WHERE thread_id = $1`
+      yield* ask(touch, thread_id, title, now)
+      const { bodies: _, ...head } = checkpoint
+      return { outcome: 'written', checkpoint: head }
+    }
   }
 }

@@ -3,7 +3,7 @@ import type { Owner } from '../../scope.ts'
 import type { Cron, Timestamp } from '../../types.ts'
 import type { CronReads } from '../store.ts'
 import { withObjects } from './json.ts'
-import { ask, ownedBy, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 type CronRow = Omit<Cron, 'payload' | 'metadata' | 'enabled'> & {
   readonly payload_json: string
@@ -35,13 +35,7 @@ function* areDue(now: Timestamp): Steps<boolean> {
   return (yield* ask(`SELECT 1 AS one FROM crons WHERE ${DUE} LIMIT 1`, now)).length > 0
 }
 
-export function cronReads(run: RunSteps): CronReads {
-  return {
-    get: (cronId, user) => run(get(cronId, user)),
-    list: (user) => run(list(user)),
-    areDue: (now) => run(areDue(now))
-  }
-}
+export const cronReads: StepReads<CronReads> = { get, list, areDue }
 
 type CronOps = 'cron.create' | 'cron.update' | 'cron.remove' | 'cron.claim' | 'cron.advance'
 

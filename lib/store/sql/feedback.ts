@@ -1,9 +1,9 @@
 // Feedback as rows of both databases: one record per user and run.
 import type { Feedback, FeedbackStats } from '../../types.ts'
-import { Refused } from '../refused.ts'
 import type { FeedbackReads } from '../store.ts'
 import { PRESENT } from './removal.ts'
-import { ask, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+import { ask, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { needsThread } from './threads.ts'
 
 const COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
 /** Own records only: feedback on a shared thread still belongs to its author. */
@@ -23,21 +23,19 @@ function* byRuns(threadId: string, runIds: readonly string[], user: string | nul
   return new Map(rows.map((row) => [row.run_id, row]))
 }
 
-export function feedbackReads(run: RunSteps): FeedbackReads {
-  const list = `SELECT ${COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN}
-    ORDER BY created_at, feedback_id COLLATE "C" LIMIT ${LIST_MAX}`
-  return {
-    list: (threadId, runId, user) => run(ask<Feedback>(list, user, threadId, runId)),
-    stats: (threadId, runId) => run(stats(threadId, runId)),
-    byRuns: (threadId, runIds, user) => run(byRuns(threadId, runIds, user))
-  }
+const LIST = `SELECT ${COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN}
+  ORDER BY created_at, feedback_id COLLATE "C" LIMIT ${LIST_MAX}`
+
+export const feedbackReads: StepReads<FeedbackReads> = {
+  list: (threadId, runId, user) => ask<Feedback>(LIST, user, threadId, runId),
+  stats,
+  byRuns
 }
 
 export const feedbackWrites: StepWrites<'feedback.upsert' | 'feedback.remove' | 'feedback.removeById'> = {
   *'feedback.upsert'({ feedback }) {
     const { feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at } = feedback
-    const threads = yield* ask('SELECT 1 FROM threads_meta WHERE thread_id = $1', thread_id)
-    if (threads.length === 0) throw new Refused(`thread ${thread_id} is gone`)
+    yield* needsThread(thread_id)
     const sql = `INSERT INTO feedback (${COLUMNS}) VALUES (${places(8)})
       ON CONFLICT (thread_id, run_id, user_id) DO UPDATE SET
         rating = excluded.rating, comment = excluded.comment, message_id = excluded.message_id, created_at = excluded.created_at

@@ -9,7 +9,9 @@ import type {
   StoredGraphCheckpoint
 } from '../store.ts'
 import { PRESENT } from './removal.ts'
-import { ask, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+import { hasRunInFlight } from './runs.ts'
+import { ask, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { needsThread } from './threads.ts'
 
 const COLUMNS = 'thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names_json'
 /** Names per statement. */
@@ -87,17 +89,7 @@ export function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
   return one.idx - other.idx
 }
 
-export function graphStateReads(run: RunSteps): GraphStateReads {
-  return {
-    load: (threadId, ns, checkpointId) => run(load(threadId, ns, checkpointId)),
-    list: (threadId, page) => run(list(threadId, page))
-  }
-}
-
-function* needsThread(threadId: string): Steps<void> {
-  const [found] = yield* ask('SELECT 1 AS found FROM threads_meta WHERE thread_id = $1', threadId)
-  if (!found) throw new Refused(`thread ${threadId} is gone`)
-}
+export const graphStateReads: StepReads<GraphStateReads> = { load, list }
 
 export type GraphOps = 'graph.put' | 'graph.write' | 'graph.removeRun' | 'thread.stand'
 
@@ -142,8 +134,7 @@ export const graphWrites: StepWrites<GraphOps> = {
 
   *'thread.stand'({ thread_id, status, title, now }) {
     yield* needsThread(thread_id)
-    const sql = "SELECT 1 AS found FROM runs WHERE thread_id = $1 AND status IN ('pending', 'running') LIMIT 1"
-    if ((yield* ask(sql, thread_id)).length > 0) throw new Refused(`thread ${thread_id} has a run in flight`)
+    if (yield* hasRunInFlight(thread_id)) throw new Refused(`thread ${thread_id} has a run in flight`)
     const stand = `UPDATE threads_meta SET status = $2, display_name = coalesce($3, display_name), updated_at = $4
       WHERE thread_id = $1`
     yield* ask(stand, thread_id, status, title, now)

@@ -19,6 +19,24 @@ export function migrationsIn(folder: URL): Migration[] {
     })
 }
 
+/** The schema version that the steps of a folder make: that of this program. */
+export function versionIn(folder: URL): number {
+  return migrationsIn(folder).at(-1)?.version ?? 0
+}
+
+/**
+ * The steps that a database of this version lacks.
+ * @throws Error when it is newer than this program
+ */
+export function missingSteps(folder: URL, found: number): Migration[] {
+  const known = versionIn(folder)
+  if (found > known)
+    throw new Error(
+      `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
+    )
+  return migrationsIn(folder).filter(({ version }) => version > found)
+}
+
 /** What a migration did to an existing database. */
 export interface Migrated {
   readonly from: number
@@ -27,6 +45,17 @@ export interface Migrated {
   readonly duration_ms: number
   /** Backup of the database before; null: none was made. */
   readonly backup: string | null
+}
+
+/** What steps did that were begun at this time, by `performance.now()`. */
+export function migratedBy(steps: readonly Migration[], from: number, begun: number, backup: string | null): Migrated {
+  return {
+    from,
+    to: steps.at(-1)!.version,
+    breaking: steps.some(({ isBreaking }) => isBreaking),
+    duration_ms: Math.round(performance.now() - begun),
+    backup
+  }
 }
 
 /** The error when another version is serving the database: it is left as it is. */

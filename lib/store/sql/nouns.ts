@@ -10,7 +10,7 @@ import { itemReads, itemWrites } from './items.ts'
 import { runRemoval } from './run-removal.ts'
 import { runReads } from './runs.ts'
 import { statePrune } from './state-prune.ts'
-import type { RunSteps } from './steps.ts'
+import { readsBy, type RunSteps } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { ttlReads, ttlWrites } from './ttls.ts'
 import { userReads, userWrites } from './users.ts'
@@ -39,18 +39,18 @@ export type SqlReads = Pick<
 
 export function sqlReads(run: RunSteps, dialect: ReadDialect): SqlReads {
   return {
-    users: userReads(run),
-    apiTokens: apiTokenReads(run),
-    assistants: assistantReads(run),
+    users: readsBy(run, userReads),
+    apiTokens: readsBy(run, apiTokenReads),
+    assistants: readsBy(run, assistantReads),
     threads: threadReads(run, dialect.search),
     runs: runReads(run),
     events: eventReads(run, dialect),
-    graphStates: graphStateReads(run),
+    graphStates: readsBy(run, graphStateReads),
     items: itemReads(run, dialect.beside),
-    ttls: ttlReads(run),
-    crons: cronReads(run),
-    webhooks: webhookReads(run),
-    feedback: feedbackReads(run)
+    ttls: readsBy(run, ttlReads),
+    crons: readsBy(run, cronReads),
+    webhooks: readsBy(run, webhookReads),
+    feedback: readsBy(run, feedbackReads)
   }
 }
 

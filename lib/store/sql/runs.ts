@@ -1,11 +1,14 @@
 // Runs as rows of both databases.
-import { type Run, UNPLACED } from '../../types.ts'
+import { NO_TOTALS, type Run, type RunTotals, UNPLACED } from '../../types.ts'
 import type { Admission, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
 import { parseObject } from './json.ts'
 import { PRESENT } from './removal.ts'
 import { ask, askOne, ownedBy, type Param, type RunSteps, type Steps, visibleTo } from './steps.ts'
 
 export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
+
+// The members of an object are those of its type, where it is a literal.
+const TOTALS = Object.keys(NO_TOTALS) as (keyof RunTotals)[]
 
 /** Columns an insert sets; the database assigns `key`. */
 const GIVEN_NAMES = [
@@ -24,14 +27,7 @@ const GIVEN_NAMES = [
   'follow_up_to_run_id',
   'first_human_message',
   'last_ai_message',
-  'total_input_tokens',
-  'total_output_tokens',
-  'total_tokens',
-  'llm_call_count',
-  'lead_agent_tokens',
-  'subagent_tokens',
-  'middleware_tokens',
-  'message_count',
+  ...TOTALS,
   'last_cursor',
   'final_checkpoint_id',
   'idempotency_key',
@@ -95,6 +91,12 @@ export function runReads(run: RunSteps): RunReads {
   }
 }
 
+/** Whether the thread has a run that is pending or running. */
+export function* hasRunInFlight(threadId: string): Steps<boolean> {
+  const sql = `SELECT 1 AS found FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} LIMIT 1`
+  return (yield* ask(sql, threadId)).length > 0
+}
+
 /** The run an idempotency key made earlier, and whether its body was the same; null: the key is new, or there is none. */
 export function* repeated(run: NewRun): Steps<Admission | null> {
   if (run.idempotency_key === null) return null
@@ -109,41 +111,34 @@ export function* repeated(run: NewRun): Steps<Admission | null> {
 export const LATEST_SUCCESS = `SELECT run_id FROM runs WHERE thread_id = $2 AND status = 'success' AND ${ownedBy(1)}
   ORDER BY ordinal DESC LIMIT 1`
 
+/** Columns that a run's end sets. */
+const SETTLED = [
+  'status',
+  'error',
+  'stop_reason',
+  'model_name',
+  'last_cursor',
+  'final_checkpoint_id',
+  'first_human_message',
+  'last_ai_message',
+  ...TOTALS
+] as const satisfies readonly (keyof Settlement & keyof RunRow)[]
+/** Those of them that a null leaves as they are. */
+const LEFT_BY_NULL: readonly string[] = ['model_name', 'first_human_message', 'last_ai_message']
+const SETS = SETTLED.map((name, at) => {
+  const value = `$${at + 6}`
+  return `${name} = ${LEFT_BY_NULL.includes(name) ? `coalesce(${value}, ${name})` : value}`
+})
+
 /** Ends a run in flight; parameters are those of `settledOf`, here and in SETTLE_THREAD. */
-export const SETTLE_RUN = `UPDATE runs SET status = $3, error = $4, stop_reason = $5, model_name = coalesce($6, model_name),
-    last_cursor = $7, final_checkpoint_id = $8, first_human_message = coalesce($9, first_human_message),
-    last_ai_message = coalesce($10, last_ai_message), total_input_tokens = $11, total_output_tokens = $12, total_tokens = $13,
-    llm_call_count = $14, lead_agent_tokens = $15, subagent_tokens = $16, middleware_tokens = $17, message_count = $18,
-    updated_at = $19
-  WHERE run_id = $1 AND ${IN_FLIGHT} RETURNING 1`
-export const SETTLE_THREAD = `UPDATE threads_meta SET status = coalesce($20, status),
-    display_name = coalesce(nullif($21, ''), display_name), updated_at = $19
+export const SETTLE_RUN = `UPDATE runs SET ${SETS.join(', ')}, updated_at = $3 WHERE run_id = $1 AND ${IN_FLIGHT} RETURNING 1`
+export const SETTLE_THREAD = `UPDATE threads_meta SET status = coalesce($4, status),
+    display_name = coalesce(nullif($5, ''), display_name), updated_at = $3
   WHERE thread_id = $2`
 
 export function settledOf(end: Settlement): (string | number | null)[] {
-  return [
-    end.run_id,
-    end.thread_id,
-    end.status,
-    end.error,
-    end.stop_reason,
-    end.model_name,
-    end.last_cursor,
-    end.final_checkpoint_id,
-    end.first_human_message,
-    end.last_ai_message,
-    end.total_input_tokens,
-    end.total_output_tokens,
-    end.total_tokens,
-    end.llm_call_count,
-    end.lead_agent_tokens,
-    end.subagent_tokens,
-    end.middleware_tokens,
-    end.message_count,
-    end.now,
-    end.thread_status,
-    end.title
-  ]
+  const { run_id, thread_id, now, thread_status, title } = end
+  return [run_id, thread_id, now, thread_status, title, ...SETTLED.map((name) => end[name])]
 }
 
 export function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {

@@ -1,8 +1,9 @@
 // The states that a thread once had go, of its graphs too: the newest stays, with what stands in it.
-import { Refused } from '../refused.ts'
 import type { BodyRange } from '../store.ts'
 import type { CheckpointRow } from './checkpoints.ts'
+import { hasRunInFlight } from './runs.ts'
 import { ask, type Steps, type StepWrites } from './steps.ts'
+import { needsThread } from './threads.ts'
 
 type Newest = Pick<CheckpointRow, 'messages_json' | 'channels_json'> & { readonly key: number }
 
@@ -39,10 +40,8 @@ function* pruneGraphs(threadId: string): Steps<void> {
 
 export const statePrune: StepWrites<'state.prune'> = {
   *'state.prune'({ thread_id }) {
-    const [found] = yield* ask('SELECT 1 AS found FROM threads_meta WHERE thread_id = $1', thread_id)
-    if (!found) throw new Refused(`thread ${thread_id} is gone`)
-    const inFlight = "SELECT 1 AS found FROM runs WHERE thread_id = $1 AND status IN ('pending', 'running') LIMIT 1"
-    if ((yield* ask(inFlight, thread_id)).length > 0) return false
+    yield* needsThread(thread_id)
+    if (yield* hasRunInFlight(thread_id)) return false
     yield* pruneStates(thread_id)
     yield* pruneGraphs(thread_id)
     return true

@@ -18,11 +18,31 @@ export interface Statement {
   readonly isLock?: boolean
 }
 
+/** Statements that do not depend on each other: PostgreSQL is sent all of them at once. Their rows are not wanted. */
+export interface Together {
+  readonly together: readonly Statement[]
+}
+
 /** A statement's rows are sent back in; without RETURNING there are none. */
-export type Steps<T> = Generator<Statement, T, readonly unknown[]>
+export type Steps<T> = Generator<Statement | Together, T, readonly unknown[]>
 
 /** The writing functions of one noun, by op. */
 export type StepWrites<K extends OpName> = { readonly [P in K]: (op: OpOf<P>) => Steps<Result<P>> }
+
+/** The reads of a noun's port, as steps. */
+export type StepReads<Reads> = {
+  readonly [M in keyof Reads]: Reads[M] extends (...args: infer A) => Promise<infer T>
+    ? (...args: A) => Steps<T>
+    : never
+}
+
+/** The reads of a port, each run by itself. */
+export function readsBy<Reads>(run: RunSteps, reads: StepReads<Reads>): Reads {
+  // Wraps each function by name, which the compiler cannot follow.
+  const entries = Object.entries(reads) as [string, (...args: unknown[]) => Steps<unknown>][]
+  const around = entries.map(([name, steps]) => [name, (...args: unknown[]) => run(steps(...args))])
+  return Object.fromEntries(around) as Reads
+}
 
 /** Runs steps outside a transaction. */
 export type RunSteps = <T>(steps: Steps<T>) => Promise<T>
@@ -30,6 +50,16 @@ export type RunSteps = <T>(steps: Steps<T>) => Promise<T>
 /** One statement; its SQL determines the shape of its rows. */
 export function* ask<Row>(sql: string, ...params: Statement['params']): Steps<Row[]> {
   return (yield { sql, params }) as Row[]
+}
+
+/** Runs steps on a connection that answers later. */
+export async function runLater<T>(steps: Steps<T>, rowsOf: (statement: Statement) => Promise<unknown[]>): Promise<T> {
+  let step = steps.next()
+  while (!step.done) {
+    const { value } = step
+    step = steps.next(await ('sql' in value ? rowsOf(value) : Promise.all(value.together.map(rowsOf))))
+  }
+  return step.value
 }
 
 /** The first row of a statement. */

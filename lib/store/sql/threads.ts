@@ -1,8 +1,9 @@
 // Threads as rows of both databases.
 import type { Thread } from '../../types.ts'
+import { Refused } from '../refused.ts'
 import type { ThreadQuery, ThreadReads } from '../store.ts'
 import { withObjects } from './json.ts'
-import { askOne, ownedBy, type RunSteps } from './steps.ts'
+import { ask, askOne, ownedBy, type RunSteps, type Steps } from './steps.ts'
 
 export type ThreadRow = Omit<Thread, 'metadata'> & { readonly metadata_json: string }
 
@@ -14,6 +15,15 @@ export function toThread({ metadata_json, ...row }: ThreadRow): Thread {
 
 /** The row of thread $2, if visible to $1. */
 export const GET_THREAD = `SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${ownedBy(1)}`
+
+export function* hasThread(threadId: string): Steps<boolean> {
+  return (yield* ask('SELECT 1 AS found FROM threads_meta WHERE thread_id = $1', threadId)).length > 0
+}
+
+/** @throws Refused when there is no such thread [Store 8] */
+export function* needsThread(threadId: string): Steps<void> {
+  if (!(yield* hasThread(threadId))) throw new Refused(`thread ${threadId} is gone`)
+}
 
 export function threadReads(run: RunSteps, search: ThreadReads['search']): ThreadReads {
   return {

@@ -1,27 +1,17 @@
 // Times to live as rows of both databases.
 import type { ThreadTtl, TtlReads } from '../store.ts'
-import { ask, type RunSteps, type StepWrites } from './steps.ts'
+import { ask, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS = 'thread_id, made_at, minutes, expires_at'
 
-function* get(threadId: string) {
+function* get(threadId: string): Steps<ThreadTtl | null> {
   const [row] = yield* ask<ThreadTtl>(`SELECT ${COLUMNS} FROM thread_ttls WHERE thread_id = $1`, threadId)
   return row ?? null
 }
 
-export function ttlReads(run: RunSteps): TtlReads {
-  return {
-    get: (threadId) => run(get(threadId)),
-    due: (before, limit) =>
-      run(
-        ask<ThreadTtl>(
-          `SELECT ${COLUMNS} FROM thread_ttls WHERE expires_at < $1 ORDER BY expires_at, thread_id LIMIT $2`,
-          before,
-          limit
-        )
-      )
-  }
-}
+const DUE = `SELECT ${COLUMNS} FROM thread_ttls WHERE expires_at < $1 ORDER BY expires_at, thread_id LIMIT $2`
+
+export const ttlReads: StepReads<TtlReads> = { get, due: (before, limit) => ask<ThreadTtl>(DUE, before, limit) }
 
 export const ttlWrites: StepWrites<'ttl.set' | 'ttl.remove'> = {
   *'ttl.set'({ ttl }) {

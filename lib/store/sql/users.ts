@@ -1,7 +1,7 @@
 // Users as rows of both databases, and their denied sessions.
 import type { User } from '../../types.ts'
 import type { UserReads } from '../store.ts'
-import { ask, lock, places, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+import { ask, lock, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
   'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version'
@@ -31,13 +31,11 @@ function* ofSession(id: string, digest: string): Steps<User | 'denied' | null> {
   return is_denied ? 'denied' : { ...user, needs_setup: Boolean(user.needs_setup) }
 }
 
-export function userReads(run: RunSteps): UserReads {
-  return {
-    byId: (id) => run(userById(id)),
-    byEmail: (email) => run(find('email = $1', email)),
-    admin: () => run(find("system_role = 'admin' ORDER BY created_at LIMIT 1")),
-    ofSession: (id, digest) => run(ofSession(id, digest))
-  }
+export const userReads: StepReads<UserReads> = {
+  byId: userById,
+  byEmail: (email) => find('email = $1', email),
+  admin: () => find("system_role = 'admin' ORDER BY created_at LIMIT 1"),
+  ofSession
 }
 
 function* create(user: User): Steps<'created' | 'email_taken'> {

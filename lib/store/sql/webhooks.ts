@@ -3,7 +3,7 @@ import { type Timestamp, timestamp } from '../../types.ts'
 import { FULL_MAX } from '../ports/webhooks.ts'
 import type { Webhook, WebhookReads } from '../store.ts'
 import { PRESENT } from './removal.ts'
-import { ask, type RunSteps, type Steps, type StepWrites } from './steps.ts'
+import { ask, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 /** $1: now. */
 const DUE = `next_at <= $1 AND (payload IS NOT NULL OR EXISTS (SELECT 1 FROM runs WHERE runs.run_id = webhooks.run_id
@@ -17,9 +17,7 @@ function* areDue(now: Timestamp): Steps<boolean> {
   return (yield* ask(`SELECT 1 AS one FROM webhooks WHERE ${DUE} LIMIT 1`, now)).length > 0
 }
 
-export function webhookReads(run: RunSteps): WebhookReads {
-  return { areDue: (now) => run(areDue(now)) }
-}
+export const webhookReads: StepReads<WebhookReads> = { areDue }
 
 type WebhookOps = 'webhook.add' | 'webhook.prepare' | 'webhook.claim' | 'webhook.retry' | 'webhook.remove'
 

@@ -1,33 +1,19 @@
 // Checkpoints in SQLite: which bodies a state consists of, and the bodies, each kept once a version.
 import type Database from 'better-sqlite3'
 import { pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
-import { Refused } from '../refused.ts'
+import {
+  type CheckpointRow,
+  COLUMN_NAMES,
+  COLUMNS,
+  type InsertBodies,
+  putCheckpoint,
+  stateWrites,
+  toHead
+} from '../sql/checkpoints.ts'
 import { PRESENT } from '../sql/removal.ts'
-import { type CheckpointRow, COLUMN_NAMES, COLUMNS, COPIES, FORGET, toHead } from '../sql/checkpoints.ts'
-import { updated } from '../state-update.ts'
-import type { CheckpointHead, CheckpointReads, CheckpointWrite, StateUpdate, StoredCheckpoint } from '../store.ts'
-import type { Writers } from './rows.ts'
-
-/** Finds one checkpoint: by its id, or the newest of the thread. */
-function finder(db: Database.Database): (threadId: string, checkpointId: string | null) => CheckpointHead | null {
-  const byId = db.prepare<[string, string], CheckpointRow>(
-    `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = ? AND checkpoint_id = ?`
-  )
-  const newest = db.prepare<[string], CheckpointRow>(
-    `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = ? ORDER BY key DESC LIMIT 1`
-  )
-  return (threadId, checkpointId) => {
-    const row = checkpointId === null ? newest.get(threadId) : byId.get(threadId, checkpointId)
-    return row ? toHead(row) : null
-  }
-}
-
-function nextBodyFinder(db: Database.Database): (threadId: string) => number {
-  const next = db.prepare<[string], { no: number | null }>(
-    'SELECT max(no) + 1 AS no FROM checkpoint_bodies WHERE thread_id = ?'
-  )
-  return (threadId) => next.get(threadId)?.no ?? 0
-}
+import type { StepWrites } from '../sql/steps.ts'
+import { needsThread } from '../sql/threads.ts'
+import type { CheckpointHead, CheckpointReads, StoredCheckpoint } from '../store.ts'
 
 /**
  * For a head: a JSON list of its columns, its key and the thread's next body number. For a body: its number, a space,
@@ -151,66 +137,16 @@ export function checkpointReads(db: Database.Database): CheckpointReads {
   }
 }
 
-/** Writes a checkpoint with its new bodies. Also used to create threads, which start with an empty one. */
-export function checkpointPut(db: Database.Database): (checkpoint: CheckpointWrite) => void {
-  const insert = db.prepare(`
-    INSERT INTO checkpoints (${COLUMNS})
-    VALUES (@thread_id, @checkpoint_id, @parent_checkpoint_id, @run_id, @metadata_json, @next_json, @messages_json, @channels_json, @created_at)`)
-  const body = db.prepare('INSERT INTO checkpoint_bodies (thread_id, no, json) VALUES (?, ?, ?)')
-  return ({ bodies, metadata, next, messages, channels, ...row }) => {
-    for (const { no, json } of bodies) body.run(row.thread_id, no, json)
-    insert.run({
-      thread_id: row.thread_id,
-      checkpoint_id: row.checkpoint_id,
-      parent_checkpoint_id: row.parent_checkpoint_id,
-      run_id: row.run_id,
-      created_at: row.created_at,
-      metadata_json: JSON.stringify(metadata),
-      next_json: JSON.stringify(next),
-      messages_json: JSON.stringify(messages),
-      channels_json: JSON.stringify(channels)
-    })
-  }
-}
+const INSERT_BODY = 'INSERT INTO checkpoint_bodies (thread_id, no, json) VALUES ($1, $2, $3)'
 
-type CheckpointOps = 'checkpoint.put' | 'state.update' | 'state.copy'
+export const insertBodies: InsertBodies = (threadId, bodies) =>
+  bodies.map(({ no, json }) => ({ sql: INSERT_BODY, params: [threadId, no, json] }))
 
-export function checkpointWrites(db: Database.Database): Writers<CheckpointOps> {
-  const put = checkpointPut(db)
-  const find = finder(db)
-  const nextBody = nextBodyFinder(db)
-  const copies = COPIES.map((sql) => db.prepare(sql))
-  const forgetFirst = db.prepare(FORGET)
-  const threadExists = db.prepare('SELECT 1 FROM threads_meta WHERE thread_id = ?')
-  const inFlight = db.prepare("SELECT 1 FROM runs WHERE thread_id = ? AND status IN ('pending', 'running') LIMIT 1")
-  const rename = db.prepare(
-    'UPDATE threads_meta SET display_name = coalesce(?, display_name), updated_at = ? WHERE thread_id = ?'
-  )
-
-  return {
-    'checkpoint.put': ({ name: _, ...checkpoint }) => {
-      if (!threadExists.get(checkpoint.thread_id)) throw new Refused(`thread ${checkpoint.thread_id} is gone`)
-      put(checkpoint)
-      return null
-    },
-    'state.copy': ({ from, thread_id }) => {
-      if (!threadExists.get(thread_id)) throw new Refused(`thread ${thread_id} is gone`)
-      forgetFirst.run({ 1: thread_id })
-      for (const statement of copies) statement.run({ 1: from, 2: thread_id })
-      return null
-    },
-    'state.update': (update): StateUpdate => {
-      const { thread_id, base, now, title } = update
-      if (!threadExists.get(thread_id)) throw new Refused(`thread ${thread_id} is gone`)
-      if (inFlight.get(thread_id)) return { outcome: 'busy' }
-      const parent = find(thread_id, base)
-      if (!parent) return { outcome: 'checkpoint_missing' }
-
-      const checkpoint = updated(parent, update, nextBody(thread_id))
-      put(checkpoint)
-      rename.run(title, now, thread_id)
-      const { bodies: _, ...head } = checkpoint
-      return { outcome: 'written', checkpoint: head }
-    }
+export const checkpointWrites: StepWrites<'checkpoint.put' | 'state.update' | 'state.copy'> = {
+  ...stateWrites(insertBodies),
+  *'checkpoint.put'({ name: _, ...checkpoint }) {
+    yield* needsThread(checkpoint.thread_id)
+    yield* putCheckpoint(checkpoint, insertBodies)
+    return null
   }
 }

@@ -19,11 +19,10 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
       ping.run()
       return null
     },
-    ...stepWriters(db, { ...SQL_WRITES, ...runWrites }),
+    ...stepWriters(db, { ...SQL_WRITES, ...runWrites, ...checkpointWrites }),
     ...threadWrites(db),
     ...eventWrites(db),
-    ...frameWrites(db),
-    ...checkpointWrites(db)
+    ...frameWrites(db)
   }
   // The table has for each name a function of that op; the compiler cannot follow name and op through one lookup.
   return table as unknown as Record<string, AnyWriter>

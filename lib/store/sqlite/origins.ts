@@ -1,14 +1,15 @@
 // Origins of messages in SQLite: which run recorded each message of a thread.
 import type Database from 'better-sqlite3'
 import type { EventReads, MessageOrigin } from '../store.ts'
-import { VISIBLE } from './rows.ts'
+import { visibleTo } from '../sql/steps.ts'
 
 /** Parameters: message ids as a JSON list, and the number of messages in the thread above which each id is looked up. */
 interface OriginsParams {
   thread: string
   ids: string
   most: number
-  owner: string | null
+  /** The user who asks. */
+  1: string | null
 }
 
 /** A record of a message. */
@@ -16,7 +17,7 @@ type OriginRow = readonly [message_id: string, seq: number, run_id: string, even
 
 /** Records as one JSON list: together with other lists it is one row. */
 const recorded = (source: string) =>
-  `SELECT json_group_array(json_array(message_id, seq, run_id, event_type)) FROM ${source} AND ${VISIBLE}`
+  `SELECT json_group_array(json_array(message_id, seq, run_id, event_type)) FROM ${source} AND ${visibleTo(1)}`
 
 /**
  * An expression answered by the index alone. For half of a thread's messages or more it reads the whole thread:
@@ -33,7 +34,7 @@ const ORIGINS = `
 export function originReads(db: Database.Database): EventReads['runsOfMessages'] {
   const origins = db.prepare<OriginsParams, string>(`SELECT ${ORIGINS}`).pluck()
   return async (thread, messageIds, owner) => {
-    const params = { thread, ids: JSON.stringify(messageIds), most: 2 * messageIds.length, owner }
+    const params = { thread, ids: JSON.stringify(messageIds), most: 2 * messageIds.length, 1: owner }
     return originsIn(origins.get(params)!, messageIds)
   }
 }

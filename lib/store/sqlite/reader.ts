@@ -2,6 +2,7 @@
 // synchronous and would hold up everybody's streams. Started on first use.
 import { Worker } from 'node:worker_threads'
 import type { ReadAnswer, ReadQuestion } from './reader-worker.ts'
+import { scriptOf, stopped } from './worker-thread.ts'
 
 /** Enough for a connection and one answer. */
 const HEAP_MB = 256
@@ -37,11 +38,9 @@ export class ReaderThread implements Reader {
   }
 
   #start(): Worker {
-    // The same folder holds reader-worker.ts in the sources and reader-worker.js in the build.
-    const name = import.meta.url.endsWith('.ts') ? './reader-worker.ts' : './reader-worker.js'
     const workerData = { readerOf: this.#path }
     const resourceLimits = { maxOldGenerationSizeMb: HEAP_MB }
-    const worker = new Worker(new URL(name, import.meta.url), { workerData, resourceLimits })
+    const worker = new Worker(scriptOf('reader-worker'), { workerData, resourceLimits })
     // It must not keep the process alive; the request that waits has a socket that does.
     worker.unref()
     worker.on('message', (answer: ReadAnswer) => this.#answered(answer))
@@ -68,12 +67,6 @@ export class ReaderThread implements Reader {
   /** Closes the file. */
   async stop(): Promise<void> {
     this.#isStopped = true
-    const worker = this.#worker
-    if (!worker) return
-    worker.ref()
-    await new Promise<void>((resolve) => {
-      worker.once('exit', () => resolve())
-      worker.postMessage('stop')
-    })
+    await stopped(this.#worker)
   }
 }

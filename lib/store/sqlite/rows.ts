@@ -1,5 +1,4 @@
-// Types for the writes of this store, and its owner filter.
-import { PRESENT } from '../sql/removal.ts'
+// Types for the writes of this store.
 import type { OpName, OpOf, Result } from '../store.ts'
 import type { EventTexts } from './event-texts.ts'
 
@@ -14,9 +13,3 @@ export interface WriterGroup {
 /** The writing functions of one noun, by op. */
 export type Writers<K extends OpName> = { [P in K]: (op: WriterOpOf<P>) => Result<P> }
 export type AnyWriter = (op: WriterOp) => unknown
-
-/** The owner filter of [Auth 7] as SQL: own rows and rows without an owner, or everything when @owner is null. */
-export const OWNED = '(@owner IS NULL OR user_id = @owner OR user_id IS NULL)'
-
-/** The same of rows that belong to a thread, which must not have been removed. */
-export const VISIBLE = `${OWNED} AND ${PRESENT}`

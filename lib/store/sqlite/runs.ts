@@ -1,6 +1,5 @@
 // Admitting, starting and settling runs in SQLite.
 import { UNPLACED } from '../../types.ts'
-import { Refused } from '../refused.ts'
 import {
   GIVEN,
   givenOf,
@@ -12,14 +11,7 @@ import {
   settledOf
 } from '../sql/runs.ts'
 import { ask, askOne, places, type Steps, type StepWrites } from '../sql/steps.ts'
-
-function* hasThread(threadId: string): Steps<boolean> {
-  return (yield* ask('SELECT 1 FROM threads_meta WHERE thread_id = $1', threadId)).length > 0
-}
-
-function* needsThread(threadId: string): Steps<void> {
-  if (!(yield* hasThread(threadId))) throw new Refused(`thread ${threadId} is gone`)
-}
+import { hasThread, needsThread } from '../sql/threads.ts'
 
 function* nextOrdinal(threadId: string): Steps<number> {
   const counted = yield* askOne<{ ordinal: number }>(

@@ -1,6 +1,6 @@
 // Migrations: brings a database file to this program's schema step by step, or refuses it.
 import type Database from 'better-sqlite3'
-import { type Migrated, migrationsIn, servedByAnother } from '../sql/migrations.ts'
+import { type Migrated, migratedBy, missingSteps, servedByAnother, versionIn } from '../sql/migrations.ts'
 import { addIndexFunction } from './metadata-index.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
@@ -15,7 +15,7 @@ export interface MigrationOptions {
 
 /** The schema version of this program. */
 export function knownVersion(): number {
-  return migrationsIn(MIGRATIONS).at(-1)?.version ?? 0
+  return versionIn(MIGRATIONS)
 }
 
 /**
@@ -26,8 +26,6 @@ export function migrate(db: Database.Database, options: MigrationOptions = {}): 
   refuseForeign(db)
   db.exec('CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
   addIndexFunction(db)
-  const steps = migrationsIn(MIGRATIONS)
-  const known = steps.at(-1)?.version ?? 0
   const step = db.transaction((version: number, sql: string) => {
     // Checked again under the write lock: another process may have been faster.
     const applied = db.prepare('SELECT 1 FROM migrations WHERE version = ?').get(version)
@@ -37,20 +35,13 @@ export function migrate(db: Database.Database, options: MigrationOptions = {}): 
   })
   const found =
     db.prepare<[], { version: number | null }>('SELECT max(version) AS version FROM migrations').get()?.version ?? 0
-  if (found > known) {
-    throw new Error(
-      `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
-    )
-  }
-  const missing = steps.filter(({ version }) => version > found)
+  const missing = missingSteps(MIGRATIONS, found)
   if (missing.length === 0) return
-  if (found > 0 && options.isServed?.()) throw servedByAnother(found, known)
+  if (found > 0 && options.isServed?.()) throw servedByAnother(found, knownVersion())
   const begun = performance.now()
   const backup = found > 0 && options.hasBackup ? backedUp(db, found) : null
   for (const { version, sql } of missing) step.immediate(version, sql)
-  const breaking = missing.some(({ isBreaking }) => isBreaking)
-  const duration_ms = Math.round(performance.now() - begun)
-  if (found > 0) options.onMigrated?.({ from: found, to: known, breaking, duration_ms, backup })
+  if (found > 0) options.onMigrated?.(migratedBy(missing, found, begun, backup))
 }
 
 /**

@@ -1,7 +1,7 @@
 // Runs the steps of a noun synchronously.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
-import type { Param, RunSteps, Statement, StepWrites, Steps } from '../sql/steps.ts'
+import { type Param, runLater, type RunSteps, type Statement, type StepWrites, type Steps } from '../sql/steps.ts'
 import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
@@ -36,13 +36,12 @@ export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
   }
   return (steps) => {
     let step = steps.next()
-    while (!step.done) step = steps.next(rowsOf(step.value))
+    while (!step.done) {
+      const { value } = step
+      step = steps.next('sql' in value ? rowsOf(value) : value.together.map(rowsOf))
+    }
     return step.value
   }
-}
-
-function rowsBeside(reader: Reader, { sql, params }: Statement): Promise<unknown[]> {
-  return reader.rows(sqliteText(sql), bindings(params.map(sqliteValue)))
 }
 
 /** For reads: synchronous, behind a promise. */
@@ -52,10 +51,8 @@ export function readRunner(db: Database.Database): RunSteps {
 }
 
 /** On the reader thread. */
-export async function runStepsBeside<T>(reader: Reader, steps: Steps<T>): Promise<T> {
-  let step = steps.next()
-  while (!step.done) step = steps.next(await rowsBeside(reader, step.value))
-  return step.value
+export function runStepsBeside<T>(reader: Reader, steps: Steps<T>): Promise<T> {
+  return runLater(steps, ({ sql, params }) => reader.rows(sqliteText(sql), bindings(params.map(sqliteValue))))
 }
 
 export function stepWriters<K extends OpName>(db: Database.Database, writes: StepWrites<K>): Writers<K> {

@@ -2,18 +2,21 @@
 import type Database from 'better-sqlite3'
 import type { JsonObject } from '../../types.ts'
 import { parseObject } from '../sql/json.ts'
+import { putCheckpoint } from '../sql/checkpoints.ts'
+import { ownedBy } from '../sql/steps.ts'
 import { COLUMNS, type ThreadRow, toThread } from '../sql/threads.ts'
-import { checkpointPut } from './checkpoints.ts'
-import { removal } from './removal.ts'
-import { OWNED, type Writers } from './rows.ts'
+import { insertBodies } from './checkpoints.ts'
 import { metadataIndexWrites } from './metadata-index.ts'
+import { removal } from './removal.ts'
+import type { Writers } from './rows.ts'
+import { stepRunner } from './steps.ts'
 
 type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
 
 export function threadWrites(db: Database.Database): Writers<ThreadOps> {
   const any = db.prepare<[string], ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = ?`)
-  const owned = db.prepare<{ id: string; owner: string | null }, ThreadRow & { key: number }>(
-    `SELECT key, ${COLUMNS} FROM threads_meta WHERE thread_id = @id AND ${OWNED}`
+  const owned = db.prepare<object, ThreadRow & { key: number }>(
+    `SELECT key, ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${ownedBy(1)}`
   )
   const insert = db.prepare(`
     INSERT INTO threads_meta (thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at)
@@ -21,7 +24,7 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
   const hasCheckpoint = db.prepare('SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1')
   const setMetadata = db.prepare('UPDATE threads_meta SET metadata_json = ?, updated_at = ? WHERE thread_id = ?')
   const removeThread = db.prepare('DELETE FROM threads_meta WHERE thread_id = ?')
-  const putCheckpoint = checkpointPut(db)
+  const run = stepRunner(db)
   const terms = metadataIndexWrites(db)
   const removed = removal(db)
 
@@ -36,11 +39,11 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
       const { lastInsertRowid } = insert.run({ ...thread, metadata_json: JSON.stringify(thread.metadata) })
       terms.add(thread.user_id, Number(lastInsertRowid), thread.metadata)
       // A legacy thread has checkpoints already: an empty one on top would hide its conversation.
-      if (!hasCheckpoint.get(thread.thread_id)) putCheckpoint(checkpoint)
+      if (!hasCheckpoint.get(thread.thread_id)) run(putCheckpoint(checkpoint, insertBodies))
       return { thread, created: true }
     },
     'thread.patch': ({ thread_id, metadata, user, now }) => {
-      const row = owned.get({ id: thread_id, owner: user })
+      const row = owned.get({ 1: user, 2: thread_id })
       if (!row) return null
       const { key, ...thread } = row
       const before = parseObject(row.metadata_json)
@@ -52,7 +55,7 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
       return { ...toThread(thread), metadata: merged, updated_at: now }
     },
     'thread.remove': ({ thread_id, user }) => {
-      const row = owned.get({ id: thread_id, owner: user })
+      const row = owned.get({ 1: user, 2: thread_id })
       if (!row) return false
       terms.remove(row.user_id, row.key, parseObject(row.metadata_json))
       removeThread.run(thread_id)

@@ -3,6 +3,7 @@
 // By default SQLite does that inside a commit, every thousand pages, and that commit waits for two syncs of the disk. Here a worker thread
 // with its own connection does it; the writer does it only when the WAL has grown long all the same (see WAL_PAGES_MAX in connection.ts).
 import { Worker } from 'node:worker_threads'
+import { scriptOf, stopped } from './worker-thread.ts'
 
 /** Checkpoint after this many ops. */
 const OPS_MAX = 2000
@@ -43,9 +44,7 @@ export class WriteAheadLog {
 
   /** A thread that crashes is replaced next time; until then the WAL grows and nothing is lost. */
   #start(): Worker {
-    // The same folder holds wal-worker.ts in the sources and wal-worker.js in the build.
-    const file = new URL(import.meta.url.endsWith('.ts') ? './wal-worker.ts' : './wal-worker.js', import.meta.url)
-    const worker = new Worker(file, {
+    const worker = new Worker(scriptOf('wal-worker'), {
       workerData: { walOf: this.#path },
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB }
     })
@@ -67,13 +66,6 @@ export class WriteAheadLog {
 
   async #end(): Promise<void> {
     if (this.#rest) clearTimeout(this.#rest)
-    const worker = this.#worker
-    if (!worker) return
-    // Somebody waits for it now.
-    worker.ref()
-    await new Promise<void>((resolve) => {
-      worker.once('exit', () => resolve())
-      worker.postMessage('stop')
-    })
+    await stopped(this.#worker)
   }
 }

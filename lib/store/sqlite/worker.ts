@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../sqlite-driver.ts'
 import { timestamp } from '../../types.ts'
+import { refusal } from '../refused.ts'
 import type { Outcome } from '../store.ts'
 import { connect } from './connection.ts'
 import { opWriters } from './ops.ts'
@@ -93,7 +94,7 @@ export function batchWriter(db: Database.Database, writers = opWriters(db)): Bat
       if (isUnavailable(error) || !db.inTransaction) throw error
       undo.run()
       release.run()
-      return { ok: false, message: error instanceof Error ? error.message : String(error) }
+      return refusal(error)
     }
   }
 

@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads'
 import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
 import { type Answers, encodeBatch, decodeOutcomes } from './batch-codec.ts'
 import type { WriterData, WriterMessage } from './worker.ts'
+import { scriptOf, stopped } from './worker-thread.ts'
 
 const STACK_MB = 16
 const SPARE_BYTES_MAX = 4 * 1024 * 1024
@@ -45,7 +46,7 @@ export class WriterThread {
    * `file`: the thread's script.
    * @throws Error when the database cannot be opened for writing
    */
-  static async start(path: string, file: URL = WORKER): Promise<WriterThread> {
+  static async start(path: string, file: URL = scriptOf('worker')): Promise<WriterThread> {
     const thread = new WriterThread(path, file)
     await thread.#start()
     return thread
@@ -84,12 +85,7 @@ export class WriterThread {
 
   async #end(): Promise<void> {
     await this.#starting?.catch(() => {})
-    const worker = this.#worker
-    if (!worker) return
-    await new Promise<void>((resolve) => {
-      worker.once('exit', () => resolve())
-      worker.postMessage('stop')
-    })
+    await stopped(this.#worker)
   }
 
   /** One start at a time, however many wait for it. Returns the last batch that was committed. */
@@ -169,9 +165,6 @@ export class WriterThread {
     this.#trouble = null
   }
 }
-
-/** The same folder holds worker.ts in the sources and worker.js in the build. */
-const WORKER = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
 
 function gone(message: string): StoreUnavailable {
   return new StoreUnavailable('WRITER_GONE', message)

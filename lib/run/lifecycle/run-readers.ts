@@ -1,0 +1,183 @@
+// The readers of runs and threads on this process: attaches each to its log, wherever the run is.
+import type { Store } from '../../store/store.ts'
+import { isInFlight, type Run } from '../../types.ts'
+import type { RemoteRuns } from '../cluster/remote-runs.ts'
+import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joiner.ts'
+import type { CloseReason, OpenStream, Place, Streams } from '../delivery/streams.ts'
+import { type OpenedRun, ThreadJoiner, type ThreadRequest } from '../delivery/thread-joiner.ts'
+import { filterOf } from '../log/filter.ts'
+import { RunLog } from '../log/run-log.ts'
+import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
+import type { Position } from '../log/sse.ts'
+import { isCreator, modesOf } from '../run-kwargs.ts'
+import type { RunActor } from './actor.ts'
+import type { ThreadWatchers } from './thread-watchers.ts'
+
+export interface RunReadersDeps {
+  readonly store: Store
+  readonly streams: Streams
+  /** Runs of other processes; null: there is only this one. */
+  readonly remoteRuns: RemoteRuns | null
+  readonly watchers: ThreadWatchers
+  /** A run that is live here. */
+  readonly find: (runId: string) => RunActor | undefined
+  /** Resolves when a run being admitted can be found, or was refused. */
+  readonly admitted: (runId: string) => Promise<void>
+  readonly log: { error(fields: object, text: string): void }
+}
+
+export class RunReaders {
+  readonly #deps: RunReadersDeps
+  #size = 0
+  /** Lookups of a thread's next run made in this tick. */
+  readonly #asking = new Map<string, Promise<Run | null>>()
+
+  constructor(deps: RunReadersDeps) {
+    this.#deps = deps
+  }
+
+  /** Readers of frames, including those of ended runs. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** A run was admitted: lookups of this tick were answered without it. */
+  forgetLookups(): void {
+    this.#asking.clear()
+  }
+
+  /**
+   * Attaches a reader to a run, wherever the run is: here, on another process, or finished. `place`: its reserved place.
+   * @throws Failure `too_many_streams`
+   */
+  join(run: Run, request: JoinRequest, place?: Place): Promise<void> {
+    if (place) return this.#join(run, request, place)
+    return this.#deps.streams.hold(request.reader.userId, (held) => this.#join(run, request, held))
+  }
+
+  async #join({ run_id }: Run, request: JoinRequest, place: Place): Promise<void> {
+    const { admitted, find, streams } = this.#deps
+    await admitted(run_id)
+    const actor = find(run_id)
+    const start = actor && request.isSnapshot ? await actor.snapshotFor(request.position) : request.position
+    // Its client reconnects to the next process.
+    if (streams.isClosing) return request.wire.reset()
+    // Looked up after the await: it may have ended meanwhile.
+    if (!actor || find(run_id) !== actor) return this.#joinStored(run_id, request, place)
+    const isTheirs = request.isCreator || request.endsRun || isCreator(actor.run, request.reader)
+    if (isTheirs) actor.creatorCame()
+    this.#attach(actor.log, request, start, place, (why) => {
+      if (isTheirs && why === 'left') actor.creatorLeft(request.endsRun)
+    })
+  }
+
+  async #joinStored(runId: string, request: JoinRequest, place: Place): Promise<void> {
+    const { store, remoteRuns } = this.#deps
+    const { wire, position, isSnapshot = false } = request
+    // The caller's row may be older than the run's end.
+    const run = await store.runs.get(runId, null)
+    if (run && !isInFlight(run)) {
+      const log = await RunLog.ended(run, store)
+      const snapshot = isSnapshot && log.place(position) === 0 ? await finalSnapshot(log) : null
+      return this.#attach(log, request, snapshot ?? position, place)
+    }
+    const opened = run && (await remoteRuns?.open(run, position, isSnapshot))
+    // Its end is not known here: sending `end` would be a guess.
+    if (!opened) return wire.reset()
+    const { endsRun = false } = request
+    const isTheirs = request.isCreator || endsRun || isCreator(run, request.reader)
+    if (isTheirs) remoteRuns?.creatorCame(runId, endsRun)
+    this.#attach(opened.log, request, opened.start, place, (why) =>
+      remoteRuns?.left(runId, isTheirs && why === 'left', endsRun)
+    )
+  }
+
+  /** Readers of a run in this process. */
+  joinersOf(runId: string): JoinerStanding[] {
+    const joiners = [...this.#deps.streams.open].filter(
+      (one) => one instanceof Joiner && one.runId === runId
+    ) as Joiner[]
+    return joiners.map(({ standing }) => standing)
+  }
+
+  #attach(
+    log: RunLog,
+    request: JoinRequest,
+    start: Position | Snapshot,
+    place: Place,
+    onLeave?: (why: CloseReason) => void
+  ): void {
+    const filter = filterOf(request.modes ?? modesOf(log.run))
+    const joiner = new Joiner(request, log, filter, start, {
+      onLeave: (gone, why) => {
+        this.#left(gone)
+        onLeave?.(why)
+      },
+      onTrouble: (error) =>
+        this.#deps.log.error({ err: error, run_id: log.run.run_id }, 'a reader of a run failed and was reset')
+    })
+    this.#add(joiner, place)
+    joiner.pump()
+  }
+
+  #add(joiner: OpenStream, place: Place): void {
+    this.#size++
+    this.#deps.streams.add(joiner, place)
+  }
+
+  #left(joiner: OpenStream): void {
+    this.#size--
+    this.#deps.streams.remove(joiner)
+  }
+
+  /** Attaches a reader to a thread: to all its runs after ordinal `request.after`, including future ones. `place`: its reserved place. */
+  joinThread(threadId: string, request: ThreadRequest, place: Place): ThreadJoiner {
+    const { log, watchers } = this.#deps
+    const { userId } = request.reader
+    const runs = {
+      after: (ordinal: number) => this.#runAfter(threadId, ordinal, userId),
+      open: (run: Run) => this.#openFor(run),
+      watch: (listener: () => void) => watchers.watch(threadId, listener)
+    }
+    const joiner = new ThreadJoiner(request, runs, {
+      onLeave: (gone) => this.#left(gone),
+      onTrouble: (error) => log.error({ err: error, thread_id: threadId }, 'a reader of a thread failed and was reset')
+    })
+    this.#add(joiner, place)
+    return joiner
+  }
+
+  /** One query for all readers that wait at the same position. */
+  #runAfter(threadId: string, ordinal: number, userId: string | null): Promise<Run | null> {
+    const key = JSON.stringify([threadId, ordinal, userId])
+    const asking = this.#asking.get(key) ?? this.#deps.store.runs.after(threadId, ordinal, userId)
+    this.#asking.set(key, asking)
+    // Valid for this tick: later readers must see later runs.
+    setImmediate(() => this.#asking.delete(key))
+    return asking
+  }
+
+  /** The log of a run for another reader, wherever the run is: here, on another process, or finished. */
+  async #openFor({ run_id }: Run): Promise<OpenedRun | null> {
+    const { store, admitted, find, remoteRuns } = this.#deps
+    await admitted(run_id)
+    const live = find(run_id)?.log
+    if (live) return { log: live, left: () => {} }
+    // The row found may be older than the run's end.
+    const run = await store.runs.get(run_id, null)
+    if (!run) return null
+    if (!isInFlight(run)) return { log: await RunLog.ended(run, store), left: () => {} }
+    const opened = await remoteRuns?.open(run, null, false)
+    if (!opened) throw new Error(`run ${run_id} is in flight, and nowhere to be found`)
+    return { log: opened.log, left: () => remoteRuns?.left(run_id, false) }
+  }
+
+  /** The log of a run, live or finished, for lookups. */
+  async logOf(run: Run): Promise<RunLog> {
+    const { store, find } = this.#deps
+    const live = find(run.run_id)?.log
+    if (live) return live
+    const log = isInFlight(run) ? await RunLog.replica(run, store) : await RunLog.ended(run, store)
+    return find(run.run_id)?.log ?? log
+  }
+}

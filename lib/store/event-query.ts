@@ -1,0 +1,54 @@
+// Queries over events that lie in memory, or over an index of them. Every list is ascending by seq.
+import { isVisible } from '../scope.ts'
+import type { EventQuery, EventRecord } from './store.ts'
+
+/** What a query asks about an event. */
+type Indexed = Pick<EventRecord, 'seq' | 'category' | 'event_type' | 'user_id'>
+
+/** Index of the first event with `seq >= bound`. */
+export function firstFrom(events: readonly { readonly seq: number }[], bound: number): number {
+  let low = 0
+  let high = events.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (events[middle]!.seq < bound) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The first `limit` matching events, or the last ones; ascending either way. */
+export function selectEvents<T extends Indexed>(
+  events: readonly T[],
+  { after, before, owner, category, types, messageIds }: EventQuery,
+  limit: number,
+  which: 'first' | 'last',
+  messageIdOf: (event: T) => string | null
+): T[] {
+  const from = firstFrom(events, after + 1)
+  const to = firstFrom(events, before)
+  // Sets: a history asks for all messages of its thread.
+  const wantedTypes = types && new Set(types)
+  const wantedIds = messageIds && new Set(messageIds)
+  const found: T[] = []
+  for (let step = 0; step < to - from && found.length < limit; step++) {
+    const event = events[which === 'first' ? from + step : to - 1 - step]!
+    if (!isVisible(event, owner) || (category !== undefined && event.category !== category)) continue
+    if (wantedTypes && !wantedTypes.has(event.event_type)) continue
+    if (wantedIds && !wantedIds.has(messageIdOf(event) ?? '')) continue
+    found.push(event)
+  }
+  return which === 'last' ? found.reverse() : found
+}
+
+/** Items by key; keys and items keep their order. */
+export function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const group = groups.get(key)
+    if (group) group.push(item)
+    else groups.set(key, [item])
+  }
+  return groups
+}
