@@ -163,9 +163,11 @@ t.test(`${READERS} readers, each cut ${CUTS} times, have what one has who was ne
   const kept = await person.join(path, null, MODES)
   const frames = await kept.whole()
   t.equal(textOf(frames), Array.from({ length: DELTAS }, (_, n) => demoWord(n)).join(''))
-  t.equal(createHash('sha256').update(kept.bytes).digest('hex'), sha)
+  // A heartbeat falls into it where it is read at the fifteenth second of the process.
+  const bytes = withoutBeats(kept.bytes)
+  t.equal(createHash('sha256').update(bytes).digest('hex'), sha)
   const fifth = frames[5]!.id!
-  const after = kept.bytes.subarray(kept.bytes.indexOf(`id: ${fifth}\n\n`) + `id: ${fifth}\n\n`.length)
+  const after = bytes.subarray(bytes.indexOf(`id: ${fifth}\n\n`) + `id: ${fifth}\n\n`.length)
   const shaAfter = createHash('sha256').update(after).digest('hex')
   t.equal((await new Reader(person, path, [], fifth).read()).sha, shaAfter, 'from position 5 on')
 

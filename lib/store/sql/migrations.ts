@@ -29,12 +29,13 @@ export function versionIn(folder: URL): number {
  * @throws Error when it is newer than this program
  */
 export function missingSteps(folder: URL, found: number): Migration[] {
-  const known = versionIn(folder)
+  const steps = migrationsIn(folder)
+  const known = steps.at(-1)?.version ?? 0
   if (found > known)
     throw new Error(
       `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
     )
-  return migrationsIn(folder).filter(({ version }) => version > found)
+  return steps.filter(({ version }) => version > found)
 }
 
 /** What a migration did to an existing database. */
