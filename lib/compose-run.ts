@@ -1,6 +1,5 @@
 // Assembles the engine: the committer, the registry's options, and the recovery of the previous process's runs.
 import { randomUUID } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Component } from './components.ts'
 import type { Config } from './config.ts'
 import { fail } from './errors.ts'
@@ -9,6 +8,7 @@ import type { Cluster } from './run/cluster/cluster.ts'
 import { type CommitObserver, Committer, WriteRefused } from './run/commit/committer.ts'
 import { recover, type RecoveryParts } from './run/lifecycle/recovery.ts'
 import type { RegistryOptions } from './run/lifecycle/registry.ts'
+import { withTimeout } from './run/lifecycle/with-timeout.ts'
 import type { JournalOptions } from './run/log/journal.ts'
 import { type ScopedWriter, scopedWriter } from './store/scoped.ts'
 import type { Store } from './store/store.ts'
@@ -33,14 +33,12 @@ export function newCommitter(config: Config, log: Log, store: Store, observers: 
 export function drained(committer: Committer, config: Config, log: Log): Component {
   return {
     async stop() {
-      const timeout = new AbortController()
-      const late = pause(config.streams.settle_timeout_ms, 'late', { signal: timeout.signal }).catch(() => {})
-      if ((await Promise.race([committer.drained(), late])) === 'late')
+      const all = committer.drained().then(() => true)
+      if (!(await withTimeout(all, config.streams.settle_timeout_ms)))
         log.error(
           { reason: committer.stuck },
           'the store did not take everything in time; what it did not take is lost'
         )
-      timeout.abort()
       committer.stop()
     }
   }

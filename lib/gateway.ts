@@ -361,7 +361,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   }
 }
 
-/** Routes of the operator's own, as they are to be asked; null: there are none. */
+/** The operator's own routes; null: there are none. */
 function customApp(app: FetchApp | null, project: ProjectSettings | null, config: Config): CustomApp | null {
   if (!app) return null
   const needsUser = project?.http.appNeedsUser ?? true

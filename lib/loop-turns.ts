@@ -1,11 +1,11 @@
-// Turns of the event loop for work that does not leave it by itself: a turn has a few ms of it, the rest waits for the next ones, and
-// in between everybody else has the loop. Who asks for most waits longest: the keys have their turns one after the other.
+// Spreads synchronous work over turns of the event loop: a few ms of it per turn, so that everything else gets its turn in between.
+// The keys (users, threads) take turns, so the one with the most work waits longest.
 
-/** What work may take of one turn of the loop, in ms; one piece may exceed it. */
+/** Time for such work per turn of the loop, in ms; one piece may exceed it. */
 const TURN_MS = 4
 /**
- * Turns that are left to others after a piece that took longer: one a ms, and no more than these. A turn of the loop takes in one
- * connection (libuv), so whoever dials behind fifty others would wait for fifty pieces; a turn in which nothing is due costs nothing.
+ * Turns left to others after a longer piece: one per ms it took, up to this many. libuv accepts one connection per turn, so a client
+ * behind fifty others would wait for fifty pieces; an empty turn costs nothing.
  */
 const FREE_TURNS_MAX = 64
 
@@ -17,7 +17,7 @@ export class LoopTurns {
   /** Pieces of this turn; not 0 while turns are left to others. */
   #begun = 0
   #underWay = 0
-  /** ms that those took that are not. */
+  /** Time spent on pieces of this turn, in ms. */
   #spent = 0
 
   /** @param most pieces that are begun in one turn: those that go on outside do not count by time */
@@ -84,8 +84,5 @@ function afterMicrotasks(work: () => void): void {
   queueMicrotask(() => process.nextTick(work))
 }
 
-/**
- * Reads of the store: SQLite answers without leaving the turn, so that a reader that catches up would read again and again. One for
- * the process, as it has one loop.
- */
+/** Reads of the store: SQLite answers within the turn, so a reader that catches up would never let go. One for the process's one loop. */
 export const readTurns = new LoopTurns(16)

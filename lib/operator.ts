@@ -47,7 +47,7 @@ export function listApiTokens(config: Config, email: string): Promise<ApiToken[]
 }
 
 /**
- * Ends an API token, whosever it is; a running server ends its streams within a heartbeat.
+ * Ends any API token; a running server ends its streams within a heartbeat.
  * @throws Error when there is no SQL database, or no such token.
  */
 export function revokeApiToken(config: Config, token_id: string): Promise<void> {

@@ -16,7 +16,7 @@ export class Proxies {
 
   /**
    * @param entries IPs and CIDR ranges of version 4 and 6, host bits allowed
-   * @param warn told about each entry that is neither (it is skipped), and once about a proxy that is not among them
+   * @param warn called for each entry that is neither (it is skipped), and once for a proxy that is not listed
    */
   constructor(entries: readonly string[], warn: (message: string) => void) {
     const understood = entries.map((entry) => entry.trim()).filter((entry) => entry !== '' && this.#add(entry, warn))
@@ -32,8 +32,8 @@ export class Proxies {
   }
 
   /**
-   * Whose rate limit applies to a request that both a page and its front end's server make. Null: nobody's, because a trusted proxy that
-   * names no client is that server. On one machine the two share an address, and only browsers say where a request comes from.
+   * Key of the rate limit for a request that both a page and its front end's server make. Null: no limit, because a trusted proxy
+   * that names no client is that server. On one machine both have the same address, and only browsers send Sec-Fetch-Site.
    */
   allowanceOf(req: IncomingMessage): string | null {
     const peer = plain(req.socket.remoteAddress ?? '')

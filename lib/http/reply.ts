@@ -27,8 +27,8 @@ export function sendReply(
 }
 
 /**
- * `{"detail": ...}` with the status of the failure, and where that is no text one beside it, for clients that show one; of what is not found
- * the text alone where LangGraph's server says it so.
+ * `{"detail": ...}` with the failure's status; if the detail is no text, `message` is added for clients that show one. A 404 has the
+ * text alone where LangGraph's server sends it so.
  */
 export function sendFailure(
   req: IncomingMessage,

@@ -243,7 +243,7 @@ class NodeServer implements HttpServer {
     const isStream = match.kind === 'found' && match.route.isStream
     const ours = (principal: Principal | null, body: Buffer | null) =>
       this.#handle({ req, res, match, principal, given: body }, seen)
-    // Who may call those is their own affair; of what is ours they learn nothing.
+    // The operator's program checks its own callers, and is told nothing about our users.
     if (isApps && !app.needsUser) {
       const answer = async (body: Buffer | null) => ours(await this.#pass(req, match, cookies, false), body)
       return app.answer(req, res, null, { isStream, answer })
@@ -259,15 +259,15 @@ class NodeServer implements HttpServer {
     if (isChanging(req.method ?? 'GET')) {
       if (isExempt(match)) {
         checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
-        // Of who signs in the handler sets one that lasts as long as the session. This one stands beside what was there before.
+        // A sign-in's handler sets one that lasts as long as the session. This one covers every other outcome.
         const secure = proxies.isSecure(req)
         cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
       } else if (authenticateRequest !== null && credentialOf(req) === null) {
-        // What rules of the operator's own know a visitor by, a browser may send by itself, and has no csrf_token beside it.
+        // The operator's rules may use something that a browser sends by itself, and there is no csrf_token to compare it with.
         checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
       } else if (needsCsrf(req)) checkCsrf(req)
     }
-    // A page of another site may open a WebSocket with its visitor's cookies, and could then change what it likes.
+    // A page of another site can open a WebSocket with its visitor's cookies, and could then do anything.
     if (isUpgrade(req)) checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
     const reason = this.#options.notYet?.() ?? null
     if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
@@ -288,14 +288,14 @@ class NodeServer implements HttpServer {
       if (this.#unread.hasRoom(user.id)) break
       await this.#unread.less()
     }
-    // Nobody hears the answer any more, which may have been long in coming.
+    // The client left while the request waited for its turn.
     if (res.destroyed && req.method === 'GET') return HANDLED
     return this.#hideExistence(match, () => asUser(user.id, async () => handler(call)))
   }
 
   /**
-   * Below a thread without a record a 404 says what it says below a thread of somebody else, to the letter: who asks must not
-   * learn from the words which of them exist [Auth 6].
+   * Under a thread that does not exist a 404 has the same text as under somebody else's thread, so that the text does not
+   * tell which threads exist [Auth 6].
    */
   async #hideExistence<Answer extends Reply | typeof HANDLED>(
     { route, params }: Found,
@@ -378,7 +378,7 @@ function isExempt(match: Match): boolean {
   return match.kind === 'found' && match.route.csrf === 'exempt'
 }
 
-/** Before routing, so to say: who is not signed in learns nothing about which paths exist; what is public is a route [Auth 3]. */
+/** Also for unknown paths: without a session nobody learns which paths exist [Auth 3]. */
 function needsSession(match: Match): boolean {
   if (match.kind === 'found') return match.route.access === 'user'
   if (match.kind === 'method') return !match.isPublic

@@ -1,4 +1,4 @@
-// Answers on their way out: what a user leaves unread lies in memory, so there is a bound above which the next answer is not made yet.
+// Responses being sent: what a client does not read stays in memory, so above a limit a user's next response has to wait.
 import type { ServerResponse } from 'node:http'
 
 /** Shorter ones are not counted. */
@@ -14,7 +14,7 @@ export class UnreadAnswers {
     this.#max = max
   }
 
-  /** The answer is said; what of it is not taken yet counts until it is closed. */
+  /** A response was sent; what the client has not read yet counts until the response is closed. */
   add(user: string, res: ServerResponse): void {
     const bytes = res.writableLength
     if (bytes < COUNTED_MIN || res.closed) return
@@ -31,7 +31,7 @@ export class UnreadAnswers {
     return (this.#bytes.get(user) ?? 0) < this.#max
   }
 
-  /** Resolves when any answer was closed: it may have been one of the user's. */
+  /** Resolves when any response was closed: it may have been one of the user's. */
   less(): Promise<void> {
     return new Promise((resolve) => this.#waiting.push(resolve))
   }

@@ -43,7 +43,7 @@ export interface RecorderDeps {
   readonly options: RecorderOptions
   /** The process that owns the run, where there is more than one [Store 10]. */
   readonly owner?: string | undefined
-  /** The agent keeps its threads' states itself: the recorder only knows what it is told of them. */
+  /** The agent stores its threads' states itself. */
   readonly keepsStates?: boolean | undefined
   readonly log: { error(fields: object, text: string): void }
 }
@@ -172,7 +172,7 @@ export class Recorder implements Source {
     return this.#journal.modelName ?? this.#run.model_name
   }
 
-  // ------------------------------------------------------------------------------------------ what the agent tells
+  // ---------------------------------------------------------------------------------------- the agent's output
 
   /** Starts from a stored state, or none, and the run's input: from now on the agent's records are accepted. */
   begin(saved: SavedState | null): void {

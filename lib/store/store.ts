@@ -1,6 +1,6 @@
-// What the service asks of a database, as interfaces with numbered guarantees. A guarantee is cited as [Store 3] where it is
-// relied upon and proved by the suites in test/contract/, which any implementation can run. The interfaces stand in ports/, a noun a
-// file, and are had from here.
+// What the service needs from a database, as interfaces with numbered guarantees. A guarantee is cited as [Store 3] where code relies
+// on it, and proved by the suites in test/contract/, which any implementation can run. The interfaces are in ports/, one noun per file,
+// and exported from here.
 //
 //  1. Every read that takes a `user` is filtered by it: rows of others do not exist for it, rows without an owner are everybody's.
 //     null means no filter. The argument is always there: the case in which it is left out, and means the current user [Auth 7],

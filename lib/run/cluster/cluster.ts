@@ -141,7 +141,7 @@ export class Cluster implements PeerListener {
     return runs
   }
 
-  // ------------------------------------------------------------------------------------------- what others tell
+  // ------------------------------------------------------------------------------------------ messages of peers
 
   onMessage(message: PeerMessage, from: string): void {
     const { registry, onRevoked } = this.#deps
@@ -230,7 +230,7 @@ export class Cluster implements PeerListener {
     onNewId(peers.id)
   }
 
-  // ----------------------------------------------------------------------------------------------- what we tell
+  // ----------------------------------------------------------------------------------------- messages to peers
 
   revoked(revocation: { readonly digest: string } | { readonly userId: string }): void {
     this.#deps.peers.tell(null, { kind: 'revoked', ...revocation })

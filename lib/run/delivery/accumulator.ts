@@ -247,8 +247,8 @@ function asMessage(given: Accumulated, isComplete: boolean): JsonObject {
 }
 
 /**
- * Calls, with what of their arguments has come; and, when no more will come, the fragments that never became one. Arguments that have
- * not begun are those of a call without any, if the model says that it has called; else the fragment of one that was broken off.
+ * Calls with their arguments so far and, once the message is complete, the fragments that never became a call. Empty arguments are
+ * a call without any if the model says it has called; otherwise the call was broken off.
  */
 function callsOf({ tool_call_chunks, response_metadata }: Accumulated, isComplete: boolean): JsonObject {
   const hasCalled = isComplete && objectOr(response_metadata).finish_reason === 'tool_calls'
@@ -263,17 +263,17 @@ function callsOf({ tool_call_chunks, response_metadata }: Accumulated, isComplet
   return { tool_calls: calls, invalid_tool_calls: isComplete ? invalid : [] }
 }
 
-/** As LangChain's chunks show them: whatever of an object has come is one. */
+/** Incomplete JSON as far as it came, like LangChain's chunks. */
 function parsePartialArgs(text: string): JsonObject | null {
   const { head, closing } = closeJson(text)
   return parseArgs(text) ?? parseArgs(head + closing) ?? parseArgs(head.replace(DANGLING, '') + closing)
 }
 
-/** At the end of what is open: a comma, a key, or a value that may go on. */
+/** At the end of incomplete JSON: a comma, a key, or a value that may continue. */
 const DANGLING = /(,\s*)?("(?:[^"\\]|\\.)*"\s*(:\s*)?)?[-+.\w]*\s*$/
 const UNFINISHED_ESCAPE = /(?<!\\)((?:\\\\)*)\\(?:u[\da-f]{0,3})?$/i
 
-/** JSON that has been broken off, up to the end of a string that it was in; and what closes all that is open there. */
+/** Incomplete JSON, with an open string ended, and the brackets that close it. */
 function closeJson(text: string): { readonly head: string; readonly closing: string } {
   let closing = ''
   let isString = false

@@ -1,4 +1,4 @@
-// Cancels a run with on_disconnect cancel when its creator, or a reader with the same wish, has been away too long.
+// Cancels a run when its creator (with on_disconnect cancel), or a reader that asked for it, has been away too long.
 import type { Run } from '../../types.ts'
 
 export class DisconnectTimer {
@@ -15,7 +15,7 @@ export class DisconnectTimer {
     this.#onAway = onAway
   }
 
-  /** A stream of the creator's was closed by its client: counted from the last one. `isAsked`: its reader has asked for it too. */
+  /** The client closed a stream: the time runs from the last one. `isAsked`: this reader asked for the cancellation. */
   left(isAsked: boolean): void {
     if (!(this.#isAsked || isAsked) || this.#isForgotten) return
     this.stop()

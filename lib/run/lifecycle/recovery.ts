@@ -50,7 +50,7 @@ export async function recover(
   const resume = async (run: Run, past: LogBounds) => () => registry.resume(run, past)
   for (const run of waiting) await recoverOrFail(run, parts, resume)
   const ended = started.filter(({ run_id }) => !registry.knows(run_id))
-  // After everything somebody waits for.
+  // Last, because nobody waits for it.
   for (const { key } of ended) registry.archive(key)
   return { ended: ended.length, resumed: waiting.length + started.length - ended.length }
 }

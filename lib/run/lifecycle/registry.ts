@@ -191,7 +191,10 @@ export class Registry {
     withoutUser(() => this.#enqueue(admission.run))
     const { multitask_strategy: strategy } = run
     if (strategy === 'interrupt' || strategy === 'rollback') {
-      for (const runId of admission.inFlight) this.#endBefore(runId, run.user_id, strategy)
+      for (const runId of admission.inFlight)
+        this.#endBefore(runId, run.user_id, strategy).catch((error: unknown) =>
+          this.#deps.log.warn({ err: error, run_id: runId }, 'a run could not be cancelled and may continue')
+        )
     }
     return admission
   }
@@ -200,22 +203,11 @@ export class Registry {
    * In a shared thread, another user's run is not touched: the new one waits behind it. A run admitted by another
    * process may not have arrived yet.
    */
-  #endBefore(runId: string, userId: string | null, strategy: CancelAction): void {
+  async #endBefore(runId: string, userId: string | null, strategy: CancelAction): Promise<void> {
     const actor = this.#actors.get(runId)
     if (actor && isVisible(actor.run, userId)) actor.cancel(strategy)
-    if (actor || !this.remoteRuns) return
-    this.#endRemote(this.remoteRuns, runId, userId, strategy).catch((error: unknown) =>
-      this.#deps.log.warn({ err: error, run_id: runId }, 'a run could not be cancelled and may continue')
-    )
-  }
-
-  async #endRemote(
-    remoteRuns: RemoteRuns,
-    runId: string,
-    userId: string | null,
-    strategy: CancelAction
-  ): Promise<void> {
-    if (await this.#deps.store.runs.get(runId, userId)) await remoteRuns.cancel(runId, strategy, null)
+    if (actor || !this.remoteRuns || !(await this.#deps.store.runs.get(runId, userId))) return
+    await this.remoteRuns.cancel(runId, strategy, null)
   }
 
   /**

@@ -42,7 +42,7 @@ export interface RunOrder {
   readonly autoFollowUp: boolean
   /** Metadata for listing the thread, where it has none yet. */
   readonly graph: { readonly graph_id: string; readonly assistant_id: string }
-  /** Its client relies on that once it knows of the run. */
+  /** Its client expects the thread's metadata, and rollbacks, as LangGraph's server makes them. */
   readonly isLangGraph: boolean
 }
 
@@ -144,7 +144,7 @@ export class Runs {
     const { run_id: id } = run
     await registry.admitted(id)
     const isDone = registry.cancel(id, how)
-    // Its process is told until it has ended.
+    // Resent to its process until the run has ended.
     const isTold = !isDone && (await registry.cancelElsewhere(id, how))
     if (isTold && !untilEnded && !(await withTimeout(registry.settled(id), CANCEL_WAIT_MS))) return
     if ((!isDone || untilEnded) && !(await registry.settled(id)))
@@ -166,15 +166,15 @@ export class Runs {
     return writer.write({ name: 'run.remove', run_id, thread_id, user: null })
   }
 
-  /** LangGraph's clients look for nothing of a run that another one has taken the place of. */
+  /** LangGraph's clients expect a rolled back run to be gone. */
   async #removeRolledBack(thread_id: string, run_id: string): Promise<void> {
     const { registry, writer } = this.#deps
     if (await registry.settled(run_id)) await writer.write({ name: 'run.remove', run_id, thread_id, user: null })
   }
 
   /**
-   * The run when it has ended. Null: who waits is to come back and ask again, because the end could not be stored in time, or a
-   * stop has cut the run meanwhile, which is not what it would have led to. A run that had ended before is answered as it is.
+   * The run when it has ended. Null: the client should ask again, because the end could not be stored in time, or a shutdown
+   * cut the run short. A run that had ended before is returned as it is.
    */
   async waitFor(run: Run): Promise<Run | null> {
     if (!isInFlight(run)) return run

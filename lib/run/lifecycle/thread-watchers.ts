@@ -1,10 +1,10 @@
-// Who waits for the next run of a thread. Runs that are admitted here are told at once; other processes tell those that they admit to
-// whoever has said that somebody waits there. A message may get lost: so it is said again, and looked for, after a while.
+// Readers that wait for the next run of a thread. Runs admitted here wake them at once. Other processes are told which threads are
+// watched here, and announce the runs they admit there. Messages may get lost, so both are repeated after a while.
 import type { Peers } from '../../store/store.ts'
 
-/** How often whoever waits looks for runs that other processes have admitted, and says again that it waits, in ms. */
+/** How often watched threads are announced again and checked for runs of other processes, in ms. */
 const LOOK_MS = 5000
-/** A process that does not say again that somebody waits there is forgotten after this time, in ms. */
+/** A process that has not repeated its announcement for this long is forgotten, in ms. */
 const FORGOTTEN_AFTER_MS = 4 * LOOK_MS
 /** Threads in one message. */
 const THREADS_MAX = 50
@@ -21,7 +21,7 @@ export class ThreadWatchers {
     this.#peers = peers
   }
 
-  /** Threads that are waited for, here and elsewhere. */
+  /** Watched threads, here and on other processes. */
   get size(): number {
     return this.#byThread.size + this.#peersByThread.size
   }
@@ -44,12 +44,12 @@ export class ThreadWatchers {
       this.#peers?.tell(null, { kind: 'watch', threads: threads.slice(at, at + THREADS_MAX) })
   }
 
-  /** Somebody waits for runs of these threads on another process; what was admitted before it said so it may have missed. */
+  /** Another process watches these threads. It may have missed runs admitted before it said so. */
   watched(peer: string, threads: readonly string[]): void {
     const now = performance.now()
     for (const threadId of threads) {
       const peers = this.#peersByThread.get(threadId) ?? new Map<string, number>()
-      // Who says it again has missed nothing since.
+      // A repeated announcement: it has missed nothing.
       if ((peers.get(peer) ?? 0) <= now) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
       this.#peersByThread.set(threadId, peers.set(peer, now + FORGOTTEN_AFTER_MS))
     }
@@ -68,12 +68,12 @@ export class ThreadWatchers {
     for (const listener of this.#byThread.get(threadId) ?? []) listener()
   }
 
-  /** What was told in the last moments may not have arrived. */
+  /** Recent messages may have been lost. */
   tellAll(): void {
     for (const threadId of [...this.#byThread.keys()]) this.tell(threadId)
   }
 
-  /** Forgets processes that watch no more, or are none. */
+  /** Forgets processes that no longer watch, or are gone. */
   forgetLate(): void {
     const now = performance.now()
     for (const [threadId, peers] of this.#peersByThread) {

@@ -41,7 +41,7 @@ export interface WebhookDeps {
 
 export class Webhooks {
   readonly #deps: WebhookDeps
-  /** By whose they are. */
+  /** Deliveries in progress, with the user of each. */
   readonly #underWay = new Map<Promise<void>, string | null>()
   readonly #stopping = new AbortController()
   #timer: NodeJS.Timeout | null = null
@@ -119,19 +119,18 @@ export class Webhooks {
     if (limit <= 0 || !(await store.webhooks.areDue(timestamp(now)))) return
     const until = timestamp(now + options.timeout_ms + this.#pauseBehind(1))
     const claimed = await writer.write({ name: 'webhook.claim', now: timestamp(now), until, limit, full: this.#full() })
-    // One for each user: there may be more.
+    // At most one per user was claimed: there may be more.
     if (claimed.length > 0) this.#again = true
     for (const webhook of claimed) {
       const work = this.#deliver(webhook).finally(() => {
         this.#underWay.delete(work)
-        // There may be more than fit at once.
         this.wake()
       })
       this.#underWay.set(work, webhook.user_id)
     }
   }
 
-  /** Who has as many deliveries in progress as one user may have. */
+  /** Users with as many deliveries in progress as one may have. */
   #full(): (string | null)[] {
     const counts = new Map<string | null, number>()
     for (const user of this.#underWay.values()) counts.set(user, (counts.get(user) ?? 0) + 1)

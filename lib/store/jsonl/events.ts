@@ -2,14 +2,13 @@
 //
 //   <home>/threads/<thread_id>/runs/<run_id>.jsonl
 //
-// One process writes, which holds the lock of the home. Which lines count is not said by the files: a line is there when its seq
-// is below the thread's counter in the database; lib/store/split/open.ts tells the whole rule, and how seq stays dense and unique.
-// Here it means: lines are appended before the database commits, and `truncate` removes from the end of the files of a thread what it
-// did not commit. As all lines of a thread have ascending seqs, that is always a tail of each file. A tail that this process did not
-// write goes to a file beside, `<run_id>.<time>.disputed`: nothing that parses is thrown away.
+// One process writes: the one that holds the lock of the home. A line counts only when its seq is below the thread's counter in the
+// database (lib/store/split/open.ts has the whole rule). So lines are appended before the database commits, and `truncate` removes
+// those that were not committed. Seqs ascend within a thread, so these are always the last lines of each file. Lines that this process
+// did not write are moved to `<run_id>.<time>.disputed`: nothing that parses is thrown away.
 //
-// Files are written and not synced: like SQLite with synchronous NORMAL, a crash of the process loses nothing that was answered,
-// a power failure may take back the last moments.
+// Files are written but not synced: as with SQLite's synchronous NORMAL, a crash of the process loses nothing that was answered, and a
+// power failure may lose the last moments.
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { grouped } from '../event-query.ts'
@@ -25,7 +24,7 @@ export interface JsonlOptions {
   readonly warn: Warn
   /** Files kept open. Default 256: a quarter of what a process may usually have. */
   readonly openFilesMax?: number
-  /** Lines whose places are kept in memory, about 150 bytes each; beyond it the thread that was not used for longest is read again. */
+  /** Lines indexed in memory, about 150 bytes each; above it the least recently used thread is read again. */
   readonly linesMax?: number
 }
 
@@ -66,7 +65,7 @@ class JsonlEvents implements EventStore {
       try {
         return await this.#select(query, limit, which)
       } catch (error) {
-        // The file was written anew, or removed, between the look into the index and the look into the file.
+        // The file was rewritten or removed between reading the index and reading the file.
         if (!(error instanceof Moved) && !isMissing(error)) throw error
         this.#threads.renew(query.threadId)
         return this.#select(query, limit, which)
@@ -109,7 +108,7 @@ class JsonlEvents implements EventStore {
     })
   }
 
-  /** A list that is damaged, as a power failure leaves it, is told and not obeyed: what it named lies there unseen. */
+  /** A list damaged by a power failure is logged and ignored: the files it named stay, and nobody sees them. */
   async tombstones(): Promise<readonly string[]> {
     try {
       const ids: unknown = JSON.parse(await readFile(this.#removing, 'utf8'))
@@ -144,8 +143,8 @@ class JsonlEvents implements EventStore {
   }
 
   /**
-   * Runs work on files. What fails for all of them passes, or is mended by somebody: the call is made again. What fails for one thread,
-   * while the folder around it can be written, is about that thread: its run is refused, and nobody else waits for it.
+   * Runs work on files. An error that concerns all files is temporary, or somebody has to act: the call is repeated. An error with
+   * one thread's files, while the folder can be written, refuses that thread's run, and nobody else waits for it.
    */
   async #guarded<T>(work: () => Promise<T>): Promise<T> {
     try {

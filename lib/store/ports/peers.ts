@@ -15,11 +15,11 @@ export type PeerMessage =
       readonly action: 'interrupt' | 'rollback'
       readonly reason: string | null
     }
-  /** Somebody here waits for the next run of these threads: tell me when there is one. */
+  /** Readers here wait for the next run of these threads: announce it. */
   | { readonly kind: 'watch'; readonly threads: readonly string[] }
   /** There may be another run in the thread. */
   | { readonly kind: 'admitted'; readonly thread: string }
-  /** The creator of this run of yours, or a reader that wants it to end with its going, has opened a stream here, or has left it. */
+  /** The creator of this run, or a reader whose disconnect ends it, has opened a stream here or left it. */
   | { readonly kind: 'creator'; readonly run: string; readonly isHere: boolean; readonly isAsked?: boolean }
   /** Cancel your runs of this thread, and reply when their agents have stopped. */
   | { readonly kind: 'clear' | 'cleared'; readonly thread: string }

@@ -12,7 +12,7 @@ export interface Webhook {
   readonly payload: string | null
 }
 
-/** Users who have their share of deliveries, at most so many; null: nobody. */
+/** Users that a claim can leave out, at most. */
 export const FULL_MAX = 4
 
 export interface WebhookReads {

@@ -1,9 +1,8 @@
 // The lease of this process: its row in `writers`, and with it the right to write in the name of its runs [Store 10].
 //
-// The row itself is the right. Every batch updates it first and so holds it until its commit; whoever wants the runs of a process
-// that has not prolonged its lease in time must delete the row first, and does not get it from under a batch. Hence nothing is
-// written after the row is gone, and a process that was late but whom nobody has replaced goes on as if nothing had been. Time is
-// the database's alone.
+// The row is the lease. Every batch updates it first, which locks it until the commit. A process that takes over the runs of one with
+// an expired lease deletes the row first, and waits for a batch that holds it. So nothing is written after the row is gone, and a
+// process that was late but was not replaced continues. Only the database's clock counts.
 import { randomUUID } from 'node:crypto'
 import { outdated } from '../sql/migrations.ts'
 import { LeaseLost, type PeerIdentity, StoreUnavailable } from '../store.ts'

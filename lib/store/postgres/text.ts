@@ -1,9 +1,8 @@
 // Texts and lists as PostgreSQL takes them.
 //
-// PostgreSQL keeps any text but U+0000, and UTF-8 has no halves of surrogate pairs. Tools emit both. So every text that we write is
-// escaped: what cannot be stored becomes U+001A (the control code for "here stood something that has no place") and four
-// hexadecimal digits, U+001A itself too. That is one to one: equal texts stay equal, different ones different, and all but very
-// strange texts are stored as they are, readable in psql. jsonb would refuse such texts or change them, hence JSON is kept as text.
+// PostgreSQL stores no U+0000, and UTF-8 no half of a surrogate pair; tools emit both. So what cannot be stored, and U+001A itself,
+// becomes U+001A (the "substitute" control code) and four hexadecimal digits. That is one to one, and nearly all texts are stored
+// unchanged, readable in psql. jsonb would refuse or change such texts, so JSON is stored as text.
 
 const ESCAPE = '\u001a'
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for

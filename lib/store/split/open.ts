@@ -1,25 +1,25 @@
 // A store whose run events lie elsewhere: a database for everything else, and an EventStore (files, memory, somebody's module).
 //
-// Two places cannot commit together, so one has the last word: the counter of the thread (`threads_meta.next_seq`) in the
-// database. A record is there when its seq is below the counter, wherever it lies; there is no other mark of a commit.
+// Two places cannot commit together, so the database decides: a record counts when its seq is below the thread's counter
+// (`threads_meta.next_seq`). There is no other mark of a commit.
 //
 //   1. plan      give each new record the next seq of its thread; replace `events.append` by `seq.move` from the old counter to
 //                the new one
-//   2. append    the records go to the event store: written, and below nobody's bound
+//   2. append    the records go to the event store, where no query sees them yet
 //   3. commit    the groups go to the database, with the move of the counter in the transaction of everything else of its group
-//   4. answer    queries read the counter first, so they see the records from the moment of the commit on, and not before
+//   4. answer    queries read the counter first, so they see the records from the commit on
 //
-// Hence [Store 2] holds over both places: a group's events are there when its rows are. Seqs are given before the commit, so a round
-// has one group for each thread whose events it is about; a batch with two of them is written in two rounds, in its order.
-// What may go wrong on the way:
+// So [Store 2] holds over both places: a group's events appear with its rows. Seqs are assigned before the commit, so a round has at
+// most one group per thread; a batch with two of them is written in two rounds, in order.
+// What may go wrong:
 //
-//   - The database refuses a group: what was appended for it is taken away again, and its seqs are given to what comes instead.
-//   - The database rejects, and whether it had committed before the line broke is not known: nothing is taken away. The next call
-//     reads the counter, which tells, and a record whose (run_id, k) is there already is not written again.
+//   - The database refuses a group: its records are removed again, and their seqs are reused.
+//   - The connection breaks during the commit, so its outcome is unknown: nothing is removed. The next call reads the counter, which
+//     tells, and a record whose (run_id, k) is stored already is not written again.
 //   - The process dies between 2 and 3, or somebody puts an older database beside newer records: records at or above the counter.
-//     They are set aside before the next append of the thread, and their seqs are not given again: perhaps they were seen [Store 5].
-//   - A thread is removed: its row first, its records after the commit. It has a tombstone before, so that a start can finish what a
-//     crash has interrupted.
+//     They are set aside before the thread's next append, and their seqs are not reused: somebody may have seen them [Store 5].
+//   - A thread is removed: its row first, its records after the commit. A tombstone is written before, so that the next start can
+//     finish what a crash interrupted.
 import type { EventStore, Store, Warn } from '../store.ts'
 import { eventReads } from './reads.ts'
 import { Removals } from './removals.ts'

@@ -1,4 +1,4 @@
-// The states that a thread once had go, of its graphs too: the newest stays, with what stands in it.
+// Deletes a thread's earlier states, and those of its graphs. The newest one stays, with everything it refers to.
 import type { BodyRange } from '../store.ts'
 import type { CheckpointRow } from './checkpoints.ts'
 import { hasRunInFlight } from './runs.ts'
@@ -24,7 +24,7 @@ function* pruneStates(threadId: string): Steps<void> {
   }
 }
 
-/** The newest of each namespace stays: a graph inside that waits is gone on with from its own. */
+/** The newest of each namespace stays: a subgraph that waits continues from its own. */
 function* pruneGraphs(threadId: string): Steps<void> {
   const newest = 'SELECT max(key) FROM graph_checkpoints WHERE thread_id = $1 GROUP BY ns'
   yield* ask(`DELETE FROM graph_checkpoints WHERE thread_id = $1 AND key NOT IN (${newest})`, threadId)

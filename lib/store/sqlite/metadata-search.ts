@@ -146,7 +146,7 @@ export class MetadataSearch {
     return { threads: rows.map(toThread), total }
   }
 
-  /** These were written. To be told before anybody hears of it [Store 4]. */
+  /** Called after writes, before anybody is told [Store 4]. */
   written(groups: readonly Group[]): void {
     this.#known.written(groups)
   }
