@@ -9,6 +9,7 @@ import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/sse.ts'
+import { withTimeout } from '../lifecycle/with-timeout.ts'
 import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 
 const LOOK_MS = 1000
@@ -179,17 +180,14 @@ export class RemoteRuns {
       for (const owner of owners) this.#deps.peers.tell(owner, { kind: 'clear', thread: threadId })
     }
     const again = setInterval(tell, LOOK_MS)
-    await new Promise<void>((resolve) => {
-      const late = setTimeout(() => done(), timeoutMs)
-      const drain: ThreadDrain = { threadId, peers: new Set(owners), resolve: () => done() }
-      const done = () => {
-        clearTimeout(late)
-        this.#threadDrains.delete(drain)
-        resolve()
-      }
-      this.#threadDrains.add(drain)
-      tell()
+    const drain: ThreadDrain = { threadId, peers: new Set(owners), resolve: () => {} }
+    const cleared = new Promise<void>((resolve) => {
+      drain.resolve = resolve
     })
+    this.#threadDrains.add(drain)
+    tell()
+    await withTimeout(cleared, timeoutMs)
+    this.#threadDrains.delete(drain)
     clearInterval(again)
   }
 

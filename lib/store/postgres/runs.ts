@@ -1,17 +1,7 @@
 // Admitting, starting and settling runs in PostgreSQL: what takes SQLite several statements is one here, to save round trips.
 import { type Run, UNPLACED } from '../../types.ts'
 import { Refused } from '../refused.ts'
-import {
-  GIVEN,
-  givenOf,
-  IN_FLIGHT,
-  LATEST_SUCCESS,
-  repeated,
-  SETTLE_RUN,
-  SETTLE_THREAD,
-  settledOf
-} from '../sql/runs.ts'
-import { places } from '../sql/steps.ts'
+import { IN_FLIGHT, insertRun, LATEST_SUCCESS, repeated, SETTLE_RUN, SETTLE_THREAD, settledOf } from '../sql/runs.ts'
 import type { Batch } from './batch.ts'
 import type { Writers } from './rows.ts'
 import { boundParams, runSteps } from './steps.ts'
@@ -20,14 +10,12 @@ type RunOps = 'run.create' | 'run.start' | 'run.settle'
 
 /** Inserts the run and advances its thread's ordinal in one statement; on a conflict neither happens. Returns the key, or null. */
 async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promise<number | null> {
-  const given = boundParams([...givenOf(run), owner])
-  const sql = `WITH made AS (
-      INSERT INTO runs (${GIVEN}, owner) VALUES (${places(given.length)}) ON CONFLICT DO NOTHING RETURNING key
-    ), counted AS (
+  const insertion = insertRun(run, { owner })
+  const sql = `WITH made AS (${insertion.sql} ON CONFLICT DO NOTHING RETURNING key), counted AS (
       UPDATE threads_meta SET next_ordinal = next_ordinal + 1 WHERE thread_id = $2 AND EXISTS (SELECT 1 FROM made)
     )
     SELECT key FROM made`
-  const [made] = await batch.rows<{ key: number }>(sql, given)
+  const [made] = await batch.rows<{ key: number }>(sql, boundParams(insertion.params))
   return made?.key ?? null
 }
 

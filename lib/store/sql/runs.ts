@@ -3,7 +3,17 @@ import { NO_TOTALS, type Run, type RunTotals, UNPLACED } from '../../types.ts'
 import type { Admission, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
 import { parseObject } from './json.ts'
 import { PRESENT } from './removal.ts'
-import { ask, askOne, ownedBy, type Param, type RunSteps, type Steps, visibleTo } from './steps.ts'
+import {
+  ask,
+  askOne,
+  ownedBy,
+  type Param,
+  places,
+  type RunSteps,
+  type Statement,
+  type Steps,
+  visibleTo
+} from './steps.ts'
 
 export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
 
@@ -35,13 +45,14 @@ const GIVEN_NAMES = [
   'created_at',
   'updated_at'
 ] as const satisfies readonly (keyof RunRow)[]
-export const GIVEN = GIVEN_NAMES.join(', ')
-export const COLUMNS = `key, ${GIVEN}`
+export const COLUMNS = `key, ${GIVEN_NAMES.join(', ')}`
 
-/** The values of GIVEN. */
-export function givenOf({ metadata, kwargs, ...run }: Omit<Run, 'key'>): Param[] {
+/** Inserts a run. `more`: columns that only one of the databases has. */
+export function insertRun({ metadata, kwargs, ...run }: Omit<Run, 'key'>, more: Record<string, Param> = {}): Statement {
   const row = { metadata_json: JSON.stringify(metadata), kwargs_json: JSON.stringify(kwargs), ...run }
-  return GIVEN_NAMES.map((name) => row[name])
+  const params = [...GIVEN_NAMES.map((name) => row[name]), ...Object.values(more)]
+  const columns = [...GIVEN_NAMES, ...Object.keys(more)]
+  return { sql: `INSERT INTO runs (${columns.join(', ')}) VALUES (${places(params.length)})`, params }
 }
 
 export const IN_FLIGHT = "status IN ('pending', 'running')"

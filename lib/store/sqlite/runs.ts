@@ -1,16 +1,7 @@
 // Admitting, starting and settling runs in SQLite.
 import { UNPLACED } from '../../types.ts'
-import {
-  GIVEN,
-  givenOf,
-  IN_FLIGHT,
-  LATEST_SUCCESS,
-  repeated,
-  SETTLE_RUN,
-  SETTLE_THREAD,
-  settledOf
-} from '../sql/runs.ts'
-import { ask, askOne, places, type Steps, type StepWrites } from '../sql/steps.ts'
+import { IN_FLIGHT, insertRun, LATEST_SUCCESS, repeated, SETTLE_RUN, SETTLE_THREAD, settledOf } from '../sql/runs.ts'
+import { ask, askOne, type Steps, type StepWrites } from '../sql/steps.ts'
 import { hasThread, needsThread } from '../sql/threads.ts'
 
 function* nextOrdinal(threadId: string): Steps<number> {
@@ -35,9 +26,8 @@ export const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = 
       : run.follow_up_to_run_id
     const ordinal = (yield* nextOrdinal(thread_id)) + (isLater ? UNPLACED : 0)
     const admitted = { ...run, ordinal, follow_up_to_run_id: followUp }
-    const given = givenOf(admitted)
-    const insert = `INSERT INTO runs (${GIVEN}) VALUES (${places(given.length)}) RETURNING key`
-    const made = yield* askOne<{ key: number }>(insert, ...given)
+    const { sql, params } = insertRun(admitted)
+    const made = yield* askOne<{ key: number }>(`${sql} RETURNING key`, ...params)
     return { outcome: 'created', run: { ...admitted, key: made!.key }, inFlight: before }
   },
 
