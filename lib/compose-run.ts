@@ -9,7 +9,6 @@ import { type CommitObserver, Committer, WriteRefused } from './run/commit/commi
 import { recover, type RecoveryParts } from './run/lifecycle/recovery.ts'
 import type { RegistryOptions } from './run/lifecycle/registry.ts'
 import { withTimeout } from './run/lifecycle/with-timeout.ts'
-import type { JournalOptions } from './run/log/journal.ts'
 import { type ScopedWriter, scopedWriter } from './store/scoped.ts'
 import type { Store } from './store/store.ts'
 
@@ -57,14 +56,11 @@ export function placeOfEvents({ run_events: { backend } }: Config): string {
   return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
 }
 
-function journalOptions({ run_events }: Config): JournalOptions {
-  return { maxTraceContent: run_events.max_trace_content, trackTokens: run_events.track_token_usage }
-}
-
 export function registryOptions(config: Config): RegistryOptions {
-  const { streams, runs, title } = config
+  const { streams, runs, run_events, title } = config
   return {
-    ...journalOptions(config),
+    maxTraceContent: run_events.max_trace_content,
+    trackTokens: run_events.track_token_usage,
     heartbeatMs: streams.heartbeat_ms,
     stallMs: streams.stall_ms,
     coalesceMs: streams.gather_ms ?? streams.coalesce_ms,

@@ -60,7 +60,7 @@ export class CustomApp {
     app.notFound?.(async ({ env, req }) => (await env[OURS]?.respond(req)) ?? new Response('404 Not Found', NOT_FOUND))
   }
 
-  /** Whether it has declared a route for this method and path; handlers for every method do not count. */
+  /** Whether the program declares a route for this method and path; handlers for all methods do not count. */
   has(method: string, path: string): boolean {
     const wanted = methodOf(method)
     return this.#matching(method, path).some((one) => {

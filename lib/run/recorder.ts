@@ -29,8 +29,6 @@ import { failed, REFUSED, type RunEnd } from './run-end.ts'
 import { inputOf, isUnplaced, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {
-  /** Bytes of one frame on the wire; a larger one is sent cut and kept whole; 0: no limit. */
-  readonly eventBytes: number
   /** Bytes of unstored frames, events and checkpoints above which the agent pauses; 0: no limit. */
   readonly pendingBytes: number
   readonly recursionLimit: number

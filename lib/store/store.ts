@@ -3,25 +3,25 @@
 // and exported from here.
 //
 //  1. Every read that takes a `user` is filtered by it: rows of others do not exist for it, rows without an owner are everybody's.
-//     null means no filter. The argument is always there: the case in which it is left out, and means the current user [Auth 7],
-//     is resolved in front of the store (scoped.ts). Methods without it are for the engine, after the owner check of a route.
+//     null means no filter. The argument is always given: leaving it out, which means the current user [Auth 7], is resolved in
+//     front of the store (scoped.ts). Methods without it are for the engine, after the owner check of a route.
 //  2. `apply` writes all its groups in one transaction, as if one after the other, in their order. A group is applied whole or not
 //     at all; a group that is refused (a constraint, a missing thread) fails alone and the others are kept.
 //  3. `apply` rejects only when nothing was written. With StoreUnavailable the same groups may be handed over again; anything
 //     else is about one of the groups, which must then be found.
-//  4. Who reads after `apply` has answered sees what it wrote.
-//  5. `seq` of events is given in the transaction that writes them, from a counter kept with the thread: unique, increasing,
-//     never given twice, and dense where events and counter lie in one place. Events beside the database may leave a gap behind a
-//     crash: what it came upon before the commit is set aside, with its seqs.
+//  4. A read after `apply` has resolved sees what it wrote.
+//  5. `seq` of events is assigned in the transaction that writes them, from a counter kept with the thread: unique, increasing,
+//     never reused, and dense where events and counter are in one place. Events outside the database may have a gap after a
+//     crash: what was not committed is set aside, with its seqs.
 //  6. At most one run of a thread is `running`; admission (`run.create`) and its checks are one atomic step.
 //  7. A terminal status is never overwritten.
 //  8. Nothing is written for a thread that does not exist (any more): a late writer cannot bring a deleted thread back.
-//  9. Any well-formed text comes back as it was given, to the byte; JSON comes back as equal JSON. A text that is not well-formed,
-//     with half a surrogate pair, never reaches a store.
+//  9. Any well-formed text comes back byte for byte; JSON comes back as equal JSON. A text that is not well-formed, with half a
+//     surrogate pair, never reaches a store.
 // 10. A store with `peers`: every run in flight has one owner, a process; all runs in flight of a thread have the same one. A group
-//     that names an owner is written only as long as that one has its lease, and nobody is given its runs before it has lost it.
-// 11. Checkpoints of a thread are in the order in which they were written, and the newest is the last one: a store counts them, and
-//     compares neither their ids nor their times, which come from clocks that are set back and are apart.
+//     that names an owner is written only while that process has its lease, and nobody gets its runs before the lease is lost.
+// 11. Checkpoints of a thread are in the order they were written, and the last one is the newest: a store counts them, and compares
+//     neither ids nor times, which come from clocks that differ and may be set back.
 import type { ApiTokenReads } from './ports/api-tokens.ts'
 import type { AssistantReads } from './ports/assistants.ts'
 import type { CheckpointReads } from './ports/checkpoints.ts'

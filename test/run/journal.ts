@@ -52,7 +52,7 @@ const response = (
   latencyMs: 1
 })
 const journal = (options: { maxTraceContent?: number; trackTokens?: boolean } = {}) =>
-  new Journal({ maxTraceContent: 10240, trackTokens: true, ...options })
+  new Journal({ maxTraceContent: 10240, trackTokens: true, eventBytes: 0, ...options })
 const types = (made: Journal) => made.takeEvents().map((event) => event.event_type)
 
 t.test('a full run with one tool call has exactly the order of contract 4.3, k from 0 [Events 10]', async (t) => {
@@ -230,7 +230,7 @@ t.test('a journal is taken up from its events: numbering, totals and open calls 
   const events = before
     .takeEvents()
     .map((event, index): RunEvent => ({ ...event, seq: index + 1, thread_id: 't', run_id: 'r', user_id: null }))
-  const after = Journal.resumed({ maxTraceContent: 0, trackTokens: true }, events)
+  const after = Journal.resumed({ maxTraceContent: 0, trackTokens: true, eventBytes: 0 }, events)
   t.equal(after.totals.total_tokens, 7)
   t.match(after.breakOff('error'), [{ tool_call_id: 'c1' }])
   t.equal(after.takeEvents()[0]!.k, events.length)

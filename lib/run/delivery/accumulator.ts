@@ -31,17 +31,13 @@ export class Accumulator implements FrameSink {
   /** Messages of a graph that its state already has. */
   readonly #completed = new Set<string>()
   #out: Buffer[] = []
-  #bytes = 0
+  bytes = 0
 
   /** `begun`: chunks holding everything said of their messages before the first frame given. */
   constructor(from: number, begun: readonly Accumulated[] = []) {
     this.from = from
     const at = { n: from - 1, epoch: 0 }
     for (const message of begun) this.#growing.set(String(message.id), { message, at, isNew: false })
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   /** Takes the next frame of the log; a delta is merged, not sent. */
@@ -59,7 +55,7 @@ export class Accumulator implements FrameSink {
     this.#showGrown()
     const bytes = Buffer.concat(this.#out)
     this.#out = []
-    this.#bytes = 0
+    this.bytes = 0
     return bytes
   }
 
@@ -129,7 +125,7 @@ export class Accumulator implements FrameSink {
 
   #push(bytes: Buffer): void {
     this.#out.push(bytes)
-    this.#bytes += bytes.length
+    this.bytes += bytes.length
   }
 }
 

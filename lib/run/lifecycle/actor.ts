@@ -84,10 +84,6 @@ export class RunActor implements RecorderEvents {
   get log(): RunLog {
     return this.#recorder.log
   }
-  /** Bytes of its frames; undefined: not all of them are in memory. */
-  get bytes(): number | undefined {
-    return this.log.wholeBytes
-  }
   /** Somebody reads it, here or on another process. */
   get isWatched(): boolean {
     return this.log.readers > 0 || this.#deps.isFollowed?.(this.run.run_id) === true

@@ -286,7 +286,7 @@ export class Registry {
     this.#actors.delete(run_id)
     // First, because the next run of the thread waits only for this.
     this.#queues.remove(actor)
-    this.#compactor.add(key, actor.bytes)
+    this.#compactor.add(key, actor.log.wholeBytes)
     try {
       actor.release()
     } catch (error) {

@@ -124,7 +124,7 @@ export class Runs {
   async #createStateless(order: StatelessOrder): Promise<Run> {
     const { store, writer } = this.#deps
     const { user_id, idempotency_key: key, idempotency_hash } = order.run
-    // Asked ahead of the thread: a request that is refused leaves no thread behind.
+    // Before the thread is made: a refused request must not leave one behind.
     const earlier = key === null ? null : await store.runs.byKey(key, user_id)
     if (earlier && earlier.idempotency_hash !== idempotency_hash) throw fail('idempotency_conflict')
     if (earlier) return earlier

@@ -30,7 +30,7 @@ export interface JournalOptions {
   readonly maxTraceContent: number
   readonly trackTokens: boolean
   /** Bytes of one frame on the wire; a larger delta becomes several frames; 0: no limit. */
-  readonly eventBytes?: number
+  readonly eventBytes: number
 }
 
 /** Length of the column. */
@@ -69,7 +69,7 @@ export class Journal {
 
   constructor(options: JournalOptions) {
     this.#options = options
-    this.messages = new LiveMessages(options.eventBytes ?? 0)
+    this.messages = new LiveMessages(options.eventBytes)
   }
 
   /**

@@ -88,7 +88,7 @@ export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapsh
   if (!bounds || epoch === undefined) return null
   const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
   const events = await store.events.listEvents(thread_id, run_id, all, null)
-  const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
+  const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false, eventBytes: 0 }, events)
   const { checkpointId, whole } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
   const stored = checkpointId === null ? before : await store.checkpoints.load(thread_id, checkpointId)
   const state = (stored ? State.fromStored(stored) : State.empty).withMessages(whole)

@@ -56,7 +56,7 @@ export class CronRunner {
     this.#timer.unref()
   }
 
-  /** Starts what is due. Public for callers with a clock of their own. */
+  /** Starts what is due. Public for tests, which have a clock of their own. */
   async look(now = Date.now()): Promise<void> {
     const { crons, writer } = this.#deps
     while (!this.#isStopped && (await crons.areDue(timestamp(now)))) {
@@ -87,7 +87,7 @@ export class CronRunner {
 
   /**
    * True: the cron is gone.
-   * @throws what may pass: the store, or no runs are taken at the moment
+   * @throws temporary errors: the store's, or no runs are accepted at the moment
    */
   async #runOnce(cron: Cron, due: Timestamp): Promise<boolean> {
     const { writer, log } = this.#deps

@@ -22,23 +22,23 @@ export interface EventQuery {
 }
 
 /**
- * Where run events lie when they do not lie in the database (`run_events.backend`): files, memory, or a module of yours.
+ * Stores run events outside the database (`run_events.backend`): in files, in memory, or in a module of yours.
  * lib/store/split/open.ts makes a Store of a database and one of these, and keeps [Store 1 to 9] for both together. For that it
- * needs of an event store:
+ * relies on:
  *
- *  a. The database has the last word: a record is there when its seq is below the thread's counter in the database, and every
- *     query is bounded by it. `append` comes before the commit, so a record at or above the counter was not committed, or by a
- *     database that is gone.
- *  b. `append` takes records of any threads; those of one thread come with ascending seq, and never two with the same unless
- *     `truncate` was between. When it rejects, what it left behind is below no query's bound, and `truncate` removes it.
- *  c. `truncate` is called after every append that was not committed, and before the first append of a thread in a process when
- *     records lie at or above the counter.
- *  d. What `append` and `remove` have answered survives the process, if the store is to outlive it at all.
- *  e. Writing calls come one at a time. Queries come at any time and in any number.
- *  f. Records come back as they were given: equal JSON, whatever the characters. Nobody changes what it gave or got.
+ *  a. The database decides: a record counts when its seq is below the thread's counter in the database, and every query has that
+ *     bound. `append` comes before the commit, so a record at or above the counter was not committed, or was committed by a
+ *     database that was replaced.
+ *  b. `append` gets records of any threads; those of one thread have ascending seqs, and a seq only comes twice with a `truncate`
+ *     in between. When it rejects, no query sees what it left behind, and `truncate` removes it.
+ *  c. `truncate` is called after every append that was not committed, and before a process's first append to a thread with
+ *     records at or above the counter.
+ *  d. What `append` and `remove` have done survives the process, if the store is meant to.
+ *  e. Writing calls come one at a time; queries at any time, any number at once.
+ *  f. Records come back as equal JSON, whatever the characters. Neither side changes objects it has passed or received.
  *
- * Every method may reject with StoreUnavailable for what passes: then it is called again. Any other error is about the
- * records: their run fails, the others go on.
+ * Every method may reject with StoreUnavailable for a temporary failure, and is then called again. Any other error concerns the
+ * records: their run fails, other runs continue.
  */
 export interface EventStore {
   /** The first `limit` matching records, or the last ones; ascending by seq either way. */

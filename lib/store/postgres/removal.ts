@@ -9,10 +9,12 @@ const PAUSE_MS = 5
 /** Delay after a failed step, in ms. */
 const AGAIN_MS = 10_000
 
-/** Deletes some rows of the thread being removed; `id` identifies a row of the table. */
-const some = (table: string, id: string, rows: number) =>
-  `DELETE FROM ${table} WHERE thread_id = (SELECT thread_id FROM one) AND ${id} IN (
-    SELECT ${id} FROM ${table} WHERE thread_id = (SELECT thread_id FROM one) LIMIT ${rows})`
+const { frames: FRAMES, runs: RUNS, ...TABLES } = STEP_ROWS
+
+/** Deletes some rows of the thread being removed. */
+const some = ([table, rows]: [table: string, rows: number]) =>
+  `of_${table} AS (DELETE FROM ${table} WHERE ctid IN (
+    SELECT ctid FROM ${table} WHERE thread_id = (SELECT thread_id FROM one) LIMIT ${rows}))`
 const anyOf = (table: string) => `SELECT 1 FROM ${table} WHERE thread_id = (SELECT thread_id FROM one)`
 
 /**
@@ -27,25 +29,17 @@ const STEP = `
   of_frames AS (
     DELETE FROM frames WHERE id IN (
       SELECT f.id FROM runs AS r JOIN frames AS f ON f.run_key = r.key
-      WHERE r.thread_id = (SELECT thread_id FROM one) LIMIT ${STEP_ROWS.frames})
+      WHERE r.thread_id = (SELECT thread_id FROM one) LIMIT ${FRAMES})
   ),
-  of_events AS (${some('run_events', 'seq', STEP_ROWS.run_events)}),
-  of_bodies AS (${some('checkpoint_bodies', 'no', STEP_ROWS.checkpoint_bodies)}),
-  of_checkpoints AS (${some('checkpoints', 'key', STEP_ROWS.checkpoints)}),
-  of_writes AS (${some('graph_writes', 'ctid', STEP_ROWS.graph_writes)}),
-  of_values AS (${some('graph_values', 'ctid', STEP_ROWS.graph_values)}),
-  of_graphs AS (${some('graph_checkpoints', 'key', STEP_ROWS.graph_checkpoints)}),
-  of_feedback AS (${some('feedback', 'feedback_id', STEP_ROWS.feedback)}),
-  of_crons AS (${some('crons', 'cron_id', STEP_ROWS.crons)}),
-  of_ttls AS (${some('thread_ttls', 'thread_id', STEP_ROWS.thread_ttls)}),
+  ${Object.entries(TABLES).map(some).join(', ')},
   of_runs AS (
     DELETE FROM runs WHERE key IN (
       SELECT key FROM runs WHERE thread_id = (SELECT thread_id FROM one)
-        AND NOT EXISTS (SELECT 1 FROM frames WHERE run_key = key) LIMIT ${STEP_ROWS.runs})
+        AND NOT EXISTS (SELECT 1 FROM frames WHERE run_key = key) LIMIT ${RUNS})
   ),
   done AS (
     DELETE FROM removed_threads WHERE thread_id = (SELECT thread_id FROM one) AND NOT EXISTS (
-      ${['run_events', 'checkpoint_bodies', 'checkpoints', 'graph_writes', 'graph_values', 'graph_checkpoints', 'feedback', 'crons', 'thread_ttls', 'runs'].map(anyOf).join(' UNION ALL ')})
+      ${[...Object.keys(TABLES), 'runs'].map(anyOf).join(' UNION ALL ')})
     RETURNING 1
   )
   SELECT (SELECT count(*) FROM one) AS found, (SELECT count(*) FROM done) AS done`

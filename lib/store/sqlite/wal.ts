@@ -1,7 +1,7 @@
 // The write-ahead log (WAL): commits are in it until a checkpoint moves them into the database file.
 //
 // By default SQLite does that inside a commit, every thousand pages, and that commit waits for two syncs of the disk. Here a worker thread
-// with its own connection does it; the writer does it only when the WAL has grown long all the same (see WAL_PAGES_MAX in connection.ts).
+// with its own connection does it, and the writer only when the WAL has grown large anyway (see WAL_PAGES_MAX in connection.ts).
 import { Worker } from 'node:worker_threads'
 import { scriptOf, stopped } from './worker-thread.ts'
 
