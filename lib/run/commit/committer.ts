@@ -236,6 +236,8 @@ export class Committer implements Writer {
     if (this.#waitingForEmpty.length === 0) return
     this.#promoteDue()
     if (this.size > 0) return this.#flushSoon()
+    // Sources that were written before their window was over.
+    this.#scheduledSince = null
     for (const resolve of this.#waitingForEmpty.splice(0)) resolve()
   }
 
