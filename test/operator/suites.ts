@@ -43,6 +43,7 @@ const WRONG: Readonly<Record<string, string>> = {
   'an exception outside of its tests': `${PASSES}\nsetTimeout(() => { throw new Error('thrown') }, 5)`,
   'a file that cannot be loaded': "import { none } from 'tap'\nnone()",
   'an end before all tests are over': `${PASSES}\nt.test('never', async () => process.exit(0))\nt.test('nor this', async () => {})`,
+  'a teardown that fails': `${PASSES}\nt.teardown(async () => { await null; throw new Error('thrown') })`,
   'a process that is killed': `${PASSES}\nt.test('dies', async () => process.kill(process.pid, 'SIGKILL'))`,
   'no test at all': "import 'tap'"
 }
@@ -57,6 +58,7 @@ for (const [what, text] of Object.entries(WRONG))
   })
 
 const ENDLESS: Readonly<Record<string, string>> = {
+  'something left to do': `${PASSES}\nsetInterval(() => {}, 100)`,
   'a test that never ends': `${PASSES}\nt.test('never', async () => new Promise(() => setInterval(() => {}, 100)))`,
   'a loop that never ends': `${PASSES}\nt.test('never', async () => { for (;;); })`
 }
