@@ -32,7 +32,8 @@ import type { Config } from './config.ts'
 import { Extensions } from './files/extensions.ts'
 import type { Paths } from './files/paths.ts'
 import { Workspace } from './files/workspace.ts'
-import type { FetchApp } from './http/custom-app.ts'
+import { authUser } from './auth/policy.ts'
+import { CustomApp, type FetchApp } from './http/custom-app.ts'
 import type { Log } from './http/server.ts'
 import { type Door, registerLoopback } from './loopback.ts'
 import type { Items } from './memory/items.ts'
@@ -52,7 +53,7 @@ export interface AgentServices {
   /** Rules of the operator's own; null: there are none. */
   readonly rules: AuthHandlers | null
   /** Routes of the operator's own; null: there are none. */
-  readonly app: FetchApp | null
+  readonly app: CustomApp | null
   /** Services for the routes. */
   readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce' | 'ui'>
   /**
@@ -136,7 +137,7 @@ export async function composeAgent({
   const workers = isIsolated ? await GraphWorkers.load(place, graphs) : null
   const set = isOwn && !workers ? new GraphSet(await loadGraphs(place), graphs.reads) : null
   const rules = project?.auth ? await loadAuth(place, project.auth) : null
-  const app = project?.http.app ? await loadApp(place, project.http.app) : null
+  const app = project?.http.app ? customApp(await loadApp(place, project.http.app), project, config) : null
   for (const what of project?.unsupported ?? [])
     log.warn({ what }, 'langgraph.json asks for something that is not done')
   const ui = project && Object.keys(project.ui).length > 0 ? uiOf(place, project, log) : null
@@ -168,7 +169,13 @@ export async function composeAgent({
   }
 }
 
-/** In the background; empty where they cannot be bundled, which is said. */
+/** The operator's own routes. */
+function customApp(app: FetchApp, { http }: ProjectSettings, { server, streams }: Config): CustomApp {
+  const limits = { bodyLimit: server.body_bytes, stallMs: streams.stall_ms }
+  return new CustomApp(app, { needsUser: http.appNeedsUser, ...limits, userOf: authUser })
+}
+
+/** In the background; empty if they cannot be bundled, which is logged. */
 async function uiOf(place: string, project: ProjectSettings, log: Log): Promise<UiFiles> {
   try {
     return await buildUi(place, project)

@@ -10,8 +10,8 @@ import { InnerCalls } from './auth/inner-calls.ts'
 import { Invitations } from './auth/invitations.ts'
 import { Credentials, Sessions } from './auth/session.ts'
 import { openTokens, type Revocation } from './auth/token.ts'
-import { projectSettings, type ProjectSettings } from './agent/langgraph/config-file.ts'
-import { AccessPolicy, authUser } from './auth/policy.ts'
+import { projectSettings } from './agent/langgraph/config-file.ts'
+import { AccessPolicy } from './auth/policy.ts'
 import { composeAgent, graphPorts } from './compose-agent.ts'
 import { type Component, Components } from './components.ts'
 import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
@@ -24,7 +24,6 @@ import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { isLoopbackName, Origins } from './http/guards.ts'
-import { CustomApp, type FetchApp } from './http/custom-app.ts'
 import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
@@ -176,7 +175,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     onFailed: ({ name, size }, reason) =>
       log.warn({ extension: extname(name), size, reason }, 'an uploaded document has no text beside it')
   })
-  const app = customApp(agentServices.app, project, config)
+  const { app } = agentServices
   const egress = new Egress(config.webhooks.allowed_networks, undefined, 'webhooks.allowed_networks')
   const webhooks = new Webhooks({
     store,
@@ -359,14 +358,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return stopped
     }
   }
-}
-
-/** The operator's own routes; null: there are none. */
-function customApp(app: FetchApp | null, project: ProjectSettings | null, config: Config): CustomApp | null {
-  if (!app) return null
-  const needsUser = project?.http.appNeedsUser ?? true
-  const { server, streams } = config
-  return new CustomApp(app, { needsUser, bodyLimit: server.body_bytes, stallMs: streams.stall_ms, userOf: authUser })
 }
 
 function msSince(time: number): number {
