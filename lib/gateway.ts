@@ -96,7 +96,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const options = registryOptions(config)
   log.info(installationOf(config), 'starting')
 
-  // Held until the very end: everything else stands on these three.
+  // Stopped last: everything else depends on these three.
   const unlock = lockPremises({
     home: config.home,
     canShare: canShareHome(config),

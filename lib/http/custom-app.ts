@@ -1,5 +1,5 @@
 // The operator's own routes, from a program that maps a Request to a Response (like Hono). Its declared routes come
-// before ours and its middlewares lie around them; without a router it is asked for paths we do not know.
+// before ours, and its middlewares run around ours; a program without a router gets the paths we do not know.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../errors.ts'
 import { actingFor, callerOf } from '../loopback.ts'
@@ -12,7 +12,7 @@ export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>
   /** Hono's router, which knows the declared routes. */
   readonly router?: { match(method: string, path: string): unknown }
-  /** Hono's: what is asked behind all middlewares where no route has answered. */
+  /** Hono's: the handler after all middlewares, when no route has answered. */
   notFound?(handler: (context: { readonly env: Env; readonly req: ReadRequest }) => Promise<Response>): unknown
 }
 
@@ -28,11 +28,11 @@ interface Env {
   readonly [OURS]?: Behind
 }
 
-/** What becomes of the request with us. */
+/** Our own answer to the request. */
 export interface Ours {
   /** @param body as the program has read it; null: it has not */
   answer(body: Buffer | null): Promise<Reply | typeof HANDLED>
-  /** The response is a stream: it begins when the program is done with its head. */
+  /** The response is a stream: it begins after the program's middlewares. */
   readonly isStream: boolean
 }
 
@@ -56,7 +56,7 @@ export class CustomApp {
     this.#app = app
     this.#options = options
     this.needsUser = options.needsUser
-    // What it would say itself of a path that it does not know is not asked for: LangGraph's server does not either.
+    // This replaces the program's own 404 handler, as LangGraph's server does.
     app.notFound?.(async ({ env, req }) => (await env[OURS]?.respond(req)) ?? new Response('404 Not Found', NOT_FOUND))
   }
 
@@ -70,7 +70,7 @@ export class CustomApp {
     })
   }
 
-  /** Whether anything of its own, a middleware too, is asked for this method and path. */
+  /** Whether any of its handlers, middlewares included, matches this method and path. */
   surrounds(method: string, path: string): boolean {
     return this.#matching(method, path).length > 0
   }
@@ -81,14 +81,14 @@ export class CustomApp {
     return listOf(fitting)
   }
 
-  /** A call of the service's own, which is nobody's. */
+  /** A call by the service itself, without a user. */
   async call(path: string, init: RequestInit): Promise<Response> {
     return this.#app.fetch(new Request(new URL(path, 'http://localhost'), init), { user: null })
   }
 
   /**
    * @param principal the caller; null: not authenticated
-   * @param ours asked behind its middlewares, unless one of them or a route of its own answers
+   * @param ours called after its middlewares, unless one of them or a route of its own answers
    */
   async answer(
     req: IncomingMessage,
@@ -118,12 +118,12 @@ export class CustomApp {
 }
 
 const NOT_FOUND = { status: 404 }
-/** Marks a response whose body is ours to write. */
+/** Marks a response whose body we write. */
 const PLACE = 'x-colloquy-place'
-/** Headers that a body has, and not its head. */
+/** Headers that belong to the body. */
 const OF_BODY: ReadonlySet<string> = new Set([PLACE, 'content-type', 'content-length', 'transfer-encoding'])
 
-/** One request behind the program's middlewares: they are given a response to look at, and what they do to its head counts. */
+/** One request of ours inside the program's middlewares: they see a response, and their changes to its status and headers count. */
 class Behind {
   readonly #ours: Ours
   readonly #body: BoundBody
@@ -152,7 +152,7 @@ class Behind {
     return response
   }
 
-  /** Whether this is what the program was given, with a head that may have changed. */
+  /** Whether this is our response, maybe with another head. */
   isIn(response: Response): boolean {
     return response.headers.has(PLACE) || (this.#shown !== null && response.body === this.#shown)
   }
@@ -176,7 +176,7 @@ function headOf(status: number): Response {
 function responseOf({ status = 200, json, jsonText, text, headers = {} }: Reply): Response {
   const body = text?.body ?? jsonText ?? (json === undefined ? null : JSON.stringify(json))
   const type = { 'content-type': text?.type ?? JSON_TYPE }
-  // A status that has no body is marked: there is nothing to know it by.
+  // Without a body to recognise it by, the response is marked.
   return body === null
     ? new Response(null, { status, headers: { ...headers, [PLACE]: 'ours' } })
     : new Response(body, { status, headers: { ...type, ...headers } })

@@ -32,7 +32,7 @@ export function isPythonClient({ req }: { readonly req: IncomingMessage }): bool
   return /^langgraph-sdk-py/i.test(agentOf(req))
 }
 
-/** Whether what is not found is said in a sentence alone: LangGraph's client for JavaScript shows what comes, and its server says no more. */
+/** Whether a 404 is a bare sentence: LangGraph's client for JavaScript shows the body as it is, and its server sends no more. */
 export function takesBareText(req: IncomingMessage): boolean {
   return isAtRoot(firstSegment(req)) && !/json/.test(req.headers.accept ?? '') && !isPythonClient({ req })
 }

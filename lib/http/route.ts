@@ -51,7 +51,7 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
   extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail' | 'isStream'>> {
   readonly method: Method
   readonly path: string
-  /** A user where it says nothing, so that a new route is closed. */
+  /** Default: user, so that a new route is closed. */
   readonly access?: Who
   readonly body?: Body
   readonly query?: Query

@@ -55,8 +55,8 @@ export function issue(type: IssueType, loc: readonly (string | number)[], ctx?: 
 // ------------------------------------------------------------------------------------------ schema parts
 
 /**
- * What a part takes, in JSON Schema, where its rules are code and say nothing to the description of the API. Goes to the end of a pipe;
- * nothing looks at it while a request is checked.
+ * A part's rules as JSON Schema, for the description of the API, where they are code. Goes to the end of a pipe; not used when a
+ * request is checked.
  */
 export function describedAs<Input = unknown>(schema: JsonObject) {
   return v.metadata<Input, { readonly schema: JsonObject }>({ schema })
@@ -87,7 +87,7 @@ export function integer(range: { readonly min?: number; readonly max?: number } 
   )
 }
 
-/** A JSON object, passed on as it is: not an array, not a text. Nothing in it is copied or looked at. */
+/** A JSON object, passed on as it is: not an array, not a text. Its members are neither copied nor checked. */
 export const jsonObject = v.pipe(
   v.unknown(),
   v.rawTransform<unknown, JsonObject>(({ dataset, addIssue, NEVER }) => {
@@ -97,18 +97,18 @@ export const jsonObject = v.pipe(
   describedAs<JsonObject>({ type: 'object', additionalProperties: true })
 )
 
-/** Any JSON value, passed on as it is. For values that a request's body may hold, which came out of JSON.parse. */
+/** Any JSON value of a request's body, passed on as it is. */
 export const json = v.pipe(
   v.unknown(),
   // JSON.parse makes nothing else.
   v.transform((value) => value as Json)
 )
 
-/** An object with these entries; valibot's own would take an array for one without complaint. Other keys are dropped. */
+/** An object with these entries; valibot's own accepts arrays. Other keys are dropped. */
 export function objectOf<const Entries extends v.ObjectEntries>(entries: Entries) {
   const isObject = v.rawTransform<unknown, v.InferInput<v.ObjectSchema<Entries, undefined>>>(
     ({ dataset, addIssue, NEVER }) => {
-      // It is an object; whether its entries are right is for v.object to say, next in the pipe.
+      // It is an object; v.object, next in the pipe, checks its entries.
       if (isJsonObject(dataset.value)) return dataset.value as v.InferInput<v.ObjectSchema<Entries, undefined>>
       return refuse(addIssue, NEVER, 'dict_type')
     }
@@ -116,7 +116,7 @@ export function objectOf<const Entries extends v.ObjectEntries>(entries: Entries
   return v.pipe(v.unknown(), isObject, v.object(entries))
 }
 
-/** At least so many characters: what a person counts in a text, and not the units of its encoding. */
+/** At least so many characters as people count them, not UTF-16 units. */
 export function minCharacters(min: number) {
   return v.rawCheck<string>(({ dataset, addIssue }) => {
     if (dataset.typed && [...dataset.value.slice(0, 2 * min)].length < min)
@@ -124,12 +124,12 @@ export function minCharacters(min: number) {
   })
 }
 
-/** A list of at most `max` items: how many there are is known before the first of them is looked at. */
+/** A list of at most `max` items, which is checked before the items are. */
 export function listOf<const Item extends v.GenericSchema>(item: Item, max: number) {
   return v.pipe(
     v.unknown(),
     v.rawTransform<unknown, v.InferInput<Item>[]>(({ dataset, addIssue, NEVER }) => {
-      // Whether its items are right is for v.array to say, behind the count.
+      // v.array, behind the count, checks the items.
       if (Array.isArray(dataset.value)) return dataset.value as v.InferInput<Item>[]
       return refuse(addIssue, NEVER, 'list_type')
     }),
@@ -224,14 +224,14 @@ export function check<Schema extends v.GenericSchema>(
   value: unknown,
   where: Where
 ): v.InferOutput<Schema> {
-  // The first thing that is wrong with a value ends what is done with it: its length goes before its pattern.
+  // Only the first mistake of a value is reported: its length before its pattern.
   const result = v.safeParse(schema, value, { abortPipeEarly: true })
   if (result.success) return result.output
   const entries = result.issues.flatMap(flatten).slice(0, ISSUES_MAX)
   throw new Invalid(entries.map((found) => entryOf(found, where)))
 }
 
-// A union says only that no branch fitted; its branches say why.
+// A union only reports that no branch fits; its branches know why.
 function flatten(found: v.BaseIssue<unknown>): v.BaseIssue<unknown>[] {
   if (found.issues === undefined) return [found]
   const path = found.path ?? []
@@ -241,7 +241,7 @@ function flatten(found: v.BaseIssue<unknown>): v.BaseIssue<unknown>[] {
 }
 
 function withPath(inner: v.BaseIssue<unknown>, path: readonly v.IssuePathItem[]): v.BaseIssue<unknown> {
-  // A path has at least one item: the caller has looked.
+  // The caller has checked that the path is not empty.
   return { ...inner, path: [...path] as [v.IssuePathItem, ...v.IssuePathItem[]] }
 }
 

@@ -76,7 +76,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
   readonly #hooks: ThreadJoinerHooks
   readonly #unwatch: () => void
   #current: Current | null = null
-  /** Ordinal of the run that was told last. */
+  /** Ordinal of the last run sent. */
   #ordinal: number
   /** Incremented by every restart, to cancel whatever was waiting before. */
   #round = 0
@@ -215,7 +215,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     this.pump()
   }
 
-  /** Ordinal of the run that was told last. */
+  /** Ordinal of the last run sent. */
   get ordinal(): number {
     return this.#ordinal
   }

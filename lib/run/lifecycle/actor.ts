@@ -184,7 +184,7 @@ export class RunActor implements RecorderEvents {
     else this.#deps.log.error({ ...about, err: cause }, 'a run has failed')
   }
 
-  /** Whoever ends a run need not have started it: the agent is told outside any user's scope. */
+  /** A run may be ended by somebody else than its user: the agent is aborted outside any user's scope. */
   #stopWork(): void {
     withoutUser(() => this.#abort.abort(RUN_IS_OVER))
     if (this.#runTimer) clearTimeout(this.#runTimer)

@@ -230,7 +230,7 @@ interface CallFragments {
 export function parseArgs(text: string): JsonObject | null {
   try {
     const value: unknown = JSON.parse(text === '' ? '{}' : text)
-    // JSON.parse returns JSON; only objects have to be told apart.
+    // JSON.parse returns JSON; only objects have to be distinguished.
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null
   } catch {
     return null

@@ -53,7 +53,7 @@ async function* framesFrom(log: RunLog, from: number): AsyncGenerator<RawFrame> 
   }
 }
 
-/** The frames with every cut one restored: for consumers that need everything that was said. */
+/** The frames with every cut one restored, for consumers that need the full data. */
 export async function* madeWhole(frames: AsyncIterable<RawFrame>): AsyncGenerator<RawFrame> {
   let last: RawFrame | null = null
   let parts: Buffer[] = []

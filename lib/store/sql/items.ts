@@ -18,10 +18,10 @@ type ItemHead = Pick<ItemRow, 'namespace' | 'key' | 'updated_at'> & { readonly b
 
 const COLUMNS = 'namespace, key, value_json, created_at, updated_at'
 const HEAD = 'namespace, key, updated_at, bytes'
-/** A search reads so many heads at a time, and values of at most so many items and bytes: what is one turn of the loop. */
+/** Heads read at a time, and values: one turn of the event loop. */
 const HEADS = 1000
 const SLICE = { rows: 100, bytes: 512 * 1024 }
-/** Characters of the values of an answer: it ends before the item with which it would be longer. */
+/** Characters of all values of an answer, at most; at least one item is returned. */
 const ANSWER_LENGTH = 4 * 1024 * 1024
 /** Expired items deleted per write: more than it adds, so that they never pile up. */
 const SWEPT_AT_ONCE = 20
@@ -69,7 +69,7 @@ function* search(query: ItemQuery, owner: Owner): Steps<StoreItem[]> {
   let left = ANSWER_LENGTH
   let last: ItemHead | undefined
   for (;;) {
-    // Without a filter the heads are counted, and as many are read as are wanted.
+    // Without a filter the database does the paging.
     const page = filter || last ? { limit: HEADS, offset: 0 } : { limit: Math.min(limit, HEADS), offset: query.offset }
     const heads: readonly ItemHead[] = yield* newest<ItemHead>(HEAD, query, owner, { ...page, after: last })
     for (const slice of slicesOf(heads)) {
@@ -91,7 +91,7 @@ function* search(query: ItemQuery, owner: Owner): Steps<StoreItem[]> {
   }
 }
 
-/** What is read at a time; a single value may have more bytes. */
+/** Heads whose values are read together; a single value may be larger. */
 function slicesOf(heads: readonly ItemHead[]): ItemHead[][] {
   const slices: ItemHead[][] = []
   let left = 0

@@ -6,7 +6,7 @@ export function parseObject(text: string): JsonObject {
   return JSON.parse(text) as JsonObject
 }
 
-/** The row with members that are parsed when somebody looks at them: of a long list hardly anybody does. */
+/** The row with members that are parsed when they are read: in a long list most never are. */
 export function withObjects<Row extends object, Name extends string>(
   row: Row,
   texts: Readonly<Record<Name, string>>
