@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type { JsonObject } from '../../lib/types.ts'
 import { at, listIn, until } from '../fixtures/gateway.ts'
-import { graphSite, type Version, VERSIONS } from '../fixtures/graphs.ts'
+import { graphSite, HOOKED, type Version, VERSIONS } from '../fixtures/graphs.ts'
 import { type HeardEvent, openProtocol, textIn } from '../fixtures/protocol.ts'
 
 const foo = { messages: [{ type: 'human', content: 'foo' }] }
@@ -13,8 +13,23 @@ const names = ({ params }: HeardEvent) => params.namespace.map((segment) => segm
 for (const version of Object.keys(VERSIONS) as Version[])
   t.test(`LangGraph ${version}`, async (t) => {
     const { person } = await graphSite(t, { version })
+    const hooked = await graphSite(t, { version, graphs: HOOKED })
     // The newest tells what is said in a task as said in its graph.
     const namesTasks = version === '1.4'
+
+    /** All that a run of the graph tells, and the blocks of its messages. */
+    const spoken = async (assistant_id: string) => {
+      const thread = randomUUID()
+      const client = await openProtocol(hooked.person, thread)
+      await client.subscribe()
+      await client.start(foo, { assistant_id })
+      await client.untilEnds(1)
+      client.close()
+      const data = of(client.events, 'messages').map(({ params }) => params.data)
+      const kind = (name: string) => data.filter(({ event }) => event === `content-block-${name}`)
+      const blocks = kind('finish').map(({ content }) => content as JsonObject)
+      return { thread, events: client.events, blocks, isEven: kind('start').length === blocks.length }
+    }
 
     await t.test('each message once, in the namespace of its task; states behind their checkpoints', async (t) => {
       const thread = randomUUID()
@@ -42,13 +57,16 @@ for (const version of Object.keys(VERSIONS) as Version[])
       t.equal(at(body, 'checkpoint', 'checkpoint_id'), points.at(-1)![0].params.data.id)
       t.strictSame(points.at(-1)![1].params.data.messages, at(body, 'values', 'messages'))
       const lifecycle = of(events, 'lifecycle').map((event) => `${names(event)} ${event.params.data.event}`)
-      const tasks = ['agent', 'tool', 'agent'].flatMap((name) => [`${name} started`, `${name} completed`])
+      // What a tool answers is nothing that is said.
+      const tasks = ['agent', 'agent'].flatMap((name) => [`${name} started`, `${name} completed`])
       t.strictSame(lifecycle, [' running', ...(namesTasks ? tasks : []), ' completed'])
       const isDone = ({ method, params: { data } }: HeardEvent) => method === 'tasks' && 'result' in data
       for (const [i, event] of events.entries())
         if (event.params.data.event === 'message-finish') {
           const after = events.slice(i).filter((one) => isDone(one) || one.params.data.event === 'completed')
           t.match(after[0], { method: 'tasks', params: { data: { name: 'agent' } } }, 'it finishes before its task')
+          t.match(events[i + 1], { method: 'updates', params: { node: 'agent' } }, 'and before it is given')
+          t.equal(event.params.data.reason, 'stop')
         }
       t.strictSame(
         of(events, 'updates').map(({ params }) => [params.node, Object.keys(params.data)]),
@@ -166,6 +184,38 @@ for (const version of Object.keys(VERSIONS) as Version[])
       const failed = of(await told('fail'), 'tools').map(({ params }) => params.data)
       t.match(failed.at(-1), { event: 'tool-error', tool_call_id: 'call_1', message: 'no such tool' })
     })
+
+    await t.test('pictures are blocks of their message', async (t) => {
+      const { blocks, isEven } = await spoken('picturing')
+      t.match(blocks, [
+        { type: 'text', text: 'look here' },
+        { type: 'image', mimeType: 'image/png', data: 'aGVsbG8=' },
+        { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }
+      ])
+      t.ok(isEven, 'each begins and finishes')
+    })
+
+    await t.test(
+      'helpers that speak at once: each of their tasks begins and ends once, each message is whole',
+      async (t) => {
+        const { thread, events, blocks } = await spoken('delegating')
+        const told = of(events, 'lifecycle').map(({ params }) => `${params.namespace.join('/')} ${params.data.event}`)
+        t.equal(new Set(told).size, told.length, 'nothing begins or ends twice')
+        const said = blocks.flatMap(({ type, text }) => (type === 'text' ? [String(text)] : []))
+        const topics = [1, 2, 3, 4, 5].map((n) => `done: topic ${n}`)
+        t.strictSame(said.sort(), ['all have worked', ...topics])
+        const starts = of(events, 'messages').filter(({ params }) => params.data.event === 'message-start')
+        t.equal(starts.length, 7)
+        const some = await openProtocol(hooked.person, thread)
+        await some.subscribe(['lifecycle', 'updates'])
+        await some.untilEnds(1)
+        t.strictSame(
+          some.events,
+          [...of(events, 'lifecycle'), ...of(events, 'updates')].sort((a, b) => a.seq - b.seq)
+        )
+        some.close()
+      }
+    )
 
     await t.test('a question is told once; an input while it waits is its answer', async (t) => {
       const thread = randomUUID()

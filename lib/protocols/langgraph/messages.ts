@@ -35,10 +35,14 @@ interface OpenMessage {
   readonly calls: readonly Call[]
   /** What its pieces have said of themselves, which its end says. */
   readonly about: JsonObject
+  /** It has finished: a piece that comes late begins no other one. */
+  readonly isDone: boolean
 }
 
-/** Open messages by id. */
+/** Open messages by id, and those that have finished last. */
 export type Open = ReadonlyMap<string, OpenMessage>
+
+const DONE_MAX = 64
 
 export interface Said {
   readonly open: Open
@@ -51,6 +55,11 @@ export interface Speaker {
   readonly node: string
   /** The run's tools are told of by what messages say of them. */
   readonly tellsTools: boolean
+}
+
+/** Whether a message is told where it is said: what tools answer is told as theirs. */
+export function isSpoken({ type }: JsonObject): boolean {
+  return type === 'AIMessageChunk' || type === 'ai' || type === 'human' || type === 'system'
 }
 
 /** A piece of a message, or a whole one, as the log has it. */
@@ -69,6 +78,7 @@ function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
   const id = String(piece.id)
   const told: Told[] = []
   let message = open.get(id)
+  if (message?.isDone) return { open, told }
   if (!message) {
     message = begin(open, id, speaker)
     told.push(tell(message, `{"event":"message-start","id":${JSON.stringify(id)},"role":"ai"}`))
@@ -78,15 +88,26 @@ function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
   if (piece.chunk_position !== 'last') return { open: new Map(open).set(id, message), told }
   finish(message, told)
   if (speaker.tellsTools) told.push(...toolStarts(message))
+  return { open: closed(open, [message]), told }
+}
+
+/** Without what these messages have said. */
+function closed(open: Open, messages: readonly OpenMessage[]): Open {
   const rest = new Map(open)
-  rest.delete(id)
-  return { open: rest, told }
+  for (const message of messages) {
+    rest.delete(message.id)
+    rest.set(message.id, { ...message, block: null, calls: [], about: {}, isDone: true })
+  }
+  const done = [...rest.values()].filter(({ isDone }) => isDone)
+  for (const { id } of done.slice(0, -DONE_MAX)) rest.delete(id)
+  return rest
 }
 
 /** Clients tell messages of one speaker apart by order: overlapping ones need different speakers. */
 function begin(open: Open, id: string, { namespace, node }: Speaker): OpenMessage {
-  const isTaken = [...open.values()].some((one) => one.node === node && isSame(one.namespace, namespace))
-  return { id, namespace, node: isTaken ? `${node}:${id}` : node, block: null, blocks: 0, calls: [], about: {} }
+  const isTaken = [...open.values()].some((one) => !one.isDone && one.node === node && isSame(one.namespace, namespace))
+  const speaker = isTaken ? `${node}:${id}` : node
+  return { id, namespace, node: speaker, block: null, blocks: 0, calls: [], about: {}, isDone: false }
 }
 
 function isSame(one: Namespace, other: Namespace): boolean {
@@ -95,6 +116,7 @@ function isSame(one: Namespace, other: Namespace): boolean {
 
 type Part =
   | { readonly type: 'text' | 'reasoning'; readonly text: string }
+  | { readonly type: 'media'; readonly content: JsonObject }
   | { readonly type: 'call'; readonly fragment: JsonObject }
 
 function partsOf({ content, additional_kwargs, tool_call_chunks }: JsonObject): Part[] {
@@ -110,8 +132,13 @@ function partsOf({ content, additional_kwargs, tool_call_chunks }: JsonObject): 
   return parts
 }
 
+/** Blocks that are told as they are: pictures, sounds, files. */
+const MEDIA = ['image', 'audio', 'video', 'file', 'image_url', 'input_audio']
+
 /** Blocks of providers' own kinds stand in the state. */
-function partOf({ type, text, reasoning, thinking }: JsonObject): Part[] {
+function partOf(content: JsonObject): Part[] {
+  const { type, text, reasoning, thinking } = content
+  if (MEDIA.includes(String(type))) return [{ type: 'media', content }]
   if (type === 'text' && typeof text === 'string' && text !== '') return [{ type, text }]
   const thought = reasoning ?? thinking
   return typeof thought === 'string' && thought !== '' ? [{ type: 'reasoning', text: thought }] : []
@@ -119,11 +146,20 @@ function partOf({ type, text, reasoning, thinking }: JsonObject): Part[] {
 
 function grow(message: OpenMessage, part: Part, told: Told[]): OpenMessage {
   if (part.type === 'call') return growCall(message, part.fragment, told)
+  if (part.type === 'media') return addMedia(finishBlock(message, told), part.content, told)
   const { type, text } = part
   const at = message.block?.type === type ? message : beginBlock(finishBlock(message, told), type, -1, told)
   const block = at.block!
   told.push(tell(at, `{"event":"content-block-delta","index":${block.index},"delta":${deltaJson(type, text)}}`))
   return { ...at, block: { ...block, text: block.text + text } }
+}
+
+/** A block that comes in one piece. */
+function addMedia(message: OpenMessage, content: JsonObject, told: Told[]): OpenMessage {
+  const index = message.blocks
+  for (const event of ['content-block-start', 'content-block-finish'])
+    told.push(tell(message, JSON.stringify({ event, index, content })))
+  return { ...message, blocks: index + 1 }
 }
 
 function deltaJson(type: 'text' | 'reasoning', text: string): string {
@@ -199,13 +235,15 @@ function finishedBlock({ type, text, call }: Block, calls: readonly Call[]): obj
   return { type: 'invalid_tool_call', id, name, args: given, error: null }
 }
 
-function finish(message: OpenMessage, told: Told[]): void {
+/** @param reason why it has ended, unless it says so itself; null: it was cut */
+function finish(message: OpenMessage, told: Told[], reason: string | null = 'stop'): void {
   const { usage_metadata: usage, response_metadata } = message.about
   const metadata = isObject(response_metadata) ? response_metadata : null
+  const said = typeof metadata?.finish_reason === 'string' ? metadata.finish_reason : reason
   const data = {
     event: 'message-finish',
     ...(isObject(usage) && { usage }),
-    ...(typeof metadata?.finish_reason === 'string' && { reason: metadata.finish_reason }),
+    ...(said !== null && { reason: said }),
     ...(metadata && { responseMetadata: metadata })
   }
   told.push(tell(finishBlock(message, told), JSON.stringify(data)))
@@ -243,20 +281,36 @@ export function finishTask(open: Open, task: Namespace): Said {
   return finishWhere(open, ({ namespace }) => task.every((segment, i) => namespace[i] === segment))
 }
 
-/** The run is over. */
-export function finishAll(open: Open): readonly Told[] {
-  return finishWhere(open, () => true).told
+/** The same of messages that are part of what a node has given: pieces that have not come by then are told as it has them. */
+export function finishGiven(open: Open, given: JsonObject): Said {
+  const lists = Object.values(given).filter(Array.isArray)
+  const whole = new Map(lists.flat().flatMap((one) => (isObject(one) ? [[String(one.id), one] as const] : [])))
+  const told: Told[] = []
+  const full = new Map(open)
+  for (const message of open.values()) {
+    const text = message.isDone ? '' : lacking(message, whole.get(message.id)?.content)
+    if (text !== '') full.set(message.id, grow(message, { type: 'text', text }, told))
+  }
+  const finished = finishWhere(full, ({ id }) => whole.has(id))
+  return { open: finished.open, told: [...told, ...finished.told] }
 }
 
-function finishWhere(open: Open, isMeant: (message: OpenMessage) => boolean): Said {
+function lacking({ block, blocks }: OpenMessage, content: Json | undefined): string {
+  const isText = blocks === 1 && block?.type === 'text' && typeof content === 'string'
+  return isText && content.startsWith(block.text) ? content.slice(block.text.length) : ''
+}
+
+/** The run is over, or was cut. */
+export function finishAll(open: Open, isWhole: boolean): readonly Told[] {
+  return finishWhere(open, () => true, isWhole ? 'stop' : null).told
+}
+
+function finishWhere(open: Open, isMeant: (message: OpenMessage) => boolean, reason: string | null = 'stop'): Said {
+  const meant = [...open.values()].filter((message) => !message.isDone && isMeant(message))
+  if (meant.length === 0) return { open, told: [] }
   const told: Told[] = []
-  const rest = new Map(open)
-  for (const message of open.values()) {
-    if (!isMeant(message)) continue
-    finish(message, told)
-    rest.delete(message.id)
-  }
-  return told.length === 0 ? { open, told } : { open: rest, told }
+  for (const message of meant) finish(message, told, reason)
+  return { open: closed(open, meant), told }
 }
 
 function whole(piece: JsonObject, role: string, speaker: Speaker): Told[] {
@@ -275,7 +329,7 @@ function whole(piece: JsonObject, role: string, speaker: Speaker): Told[] {
     }
     message = growCall(message, fragment, told)
   }
-  finish({ ...message, about: piece }, told)
+  finish({ ...message, about: piece }, told, null)
   if (role === 'ai' && speaker.tellsTools) told.push(...toolStarts(message))
   return told
 }

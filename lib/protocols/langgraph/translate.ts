@@ -6,7 +6,7 @@ import { dataOf } from '../../run/log/sse.ts'
 import { aboutIn, checkpointIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../types.ts'
 import { type Channel, eventAt, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
-import { finishAll, finishTask, finishTasks, hear, type Open } from './messages.ts'
+import { finishAll, finishGiven, finishTask, finishTasks, hear, isSpoken, type Open } from './messages.ts'
 
 /** Translation state. Immutable. */
 export interface RunState {
@@ -17,6 +17,8 @@ export interface RunState {
   readonly namespaces: ReadonlyMap<string, Namespace>
   /** Of these, those whose tasks are over: completed, unless it turns out that the run has failed with them. */
   readonly ended: readonly Namespace[]
+  /** Those that have completed last: what is heard of one of them late does not begin it again. */
+  readonly over: readonly string[]
   /** What an error frame has said. */
   readonly failure: string | null
 }
@@ -26,6 +28,7 @@ export const BEGINNING: RunState = {
   asked: new Set(),
   namespaces: new Map(),
   ended: [],
+  over: [],
   failure: null
 }
 
@@ -66,7 +69,9 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null,
     case Kind.values:
       return tellValues(state, frame, values)
     case Kind.messages:
-      return below(state, frame, depth.withMessages ? tellMessages : tellNothing)
+      return isSilent(state, frame)
+        ? { state, told: [] }
+        : below(state, frame, depth.withMessages ? tellMessages : tellNothing)
     case Kind.updates:
       return below(state, frame, tellUpdates)
     case Kind.custom:
@@ -92,10 +97,14 @@ const ROOT: Namespace = []
 function complete(state: RunState): { state: RunState; told: Told[] } {
   if (state.ended.length === 0) return { state, told: [] }
   const namespaces = new Map(state.namespaces)
-  for (const namespace of state.ended) namespaces.delete(namespace.join('|'))
+  const names = state.ended.map((namespace) => namespace.join('|'))
+  for (const name of names) namespaces.delete(name)
+  const over = [...state.over, ...names].slice(-OVER_MAX)
   const told = state.ended.map((namespace) => lifecycle(namespace, endOf(namespace, 'completed')))
-  return { state: { ...state, namespaces, ended: [] }, told }
+  return { state: { ...state, namespaces, ended: [], over }, told }
 }
+
+const OVER_MAX = 64
 
 function endOf(namespace: Namespace, event: string): JsonObject {
   return { event, graph_name: nameOf(namespace.at(-1)!) }
@@ -126,7 +135,7 @@ export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoc
   const error = event === 'failed' ? (state.failure ?? run.error ?? 'The run failed') : null
   const root = lifecycle(ROOT, { event, graph_name: graphOf(run), ...(error !== null && { error }) })
   // Finishing messages stand before the number from which on all readers count alike.
-  return placed(run, at, [...padded(isWhole ? finishAll(state.open) : []), ...below, root])
+  return placed(run, at, [...padded(isWhole ? finishAll(state.open, event === 'completed') : []), ...below, root])
 }
 
 /** As the protocol says it. */
@@ -233,16 +242,25 @@ function begin(state: RunState, namespace: Namespace): { state: RunState; told: 
   const told: Told[] = []
   for (let depth = 1; depth <= namespace.length; depth++) {
     const part = namespace.slice(0, depth)
-    if (namespaces.has(part.join('|'))) continue
-    namespaces.set(part.join('|'), part)
+    const name = part.join('|')
+    if (namespaces.has(name) || state.over.includes(name)) continue
+    namespaces.set(name, part)
     told.push(lifecycle(part, { event: 'started', graph_name: nameOf(part.at(-1)!) }))
   }
-  return { state: { ...state, namespaces }, told }
+  return told.length === 0 ? { state, told } : { state: { ...state, namespaces }, told }
 }
 
 /** A segment without its id. */
 function nameOf(segment: string): string {
   return segment.split(':', 1)[0]!
+}
+
+/** What begins nothing: the first that is heard of a task is a message that is not told there. */
+function isSilent(state: RunState, frame: RawFrame): boolean {
+  const { namespace, json } = heardIn(frame)
+  if (namespace.length === 0 || state.namespaces.has(namespace.join('|'))) return false
+  const [piece] = JSON.parse(json()) as [JsonObject]
+  return !isSpoken(piece)
 }
 
 const tellNothing: Tell = (state) => ({ state, told: [] })
@@ -272,7 +290,9 @@ const tellUpdates: Tell = (state, { namespace, json }) => {
   }
   // As LangGraph's server writes it: the node stands beside what it has given.
   const update = isObject(values) ? values : { value: values }
-  return { state, told: [data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })] }
+  const told = data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })
+  const { open, told: finished } = finishGiven(state.open, update)
+  return { state: { ...state, open }, told: [...padded(finished), told] }
 }
 
 /** A state that an agent tells word for word: what was still being said, the state, the questions that wait there. */
