@@ -73,16 +73,8 @@ export class Paths {
     return join(this.threadDir(threadId, userId), 'user-data')
   }
 
-  workspace(threadId: string, userId?: string): string {
-    return join(this.userData(threadId, userId), 'workspace')
-  }
-
   uploads(threadId: string, userId?: string): string {
     return join(this.userData(threadId, userId), 'uploads')
-  }
-
-  outputs(threadId: string, userId?: string): string {
-    return join(this.userData(threadId, userId), 'outputs')
   }
 
   /**

@@ -11,16 +11,9 @@ import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
 const seq = v.optional(queryInteger({ min: 1 }))
-const pageQuery = objectOf({
-  limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'),
-  before_seq: seq,
-  after_seq: seq
-})
-const backwardQuery = objectOf({
-  limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'),
-  before_seq: seq,
-  after_seq: v.optional(v.string())
-})
+const page = { limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'), before_seq: seq }
+const pageQuery = objectOf({ ...page, after_seq: seq })
+const backwardQuery = objectOf({ ...page, after_seq: v.optional(v.string()) })
 const eventsQuery = objectOf({
   limit: v.optional(queryInteger({ min: 1, max: 2000 }), '500'),
   event_types: v.optional(v.string()),

@@ -117,7 +117,7 @@ t.test('no tool reads over a link, out of the thread, or what is no text', async
   const paths = new Paths(t.testdir({ secret: 'hush' }))
   const tools = builtInTools({ files: new Workspace(paths) })
   await named(tools, 'write_file').run({ path: 'a.txt', content: 'open' }, context)
-  const outputs = paths.outputs('thread-1', 'user-1')
+  const outputs = join(paths.userData('thread-1', 'user-1'), 'outputs')
   await symlink(join(paths.home, 'secret'), join(outputs, 'link'))
   await symlink(paths.home, join(outputs, 'folder'))
   await writeFile(join(outputs, 'binary'), 'hush\0')

@@ -8,7 +8,9 @@ const USER = 'user_1'
 
 const prepare = (paths: Paths, user = USER) =>
   Promise.all(
-    [paths.uploads(THREAD, user), paths.outputs(THREAD, user)].map((path) => mkdir(path, { recursive: true }))
+    [paths.uploads(THREAD, user), join(paths.userData(THREAD, user), 'outputs')].map((path) =>
+      mkdir(path, { recursive: true })
+    )
   )
 
 const problemOf = async (work: () => unknown): Promise<PathProblem | 'none'> => {
@@ -24,9 +26,9 @@ const problemOf = async (work: () => unknown): Promise<PathProblem | 'none'> => 
 t.test('the files of a user lie below users/, those without a user where they lay before', async (t) => {
   const paths = new Paths('/home/x')
   t.equal(paths.threadDir(THREAD, USER), '/home/x/users/user_1/threads/thread-1')
-  t.equal(paths.outputs(THREAD, USER), '/home/x/users/user_1/threads/thread-1/user-data/outputs')
+  t.equal(join(paths.userData(THREAD, USER), 'outputs'), '/home/x/users/user_1/threads/thread-1/user-data/outputs')
   t.equal(paths.uploads(THREAD), '/home/x/threads/thread-1/user-data/uploads')
-  t.equal(paths.workspace(THREAD), '/home/x/threads/thread-1/user-data/workspace')
+  t.equal(join(paths.userData(THREAD), 'workspace'), '/home/x/threads/thread-1/user-data/workspace')
 })
 
 t.test('an id becomes part of a path only when all of it is harmless', async (t) => {
@@ -62,9 +64,12 @@ t.test('no path leads out: not by dots, not over links, not with a NUL or a back
   const home = t.testdir({ 'secret.txt': 'secret', outside: { 'x.txt': 'x' } })
   const paths = new Paths(home)
   await prepare(paths)
-  await symlink(join(home, 'secret.txt'), join(paths.outputs(THREAD, USER), 'link.txt'))
-  await symlink(join(home, 'outside'), join(paths.outputs(THREAD, USER), 'folder'))
-  await symlink(join(paths.outputs(THREAD, USER), 'loop'), join(paths.outputs(THREAD, USER), 'loop'))
+  await symlink(join(home, 'secret.txt'), join(join(paths.userData(THREAD, USER), 'outputs'), 'link.txt'))
+  await symlink(join(home, 'outside'), join(join(paths.userData(THREAD, USER), 'outputs'), 'folder'))
+  await symlink(
+    join(join(paths.userData(THREAD, USER), 'outputs'), 'loop'),
+    join(join(paths.userData(THREAD, USER), 'outputs'), 'loop')
+  )
   for (const path of [
     '../../../x',
     'a/../../x',
@@ -99,7 +104,7 @@ t.test('outputs that were replaced by a link are not written to', async (t) => {
   const home = t.testdir({ outside: {} })
   const paths = new Paths(home)
   await mkdir(paths.userData(THREAD, USER), { recursive: true })
-  await symlink(join(home, 'outside'), paths.outputs(THREAD, USER))
+  await symlink(join(home, 'outside'), join(paths.userData(THREAD, USER), 'outputs'))
   t.equal(await problemOf(() => paths.write(THREAD, USER, 'a.txt', 'evil')), 'escapes')
   t.same(await readdir(join(home, 'outside')), [])
 })
@@ -116,7 +121,7 @@ t.test('a write replaces the file and leaves other names of it alone', async (t)
   const home = t.testdir()
   const paths = new Paths(home)
   await paths.write(THREAD, USER, 'a.txt', 'old')
-  const outputs = paths.outputs(THREAD, USER)
+  const outputs = join(paths.userData(THREAD, USER), 'outputs')
   await link(join(outputs, 'a.txt'), join(home, 'other-name.txt'))
   await paths.write(THREAD, USER, '/mnt/user-data/outputs/a.txt', 'new')
   t.equal(await readFile(join(outputs, 'a.txt'), 'utf8'), 'new')
@@ -140,7 +145,7 @@ t.test('removing a thread removes its files, not what they link to, and says whe
   const paths = new Paths(home)
   await prepare(paths)
   await prepare(paths, 'another')
-  await symlink(join(home, 'outside'), join(paths.outputs(THREAD, USER), 'link'))
+  await symlink(join(home, 'outside'), join(join(paths.userData(THREAD, USER), 'outputs'), 'link'))
   await writeFile(join(paths.uploads(THREAD, USER), 'a'), 'a')
   t.equal(await paths.removeThread(THREAD, USER), true)
   t.equal(await paths.removeThread(THREAD, USER), false)
