@@ -16,7 +16,12 @@ export async function runTypeScript(path: string): Promise<boolean> {
   try {
     const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
     const tsconfig = tsconfigOf(path)
-    esm.register(tsconfig === null ? {} : { tsconfig })
+    try {
+      esm.register(tsconfig === null ? {} : { tsconfig })
+    } catch {
+      // It extends what is not installed, as where a project runs without its development dependencies.
+      esm.register({ tsconfig: false })
+    }
     cjs.register()
     isRegistered = true
   } catch (error) {

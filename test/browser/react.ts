@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { browserTest, visit, type Visitor } from '../fixtures/browser.ts'
 import { at, listIn, openSite, signIn, type Site, until } from '../fixtures/gateway.ts'
 import { templateFolder } from '../fixtures/graphs.ts'
-import { type Hook, serve } from '../fixtures/react-page.ts'
+import { type Hook, HookPage, serve } from '../fixtures/react-page.ts'
 
 // Answers are watched while they are given: three of these tests at a time.
 t.jobs = 3
@@ -76,52 +76,6 @@ browserTest('useStream over WebSockets: the same', (t) => journey(t, 'websocket'
 const AGENTS: Readonly<Record<string, (t: Test) => Promise<Site>>> = {
   agent: (t) => openSite(t, { config: { agent: { runtime: 'graphs', config: templateFolder(t) } } }),
   lead_agent: (t) => openSite(t)
-}
-
-/** A page with a hook in it, and what a test does and sees there. */
-class HookPage {
-  readonly #page: Page
-  readonly #url: string
-
-  constructor(page: Page, url: string) {
-    this.#page = page
-    this.#url = url
-  }
-
-  async open(): Promise<void> {
-    await this.#page.goto(this.#url)
-    await this.#page.locator('main').waitFor({ state: 'attached' })
-  }
-  /** As somebody does who presses the key: the address names the thread, as the page of an application would see to. */
-  async reload(): Promise<void> {
-    const thread = await this.attribute('thread')
-    await this.#page.goto(`${this.#url}&thread=${thread}`)
-    await this.#page.locator('main').waitFor({ state: 'attached' })
-  }
-  do(action: string, ...given: unknown[]): Promise<unknown> {
-    return this.#page.evaluate(`${action}(${given.map((one) => JSON.stringify(one)).join(', ')})`)
-  }
-  attribute(name: string): Promise<string | null> {
-    return this.#page.locator('main').getAttribute(`data-${name}`)
-  }
-  async said(): Promise<string[]> {
-    return (await this.#page.locator('p').allTextContents()).map((text) => text.trim())
-  }
-  /** At which message, `2/3`: the second of three. */
-  async branches(): Promise<(string | null)[]> {
-    const lines = await this.#page.locator('p').all()
-    return Promise.all(lines.map((line) => line.getAttribute('data-branch')))
-  }
-  /** Until that is the conversation, and nothing is at work. */
-  async settles(wanted: readonly string[], what: string): Promise<void> {
-    const isThere = async () =>
-      JSON.stringify(await this.said()) === JSON.stringify(wanted) && (await this.attribute('loading')) === 'false'
-    await until(isThere, what).catch(async (error: unknown) => {
-      throw new Error(`${what}: ${JSON.stringify(await this.said())} ${await this.attribute('error')}`, {
-        cause: error
-      })
-    })
-  }
 }
 
 const asking = (deltas: number, rate = 0) => `/demo deltas=${deltas} rate=${rate}`

@@ -14,7 +14,9 @@ function project(): string {
     noded: 'named',
     bare: 'named',
     nested: 'nested',
-    told: 'told'
+    told: 'told',
+    agent: 'graph',
+    fan: 'fan'
   })
   const file = join(folder, 'langgraph.json')
   const configured = { teamed: { context: { team: 'blue' } }, noded: { configurable: { node: 'configured' } } }
@@ -105,6 +107,23 @@ probe(
     )
   }
 )
+
+probe('a channel of messages has the schema of messages, also where nothing else is typed', async (t, { client }) => {
+  const { state_schema, input_schema } = await client.assistants.getSchemas('agent')
+  const names =
+    'BaseMessageChunk ToolMessage AIMessage ChatMessage FunctionMessage HumanMessage SystemMessage RemoveMessage'
+  const wanted = {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    properties: { messages: { type: 'array', items: { $ref: '#/definitions/BaseMessage' } } },
+    definitions: { BaseMessage: { oneOf: names.split(' ').map((name) => ({ $ref: `#/definitions/${name}` })) } }
+  }
+  t.match(state_schema, wanted)
+  t.match(input_schema, wanted)
+  t.same(Object.keys(at(state_schema, 'properties') as object).sort(), ['asked', 'messages', 'sharedState'])
+  for (const name of names.split(' ')) t.ok(at(state_schema, 'definitions', name), name)
+  t.notMatch(await client.assistants.getSchemas('fan'), { state_schema: { properties: { steps: { items: {} } } } })
+})
 
 probe("graphs find the request's headers in their configuration, and no credential", async (t, { person, version }) => {
   const path = ['/runs/wait', '/api/runs/wait'][Number(version === '2.0.0')]!

@@ -75,6 +75,21 @@ t.test(
   }
 )
 
+t.test('a project in TypeScript is served without what its tsconfig.json extends, as in production', async (t) => {
+  const folder = graphsFolder(t, 'newest', { mine: 'going' })
+  writeFileSync(join(folder, 'tsconfig.json'), '{"extends":"@tsconfig/not-installed"}')
+  writeFileSync(
+    join(folder, 'mine.ts'),
+    "import { factory } from './agent.mjs'\nconst word: string = 'typed'\nexport default () => factory({ configurable: { word } })"
+  )
+  change(folder, (config) => {
+    config.graphs = { mine: './mine.ts' }
+  })
+  const { url, log } = await serve(t, folder)
+  t.ok(url, log())
+  t.strictSame(await stepsOf(url, 'mine'), ['word typed'])
+})
+
 t.test('a graph that cannot be served is one sentence with file and line, and exit 1', async (t) => {
   const cases: readonly (readonly [text: string, said: RegExp])[] = [
     ['export const graph = {}\nthrow new Error("no key")', /graph\.mjs:2 cannot be loaded: no key/],

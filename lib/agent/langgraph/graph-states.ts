@@ -13,8 +13,9 @@ import type {
 } from '../states.ts'
 import type { GraphThreads } from './graph-ports.ts'
 import { checkpointIn, commandOf, taskPlace } from './graph-run.ts'
+import { schemasOf } from './graph-schemas.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
-import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
+import type { CompiledGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
 import { type GraphReads, type GraphWrite, RunSession } from './saver.ts'
 
@@ -268,48 +269,4 @@ function taskView(task: StateSnapshot['tasks'][number], isBare: boolean): JsonOb
     state: isSnapshot ? stateView(state, isBare) : null,
     result: plain(result ?? null)
   }
-}
-
-function schemasOf(graph: CompiledGraph, { schemas }: LangGraph): JsonObject {
-  const named = namesOf(graph)
-  if (!schemas) return named
-  const told = (ask: (graph: object) => unknown): JsonObject | null => {
-    try {
-      const schema = plain(ask(graph))
-      return isObject(schema) ? schema : null
-    } catch {
-      // A type that no JSON schema can say.
-      return null
-    }
-  }
-  const config = told(schemas.getConfigTypeSchema)
-  const typed = {
-    state_schema: told(schemas.getStateTypeSchema),
-    input_schema: told(schemas.getInputTypeSchema),
-    output_schema: told(schemas.getOutputTypeSchema),
-    config_schema: config,
-    // In a graph of JavaScript's they are the same.
-    context_schema: config
-  }
-  return { ...named, ...Object.fromEntries(Object.entries(typed).filter(([, schema]) => schema !== null)) }
-}
-
-/** What can be told of a graph's channels without its types: their names. */
-function namesOf(graph: CompiledGraph): JsonObject {
-  const names = Object.keys(graph.channels ?? {}).filter((name) => !/^(__|branch:|start:)/.test(name))
-  const properties = Object.fromEntries(names.map((name): [string, Json] => [name, channelSchema(name)]))
-  const schema: JsonObject = { type: 'object', properties }
-  return {
-    state_schema: schema,
-    input_schema: schema,
-    output_schema: schema,
-    config_schema: OPEN,
-    context_schema: OPEN
-  }
-}
-
-const OPEN: JsonObject = { type: 'object', properties: {} }
-
-function channelSchema(name: string): JsonObject {
-  return name === 'messages' ? { type: 'array', items: { type: 'object' } } : {}
 }

@@ -44,6 +44,8 @@ export interface CompiledGraph {
   checkpointer?: unknown
   store?: unknown
   readonly channels?: Record<string, unknown>
+  /** What it was compiled of: which channels are its input and output. */
+  readonly builder?: { readonly _inputDefinition?: object; readonly _outputDefinition?: object }
   stream(input: unknown, options: object): Promise<AsyncIterable<unknown>>
   streamEvents?(input: unknown, options: object): AsyncIterable<unknown>
   getState(config: object, options?: object): Promise<StateSnapshot>
@@ -67,6 +69,8 @@ export interface LangGraph {
   readonly version: string
   /** null: this version tells nothing. */
   readonly schemas: GraphSchemas | null
+  /** Of channels that hold messages. */
+  readonly messagesStateReducer?: unknown
   readonly BaseCheckpointSaver: new () => { serde: Serde }
   readonly BaseStore: new () => object
   readonly Command: new (fields: object) => object
