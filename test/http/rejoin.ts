@@ -6,10 +6,11 @@ import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { homeOf, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { sized } from '../fixtures/size.ts'
 import { type Frame, type Stream, textOf } from '../fixtures/stream.ts'
 
 const DELTAS = 20_000
-const READERS = 50
+const READERS = sized(16, 50)
 const CUTS = 20
 const WORDS = `/demo deltas=${DELTAS} rate=0`
 /** Every frame of a run. */

@@ -2,14 +2,16 @@
 import t from 'tap'
 import { openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
 import { heapAfterGc } from '../fixtures/heap.ts'
+import { sized } from '../fixtures/size.ts'
 import type { Stream } from '../fixtures/stream.ts'
 
-const RUNS = Number(process.env.RELEASE_RUNS ?? 1000)
+const RUNS = Number(process.env.RELEASE_RUNS ?? sized(500, 1000))
 /** They make everything once that is made once: prepared statements, compiled code, connections. */
-const WARM_RUNS = 300
+const WARM_RUNS = sized(200, 300)
 const AT_ONCE = 8
 const RUNS_A_THREAD = 10
-const HEAP_MB = 20
+/** What 20 KB that a run leaves behind would be. */
+const HEAP_MB = RUNS / 50
 const MB = 1024 * 1024
 const WORDS = '/demo deltas=12 rate=2000'
 const MODES = { stream_mode: ['messages-tuple', 'values'] }
