@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 /** Characters that are encoded in one turn of the loop. */
 const TURN_LENGTH = 128 * 1024
 /** Of an answer. */
-const LENGTH_MAX = 8 * 1024 * 1024
+const LENGTH_MAX = 4 * 1024 * 1024
 
 export interface JsonList {
   readonly jsonText: string
