@@ -171,10 +171,11 @@ function chunkOf(bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
 }
 
-/** Until every socket has space again. */
+/** Until every socket has space again, or is gone: a reader that has all its frames leaves. */
 async function drained(responses: readonly ServerResponse[]): Promise<void> {
-  const full = responses.flatMap(({ socket }) => (socket?.writableNeedDrain ? [socket] : []))
-  if (full.length) await Promise.all(full.map((socket) => new Promise((resolve) => socket.once('drain', resolve))))
+  const full = responses.flatMap(({ socket }) => (socket?.writableNeedDrain && !socket.destroyed ? [socket] : []))
+  const spaces = full.map((socket) => new Promise((resolve) => socket.once('drain', resolve).once('close', resolve)))
+  if (spaces.length > 0) await Promise.all(spaces)
 }
 
 function beat(responses: readonly ServerResponse[]): void {
@@ -218,7 +219,7 @@ async function tellAll(clients: readonly WebSocket[], script: Script): Promise<v
   for (let i = 0; i < deltas; i += turn) {
     say(Math.min(turn, deltas - i))
     do await new Promise((resolve) => setImmediate(resolve))
-    while (clients.some(({ bufferedAmount }) => bufferedAmount > BUFFERED_MAX))
+    while (clients.some(({ bufferedAmount, readyState, OPEN }) => readyState === OPEN && bufferedAmount > BUFFERED_MAX))
   }
 }
 

@@ -15,7 +15,7 @@ const CANDIDATES = {
   ws: { floor: 'websocket', transport: 'websocket' }
 } as const satisfies Readonly<Record<string, Candidate>>
 
-function row(joiners: number, rate: number | string, samples: Samples): Row {
+function row(joiners: number, rate: number, samples: Samples): Row {
   const mid = (name: keyof typeof CANDIDATES) => median(cpu(samples[name])).mid
   return {
     joiners,
@@ -51,11 +51,6 @@ export async function protocol(options: Options): Promise<void> {
     const samples = await samplesOf(CANDIDATES, joiners, paced, options)
     rows.push(row(joiners, RATE, samples))
     measures.push(...measuresOf(joiners, samples))
-    if (joiners !== 100) continue
-    const flat = await samplesOf(CANDIDATES, joiners, { deltas: 8000, size: SIZE, rate: 0 }, options)
-    rows.push(row(joiners, 'flat out', flat))
-    measures.push({ target: 'protocol-sse-flat', ours: cpu(flat.sse), floor: cpu(flat.event) })
-    measures.push({ target: 'protocol-websocket-flat', ours: cpu(flat.websocket), floor: cpu(flat.ws) })
   }
   report('What does one delivered frame cost in protocol v2?', { repeats, size: SIZE, seconds }, rows, measures)
 }

@@ -92,20 +92,6 @@ export const TARGETS = {
     excellent: { ratio: 1.3 },
     good: { ratio: 2 }
   },
-  'protocol-sse-flat': {
-    scenario: '100 readers of protocol v2 over SSE, as fast as they take it',
-    unit: frame,
-    floor: 'a framed socket.write an event',
-    excellent: { ratio: 0.5 },
-    good: { ratio: 1 }
-  },
-  'protocol-websocket-flat': {
-    scenario: '100 readers of protocol v2 over WebSockets, as fast as they take it',
-    unit: frame,
-    floor: 'ws.send an event',
-    excellent: { ratio: 0.5 },
-    good: { ratio: 1 }
-  },
   'runs-paced': {
     scenario: '200 runs, 50 frames/s each',
     unit: frame,
