@@ -8,6 +8,7 @@ import { dataOf } from '../../run/log/sse.ts'
 import type { FrameSink, Loaded } from '../../run/log/stored-frames.ts'
 import type { Run } from '../../types.ts'
 import { type ProtocolEvent, seqOf } from './event.ts'
+import { Ranges, type TranslatedRange } from './ranges.ts'
 import { type EventFilter, logFilter } from './subscription.ts'
 import { BEGINNING, type Depth, type RunState, translate, translateEnd } from './translate.ts'
 
@@ -25,20 +26,12 @@ export interface Selection {
   readonly key: EventFilter | string
 }
 
-/** A translated range of a log. */
-interface TranslatedRange {
-  readonly from: number
-  /** Up to where memory went, or what was loaded. */
-  readonly source: number | Loaded
-  readonly next: number
-  readonly state: RunState
-  readonly events: readonly ProtocolEvent[]
+interface EncodedRange extends TranslatedRange {
   /** By encoding and by what is wanted of it. */
   readonly bytes: Map<Encoding, Map<Selection['key'], Fed & object>>
 }
 
-/** Last translated range per log and depth; dropped with the log. */
-const ranges = new WeakMap<RunLog, Map<number, TranslatedRange>>()
+const ranges = new Ranges<EncodedRange>()
 
 const NOTHING = Buffer.alloc(0)
 
@@ -84,38 +77,29 @@ export class EventFeed implements RunFeed {
     return this.#log.load(this.#next, this.filter, new Translator(this.#run, this.#state, SHALLOW))
   }
 
-  #range(filter: EventFilter, loaded: Loaded | null): TranslatedRange | 'behind' | 'tail' | 'end' {
+  #range(filter: EventFilter, loaded: Loaded | null): EncodedRange | 'behind' | 'tail' | 'end' {
     const log = this.#log
     const from = this.#next
-    const isInMemory = from >= log.first
-    const source = isInMemory ? log.shown : loaded
-    const known = ranges.get(log)?.get(filter.depth)
-    if (known && known.from === from && known.source === source && from < log.shown) return known
-    const gap = !isInMemory && loaded?.from === from ? loaded.gap : null
-    if (gap) return this.#gap(from, gap, loaded!)
+    const known = ranges.at(log, filter.depth, from)
+    if (known) return known
+    const gap = from < log.first && loaded?.from === from ? loaded.gap : null
+    if (gap) return this.#gap(from, gap)
     const sink = new Translator(this.#run, this.#state, filter)
     const next = log.next(from, logFilter(filter), loaded, sink)
     if (typeof next === 'string') return next
-    return this.#keep(filter, { from, source: source!, next: next.next, ...sink.done(), bytes: new Map() })
-  }
-
-  #keep(filter: EventFilter, range: TranslatedRange): TranslatedRange {
-    const kept = ranges.get(this.#log) ?? new Map<number, TranslatedRange>()
-    kept.set(filter.depth, range)
-    ranges.set(this.#log, kept)
-    return range
+    return ranges.keep(log, filter.depth, from, { next: next.next, ...sink.done(), bytes: new Map() })
   }
 
   /** Its frames are no longer kept: the run's final state replaces them. */
-  #gap(from: number, { next, values }: NonNullable<Loaded['gap']>, source: Loaded): TranslatedRange {
+  #gap(from: number, { next, values }: NonNullable<Loaded['gap']>): EncodedRange {
     const frame = { n: from, epoch: this.#log.epoch, bytes: NOTHING }
     const translator = new Translator(this.#run, this.#state, SHALLOW)
     if (from === 0) translator.add({ ...frame, kind: Kind.metadata }, null)
     if (values !== null) translator.add({ ...frame, kind: Kind.values }, values)
-    return { from, source, next, ...translator.done(), bytes: new Map() }
+    return { next, ...translator.done(), bytes: new Map() }
   }
 
-  #fed({ bytes, events }: TranslatedRange, wanted: Selection): Fed {
+  #fed({ bytes, events }: EncodedRange, wanted: Selection): Fed {
     const known = bytes.get(this.#encoding)
     const made = known?.get(wanted.key)
     if (made) return made
@@ -177,7 +161,7 @@ class Translator implements FrameSink {
     return NOTHING
   }
 
-  done(): { state: RunState; events: readonly ProtocolEvent[] } {
-    return { state: this.#state, events: this.#events }
+  done(): Omit<TranslatedRange, 'next'> {
+    return { state: this.#state, events: this.#events, size: this.bytes }
   }
 }

@@ -1,0 +1,53 @@
+// Translated ranges of logs, shared by all readers that come to where one begins: those of a moment, and those a little behind them.
+import type { RunLog } from '../../run/log/run-log.ts'
+import type { ProtocolEvent } from './event.ts'
+import type { RunState } from './translate.ts'
+
+export interface TranslatedRange {
+  readonly next: number
+  /** Behind it. */
+  readonly state: RunState
+  readonly events: readonly ProtocolEvent[]
+  /** Of its events, as JSON. */
+  readonly size: number
+}
+
+/** Bytes of all ranges that are kept; without a bound readers that lag would keep whole logs a second time. */
+const KEPT_BYTES = 8 * 1024 * 1024
+/** What a range takes besides its events. */
+const OVERHEAD_BYTES = 512
+
+type ByStart<R> = Map<number, R>
+
+/** Frames never change, so a range holds as long as it is kept; the oldest go first, and all of a log with the log. */
+export class Ranges<R extends TranslatedRange> {
+  readonly #ofLogs = new WeakMap<RunLog, Map<number, ByStart<R>>>()
+  readonly #kept = new Map<R, { readonly from: number; readonly of: ByStart<R> }>()
+  #bytes = 0
+
+  /** @param depth what of the log is translated */
+  at(log: RunLog, depth: number, from: number): R | undefined {
+    return this.#ofLogs.get(log)?.get(depth)?.get(from)
+  }
+
+  keep(log: RunLog, depth: number, from: number, range: R): R {
+    const depths = this.#ofLogs.get(log) ?? new Map<number, ByStart<R>>()
+    const of = depths.get(depth) ?? new Map<number, R>()
+    this.#ofLogs.set(log, depths)
+    depths.set(depth, of)
+    of.set(from, range)
+    this.#kept.set(range, { from, of })
+    this.#bytes += range.size + OVERHEAD_BYTES
+    this.#makeRoom()
+    return range
+  }
+
+  #makeRoom(): void {
+    for (const [range, { from, of }] of this.#kept) {
+      if (this.#bytes <= KEPT_BYTES) return
+      this.#kept.delete(range)
+      this.#bytes -= range.size + OVERHEAD_BYTES
+      if (of.get(from) === range) of.delete(from)
+    }
+  }
+}
