@@ -421,7 +421,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
     refusals: [404, 409]
   }),
   [`POST ${T}/runs/crons`]: told('Start runs in a thread again and again', one(ref('Cron')), { refusals: [404, 409] }),
-  'POST /api/runs/crons/search': told('Crons of the caller, the newest first', paged(listOf(ref('Cron')))),
+  'POST /api/runs/crons/search': told('Crons of the caller, the newest first', paged(listOf(selected('Cron')))),
   'POST /api/runs/crons/count': told('How many crons of the caller fit', one(integer)),
   'PATCH /api/runs/crons/{cron_id}': told('Change a cron; what is left out stays', one(ref('Cron'))),
   'DELETE /api/runs/crons/{cron_id}': told('Remove a cron; its runs stay', nothing),
