@@ -28,6 +28,7 @@ import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
+import { ConfigurableHeaders } from './routes/configurable-headers.ts'
 import { runBodyOf } from './routes/crons.ts'
 import { routes } from './routes/index.ts'
 import { metricsRoutes } from './routes/metrics.ts'
@@ -198,6 +199,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     agent,
     policy,
     app,
+    configurableHeaders: new ConfigurableHeaders(project?.http.headers ?? { include: [], exclude: [] }),
     uploads: new Uploads(paths, config.uploads, config.uploads.auto_convert_documents ? documents : null),
     artifacts: new Artifacts(paths),
     paths,

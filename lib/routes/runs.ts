@@ -33,7 +33,6 @@ import { checkStrategy, keyOf, orderFor, type RunBody, runBody, runView, threadI
 import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
 import type { Services } from './services.ts'
 import { isForOnce, TemporaryThreads } from './temporary-thread.ts'
-import { toldHeaders } from './told-headers.ts'
 
 const cancelQuery = objectOf({
   wait: v.optional(queryBoolean, 'false'),
@@ -73,7 +72,7 @@ export function runRoutes(services: Services): Route[] {
       creator: staysOpen ? (call.grant?.digest ?? null) : null,
       isLangGraph,
       waitsByDefault: isPythonClient(call),
-      headers: toldHeaders(call),
+      headers: services.configurableHeaders.of(call),
       authUser: services.policy ? authUser({ user: call.user!, grant: call.grant }) : null,
       isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
     })

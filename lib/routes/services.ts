@@ -19,6 +19,7 @@ import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { Assistants } from '../thread/assistants.ts'
 import type { JsonObject, Grant } from '../types.ts'
+import type { ConfigurableHeaders } from './configurable-headers.ts'
 
 export interface Services {
   readonly config: Config
@@ -43,6 +44,7 @@ export interface Services {
   readonly toolServers: ToolServers
   /** The operator's own program beside ours; null: there is none. */
   readonly app?: Pick<CustomApp, 'has'> | null
+  readonly configurableHeaders: ConfigurableHeaders
   /** Components of the operator's project for pages; null: it has none. */
   readonly ui?: (() => Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>) | null
   readonly log: Log

@@ -1,9 +1,12 @@
 // Routes of a project's own beside its graphs, and what its langgraph.json says of ours.
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
-import { at, listIn, openSite, type Site, signIn, until } from '../fixtures/gateway.ts'
+import { ConfigurableHeaders } from '../../lib/routes/configurable-headers.ts'
+import { PERMISSIONS } from '../../lib/types.ts'
+import { at, listIn, openSite, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { graphSite, graphsFolder } from '../fixtures/graphs.ts'
 
 const APP = { http: { app: './app.mjs:app' } }
@@ -207,11 +210,67 @@ t.test('items are kept as long as the project says, and what it asks for in vain
   t.ok(said.some((text) => text.startsWith('store.ttl.refresh_on_read:')))
 })
 
+t.test('headers that the project names are told to graphs, credentials and reserved keys never', async (t) => {
+  const settings = { http: { configurable_headers: { include: ['*'], exclude: ['x-private-*', 'Accept*', 'host'] } } }
+  const { site, person } = await graphSite(t, { settings, graphs: { told: 'told' } })
+  const key = textIn((await person.post('/api/v1/auth/tokens', { name: 'told', scopes: PERMISSIONS })).body, 'token')
+  const own = ['thread_id', 'run_id', 'user_id', 'graph_id', 'checkpoint_id', 'langgraph_auth_user', '__proto__']
+  const headers: Record<string, string> = {
+    'x-org': 'tea',
+    'my-own': 'yes',
+    'x-private-key': 'secret',
+    'proxy-authorization': 'secret',
+    'x-service-key': 'secret',
+    'x-tenant-id': 'secret',
+    ...Object.fromEntries(own.map((name) => [name, 'forged'])),
+    'content-type': 'application/json'
+  }
+  const wait = async (credential: Record<string, string>, body: object): Promise<string[]> => {
+    const given = { method: 'POST', headers: { ...headers, ...credential }, body: JSON.stringify(body) }
+    return listIn(await (await fetch(`${site.url}/runs/wait`, given)).json(), 'steps').map(String)
+  }
+  const body = { assistant_id: 'told', input: { steps: [] } }
+  for (const credential of [person.headers(), { 'x-api-key': key }, { authorization: `Bearer ${key}` }]) {
+    const steps = await wait(credential, body)
+    t.ok(steps.includes('x-org: tea') && steps.includes('my-own: yes'), Object.keys(credential).join())
+    t.notMatch(steps.join(), /secret|forged|authorization|cookie|x-api-key|x-csrf|accept|host:/)
+  }
+  const said = { ...body, config: { configurable: { 'x-org': 'said' } } }
+  t.ok((await wait({ 'x-api-key': key }, said)).includes('x-org: tea'), 'a header counts, as with LangGraph itself')
+})
+
+t.test('headers: a star is any characters, what is excluded is not included, case does not count', (t) => {
+  const request = (headers: Record<string, string>) => ({ req: { headers } as IncomingMessage })
+  const names = ['user-agent', 'x-org-id', 'x-org-key', 'x-forwarded-for', 'x-real-ip', 'my-own', 'x-api-key', 'cookie']
+  const sent = Object.fromEntries(names.map((name) => [name, 'v']))
+  const cases: readonly (readonly [include: string[], exclude: string[], told: string[]])[] = [
+    [[], [], ['user-agent', 'x-org-id', 'x-org-key']],
+    [[], ['*'], []],
+    [[], ['X-*-Key'], ['user-agent', 'x-org-id']],
+    [['X-Org-*'], [], ['x-org-id', 'x-org-key']],
+    [['x-org-*'], ['x-org-key'], ['x-org-id']],
+    [['my-own', 'x-api-key', 'cookie'], [], ['my-own']],
+    [['*forwarded*', 'x-*-i*d', 'x-o*o*'], [], ['x-org-id', 'x-forwarded-for']],
+    [['x-org'], [], []],
+    [['*'], ['my-*', 'x-*'], ['user-agent']]
+  ]
+  for (const [include, exclude, told] of cases) {
+    const found = Object.keys(new ConfigurableHeaders({ include, exclude }).of(request(sent)))
+    t.strictSame(found.sort(), told.sort(), JSON.stringify([include, exclude]))
+  }
+  const long = new ConfigurableHeaders({ include: [`${'*a'.repeat(40)}*b`], exclude: [] })
+  t.strictSame(long.of(request({ ['a'.repeat(16_000)]: 'v' })), {}, 'no name makes a pattern cost more than its length')
+  t.end()
+})
+
 t.test('what of the project cannot be served is one sentence', async (t) => {
   const cases: readonly (readonly [settings: object, said: RegExp])[] = [
     [{ http: { app: './app.mjs:nothing' } }, /exports no nothing, which http\.app is to be/],
     [{ http: { app: './agent.mjs:graph' } }, /answers no requests: http\.app is to have a method fetch/],
     [{ graphs: { agent: './agent.py:graph' } }, /graph agent is Python/],
+    [{ http: { configurable_headers: ['x-org'] } }, /http\.configurable_headers is to be/],
+    [{ http: { configurable_headers: { excludes: 'x-org' } } }, /langgraph\.json: http\.configurable_headers is to be/],
+    [{ http: { configurable_headers: { include: [1] } } }, /http\.configurable_headers is to be/],
     [{ node_version: '99' }, /asks for Node 99/]
   ]
   for (const [settings, said] of cases) {

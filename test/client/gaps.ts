@@ -1,10 +1,9 @@
 // What LangGraph's clients ask of graphs, a probe a line of the list on which they fell short once, with every version of the client. The
-// lines that need no graph are proved beside their subjects; at the end stands where.
-import { readFileSync, writeFileSync } from 'node:fs'
+// lines that need no graph are proved beside their subjects; gap-list.ts says where.
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { all, type Chunk, graphsFolder } from '../fixtures/graphs.ts'
@@ -93,6 +92,21 @@ probe('state: update: values null as __end__ ends an interrupted thread (agent-i
   t.equal((await client.threads.get(thread)).status, 'idle')
 })
 
+probe('state: tasks have an id, a path, interrupts, a checkpoint, a state and a result', async (t, { client }) => {
+  const nothing = { error: null, interrupts: [], checkpoint: null, state: null, result: null }
+  const waiting = await client.threads.getState(await ran(client, { interruptBefore: ['tool'] }))
+  t.equal(waiting.tasks.length, 1)
+  const { id, ...shape } = waiting.tasks[0]!
+  t.match(id, /^[\da-f-]{36}$/)
+  t.strictSame(shape, { ...nothing, name: 'tool', path: ['__pregel_pull', 'tool'] })
+  const [, before] = await client.threads.getHistory(await ran(client))
+  t.match(
+    before!.tasks,
+    [{ ...nothing, name: 'agent', result: { messages: [{ content: 'end' }] } }],
+    'what a step gave'
+  )
+})
+
 probe('history: newest first, one checkpoint a superstep (5 for agent, tool, agent)', async (t, { client }) => {
   const history = await client.threads.getHistory(await ran(client))
   t.same(
@@ -152,6 +166,54 @@ probe('stream modes: events', async (t, { client }) => {
   const events = dataOf(await streamed(client, 'agent', { streamMode: ['events', 'values'] }), 'events')
   const names = new Set(events.map((one) => at(one, 'event')))
   for (const name of ['on_chain_start', 'on_chat_model_stream', 'on_chain_end']) t.ok(names.has(name), name)
+})
+
+const TOLD_MESSAGES = [
+  ['complete', 'foo'],
+  ...['b', 'be', 'beg', 'begi', 'begin'].map((text) => ['partial', text]),
+  ['complete', 'begin'],
+  ['complete', 'tool_call__begin'],
+  ...['e', 'en', 'end'].map((text) => ['partial', text]),
+  ['complete', 'end']
+]
+
+probe(
+  'stream modes: messages: the input is complete too, a partial a piece, in order, none empty',
+  async (t, given) => {
+    const chunks = await streamed(given.client, 'agent', { streamMode: 'messages' })
+    const told = chunks.filter(({ event }) => /^messages\/(partial|complete)$/.test(event))
+    const kindOf = (event: string) => event.replace('messages/', '')
+    t.strictSame(
+      told.map(({ event, data }) => [kindOf(event), at(data, 0, 'content')]),
+      TOLD_MESSAGES
+    )
+    t.equal(chunks.filter(({ event }) => event === 'messages/metadata').length, 2)
+  }
+)
+
+probe('stream modes: tasks, checkpoints, debug, custom', async (t, { client }) => {
+  const chunks = await streamed(client, 'agent', { streamMode: ['tasks', 'checkpoints', 'debug', 'custom'] })
+  const tasks = dataOf(chunks, 'tasks')
+  t.same(
+    tasks.map((task) => [at(task, 'name'), 'input' in (task as object)]),
+    ['agent', 'tool', 'agent'].flatMap((name) => [
+      [name, true],
+      [name, false]
+    ])
+  )
+  const steps = dataOf(chunks, 'checkpoints').map((one) => at(one, 'metadata', 'step'))
+  t.same(steps, [-1, 0, 1, 2, 3])
+  const kinds = dataOf(chunks, 'debug').map((one) => at(one, 'type'))
+  const counts = ['checkpoint', 'task', 'task_result'].map((kind) => kinds.filter((one) => one === kind).length)
+  t.same(counts, [5, 3, 3])
+  t.same(dataOf(chunks, 'custom'), [{ at: 'agent' }, { at: 'agent' }])
+})
+
+probe('stream modes: a graph without messages is given none; the last chunk has its values', async (t, { client }) => {
+  const chunks = await streamed(client, 'typed', { input: { question: 'x' }, streamMode: ['updates', 'values'] })
+  const last = chunks.at(-1)
+  t.same([last?.event, last?.data], ['values', { question: 'x', sum: 3 }], 'no frame of ours comes behind it')
+  t.notMatch(JSON.stringify(chunks), /"messages"/)
 })
 
 probe('stream modes: tools', async (t, { client }) => {
@@ -443,105 +505,4 @@ t.test('graphs that call getLogger of the SDK can be loaded, and what they say s
     ['info', { by: 'a graph' }, 'it is loaded'],
     ['error', { level: 9 }, 'a graph']
   ])
-})
-
-// ------------------------------------------------------------------------------------------- what is proved elsewhere
-
-/** Tests that prove several lines. */
-const TAKEN = ['client/threads', 'create: an id that is taken is 409, unless ifExists is do_nothing'] as const
-const UPDATED = ['client/threads', 'update: metadata is merged; returnMinimal (Prefer) is 204'] as const
-const BY_VALUES = ['client/threads', 'search: values, and order by state_updated_at'] as const
-const LISTED = [
-  'client/threads',
-  'search: a list has values and interrupts; select and extract say which parts'
-] as const
-const OF_SYSTEM = ['client/graphs', 'every graph has an assistant of the system'] as const
-
-/** The lines that need no graph, by the suite of test/ and the test that proves them with the versions that know of them. */
-const ELSEWHERE: Readonly<Record<string, readonly [suite: string, test: string]>> = {
-  'threads: create: ifExists raise is 409': TAKEN,
-  'threads: create: an id that is taken, without ifExists, is 409': TAKEN,
-  'threads: create: ttl is kept': ['client/threads', 'create: ttl is kept, and updated'],
-  'threads: create: supersteps make a history': ['client/graphs', 'supersteps on create make a history of the graph'],
-  'threads: update: returnMinimal (Prefer) is 204': UPDATED,
-  'threads: copy: state and history': [
-    'client/graphs',
-    'a thread without a run of a graph is with the first one; copies and histories are of the graph'
-  ],
-  'threads: search: metadata, also nested': [
-    'client/threads',
-    'search: ids, metadata also nested, values, status, order, pages'
-  ],
-  'threads: search: values': BY_VALUES,
-  'threads: search: sortBy state_updated_at': BY_VALUES,
-  'threads: search: select values gives the state': LISTED,
-  'threads: search: values of a list (agent-chat-ui shows the first message)': LISTED,
-  'threads: search: extract': LISTED,
-  'threads: search: status busy, and the thread says so': [
-    'client/threads',
-    'a thread with a run in flight is busy, and found as such'
-  ],
-  'threads: search: without a limit and order: ten at most': [
-    'client/threads',
-    'search: without a limit ten at most, and the headers say what there is'
-  ],
-  'threads: the first run puts graph_id and assistant_id into the metadata': [
-    'client/graphs',
-    "a run of an assistant is its graph's, with its configuration; one that is not there is 404"
-  ],
-  'threads: count; threads: prune': ['client/threads', 'count and prune'],
-  'state: patch: metadata': UPDATED,
-  'runs: list: select': ['client/runs', 'list: select and status; join gives the final values'],
-  'runs: createBatch': ['client/runs', 'createBatch: several runs, each on a thread of its own'],
-  'runs: cancel: of a run that has ended succeeds': [
-    'client/runs',
-    'cancel: a run that has ended is content with it, one that was rolled back is gone'
-  ],
-  'runs: cancelMany: of a thread and a status': ['client/runs', 'cancelMany: by ids, by thread, by status'],
-  'runs: delete': ['client/runs', 'delete: a run that has ended, and one that works; another time 404'],
-  'runs: stateless: the thread is gone afterwards': [
-    'client/runs',
-    'stateless: the thread is gone with the end of the run, unless it is to be kept'
-  ],
-  'runs: ifNotExists create makes the thread': [
-    'client/runs',
-    'ifNotExists: create makes the thread, else it must be there'
-  ],
-  'runs: an assistant that is not there: 404': ['client/assistants', 'an assistant that is not there: 404'],
-  'assistants: search lists the graphs': OF_SYSTEM,
-  "assistants: get by the name of a graph's assistant": OF_SYSTEM,
-  'assistants: create, get, update, delete': ['client/assistants', 'create, get, update, delete'],
-  'assistants: count': ['client/assistants', 'count, search by name and pages, where the client has them'],
-  'assistants: getGraph; assistants: getSubgraphs': [
-    'client/graphs',
-    'an assistant is drawn, and its schemas are told, also those of graphs inside of it'
-  ],
-  'assistants: getVersions, setLatest': ['client/assistants', 'getVersions, setLatest'],
-  'store: put, get, delete; store: searchItems by prefix and filter, listNamespaces': [
-    'client/store-items',
-    'items are put, got, searched, listed and deleted'
-  ],
-  'crons: create, search, delete': ['client/crons', 'a cron is created, found, counted, changed and deleted'],
-  'around: /ok and /info below the apiUrl': [
-    'client/store-items',
-    'a server says that it is there, and what it is, wherever its clients look'
-  ],
-  'protocol v2: sse and websocket: run.start, values to the end': [
-    'client/protocol',
-    'run.start: values to the end, messages as they come'
-  ],
-  'protocol v2: sse and websocket: messages of a subscription made before the run': [
-    'client/protocol',
-    'run.start: values to the end, messages as they come'
-  ],
-  'protocol v2: sse: a second reader gets everything from the start': [
-    'client/protocol',
-    'a second reader of the thread gets all of it from the start'
-  ]
-}
-
-t.test('the lines that need no graph have a test beside their subject', async (t) => {
-  const folder = fileURLToPath(new URL('../../../test/', import.meta.url))
-  for (const [line, [suite, name]] of Object.entries(ELSEWHERE))
-    t.ok(readFileSync(join(folder, `${suite}.ts`), 'utf8').includes(name), line)
 })

@@ -83,8 +83,22 @@ probe(
     await client.threads.create({ threadId })
     const streamMode = ['events', 'values', 'updates', 'messages-tuple'] as ('events' | 'values')[]
     const turn = (content: string) => ({ input: { messages: [{ role: 'user', content }] }, streamMode })
-    const names = (await all(client.runs.stream(threadId, assistant, turn('foo')))).map(({ event }) => event)
-    for (const name of ['events', 'values', 'updates', 'messages']) t.ok(names.includes(name), name)
+    const chunks = await all(client.runs.stream(threadId, assistant, turn('foo')))
+    for (const name of ['values', 'updates', 'messages'])
+      t.ok(
+        chunks.some(({ event }) => event === name),
+        name
+      )
+    // Its texts are made of these, a piece each.
+    const events = chunks.filter(({ event }) => event === 'events').map(({ data }) => data)
+    const pieces = events.filter((one) => at(one, 'event') === 'on_chat_model_stream')
+    t.equal(
+      pieces
+        .map((one) => at(one, 'data', 'chunk', 'kwargs', 'content') ?? at(one, 'data', 'chunk', 'content'))
+        .join(''),
+      'beginend'
+    )
+    t.match(events.at(-1), { event: 'on_chain_end' })
     await all(client.runs.stream(threadId, assistant, turn('bar')))
     t.equal(contents((await client.threads.getState(threadId)).values).length, 8)
   }

@@ -1,53 +1,39 @@
 // LangGraph's clients keep items in the store as they do on a server of LangGraph's own, each user his own.
-import { Client } from '@langchain/langgraph-sdk'
-import { Client as Client15 } from 'sdk-1.15'
-import { Client as Client153 } from 'sdk-1.5.3'
-import { Client as Client2 } from 'sdk-2'
 import t from 'tap'
-import { at, openSite, type Person, signIn } from '../fixtures/gateway.ts'
+import { at, openSite, signIn } from '../fixtures/gateway.ts'
+import { probes, sdkOf } from '../fixtures/sdk.ts'
 
-const CLIENTS = { '1.12.4': Client, '1.5.3': Client153, '1.15': Client15, '2': Client2 }
+const probe = probes(t)
 
-/** At the root or below the prefix: apps know either address. */
-function clientOf(person: Person, Made: typeof Client, prefix = '/api') {
-  return new Made({ apiUrl: person.url + prefix, apiKey: null, defaultHeaders: person.headers() })
-}
-
-for (const [version, Made] of Object.entries(CLIENTS)) {
-  t.test(`items are put, got, searched, listed and deleted (sdk ${version})`, async (t) => {
-    const site = await openSite(t)
-    const person = await signIn(site)
-    // Versions differ in types alone.
-    const { store } = clientOf(person, Made as typeof Client, version === '2' ? '' : '/api')
-    t.equal(await store.getItem(['u', 'ada'], 'none'), null)
-    await store.putItem(['u', 'ada'], 'likes', { drink: 'tea', cups: 3 })
-    await store.putItem(['u', 'ada', 'old'], 'likes', { drink: 'coffee', cups: 1 })
-    await store.putItem(['u', 'adam'], 'likes', { drink: 'tea', cups: 1 })
-    const found = await store.getItem(['u', 'ada'], 'likes')
-    t.match(found, { namespace: ['u', 'ada'], key: 'likes', value: { drink: 'tea', cups: 3 } })
-    t.match(found?.createdAt, /^\d{4}-\d\d-\d\dT/)
-    const keys = async (options: object) =>
-      (await store.searchItems(['u', 'ada'], options)).items.map(({ namespace }) => namespace.join('.'))
-    t.same(await keys({}), ['u.ada.old', 'u.ada'])
-    t.same(await keys({ filter: { drink: 'tea' } }), ['u.ada'])
-    t.same(await keys({ filter: { cups: { $gte: 1 } }, limit: 1, offset: 1 }), ['u.ada'])
-    t.same((await store.searchItems([], { query: 'anything' })).items.length, 3)
-    t.same((await store.listNamespaces({ prefix: ['u'], maxDepth: 2 })).namespaces, [
-      ['u', 'ada'],
-      ['u', 'adam']
-    ])
-    await store.deleteItem(['u', 'ada'], 'likes')
-    t.equal(await store.getItem(['u', 'ada'], 'likes'), null)
-    const other = clientOf(await signIn(site, 'other'), Made as typeof Client).store
-    t.equal(await other.getItem(['u', 'adam'], 'likes'), null)
-    t.same((await other.searchItems([])).items, [])
-    await other.deleteItem(['u', 'adam'], 'likes')
-    t.ok(await store.getItem(['u', 'adam'], 'likes'), 'nobody deletes what is somebody else’s')
-  })
-}
+probe('items are put, got, searched, listed and deleted', async (t, { client: { store }, person, version }) => {
+  t.equal(await store.getItem(['u', 'ada'], 'none'), null)
+  await store.putItem(['u', 'ada'], 'likes', { drink: 'tea', cups: 3 })
+  await store.putItem(['u', 'ada', 'old'], 'likes', { drink: 'coffee', cups: 1 })
+  await store.putItem(['u', 'adam'], 'likes', { drink: 'tea', cups: 1 })
+  const found = await store.getItem(['u', 'ada'], 'likes')
+  t.match(found, { namespace: ['u', 'ada'], key: 'likes', value: { drink: 'tea', cups: 3 } })
+  t.match(found?.createdAt, /^\d{4}-\d\d-\d\dT/)
+  const keys = async (options: object) =>
+    (await store.searchItems(['u', 'ada'], options)).items.map(({ namespace }) => namespace.join('.'))
+  t.same(await keys({}), ['u.ada.old', 'u.ada'])
+  t.same(await keys({ filter: { drink: 'tea' } }), ['u.ada'])
+  t.same(await keys({ filter: { cups: { $gte: 1 } }, limit: 1, offset: 1 }), ['u.ada'])
+  t.same((await store.searchItems([], { query: 'anything' })).items.length, 3)
+  t.same((await store.listNamespaces({ prefix: ['u'], maxDepth: 2 })).namespaces, [
+    ['u', 'ada'],
+    ['u', 'adam']
+  ])
+  await store.deleteItem(['u', 'ada'], 'likes')
+  t.equal(await store.getItem(['u', 'ada'], 'likes'), null)
+  const { store: other } = await sdkOf(await signIn(person), version)
+  t.equal(await other.getItem(['u', 'adam'], 'likes'), null)
+  t.same((await other.searchItems([])).items, [])
+  await other.deleteItem(['u', 'adam'], 'likes')
+  t.ok(await store.getItem(['u', 'adam'], 'likes'), 'nobody deletes what is somebody else’s')
+})
 
 t.test('an item with a ttl is gone when that is over', async (t) => {
-  const { store } = clientOf(await signIn(await openSite(t)), Client)
+  const { store } = await sdkOf(await signIn(await openSite(t)), '1.12.4')
   await store.putItem(['a'], 'stays', { n: 1 }, { ttl: 60 })
   await store.putItem(['a'], 'goes', { n: 1 }, { ttl: 0.0001 })
   t.ok(await store.getItem(['a'], 'stays'))

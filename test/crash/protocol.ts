@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { startChild } from '../fixtures/child.ts'
-import { openSite, Person, signIn, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, Person, signIn, until } from '../fixtures/gateway.ts'
+import { graphsFolder } from '../fixtures/graphs.ts'
 import { scripted } from '../fixtures/model.ts'
 import { startPair } from '../fixtures/pair.ts'
 import { type HeardEvent, isEnd, openProtocol, Tab, textIn } from '../fixtures/protocol.ts'
@@ -92,6 +93,67 @@ t.test(
       )
       tab.leave()
     }
+  }
+)
+
+/** The texts of messages that were said to their end: what a cut has left of one is finished without a reason. */
+function finishedTexts(events: readonly HeardEvent[]): string[] {
+  const texts: string[] = []
+  let text = ''
+  for (const { method, params } of events) {
+    if (method !== 'messages') continue
+    const { event, delta } = params.data
+    if (event === 'message-start') text = ''
+    if (event === 'content-block-delta') text += at(delta, 'text')
+    if (event === 'message-finish' && 'reason' in params.data) texts.push(text)
+  }
+  return texts
+}
+
+t.test(
+  'on_restart resume: a graph that is killed in the middle of a superstep ends in success by itself, for both tabs',
+  { timeout: 120_000 },
+  async (t) => {
+    const runtime = { runtime: 'graphs', config: graphsFolder(t, 'newest', { speaking: 'speaking' }) }
+    const config = { agent: runtime, runs: { on_restart: 'resume' } }
+    const first = await startChild(t, { config })
+    const person = await signIn(first)
+    const thread = randomUUID()
+    let { url } = first
+    const tabs = [true, false].map((resumes) => new Tab(person, thread, () => url, resumes))
+    const starter = await openProtocol(person, thread)
+    await starter.start(said('go on'), { assistant_id: 'speaking' })
+    const isHalfway = ({ events }: Tab) => textIn(events).endsWith('in turn 3. this is said')
+    await until(() => tabs.every(isHalfway), 'both tabs have half a sentence')
+    await first.kill()
+    const second = await startChild(t, { config, home: first.home })
+    url = second.url
+    const after = new Person(second.url, person.cookies)
+    await until(() => tabs.every(({ hasEnded }) => hasEnded), 'the end')
+    const uncut = Array.from({ length: 10 }, (_, n) => `this is said in turn ${n + 1}. `)
+    const { body } = await after.get(`/api/threads/${thread}/state`)
+    t.strictSame(
+      listIn(body, 'values', 'messages').map((one) => at(one, 'content')),
+      ['go on', ...uncut]
+    )
+    const all = await whole(after, thread)
+    t.strictSame(finishedTexts(all), uncut, 'who comes afterwards')
+    const ids = new Set(all.map(({ event_id }) => event_id))
+    for (const [n, tab] of tabs.entries()) {
+      const kept = tab.events.filter(({ event_id }) => ids.has(event_id))
+      t.strictSame(
+        kept.map(({ event_id }) => event_id),
+        [...ids],
+        `tab ${n}: nothing is missing, nothing twice`
+      )
+      t.strictSame(finishedTexts(kept), uncut, `tab ${n}`)
+      t.strictSame(
+        tab.events.filter(isEnd).map(({ params }) => params.data.event),
+        ['completed']
+      )
+      tab.leave()
+    }
+    t.ok(textIn(tabs[0]!.events).length > uncut.join('').length, 'a sentence was begun twice')
   }
 )
 

@@ -30,6 +30,8 @@ export interface ProjectSettings {
     readonly disabled: readonly string[]
     /** Allowed CORS origins. */
     readonly origins: readonly string[]
+    /** Patterns of request headers that graphs find in their configuration; both empty: it says nothing. */
+    readonly headers: { readonly include: readonly string[]; readonly exclude: readonly string[] }
   }
   /** Files with components for pages, by graph; empty: none. */
   readonly ui: Readonly<Record<string, string>>
@@ -43,7 +45,8 @@ export interface ProjectSettings {
 
 /** @throws AgentFileError */
 export function projectSettings(path: string): ProjectSettings {
-  const config = read(graphsFile(path))
+  const file = graphsFile(path)
+  const config = read(file)
   const [auth, http, store] = [objectOr(config.auth), objectOr(config.http), objectOr(config.store)]
   const [ttl, cors] = [objectOr(store.ttl), objectOr(http.cors)]
   const parts: readonly (readonly [part: string, segments: readonly string[]])[] = [
@@ -59,7 +62,8 @@ export function projectSettings(path: string): ProjectSettings {
       app: textOr(http.app),
       appNeedsUser: http.enable_custom_route_auth !== false,
       disabled: parts.flatMap(([part, segments]) => (http[`disable_${part}`] === true ? segments : [])),
-      origins: textsIn(cors.allow_origins)
+      origins: textsIn(cors.allow_origins),
+      headers: headersIn(file, http.configurable_headers ?? {})
     },
     ui: Object.fromEntries(
       Object.entries(objectOr(config.ui)).filter((one): one is [string, string] => typeof one[1] === 'string')
@@ -72,12 +76,21 @@ export function projectSettings(path: string): ProjectSettings {
         ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
         : []),
       ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
-      ...(http.configurable_headers === undefined
-        ? []
-        : ['http.configurable_headers: graphs are told User-Agent and X-..., without credentials']),
       ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : [])
     ]
   }
+}
+
+/**
+ * Both spellings of the lists are documented. What is wrong is refused: read as no list, it would tell what was to be kept back.
+ * @throws AgentFileError
+ */
+function headersIn(file: string, given: Json): ProjectSettings['http']['headers'] {
+  const { includes, include = includes ?? [], excludes, exclude = excludes ?? [] } = objectOr(given)
+  const areTexts = (list: Json): list is string[] => Array.isArray(list) && list.every((one) => typeof one === 'string')
+  if (!isObject(given) || !areTexts(include) || !areTexts(exclude))
+    throw new AgentFileError(`${file}: http.configurable_headers is to be {"include": ["x-..."], "exclude": ["..."]}`)
+  return { include, exclude }
 }
 
 /**

@@ -132,24 +132,13 @@ function partsOf({ content, additional_kwargs, tool_call_chunks }: JsonObject): 
   return parts
 }
 
-const MEDIA = ['image', 'audio', 'video', 'file']
-
-/** A picture, sound or file in the words of the protocol, besides its own; null: it is none. Clients look for no other words. */
-function mediaIn(block: JsonObject): JsonObject | null {
-  const { type, mimeType, image_url: image, input_audio: audio } = block
-  if (MEDIA.includes(String(type))) return typeof mimeType === 'string' ? { mime_type: mimeType, ...block } : block
-  // As OpenAI says it.
-  const url = isObject(image) ? image.url : image
-  if (type === 'image_url' && typeof url === 'string') return { type: 'image', url }
-  if (type !== 'input_audio' || !isObject(audio)) return null
-  return { type: 'audio', data: audio.data ?? null, mime_type: `audio/${audio.format ?? 'wav'}` }
-}
+/** Blocks that are told as they are: pictures, sounds, files. */
+const MEDIA = ['image', 'audio', 'video', 'file', 'image_url', 'input_audio']
 
 /** Blocks of providers' own kinds stand in the state. */
-function partOf(block: JsonObject): Part[] {
-  const { type, text, reasoning, thinking } = block
-  const content = mediaIn(block)
-  if (content) return [{ type: 'media', content }]
+function partOf(content: JsonObject): Part[] {
+  const { type, text, reasoning, thinking } = content
+  if (MEDIA.includes(String(type))) return [{ type: 'media', content }]
   if (type === 'text' && typeof text === 'string' && text !== '') return [{ type, text }]
   const thought = reasoning ?? thinking
   return typeof thought === 'string' && thought !== '' ? [{ type: 'reasoning', text: thought }] : []
@@ -311,9 +300,14 @@ function lacking({ block, blocks }: OpenMessage, content: Json | undefined): str
   return isText && content.startsWith(block.text) ? content.slice(block.text.length) : ''
 }
 
-/** The run is over, or was cut. */
-export function finishAll(open: Open, isWhole: boolean): readonly Told[] {
-  return finishWhere(open, () => true, isWhole ? 'stop' : null).told
+/** The run is over. */
+export function finishAll(open: Open): Said {
+  return finishWhere(open, () => true)
+}
+
+/** It was cut. */
+export function finishCut(open: Open): Said {
+  return finishWhere(open, () => true, null)
 }
 
 function finishWhere(open: Open, isMeant: (message: OpenMessage) => boolean, reason: string | null = 'stop'): Said {
