@@ -9,6 +9,40 @@ const TURN_MS = 4
  */
 const FREE_TURNS_MAX = 64
 
+/** Turns for which work is put off while connections come; then it has as many, so that connections without end hold up nothing. */
+const ARRIVAL_TURNS = 256
+
+/**
+ * Connections that come. libuv accepts one per turn: whoever connects behind two hundred others waits for two hundred turns, and these
+ * are to be short. So what has turns of its own waits until nobody is left at the door.
+ */
+export class Arrivals {
+  /** Since how many turns connections come; 0: there was none in the last one. */
+  #turns = 0
+  #hasCome = false
+
+  /** A connection was accepted. */
+  came(): void {
+    this.#hasCome = true
+    if (this.#turns > 0) return
+    this.#turns = 1
+    setImmediate(() => this.#turn())
+  }
+
+  get comeFirst(): boolean {
+    return this.#turns > 0 && this.#turns <= ARRIVAL_TURNS
+  }
+
+  #turn(): void {
+    this.#turns = this.#hasCome ? (this.#turns % (2 * ARRIVAL_TURNS)) + 1 : 0
+    this.#hasCome = false
+    if (this.#turns > 0) setImmediate(() => this.#turn())
+  }
+}
+
+/** One for the process's one loop. */
+export const arrivals = new Arrivals()
+
 export class LoopTurns {
   readonly #most: number
   /** Keys in the order of their turns, each with those that wait in the order of asking. */
@@ -39,14 +73,14 @@ export class LoopTurns {
   /** The same, but undefined where nobody is before it and this turn has time left. */
   enter(key: string): Promise<void> | undefined {
     const isFirst = this.#waiting.size === 0 && this.#underWay === 0
-    return isFirst && this.#begin(true) ? undefined : this.next(key)
+    return isFirst && !arrivals.comeFirst && this.#begin(true) ? undefined : this.next(key)
   }
 
   #drive(): void {
     const next = this.#waiting.entries().next().value
     this.#isDriven = next !== undefined
     if (!next) return
-    if (!this.#begin(false)) return void setImmediate(() => this.#drive())
+    if (arrivals.comeFirst || !this.#begin(false)) return void setImmediate(() => this.#drive())
     const [key, queue] = next
     queue.shift()!()
     this.#waiting.delete(key)

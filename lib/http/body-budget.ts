@@ -9,6 +9,8 @@ export interface BudgetLimits {
 
 /** One request's share of the budget while its body arrives. */
 export interface BodyShare {
+  /** An address, or a user. */
+  readonly sender: string
   /** False: over budget; these bytes are not counted. */
   take(bytes: number): boolean
   /** Releases everything. Safe to call twice. */
@@ -29,10 +31,10 @@ export class BodyBudget {
     return this.#heldByAll
   }
 
-  /** @param sender an address, or a user */
   share(sender: string): BodyShare {
     let taken = 0
     return {
+      sender,
       take: (bytes) => {
         const held = this.#held.get(sender) ?? 0
         if (held + bytes > this.#limits.each || this.#heldByAll + bytes > this.#limits.all) return false

@@ -2,11 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { arrivals } from '../loop-turns.ts'
 import type { Proxies } from './address.ts'
 import { wantNoMore } from './upgrade.ts'
 
 /** Pending responses per connection: one read may hold thousands of pipelined requests. */
 const PIPELINED_MAX = 32
+/** Of all connections, behind their first ones: each costs some KB, and the time to parse it. */
+const PIPELINED_ALL = 512
 
 const BAD_HEADS: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
@@ -25,6 +28,8 @@ export class Connections {
   /** With their pending responses, of which only one has the socket. */
   readonly #sockets = new Map<Socket, Set<ServerResponse>>()
   readonly #byAddress = new Map<string, number>()
+  /** Pending responses behind others of their connections. */
+  #pipelined = 0
   #hasWarned = false
 
   constructor(options: ConnectionsOptions) {
@@ -37,6 +42,7 @@ export class Connections {
 
   /** A client has connected. */
   keep(socket: Socket): void {
+    arrivals.came()
     if (!this.#admit(socket)) return void socket.resetAndDestroy()
     const answers = new Set<ServerResponse>()
     this.#sockets.set(socket, answers)
@@ -74,7 +80,7 @@ export class Connections {
 
   /**
    * Number of pending responses on the connection, including this one; 0: nobody would get it, or too many requests
-   * were pipelined. The last one allowed closes the connection.
+   * were pipelined. The last one allowed closes the connection, and so does any pipelined one where all connections have too many.
    */
   follow(req: IncomingMessage, res: ServerResponse): number {
     const answers = this.#sockets.get(req.socket)
@@ -83,8 +89,13 @@ export class Connections {
       return 0
     }
     answers.add(res)
-    res.once('close', () => answers.delete(res))
-    if (answers.size === PIPELINED_MAX) {
+    const isFirst = answers.size === 1
+    if (!isFirst) this.#pipelined++
+    res.once('close', () => {
+      answers.delete(res)
+      if (!isFirst) this.#pipelined--
+    })
+    if (answers.size === PIPELINED_MAX || (!isFirst && this.#pipelined >= PIPELINED_ALL)) {
       res.shouldKeepAlive = false
       wantNoMore(req.socket)
     }

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { fail } from '../errors.ts'
+import { LoopTurns } from '../loop-turns.ts'
 import { type Call, HANDLED } from './call.ts'
 import { boundReading } from './reply.ts'
 import { isGone } from './reset.ts'
@@ -47,12 +48,19 @@ export interface RangedBody {
   read(start: number, end: number): AsyncIterable<Buffer>
 }
 
+/** Pieces, of some 64 KB, that are sent per turn of the loop: two hundred in one would be a turn of tens of ms. */
+const pieceTurns = new LoopTurns(8)
+
 /**
  * Sends the body, or the range of it that is asked for.
  * @throws Failure range_outside
  * @throws Error when it cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole
  */
-export async function sendRanged({ req, res }: Call, body: RangedBody, stallMs: number): Promise<typeof HANDLED> {
+export async function sendRanged(
+  { req, res, user, address }: Call,
+  body: RangedBody,
+  stallMs: number
+): Promise<typeof HANDLED> {
   boundReading(res, stallMs)
   const { size, tag, safety = {} } = body
   const range = wantedRange(req, body)
@@ -68,8 +76,15 @@ export async function sendRanged({ req, res }: Call, body: RangedBody, stallMs: 
   })
   if (req.method === 'HEAD') res.end()
   else
-    await pipeline(body.read(start, end), res).catch((error: unknown) => {
+    await pipeline(inTurns(body.read(start, end), user?.id ?? address), res).catch((error: unknown) => {
       if (!isGone(error)) throw error
     })
   return HANDLED
+}
+
+async function* inTurns(pieces: AsyncIterable<Buffer>, reader: string): AsyncGenerator<Buffer> {
+  for await (const piece of pieces) {
+    await pieceTurns.enter(reader)
+    yield piece
+  }
 }

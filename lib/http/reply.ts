@@ -2,10 +2,11 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../errors.ts'
+import { LoopTurns } from '../loop-turns.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import type { Cookie, Reply } from './call.ts'
 import { takesBareText } from './langgraph-client.ts'
-import { hasBody } from './request.ts'
+import { hasBody, readOn } from './request.ts'
 
 export const JSON_TYPE = 'application/json'
 /** From this size on, a separate write is cheaper than copying the body behind its head. */
@@ -111,6 +112,11 @@ export function cookieText(cookie: Cookie): string {
 const REST_BYTES = 65_536
 const LINGER_BYTES = 64 * 1024 * 1024
 const LINGER_MS = 2_000
+/**
+ * Pieces of such bodies that are discarded per turn of the loop, of all connections. Read as fast as they come, 200 of them would be a
+ * turn of many ms, and whoever connects meanwhile waits for many of those.
+ */
+const restTurns = new LoopTurns(2)
 
 function hasLongRest(req: IncomingMessage): boolean {
   if (req.complete || !hasBody(req)) return false
@@ -124,17 +130,19 @@ function hasLongRest(req: IncomingMessage): boolean {
 function lingeringClose(req: IncomingMessage, res: ServerResponse, body: string | Buffer): void {
   if (body === '') res.flushHeaders()
   else res.write(body)
+  const address = req.socket.remoteAddress ?? ''
   let left = LINGER_BYTES
   const onData = (chunk: Buffer) => {
     left -= chunk.length
-    if (left < 0) stop()
+    if (left < 0) return stop()
+    readOn(req, restTurns, address)
   }
   const stop = () => {
     clearTimeout(timer)
     req.off('data', onData).off('end', stop).off('close', stop)
     res.end()
   }
-  const timer = setTimeout(stop, LINGER_MS)
+  const timer = setTimeout(() => void restTurns.next(address).then(stop), LINGER_MS)
   req.on('data', onData).on('end', stop).on('close', stop)
   req.resume()
 }

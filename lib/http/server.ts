@@ -85,6 +85,8 @@ export interface HttpServer {
 
 /** Limit of unread response bytes per user: two of the longest. */
 const UNREAD_BYTES = 32 * 1024 * 1024
+/** Pipelined requests that are begun per turn of the loop. */
+const PIPELINED_A_TURN = 4
 /** Lifetime of a csrf_token set with a refusal: no session lasts longer. */
 const CSRF_SECONDS = 30 * 86_400
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
@@ -128,6 +130,8 @@ class NodeServer implements HttpServer {
   readonly #bodies: BodyReader
   /** Most answers are made without leaving the turn, and a long one takes tens of ms: of many requests a few have a turn. */
   readonly #turns = new LoopTurns()
+  /** What was sent behind a request that is not answered yet: a few of all connections per turn, so that others are served in between. */
+  readonly #pipelined = new LoopTurns(PIPELINED_A_TURN)
   readonly #unread = new UnreadAnswers(UNREAD_BYTES)
   #closed: Promise<void> | null = null
 
@@ -187,8 +191,7 @@ class NodeServer implements HttpServer {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
     const depth = this.#connections.follow(req, res)
-    // Each pipelined request gets a tick of its own, so that other connections are served in between.
-    for (let turns = 1; turns < depth; turns++) await new Promise((resolve) => setImmediate(resolve))
+    if (depth > 1) await this.#pipelined.next(`${req.socket.remoteAddress} ${req.socket.remotePort}`)
     if (depth === 0 || res.destroyed) return
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
@@ -281,7 +284,10 @@ class NodeServer implements HttpServer {
     const call = await this.#callOf(asked, match)
     const { handler } = match.route
     const { user } = call
-    if (user === null) return handler(call)
+    if (user === null) {
+      if (isChanging(call.method)) await this.#turns.enter(call.address)
+      return handler(call)
+    }
     seen.user = user.id
     for (;;) {
       await this.#turns.enter(user.id)

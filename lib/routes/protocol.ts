@@ -21,7 +21,7 @@ import {
   successAnswer
 } from '../protocols/langgraph/socket.ts'
 import { type SubscriptionParams, subscriptionFields } from '../protocols/langgraph/subscription.ts'
-import { graphOf, statusOf } from '../protocols/langgraph/translate.ts'
+import { treeOf } from '../protocols/langgraph/tree.ts'
 import { type Since, Subscriptions } from '../protocols/langgraph/subscriptions.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
@@ -31,6 +31,7 @@ import { type Json, type JsonObject, isObject, type Run, timestamp } from '../ty
 import { Authorizer } from './authorizer.ts'
 import { positionText, readerOf } from './join-request.ts'
 import { checkStrategy, orderFor, runBody } from './run-request.ts'
+import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
 const commandBody = objectOf({
@@ -161,10 +162,12 @@ export function protocolRoutes(services: Services): Route[] {
     return run ?? null
   }
 
-  const getTree = async (call: UserCall, { id }: Command): Promise<Answer> => {
-    const run = await newest(call)
+  const getTree = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    const { run_id } = params
+    const asked = typeof run_id === 'string' && { params: { ...call.params, run_id } }
+    const run = asked ? await runOf(services, asked) : await newest(call)
     if (!run) return errorAnswer(id, 'no_such_run', 'No active run is bound to this thread.')
-    const tree = { namespace: [], status: statusOf(run), graph_name: graphOf(run) }
+    const tree = await treeOf(run, await registry.readers.logOf(run))
     return successAnswer(id, { tree }, meta(call, run))
   }
 

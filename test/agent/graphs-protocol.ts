@@ -101,6 +101,19 @@ for (const version of Object.keys(VERSIONS) as Version[])
           ' completed'
         ])
         t.ok(of(client.events, 'values').some((event) => names(event) === 'weather_graph'))
+        const { result } = await client.command('agent.getTree', {})
+        const below = (namespace: string[]): JsonObject[] => {
+          const all = of(client.events, 'lifecycle').filter(({ params }) => params.data.event === 'started')
+          return all
+            .map(({ params }) => params.namespace)
+            .filter((one) => one.length === namespace.length + 1 && namespace.every((part, i) => part === one[i]))
+            .map((one) => node(one, one.at(-1)!.split(':')[0]!))
+        }
+        const node = (namespace: string[], graph_name: string): JsonObject => {
+          const children = below(namespace)
+          return { namespace, status: 'completed', graph_name, ...(children.length > 0 && { children }) }
+        }
+        t.strictSame(at(result, 'tree'), node([], 'nested'), 'its tree is what was told of it')
         const shallow = await openProtocol(person, randomUUID())
         await shallow.subscribe(['values', 'lifecycle'], { namespaces: [[]], depth: 0 })
         await shallow.start(foo, { assistant_id: 'nested' })
@@ -185,15 +198,23 @@ for (const version of Object.keys(VERSIONS) as Version[])
       t.match(failed.at(-1), { event: 'tool-error', tool_call_id: 'call_1', message: 'no such tool' })
     })
 
-    await t.test('pictures are blocks of their message', async (t) => {
-      const { blocks, isEven } = await spoken('picturing')
-      t.match(blocks, [
-        { type: 'text', text: 'look here' },
-        { type: 'image', mimeType: 'image/png', data: 'aGVsbG8=' },
-        { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }
-      ])
-      t.ok(isEven, 'each begins and finishes')
-    })
+    await t.test(
+      'pictures are blocks of their message in the words of the protocol; states keep their own',
+      async (t) => {
+        const { blocks, isEven, events } = await spoken('picturing')
+        const picture = { type: 'image', mimeType: 'image/png', data: 'aGVsbG8=' }
+        t.strictSame(blocks, [
+          { type: 'text', text: 'look here' },
+          { ...picture, mime_type: 'image/png' },
+          { type: 'image', url: 'https://example.com/a.png' }
+        ])
+        t.ok(isEven, 'each begins and finishes')
+        const state = of(events, 'values').at(-1)!.params.data
+        const [, given, linked] = at(listIn(state, 'messages').at(-1), 'content') as JsonObject[]
+        t.match(given, picture)
+        t.match(linked, { type: 'image_url', image_url: { url: 'https://example.com/a.png' } })
+      }
+    )
 
     await t.test(
       'helpers that speak at once: each of their tasks begins and ends once, each message is whole',

@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { ArchiveError, readArchive, openMember } from '../../lib/files/archive.ts'
+import { Artifacts } from '../../lib/files/artifacts.ts'
+import { MutexBusy } from '../../lib/files/keyed-mutex.ts'
+import { Paths } from '../../lib/files/paths.ts'
 import { hostileArchives } from '../fixtures/hostile.ts'
 import { type ZipMember, zipOf } from '../fixtures/zip.ts'
 
@@ -75,3 +78,26 @@ t.test('one member is found by its path, or below the one folder that holds ever
   t.equal(await head('none'), null)
   t.equal(await head('a', join(folder, 'none.skill')), null)
 })
+
+t.test(
+  '[18.A.3] four members are unpacked at a time for a user; others wait, up to a number, and other users do not',
+  async (t) => {
+    const paths = new Paths(t.testdir())
+    const artifacts = new Artifacts(paths)
+    const zip = zipOf([{ name: 'a.txt', data: 'words' }])
+    for (const user of ['ann', 'ben']) writeFileSync(join(await paths.makeUploads('thread', user), 'a.skill'), zip)
+    const open = (user: string) => artifacts.open('thread', user, '/mnt/user-data/uploads/a.skill/a.txt')
+    const first = await Promise.all([1, 2, 3, 4].map(() => open('ann')))
+    let opened = 0
+    const waiting = Array.from({ length: 100 }, async () => {
+      const artifact = await open('ann')
+      opened++
+      await artifact.close()
+    })
+    await t.rejects(open('ann'), MutexBusy)
+    await (await open('ben')).close()
+    t.equal(opened, 0, 'they wait')
+    for (const artifact of first) await artifact.close()
+    await Promise.all(waiting)
+  }
+)

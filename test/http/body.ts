@@ -1,6 +1,10 @@
 // A body on its way in over the wire: its form, its limit, and clients that stop in the middle.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import * as v from 'valibot'
+import { BodyBudget } from '../../lib/http/body-budget.ts'
 import { parseJson } from '../../lib/http/request.ts'
 import { route } from '../../lib/http/route.ts'
 import { aRoute, openDoor } from '../fixtures/door.ts'
@@ -135,6 +139,53 @@ t.test('a body without end is not read for ever, and its sender sees why', async
   await new Promise((resolve) => socket.on('close', resolve))
   t.match(text, /^HTTP\/1\.1 413 /)
   t.ok(sent < most, `${sent} MiB were taken`)
+})
+
+t.test('of refused bodies a little is discarded per turn of the loop, however many come at once', async (t) => {
+  const mb = 1024 * 1024
+  const accepted: Socket[] = []
+  // As node:net documents it.
+  const keep = (message: unknown) => void accepted.push((message as { readonly socket: Socket }).socket)
+  subscribe('net.server.socket', keep)
+  t.teardown(() => unsubscribe('net.server.socket', keep))
+  const door = await openDoor(t, routes)
+  const sockets = await Promise.all(Array.from({ length: 20 }, () => door.connect()))
+  await until(() => accepted.length === sockets.length, 'all are accepted')
+  const texts = new Map<Socket, string>()
+  for (const socket of sockets) {
+    socket.on('error', () => {})
+    socket.on('data', (bytes) => texts.set(socket, `${texts.get(socket) ?? ''}${bytes.toString('latin1')}`))
+    socket.write('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n')
+    socket.write(Buffer.alloc(4 * mb))
+  }
+  let [most, later, before] = [0, 0, 0]
+  while (before < 16 * mb && sockets.some((socket) => !socket.destroyed)) {
+    await turn()
+    const read = accepted.reduce((sum, socket) => sum + socket.bytesRead, 0)
+    most = Math.max(most, read - before)
+    if (before > 5 * mb) later = Math.max(later, read - before)
+    before = read
+  }
+  // What comes with the heads is read before anything is refused.
+  t.ok(most <= 4 * mb, `${(most / mb).toFixed(1)} MB in one turn`)
+  t.ok(later <= mb / 2, `${(later / mb).toFixed(1)} MB in a later one`)
+  await until(() => texts.size === sockets.length, 'all are answered')
+  for (const text of texts.values()) t.match(text, /^HTTP\/1\.1 413 /)
+  for (const socket of sockets) socket.destroy()
+})
+
+t.test('[18.A.1] bodies on their way have a budget for each sender and one for all, and give it back', (t) => {
+  const budget = new BodyBudget({ each: 10, all: 25 })
+  const [ann, ben, cid] = ['ann', 'ben', 'cid'].map((name) => budget.share(name))
+  t.ok(ann!.take(10))
+  t.notOk(ann!.take(1), 'a sender has no more')
+  t.notOk(budget.share('ann').take(1), 'over all its requests')
+  t.ok(ben!.take(10))
+  t.notOk(cid!.take(6), 'all of them have no more')
+  t.ok(cid!.take(5))
+  for (const share of [ann, ben, cid, cid]) share!.release()
+  t.equal(budget.held, 0)
+  t.end()
 })
 
 t.test('a large body of a route that reads none is thrown away and the answer arrives', async (t) => {

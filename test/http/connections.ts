@@ -1,17 +1,35 @@
 // Connections: odd ones, silent ones, and how a server ends them.
 import { once } from 'node:events'
 import { Agent, get } from 'node:http'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import * as v from 'valibot'
 import { fail } from '../../lib/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { HANDLED } from '../../lib/http/call.ts'
 import { Origins } from '../../lib/http/guards.ts'
+import { sendRanged } from '../../lib/http/range.ts'
 import { deferredJson, openStream } from '../../lib/http/streaming-response.ts'
 import { route } from '../../lib/http/route.ts'
 import { acceptWebSocket } from '../../lib/http/web-socket.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'
-import { until } from '../fixtures/until.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
+
+/** Counts what happens in each turn of the loop. */
+function countTurns(t: Test): { note(): void; most(): number } {
+  let [now, most] = [0, 0]
+  const turn = () => {
+    now = 0
+    next = setImmediate(turn)
+  }
+  let next = setImmediate(turn)
+  t.teardown(() => clearImmediate(next))
+  return {
+    note: () => {
+      most = Math.max(most, ++now)
+    },
+    most: () => most
+  }
+}
 
 t.test('heads that cannot be read are 4xx or a closed connection', async (t) => {
   const door = await openDoor(t, [health])
@@ -200,6 +218,98 @@ t.test(
     )
   }
 )
+
+t.test('of files that are read a few pieces are sent per turn of the loop, to however many readers', async (t) => {
+  const loop = countTurns(t)
+  const piece = Buffer.alloc(65_536)
+  const count = 8
+  const file = aRoute({
+    path: '/file',
+    access: 'public',
+    handler: (call) => {
+      const read = async function* () {
+        yield piece
+        for (let n = 1; n < count; n++) {
+          // Whoever asks for this one has sent the one before.
+          loop.note()
+          yield piece
+        }
+      }
+      return sendRanged(call, { size: count * piece.length, tag: '"a"', headers: {}, read }, 60_000)
+    }
+  })
+  const door = await openDoor(t, [file])
+  const sockets = await Promise.all(Array.from({ length: 60 }, () => door.connect()))
+  // One is accepted per turn.
+  await loopTurns(2 * sockets.length)
+  const ends = sockets.map((socket) => once(socket, 'end'))
+  let bytes = 0
+  for (const socket of sockets) {
+    socket.on('data', (chunk) => {
+      bytes += chunk.length
+    })
+    socket.write('GET /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+  }
+  await Promise.all(ends)
+  t.ok(bytes > sockets.length * count * piece.length, 'all of it comes')
+  t.ok(loop.most() <= 16, `${loop.most()} in one turn`)
+})
+
+t.test(
+  'all connections together have a number of pipelined requests; with more each has one behind its first',
+  async (t) => {
+    let open = 0
+    const wait = aRoute({
+      path: '/wait',
+      access: 'public',
+      handler: (call) => {
+        open++
+        deferredJson(call).onClose(() => open--)
+        return HANDLED
+      }
+    })
+    const door = await openDoor(t, [wait, health])
+    const sockets = await Promise.all(Array.from({ length: 40 }, () => door.connect()))
+    for (const socket of sockets) {
+      socket.on('error', () => {})
+      socket.write('GET /wait HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(32))
+    }
+    await until(() => open >= 512 + 40, 'so many are served')
+    await loopTurns(400)
+    t.ok(open <= 512 + 2 * 40, `${open} are under way`)
+    t.equal((await door.knock('GET', '/health')).status, 200)
+    for (const socket of sockets) socket.resetAndDestroy()
+    await until(() => open === 0, 'all of them are gone')
+    const text = await door.raw('GET /health HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(40))
+    t.equal(text.match(/healthy/g)?.length, 32, 'and their room is there again')
+  }
+)
+
+t.test('of pipelined requests a few are begun per turn of the loop, of however many connections', async (t) => {
+  const loop = countTurns(t)
+  const numbered = aRoute({
+    path: '/n/{n}',
+    access: 'public',
+    handler: ({ params }) => {
+      if (params.n !== '0') loop.note()
+      return { json: `n${params.n}.` }
+    }
+  })
+  const door = await openDoor(t, [numbered])
+  const requests = Array.from({ length: 10 }, (_, n) => `GET /n/${n} HTTP/1.1\r\nHost: x\r\n\r\n`).join('')
+  const sockets = await Promise.all(Array.from({ length: 50 }, () => door.connect()))
+  const texts = sockets.map(() => '')
+  sockets.forEach((socket, i) => {
+    socket.on('error', () => {})
+    socket.on('data', (bytes) => {
+      texts[i] += bytes.toString('latin1')
+    })
+    socket.write(requests)
+  })
+  await until(() => texts.every((text) => text.includes('"n9."')), 'all are answered')
+  t.ok(loop.most() <= 10, `${loop.most()} in one turn`)
+  for (const socket of sockets) socket.destroy()
+})
 
 t.test(
   '[16.2.4] an answer that waits behind another one hears that its client has gone, and lets go of everything',

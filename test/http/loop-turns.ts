@@ -1,7 +1,7 @@
 // Turns of the event loop: many long pieces of work at one time leave everybody else the loop between two of them.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { LoopTurns } from '../../lib/loop-turns.ts'
+import { arrivals, LoopTurns } from '../../lib/loop-turns.ts'
 
 /** Holds the loop, in ms. */
 function work(ms: number): void {
@@ -94,4 +94,27 @@ t.test('work that others do in a turn is not counted as a piece of it', async (t
   clearInterval(others)
   loop.stop()
   t.ok(seen.at(-1)! - before <= 20, `turns for five short pieces: ${seen.map((at) => at - before)}`)
+})
+
+t.test('while connections come, one in each turn, work that has turns waits; it does not wait for ever', async (t) => {
+  const turns = new LoopTurns()
+  let comings = 0
+  /** One connection in each of so many turns. */
+  const come = async (count: number) => {
+    for (let n = 0; n < count; n++) {
+      arrivals.came()
+      comings++
+      await turn()
+    }
+  }
+  const begunAfter = () => Promise.resolve(turns.enter('a')).then(() => comings)
+  const coming = come(50)
+  t.equal(await begunAfter(), 50, 'all have come')
+  await coming
+  t.equal(turns.enter('a') === undefined || (await begunAfter()) === 50, true, 'at rest it begins at once')
+  comings = 0
+  const endless = come(2_000)
+  const after = await begunAfter()
+  t.ok(after > 200 && after < 400, `it begins after ${after} connections`)
+  await endless
 })

@@ -22,6 +22,65 @@ function events(person: Person, thread: string, body: JsonObject): Promise<Strea
 
 const heard = (stream: Stream): HeardEvent[] => stream.frames.map(({ data }) => JSON.parse(data) as HeardEvent)
 
+/** A socket without a network, and a joiner that has told nothing yet: both do what a test says. */
+function handSocket({
+  restart = () => {},
+  command = async () => ({})
+}: {
+  restart?: (after: number) => unknown
+  command?: SocketParts['command']
+}) {
+  const nothing = () => {}
+  const heard = { text: (_: string) => {}, ping: (_: Buffer) => {}, drain: nothing }
+  const hand = { written: [] as Buffer[], takesMore: true, isRead: true }
+  const socket: TextSocket = {
+    write: (bytes) => {
+      hand.written.push(Buffer.from(bytes))
+      return hand.takesMore
+    },
+    end: nothing,
+    reset: nothing,
+    close: nothing,
+    onDrain: nothing,
+    onClose: nothing,
+    onText: (listener) => {
+      heard.text = listener
+    },
+    onPing: (listener) => {
+      heard.ping = listener
+    },
+    pause: () => {
+      hand.isRead = false
+    },
+    resume: () => {
+      hand.isRead = true
+    },
+    heardAt: () => 0
+  }
+  // What a socket asks of its joiner when nothing has been told yet.
+  const joiner = { isAtBorder: true, isInRun: false, ordinal: 0, restart }
+  const parts: Partial<SocketParts> = {
+    threadId: 't',
+    join: ({ onDrain }) => {
+      heard.drain = onDrain!
+      return joiner as unknown as ThreadJoiner
+    },
+    command,
+    parse: JSON.parse
+  }
+  new ProtocolSocket(socket, parts as SocketParts)
+  const drain = () => {
+    hand.takesMore = true
+    heard.drain()
+  }
+  return {
+    hand,
+    drain,
+    read: (text: string) => heard.text(text),
+    ping: (pong: string) => heard.ping(Buffer.from(pong))
+  }
+}
+
 async function command(person: Person, thread: string, method: string, params: JsonObject): Promise<JsonObject> {
   const { status, body } = await person.post(`/api/threads/${thread}/commands`, { id: 7, method, params })
   if (status !== 200) throw new Error(`${method}: ${status} ${JSON.stringify(body)}`)
@@ -184,31 +243,7 @@ t.test(
   async (t) => {
     const clock = Clock.stopFor(t)
     const begun: number[] = []
-    let read = (_: string) => {}
-    const nothing = () => {}
-    const socket: TextSocket = {
-      write: () => true,
-      end: nothing,
-      reset: nothing,
-      close: nothing,
-      onDrain: nothing,
-      onClose: nothing,
-      onText: (listener) => {
-        read = listener
-      },
-      onPing: nothing,
-      pause: nothing,
-      resume: nothing,
-      heardAt: () => 0
-    }
-    // What a socket asks of its joiner when nothing has been told yet.
-    const joiner = { isAtBorder: true, isInRun: false, ordinal: 0, restart: (after: number) => begun.push(after) }
-    const parts: Partial<SocketParts> = {
-      threadId: 't',
-      join: () => joiner as unknown as ThreadJoiner,
-      parse: JSON.parse
-    }
-    new ProtocolSocket(socket, parts as SocketParts)
+    const { read } = handSocket({ restart: (after) => begun.push(after) })
     const subscribe = (id: number, since: number | null = null) =>
       read(JSON.stringify({ id, method: 'subscription.subscribe', params: { channels: ['values'], since } }))
     subscribe(1)
@@ -225,6 +260,33 @@ t.test(
     t.equal(clock.pending, 0)
   }
 )
+
+t.test('who does not read the answers to commands is answered no more of them, and then is not read', async (t) => {
+  const obeyed: number[] = []
+  const { hand, drain, read, ping } = handSocket({
+    command: async ({ id }) => {
+      obeyed.push(id)
+      return { id }
+    }
+  })
+  const ask = (id: number) => read(JSON.stringify({ id, method: 'state.get', params: {} }))
+  ask(1)
+  await until(() => hand.written.length === 1, 'the first answer')
+  t.ok(hand.isRead)
+  hand.takesMore = false
+  for (const id of [2, 3, 4]) ask(id)
+  await until(() => hand.written.length === 2, 'the answer that fills it')
+  for (let n = 0; n < 1000; n++) ping(`pong ${n}`)
+  await new Promise((resolve) => setImmediate(resolve))
+  t.strictSame(obeyed, [1, 2], 'the others wait')
+  t.notOk(hand.isRead)
+  t.equal(hand.written.length, 2)
+  drain()
+  await until(() => hand.written.length === 5, 'they are answered')
+  t.equal(String(hand.written[2]), 'pong 999', 'of pings the last, before what waited')
+  t.strictSame(obeyed, [1, 2, 3, 4])
+  await until(() => hand.isRead, 'it is read again')
+})
 
 t.test('tools begin and finish, calls are blocks of their message', async (t) => {
   const person = await signIn(await openSite(t))
@@ -256,6 +318,7 @@ t.test('commands: what is asked wrongly is an answer that says so, with status 2
     ['input.respond', {}, 'invalid_argument'],
     ['input.respond', { interrupt_id: 'x', response: 1 }, 'no_such_run'],
     ['agent.getTree', {}, 'no_such_run'],
+    ['agent.getTree', { run_id: randomUUID() }, 'no_such_run'],
     ['state.fork', {}, 'not_supported'],
     ['no.such', {}, 'unknown_command'],
     ['toString', {}, 'unknown_command']

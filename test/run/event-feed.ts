@@ -4,12 +4,19 @@ import { sseEncoding, webSocketEncoding } from '../../lib/protocols/langgraph/en
 import { type Encoding, EventFeed } from '../../lib/protocols/langgraph/feed.ts'
 import { eventFilter } from '../../lib/protocols/langgraph/subscription.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
-import type { RunLog } from '../../lib/run/log/run-log.ts'
-import { aLog } from '../fixtures/run-log.ts'
+import { RunLog } from '../../lib/run/log/run-log.ts'
+import { aLog, appendState, HandStore } from '../fixtures/run-log.ts'
 
-const filter = eventFilter([{ channels: ['messages'] }])
-const selection = { filter, takes: () => true, key: filter }
-const feed = (log: RunLog, encoding: Encoding = sseEncoding) => new EventFeed(log.run, log, encoding, () => selection)
+function feed(log: RunLog, encoding: Encoding = sseEncoding, channels = ['messages']): EventFeed {
+  const filter = eventFilter([{ channels }])
+  return new EventFeed(log.run, log, encoding, () => ({ filter, takes: filter.takes, key: filter }))
+}
+
+const methodsIn = (pieces: readonly Buffer[]) =>
+  Buffer.concat(pieces)
+    .toString()
+    .split('\n')
+    .flatMap((line) => (line.startsWith('event: ') ? [line.slice('event: '.length)] : []))
 
 function say(log: RunLog, text: string): void {
   log.append(Kind.messages, 'messages', JSON.stringify([{ type: 'AIMessageChunk', id: 'm1', content: text }, {}]))
@@ -54,3 +61,52 @@ t.test('of what was made the oldest goes, and who comes to it then reads the sam
   t.ok(Buffer.concat(late).equals(Buffer.concat(made)))
   t.end()
 })
+
+t.test('readers that want different channels share what was made, but for states that nobody had wanted', (t) => {
+  const log = aLog({ windowBytes: 1 << 20 })
+  for (let n = 0; n < 10; n++) say(log, `word ${n} `)
+  const parsed = t.capture(JSON, 'parse', JSON.parse)
+  const of = (...channels: string[]) => methodsIn(piecesOf(feed(log, sseEncoding, channels)))
+  t.strictSame(of('lifecycle'), [])
+  t.equal(parsed().length, 10, 'each frame is read once')
+  // A message begins, its block begins, then ten pieces.
+  t.equal(of('messages').length, 12)
+  t.equal(of('messages', 'values', 'lifecycle').length, 12)
+  t.equal(of('updates', 'tasks').length, 0)
+  t.equal(parsed().length, 0, 'and then by nobody')
+  appendState(log, 'here')
+  t.equal(of('lifecycle', 'messages').length, 12)
+  t.strictSame(of('values'), ['values'], 'who wants states is told them, also behind one who does not')
+  parsed()
+  t.equal(of('messages', 'lifecycle').length, 12)
+  t.strictSame(of('values'), ['values'])
+  t.equal(parsed().length, 0, 'a state that somebody has wanted serves all')
+  t.end()
+})
+
+t.test(
+  'a run has its end, however much ends with it, and under the same id when nothing else is left of it',
+  async (t) => {
+    const store = new HandStore()
+    const log = aLog({ windowBytes: 1 << 20, store })
+    for (let n = 0; n < 600; n++) log.append(Kind.custom, `custom|task:${n}`, '{}')
+    log.close({ ...log.run, status: 'success', last_cursor: log.lastCursor })
+    const idsIn = (pieces: readonly Buffer[]) => [
+      ...Buffer.concat(pieces)
+        .toString()
+        .matchAll(/^id: (.*)$/gm)
+    ]
+    const told = idsIn(piecesOf(feed(log, sseEncoding, ['lifecycle']))).map(([, id]) => id!)
+    t.equal(told.length, 600 + 600 + 1)
+    t.equal(new Set(told).size, told.length)
+    const seqs = told.map((id) => Number(id.split('-')[0]))
+    t.ok(seqs.every((seq, i) => i === 0 || seq > seqs[i - 1]!))
+    const swept = await RunLog.ended(log.run, store)
+    const late = feed(swept, sseEncoding, ['lifecycle'])
+    t.equal(late.next(null), 'behind')
+    const loaded = await late.load()
+    const pieces: Buffer[] = []
+    for (let fed = late.next(loaded); typeof fed !== 'string'; fed = late.next(loaded)) pieces.push(fed.bytes)
+    t.equal(idsIn(pieces).at(-1)?.[1], told.at(-1))
+  }
+)

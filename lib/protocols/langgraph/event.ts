@@ -6,7 +6,7 @@ import type { Run } from '../../types.ts'
 
 /** Bits for the parts of a frame and the frames of a run: with a million runs per thread still below the largest exact integer. */
 export const PARTS_MAX = 2 ** 8
-const FRAMES_MAX = 2 ** 25
+export const FRAMES_MAX = 2 ** 25
 const RUN = PARTS_MAX * FRAMES_MAX
 
 export type Namespace = readonly string[]

@@ -1,5 +1,5 @@
 // One run as one reader of protocol v2 sees it: a cursor in the run's log. A range of the log is translated once for
-// all readers at the same position, and encoded once for all that want the same events.
+// all readers at the same position, whatever they want of it, and encoded once for all that want the same events.
 import type { Fed, RunFeed } from '../../run/delivery/thread-joiner.ts'
 import { type Filter, Kind } from '../../run/log/filter.ts'
 import type { RunLog } from '../../run/log/run-log.ts'
@@ -10,7 +10,7 @@ import type { Run } from '../../types.ts'
 import { type ProtocolEvent, seqOf } from './event.ts'
 import { Ranges, type TranslatedRange } from './ranges.ts'
 import { type EventFilter, logFilter } from './subscription.ts'
-import { BEGINNING, type Depth, type RunState, translate, translateEnd } from './translate.ts'
+import { BEGINNING, type RunState, translate, translateEnd } from './translate.ts'
 
 /** Encoding for a transport. */
 export interface Encoding {
@@ -57,7 +57,8 @@ export class EventFeed implements RunFeed {
 
   /** Nothing follows up to and including this number. */
   get seq(): number {
-    return seqOf(this.#run.ordinal, this.#next, 0) - 1
+    const { ordinal } = this.#run
+    return (this.#hasEnded ? seqOf(ordinal + 1, 0, 0) : seqOf(ordinal, this.#next, 0)) - 1
   }
 
   next(loaded: Loaded | null): Fed {
@@ -74,26 +75,26 @@ export class EventFeed implements RunFeed {
   }
 
   load(): Promise<Loaded> {
-    return this.#log.load(this.#next, this.filter, new Translator(this.#run, this.#state, SHALLOW))
+    return this.#log.load(this.#next, this.filter, new Translator(this.#run, this.#state))
   }
 
-  #range(filter: EventFilter, loaded: Loaded | null): EncodedRange | 'behind' | 'tail' | 'end' {
+  #range({ withValues }: EventFilter, loaded: Loaded | null): EncodedRange | 'behind' | 'tail' | 'end' {
     const log = this.#log
     const from = this.#next
-    const known = ranges.at(log, filter.depth, from)
+    const known = ranges.at(log, from, withValues)
     if (known) return known
     const gap = from < log.first && loaded?.from === from ? loaded.gap : null
     if (gap) return this.#gap(from, gap)
-    const sink = new Translator(this.#run, this.#state, filter)
-    const next = log.next(from, logFilter(filter), loaded, sink)
+    const sink = new Translator(this.#run, this.#state)
+    const next = log.next(from, this.filter, loaded, sink)
     if (typeof next === 'string') return next
-    return ranges.keep(log, filter.depth, from, { next: next.next, ...sink.done(), bytes: new Map() })
+    return ranges.keep(log, from, { next: next.next, ...sink.done(), bytes: new Map() })
   }
 
   /** Its frames are no longer kept: the run's final state replaces them. */
   #gap(from: number, { next, values }: NonNullable<Loaded['gap']>): EncodedRange {
     const frame = { n: from, epoch: this.#log.epoch, bytes: NOTHING }
-    const translator = new Translator(this.#run, this.#state, SHALLOW)
+    const translator = new Translator(this.#run, this.#state)
     if (from === 0) translator.add({ ...frame, kind: Kind.metadata }, null)
     if (values !== null) translator.add({ ...frame, kind: Kind.values }, values)
     return { next, ...translator.done(), bytes: new Map() }
@@ -124,7 +125,6 @@ export class EventFeed implements RunFeed {
   }
 }
 
-const SHALLOW: Depth = { withMessages: false, withValues: true }
 /** What a reader is told of a state that is gone. */
 const GAP = Buffer.from('event: gap\n')
 
@@ -132,24 +132,25 @@ const GAP = Buffer.from('event: gap\n')
 class Translator implements FrameSink {
   readonly from = 0
   readonly #run: Run
-  readonly #depth: Depth
   readonly #events: ProtocolEvent[] = []
   #state: RunState
+  #hasValues = true
   bytes = 0
 
-  constructor(run: Run, state: RunState, depth: Depth) {
+  constructor(run: Run, state: RunState) {
     this.#run = run
     this.#state = state
-    this.#depth = depth
   }
 
   take(frame: RawFrame, shown: Buffer | null): void {
-    const isState = shown !== null && frame.kind === Kind.values && !shown.subarray(0, GAP.length).equals(GAP)
-    this.add(frame, isState ? dataOf(shown) : null)
+    const isState = frame.kind === Kind.values
+    if (isState && shown === null) this.#hasValues = false
+    const isKept = isState && shown !== null && !shown.subarray(0, GAP.length).equals(GAP)
+    this.add(frame, isKept ? dataOf(shown) : null)
   }
 
   add(frame: RawFrame, values: string | null): void {
-    const { state, events } = translate(this.#run, this.#state, frame, values, this.#depth)
+    const { state, events } = translate(this.#run, this.#state, frame, values)
     this.#state = state
     for (const event of events) {
       this.#events.push(event)
@@ -162,6 +163,6 @@ class Translator implements FrameSink {
   }
 
   done(): Omit<TranslatedRange, 'next'> {
-    return { state: this.#state, events: this.#events, size: this.bytes }
+    return { state: this.#state, events: this.#events, size: this.bytes, hasValues: this.#hasValues }
   }
 }

@@ -132,13 +132,24 @@ function partsOf({ content, additional_kwargs, tool_call_chunks }: JsonObject): 
   return parts
 }
 
-/** Blocks that are told as they are: pictures, sounds, files. */
-const MEDIA = ['image', 'audio', 'video', 'file', 'image_url', 'input_audio']
+const MEDIA = ['image', 'audio', 'video', 'file']
+
+/** A picture, sound or file in the words of the protocol, besides its own; null: it is none. Clients look for no other words. */
+function mediaIn(block: JsonObject): JsonObject | null {
+  const { type, mimeType, image_url: image, input_audio: audio } = block
+  if (MEDIA.includes(String(type))) return typeof mimeType === 'string' ? { mime_type: mimeType, ...block } : block
+  // As OpenAI says it.
+  const url = isObject(image) ? image.url : image
+  if (type === 'image_url' && typeof url === 'string') return { type: 'image', url }
+  if (type !== 'input_audio' || !isObject(audio)) return null
+  return { type: 'audio', data: audio.data ?? null, mime_type: `audio/${audio.format ?? 'wav'}` }
+}
 
 /** Blocks of providers' own kinds stand in the state. */
-function partOf(content: JsonObject): Part[] {
-  const { type, text, reasoning, thinking } = content
-  if (MEDIA.includes(String(type))) return [{ type: 'media', content }]
+function partOf(block: JsonObject): Part[] {
+  const { type, text, reasoning, thinking } = block
+  const content = mediaIn(block)
+  if (content) return [{ type: 'media', content }]
   if (type === 'text' && typeof text === 'string' && text !== '') return [{ type, text }]
   const thought = reasoning ?? thinking
   return typeof thought === 'string' && thought !== '' ? [{ type: 'reasoning', text: thought }] : []

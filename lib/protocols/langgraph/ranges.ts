@@ -10,6 +10,8 @@ export interface TranslatedRange {
   readonly events: readonly ProtocolEvent[]
   /** Of its events, as JSON. */
   readonly size: number
+  /** False: it lacks states that nobody wanted. */
+  readonly hasValues: boolean
 }
 
 /** Bytes of all ranges that are kept; without a bound readers that lag would keep whole logs a second time. */
@@ -21,20 +23,18 @@ type ByStart<R> = Map<number, R>
 
 /** Frames never change, so a range holds as long as it is kept; the oldest go first, and all of a log with the log. */
 export class Ranges<R extends TranslatedRange> {
-  readonly #ofLogs = new WeakMap<RunLog, Map<number, ByStart<R>>>()
+  readonly #ofLogs = new WeakMap<RunLog, ByStart<R>>()
   readonly #kept = new Map<R, { readonly from: number; readonly of: ByStart<R> }>()
   #bytes = 0
 
-  /** @param depth what of the log is translated */
-  at(log: RunLog, depth: number, from: number): R | undefined {
-    return this.#ofLogs.get(log)?.get(depth)?.get(from)
+  at(log: RunLog, from: number, withValues: boolean): R | undefined {
+    const range = this.#ofLogs.get(log)?.get(from)
+    return range && (range.hasValues || !withValues) ? range : undefined
   }
 
-  keep(log: RunLog, depth: number, from: number, range: R): R {
-    const depths = this.#ofLogs.get(log) ?? new Map<number, ByStart<R>>()
-    const of = depths.get(depth) ?? new Map<number, R>()
-    this.#ofLogs.set(log, depths)
-    depths.set(depth, of)
+  keep(log: RunLog, from: number, range: R): R {
+    const of = this.#ofLogs.get(log) ?? new Map<number, R>()
+    this.#ofLogs.set(log, of)
     of.set(from, range)
     this.#kept.set(range, { from, of })
     this.#bytes += range.size + OVERHEAD_BYTES

@@ -81,6 +81,9 @@ export class ProtocolSocket {
   readonly #waiting: string[] = []
   /** Frames that wait for the end of an event. */
   #held: Buffer[] = []
+  /** The answer to the last ping that came while no answer could be sent; only that one is wanted [RFC 6455 5.5.3]. */
+  #pong: Buffer | null = null
+  #isFull = false
   #feed: EventFeed | null = null
   /** Subscriptions that were answered and not begun. */
   #fresh: { readonly name: string; readonly params: SubscriptionParams }[] = []
@@ -104,7 +107,10 @@ export class ProtocolSocket {
     socket.onClose(() => {
       this.#isClosed = true
     })
-    socket.onPing((pong) => this.#write(pong))
+    socket.onPing((pong) => {
+      if (this.#takesAnswers) this.#write(pong)
+      else this.#pong = pong
+    })
     socket.onText((text) => this.#hear(text))
   }
 
@@ -116,23 +122,29 @@ export class ProtocolSocket {
 
   // ---------------------------------------------------------------------------------------------------- writing
 
+  /** A client that does not read its answers gets no more of them. */
+  get #takesAnswers(): boolean {
+    return !this.#isFull && this.#held.length === 0 && this.#joiner.isAtBorder
+  }
+
   #say(answer: Answer): void {
     this.#write(textFrames([JSON.stringify(answer)]))
   }
 
   #write(frame: Buffer): void {
     if (this.#held.length > 0 || !this.#joiner.isAtBorder) this.#held.push(frame)
-    // A client that does not read its answers is not read either.
-    else if (!this.#socket.write(frame)) this.#socket.pause()
+    else this.#isFull = !this.#socket.write(frame)
   }
 
   /** The socket has space again. */
   #flush(): void {
     if (!this.#joiner.isAtBorder) return
-    const held = this.#held
+    const held = this.#pong ? [...this.#held, this.#pong] : this.#held
     this.#held = []
+    this.#pong = null
+    this.#isFull = false
     for (const frame of held) this.#write(frame)
-    if (!this.#isWorking) this.#socket.resume()
+    void this.#work()
   }
 
   // ---------------------------------------------------------------------------------------------------- commands
@@ -140,17 +152,17 @@ export class ProtocolSocket {
   #hear(text: string): void {
     this.#waiting.push(text)
     if (this.#waiting.length > WAITING_MAX) return this.#socket.close(POLICY, 'too many commands at once')
-    if (!this.#isWorking) void this.#work()
+    this.#socket.pause()
+    void this.#work()
   }
 
-  /** One after the other; meanwhile no more are read. */
+  /** One after the other; while any wait, no more are read. */
   async #work(): Promise<void> {
+    if (this.#isWorking) return
     this.#isWorking = true
-    this.#socket.pause()
-    for (let text = this.#waiting.shift(); text !== undefined && !this.#isClosed; text = this.#waiting.shift())
-      await this.#answer(text)
+    while (this.#waiting.length > 0 && this.#takesAnswers && !this.#isClosed) await this.#answer(this.#waiting.shift()!)
     this.#isWorking = false
-    if (this.#held.length === 0) this.#socket.resume()
+    if (this.#waiting.length === 0) this.#socket.resume()
     if (this.#fresh.length > 0) setTimeout(() => this.#begin(), MOMENT_MS)
   }
 

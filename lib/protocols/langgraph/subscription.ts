@@ -1,7 +1,7 @@
 // A subscription to a thread: channels, namespaces, and a position.
 import * as v from 'valibot'
 import { bit, type Filter, Kind } from '../../run/log/filter.ts'
-import { CHANNELS, type Channel, type ProtocolEvent } from './event.ts'
+import { CHANNELS, type ProtocolEvent } from './event.ts'
 
 const CHANNELS_MAX = 64
 const NAMESPACES_MAX = 64
@@ -32,10 +32,6 @@ export interface EventFilter {
   takes(event: ProtocolEvent): boolean
   /** Needs the states that values frames refer to. */
   readonly withValues: boolean
-  /** Needs what messages say, not only that they are there. */
-  readonly withMessages: boolean
-  /** Equal for filters that need the same of a log. */
-  readonly depth: number
 }
 
 const KEPT_MAX = 1024
@@ -46,15 +42,10 @@ export function eventFilter(wanted: readonly SubscriptionParams[]): EventFilter 
   const known = kept.get(key)
   if (known) return known
   const matchers = wanted.map(matcherOf)
-  const has = (channel: Channel) => wanted.some(({ channels }) => channels.includes(channel))
-  const withValues = has('values')
-  const withMessages = has('messages') || has('tools')
   const filter: EventFilter = {
     key,
     takes: (event) => matchers.some((matches) => matches(event)),
-    withValues,
-    withMessages,
-    depth: Number(withValues) + 2 * Number(withMessages)
+    withValues: wanted.some(({ channels }) => channels.includes('values'))
   }
   // What was made first is made again if it is asked for once more.
   if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value!)

@@ -5,7 +5,7 @@ import type { RawFrame } from '../../run/log/segment.ts'
 import { dataOf } from '../../run/log/sse.ts'
 import { aboutIn, checkpointIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../types.ts'
-import { type Channel, eventAt, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
+import { type Channel, eventAt, FRAMES_MAX, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
 import { finishAll, finishCut, finishGiven, finishTask, finishTasks, hear, isSpoken, type Open } from './messages.ts'
 
 /** Translation state. Immutable. */
@@ -32,12 +32,6 @@ export const BEGINNING: RunState = {
   failure: null
 }
 
-/** Optional parts, skipped for readers that do not want them because they are the expensive ones. */
-export interface Depth {
-  readonly withValues: boolean
-  readonly withMessages: boolean
-}
-
 export interface Step {
   readonly state: RunState
   readonly events: readonly ProtocolEvent[]
@@ -50,40 +44,38 @@ interface Telling {
 }
 
 /** @param values JSON of the state that a values frame refers to; null: nobody wants it */
-export function translate(run: Run, state: RunState, frame: RawFrame, values: string | null, depth: Depth): Step {
+export function translate(run: Run, state: RunState, frame: RawFrame, values: string | null): Step {
   const before = frame.kind === Kind.tasks || frame.kind === Kind.error ? { state, told: [] } : complete(state)
-  const telling = tell(run, before.state, frame, values, depth)
-  return { state: telling.state, events: placed(run, frame, [...before.told, ...telling.told]) }
+  const telling = tell(run, before.state, frame, values)
+  // What a frame says itself stands behind the ends that it brings: of too many, the first ends are left out.
+  const told = [...before.told, ...telling.told].slice(-PARTS_MAX)
+  const { epoch, n } = frame
+  return {
+    state: telling.state,
+    events: told.flatMap((one, part) => (one ? [eventAt({ run, epoch, n }, part, one)] : []))
+  }
 }
 
-function placed(run: Run, at: Pick<RawFrame, 'epoch' | 'n'>, told: readonly (Told | null)[]): ProtocolEvent[] {
-  return told
-    .slice(0, PARTS_MAX)
-    .flatMap((one, part) => (one ? [eventAt({ run, epoch: at.epoch, n: at.n }, part, one)] : []))
-}
-
-function tell(run: Run, state: RunState, frame: RawFrame, values: string | null, depth: Depth): Telling {
+function tell(run: Run, state: RunState, frame: RawFrame, values: string | null): Telling {
   switch (frame.kind) {
     case Kind.metadata:
       return tellStart(run, state)
     case Kind.values:
       return tellValues(state, frame, values)
     case Kind.messages:
-      return isSilent(state, frame)
-        ? { state, told: [] }
-        : below(state, frame, depth.withMessages ? tellMessages : tellNothing)
+      return tellMessages(state, heardIn(frame))
     case Kind.updates:
-      return below(state, frame, tellUpdates)
+      return below(state, heardIn(frame), tellUpdates)
     case Kind.custom:
-      return below(state, frame, tellCustom)
+      return below(state, heardIn(frame), tellCustom)
     case Kind.tasks:
-      return below(state, frame, tellTasks)
+      return below(state, heardIn(frame), tellTasks)
     case Kind.state:
-      return below(state, frame, depth.withValues ? tellState : tellQuestions)
+      return below(state, heardIn(frame), tellState)
     case Kind.envelope:
-      return below(state, frame, tellEnvelope)
+      return below(state, heardIn(frame), tellEnvelope)
     case Kind.tools:
-      return below(state, frame, tellTool)
+      return below(state, heardIn(frame), tellTool)
     case Kind.error:
       return { state: { ...state, failure: failureIn(frame) }, told: [] }
     default:
@@ -97,7 +89,7 @@ const ROOT: Namespace = []
 function tellStart(run: Run, state: RunState): Telling {
   const { open, told } = finishCut(state.open)
   const running = lifecycle(ROOT, { event: 'running', graph_name: graphOf(run) })
-  return { state: { ...state, open }, told: [running, ...told] }
+  return { state: { ...state, open }, told: [...told, running] }
 }
 
 /** What has ended below the root, the innermost first. */
@@ -132,7 +124,10 @@ function data(channel: Channel, namespace: Namespace, json: string, about: Parti
 
 // ------------------------------------------------------------------------------------------------ the end of a run
 
-/** After the last frame: exactly one terminal event for the root, preceded by one for everything open below. */
+/**
+ * After the last frame: exactly one terminal event for the root, preceded by one for everything open below. The terminal one has the
+ * last number of its run, also for who finds that the frames are no longer kept.
+ */
 export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
   const event = statusOf(run)
   const finished =
@@ -142,8 +137,12 @@ export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoc
   const below = [...done.told, ...open.map((namespace) => lifecycle(namespace, endOf(namespace, event)))]
   const error = event === 'failed' ? (state.failure ?? run.error ?? 'The run failed') : null
   const root = lifecycle(ROOT, { event, graph_name: graphOf(run), ...(error !== null && { error }) })
-  // Finishing messages stand before the number from which on all readers count alike.
-  return placed(run, at, [...padded(finished?.told ?? []), ...below, root])
+  const told = [...(finished?.told ?? []), ...below]
+  const { epoch } = at
+  // No frame follows: they may be as many as there are.
+  const place = (i: number) => ({ run, epoch, n: at.n + Math.floor(i / PARTS_MAX) })
+  const ends = told.map((one, i) => eventAt(place(i), i % PARTS_MAX, one))
+  return [...ends, eventAt({ run, epoch, n: FRAMES_MAX - 1 }, PARTS_MAX - 1, root)]
 }
 
 /** As the protocol says it. */
@@ -151,16 +150,6 @@ export function statusOf({ status }: Run): 'running' | 'completed' | 'failed' | 
   if (isInFlight({ status })) return 'running'
   if (status === 'success') return 'completed'
   return status === 'interrupted' ? 'interrupted' : 'failed'
-}
-
-/** Parts that messages may take where what follows must keep its number for who wants no messages. */
-const MESSAGE_PARTS = PARTS_MAX / 2
-
-function padded(told: readonly Told[]): (Told | null)[] {
-  return [
-    ...told.slice(0, MESSAGE_PARTS),
-    ...Array<null>(MESSAGE_PARTS - Math.min(told.length, MESSAGE_PARTS)).fill(null)
-  ]
 }
 
 // ------------------------------------------------------------------------------------------------ what a run tells
@@ -179,7 +168,7 @@ function tellValues(state: RunState, frame: RawFrame, values: string | null): Te
     source: checkpoint.source
   }
   const told = [
-    ...padded(finished),
+    ...finished,
     about ? data('checkpoints', ROOT, JSON.stringify(about)) : null,
     values === null ? null : data('values', ROOT, withoutInterrupts(values)),
     ...asking
@@ -225,8 +214,7 @@ interface Heard {
 type Tell = (state: RunState, heard: Heard) => Telling
 
 /** What is below the root, a graph or a task that speaks, begins with the first that is heard of it. */
-function below(state: RunState, frame: RawFrame, tellIt: Tell): Telling {
-  const heard = heardIn(frame)
+function below(state: RunState, heard: Heard, tellIt: Tell): Telling {
   const begun = begin(state, heard.namespace)
   const telling = tellIt(begun.state, heard)
   return begun.told.length === 0 ? telling : { state: telling.state, told: [...begun.told, ...telling.told] }
@@ -263,19 +251,17 @@ function nameOf(segment: string): string {
   return segment.split(':', 1)[0]!
 }
 
-/** What begins nothing: the first that is heard of a task is a message that is not told there. */
-function isSilent(state: RunState, frame: RawFrame): boolean {
-  const { namespace, json } = heardIn(frame)
-  if (namespace.length === 0 || state.namespaces.has(namespace.join('|'))) return false
-  const [piece] = JSON.parse(json()) as [JsonObject]
-  return !isSpoken(piece)
+function tellMessages(state: RunState, heard: Heard): Telling {
+  // This process or one before it wrote it: a message or a chunk, and what is known of who says it.
+  const said = JSON.parse(heard.json()) as [JsonObject, JsonObject]
+  const { namespace } = heard
+  const hasBegun = namespace.length === 0 || state.namespaces.has(namespace.join('|'))
+  // The first that is heard of a task begins it, unless it is a message that is not told there.
+  if (!hasBegun && !isSpoken(said[0])) return { state, told: [] }
+  return below(state, heard, (begun) => tellMessage(begun, namespace, said))
 }
 
-const tellNothing: Tell = (state) => ({ state, told: [] })
-
-const tellMessages: Tell = (state, { namespace, json }) => {
-  // This process or one before it wrote it: a message or a chunk, and what is known of who says it.
-  const [piece, metadata] = JSON.parse(json()) as [JsonObject, JsonObject]
+function tellMessage(state: RunState, namespace: Namespace, [piece, metadata]: [JsonObject, JsonObject]): Telling {
   const task = metadata.langgraph_checkpoint_ns ?? metadata.checkpoint_ns
   const isTask = typeof task === 'string' && task !== ''
   const speaker = {
@@ -300,14 +286,11 @@ const tellUpdates: Tell = (state, { namespace, json }) => {
   const update = isObject(values) ? values : { value: values }
   const told = data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })
   const { open, told: finished } = finishGiven(state.open, update)
-  return { state: { ...state, open }, told: [...padded(finished), told] }
+  return { state: { ...state, open }, told: [...finished, told] }
 }
 
 /** A state that an agent tells word for word: what was still being said, the state, the questions that wait there. */
-const tellState: Tell = (state, heard) => tellStateWith(state, heard, true)
-const tellQuestions: Tell = (state, heard) => tellStateWith(state, heard, false)
-
-function tellStateWith(state: RunState, { namespace, json }: Heard, withValues: boolean): Telling {
+const tellState: Tell = (state, { namespace, json }) => {
   const { open, told: finished } = namespace.length === 0 ? finishTasks(state.open) : { open: state.open, told: [] }
   const text = json()
   const hasQuestions = text.includes(`"${INTERRUPT}"`)
@@ -315,15 +298,15 @@ function tellStateWith(state: RunState, { namespace, json }: Heard, withValues: 
   const { asked, told: asking } = ask(state.asked, namespace, interruptsIn(given ?? null))
   const values = withoutInterrupts(text)
   // What only asks has no state in it.
-  const isState = withValues && !(hasQuestions && values === '{}')
-  const told = [...padded(finished), isState ? data('values', namespace, values) : null, ...asking]
+  const isState = !(hasQuestions && values === '{}')
+  const told = [...finished, isState ? data('values', namespace, values) : null, ...asking]
   return { state: { ...state, open, asked }, told }
 }
 
 /** Directly before its state: what was still being said comes before both. */
 const tellEnvelope: Tell = (state, { namespace, json }) => {
   const { open, told: finished } = namespace.length === 0 ? finishTasks(state.open) : { open: state.open, told: [] }
-  return { state: { ...state, open }, told: [...padded(finished), data('checkpoints', namespace, json())] }
+  return { state: { ...state, open }, told: [...finished, data('checkpoints', namespace, json())] }
 }
 
 /** What a tool of a graph tells, in the words of LangChain. */
@@ -370,12 +353,12 @@ const tellTasks: Tell = (state, { namespace, json }) => {
   const text = json()
   const told = data('tasks', namespace, text)
   const { id, name, result, error } = state.namespaces.size > 0 || state.open.size > 0 ? objectIn(text) : {}
-  if (result === undefined && error === undefined) return { state, told: [...padded([]), told] }
+  if (result === undefined && error === undefined) return { state, told: [told] }
   const task = [...namespace, `${name}:${id}`]
   const { open, told: finished } = finishTask(state.open, task)
   const known = state.namespaces.get(task.join('|'))
   const ended = known ? [...state.ended, known] : state.ended
-  return { state: { ...state, open, ended }, told: [...padded(finished), told] }
+  return { state: { ...state, open, ended }, told: [...finished, told] }
 }
 
 function objectIn(json: string): JsonObject {
