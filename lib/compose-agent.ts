@@ -50,11 +50,10 @@ import { isObject, timestamp } from './types.ts'
 
 export interface AgentServices {
   readonly agent: Agent
-  /** Rules of the operator's own; null: there are none. */
+  /** The operator's own auth rules; null: none. */
   readonly rules: AuthHandlers | null
-  /** Routes of the operator's own; null: there are none. */
+  /** The operator's own routes; null: none. */
   readonly app: CustomApp | null
-  /** Services for the routes. */
   readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce' | 'ui'>
   /**
    * Connects to the configured tool servers in the background.
@@ -67,7 +66,7 @@ export interface AgentServices {
   stop(): Promise<void>
 }
 
-export interface AgentServicesParts {
+interface AgentServicesParts {
   readonly config: Config
   readonly paths: Paths
   readonly log: Log
@@ -75,9 +74,8 @@ export interface AgentServicesParts {
   readonly adminId: () => Promise<string | null>
   /** The store, as in-process graphs use it. */
   readonly graphs: GraphPorts
-  /** What langgraph.json says beside its graphs; null: there is none. */
+  /** Settings of langgraph.json besides its graphs; null: there is no such file. */
   readonly project: ProjectSettings | null
-  /** Observes model calls. */
   readonly observer?: AgentObserver
 }
 
@@ -108,7 +106,7 @@ export async function composeAgent({
     home: config.home,
     publicPath: config.skills.path,
     extensions,
-    onBroken: (path, error) => log.warn({ path, err: error }, 'a folder of skills holds one that cannot be used')
+    onBroken: (path, error) => log.warn({ path, err: error }, 'a skill cannot be used')
   })
   const toolServers = new ToolServers({
     egress: new Egress(config.mcp.allowed_networks),
@@ -132,14 +130,14 @@ export async function composeAgent({
   registerLoopback(graphs.door)
   const place = config.agent.config ?? ''
   const isOwn = config.agent.runtime === 'graphs'
-  // What a file imports is loaded anew only in a thread that is new.
+  // A file's imports are only reloaded in a new thread.
   const isIsolated = isOwn && (config.graphs.isolation === 'worker' || config.agent.watch)
   const workers = isIsolated ? await GraphWorkers.load(place, graphs) : null
   const set = isOwn && !workers ? new GraphSet(await loadGraphs(place), graphs.reads) : null
   const rules = project?.auth ? await loadAuth(place, project.auth) : null
   const app = project?.http.app ? customApp(await loadApp(place, project.http.app), project, config) : null
   for (const what of project?.unsupported ?? [])
-    log.warn({ what }, 'langgraph.json asks for something that is not done')
+    log.warn({ what }, 'langgraph.json has a setting that is not supported')
   const ui = project && Object.keys(project.ui).length > 0 ? uiOf(place, project, log) : null
   const agent = workers?.agent ?? (set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs))
   let unwatch = () => {}
@@ -159,7 +157,9 @@ export async function composeAgent({
       queue.forget(threadId)
       void agent
         .forget?.(threadId)
-        .catch((error: unknown) => log.warn({ err: error, thread_id: threadId }, 'the agent keeps a deleted thread'))
+        .catch((error: unknown) =>
+          log.warn({ err: error, thread_id: threadId }, 'the agent could not delete its part of a deleted thread')
+        )
     },
     stop: async () => {
       stop.abort()
@@ -169,7 +169,6 @@ export async function composeAgent({
   }
 }
 
-/** The operator's own routes. */
 function customApp(app: FetchApp, { http }: ProjectSettings, { server, streams }: Config): CustomApp {
   const limits = { bodyLimit: server.body_bytes, stallMs: streams.stall_ms }
   return new CustomApp(app, { needsUser: http.appNeedsUser, ...limits, userOf: authUser })
@@ -200,10 +199,7 @@ async function adopt(
       log.warn({ thread_id, err: error }, "a thread of the agent's server could not be given an owner")
     )
     if (threads > 0)
-      log.info(
-        { threads, user_id: owner },
-        "threads of the agent's server without an owner are the administrator's now"
-      )
+      log.info({ threads, user_id: owner }, "ownerless threads of the agent's server now belong to the administrator")
   } catch (error) {
     if (!signal.aborted)
       log.warn({ err: error }, "the threads of the agent's server could not be searched for those without an owner")

@@ -34,10 +34,7 @@ export function drained(committer: Committer, config: Config, log: Log): Compone
     async stop() {
       const all = committer.drained().then(() => true)
       if (!(await withTimeout(all, config.streams.settle_timeout_ms)))
-        log.error(
-          { reason: committer.stuck },
-          'the store did not take everything in time; what it did not take is lost'
-        )
+        log.error({ reason: committer.stuck }, 'the store did not take all pending writes in time; the rest is lost')
       committer.stop()
     }
   }
@@ -47,7 +44,7 @@ export function drained(committer: Committer, config: Config, log: Log): Compone
 export async function takeOver(cluster: Cluster | null, parts: RecoveryParts & { readonly log: Log }): Promise<void> {
   if (cluster) return cluster.serve()
   const found = await recover(await parts.store.runs.unfinished(null), parts)
-  if (found.ended || found.resumed) parts.log.warn(found, 'runs of the process before this one were ended and resumed')
+  if (found.ended || found.resumed) parts.log.warn(found, 'runs of the previous process were ended or queued again')
 }
 
 /** Identifies where run events are stored, for comparison between processes: memory and files are never shared. */

@@ -1,7 +1,7 @@
 // Every failure clients can see, in one table: code -> status -> public text. Other code throws codes; nobody matches
 // message texts. An error not in this table is a bug: logged, and answered with a bare 500.
 
-/** Status, public text with `{names}` to be filled in, and for authentication failures the code that the client sees. */
+/** Status, public text with `{names}` to fill in, and for authentication failures the code clients see. */
 type Entry = readonly [status: number, text: string, publicCode?: string]
 
 const TABLE = {
@@ -146,18 +146,18 @@ export type Code = keyof typeof TABLE
 type Names<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never
 type NamesOf<C extends Code> = Names<(typeof TABLE)[C][1]>
 /** Parameters of a code's text: `{ id }` for `thread_not_found`, none for most. */
-export type Params<C extends Code> = Readonly<Record<NamesOf<C>, string | number>>
+type Params<C extends Code> = Readonly<Record<NamesOf<C>, string | number>>
 /** The arguments after the code: parameters only where its text has names, then headers. */
-export type FailArgs<C extends Code> = [NamesOf<C>] extends [never]
+type FailArgs<C extends Code> = [NamesOf<C>] extends [never]
   ? [params?: null, headers?: HeaderMap]
   : [params: Params<C>, headers?: HeaderMap]
 /** Headers of the answer, e.g. `{ 'Retry-After': '5' }`. */
-export type HeaderMap = Readonly<Record<string, string>>
+type HeaderMap = Readonly<Record<string, string>>
 
-/** One entry of a 422, in the words that clients of this API know. */
+/** One entry of a 422. */
 export interface Issue {
   readonly type: string
-  /** First `body`, `query` or `path`, then the way to the value. */
+  /** `body`, `query` or `path`, then the path to the value. */
   readonly loc: readonly (string | number)[]
   readonly msg: string
   /** The rejected value; left out where it could be a secret or is not small. */
@@ -213,9 +213,9 @@ export class Refused extends Failure {
 }
 
 /**
- * Throws the failure of a code. Write `throw fail('thread_not_found', { id })`: it throws by itself, the `throw` before it
- * only tells readers (and the compiler) that the function ends here.
- * @param args the names in the code's text (none for most), then headers of the answer
+ * Throws the failure of a code. Write `throw fail('thread_not_found', { id })`: the `throw` only tells readers and the compiler that the
+ * function ends here.
+ * @param args values for the names in the text (most have none), then headers
  * @throws Failure always
  */
 export function fail<C extends Code>(code: C, ...args: FailArgs<C>): never {
@@ -237,7 +237,7 @@ export function diskFailure(error: unknown): Failure | null {
   return reason === undefined ? null : new Failure('disk_unavailable', { reason }, { 'Retry-After': '30' })
 }
 
-// One pass: inserted values are not expanded again, so an id may contain braces.
+// A single pass: inserted values are not expanded again, so an id may contain braces.
 function fill(text: string, params: Readonly<Record<string, string | number>> | null): string {
   if (params === null) return text
   return text.replace(/\{(\w+)\}/g, (whole, name: string) =>

@@ -336,11 +336,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   for (const component of order) await components.start(component)
 
   if ((await store.users.admin()) === null)
-    log.info({}, 'there is no administrator yet: POST /api/v1/auth/initialize makes one')
+    log.info({}, 'there is no administrator yet: create one with POST /api/v1/auth/initialize')
   if (config.auth.registration === 'open' && !isLoopbackName(new URL(url).hostname))
     log.warn(
       { host: config.server.host },
-      'whoever reaches this address can make an account: auth.registration invite or closed changes that'
+      'anyone who can reach this address can register: set auth.registration to invite or closed to prevent that'
     )
   const sizes = () => ({ ...registry.sizes(), unwritten: committer.size })
   log.info({ url, took_ms: msSince(began) }, 'listening')

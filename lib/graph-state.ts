@@ -1,4 +1,4 @@
-// What graphs of LangGraph keep of their threads, as it writes it.
+// LangGraph's checkpoints, as its checkpointer writes them.
 
 /** One version of one channel: stored once, however many checkpoints refer to it. */
 export interface GraphValue {
@@ -9,7 +9,7 @@ export interface GraphValue {
   readonly data: string
 }
 
-/** A pending write: made by a task, in no checkpoint yet. */
+/** A pending write of a task, not part of a checkpoint yet. */
 export interface GraphTaskWrite {
   readonly task_id: string
   /** Position of the task in its superstep. */

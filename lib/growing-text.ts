@@ -1,5 +1,5 @@
-// A text that grows in small pieces, as an answer does. Appending to a string a thousand times builds a tree of a thousand nodes until
-// somebody reads it, and every garbage collection walks it: here a few pieces at a time are joined.
+// A text that grows in small pieces, like an answer. Appending to a string a thousand times builds a tree of a thousand nodes, which every
+// garbage collection walks until somebody reads the string: here pieces are joined sixteen at a time.
 
 const PIECES = 16
 

@@ -1,4 +1,4 @@
-// Spreads synchronous work over turns of the event loop: a few ms of it per turn, so that everything else gets its turn in between.
+// Spreads synchronous work over turns of the event loop: a few ms per turn, so that everything else runs in between.
 // The keys (users, threads) take turns, so the one with the most work waits longest.
 
 /** Time for such work per turn of the loop, in ms; one piece may exceed it. */
@@ -54,12 +54,12 @@ export class LoopTurns {
   /** Time spent on pieces of this turn, in ms. */
   #spent = 0
 
-  /** @param most pieces that are begun in one turn: those that go on outside do not count by time */
+  /** @param most pieces begun per turn, for work that continues asynchronously and takes no time here */
   constructor(most = Number.POSITIVE_INFINITY) {
     this.#most = most
   }
 
-  /** Resolves when it is the key's turn, which is never this one. */
+  /** Resolves when it is the key's turn, never in this turn of the loop. */
   next(key = ''): Promise<void> {
     return new Promise((resolve) => {
       const queue = this.#waiting.get(key)
@@ -70,7 +70,7 @@ export class LoopTurns {
     })
   }
 
-  /** The same, but undefined where nobody is before it and this turn has time left. */
+  /** The same, but undefined if nobody waits and this turn has time left: go on at once. */
   enter(key: string): Promise<void> | undefined {
     const isFirst = this.#waiting.size === 0 && this.#underWay === 0
     return isFirst && !arrivals.comeFirst && this.#begin(true) ? undefined : this.next(key)
@@ -88,7 +88,7 @@ export class LoopTurns {
     afterMicrotasks(() => this.#drive())
   }
 
-  /** @param isEarly immediates of this turn of the loop are still to come, and belong to it */
+  /** @param isEarly this turn's immediates are still to come, and count as part of it */
   #begin(isEarly: boolean): boolean {
     if (this.#begun === 0) setImmediate(() => (isEarly ? setImmediate(() => this.#end()) : this.#end()))
     else if (this.#begun >= this.#most || this.#spent >= TURN_MS) return false
@@ -113,10 +113,10 @@ export class LoopTurns {
   }
 }
 
-/** A tick that a microtask asks for comes when there are no microtasks left. */
+/** A nextTick scheduled by a microtask runs after all microtasks. */
 function afterMicrotasks(work: () => void): void {
   queueMicrotask(() => process.nextTick(work))
 }
 
-/** Reads of the store: SQLite answers within the turn, so a reader that catches up would never let go. One for the process's one loop. */
+/** For reads of the store: SQLite answers synchronously, so a reader that catches up would never yield. One for the process. */
 export const readTurns = new LoopTurns(16)

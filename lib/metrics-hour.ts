@@ -1,4 +1,4 @@
-// The last hour of /metrics in memory, for charts. Sampling starts when somebody first looks, and continues from then on.
+// The last hour of /metrics in memory, for charts. Sampling starts with the first request for it.
 
 const EVERY_MS = 10_000
 /** Maximum age of the newest sample. */
@@ -8,7 +8,7 @@ const HOUR_MS = 3_600_000
 const NAMES =
   /^(colloquy_(runs|streams_open|joiners|commit_queue|store_bytes|logins_refused_total|frames_delivered_total|delivered_bytes_total|(run_duration|event_loop_delay|commit_duration)_seconds_(sum|count))|process_resident_memory_bytes)(\{|$)/
 
-/** Columns of one length: a line of /metrics without its value, and its values at those times; null where there was none. */
+/** Columns of equal length. A value's name is its line of /metrics without the number; null: it did not exist at that time. */
 export interface Hour {
   /** Unix seconds. */
   readonly at: readonly number[]
@@ -32,7 +32,7 @@ export class MetricsHour {
 
   /** Samples after a Unix time; the newest is taken now. */
   async since(after: number): Promise<Hour> {
-    // A reading that fails is one that is missing.
+    // A failed sample is skipped.
     this.#timer ??= setInterval(() => void this.#freshen().catch(() => {}), EVERY_MS).unref()
     await this.#freshen()
     const wanted = this.#readings.filter(({ ms }) => ms / 1000 > after)
@@ -52,7 +52,7 @@ export class MetricsHour {
     const isFresh = () => Date.now() - (this.#readings.at(-1)?.ms ?? 0) < FRESH_MS
     if (isFresh()) return
     const values = valuesIn(await this.#read())
-    // Somebody else was faster.
+    // Another call was faster.
     if (isFresh()) return
     const ms = Date.now()
     this.#readings = [...this.#readings.filter((one) => one.ms > ms - HOUR_MS), { ms, values }]

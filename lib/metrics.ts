@@ -17,11 +17,10 @@ const RUN_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
 /** Start times to remember; above it the oldest, whose runs belong to other processes by then, are dropped. */
 const BEGUN_MAX = 100_000
 
-/** Values by label. */
 type Values = Readonly<Record<string, number>>
 
 /** Sources read on scrape. */
-export interface Watched {
+interface Watched {
   readonly registry: Registry
   readonly committer: Committer
   readonly store: Store
@@ -55,36 +54,33 @@ export class Metrics implements AgentObserver, CommitObserver {
   readonly #names = new Names()
   readonly #commits = this.#histogram(
     'colloquy_commit_duration_seconds',
-    'Time of one transaction of the store, from handing it over to its answer',
+    'Duration of one store transaction',
     COMMIT_SECONDS
   )
-  readonly #failures = this.#count(
-    'colloquy_commit_failures_total',
-    'Transactions that the store refused; they are tried again'
-  )
-  readonly #frames = this.#count('colloquy_frames_stored_total', 'Frames that were stored')
-  readonly #events = this.#count('colloquy_events_stored_total', 'Events that were stored')
-  readonly #refused = this.#count('colloquy_logins_refused_total', 'Sign-ins that were refused', ['reason'])
+  readonly #failures = this.#count('colloquy_commit_failures_total', 'Failed store transactions; they are retried')
+  readonly #frames = this.#count('colloquy_frames_stored_total', 'Frames stored')
+  readonly #events = this.#count('colloquy_events_stored_total', 'Events stored')
+  readonly #refused = this.#count('colloquy_logins_refused_total', 'Refused sign-ins', ['reason'])
   readonly #requests = this.#histogram(
     'colloquy_http_request_duration_seconds',
-    'Time from a request to its answer; of a stream to its head',
+    'Duration of a request; for a stream, until its head was sent',
     REQUEST_SECONDS,
     ['method', 'route', 'status']
   )
   readonly #runs = this.#histogram(
     'colloquy_run_duration_seconds',
-    'Time of a run from its start to its stored end',
+    'Duration of a run, from its start to its stored end',
     RUN_SECONDS,
     ['status']
   )
   readonly #queued = this.#histogram(
     'colloquy_run_queue_seconds',
-    'Time that a run waited for its turn in the thread',
+    'Time a run waited for its turn in the thread',
     RUN_SECONDS
   )
   readonly #modelCalls = this.#histogram(
     'colloquy_model_call_duration_seconds',
-    'Time of a model call, its retries included',
+    'Duration of a model call, including retries',
     MODEL_SECONDS,
     ['model', 'status']
   )
@@ -94,13 +90,13 @@ export class Metrics implements AgentObserver, CommitObserver {
     MODEL_SECONDS,
     ['model']
   )
-  readonly #tokens = this.#count('colloquy_model_tokens_total', 'Tokens of model calls, as providers tell them', [
+  readonly #tokens = this.#count('colloquy_model_tokens_total', 'Tokens of model calls, as reported by providers', [
     'model',
     'direction'
   ])
   readonly #loop = this.#histogram(
     'colloquy_event_loop_delay_seconds',
-    'How much later than due a timer of 20 ms fires, from the first scrape on',
+    'Lateness of a 20 ms timer, from the first scrape on',
     LOOP_SECONDS
   )
   /** When runs of this process were admitted, or started, on the monotonic clock in ms. */
@@ -164,41 +160,40 @@ export class Metrics implements AgentObserver, CommitObserver {
     this.#refused.inc({ reason })
   }
 
-  /** Adds sources. */
   watch({ registry, committer, store }: Watched): void {
     this.#gauge(
       'colloquy_streams_open',
-      'Open streams, those of runs that have ended included',
+      'Open streams, including those of ended runs',
       () => registry.streams.quota.total
     )
     this.#gauge('colloquy_joiners', 'Readers of frames', () => registry.readers.size)
-    this.#gauge('colloquy_commit_queue', 'Writes and runs that wait for their transaction', () => committer.size)
+    this.#gauge('colloquy_commit_queue', 'Writes and runs waiting for their transaction', () => committer.size)
     this.#gauge(
       'colloquy_commit_waiting_seconds',
-      'For how long the transaction in front has been waiting for the store',
+      'How long the oldest transaction has been waiting for the store',
       () => committer.waitingMs / 1000
     )
     this.#gauge(
       'colloquy_oldest_unstored_seconds',
-      'Age of the oldest frame or record of a run that the store has not taken: what a kill would take back',
+      'Age of the oldest frame or record not stored yet: what a kill would lose',
       () => committer.unstoredMs / 1000
     )
     this.#gauge('colloquy_runs', 'Runs of this process that have not ended', () => registry.phases(), 'status')
     this.#gauge(
       'colloquy_store_bytes',
-      'Size of the database, and of what was written but not moved into it yet (the WAL)',
+      'Size of the database and of its write-ahead log',
       async () => ({ ...(await store.size?.().catch(() => null)) }),
       'part'
     )
   }
 
   #ofDelivery(): void {
-    this.#counter('colloquy_frames_delivered_total', 'Frames handed to sockets, once a reader', () => counters.frames)
-    this.#counter('colloquy_delivered_bytes_total', 'Bytes handed to sockets of streams', () => counters.bytes)
-    this.#counter('colloquy_gaps_total', 'Readers that were told that frames are gone', () => counters.gaps)
+    this.#counter('colloquy_frames_delivered_total', 'Frames handed to sockets, once per reader', () => counters.frames)
+    this.#counter('colloquy_delivered_bytes_total', 'Bytes handed to the sockets of streams', () => counters.bytes)
+    this.#counter('colloquy_gaps_total', 'Readers that were sent a gap frame', () => counters.gaps)
     this.#counter(
       'colloquy_streams_evicted_total',
-      'Streams that were reset because their client took nothing for too long',
+      'Streams reset because their client read nothing for too long',
       () => counters.stalled
     )
   }
@@ -206,7 +201,7 @@ export class Metrics implements AgentObserver, CommitObserver {
   #ofBuild(): void {
     new Gauge({
       name: 'colloquy_build_info',
-      help: 'Always 1; the labels tell what runs',
+      help: 'Always 1; version and Node.js version are labels',
       labelNames: ['version', 'node'],
       registers: [this.#names]
     }).set({ version: VERSION, node: process.versions.node }, 1)
@@ -257,12 +252,11 @@ export class Metrics implements AgentObserver, CommitObserver {
     })
   }
 
-  /** All metrics as text. */
   async text(): Promise<{ readonly type: string; readonly body: string }> {
     this.#watchLoop()
     const lag = spreadText(
       'colloquy_fan_out_lag_seconds',
-      'Time from the first frame that is due to the last socket that has it',
+      'Time from the first due frame to the last socket written',
       counters.lag
     )
     return {

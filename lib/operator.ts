@@ -79,7 +79,7 @@ async function accountOf({ users }: Store, email: string): Promise<User> {
   return user
 }
 
-/** Nothing to notify: there are no streams here. */
+/** There are no streams here to notify. */
 function tokensOf(store: Store, writer: Writer): ApiTokens {
   const { apiTokens } = scopedStore(store)
   return new ApiTokens({ reads: apiTokens, writer: scopedWriter(writer), log: { warn: () => {} }, onRevoked: () => {} })

@@ -34,11 +34,6 @@ export function currentUserId(): string | null {
   return current.getStore()?.userId ?? null
 }
 
-/** The effective user id for files: the current user's, else DEFAULT_USER_ID. Never throws. */
-export function effectiveUserId(): string {
-  return currentUserId() ?? DEFAULT_USER_ID
-}
-
 /**
  * Resolves the three cases of a user argument [Auth 7].
  * @throws Error when it is omitted and nobody is signed in: a bug, loud on purpose

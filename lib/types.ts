@@ -61,7 +61,7 @@ export interface ApiToken {
   readonly last_used_at: Timestamp | null
 }
 
-/** What authenticated a caller: small enough to keep with an open response, and checked again while it lasts. */
+/** What authenticated a caller. Kept with open responses, and checked again while they last. */
 export interface Grant {
   readonly kind: 'session' | 'token' | 'asserted'
   readonly userId: string
@@ -69,9 +69,9 @@ export interface Grant {
   readonly digest: string
   /** token_version of the user at sign-in; 0 for API tokens, which a password change does not end. */
   readonly version: number
-  /** Unix time in seconds; null: it does not end by itself. */
+  /** Unix time in seconds; null: never. */
   readonly expires: number | null
-  /** null: all that its user may do. */
+  /** null: everything its user may do. */
   readonly permissions: ReadonlySet<Permission> | null
   /** Set for users authenticated by the operator's own rules: as those describe them. */
   readonly asserted?: JsonObject
@@ -83,7 +83,6 @@ export interface Credential {
   readonly text: string
 }
 
-/** The caller and their grant. */
 export interface Principal {
   readonly user: User
   readonly grant: Grant
@@ -233,13 +232,13 @@ export interface StoreItem {
 export interface Cron {
   readonly cron_id: string
   readonly user_id: string
-  /** As the caller named it; null: the only one. */
+  /** As the caller named it; null: the default. */
   readonly assistant_id: string | null
   /** null: every run gets a new thread. */
   readonly thread_id: string | null
   /** Five fields: minute, hour, day, month, day of the week. */
   readonly schedule: string
-  /** Of the IANA; null: UTC. */
+  /** IANA name; null: UTC. */
   readonly timezone: string | null
   /** The body of its runs. */
   readonly payload: JsonObject
@@ -248,7 +247,7 @@ export interface Cron {
   readonly on_run_completed: 'delete' | 'keep'
   readonly enabled: boolean
   readonly end_time: Timestamp | null
-  /** null: there is no next turn. */
+  /** null: none. */
   readonly next_run_date: Timestamp | null
   readonly created_at: Timestamp
   readonly updated_at: Timestamp
@@ -320,12 +319,18 @@ export function timestamp(at = Date.now()): Timestamp {
   return told.text
 }
 
+/** The first 16 bytes of a digest as a UUID; version 8 is for rules of our own. */
+export function uuidOf(digest: Buffer, version: 5 | 8): string {
+  digest[6] = (digest[6]! & 0x0f) | (version << 4)
+  digest[8] = (digest[8]! & 0x3f) | 0x80
+  return digest.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
 /** True for a JSON object; not for arrays. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Whether a run is pending or running. */
 export function isInFlight({ status }: { readonly status: string }): boolean {
   return status === 'pending' || status === 'running'
 }

@@ -2,7 +2,7 @@
 // Done where texts come in and, for older data, where they go out.
 import type { Json } from './types.ts'
 
-/** Matches an escaped pair, or half. Its backslash may itself be escaped: then it is none. */
+/** Matches an escaped pair, or half of one. If its backslash is itself escaped, it is neither. */
 const SURROGATES = /\\u[dD](?:[89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|[89a-fA-F][\da-fA-F]{2})/g
 const HALF_LENGTH = '\\ud800'.length
 const BACKSLASH = '\\'

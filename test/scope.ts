@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Agent, AgentInput } from '../lib/agent/runtime.ts'
-import { asUser, currentUserId, DEFAULT_USER_ID, effectiveUserId, ownerOf, withoutUser } from '../lib/scope.ts'
+import { asUser, currentUserId, ownerOf, withoutUser } from '../lib/scope.ts'
 import { databaseSection, onEachBackend } from './fixtures/backends.ts'
 import { asked, listIn, openSite, signIn, textIn, until } from './fixtures/gateway.ts'
 
@@ -46,14 +46,6 @@ t.test('[Auth 4] the current user holds over awaits and timers, and is the one b
 t.test('[Auth 4] what is started without a user has none later, whoever started it', async (t) => {
   const later = asUser('ann', () => withoutUser(() => sleep(1).then(currentUserId)))
   t.equal(await later, null)
-})
-
-t.test('[Isolation] without a user files are those of DEFAULT_USER_ID', async (t) => {
-  t.equal(effectiveUserId(), DEFAULT_USER_ID)
-  t.equal(
-    asUser('ann', () => effectiveUserId()),
-    'ann'
-  )
 })
 
 onEachBackend(

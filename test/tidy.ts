@@ -222,3 +222,12 @@ t.test('every file says in its first line what it is', async (t) => {
   const silent = files.filter((file) => !/^(#!.*\n)?\/\/ \S/.test(readFileSync(join(ROOT, file), 'utf8')))
   t.same(silent, [])
 })
+
+t.test('every file that lib/README.md names is there', async (t) => {
+  const text = readFileSync(join(ROOT, 'lib/README.md'), 'utf8')
+  const names = [...text.matchAll(/`([\w./-]+\.ts)`/g)].map(([, name]) => name!)
+  t.ok(names.length > 20)
+  const all = [...files, ...sources('test')]
+  const missing = names.filter((name) => !all.some((file) => `/${file}`.endsWith(`/${name}`)))
+  t.same(missing, [])
+})

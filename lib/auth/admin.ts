@@ -11,22 +11,21 @@ import { hashPassword } from './password.ts'
 export const CREDENTIALS_FILE = 'admin_initial_credentials.txt'
 const PASSWORD_BYTES = 16
 
-/** No such account, or no administrator yet. The message is for the terminal. */
+/** No such account, or no administrator yet. */
 export class NobodyToReset extends Error {
   override readonly name = 'NobodyToReset'
 }
 
-export interface ResetParts {
+interface ResetParts {
   readonly apiTokens: Pick<ApiTokens, 'revokeAll'>
   readonly users: UserReads
   readonly writer: Writer
-  /** The data home. */
   readonly home: string
   /** Whose password; null: the first administrator's. */
   readonly email: string | null
 }
 
-/** Printable result, without the password: it must not reach a terminal or a log. */
+/** Without the password, which must not reach a terminal or a log. */
 export interface Reset {
   readonly email: string
   /** Where the password is. */
@@ -47,13 +46,13 @@ export async function resetAdmin({ users, apiTokens, writer, home, email }: Rese
   const file = join(home, CREDENTIALS_FILE)
   const draft = `${file}.${randomBytes(6).toString('hex')}`
   await mkdir(home, { recursive: true })
-  // The draft before the account, its name after: whatever fails, the file never names a password that does not hold.
+  // Written before the account changes, renamed after: whatever fails, the file never names a password that is not valid.
   await writeFile(draft, credentials(user.email, password, timestamp()), { mode: 0o600, flag: 'wx', flush: true })
   try {
     await renew(writer, user, await hashPassword(password), email)
-    // Whoever had the account may have made keys for it.
+    // Whoever had the account may have created API tokens.
     await apiTokens.revokeAll(user.id)
-    // A new file in place of the old one, whose mode and links would otherwise be those of the password.
+    // Replaces the old file instead of overwriting it, which would keep its mode and links.
     await keepOfOther(file, user.email)
     await rename(draft, file)
   } finally {
@@ -62,7 +61,7 @@ export async function resetAdmin({ users, apiTokens, writer, home, email }: Rese
   return { email: user.email, file }
 }
 
-/** The file of another administrator, who may not have read it yet, is kept beside the new one. */
+/** Keeps the file of another administrator, who may not have read it yet. */
 async function keepOfOther(file: string, email: string): Promise<void> {
   const text = await readFile(file, 'utf8').catch(() => '')
   const other = /^email: (.+)$/m.exec(text)?.[1]
@@ -72,7 +71,7 @@ async function keepOfOther(file: string, email: string): Promise<void> {
 async function renew(writer: Writer, user: User, password_hash: string, email: string | null): Promise<void> {
   const set = { password_hash, token_version: user.token_version + 1, needs_setup: true }
   const updated = await writer.write({ name: 'user.update', id: user.id, set })
-  // Without a new e-mail address none can be taken: null, the account has vanished, is all that can happen [User 4].
+  // The e-mail address does not change, so it cannot be taken; null: the account is gone [User 4].
   if (updated === null || updated === 'email_taken') throw new NobodyToReset(missing(email))
 }
 

@@ -16,12 +16,12 @@ import { digestOf, type Revocation } from './token.ts'
 
 /** 256 bits cannot be guessed, so a plain digest is enough and no limiter is needed. */
 const TOKEN_BYTES = 32
-/** Tokens per account: a script that creates one a day would fill the table. */
-export const API_TOKENS_MAX = 100
+/** Tokens per account: a script that creates one a day must not fill the table. */
+const API_TOKENS_MAX = 100
 /** Precision of the last use: a write per request would cost more than most requests. */
 const USE_MS = 60_000
 
-export interface ApiTokenParts {
+interface ApiTokenParts {
   readonly reads: ScopedStore['apiTokens']
   readonly writer: ScopedWriter
   readonly log: { warn(fields: object, text: string): void }
@@ -99,7 +99,7 @@ export class ApiTokens {
     const expires = token.expires_at === null ? null : Date.parse(token.expires_at) / 1000
     if (expires !== null && expires * 1000 <= Date.now()) throw new Failure('token_expired')
     if (!user) throw new Failure('user_not_found')
-    // An invitation admits somebody without an account; nobody can act for its maker with it.
+    // An invitation creates an account; it does not act for its maker.
     if (isInvitation(token)) throw new Failure('token_invalid')
     this.#noteUse(token)
     const permissions = new Set(token.scopes.filter((scope) => scope !== INVITATION))
@@ -137,7 +137,7 @@ export class ApiTokens {
     return true
   }
 
-  // In the background. The row just read has the last recorded use, so no cache is needed.
+  /** In the background. The row just read has the last recorded use, so no cache is needed. */
   #noteUse({ token_id, last_used_at }: ApiToken): void {
     const now = Date.now()
     if (last_used_at !== null && now - Date.parse(last_used_at) < USE_MS) return

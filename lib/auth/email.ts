@@ -1,25 +1,25 @@
-// E-mail addresses: one form for every way to write the same one.
+// E-mail addresses: validation, and one normalised form for all spellings.
 
-// Nothing invisible either: two accounts whose addresses look the same would be mistaken for each other.
+// No invisible characters: two accounts whose addresses look the same could be confused.
 const LOCAL = /^[^"(),:;<>@[\\\]\p{C}\p{Z}]+$/u
 const LABEL = /^[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]{0,61}[\p{L}\p{N}\p{M}])?$/u
 /** Names that belong to nobody [RFC 2606, 6761]; example.com is fine. */
 const RESERVED = new Set(['test', 'local', 'localhost', 'invalid'])
-/** Characters, as the users table takes them. */
+/** In characters, like the column of the users table. */
 const LENGTH_MAX = 320
-/** Of an address before it is in its one form, which may be shorter. */
+/** Before normalisation, which may shorten it. */
 const UNITS_MAX = 4 * LENGTH_MAX
 const LOCAL_MAX = 64
 const DOMAIN_MAX = 253
 
-/** The one form under which an address is kept and looked up [contract 1.3]. Does not ask whether it is an address. */
+/** The normalised form for storage and lookup [contract 1.3]. Does not validate. */
 export function emailKey(text: string): string {
-  // To normalise costs the square of the length where accents are heaped up; nobody has an address that is so long.
+  // Normalising stacked accents is quadratic in the length, and no address is this long.
   if (text.length > UNITS_MAX) return ''
   return text.trim().toLowerCase().normalize('NFC')
 }
 
-/** The address in its one form, without blanks around it or a name before it; or what is wrong with it. */
+/** The normalised address, without surrounding blanks or a display name; or what is wrong with it. */
 export function readEmail(text: string): { readonly email: string } | { readonly problem: string } {
   if (text.length > UNITS_MAX) return { problem: 'The email address is too long.' }
   const wrapped = /^[^<>]*<([^<>]*)>$/.exec(text.trim())

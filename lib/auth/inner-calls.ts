@@ -1,4 +1,4 @@
-// Credentials for the process's calls to itself: each for one call, and nowhere but in memory.
+// Credentials for the process's calls to itself: in memory only, each for one call.
 import { randomBytes } from 'node:crypto'
 import { fail } from '../errors.ts'
 import type { Caller, Door } from '../loopback.ts'
@@ -28,14 +28,14 @@ export class InnerCalls implements Door {
     this.#callers.delete(token)
   }
 
-  /** null: none of these. Rejects with user_not_found */
+  /** null: not one of these. Rejects with user_not_found. */
   principalOf(text: string): Promise<Principal> | null {
     const caller = this.#callers.get(text)
     return caller ? this.#principalOf(caller, text) : null
   }
 
   async #principalOf(caller: Caller, text: string): Promise<Principal> {
-    // Made by the same function when they came.
+    // Made by `authUser`.
     if (caller.authUser) return assertedPrincipal(caller.authUser as AuthUser)
     const user = await this.#users.byId(caller.userId)
     if (!user) throw fail('user_not_found')

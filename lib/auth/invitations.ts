@@ -17,8 +17,8 @@ export class Invitations {
   }
 
   /**
-   * Makes one. `text` is shown to who asked for it, who passes it on.
-   * @throws Failure api_tokens_full: invitations count among the tokens of their maker
+   * `text` of the result is shown to the administrator, who passes it on.
+   * @throws Failure api_tokens_full: invitations count among their maker's tokens
    */
   create(wanted: { user_id: string; name: string; lifetimeMs: number }): Promise<NewKey> {
     return createKey(this.#writer, { ...wanted, scopes: [INVITATION] })
@@ -35,7 +35,7 @@ export class Invitations {
     return isOne && (await this.#writer.write({ name: 'apiToken.remove', token_id: id, user })) !== null
   }
 
-  /** @throws Failure invitation_invalid: none, used, revoked, ended, or its maker is no administrator any more */
+  /** @throws Failure invitation_invalid: unknown, used, revoked, expired, or its maker is no longer an administrator */
   async find(text: string | null): Promise<ApiToken> {
     const found = text === null ? null : await this.#reads.byDigest(digestOf(text))
     const hasEnded = found !== null && Date.parse(found.token.expires_at ?? '') <= Date.now()

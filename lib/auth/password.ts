@@ -1,9 +1,9 @@
-// Password hashes: made in the current form, read in every form there was.
+// Password hashes: written in the current version, read in all.
 //
 //   v2  `2$` + bcrypt over base64(SHA-256(password))   current; the digest lifts bcrypt's limit of 72 bytes
 //   v1  bcrypt over the password, bare or with `1$`
 //
-// `$dfv2$` and `$dfv1$` are the same versions as another implementation writes them.
+// `$dfv2$` and `$dfv1$` are the same versions, as another implementation writes them.
 import { createHash } from 'node:crypto'
 import bcrypt from 'bcrypt'
 import { KeyedMutex, MutexBusy } from '../files/keyed-mutex.ts'
@@ -13,8 +13,8 @@ const COST = 12
 export const PASSWORD_BYTES_MAX = 1024
 /**
  * Verifying and hashing have separate queues, so that a flood of registrations does not delay sign-ins; in each, addresses take
- * turns. Few at once: bcrypt runs on the thread pool, which files need as well. The queue of one address is no longer than what
- * can be answered before its clients give up.
+ * turns. Few run at once, because bcrypt uses the thread pool, which files need too. An address can queue no more than can be
+ * answered before its clients give up.
  */
 const LOOKING = new KeyedMutex({ all: 2, each: 2, waiting: 256, waitingEach: 64 })
 const MAKING = new KeyedMutex({ all: 1, each: 1, waiting: 256, waitingEach: 64 })
@@ -26,21 +26,21 @@ const PREFIXES: readonly (readonly [prefix: string, version: 1 | 2])[] = [
   ['1$', 1]
 ]
 
-// Costs above 16 are malformed too: each step doubles the time, and one of 31 would hold its place for days.
+// Costs above 16 count as malformed: each step doubles the time, and 31 would take days.
 const BCRYPT = /^\$2[aby]\$(?:0[4-9]|1[0-6])(\$[./A-Za-z0-9]{53})$/
 
-// The hash of bytes that nobody kept. A constant and not made at the first need, when making it could be refused.
+// The hash of random bytes nobody kept. A constant, because making one on first use could be refused.
 const DECOY = '$2b$12$pTJAgXpJb8PJIR0PtVgDF.sdqd94ClLD6r2WG1XIgBQwWQefU8N9y'
 
-/** Too many passwords are being hashed: try later. */
+/** Too many passwords are being hashed. */
 export class HashingBusy extends Error {
   override readonly name = 'HashingBusy'
 }
 
-export interface HashingTurn {
+interface HashingTurn {
   /** The client's address. Default: this process itself. */
   readonly address?: string
-  /** Called when the turn comes, before anything is hashed; what it throws is the answer. */
+  /** Called right before hashing; may throw to refuse. */
   readonly lastCheck?: () => void
 }
 
@@ -70,7 +70,7 @@ function versionOf(hash: string): { version: 1 | 2; bare: string } {
   return { version: 1, bare: hash }
 }
 
-/** The bcrypt text that the library reads, or null for what is none. PHP's `2y` is `2b` by another name. */
+/** The hash in the form the library reads; null: malformed. PHP's `2y` is `2b` by another name. */
 function readable(bare: string): string | null {
   return BCRYPT.test(bare) ? bare.replace('$2y$', '$2b$') : null
 }
@@ -80,9 +80,9 @@ export function isTooLong(password: string): boolean {
 }
 
 /**
- * The hash of a password in the current form.
+ * Hashes a password in the current version.
  * @throws HashingBusy
- * @throws RangeError for a password above PASSWORD_BYTES_MAX: the caller has to refuse it, with a message for the user
+ * @throws RangeError above PASSWORD_BYTES_MAX: callers refuse that with a message for the user
  */
 export async function hashPassword(password: string, turn: HashingTurn = {}): Promise<string> {
   if (isTooLong(password)) throw new RangeError('a password that is too long was not refused before it was hashed')
@@ -91,8 +91,8 @@ export async function hashPassword(password: string, turn: HashingTurn = {}): Pr
 }
 
 /**
- * Whether the password belongs to the hash [User 1, 2]. To null (no such user, no password) and to a malformed hash belongs
- * none, and it takes as long as a wrong password, so that the time does not tell which addresses have an account.
+ * Whether the password matches the hash [User 1, 2]. Null (no such user, no password) and malformed hashes match nothing, and take as
+ * long as a wrong password, so that the time does not reveal which addresses have an account.
  * @throws HashingBusy
  */
 export async function verifyPassword(password: string, hash: string | null, turn: HashingTurn = {}): Promise<boolean> {
@@ -104,7 +104,7 @@ export async function verifyPassword(password: string, hash: string | null, turn
   return isSame && text !== null
 }
 
-/** Made with a form that is no longer current [User 3]. */
+/** The hash is of an older version [User 3]. */
 export function needsRehash(hash: string): boolean {
   return versionOf(hash).version !== 2
 }

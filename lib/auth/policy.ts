@@ -1,7 +1,6 @@
 // The operator's own auth rules: code that authenticates callers without a session or token, and authorizes what users
 // do. It comes after our own guards: what those refuse never reaches it.
 import { createHash } from 'node:crypto'
-import type { IncomingHttpHeaders } from 'node:http'
 import { fail, Refused } from '../errors.ts'
 import {
   type Grant,
@@ -11,11 +10,12 @@ import {
   PERMISSIONS,
   type Principal,
   timestamp,
-  type User
+  type User,
+  uuidOf
 } from '../types.ts'
 
 /** As LangGraph's Auth object has them. */
-export interface AccessRules {
+interface AccessRules {
   readonly authenticates: boolean
   authenticate(request: Request): unknown
   authorize(question: {
@@ -34,13 +34,6 @@ export interface AuthUser extends JsonObject {
   display_name: string
   is_authenticated: boolean
   permissions: string[]
-}
-
-/** The request as rules see it. */
-export interface RequestHead {
-  readonly method?: string | undefined
-  readonly url?: string | undefined
-  readonly headers: IncomingHttpHeaders
 }
 
 /** Timeout for rules that never answer, in ms. */
@@ -64,8 +57,8 @@ export class AccessPolicy {
    * Authenticates a caller without a session or token.
    * @throws Failure 401, or what the rules refuse with
    */
-  readonly authenticate = async (head: RequestHead): Promise<Principal> => {
-    const told = await this.#asked(() => this.#rules.authenticate(requestOf(head)))
+  readonly authenticate = async (head: Request): Promise<Principal> => {
+    const told = await this.#asked(() => this.#rules.authenticate(head))
     const asserted = authUserOf(told)
     if (asserted === null) throw fail('not_authenticated')
     return assertedPrincipal(asserted)
@@ -109,7 +102,7 @@ export class AccessPolicy {
   }
 }
 
-/** Whom rules describe so. */
+/** The principal that rules describe. */
 export function assertedPrincipal(asserted: AuthUser): Principal {
   const user = userOf(asserted)
   return {
@@ -158,11 +151,8 @@ function authUserOf(told: unknown): AuthUser | null {
 
 /** No account and no other way to sign in: the id is derived from the identity. */
 function userOf({ identity, email }: AuthUser): User {
-  const digest = createHash('sha256').update(`langgraph.json ${identity}`).digest()
-  digest[6] = (digest[6]! & 0x0f) | 0x80
-  digest[8] = (digest[8]! & 0x3f) | 0x80
   return {
-    id: digest.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),
+    id: uuidOf(createHash('sha256').update(`langgraph.json ${identity}`).digest(), 8),
     email: typeof email === 'string' ? email : identity,
     password_hash: null,
     system_role: 'user',
@@ -174,7 +164,7 @@ function userOf({ identity, email }: AuthUser): User {
   }
 }
 
-/** `{ owner: 'x' }`, `{ owner: { $eq: 'x' } }` and `{ groups: { $contains: 'x' } }` as what metadata must hold. */
+/** Turns `{ owner: 'x' }`, `{ owner: { $eq: 'x' } }` and `{ groups: { $contains: 'x' } }` into required metadata. */
 function wantedOf(filter: object): JsonObject {
   return Object.fromEntries(Object.entries(filter).map(([key, condition]): [string, Json] => [key, heldBy(condition)]))
 }
@@ -184,17 +174,8 @@ function heldBy(condition: unknown): Json {
   const [[operator, wanted] = [], ...more] = Object.entries(condition ?? {})
   if (more.length === 0 && operator === '$eq') return wanted as Json
   if (more.length === 0 && operator === '$contains') return Array.isArray(wanted) ? wanted : [wanted as Json]
-  // Ignoring an unknown operator would let through what it should keep out.
+  // Ignoring an unknown operator would let too much through.
   throw new TypeError(`auth.path: a filter knows $eq and $contains, and not ${JSON.stringify(condition)}`)
-}
-
-function requestOf({ method, url = '/', headers }: RequestHead): Request {
-  const given = new Headers()
-  for (const [name, value] of Object.entries(headers))
-    for (const one of Array.isArray(value) ? value : [value ?? '']) given.append(name, one)
-  const origin = `http://${headers.host ?? 'localhost'}`
-  const address = URL.canParse(url, origin) ? new URL(url, origin) : new URL('http://localhost')
-  return new Request(address, { method: method ?? 'GET', headers: given })
 }
 
 /** LangGraph's HTTPException, by its members: it comes out of the project's own copy of the SDK. */
@@ -207,7 +188,7 @@ function refusalOf(error: unknown): Refused | null {
 
 function headersIn(given: unknown): Record<string, string> {
   try {
-    // Whatever it is, Headers take it or say that it is none.
+    // Headers throws for anything it cannot take.
     return Object.fromEntries(new Headers(given as Record<string, string>))
   } catch {
     return {}

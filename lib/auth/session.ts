@@ -6,7 +6,7 @@ import type { ApiTokens } from './api-tokens.ts'
 import type { InnerCalls } from './inner-calls.ts'
 import { digestOf, type Revocation, type TokenFailure, type Tokens } from './token.ts'
 
-export interface SessionParts {
+interface SessionParts {
   readonly users: UserReads
   readonly tokens: Tokens
   readonly writer: Writer
@@ -34,7 +34,7 @@ export class Sessions {
   }
 
   /**
-   * The user of a token: fully validated, with the row read each time, so that a password change takes effect at once [Auth 3].
+   * Validates a token. Reads the user's row each time, so that a password change takes effect at once [Auth 3].
    * @throws Failure token_expired, token_invalid, token_revoked, user_not_found
    */
   async authenticate(token: string): Promise<Principal> {
@@ -54,10 +54,7 @@ export class Sessions {
     return user !== null && user !== 'denied' && user.token_version === version
   }
 
-  /**
-   * Ends the session of a token, if it is one: its streams end, and it is refused until it would have ended by itself, also after
-   * a restart. Safe to call with anything, and twice. Resolves when that is stored.
-   */
+  /** Revokes a token until it would have expired, and closes its streams. Ignores anything else. Resolves when that is stored. */
   async logout(token: string): Promise<void> {
     const found = await this.#tokens.read(token)
     if ('failure' in found) return

@@ -11,7 +11,7 @@ const DAY_S = 86_400
 /** Clock skew allowed between machines with one secret, in seconds. */
 const CLOCK_SKEW_S = 60
 
-export interface Claims {
+interface Claims {
   /** User id. */
   readonly sub: string
   /** token_version of the user when it was issued; missing means 0. */
@@ -27,14 +27,14 @@ export type Revocation = { readonly digest: string } | { readonly userId: string
 
 /** Why a token is not accepted. */
 export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
-export type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
+type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
 
 export interface Tokens {
   /** Fingerprint of the secret. */
   readonly fingerprint: string
-  /** Seconds that a token lives. */
+  /** Lifetime of a token in seconds. */
   readonly lifetimeS: number
-  /** A token of its own, also for the same user in the same second. `remember` is only passed on. */
+  /** Issues a token, unique even for the same user in the same second. `remember` is only passed on. */
   issue(
     user: { readonly id: string; readonly token_version: number },
     how?: { readonly remember: boolean }
@@ -43,8 +43,8 @@ export interface Tokens {
 }
 
 /**
- * The key: the configured one, or one of our own that survives restarts.
- * @throws Error when the file of our own cannot be read or made
+ * Signs with the configured secret, or with a generated one that survives restarts.
+ * @throws Error when the file of the generated one cannot be read or created
  */
 export async function openTokens({
   home,
@@ -85,12 +85,12 @@ export async function openTokens({
   }
 }
 
-/** Verified signatures to remember: more than are busy at one time. */
+/** Maximum verified tokens to remember: more than are active at a time. */
 const VERIFIED_MAX = 10_000
 
 /**
- * Tokens with a verified signature. The same bytes under the same key stay valid until they expire, and verifying costs a trip through the
- * thread pool, the most expensive part of a small request. Whether the session still stands is asked of the store each time [Auth 3].
+ * Cache of tokens with a verified signature: verifying goes through the thread pool, the most expensive part of a small request. Whether the
+ * session was revoked is still looked up in the store each time [Auth 3].
  */
 class Verified {
   /** By digest, oldest first. */
@@ -126,8 +126,8 @@ async function read(token: string, key: Uint8Array): Promise<TokenReading> {
 }
 
 /**
- * base64url has several texts for the same bytes (spare bits, padding, blanks). Head and claims are signed as text; the
- * signature is not, so a token that was logged out would come back under another digest if we took them all.
+ * base64url has several texts for the same bytes (spare bits, padding, blanks). Header and claims are signed as text, the signature is
+ * not: with another spelling a revoked token would have another digest.
  */
 function hasOneSpelling(token: string): boolean {
   const signature = token.slice(token.lastIndexOf('.') + 1)
@@ -143,7 +143,7 @@ function claimsOf({ sub, iat = 0, exp, ver = 0, remember }: JWTPayload): Claims 
 
 // ----------------------------------------------------------------------------------------------- the secret
 
-/** The secret of this home, made when there is none. Two processes that start at once agree on one. */
+/** The secret of this home, generated if there is none. Processes that start at the same time agree on one. */
 async function keptSecret(home: string): Promise<string> {
   const file = join(home, SECRET_FILE)
   const known = await readSecret(file)
@@ -153,13 +153,13 @@ async function keptSecret(home: string): Promise<string> {
   const secret = randomBytes(SECRET_BYTES).toString('base64url')
   await writeFile(draft, `${secret}\n`, { mode: 0o600, flag: 'wx', flush: true })
   try {
-    // An empty file is what a power loss leaves: with it as the key nobody could sign in, so it is replaced.
+    // A power loss can leave an empty file, which is no usable key.
     if (known === '') await rename(draft, file)
     else await place(draft, file)
   } finally {
     await rm(draft, { force: true })
   }
-  // The file's, not ours: another process may have been first.
+  // Read back: another process may have been first.
   return (await readSecret(file)) || secret
 }
 
@@ -169,12 +169,12 @@ async function readSecret(file: string): Promise<string | null> {
     if (error.code === 'ENOENT') return null
     throw error
   })
-  // What a backup brought back may be open to others. Somebody else's file we can only read.
+  // A restored backup may have a wider mode. Somebody else's file can only be read.
   if (text !== null) await chmod(file, 0o600).catch(() => {})
   return text?.trim() ?? null
 }
 
-/** Gives a whole file its name, unless something has that name already. */
+/** Moves the draft into place, unless the file exists. */
 async function place(draft: string, file: string): Promise<void> {
   try {
     await link(draft, file).catch((error: NodeJS.ErrnoException) => {

@@ -4,7 +4,7 @@ import { isTree, join, put, type Tree } from './tree.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 
-/** What stands on the command line. */
+/** Command-line flags. */
 export interface Flags {
   readonly home?: string | undefined
   readonly host?: string | undefined
@@ -14,7 +14,7 @@ export interface Flags {
   readonly watch?: boolean | undefined
 }
 
-/** Replaces every text `$NAME` by that variable, at any depth. */
+/** Replaces every string `$NAME` by that variable, at any depth. */
 export function withVariables(value: unknown, env: Env, path: string, problems: string[]): unknown {
   if (typeof value === 'string') return variable(value, env, path, problems)
   if (Array.isArray(value)) return value.map((item, i) => withVariables(item, env, `${path}[${i}]`, problems))
@@ -35,7 +35,7 @@ function variable(value: string, env: Env, path: string, problems: string[]): st
 
 /**
  * Applies environment and flags over the file's options.
- * @returns by path, the name a person knows for a value not from the file
+ * @returns by path: the name of the flag or variable a value came from
  */
 export function override(options: Tree, flags: Flags, env: Env): Map<string, string> {
   const names = new Map<string, string>()
@@ -64,7 +64,7 @@ function isEmpty(models: unknown): boolean {
   return models === undefined || models === null || (Array.isArray(models) && models.length === 0)
 }
 
-// A key alone is a model: the shortest way from `npm start` to a real answer.
+// A key alone configures a model: the shortest way from `npm start` to a real answer.
 function modelOfEnvironment(env: Env): unknown {
   if (!env.OPENAI_API_KEY) return undefined
   const model = env.OPENAI_MODEL || 'gpt-4o-mini'

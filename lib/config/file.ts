@@ -7,9 +7,9 @@ import { ConfigError, refuse } from './problems.ts'
 const DEFAULT_FILE = 'colloquy.yaml'
 
 /**
- * @param named the file that was asked for; without one DEFAULT_FILE, if it is there
- * @returns its path and what it says; a path of null and no options when there is no file
- * @throws ConfigError when it cannot be read, or is no YAML
+ * @param named the requested file; default: DEFAULT_FILE, if it exists
+ * @returns its path and content; a null path and no options when there is no file
+ * @throws ConfigError when it cannot be read, or is not YAML
  */
 export function readFile(named: string | undefined, cwd: string): { file: string | null; tree: unknown } {
   const file = resolve(cwd, named || DEFAULT_FILE)

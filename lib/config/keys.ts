@@ -1,13 +1,13 @@
 // Finds unknown keys: a mistyped name would otherwise silently give a default.
 import { isTree, join } from './tree.ts'
 
-/** The little of a schema that the walk for unknown keys looks at. */
+/** The part of a schema that this needs. */
 interface Shape {
   readonly type: string
   readonly entries?: Readonly<Record<string, Shape>>
   readonly wrapped?: Shape
   readonly item?: Shape
-  /** Of a schema that depends on the value. */
+  /** Present if the schema depends on the value. */
   readonly getter?: (input: unknown) => Shape
 }
 
@@ -39,7 +39,6 @@ function nearest(name: string, known: readonly string[]): string {
   return byDistance[0]?.other ?? ''
 }
 
-/** Edit distance between two names. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, i) => i)
   for (let i = 1; i <= one.length; i++) {

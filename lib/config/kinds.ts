@@ -1,23 +1,22 @@
-// Kinds of options: what each accepts, and its error message, which continues a sentence that starts with the option's
-// path. null, as YAML reads an empty value, means the default.
+// Kinds of options: what each accepts, and its error message, which follows the option's path in a sentence. null, which
+// is how YAML reads an empty value, means the default.
 import * as v from 'valibot'
 import type { JsonObject } from '../types.ts'
 import { isTree } from './tree.ts'
 
-/** The parsed value of a section. */
 type Section<Entries extends v.ObjectEntries> = v.GenericSchema<
   unknown,
   v.InferOutput<v.ObjectSchema<Entries, undefined>>
 >
 
-/** Options by name. A section that is missing is one of defaults alone. */
+/** Options by name. A missing section has all defaults. */
 export function section<const Entries extends v.ObjectEntries>(entries: Entries): Section<Entries> {
   const inner = v.object(entries)
   // Every entry has a default, so {} is a valid input of every section; the type of a generic one cannot say so.
   return v.nullish(inner, {} as v.InferInput<typeof inner>) as Section<Entries>
 }
 
-/** A whole number. Texts of digits are taken too: they come from the environment. */
+/** An integer. Numeric strings are accepted too: they come from the environment. */
 export function whole(fallback: number, min: number, max = Number.MAX_SAFE_INTEGER) {
   return v.nullish(
     v.pipe(
@@ -32,7 +31,7 @@ export function whole(fallback: number, min: number, max = Number.MAX_SAFE_INTEG
   )
 }
 
-/** A number, whole or not. Texts of digits are taken too. */
+/** A number; numeric strings are accepted too. */
 export function number(fallback: number, min: number, max = Number.MAX_SAFE_INTEGER) {
   return v.nullish(
     v.pipe(
@@ -64,17 +63,17 @@ function flagOf(value: unknown): unknown {
   return NO.includes(word) ? false : value
 }
 
-/** A text that is not empty. */
+/** A non-empty string. */
 export function text(fallback: string) {
   return v.nullish(filled(), fallback)
 }
 
-/** A text that is not empty and has no default. */
+/** A non-empty string without a default. */
 export function filled() {
   return v.pipe(v.string('must be a text'), v.minLength(1, 'must not be empty'))
 }
 
-/** A text that may be left out: then it is null. */
+/** A non-empty string, or null. */
 export function nullable() {
   return v.nullish(filled(), null)
 }
@@ -103,7 +102,6 @@ function listOf(value: unknown): unknown {
   return items.map((item: unknown) => (typeof item === 'string' ? item.trim() : item)).filter((item) => item !== '')
 }
 
-/** Any object, passed on as it is. */
 export function requestOptions() {
   const named = v.record(v.string(), v.unknown(), 'must hold options by name')
   // YAML of the core schema makes what JSON makes.
@@ -113,7 +111,7 @@ export function requestOptions() {
   )
 }
 
-/** An address that begins with http:// or https://, and has no default. */
+/** An http:// or https:// URL without a default. */
 export function webAddress() {
   return v.pipe(
     v.string('must be a text'),
@@ -124,25 +122,25 @@ export function webAddress() {
   )
 }
 
-/** Such an address, or null. */
+/** An http:// or https:// URL, or null. */
 export function url() {
   return v.nullish(webAddress(), null)
 }
 
-/** A file of somebody's that does what the words of an option do. */
+/** A custom module in place of a built-in choice. */
 export interface ModuleOption {
   readonly module: string
-  /** Handed to it as they are. */
+  /** Passed to it unchanged. */
   readonly options: JsonObject
 }
 
 const moduleOption = v.object({ module: filled(), options: v.nullish(requestOptions(), {}) }, 'is missing')
 
-/** One of some words, or a file of somebody's; has no default. */
+/** One of some words, or a custom module; has no default. */
 export function oneOfOrModule<const Choices extends readonly string[]>(choices: Choices) {
   const words = v.picklist(choices, `must be one of ${choices.join(', ')}, or { module: <file> }`)
   type Value = Choices[number] | ModuleOption
-  // One of the two takes every value, each with its own sentence for what is wrong.
+  // Each value goes to one of the two, whose error message fits it.
   return v.lazy(
     (input): v.GenericSchema<unknown, Value> =>
       (isTree(input) ? moduleOption : words) as v.GenericSchema<unknown, Value>

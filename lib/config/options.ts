@@ -51,14 +51,14 @@ const metrics = section({
 })
 
 const database = section({
-  // memory keeps nothing over a restart and has no feedback. { module: ./store.js, options: {} } is a store of yours, relative
-  // to this file; lib/store/ports/module.ts says what it exports.
+  // memory keeps nothing over a restart and has no feedback. { module: ./store.js, options: {} } is a custom store, relative
+  // to this file; lib/store/README.md says what it exports.
   backend: v.nullish(oneOfOrModule(['memory', 'sqlite', 'postgres']), 'sqlite'),
   // null: <home>/data/colloquy.db. Relative to the working directory.
   sqlite_path: nullable(),
-  // postgres://user:password@host:port/name; the database is made when it is missing. ?max=20: so many connections, else 10.
+  // postgres://user:password@host:port/name; the database is created if missing. ?max=20: pool size, default 10.
   postgres_url: nullable(),
-  // A newer program changes the schema at its first start: before that it copies a SQLite file to <sqlite_path>.schema-<n>.<time>.bak.
+  // Before a newer version migrates a SQLite database, it copies it to <sqlite_path>.schema-<n>.<time>.bak.
   migration_backup: flag(true)
 })
 
@@ -128,7 +128,7 @@ const runs = section({
 })
 
 const auth = section({
-  // Who may register: open: everybody who reaches the server; invite: whoever has an administrator's invitation;
+  // Who may register. open: everybody who can reach the server; invite: people with an administrator's invitation;
   // closed: nobody, so that only initialize creates an account.
   registration: choice(['open', 'invite', 'closed'], 'open'),
   // The older name: false means `closed`.
@@ -190,9 +190,9 @@ export const Options = v.object({
     config: nullable(),
     // Reload graphs when their files change; if that fails, the last good ones stay in use.
     watch: flag(false),
-    // Up to and without /threads.
+    // Without /threads.
     url: url(),
-    // For the server's X-Api-Key. Never shown, never logged. null: a server that asks for none.
+    // Sent as X-Api-Key. Never shown or logged. null: none.
     api_key: nullable(),
     // Headers of every request to the server.
     headers: v.nullish(v.record(v.string(), filled(), 'must hold headers by name'), {}),
@@ -203,8 +203,8 @@ export const Options = v.object({
     idle_timeout_ms: whole(30_000, 0, DAY_MS)
   }),
   graphs: section({
-    // worker: each file of graphs works in a thread of its own. Without it a graph that computes for a second holds up everybody for
-    // as long, and one that never yields for ever.
+    // worker: each file of graphs runs in a thread of its own. Without it a graph that computes for a second blocks everybody for
+    // as long, and one that never yields blocks for ever.
     isolation: choice(['none', 'worker'], 'none')
   }),
   // A title for a thread after its first answer. model_name null: the run's own model.
@@ -214,21 +214,21 @@ export const Options = v.object({
     max_chars: whole(60, 1, 256),
     model_name: nullable()
   }),
-  // Old messages become a summary, the newest `keep_messages` stay. Off: a conversation ends at the model's context window.
+  // Replaces old messages by a summary and keeps the newest `keep_messages`. Off: a conversation ends at the model's context window.
   summarization: section({
     enabled: flag(false),
     keep_messages: whole(20, 1, 1_000),
-    // Made above this many messages, or about this many tokens.
+    // Happens above this many messages, or about this many tokens.
     trigger_messages: whole(60, 0, 100_000),
     trigger_tokens: whole(60_000, 0),
     model_name: nullable()
   }),
-  // What is remembered of a user over threads.
+  // What is remembered about a user across threads.
   memory: section({
     enabled: flag(true),
-    // '': one file a user, below <home>. An absolute path is one file for all users.
+    // '': one file per user, below <home>. An absolute path: one file for all users.
     storage_path: v.nullish(v.string('must be a text'), ''),
-    // Seconds of quiet before a conversation is read for facts.
+    // Seconds without messages before a conversation is searched for facts.
     debounce_seconds: whole(30, 1, 300),
     model_name: nullable(),
     max_facts: whole(100, 10, 500),
@@ -257,7 +257,7 @@ export const Options = v.object({
   webhooks: section({
     // Secret of the signature receivers verify (Standard Webhooks; whsec_... is base64). Never shown or logged. null: unsigned.
     secret: nullable(),
-    // Private networks receivers may be in. Whoever may start runs chooses the URL: leave empty unless needed.
+    // Private networks receivers may be in. Users who start runs choose the URL: leave empty unless needed.
     allowed_networks: v.nullish(v.array(filled(), 'must be a list'), []),
     // Timeout of a receiver in ms.
     timeout_ms: whole(10_000, 100, DAY_MS),
@@ -270,7 +270,7 @@ export const Options = v.object({
   uploads: section({
     // A Markdown file beside every uploaded PDF, DOCX, XLSX and PPTX, made before the upload is answered.
     auto_convert_documents: flag(false),
-    // Of one request; bytes.
+    // Limits of one request; sizes in bytes.
     max_files: whole(10, 0),
     max_file_size: whole(50 * MIB, 0),
     max_total_size: whole(100 * MIB, 0),

@@ -20,7 +20,7 @@ export function refuse(problems: readonly string[]): void {
 
 /**
  * Turns schema issues into sentences. Only numbers, booleans and choices are quoted: any other value may be a key.
- * @param names by path, the name a person knows for a value not from the file
+ * @param names by path: the name of the flag or variable a value came from
  */
 export function sentence(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): string {
   const path = (issue.path ?? []).reduce(

@@ -1,4 +1,4 @@
-// A tree of options by name, as it stands in a file: nothing in it is checked yet.
+// Options by name as a file has them, before validation.
 
 export type Tree = { [name: string]: unknown }
 
@@ -11,7 +11,7 @@ export function join(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`
 }
 
-/** Sets the option at `path`, which is of one name or two. */
+/** Sets the option at `path`, which has one or two names. */
 export function put(options: Tree, path: string, value: unknown): void {
   const [name = '', inner] = path.split('.')
   if (inner === undefined) {

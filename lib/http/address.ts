@@ -4,7 +4,7 @@ import { BlockList, isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { firstOf } from './request.ts'
 
-/** Longer names are not addresses, and would only fill the tables keyed by address. */
+/** Longer texts are no addresses, and would only fill the tables keyed by address. */
 const ADDRESS_CHARS_MAX = 64
 
 /** The proxies whose X-Real-IP and X-Forwarded-Proto count. X-Forwarded-For never does: any client can begin one. */
@@ -32,7 +32,7 @@ export class Proxies {
   }
 
   /**
-   * Key of the rate limit for a request that both a page and its front end's server make. Null: no limit, because a trusted proxy
+   * Rate-limit key for a request that both a page and its front end's server make. Null: no limit, because a trusted proxy
    * that names no client is that server. On one machine both have the same address, and only browsers send Sec-Fetch-Site.
    */
   allowanceOf(req: IncomingMessage): string | null {
@@ -59,7 +59,7 @@ export class Proxies {
     if (firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() !== 'https') return false
     const peer = plain(req.socket.remoteAddress ?? '')
     const isBelieved = this.#trusts(peer)
-    // Nearly always a forgotten option: without it cookies of an https site are not Secure and end with the browser session.
+    // Nearly always a forgotten option: without it, cookies of an https site are not Secure and end with the browser session.
     if (!isBelieved && !this.#hasWarned)
       this.#warn(`trusted_proxies: ${peer} says that its client speaks https and is not listed`)
     this.#hasWarned ||= !isBelieved
@@ -106,7 +106,7 @@ function rangeOf(entry: string): Range | null {
   const bits = bitsText === undefined ? bitsMax : prefixOf(bitsText, bitsMax)
   if (bits === null) return null
   const mapped = version === 6 && plain(text) !== text.split('%')[0]
-  // A range of mapped addresses is the version 4 range that lies in it; one that is wider than all of version 4 stays as it is.
+  // A range of mapped addresses is the IPv4 range inside it, unless it is wider than all of IPv4.
   if (mapped && bits >= 96) return { address: plain(text), bits: bits - 96, family: 'ipv4' }
   return { address: text.split('%')[0] ?? text, bits, family: version === 6 ? 'ipv6' : 'ipv4' }
 }

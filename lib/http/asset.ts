@@ -1,4 +1,4 @@
-// A public static file, kept in memory in its compressed forms, and answered with conditional requests in mind.
+// Public static files, kept in memory in compressed form; supports conditional requests.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 export interface Asset {
@@ -10,13 +10,11 @@ export interface Asset {
   readonly encoded: ReadonlyMap<string, Buffer>
   /** Its path contains a hash of its content: it can be cached for ever. */
   readonly isImmutable: boolean
-  /** Extra headers. */
   readonly headers: Readonly<Record<string, string>>
 }
 
 const YEAR_S = 31_536_000
 
-/** Answers GET and HEAD. */
 export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {
   const encoding = encodingFor(req, asset)
   const bytes = encoding === null ? asset.plain : asset.encoded.get(encoding)!

@@ -1,6 +1,6 @@
 // The body budget: how many bytes of requests still arriving may be in memory, per sender and in total.
 
-export interface BudgetLimits {
+interface BudgetLimits {
   /** Bytes of one sender's bodies. */
   readonly each: number
   /** Bytes of everybody's. */
@@ -26,7 +26,6 @@ export class BodyBudget {
     this.#limits = limits
   }
 
-  /** Bytes in use. */
   get held(): number {
     return this.#heldByAll
   }

@@ -17,7 +17,7 @@ const PUBLIC_BODY_MS = 10_000
 /** After a slower body the credential is checked again. */
 const SLOW_BODY_MS = 1_000
 
-export interface BodyReaderOptions {
+interface BodyReaderOptions {
   /** Timeout for bodies of anonymous senders, in ms. */
   readonly limits?: { readonly publicBodyMs?: number }
   readonly authenticate: Authenticate
@@ -30,7 +30,7 @@ export class BodyReader {
   readonly #publicBodies = new BodyBudget(PUBLIC_BODIES)
   readonly #bodies = new BodyBudget(BODIES)
 
-  /** @param turns of the event loop, for parsing long bodies */
+  /** @param turns for parsing long bodies */
   constructor(options: BodyReaderOptions, turns: LoopTurns) {
     this.#options = options
     this.#turns = turns
@@ -38,7 +38,7 @@ export class BodyReader {
 
   /**
    * Called after the guards: an unauthorised caller must not make us buffer a body.
-   * @param given the body, if the operator's own program has read it already
+   * @param given the body, if the operator's app has read it already
    */
   async read(call: Omit<Call, 'body'>, route: Route, given: Buffer | null): Promise<unknown> {
     const { body, bodyLimit, form, bodyOptional } = route

@@ -38,9 +38,7 @@ export interface Cookie {
 }
 
 export interface Reply {
-  /** Default 200. */
   readonly status?: number
-  /** Sent as JSON. */
   readonly json?: unknown
   /** JSON text, sent as it is. */
   readonly jsonText?: string

@@ -16,7 +16,7 @@ const BAD_HEADS: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout'
 }
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   /** Connections per address, except trusted proxies; 0: no limit. */
   readonly limits?: { readonly connectionsPerAddress?: number }
   readonly proxies: Proxies
@@ -40,7 +40,6 @@ export class Connections {
     return this.#sockets.keys()
   }
 
-  /** A client has connected. */
   keep(socket: Socket): void {
     arrivals.came()
     if (!this.#admit(socket)) return void socket.resetAndDestroy()

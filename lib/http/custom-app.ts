@@ -1,12 +1,12 @@
-// The operator's own routes, from a program that maps a Request to a Response (like Hono). Its declared routes come
-// before ours, and its middlewares run around ours; a program without a router gets the paths we do not know.
+// The operator's own routes, from an app that maps a Request to a Response (like Hono). Its declared routes come
+// before ours, and its middlewares run around ours; an app without a router gets the paths we do not know.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../errors.ts'
 import { actingFor, callerOf } from '../loopback.ts'
 import type { Principal } from '../types.ts'
 import { HANDLED, type Reply } from './call.ts'
 import { boundReading, JSON_TYPE } from './reply.ts'
-import { hasBody } from './request.ts'
+import { hasBody, headersOf } from './request.ts'
 
 export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>
@@ -16,7 +16,7 @@ export interface FetchApp {
   notFound?(handler: (context: { readonly env: Env; readonly req: ReadRequest }) => Promise<Response>): unknown
 }
 
-/** A request inside of the program, whose body may have been read. */
+/** A request inside the app, whose body may have been read. */
 interface ReadRequest {
   arrayBuffer(): Promise<ArrayBuffer>
 }
@@ -30,20 +30,20 @@ interface Env {
 
 /** Our own answer to the request. */
 export interface Ours {
-  /** @param body as the program has read it; null: it has not */
+  /** @param body as the app has read it; null: it has not */
   answer(body: Buffer | null): Promise<Reply | typeof HANDLED>
-  /** The response is a stream: it begins after the program's middlewares. */
+  /** The response is a stream: it begins after the app's middlewares. */
   readonly isStream: boolean
 }
 
-export interface CustomAppOptions {
+interface CustomAppOptions {
   /** Requires a sign-in. */
   readonly needsUser: boolean
   /** Bytes of a body. */
   readonly bodyLimit: number
-  /** How long a client may read nothing of an answer before its connection is closed, in ms; 0: for ever. */
+  /** How long a client may read nothing of a response before its connection is closed, in ms; 0: for ever. */
   readonly stallMs: number
-  /** The caller as the program sees it. */
+  /** The caller as the app sees it. */
   readonly userOf: (principal: Principal) => object
 }
 
@@ -56,11 +56,11 @@ export class CustomApp {
     this.#app = app
     this.#options = options
     this.needsUser = options.needsUser
-    // This replaces the program's own 404 handler, as LangGraph's server does.
+    // Replaces the app's own 404 handler, as LangGraph's server does.
     app.notFound?.(async ({ env, req }) => (await env[OURS]?.respond(req)) ?? new Response('404 Not Found', NOT_FOUND))
   }
 
-  /** Whether the program declares a route for this method and path; handlers for all methods do not count. */
+  /** Whether the app declares a route for this method and path; handlers for all methods do not count. */
   has(method: string, path: string): boolean {
     const wanted = methodOf(method)
     return this.#matching(method, path).some((one) => {
@@ -104,7 +104,7 @@ export class CustomApp {
     try {
       const work = async () => this.#app.fetch(requestOf(req, body, away.signal), { user, [OURS]: behind })
       const response = await (principal ? actingFor(callerOf(principal), work) : work())
-      // An oversized body is our error, whatever the program makes of it.
+      // An oversized body is our error, whatever the app makes of it.
       if (body.isTooLarge) throw body.failure
       if (behind.isIn(response)) return await behind.end(res, response)
       await send(req, res, response, this.#options.stallMs)
@@ -118,12 +118,12 @@ export class CustomApp {
 }
 
 const NOT_FOUND = { status: 404 }
-/** Marks a response whose body we write. */
+/** Header that marks a response whose body we write. */
 const PLACE = 'x-colloquy-place'
 /** Headers that belong to the body. */
 const OF_BODY: ReadonlySet<string> = new Set([PLACE, 'content-type', 'content-length', 'transfer-encoding'])
 
-/** One request of ours inside the program's middlewares: they see a response, and their changes to its status and headers count. */
+/** A request of ours inside the app's middlewares: they see a response, and their changes to its status and headers apply. */
 class Behind {
   readonly #ours: Ours
   readonly #body: BoundBody
@@ -176,7 +176,7 @@ function headOf(status: number): Response {
 function responseOf({ status = 200, json, jsonText, text, headers = {} }: Reply): Response {
   const body = text?.body ?? jsonText ?? (json === undefined ? null : JSON.stringify(json))
   const type = { 'content-type': text?.type ?? JSON_TYPE }
-  // Without a body to recognise it by, the response is marked.
+  // A response without a body is recognised by this header.
   return body === null
     ? new Response(null, { status, headers: { ...headers, [PLACE]: 'ours' } })
     : new Response(body, { status, headers: { ...type, ...headers } })
@@ -209,13 +209,10 @@ class BoundBody {
 }
 
 function requestOf(req: IncomingMessage, body: BoundBody, signal: AbortSignal): Request {
-  const headers = new Headers()
-  for (const [name, value] of Object.entries(req.headers))
-    for (const one of Array.isArray(value) ? value : [value ?? '']) headers.append(name, one)
   const origin = `http://${req.headers.host ?? 'localhost'}`
   const url = req.url ?? '/'
   if (!URL.canParse(url, origin)) throw new Failure('bad_path')
-  const options = { method: req.method ?? 'GET', headers, signal }
+  const options = { method: req.method ?? 'GET', headers: headersOf(req), signal }
   if (!hasBody(req) || options.method === 'GET' || options.method === 'HEAD')
     return new Request(new URL(url, origin), options)
   // fetch requires this for streaming bodies; its type lacks it.
@@ -237,7 +234,7 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
     if (res.write(chunk)) continue
     boundReading(res, stallMs)
     await new Promise((resolve) => res.once('drain', resolve).once('close', resolve))
-    // The program may be silent for as long as it likes: only a client that does not read is cut off.
+    // The app may be silent as long as it likes: only a client that does not read is cut off.
     res.socket?.setTimeout(0)
   }
   res.end()

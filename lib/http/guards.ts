@@ -6,12 +6,12 @@ import { Failure, fail, Invalid } from '../errors.ts'
 import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant } from '../types.ts'
 import { isLoopback } from './address.ts'
 import type { Call, Cookie } from './call.ts'
-import { cookieOf, firstOf } from './request.ts'
+import { cookieOf, firstOf, headersOf } from './request.ts'
 import type { Route, ThreadAccess } from './route.ts'
 import { ID_PATTERN, isId, issue } from './schema.ts'
 
 export const SESSION_COOKIE = 'access_token'
-export const CSRF_COOKIE = 'csrf_token'
+const CSRF_COOKIE = 'csrf_token'
 
 /** Methods that change state and therefore need the CSRF header. */
 const CHANGING: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
@@ -113,7 +113,7 @@ export function checkOrigin(
 function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | null, isFromProxy: boolean): boolean {
   const page = urlOf(origin)
   if (page === null || !/^https?:$/.test(page.protocol)) return false
-  // DNS rebinding: a foreign name that resolves to this machine makes Host and Origin match. Only a trusted proxy may bring such a name.
+  // DNS rebinding: a foreign name that resolves to this machine makes Host and Origin match. Only a trusted proxy may use such a name.
   const isOurs = isFromProxy && publicUrl === null
   if (isLoopback(req.socket.localAddress ?? '') && !isOurs && !isLoopbackName(page.hostname))
     return publicUrl !== null && urlOf(publicUrl)?.origin === page.origin
@@ -189,8 +189,8 @@ function apiTokenOf(req: IncomingMessage): string | null {
   return [bearer, key].find((text) => typeof text === 'string' && text.startsWith(API_TOKEN_PREFIX))?.toString() ?? null
 }
 
-/** Authenticates a request without a credential of ours by the operator's own rules, which may refuse it. */
-export type AuthenticateRequest = (req: IncomingMessage) => Promise<Principal>
+/** Authenticates a request without a credential of ours, given its head, by the operator's own rules, which may refuse it. */
+export type AuthenticateRequest = (head: Request) => Promise<Principal>
 
 /**
  * Authenticates the caller [Auth 3].
@@ -205,7 +205,9 @@ export async function principalOf(
   const credential = credentialOf(req)
   if (credential !== null) return authenticate(credential)
   if (otherwise === null) throw fail('not_authenticated')
-  return otherwise(req)
+  const origin = `http://${req.headers.host ?? 'localhost'}`
+  const url = URL.canParse(req.url ?? '/', origin) ? new URL(req.url ?? '/', origin) : 'http://localhost'
+  return otherwise(new Request(url, { method: req.method ?? 'GET', headers: headersOf(req) }))
 }
 
 // ------------------------------------------------------------------------------------------- permission

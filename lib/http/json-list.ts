@@ -1,14 +1,14 @@
-// A JSON list as an answer: encoded item by item, so that a long one leaves the event loop to others, and ended where it would be too long.
+// A JSON list as a response: encoded in steps, so that a long one does not block the event loop, and truncated where it would be too long.
 import { setImmediate as turn } from 'node:timers/promises'
 
-/** Characters that are encoded in one turn of the loop. */
+/** Characters encoded per turn of the event loop. */
 const TURN_LENGTH = 128 * 1024
-/** Of an answer. */
+/** Characters of the whole list. */
 const LENGTH_MAX = 4 * 1024 * 1024
 
-export interface JsonList {
+interface JsonList {
   readonly jsonText: string
-  /** How many of the items it has; one at least. */
+  /** Number of items in it, at least one. */
   readonly count: number
 }
 

@@ -1,8 +1,8 @@
 // Rate limiters per client address. Tables in this process only, and bounded, so that a flood of addresses costs old
 // entries and not memory.
 
-export interface LimiterOptions {
-  /** Entries of the table at most. */
+interface LimiterOptions {
+  /** Maximum entries of the table. */
   readonly size?: number
   /** Monotonic milliseconds. */
   readonly now?: () => number
@@ -11,7 +11,7 @@ export interface LimiterOptions {
 const SIZE = 10_000
 const monotonic = () => performance.now()
 
-/** Makes room for one more entry: what `isOver` goes, and where that is not enough the first half of them. */
+/** Makes room for one more entry: evicts those that are over and, if that is not enough, the first half. */
 function makeRoom<Value>(
   table: Map<string, Value>,
   size: number,

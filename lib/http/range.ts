@@ -17,7 +17,7 @@ export interface Range {
  * The requested range of something of `size` bytes with ETag `tag`. null: send all of it, also for ranges we do not
  * support, as the RFC requires.
  */
-export function wantedRange(
+function wantedRange(
   req: IncomingMessage,
   { size, tag }: { readonly size: number; readonly tag: string }
 ): Range | 'outside' | null {
@@ -36,13 +36,13 @@ function lastBytes(count: number, size: number): Range | 'outside' {
   return count === 0 || size === 0 ? 'outside' : { start: Math.max(0, size - count), end: size - 1 }
 }
 
-export interface RangedBody {
-  /** Bytes. */
+interface RangedBody {
+  /** In bytes. */
   readonly size: number
   /** Its ETag, quoted. */
   readonly tag: string
   readonly headers: Readonly<Record<string, string>>
-  /** Headers of a refusal as well. */
+  /** Headers sent with a refusal too. */
   readonly safety?: Readonly<Record<string, string>>
   /** The bytes `start` to `end`, inclusive. */
   read(start: number, end: number): AsyncIterable<Buffer>
@@ -52,9 +52,9 @@ export interface RangedBody {
 const pieceTurns = new LoopTurns(8)
 
 /**
- * Sends the body, or the range of it that is asked for.
+ * Sends the body, or the requested range of it.
  * @throws Failure range_outside
- * @throws Error when it cannot be read to its end: the server breaks the answer off, so that nobody takes it for whole
+ * @throws Error when it cannot be read to its end: the server then resets the response, so that nobody takes it for complete
  */
 export async function sendRanged(
   { req, res, user, address }: Call,

@@ -12,7 +12,7 @@ export const JSON_TYPE = 'application/json'
 /** From this size on, a separate write is cheaper than copying the body behind its head. */
 export const COPIED_MAX = 16 * 1024
 
-/** Sends a handler's answer. `cookies` are added; on a name clash the handler's wins. */
+/** Sends a handler's reply. `cookies` are added; on a name clash the handler's wins. */
 export function sendReply(
   req: IncomingMessage,
   res: ServerResponse,
@@ -28,8 +28,8 @@ export function sendReply(
 }
 
 /**
- * `{"detail": ...}` with the failure's status; if the detail is no text, `message` is added for clients that show one. A 404 has the
- * text alone where LangGraph's server sends it so.
+ * `{"detail": ...}` with the failure's status; `message` is added if the detail is no text. To LangGraph's clients a 404 is the text alone,
+ * as their server sends it.
  */
 export function sendFailure(
   req: IncomingMessage,

@@ -5,7 +5,8 @@ import { Failure, Invalid } from '../errors.ts'
 import type { BodyShare } from './body-budget.ts'
 import { LoopTurns } from '../loop-turns.ts'
 import { wellFormedJson } from '../well-formed.ts'
-import { isJsonObject, issue } from './schema.ts'
+import { isObject } from '../types.ts'
+import { issue } from './schema.ts'
 
 /** Maximum nesting of a body. SQLite's JSON functions stop at 1000, our own recursion later. */
 const DEPTH_MAX = 500
@@ -63,6 +64,14 @@ export function firstOf(header: string | string[] | undefined): string | undefin
   return text?.split(',', 1)[0]?.trim() || undefined
 }
 
+/** The headers as fetch has them. */
+export function headersOf({ headers }: IncomingMessage): Headers {
+  const given = new Headers()
+  for (const [name, value] of Object.entries(headers))
+    for (const one of Array.isArray(value) ? value : [value ?? '']) given.append(name, one)
+  return given
+}
+
 /** True when the head announces a body. */
 export function hasBody(req: IncomingMessage): boolean {
   return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
@@ -74,9 +83,9 @@ const UNTIMED_BYTES = 128 * 1024
 const bodyTurns = new LoopTurns(8)
 const SOON = { 'Retry-After': '1' }
 
-/** The bounds of one body on its way in. */
-export interface BodyBounds {
-  /** Bytes. */
+/** Limits for one body. */
+interface BodyBounds {
+  /** In bytes. */
   readonly limit: number
   /** Its share of the body budget. */
   readonly share: BodyShare
@@ -127,8 +136,8 @@ export function readOn(req: IncomingMessage, turns: LoopTurns, sender: string): 
 }
 
 /**
- * The value of a body. Forms become an object of texts where the route takes forms; everything else is read as JSON, whatever
- * its content type says: the CSRF header, not the content type, is what keeps foreign pages out.
+ * Parses a body: as a form where the route takes forms, otherwise as JSON, whatever its content type says. Foreign pages are kept out by
+ * the CSRF header, not by the content type.
  * @param form the route takes application/x-www-form-urlencoded
  * @param optional an empty body, or null, counts as `{}`
  * @param takesList the route's body is a list
@@ -149,7 +158,7 @@ export function parseBody(
   const value = parseJson(bytes)
   if (value === null && optional) return {}
   // valibot would let an array pass for an object.
-  if (!isJsonObject(value) && !(takesList && Array.isArray(value)))
+  if (!isObject(value) && !(takesList && Array.isArray(value)))
     throw new Invalid([issue('model_attributes_type', ['body'])])
   return value
 }

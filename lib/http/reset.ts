@@ -8,7 +8,6 @@ export function reset(res: ServerResponse): void {
   else res.destroy()
 }
 
-/** Resets a connection in any state. */
 export function breakOff(socket: Socket): void {
   // While its FIN is being sent, a socket cannot be reset: node would drop it without closing, and leak its descriptor.
   const isClosing = socket.writableEnded && socket.writableLength === 0

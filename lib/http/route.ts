@@ -1,4 +1,4 @@
-// A route: one row of the API's table: who may call it, what it takes, and its handler.
+// A route: one row of the API's table, with who may call it, what it takes, and its handler.
 import type * as v from 'valibot'
 import type { Permission } from '../types.ts'
 import { type Call, type Handler, type Reply, requireAdmin, requireUser, type HANDLED, type UserCall } from './call.ts'
@@ -19,7 +19,7 @@ export interface Route {
   /** `/api/threads/{thread_id}/runs`. A name takes one segment, decoded; `thread_id` and `run_id` are checked as ids. */
   readonly path: string
   readonly access: Access
-  /** `exempt`: no X-CSRF-Token is asked for, but the Origin is checked and a new csrf_token is set with the answer. */
+  /** `exempt`: needs no X-CSRF-Token; the Origin is checked instead, and the response sets a new csrf_token. */
   readonly csrf: 'required' | 'exempt'
   readonly thread: ThreadAccess | null
   /** Permission an API token needs; `any`: none. null: sessions only, which is the default, so that a new route is closed. */
@@ -29,19 +29,19 @@ export interface Route {
   readonly query: v.GenericSchema | null
   /** An empty body counts as `{}`. */
   readonly bodyOptional: boolean
-  /** Bytes; `streamed`: the handler reads the body as it comes, within limits of its own. */
+  /** In bytes; `streamed`: the handler reads the body itself, within limits of its own. */
   readonly bodyLimit: number | 'streamed'
   /** Takes application/x-www-form-urlencoded besides JSON. */
   readonly form: boolean
   /** The last `{name}` takes the rest of the path, slashes included. */
   readonly tail: boolean
-  /** The handler writes the response itself, bit by bit. */
+  /** The handler streams the response. */
   readonly isStream: boolean
   readonly handler: Handler
 }
 
-/** Default body limits in bytes: for anybody, and for known senders. */
-export const PUBLIC_BODY_BYTES = 8 * 1024
+/** Default body limits in bytes: for public routes, and for signed-in users. */
+const PUBLIC_BODY_BYTES = 8 * 1024
 export const BODY_BYTES = 64 * 1024
 
 type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : unknown
@@ -55,7 +55,7 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
   readonly access?: Who
   readonly body?: Body
   readonly query?: Query
-  /** For administrators alone. */
+  /** For administrators only. */
   readonly admin?: true
   readonly bodyLimit?: Route['bodyLimit']
   readonly handler: (
@@ -82,7 +82,7 @@ export function route<
   if (spec.thread && access === 'public') complain('an owner check needs a user')
   if (spec.permission && access === 'public') complain('a permission needs a user')
   if (access === 'public' && spec.bodyLimit !== undefined && !(Number(spec.bodyLimit) <= PUBLIC_BODY_BYTES))
-    complain(`who is not signed in may not send more than ${PUBLIC_BODY_BYTES} bytes`)
+    complain(`a public route may not take more than ${PUBLIC_BODY_BYTES} bytes`)
   if (spec.bodyLimit === 'streamed' && spec.body) complain('a body that is streamed has no schema')
   if (spec.tail && !/\{\w+\}$/.test(path)) complain('a tail needs a {name} at the end of the path')
   return {

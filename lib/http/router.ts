@@ -9,7 +9,7 @@ export type Match =
       readonly params: Readonly<Record<string, string>>
       readonly path: string
     }
-  /** The path is known, the method is not. `isPublic`: some route at this path asks for no session. */
+  /** The path is known, the method is not. `isPublic`: some route at this path needs no session. */
   | { readonly kind: 'method'; readonly allow: string; readonly isPublic: boolean; readonly path: string }
   | { readonly kind: 'missing'; readonly path: string }
   /** Broken percent-encoding, or a NUL. */
@@ -24,7 +24,7 @@ type Leaves = Map<string, Leaf>
 
 interface Node {
   readonly statics: Map<string, Node>
-  /** Where any one segment leads. */
+  /** The child for a {name}. */
   any: Node | null
   /** Routes that end here, by method. */
   readonly leaves: Leaves
@@ -48,7 +48,7 @@ export class Router {
   }
 
   /**
-   * @param method as it came; HEAD is answered by the GET route
+   * @param method HEAD is answered by the GET route
    * @param target path of the request line, still encoded, without the query
    */
   match(method: string, target: string): Match {
@@ -100,8 +100,8 @@ function anyChild(node: Node): Node {
 }
 
 /**
- * Decoded segments, or null when the encoding is broken. A trailing slash is dropped; /api/langgraph/... is /api/..., as the
- * front proxies of existing deployments rewrite it, and so is what LangGraph's clients look for at the root. An encoded slash stays inside its segment and so cannot make a second one.
+ * Decoded segments, or null when the encoding is broken. A trailing slash is dropped. /api/langgraph/... and LangGraph's paths at the root
+ * become /api/..., as front proxies of existing deployments rewrite them. An encoded slash stays inside its segment.
  */
 function segmentsOf(target: string): string[] | null {
   const end = target.length > 1 && target.endsWith('/') ? target.length - 1 : target.length
@@ -113,7 +113,7 @@ function segmentsOf(target: string): string[] | null {
   if (!target.includes('%')) return target.includes('\0') ? null : segments
   try {
     const decoded = segments.map(decodeURIComponent)
-    // A NUL ends a file name for the system and not for us; there is no use for it in a path.
+    // The system ends file names at a NUL, we do not: no path needs one.
     return decoded.some((segment) => segment.includes('\0')) ? null : decoded
   } catch {
     return null
@@ -134,7 +134,7 @@ function find(
   const child = node.statics.get(segment)
   const byName = child === undefined ? null : find(child, segments, i + 1, values, method, missed)
   if (byName !== null) return byName
-  // A {name} is never empty: `/api/threads//state` is no thread's state. A tail may begin with a slash.
+  // A {name} is never empty, so `/api/threads//state` matches nothing. A tail may begin with a slash.
   const byAny =
     node.any === null || segment === '' ? null : find(node.any, segments, i + 1, [...values, segment], method, missed)
   if (byAny !== null || node.tails.size === 0) return byAny

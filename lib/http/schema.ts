@@ -1,8 +1,8 @@
-// A schema of a request: small valibot parts for bodies and queries, and the way from valibot's findings to the entries of a 422.
+// Request schemas: valibot parts for bodies and queries, and how valibot's issues become the entries of a 422.
 import * as v from 'valibot'
 import type { Issue } from '../errors.ts'
 import { Invalid } from '../errors.ts'
-import type { Json, JsonObject } from '../types.ts'
+import { isObject, type Json, type JsonObject } from '../types.ts'
 
 /** Where a rejected value came from: the first element of `loc`. */
 export type Where = 'body' | 'query' | 'path'
@@ -11,12 +11,11 @@ export type Where = 'body' | 'query' | 'path'
 export const ID_PATTERN = '^[A-Za-z0-9_-]{1,64}$'
 const ID = new RegExp(ID_PATTERN)
 
-/** True for a text that may be a thread's or a run's id. */
 export function isId(text: string): boolean {
   return ID.test(text)
 }
 
-// What a schema part found wrong, by the name that goes to the wire as `type`.
+// Messages by the issue type clients see.
 const WORDS = {
   missing: 'Field required',
   string_type: 'Input should be a valid string',
@@ -43,7 +42,7 @@ const WORDS = {
   json_invalid: 'JSON decode error',
   value_error: 'Value error'
 } as const
-export type IssueType = keyof typeof WORDS
+type IssueType = keyof typeof WORDS
 type Context = Readonly<Record<string, string | number>>
 
 /** One entry of a 422. `ctx` fills the names in the text of its type. */
@@ -54,10 +53,7 @@ export function issue(type: IssueType, loc: readonly (string | number)[], ctx?: 
 
 // ------------------------------------------------------------------------------------------ schema parts
 
-/**
- * A part's rules as JSON Schema, for the description of the API, where they are code. Goes to the end of a pipe; not used when a
- * request is checked.
- */
+/** JSON Schema for rules that are code, for the OpenAPI description only. Goes to the end of a pipe. */
 export function describedAs<Input = unknown>(schema: JsonObject) {
   return v.metadata<Input, { readonly schema: JsonObject }>({ schema })
 }
@@ -66,10 +62,7 @@ function rangeOf({ min, max }: { readonly min?: number; readonly max?: number })
   return { type: 'integer', minimum: min ?? Number.MIN_SAFE_INTEGER, maximum: max ?? Number.MAX_SAFE_INTEGER }
 }
 
-/**
- * A whole number in a body, within [min, max]; never beyond what a double holds exactly.
- * A text is refused even if it reads like a number: JSON has numbers.
- */
+/** An integer in a body, within [min, max] and the safe range. Numeric strings are refused: JSON has numbers. */
 export function integer(range: { readonly min?: number; readonly max?: number } = {}) {
   return v.pipe(
     v.unknown(),
@@ -87,17 +80,17 @@ export function integer(range: { readonly min?: number; readonly max?: number } 
   )
 }
 
-/** A JSON object, passed on as it is: not an array, not a text. Its members are neither copied nor checked. */
+/** A JSON object, not an array. Its members are neither copied nor checked. */
 export const jsonObject = v.pipe(
   v.unknown(),
   v.rawTransform<unknown, JsonObject>(({ dataset, addIssue, NEVER }) => {
-    if (isJsonObject(dataset.value)) return dataset.value
+    if (isObject(dataset.value)) return dataset.value
     return refuse(addIssue, NEVER, 'dict_type')
   }),
   describedAs<JsonObject>({ type: 'object', additionalProperties: true })
 )
 
-/** Any JSON value of a request's body, passed on as it is. */
+/** Any JSON value. */
 export const json = v.pipe(
   v.unknown(),
   // JSON.parse makes nothing else.
@@ -106,17 +99,17 @@ export const json = v.pipe(
 
 /** An object with these entries; valibot's own accepts arrays. Other keys are dropped. */
 export function objectOf<const Entries extends v.ObjectEntries>(entries: Entries) {
-  const isObject = v.rawTransform<unknown, v.InferInput<v.ObjectSchema<Entries, undefined>>>(
+  const asObject = v.rawTransform<unknown, v.InferInput<v.ObjectSchema<Entries, undefined>>>(
     ({ dataset, addIssue, NEVER }) => {
       // It is an object; v.object, next in the pipe, checks its entries.
-      if (isJsonObject(dataset.value)) return dataset.value as v.InferInput<v.ObjectSchema<Entries, undefined>>
+      if (isObject(dataset.value)) return dataset.value as v.InferInput<v.ObjectSchema<Entries, undefined>>
       return refuse(addIssue, NEVER, 'dict_type')
     }
   )
-  return v.pipe(v.unknown(), isObject, v.object(entries))
+  return v.pipe(v.unknown(), asObject, v.object(entries))
 }
 
-/** At least so many characters as people count them, not UTF-16 units. */
+/** Minimum length in code points, not UTF-16 units. */
 export function minCharacters(min: number) {
   return v.rawCheck<string>(({ dataset, addIssue }) => {
     if (dataset.typed && [...dataset.value.slice(0, 2 * min)].length < min)
@@ -124,7 +117,7 @@ export function minCharacters(min: number) {
   })
 }
 
-/** A list of at most `max` items, which is checked before the items are. */
+/** A list of at most `max` items; the count is checked first. */
 export function listOf<const Item extends v.GenericSchema>(item: Item, max: number) {
   return v.pipe(
     v.unknown(),
@@ -139,17 +132,16 @@ export function listOf<const Item extends v.GenericSchema>(item: Item, max: numb
   )
 }
 
-/** True for a schema of lists. */
 export function isList(schema: v.GenericSchema): boolean {
   return 'pipe' in schema && Array.isArray(schema.pipe) && schema.pipe.some(({ type }) => type === 'array')
 }
 
 /** Keys of metadata: each is a term of the index. */
 const METADATA_KEYS_MAX = 256
-/** Characters of it as JSON: a page has that of a thousand threads or runs. */
+/** Maximum length as JSON: a page has the metadata of a thousand threads or runs. */
 export const METADATA_LENGTH_MAX = 16 * 1024
 
-/** A JSON object of at most so many keys, passed on as it is. */
+/** A JSON object with at most `max` keys. */
 export function fewKeys(max: number, lengthMax = Number.POSITIVE_INFINITY) {
   return v.pipe(
     jsonObject,
@@ -159,18 +151,17 @@ export function fewKeys(max: number, lengthMax = Number.POSITIVE_INFINITY) {
   )
 }
 
-/** Whether a value is no longer than this as JSON. */
+/** Whether a value's JSON has at most this many characters. */
 export function isWithin(value: Json, lengthMax: number): boolean {
   return lengthMax === Number.POSITIVE_INFINITY || JSON.stringify(value).length <= lengthMax
 }
 
 export const metadata = fewKeys(METADATA_KEYS_MAX, METADATA_LENGTH_MAX)
 
-/** A thread's or a run's id in a body. */
 export const id = v.pipe(v.string(), v.regex(ID))
 
 /**
- * A whole number in a query: decimal digits and nothing else, so `1e3`, `0x10`, `1.5` and digits of other scripts are refused.
+ * An integer in a query: decimal digits only, so `1e3`, `0x10`, `1.5` and digits of other scripts are refused.
  * Use as `v.optional(queryInteger({ min: 1, max: 200 }), '50')`.
  */
 export function queryInteger(range: { readonly min?: number; readonly max?: number } = {}) {
@@ -187,7 +178,7 @@ export function queryInteger(range: { readonly min?: number; readonly max?: numb
   )
 }
 
-/** A yes or no in a query: true, false, 1, 0, in any case. Use as `v.optional(queryBoolean, 'false')`. */
+/** A boolean in a query: true, false, 1 or 0, in any case. Use as `v.optional(queryBoolean, 'false')`. */
 export const queryBoolean = v.pipe(
   v.string(),
   v.rawTransform<string, boolean>(({ dataset, addIssue, NEVER }) => {
@@ -199,11 +190,6 @@ export const queryBoolean = v.pipe(
   describedAs<boolean>({ type: 'boolean' })
 )
 
-/** True for what a JSON object becomes; arrays are none. */
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 // valibot's `expected` carries the type of the entry from a part of ours to `entryOf`.
 function refuse<Never>(addIssue: (info: { expected: IssueType }) => void, never: Never, type: IssueType): Never {
   addIssue({ expected: type })
@@ -212,12 +198,12 @@ function refuse<Never>(addIssue: (info: { expected: IssueType }) => void, never:
 
 // ------------------------------------------------------------------------------------------- to the wire
 
-/** A body with a hundred thousand mistakes gets an answer about the first ones. */
+/** Entries of a 422. A body may have a hundred thousand mistakes. */
 const ISSUES_MAX = 20
 
 /**
- * The value after its schema.
- * @throws Invalid with one entry a mistake
+ * The parsed value.
+ * @throws Invalid with one entry per mistake
  */
 export function check<Schema extends v.GenericSchema>(
   schema: Schema,
@@ -257,7 +243,7 @@ function entryOf(found: v.BaseIssue<unknown>, where: Where): Issue {
   return input === undefined ? entry : { ...entry, input }
 }
 
-// By the object that should have held the key, not by the text of the finding.
+// Decided by the object that lacks the key, not by the issue's text.
 function isMissing(found: v.BaseIssue<unknown>): boolean {
   const last = found.path?.at(-1)
   return last !== undefined && last.type === 'object' && found.kind === 'schema' && !(String(last.key) in last.input)
@@ -272,25 +258,9 @@ function wordsOf(found: v.BaseIssue<unknown>): Issue {
       return isIssueType(found.expected)
         ? lengthIssue(found.expected, 'min_length', Number(found.received))
         : { type: 'value_error', loc: [], msg: found.message }
-    case 'string':
-      return issue('string_type', [])
-    case 'number':
-      return issue('float_type', [])
-    case 'boolean':
-      return issue('bool_type', [])
-    case 'array':
-      return issue('list_type', [])
-    case 'object':
-    case 'loose_object':
-    case 'record':
-      return issue('dict_type', [])
     case 'picklist':
     case 'literal':
       return issue('literal_error', [], { expected: orList(found.expected ?? '') })
-    case 'finite':
-      return issue('finite_number', [])
-    case 'safe_integer':
-      return issue('int_from_float', [])
     case 'min_value':
       return issue('greater_than_equal', [], { ge: Number(requirement) })
     case 'max_value':
@@ -303,10 +273,25 @@ function wordsOf(found: v.BaseIssue<unknown>): Issue {
       return lengthIssue(isText(found) ? 'string_too_long' : 'too_long', 'max_length', Number(requirement))
     case 'regex':
       return issue('string_pattern_mismatch', [], { pattern: requirement instanceof RegExp ? requirement.source : '' })
-    default:
+    default: {
+      const type = TYPE_ISSUES[found.type]
       // v.check(rule, message): the message is the rule's own public text.
-      return { type: 'value_error', loc: [], msg: found.message }
+      return type ? issue(type, []) : { type: 'value_error', loc: [], msg: found.message }
+    }
   }
+}
+
+/** By the type of valibot's schema. */
+const TYPE_ISSUES: Readonly<Record<string, IssueType>> = {
+  string: 'string_type',
+  number: 'float_type',
+  boolean: 'bool_type',
+  array: 'list_type',
+  object: 'dict_type',
+  loose_object: 'dict_type',
+  record: 'dict_type',
+  finite: 'finite_number',
+  safe_integer: 'int_from_float'
 }
 
 function isText(found: v.BaseIssue<unknown>): boolean {
@@ -332,17 +317,9 @@ function orList(expected: string): string {
   return names.length === 0 ? last : `${names.join(', ')} or ${last}`
 }
 
-const SECRET_FIELDS: ReadonlySet<string | number> = new Set([
-  'password',
-  'current_password',
-  'new_password',
-  'api_key',
-  'token',
-  'client_secret',
-  'refresh_token',
-  'env',
-  'headers'
-])
+const SECRET_FIELDS: ReadonlySet<string | number> = new Set(
+  'password current_password new_password api_key token client_secret refresh_token env headers'.split(' ')
+)
 const INPUT_CHARS_MAX = 200
 
 // Objects and arrays are never shown: a secret may lie in them, and some are 100,000 levels deep.

@@ -1,4 +1,4 @@
-// The server: one request's life, from node:http's event to the last byte of its answer; starting and stopping.
+// The HTTP server: the life of a request from node:http's event to the last byte of its response; starting and stopping.
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -39,7 +39,7 @@ import { isSurplus, UpgradableMessage } from './upgrade.ts'
 import { UnreadAnswers } from './unread-answers.ts'
 import { isUpgrade, noteUpgrade } from './web-socket.ts'
 
-/** Logs with their fields; pino's methods fit. */
+/** Compatible with pino. */
 export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
@@ -95,7 +95,7 @@ const KEEP_ALIVE_MS = 75_000
 const HEADERS_MS = 80_000
 /** A whole request, its body included: 100 MB at 3 Mbit/s take 270 s. */
 const REQUEST_MS = 300_000
-/** For a client to end a connection after its WebSocket was refused. */
+/** How long a client may take to close the connection after its WebSocket was refused. */
 const CLOSING_MS = 2_000
 /** Interval for closing idle connections during shutdown. */
 const CLOSING_TICK_MS = 50
@@ -104,7 +104,7 @@ export function createHttpServer(options: HttpOptions): HttpServer {
   return new NodeServer(options)
 }
 
-/** What is known of a request so far: the path of its route, and who makes it. */
+/** What is known of a request so far, for metrics and limits. */
 interface Seen {
   route: string
   user: string | null
@@ -112,13 +112,13 @@ interface Seen {
 
 type Found = Extract<Match, { kind: 'found' }>
 
-/** A request behind the guards that ask who makes it. */
+/** An authenticated request. */
 interface Asked {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly match: Match
   readonly principal: Principal | null
-  /** Its body, where the operator's own program has read it already. */
+  /** Its body, if the operator's app has read it already. */
   readonly given: Buffer | null
 }
 
@@ -128,7 +128,7 @@ class NodeServer implements HttpServer {
   readonly #server: Server
   readonly #connections: Connections
   readonly #bodies: BodyReader
-  /** Most answers are made without leaving the turn, and a long one takes tens of ms: of many requests a few have a turn. */
+  /** Most handlers run synchronously, some for tens of ms: only a few requests run per turn of the event loop. */
   readonly #turns = new LoopTurns()
   /** What was sent behind a request that is not answered yet: a few of all connections per turn, so that others are served in between. */
   readonly #pipelined = new LoopTurns(PIPELINED_A_TURN)
@@ -211,16 +211,16 @@ class NodeServer implements HttpServer {
 
   /** An upgrade request is handled like any other until its handler accepts it: refusals are ordinary HTTP responses. */
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
-    // node:http listens to it no more, and an error without a listener would end the process.
+    // node:http no longer listens, and an error event without a listener would end the process.
     socket.on('error', ignore)
-    // The last answer under way ends the connection; that its client has gone is heard meanwhile.
+    // The last response in progress closes the connection; until then only its end is watched for.
     if (isSurplus(req)) return void socket.resume().once('end', () => socket.destroy())
     const res = new ServerResponse(req)
     res.shouldKeepAlive = false
     try {
       res.assignSocket(req.socket)
     } catch {
-      // Another answer has it: the request was sent behind one that is not answered yet, by us or by node:http itself.
+      // Another response has it: the request was pipelined behind one that is not answered yet.
       return void socket.destroy()
     }
     res.once('finish', () => endRead(socket))
@@ -246,7 +246,7 @@ class NodeServer implements HttpServer {
     const isStream = match.kind === 'found' && match.route.isStream
     const ours = (principal: Principal | null, body: Buffer | null) =>
       this.#handle({ req, res, match, principal, given: body }, seen)
-    // The operator's program checks its own callers, and is told nothing about our users.
+    // The operator's app authenticates its own callers, and learns nothing about our users.
     if (isApps && !app.needsUser) {
       const answer = async (body: Buffer | null) => ours(await this.#pass(req, match, cookies, false), body)
       return app.answer(req, res, null, { isStream, answer })
@@ -256,7 +256,7 @@ class NodeServer implements HttpServer {
     return app.answer(req, res, principal, { isStream, answer: (body) => ours(principal, body) })
   }
 
-  /** The guards before routing. @returns null: nobody needs to be signed in */
+  /** The guards before routing. Returns null when no sign-in is required. */
   async #pass(req: IncomingMessage, match: Match, cookies: Cookie[], isApps: boolean): Promise<Principal | null> {
     const { origins, authenticate, authenticateRequest = null, proxies, publicUrl = null } = this.#options
     if (isChanging(req.method ?? 'GET')) {
@@ -266,11 +266,11 @@ class NodeServer implements HttpServer {
         const secure = proxies.isSecure(req)
         cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
       } else if (authenticateRequest !== null && credentialOf(req) === null) {
-        // The operator's rules may use something that a browser sends by itself, and there is no csrf_token to compare it with.
+        // The operator's rules may rely on something browsers send by themselves, and there is no csrf_token to compare with.
         checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
       } else if (needsCsrf(req)) checkCsrf(req)
     }
-    // A page of another site can open a WebSocket with its visitor's cookies, and could then do anything.
+    // A page of another site can open a WebSocket with its visitor's cookies.
     if (isUpgrade(req)) checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
     const reason = this.#options.notYet?.() ?? null
     if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
@@ -299,10 +299,7 @@ class NodeServer implements HttpServer {
     return this.#hideExistence(match, () => asUser(user.id, async () => handler(call)))
   }
 
-  /**
-   * Under a thread that does not exist a 404 has the same text as under somebody else's thread, so that the text does not
-   * tell which threads exist [Auth 6].
-   */
+  /** A 404 below a missing thread has the same text as below somebody else's, so that it does not reveal which threads exist [Auth 6]. */
   async #hideExistence<Answer extends Reply | typeof HANDLED>(
     { route, params }: Found,
     work: () => Promise<Answer>
@@ -368,7 +365,7 @@ class NodeServer implements HttpServer {
 
 function ignore(): void {}
 
-/** Ends a connection nobody reads any more: unread bytes would keep the client's end from being seen, and the socket open for ever. */
+/** Closes a connection nobody reads any more: with unread bytes the client's FIN would never be seen, and the socket would stay open. */
 function endRead(socket: Duplex): void {
   const late = setTimeout(() => socket.destroy(), CLOSING_MS)
   socket.once('close', () => clearTimeout(late))

@@ -13,7 +13,7 @@ const STREAM_HEADERS = {
   'X-Accel-Buffering': 'no'
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   /** Default 200. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
@@ -136,7 +136,7 @@ function directWriter(res: ServerResponse, socket: Socket): StreamWriter {
 }
 
 function onClose(res: ServerResponse, listener: () => void): void {
-  // The event has already passed: report it anyway, or somebody would wait for ever.
+  // The event has already been emitted: report it anyway, or the caller would wait for ever.
   if (res.closed || res.destroyed) process.nextTick(listener)
   else res.once('close', listener)
 }

@@ -15,13 +15,11 @@ export interface TextSocket extends StreamWriter {
   /** Nothing is read until `resume`. */
   pause(): void
   resume(): void
-  /** Closes it with a reason. */
   close(code: number, reason: string): void
   /** When the client last responded, by `performance.now()`. */
   heardAt(): number
 }
 
-/** A ping without data. */
 export const PING = Buffer.from([0x89, 0])
 
 /** Close codes for resets: clients reconnect, unless their credential was revoked [langgraph 4.4]. */
@@ -62,7 +60,7 @@ function writeHead(bytes: Buffer, at: number, size: number): number {
   return size <= U16_MAX ? bytes.writeUInt16BE(size, at + 2) : bytes.writeBigUInt64BE(BigInt(size), at + 2)
 }
 
-/** What an upgrade came with, beside its request. */
+/** What node:http passes with an upgrade request. */
 export interface Upgrade {
   readonly socket: Duplex
   readonly head: Buffer
@@ -70,7 +68,7 @@ export interface Upgrade {
 
 const upgrades = new WeakMap<IncomingMessage, Upgrade>()
 
-/** The request asks for a WebSocket. */
+/** Called for an upgrade request, before it is handled. */
 export function noteUpgrade(req: IncomingMessage, upgrade: Upgrade): void {
   upgrades.set(req, upgrade)
 }
@@ -82,7 +80,7 @@ export function isUpgrade(req: IncomingMessage): boolean {
 
 const accepting = new Map<number, WebSocketServer>()
 
-/** Only for the handshake. No compression, which would be done anew for every socket; pongs wait for a frame border. */
+/** Only for the handshake. Without compression, which would be repeated for every socket; pongs wait for a frame border. */
 function serverFor(maxBytes: number): WebSocketServer {
   const known = accepting.get(maxBytes)
   const options = {

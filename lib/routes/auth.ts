@@ -16,9 +16,9 @@ import { type Call, type Cookie, type Reply, requireUser } from '../http/call.ts
 import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/guards.ts'
 import { Allowance, Cooldown, LoginLimiter } from '../http/limiter.ts'
 import { type Route, route } from '../http/route.ts'
-import { describedAs, isJsonObject, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
+import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
-import { type JsonObject, timestamp, type User } from '../types.ts'
+import { isObject, type JsonObject, timestamp, type User } from '../types.ts'
 
 export interface AuthServices {
   readonly config: Config
@@ -80,7 +80,7 @@ const changeBody = objectOf({
 const loginBody = v.pipe(
   v.unknown(),
   v.transform((body) =>
-    isJsonObject(body) && !('username' in body) && 'email' in body ? { ...body, username: body.email } : body
+    isObject(body) && !('username' in body) && 'email' in body ? { ...body, username: body.email } : body
   ),
   objectOf({ username: v.string(), password: v.string(), remember_me })
 )

@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import { fail } from '../errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { isJsonObject, objectOf } from '../http/schema.ts'
+import { objectOf } from '../http/schema.ts'
 import {
   capped,
   emptyMemory,
@@ -16,6 +16,7 @@ import {
   withoutFact
 } from '../memory/memory.ts'
 import type { MemoryOwner } from '../memory/memories.ts'
+import { isObject } from '../types.ts'
 import type { Services } from './services.ts'
 
 const CONTENT_MAX = 10_000
@@ -40,7 +41,7 @@ const FACTS_MAX = 5_000
 const imported = v.pipe(
   v.unknown(),
   v.check(
-    (body) => !isJsonObject(body) || !Array.isArray(body.facts) || body.facts.length <= FACTS_MAX,
+    (body) => !isObject(body) || !Array.isArray(body.facts) || body.facts.length <= FACTS_MAX,
     `Value error, at most ${FACTS_MAX} facts`
   ),
   MemorySchema

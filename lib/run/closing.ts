@@ -35,7 +35,7 @@ export function addWhole({ log, state }: RunRecords, message: Message): void {
   state.add([message], [json])
 }
 
-/** Returns what has to be written besides. `asks`: the run waits for its user. */
+/** Returns further ops to write. `asks`: the run waits for its user. */
 export function closeRecords(records: RunRecords, end: RunEnd, asks: boolean, title: TitleOptions): Op[] {
   const ops = records.kept ? closeKept(records, records.kept, end) : []
   if (!records.kept && records.state.hasBegun) closeState(records, end, asks, title)

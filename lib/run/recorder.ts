@@ -37,7 +37,7 @@ export interface RecorderOptions extends LogOptions, JournalOptions {
   readonly replyAnswers: boolean
 }
 
-export interface RecorderDeps {
+interface RecorderDeps {
   readonly options: RecorderOptions
   /** The process that owns the run, where there is more than one [Store 10]. */
   readonly owner?: string | undefined
@@ -95,7 +95,7 @@ export class Recorder implements Source {
   readonly #state: StateBuilder
   /** Used instead of the state when the agent keeps its own. */
   readonly #kept: KeptState | null
-  /** All of these, for what is done once a run. */
+  /** All of these, for what is done once per run. */
   readonly #records: RunRecords
   readonly #deps: RecorderDeps
   readonly #feeds: Feeds
@@ -155,14 +155,14 @@ export class Recorder implements Source {
     return recorder
   }
 
-  /** The agent has asked its user a question, and ends with that. */
+  /** The agent ends with a question to its user. */
   get isAsking(): boolean {
     return this.#asks
   }
   get hasBegun(): boolean {
     return (this.#kept ?? this.#state).hasBegun
   }
-  /** Its conversation has so many messages that to go through all of them takes a while. */
+  /** Its conversation has so many messages that iterating over them takes a while. */
   get isLong(): boolean {
     return this.#state.state.length > LONG_MESSAGES
   }

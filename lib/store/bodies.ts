@@ -14,7 +14,7 @@ export function wantedOf(channels: readonly string[] | null = null): Wanted {
 }
 
 /** Checkpoints with the bodies asked for. `texts`: their JSON by number. */
-export function withBodies(
+function withBodies(
   head: CheckpointHead,
   wanted: Wanted,
   texts: ReadonlyMap<number, string>,

@@ -27,7 +27,7 @@ export function selectEvents<T extends Indexed>(
 ): T[] {
   const from = firstFrom(events, after + 1)
   const to = firstFrom(events, before)
-  // Sets: a history asks for all messages of its thread.
+  // Sets, because a history asks for all messages of its thread.
   const wantedTypes = types && new Set(types)
   const wantedIds = messageIds && new Set(messageIds)
   const found: T[] = []

@@ -10,7 +10,7 @@ export interface ModuleRef {
   readonly options: JsonObject
 }
 
-export interface ModuleContext {
+interface ModuleContext {
   readonly home: string
   readonly warn: Warn
 }

@@ -26,7 +26,7 @@ export interface DatabaseOptions {
   readonly migration_backup?: boolean
 }
 
-export interface StoreOptions {
+interface StoreOptions {
   /** Absolute; event files live under it. */
   readonly home: string
   readonly database: DatabaseOptions
@@ -52,7 +52,7 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
  */
 export async function openDatabase({ home, database, runs }: StoreOptions, warn: Warn): Promise<Store> {
   const { backend, sqlite_path, postgres_url, migration_backup = true } = database
-  const onMigrated = (what: object) => warn(what, 'the database was brought to the schema of this program')
+  const onMigrated = (what: object) => warn(what, 'the database was migrated to the schema of this version')
   if (typeof backend === 'object') {
     const like = openMemoryStore({ feedback: true })
     return openDatabaseModule(backend, { home, warn }, like).finally(() => like.close())
@@ -91,11 +91,10 @@ async function openEvents({ home, database, run_events }: StoreOptions, warn: Wa
       return openMemoryEvents({ onForget: (threadId) => warn({ thread_id: threadId }, EVENTS_FULL) })
     case 'jsonl':
       if (isInMemory)
-        warn({}, 'database.backend is memory: after a restart nobody knows whose the run events in files are')
+        warn({}, 'database.backend is memory: after a restart the run events in files belong to no thread')
       return openJsonlEvents({ home, warn })
   }
 }
 
-const FULL = 'the memory database is full: the thread that was not written for longest is forgotten'
-const EVENTS_FULL =
-  'the events in memory are too many: those of the thread that was not written for longest are forgotten'
+const FULL = 'the memory database is full: the least recently written thread was removed'
+const EVENTS_FULL = 'there are too many events in memory: those of the least recently written thread were removed'

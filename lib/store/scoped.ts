@@ -69,7 +69,7 @@ function scoped(store: Store, noun: keyof ScopedNouns): object | null {
   return reads && Object.fromEntries(methods)
 }
 
-/** Resolved here, where the user is known: the committer runs in nobody's scope, or in that of whoever woke it. */
+/** Resolved here, where the user is known: the committer runs in no user's scope, or in that of whichever request woke it. */
 export function scopedWriter(writer: Writer): ScopedWriter {
   return {
     // An op with a resolved user is the op of that name; the compiler does not see it while K is open.

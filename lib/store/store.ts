@@ -82,7 +82,7 @@ export interface Store {
   apply(groups: readonly Group[]): Promise<Outcome[]>
   /**
    * Why `apply` has not returned yet, if the store knows: after a connection broke during COMMIT it keeps asking the
-   * server, because nobody may be told before. null or absent: it is working, or idle.
+   * server, because nothing may be acknowledged before. null or absent: it is working, or idle.
    */
   readonly trouble?: StoreUnavailable | null
   /** For metrics; absent if the store cannot tell. */
@@ -96,7 +96,7 @@ export interface Store {
  */
 export class StoreUnavailable extends Error {
   readonly code: string
-  /** True: it passes by itself, like a lock. False: somebody has to act, as with a full disk or a lost server. */
+  /** True: it passes by itself, like a lock. False: an operator has to act, as with a full disk or a lost server. */
   readonly passes: boolean
   constructor(code: string, message: string, passes = false) {
     super(message)

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { GraphInfo } from '../agent/states.ts'
 import type { AssistantReads } from '../store/store.ts'
-import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp } from '../types.ts'
+import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp, uuidOf } from '../types.ts'
 import { Containment } from './contains.ts'
 
 /** Assistants of one user, and versions of one assistant. */
@@ -47,10 +47,7 @@ export function isUuid(text: string): boolean {
 
 /** The id of a graph's own assistant, the same on every server: a UUID of version 5, as LangGraph makes it. */
 export function systemAssistantId(graphId: string): string {
-  const digest = createHash('sha1').update(NAMESPACE).update(graphId).digest()
-  digest[6] = (digest[6]! & 0x0f) | 0x50
-  digest[8] = (digest[8]! & 0x3f) | 0x80
-  return digest.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+  return uuidOf(createHash('sha1').update(NAMESPACE).update(graphId).digest(), 5)
 }
 
 export class Assistants {

@@ -108,6 +108,7 @@ const SEARCH: Path = {
     'store/sql/users',
     'store/sql/steps',
     'thread/checkpoint',
+    'types',
     'well-formed'
   ]
 }

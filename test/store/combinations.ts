@@ -29,7 +29,7 @@ const PAIRS: readonly Pair[] = [
   {
     database: 'memory',
     events: 'jsonl',
-    works: { feedback: false, warns: [NOT_KEPT, /nobody knows whose the run events in files are/] }
+    works: { feedback: false, warns: [NOT_KEPT, /run events in files belong to no thread/] }
   },
   { database: 'sqlite', events: 'memory', works: { ...SQL, warns: [EVENTS_NOT_KEPT] } },
   { database: 'sqlite', events: 'db', works: SQL },

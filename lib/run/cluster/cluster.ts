@@ -14,13 +14,13 @@ const CLEAR_MS = 5000
 const RENEWALS = 3
 
 const EVENTS_APART =
-  'Another process on this database keeps its run events elsewhere (run_events.backend): neither would see those of the other. ' +
+  'Another process on this database stores its run events elsewhere (run_events.backend), so neither would see those of the other. ' +
   'Stop it, or set run_events.backend to db in both'
 const SECRETS_APART =
-  'another process on this database signs sessions with another secret: who has signed in there is nobody here; give both the same ' +
+  'another process on this database signs sessions with another secret, so its sessions are not valid here: give both the same ' +
   'auth.jwt_secret (AUTH_JWT_SECRET)'
 
-export interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
+interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly peers: Peers
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
   /** Something was revoked elsewhere. */
@@ -29,7 +29,6 @@ export interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly onRemoved: (threadId: string, userId: string | null, hadRuns: boolean) => Promise<void>
   /** How this process introduces itself to its peers. */
   readonly identity: PeerIdentity
-  /** This process has a new id. */
   readonly onNewId: (id: string) => void
 }
 
@@ -112,10 +111,13 @@ export class Cluster implements PeerListener {
       runs.push(...(await this.#stillInFlight(found)))
       if (runs.length === 0 || owner !== peers.id) return
       const done = await recover(runs, { ...this.#deps, owner, isOver: () => this.#isStopped || owner !== peers.id })
-      if (done.ended > 0) log.warn(done, 'orphaned runs of a gone process were ended or resumed')
+      if (done.ended > 0) log.warn(done, 'orphaned runs of another process were ended or resumed')
     } catch (error) {
       // The next renewal finds them again.
-      log.error({ err: error }, 'orphaned runs of a gone process could not be taken over; the next renewal tries again')
+      log.error(
+        { err: error },
+        'orphaned runs of another process could not be taken over; the next renewal tries again'
+      )
     }
     registry.remoteRuns?.stored(
       runs.map(({ run_id }) => run_id),

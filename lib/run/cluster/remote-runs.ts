@@ -16,7 +16,7 @@ const LOOK_MS = 1000
 /** Polls after which a subscription is renewed: the owner may have missed it, or be about to expire it. */
 const FOLLOW_AGAIN = 5
 
-export interface RemoteRunsDeps {
+interface RemoteRunsDeps {
   readonly store: ReplicaDeps['store'] & TailStore
   readonly peers: Peers
   /** The same for a run that turns out to be ours. */
@@ -41,7 +41,6 @@ export class RemoteRuns {
   readonly #runs = new Map<string, RunReplica>()
   /** Replicas being opened: readers that come meanwhile share them. */
   readonly #opening = new Map<string, Promise<RunReplica>>()
-  /** Snapshots in progress. */
   readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
   readonly #pendingCancels = new Map<string, PendingCancel>()
   readonly #threadDrains = new Set<ThreadDrain>()
@@ -108,7 +107,7 @@ export class RemoteRuns {
     this.#tellOfCreator(runId, false, isAsked)
   }
 
-  /** The creator is back: the grace period starts anew at its next departure. */
+  /** The creator is back: the grace period restarts at its next departure. */
   creatorCame(runId: string, isAsked = false): void {
     this.#tellOfCreator(runId, true, isAsked)
   }

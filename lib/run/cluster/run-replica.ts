@@ -29,7 +29,6 @@ export class RunReplica {
     this.#deps = deps
   }
 
-  /** Opens it with what is stored now. */
   static async open(run: Run, deps: ReplicaDeps): Promise<RunReplica> {
     return new RunReplica(run, await RunLog.replica(run, deps.store), deps)
   }
@@ -37,7 +36,6 @@ export class RunReplica {
   get run(): Run {
     return this.#run
   }
-  /** Whether anybody reads it or waits for its end. */
   get isWanted(): boolean {
     return this.log.readers > 0 || this.#waitingForEnd.length > 0
   }

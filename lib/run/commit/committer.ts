@@ -21,19 +21,16 @@ export interface Source {
   committed(outcome: Outcome): void
 }
 
-/** Observes every transaction. */
 export interface CommitObserver {
   written(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void
   /** Nothing was written. */
   failed(error: unknown): void
 }
 
-export interface CommitterOptions {
+interface CommitterOptions {
   readonly observers?: readonly CommitObserver[]
   /** The window for frames, in ms. */
   readonly flushMs: number
-  /** The longest the window may get, in ms. */
-  readonly flushMsMax?: number
   /** How long a slow or locked store is waited for before it counts as stuck, in ms. Default 30,000. */
   readonly stuckAfterMs?: number
   /** The same for a store that fails outright: only its administrator can help. In ms, default 1,000. */
@@ -43,7 +40,7 @@ export interface CommitterOptions {
   /** What the store knows about a batch it has not answered yet. */
   readonly troubleOf?: () => StoreUnavailable | null
   readonly onTrouble?: (error: unknown, attempts: number) => void
-  /** The batch in front was written after that many failed attempts. */
+  /** The batch in front was written after this many failed attempts. */
   readonly onRecovered?: (attempts: number) => void
   /** A source threw, which it must not: its records are refused. */
   readonly onBroken?: (error: unknown) => void
@@ -63,6 +60,7 @@ const CALLS_MAX = GROUPS_MAX / 2
 const BATCH_BYTES = 8 * 1024 * 1024
 /** A window lasts at least this many times as long as the last commit took. */
 const WINDOW_TO_COMMIT = 3
+const WINDOW_MS_MAX = 200
 const RETRY_MS_FIRST = 50
 const RETRY_MS_MAX = 1000
 const RETRY_AFTER_S = 5
@@ -79,7 +77,6 @@ const WATCH_MS = 250
 const nothing = (): void => {}
 const DEFAULTS = {
   observers: [],
-  flushMsMax: 200,
   stuckAfterMs: 30_000,
   downAfterMs: 1000,
   unstoredMs: 2000,
@@ -204,7 +201,6 @@ export class Committer implements Writer {
     this.#isLate = unstoredMs > 0 && this.unstoredMs > unstoredMs
   }
 
-  /** Queued writes and sources. */
   get size(): number {
     return (
       this.#calls.length +
@@ -445,8 +441,7 @@ export class Committer implements Writer {
   }
 
   #stretchWindow(commitMs: number): void {
-    const { flushMs, flushMsMax } = this.#options
-    this.#windowMs = Math.min(flushMsMax, Math.max(flushMs, commitMs * WINDOW_TO_COMMIT))
+    this.#windowMs = Math.min(WINDOW_MS_MAX, Math.max(this.#options.flushMs, commitMs * WINDOW_TO_COMMIT))
   }
 
   /** Drops everything queued: for shutdown, when the store takes nothing any more. */

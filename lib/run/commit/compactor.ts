@@ -37,7 +37,7 @@ export class Compactor {
     this.#onTrouble = onTrouble
   }
 
-  /** A run has ended, with about so many bytes of frames; undefined if unknown. */
+  /** Queues an ended run. `bytes`: of its frames, about; undefined if unknown. */
   add(key: number, bytes = STEP_BYTES): void {
     if (this.#isStopped || bytes < SMALL_BYTES) return
     this.#waiting.push({ key, bytes: Math.min(bytes, STEP_BYTES) })
@@ -52,7 +52,6 @@ export class Compactor {
     } else if (performance.now() - this.#restsSince < REST_MS_MAX - REST_MS) this.#rest.refresh()
   }
 
-  /** Queued and active runs. */
   get size(): number {
     return this.#waiting.length + this.#working
   }

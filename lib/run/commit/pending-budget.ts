@@ -23,7 +23,7 @@ export class PendingBudget {
     return (this.#limit === 0 || this.#bytes < this.#limit) && !this.#store.isLate
   }
 
-  /** A run has that many more bytes pending, or fewer. */
+  /** The pending bytes of a run change by this many. */
   add(bytes: number): void {
     this.#bytes += bytes
     if (bytes >= 0 || this.#waiting.size === 0 || !this.hasSpace) return
@@ -52,7 +52,7 @@ export class BudgetShare {
     this.#limit = limit
   }
 
-  /** The run has that many bytes pending. */
+  /** Sets the run's pending bytes. */
   use(bytes: number): void {
     const more = bytes - this.#bytes
     this.#bytes = bytes
@@ -82,7 +82,7 @@ export class BudgetShare {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  /** Nobody has to wait any more. */
+  /** Releases everyone who waits. */
   close(): void {
     this.#isClosed = true
     this.wake()

@@ -15,8 +15,7 @@ export interface Reader {
 /** Lookups per batch; other work has a turn in between. */
 const AT_ONCE = 64
 
-export interface RevalidatorDeps {
-  /** Every open stream. */
+interface RevalidatorDeps {
   readers(): Iterable<Reader>
   reset(isMeant: (reader: Reader) => boolean): void
   /** The lookup failed. The streams stay: the next walk asks again. */

@@ -17,7 +17,7 @@ import type { Loaded } from '../log/stored-frames.ts'
 import { Accumulator } from './accumulator.ts'
 import type { Reader } from './credential-revalidator.ts'
 import { PacedWriter } from './paced-writer.ts'
-import type { CloseReason, OpenStream } from './streams.ts'
+import type { CloseReason, OpenStream, ReaderHooks } from './streams.ts'
 
 const NOTHING = Buffer.alloc(0)
 
@@ -31,7 +31,7 @@ export interface JoinRequest {
   readonly position: Position
   /** Its disconnect may cancel the run (on_disconnect). */
   readonly isCreator?: boolean
-  /** Its disconnect may cancel the run because it asked for that, whatever the run was created with. */
+  /** Its disconnect may cancel the run because it asked for that, whatever the run's own on_disconnect. */
   readonly endsRun?: boolean
   /** The client does not know `end`: its stream closes cleanly without it. */
   readonly isWithoutEnd?: boolean
@@ -45,16 +45,7 @@ export interface JoinerStanding {
   readonly modes: readonly string[]
   /** n of the next frame to send; null: not positioned yet. */
   readonly next: number | null
-  /** Its socket is full. */
   readonly isFull: boolean
-}
-
-/** Callbacks of a joiner. */
-export interface JoinerHooks {
-  /** Called once, when it is gone for whatever reason. */
-  onLeave(joiner: Joiner, why: CloseReason): void
-  /** It failed and was reset; other readers must not notice. */
-  onTrouble(error: unknown): void
 }
 
 type Phase = 'waiting' | 'reading' | 'ending' | 'gone'
@@ -65,10 +56,9 @@ export class Joiner implements LogReader, OpenStream {
   readonly #writer: StreamWriter
   readonly #end: Buffer
   readonly #log: RunLog
-  readonly #hooks: JoinerHooks
+  readonly #hooks: ReaderHooks
   readonly #since = timestamp()
   #phase: Phase = 'waiting'
-  /** Where it starts. */
   readonly #start: Position | Snapshot
   #next = 0
   /** Sent first, as soon as all of it may be shown. */
@@ -83,7 +73,7 @@ export class Joiner implements LogReader, OpenStream {
     log: RunLog,
     filter: Filter,
     start: Position | Snapshot,
-    hooks: JoinerHooks
+    hooks: ReaderHooks
   ) {
     this.#writer = writer
     this.#socket = new PacedWriter(writer)
@@ -98,7 +88,6 @@ export class Joiner implements LogReader, OpenStream {
     writer.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
   }
 
-  /** Its state, for the run inspector. */
   get standing(): JoinerStanding {
     const next = this.#phase === 'waiting' ? null : this.#next
     return { since: this.#since, modes: modesOf(this.filter), next, isFull: this.#socket.isFull }
@@ -162,7 +151,7 @@ export class Joiner implements LogReader, OpenStream {
     return !this.#socket.isFull
   }
 
-  /** Catches up from the store. The only await of a joiner: after it the log is asked anew. */
+  /** Catches up from the store. The only await of a joiner: after it the log is asked again. */
   async #load(): Promise<void> {
     this.#isLoading = true
     try {

@@ -19,13 +19,21 @@ export interface OpenStream {
   reset(why?: ResetReason): void
 }
 
+/** Callbacks of a reader. */
+export interface ReaderHooks {
+  /** Called once, when it is gone for whatever reason. */
+  onLeave(reader: OpenStream, why: CloseReason): void
+  /** It failed and was reset; other readers must not notice. */
+  onTrouble(error: unknown): void
+}
+
 /** Limits for streams per user and in total; 0: none. */
 export interface StreamLimits {
   readonly perUser: number
   readonly total: number
 }
 
-export interface StreamsDeps {
+interface StreamsDeps {
   readonly limits: StreamLimits
   readonly heartbeatMs: number
   /** How long a socket may stay full without any progress before its stream is reset, in ms; 0: for ever. */
@@ -37,7 +45,6 @@ export interface StreamsDeps {
 export interface Place {
   /** A stream holds it now, and releases it when closed. */
   isTaken: boolean
-  /** Releases it. */
   free(): void
 }
 
@@ -102,11 +109,9 @@ export class Streams {
     this.#heartbeat.unref()
   }
 
-  /** Number of open streams. */
   get size(): number {
     return this.#open.size
   }
-  /** All of them. */
   get open(): Iterable<OpenStream> {
     return this.#open.keys()
   }
@@ -144,7 +149,6 @@ export class Streams {
     this.#open.delete(stream)
   }
 
-  /** Resets the matching streams. */
   reset(isMeant: (reader: Reader) => boolean, why?: ResetReason): void {
     for (const stream of [...this.#open.keys()]) if (isMeant(stream.reader)) stream.reset(why)
   }

@@ -1,7 +1,7 @@
 // One reader of a thread on one stream: all its runs, past and future, one after the other. Like a reader of one run it
 // is a cursor and a socket, never a queue: which run it is in, and where in that run's log.
 //
-// Behind the last run it waits; whoever starts the next one wakes it. It ends only when it is closed.
+// After the last run it waits until the next one starts. It ends only when it is closed.
 import type { ResetReason, StreamWriter } from '../../stream-writer.ts'
 import type { Run } from '../../types.ts'
 import { counters } from '../log/counters.ts'
@@ -10,7 +10,7 @@ import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import type { Reader } from './credential-revalidator.ts'
 import { PacedWriter } from './paced-writer.ts'
-import type { CloseReason, OpenStream } from './streams.ts'
+import type { CloseReason, OpenStream, ReaderHooks } from './streams.ts'
 
 /** Unanswered heartbeats after which a reader may be gone. */
 const UNANSWERED_MAX = 3
@@ -34,7 +34,7 @@ export interface OpenedRun {
 }
 
 /** Finds the runs of a thread. */
-export interface ThreadRuns {
+interface ThreadRuns {
   /** The next run after this ordinal; null: none yet. */
   after(ordinal: number): Promise<Run | null>
   /** null: it is gone, or not available here now. */
@@ -46,21 +46,15 @@ export interface ThreadRuns {
 export interface ThreadRequest {
   readonly writer: StreamWriter
   readonly reader: Reader
-  /** Sends a heartbeat. */
   readonly heartbeat: Buffer
   /** When the client last responded, where that is known, by `performance.now()`. */
   heardAt?(): number
   /** The socket has space again: other data may be sent on it, if `isAtBorder`. */
   onDrain?(): void
-  /** It starts behind the run with this ordinal. */
+  /** It starts after the run with this ordinal. */
   readonly after: number
   /** A cursor at the beginning of a run's log. */
   feed(run: Run, log: RunLog): RunFeed
-}
-
-export interface ThreadJoinerHooks {
-  onLeave(joiner: ThreadJoiner, why: CloseReason): void
-  onTrouble(error: unknown): void
 }
 
 interface Current extends OpenedRun {
@@ -73,7 +67,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
   readonly isEnding = false
   readonly #request: ThreadRequest
   readonly #runs: ThreadRuns
-  readonly #hooks: ThreadJoinerHooks
+  readonly #hooks: ReaderHooks
   readonly #unwatch: () => void
   #current: Current | null = null
   /** Ordinal of the last run sent. */
@@ -90,7 +84,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
   #heardAt = 0
   #unanswered = 0
 
-  constructor(request: ThreadRequest, runs: ThreadRuns, hooks: ThreadJoinerHooks) {
+  constructor(request: ThreadRequest, runs: ThreadRuns, hooks: ReaderHooks) {
     this.#request = request
     this.#socket = new PacedWriter(request.writer)
     this.#runs = runs
@@ -109,7 +103,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     return this.#current?.feed.filter ?? NOTHING
   }
 
-  /** Restarts behind the run with this ordinal. */
+  /** Restarts after the run with this ordinal. */
   restart(after: number): void {
     this.#detach()
     this.#round++

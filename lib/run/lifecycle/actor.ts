@@ -138,7 +138,7 @@ export class RunActor implements RecorderEvents {
   async #work(saved: SavedState | null): Promise<void> {
     this.#recorder.begin(saved)
     if (this.#recorder.isLong) {
-      // Its input has cost this turn of the loop enough, and the agent is to be given all of the conversation.
+      // Its input has taken long enough this turn; passing the conversation to the agent takes as long again.
       await turn()
       if (!this.#isOpen()) return
     }
@@ -184,7 +184,7 @@ export class RunActor implements RecorderEvents {
     else this.#deps.log.error({ ...about, err: cause }, 'a run has failed')
   }
 
-  /** A run may be ended by somebody else than its user: the agent is aborted outside any user's scope. */
+  /** Not only the user can end a run, so the agent is aborted outside any user's scope. */
   #stopWork(): void {
     withoutUser(() => this.#abort.abort(RUN_IS_OVER))
     if (this.#runTimer) clearTimeout(this.#runTimer)
@@ -196,7 +196,7 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * The store does not take the end: readers are reset, because nobody may be told an end that could still get lost.
+   * The store does not take the end: readers are reset, because an end that could still get lost must not be shown.
    * The committer keeps trying; readers that return wait like the others.
    */
   #giveUpWaiting(): void {
@@ -311,7 +311,7 @@ export class RunActor implements RecorderEvents {
     if (this.#phase === 'pending' || this.#phase === 'open') this.#disconnect.left(isAsked)
   }
 
-  /** The creator is back: the grace period starts anew at its next departure. */
+  /** The creator is back: the grace period restarts at its next departure. */
   creatorCame(): void {
     this.#disconnect.stop()
   }

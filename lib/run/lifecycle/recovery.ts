@@ -25,7 +25,7 @@ export interface RecoveryParts {
   readonly options: RecorderOptions
   /** The agent keeps its threads' states itself. */
   readonly keepsStates?: boolean
-  /** Runs of such an agent continue where they were cut [runs.on_restart resume]. */
+  /** Runs of such an agent continue where they were interrupted [runs.on_restart resume]. */
   readonly goesOn?: boolean
   readonly log: { error(fields: object, text: string): void }
   /** The process that ends the runs, where there is more than one [Store 10]. */

@@ -36,7 +36,7 @@ export interface RegistryOptions extends ActorOptions {
   readonly activePerUser: number
 }
 
-export interface RegistryDeps {
+interface RegistryDeps {
   readonly store: Store
   readonly committer: Committer
   readonly agent: Agent
@@ -56,7 +56,7 @@ export class Registry {
   readonly quota: RunQuota
   /** All open streams, of any run. */
   readonly streams: Streams
-  /** With several processes: who follows our runs, and which of theirs are wanted here. */
+  /** With several processes: which peers follow our runs, and which of their runs are read here. */
   readonly subscriptions: PeerSubscriptions | null
   readonly remoteRuns: RemoteRuns | null
   readonly readers: RunReaders
@@ -211,8 +211,8 @@ export class Registry {
   }
 
   /**
-   * Queues a run of another process, this one's peer or predecessor. `past`: what is stored of its log; `journal`: of its
-   * events, where it had started and goes on from the state that its agent has stored.
+   * Queues a run of a peer or of this process's predecessor. `past`: what is stored of its log; `journal`: of its events,
+   * if it had started and continues from the state its agent has stored.
    */
   resume(run: Run, past: LogBounds, journal?: Journal): void {
     if (this.knows(run.run_id)) return
@@ -383,7 +383,7 @@ export class Registry {
     const allClosed = Promise.all(running.map((actor) => actor.closed))
     if (running.length) await withTimeout(allClosed, graceMs)
     graceOver()
-    // Their readers should reconnect to another process, not be told an end that looks like the agent's.
+    // Their readers should reconnect to another process, not see an end that looks like the agent's.
     const streams = await this.streams.resetAll(RESET_MS_MAX)
     this.remoteRuns?.stop()
     const cut = running.filter((actor) => actor.cancel('interrupt', 'shutdown'))

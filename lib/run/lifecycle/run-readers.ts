@@ -13,7 +13,7 @@ import { isCreator, modesOf } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
 import type { ThreadWatchers } from './thread-watchers.ts'
 
-export interface RunReadersDeps {
+interface RunReadersDeps {
   readonly store: Store
   readonly streams: Streams
   /** Runs of other processes; null: there is only this one. */

@@ -5,7 +5,7 @@ import type { StatePort } from '../../agent/states.ts'
 import { fail } from '../../errors.ts'
 import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
-import { isInFlight, type JsonObject, type Run, timestamp, UNPLACED } from '../../types.ts'
+import { isInFlight, type JsonObject, type Run, timestamp, UNPLACED, uuidOf } from '../../types.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { webhookOf } from '../run-kwargs.ts'
 import type { Registry } from './registry.ts'
@@ -16,7 +16,7 @@ const CANCEL_WAIT_MS = 5000
 const RETRY_AFTER = { 'Retry-After': '5' }
 
 /** Webhooks for ends of runs. */
-export interface EndsTold {
+interface EndsTold {
   /** Before the run is created. */
   expect(run: Pick<NewRun, 'run_id' | 'created_at'>, url: string): Promise<void>
   /** It was not created. */
@@ -25,7 +25,7 @@ export interface EndsTold {
   wake(): void
 }
 
-export interface RunsDeps {
+interface RunsDeps {
   readonly store: Pick<Store, 'runs' | 'threads'>
   readonly states: Pick<StatePort, 'has'>
   readonly writer: Writer
@@ -155,7 +155,7 @@ export class Runs {
     if (status !== 'interrupted' && !isRolledBack) throw fail('run_not_cancellable', { id, status })
   }
 
-  /** Removes a run; one in flight is cancelled first. False: somebody else has removed it. */
+  /** Removes a run; one in flight is cancelled first. False: it was removed meanwhile. */
   async remove(run: Run): Promise<boolean> {
     const { registry, writer } = this.#deps
     const { run_id, thread_id } = run
@@ -204,9 +204,5 @@ function runIn(admission: Admission, threadId: string): Run {
  * thread of the first one and leaves no empty thread of its own.
  */
 function threadIdFor(userId: string, key: string): string {
-  const digest = createHash('sha256').update(userId).update('\n').update(key).digest()
-  // The marks of a UUID of version 8: made by rules of our own.
-  digest[6] = (digest[6]! & 0x0f) | 0x80
-  digest[8] = (digest[8]! & 0x3f) | 0x80
-  return digest.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+  return uuidOf(createHash('sha256').update(userId).update('\n').update(key).digest(), 8)
 }

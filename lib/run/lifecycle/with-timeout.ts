@@ -1,6 +1,6 @@
-// A bound for what somebody waits for.
+// A timeout for a promise.
 
-/** What `work` resolves with, or undefined after `ms` milliseconds. Rejects as `work` does. */
+/** Resolves like `work`, or with undefined after `ms` milliseconds. Rejects like `work`. */
 export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<undefined>((resolve) => {

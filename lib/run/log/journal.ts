@@ -53,7 +53,6 @@ export class Journal {
     readonly caller: Caller
     readonly messageId: string | undefined
   }[] = []
-  /** Messages in progress. */
   readonly messages: LiveMessages
   /** Open tool calls by id: what a broken-off run still has to answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
@@ -116,7 +115,6 @@ export class Journal {
   get lastAiMessage(): string | null {
     return this.#lastAi
   }
-  /** Some tool calls have no result. */
   get hasOpenCalls(): boolean {
     return this.#openCalls.size > 0
   }
@@ -199,13 +197,13 @@ export class Journal {
   }
 
   /**
-   * Closes what is open so that the conversation can go on: the message in progress as far as it came, then a result
+   * Closes what is open so that the conversation can continue: the message in progress as far as it came, then a result
    * for every open call. Without them the model server would refuse every later run of the thread.
    */
   breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
     const broken = this.messages.breakOff(finishReason)
     const messages = broken.flatMap(({ message }) => message ?? [])
-    // The call was made and has to be paid for, whoever broke it off.
+    // An interrupted call is billed too.
     for (const { usage } of broken) if (usage) this.#count('lead_agent', usage)
     for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
     return [...messages, ...this.closeCalls()]

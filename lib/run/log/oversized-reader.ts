@@ -38,7 +38,7 @@ const NO_STATES = filterOf(['custom'])
 
 async function* framesFrom(log: RunLog, from: number): AsyncGenerator<RawFrame> {
   for (let next = from; next < log.head; ) {
-    // What is not in memory is stored, and stays stored: each step locates its frames anew.
+    // Frames that are not in memory are stored, and stay stored: each step locates its frames again.
     const before = next
     const frames =
       next >= log.first

@@ -23,7 +23,7 @@ export interface TailStore extends Pick<Store, 'events' | 'checkpoints'> {
 }
 
 /** What a run said that no checkpoint holds. */
-export interface Tail {
+interface Tail {
   /** Its last checkpoint in the log; null: none. */
   readonly checkpointId: string | null
   /** Complete messages. */

@@ -23,9 +23,7 @@ const FOLDED_BYTES_MAX = 128 * 1024
 /** A slice; `behind`: the frames are only in the store (`load` reads them); `tail`: nothing follows yet; `end`: nothing will. */
 export type Next = Slice | 'behind' | 'tail' | 'end'
 
-/** A reader attached to the log. */
 export interface LogReader {
-  /** Kinds it wants. */
   readonly filter: Filter
   /** There may be more; `loaded`: what was just read from the store. Never throws. */
   pump(loaded: Loaded | null): void
@@ -155,7 +153,6 @@ export class RunLog {
   get attemptFirst(): number {
     return this.#epochs.at(-1)?.first ?? 0
   }
-  /** Attempts at this run so far. */
   get attempts(): number {
     return this.#epochs.length
   }
@@ -377,7 +374,6 @@ export class RunLog {
     return this.#slabs.frames(from, this.shown)
   }
 
-  /** The cursor of its last frame. */
   get lastCursor(): string {
     return cursorText(this.epoch, this.#head - 1)
   }

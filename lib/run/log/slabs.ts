@@ -206,7 +206,7 @@ export class Slabs {
   }
 }
 
-/** Whether a slab has space for that many bytes. One whose states are as large as a slab takes no more: it leaves memory with them. */
+/** Whether a slab takes `length` more bytes. Not if its states are as large as a slab: they leave memory together. */
 function hasSpace({ bytes, used, stateBytes }: Slab, length: number): boolean {
   return bytes.length - used >= length && stateBytes < SLAB_BYTES_MAX
 }

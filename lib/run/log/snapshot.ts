@@ -15,7 +15,7 @@ export interface Snapshot {
 }
 
 /** What is known at a position of a run's log. */
-export interface SnapshotData {
+interface SnapshotData {
   /** JSON of the state; null: the run has left none (it was cancelled before its turn came). */
   readonly values: string | null
   readonly partial: readonly JsonObject[]

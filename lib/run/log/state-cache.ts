@@ -1,4 +1,4 @@
-// Cached final states of threads: a conversation mostly goes on in the process that has just had all of it in memory,
+// Cached final states of threads: a conversation mostly continues in the process that has just had all of it in memory,
 // and reading it again is the most expensive part of starting a run. The store is asked each time which checkpoint is
 // newest, so writes by users or other processes are never missed.
 import { readTurns } from '../../loop-turns.ts'

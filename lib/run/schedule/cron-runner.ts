@@ -14,7 +14,7 @@ const SPREAD_MS = 500
 const CLAIM_MS = 50_000
 const AT_ONCE = 20
 
-export interface CronRunnerDeps {
+interface CronRunnerDeps {
   readonly crons: Pick<Store['crons'], 'areDue'>
   readonly writer: Writer
   readonly runs: Pick<Runs, 'start' | 'startStateless' | 'waitFor'>
@@ -50,7 +50,9 @@ export class CronRunner {
     if (this.#isStopped) return
     this.#timer = setTimeout(() => {
       this.#looking = withoutUser(() => this.look())
-        .catch((error: unknown) => this.#deps.log.warn({ err: error }, 'it could not be asked which crons are due'))
+        .catch((error: unknown) =>
+          this.#deps.log.warn({ err: error }, 'due crons could not be looked up; the next minute tries again')
+        )
         .finally(() => this.#lookIn(MINUTE_MS - (Date.now() % MINUTE_MS) + Math.random() * SPREAD_MS))
     }, ms)
     this.#timer.unref()
@@ -75,7 +77,7 @@ export class CronRunner {
     if (due === null) return
     try {
       const missed = missedBetween(cron, Date.parse(due), now)
-      if (missed > 0) log.warn({ cron_id, due, missed }, 'a cron is late: it runs once for all turns that it missed')
+      if (missed > 0) log.warn({ cron_id, due, missed }, 'a cron is late: it runs once for all the turns it missed')
       const isOver = await this.#runOnce(cron, due)
       if (isOver) return
       await writer.write({ name: 'cron.advance', cron_id, from: due, to: nextRunDate(cron, now) })
@@ -120,7 +122,9 @@ export class CronRunner {
       void runs
         .waitFor(run)
         .then((ended) => ended && removeThread(ended, cron.user_id))
-        .catch((error: unknown) => log.warn({ err: error, thread_id: run.thread_id }, 'a thread of a cron may be left'))
+        .catch((error: unknown) =>
+          log.warn({ err: error, thread_id: run.thread_id }, 'the thread of a cron run may not have been deleted')
+        )
     return run
   }
 }

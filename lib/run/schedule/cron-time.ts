@@ -12,7 +12,7 @@ const COUNTED_MAX = 100
  * The first time after a moment; null: there is none.
  * @throws ScheduleInvalid
  */
-export function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, after: number): number | null {
+function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, after: number): number | null {
   try {
     const expression = new Expression(schedule, { mode: '5-part', timezone: timezone ?? 'UTC' })
     return expression.nextRun(new Date(after))?.getTime() ?? null

@@ -17,7 +17,7 @@ const VALUES_BYTES_MAX = 8 << 20
 const FACTOR = 4
 const DAY_MS = 86_400_000
 
-export interface WebhookOptions {
+interface WebhookOptions {
   /** null: webhooks are not signed. */
   readonly secret: string | null
   readonly timeout_ms: number
@@ -26,7 +26,7 @@ export interface WebhookOptions {
   readonly attempts: number
 }
 
-export interface WebhookDeps {
+interface WebhookDeps {
   readonly store: Pick<Store, 'webhooks' | 'runs'>
   readonly writer: Writer
   /** A run as clients see it. */
@@ -107,7 +107,7 @@ export class Webhooks {
       try {
         await this.#claim()
       } catch (error) {
-        this.#deps.log.warn({ err: error }, 'it could not be asked which webhooks are due')
+        this.#deps.log.warn({ err: error }, 'due webhooks could not be looked up; the next poll tries again')
       }
     }
   }

@@ -37,7 +37,7 @@ export class Descriptors {
     try {
       return await work(await entry.handle)
     } catch (error) {
-      // Whatever it was, the next user opens it anew.
+      // Whatever it was, the next user opens the file again.
       if (this.#entries.get(path) === entry) this.#entries.delete(path)
       entry.isDropped = true
       throw error

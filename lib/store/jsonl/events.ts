@@ -33,7 +33,7 @@ const WRITES_MAX = 16
 const OPEN_FILES_MAX = 256
 const LINES_MAX = 200_000
 const DISPUTED =
-  'events beyond what the database knows are set aside: it is older than they are, or a crash came before it'
+  'events the database does not know were set aside: it is older than they are, or a crash came before their commit'
 // Over the whole text: in JavaScript `$` without the m flag does not let a final newline through.
 const SAFE_ID = /^[A-Za-z0-9_-]+$/
 
@@ -93,7 +93,7 @@ class JsonlEvents implements EventStore {
     )
     if (lines === 0) return
     const fields = { thread_id: threadId, lines, next_seq: nextSeq, ...(aside && { aside: `*.${aside}` }) }
-    this.#warn(fields, isDisputed ? DISPUTED : 'events that were not committed are cut off')
+    this.#warn(fields, isDisputed ? DISPUTED : 'uncommitted events were removed')
   }
 
   async remove(threadId: string): Promise<void> {
@@ -116,10 +116,7 @@ class JsonlEvents implements EventStore {
     } catch (error) {
       if (isMissing(error)) return []
     }
-    this.#warn(
-      { file: this.#removing },
-      'the list of threads that were about to be removed cannot be read and is left out'
-    )
+    this.#warn({ file: this.#removing }, 'the list of threads to remove cannot be read and is ignored')
     return []
   }
 
@@ -143,8 +140,8 @@ class JsonlEvents implements EventStore {
   }
 
   /**
-   * Runs work on files. An error that concerns all files is temporary, or somebody has to act: the call is repeated. An error with
-   * one thread's files, while the folder can be written, refuses that thread's run, and nobody else waits for it.
+   * Runs work on files. An error that concerns all files is temporary, or for an operator to fix: the call is retried. An error with
+   * one thread's files, while the folder is writable, only fails that thread's run.
    */
   async #guarded<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -172,18 +169,7 @@ class JsonlEvents implements EventStore {
 }
 
 /** Errors that say nothing about one file: a full disk, no more open files, a file system that is read-only. */
-const OF_ALL = new Set([
-  'ENOSPC',
-  'EDQUOT',
-  'EMFILE',
-  'ENFILE',
-  'ENOMEM',
-  'EAGAIN',
-  'EROFS',
-  'ESTALE',
-  'ENODEV',
-  'ENOTCONN'
-])
+const OF_ALL = new Set('ENOSPC EDQUOT EMFILE ENFILE ENOMEM EAGAIN EROFS ESTALE ENODEV ENOTCONN'.split(' '))
 
 interface SystemError extends Error {
   readonly code: string
@@ -193,7 +179,7 @@ function isOfSystem(error: unknown): error is SystemError {
   return error instanceof Error && 'syscall' in error && 'code' in error
 }
 
-/** Of "ENOSPC: no space left on device, write '/home/...'" what may be shown to anybody: no path. */
+/** The public part of "ENOSPC: no space left on device, write '/home/...'": without the path. */
 function textOf(error: SystemError): string {
   return error.message.split(', ')[0]!
 }

@@ -50,7 +50,7 @@ export class RunFile {
   }
 
   /**
-   * Reads an existing file and builds the index; changes nothing, because somebody may be writing it. Damage is
+   * Reads an existing file and builds the index; changes nothing, because it may be being written. Damage is
    * reported with its place, and the lines around it are kept.
    */
   async scan(warn: Warn): Promise<void> {
@@ -126,7 +126,7 @@ export class RunFile {
     return toLine(this, record, at, bytes.length)
   }
 
-  /** Repairs what follows the last newline: a complete record gets one, anything else is cut off. Only the writer does this. */
+  /** Repairs what follows the last newline: a complete record gets one, anything else is removed. Only the writer does this. */
   async #mendTail(handle: FileHandle, warn: Warn): Promise<void> {
     const torn = this.#torn
     if (torn === 0) return
@@ -138,7 +138,7 @@ export class RunFile {
   }
 }
 
-const DAMAGED = 'a line of an event log is damaged and left out; the others are read'
+const DAMAGED = 'a damaged line of an event log was skipped'
 
 function textOf(record: EventRecord): string {
   const { thread_id, run_id, seq, k, event_type, category, content, metadata, user_id, created_at } = record
@@ -155,7 +155,7 @@ function toLine(file: RunFile, record: EventRecord, at: number, bytes: number): 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** The record that a line holds, or null when it holds none. */
-export function recordIn(bytes: Uint8Array): EventRecord | null {
+function recordIn(bytes: Uint8Array): EventRecord | null {
   let parsed: Json
   try {
     parsed = JSON.parse(utf8.decode(bytes)) as Json
@@ -182,7 +182,7 @@ interface RawLine {
   readonly isWhole: boolean
 }
 
-/** What stands between the newlines of a file; behind the last one only when there is something. */
+/** The lines of a file, including an incomplete last one. */
 async function* linesIn(handle: FileHandle): AsyncGenerator<RawLine> {
   let at = 0
   let position = 0
@@ -204,7 +204,7 @@ async function* linesIn(handle: FileHandle): AsyncGenerator<RawLine> {
   if (pending.length > 0) yield { at, bytes: Buffer.concat(pending), isWhole: false }
 }
 
-/** Lines that lie near enough to each other to be read together. */
+/** Groups lines close enough to be read together. */
 function stretchesOf(lines: readonly Line[]): Line[][] {
   const stretches: Line[][] = []
   for (const line of lines) {

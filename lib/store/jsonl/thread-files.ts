@@ -24,7 +24,6 @@ export class ThreadFiles {
     this.#descriptors = descriptors
   }
 
-  /** How many lines its index holds. */
   get length(): number {
     let total = 0
     for (const { lines } of this.#runs.values()) total += lines.length

@@ -21,7 +21,6 @@ export class ThreadIndexCache {
     this.#linesMax = linesMax
   }
 
-  /** Indexed lines. */
   get lines(): number {
     return this.#lines
   }

@@ -82,7 +82,6 @@ export class ThreadBound {
   }
 }
 
-/** The ops that were written. */
 export function* writtenOps(groups: readonly Group[], outcomes: readonly Outcome[]): Iterable<Op> {
   for (const [at, { ops }] of groups.entries()) if (outcomes[at]!.ok) yield* ops
 }

@@ -5,7 +5,7 @@ import { firstFrom, grouped, selectEvents } from '../event-query.ts'
 import { copyOf, sizeOf } from './rows.ts'
 
 /** Limit for all events, in bytes, about; above it the least recently written thread loses its events. */
-export const EVENT_BYTES_MAX = 256 * 1024 * 1024
+const EVENT_BYTES_MAX = 256 * 1024 * 1024
 
 /** Records of one thread; each list ascending by seq. */
 interface ThreadRecords {
@@ -14,7 +14,7 @@ interface ThreadRecords {
   bytes: number
 }
 
-export interface MemoryEventOptions {
+interface MemoryEventOptions {
   readonly bytesMax?: number
   /** A thread's events were evicted. */
   readonly onForget?: (threadId: string) => void

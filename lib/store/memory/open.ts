@@ -11,7 +11,7 @@ import { Refused } from '../refused.ts'
 import type { Group, Outcome, Store } from '../store.ts'
 import { BYTES_MAX, FRAME_BYTES_MAX, FrameBound, ThreadBound, writtenOps } from './bounds.ts'
 
-export interface MemoryOptions {
+interface MemoryOptions {
   /** Keeps feedback too. Default false: the service has feedback with a SQL database only, else answers 503 [Errors]. */
   readonly feedback?: boolean
   /** Limit for frames in bytes; the earliest ended runs lose theirs first. Default FRAME_BYTES_MAX. */

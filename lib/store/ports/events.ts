@@ -1,13 +1,8 @@
 // Appending and reading run events.
-import type { EventCategory, Json, JsonObject, RunEvent, Timestamp } from '../../types.ts'
+import type { RunEvent } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
-export interface NewEvent {
-  readonly event_type: string
-  readonly category: EventCategory
-  readonly content: Json
-  readonly metadata: JsonObject
-  readonly created_at: Timestamp
+export interface NewEvent extends Pick<RunEvent, 'event_type' | 'category' | 'content' | 'metadata' | 'created_at'> {
   /** Position in the run, from 0: makes repeated appends idempotent. */
   readonly k: number
 }

@@ -33,7 +33,6 @@ export interface ItemReads {
   namespaces(query: NamespaceQuery, user: Owner): Promise<string[][]>
 }
 
-/** An item to write. */
 export interface ItemWrite {
   readonly user_id: string
   readonly namespace: Namespace

@@ -3,7 +3,6 @@ import type { JsonObject } from '../../types.ts'
 import type { Store } from '../store.ts'
 import type { EventStore } from './event-store.ts'
 
-/** Writes a line to the log. */
 export type Warn = (fields: object, text: string) => void
 
 /** Passed to a custom store when it is opened. */

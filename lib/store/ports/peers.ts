@@ -1,11 +1,11 @@
 // Processes that share one database, and their messages to each other.
 import type { Run, RunStatus } from '../../types.ts'
 
-/** Messages between processes: ids, never contents. Any of them may get lost, so whoever relies on one also polls the database. */
+/** Messages between processes: ids, never contents. Any of them may get lost, so everything that relies on one also polls the database. */
 export type PeerMessage =
   /** These runs are yours: admitted here, behind runs of their thread that you own. */
   | { readonly kind: 'arrived'; readonly runs: readonly string[] }
-  /** Subscribe: announce what is stored of these runs of yours. */
+  /** Subscribe: announce what is stored of these runs, which are yours. */
   | { readonly kind: 'follow' | 'unfollow'; readonly runs: readonly string[] }
   /** Records of `runs` were stored; those in `over` have ended. */
   | { readonly kind: 'stored'; readonly runs: readonly string[]; readonly over: readonly string[] }

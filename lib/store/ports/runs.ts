@@ -16,20 +16,16 @@ export type Admission =
   | { readonly outcome: 'thread_missing' }
 
 /** How a run ended. */
-export interface Settlement extends RunTotals {
-  readonly run_id: string
-  readonly thread_id: string
+export interface Settlement
+  extends RunTotals,
+    Pick<Run, 'run_id' | 'thread_id' | 'error' | 'stop_reason' | 'last_cursor' | 'final_checkpoint_id'> {
   readonly status: Exclude<RunStatus, 'pending' | 'running'>
   /** null leaves the thread's status: the run never started, another one may be running. */
   readonly thread_status: ThreadStatus | null
   /** Non-empty: becomes the thread's display_name. */
   readonly title: string | null
-  readonly error: string | null
-  readonly stop_reason: string | null
+  /** null does not overwrite these three. */
   readonly model_name: string | null
-  readonly last_cursor: string | null
-  readonly final_checkpoint_id: string | null
-  /** null does not overwrite. */
   readonly first_human_message: string | null
   readonly last_ai_message: string | null
   readonly now: Timestamp

@@ -12,7 +12,7 @@ import type { Db, Param } from './db.ts'
 import { numbers, texts } from './text.ts'
 
 /** An existing thread, as this batch leaves it. */
-export interface ThreadState {
+interface ThreadState {
   /** seq of the next event [Store 5]. */
   nextSeq: number
   /** The next seq in its row. */
@@ -71,7 +71,7 @@ export class Batch implements Db {
     return this.#connection.changes(sql, params)
   }
 
-  /** Locks these threads and reads what the batch's ops need to know of them. No rows of theirs may be waiting. */
+  /** Locks these threads and reads what the batch's ops need to know about them. None of their rows may be waiting. */
   async load(threadIds: readonly string[]): Promise<void> {
     const ids = new Set(threadIds)
     const ops = this.#ops.filter((op) => ids.has(threadOf(op) ?? ''))

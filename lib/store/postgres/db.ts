@@ -8,7 +8,7 @@ export type Planning = 'kept' | 'anew'
 /** Runs statements: the pool for reads, a batch's transaction for writes. Parameters are $1, $2... in the SQL. */
 export interface Db {
   /**
-   * Rows of a statement. `plan` anew: the best plan depends on the values, so the server plans for these; otherwise it may keep one plan.
+   * Rows of a statement. `plan` anew: the server plans for these values, because the best plan depends on them; otherwise it may keep one.
    */
   rows<Row>(sql: string, params?: readonly Param[], plan?: Planning): Promise<Row[]>
   /** Number of rows a statement changed. */

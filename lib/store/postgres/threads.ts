@@ -44,19 +44,11 @@ type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
 export const threadWrites: Writers<ThreadOps> = {
   'thread.create': async ({ thread, checkpoint }, batch) => {
     const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
+    const json = JSON.stringify(metadata)
+    const row = [thread_id, user_id, assistant_id, display_name, status, json, created_at, updated_at]
     const made = await batch.changes(
       `INSERT INTO threads_meta (${COLUMNS}, metadata_terms) VALUES (${places(8)}, $9::text[]) ON CONFLICT DO NOTHING`,
-      [
-        thread_id,
-        user_id,
-        assistant_id,
-        display_name,
-        status,
-        JSON.stringify(metadata),
-        created_at,
-        updated_at,
-        termTexts(metadata)
-      ]
+      [...row, termTexts(metadata)]
     )
     if (made === 0) {
       const [found] = await batch.rows<ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $1`, [

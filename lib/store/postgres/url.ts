@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 
-export interface PostgresUrl {
+interface PostgresUrl {
   /** Host name, address, or socket folder. */
   readonly host: string
   readonly port: number
@@ -26,22 +26,13 @@ const FORM = 'postgres://user:password@host:port/name'
  * Parameters other clients know that have no effect here: TLS does it anyway, our pool does it its own way, or
  * (`channel_binding`) the driver cannot do it; TLS still protects the password.
  */
-const WITHOUT_MEANING = new Set([
-  'channel_binding',
-  'connect_timeout',
-  'connection_limit',
-  'fallback_application_name',
-  'gssencmode',
-  'keepalives',
-  'keepalives_count',
-  'keepalives_idle',
-  'keepalives_interval',
-  'pgbouncer',
-  'pool_timeout',
-  'sslnegotiation',
-  'sslsni',
-  'target_session_attrs'
-])
+const WITHOUT_MEANING = new Set(
+  (
+    'channel_binding connect_timeout connection_limit fallback_application_name gssencmode keepalives ' +
+    'keepalives_count keepalives_idle keepalives_interval pgbouncer pool_timeout sslnegotiation sslsni ' +
+    'target_session_attrs'
+  ).split(' ')
+)
 const OF_TLS = new Set(['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'])
 
 /** @throws Error with a sentence for the operator, without what the URL says: it may hold a password */

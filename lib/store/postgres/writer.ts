@@ -139,8 +139,8 @@ export class BatchWriter {
   }
 
   /**
-   * Whether a batch was written whose connection broke during COMMIT. Asks until the server answers, and nobody is told
-   * before. The transaction in doubt keeps the row locked as long as it exists.
+   * Whether a batch was written whose connection broke during COMMIT. Asks until the server answers; nothing is
+   * acknowledged before. The transaction in doubt keeps the row locked as long as it exists.
    */
   async #isWritten(id: string, number: number): Promise<boolean> {
     for (;;) {

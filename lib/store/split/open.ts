@@ -1,4 +1,4 @@
-// A store whose run events lie elsewhere: a database for everything else, and an EventStore (files, memory, somebody's module).
+// A store whose run events lie elsewhere: an EventStore (files, memory, a custom module) beside a database for everything else.
 //
 // Two places cannot commit together, so the database decides: a record counts when its seq is below the thread's counter
 // (`threads_meta.next_seq`). There is no other mark of a commit.
@@ -16,8 +16,8 @@
 //   - The database refuses a group: its records are removed again, and their seqs are reused.
 //   - The connection breaks during the commit, so its outcome is unknown: nothing is removed. The next call reads the counter, which
 //     tells, and a record whose (run_id, k) is stored already is not written again.
-//   - The process dies between 2 and 3, or somebody puts an older database beside newer records: records at or above the counter.
-//     They are set aside before the thread's next append, and their seqs are not reused: somebody may have seen them [Store 5].
+//   - The process dies between 2 and 3, or an older database is restored beside newer records: there are records at or above the
+//     counter. They are set aside before the thread's next append, and their seqs are not reused: they may have been seen [Store 5].
 //   - A thread is removed: its row first, its records after the commit. A tombstone is written before, so that the next start can
 //     finish what a crash interrupted.
 import type { EventStore, Store, Warn } from '../store.ts'
@@ -25,19 +25,19 @@ import { eventReads } from './reads.ts'
 import { Removals } from './removals.ts'
 import { SplitWriter } from './writer.ts'
 
-/** `database` with the events of `events`; closing it closes both. Member by member: a database may be an object of any kind. */
+/** `database` with the events of `events`; closing it closes both. */
 export function splitStore(database: Store, events: EventStore, warn: Warn = () => {}): Store {
   return joined(database, events, new Removals(database, events, warn))
 }
 
-/** For a start: finishes what a crash has interrupted, then the same. */
+/** The same at startup: first finishes removals a crash has interrupted. */
 export async function openSplitStore(database: Store, events: EventStore, warn: Warn): Promise<Store> {
   const removals = new Removals(database, events, warn)
   await removals.resume()
   return joined(database, events, removals)
 }
 
-/** What is read of the database itself. */
+/** Nouns read from the database itself. */
 export const BESIDE_EVENTS = [
   'users',
   'apiTokens',
@@ -56,7 +56,7 @@ export const BESIDE_EVENTS = [
 
 function joined(database: Store, events: EventStore, removals: Removals): Store {
   const writer = new SplitWriter(database, events, removals)
-  // Named one by one: a store may be an object that nothing can be spread out of.
+  // One by one: a store may be a class instance, which cannot be spread.
   const own = Object.fromEntries(BESIDE_EVENTS.map((noun) => [noun, database[noun]])) as Pick<
     Store,
     (typeof BESIDE_EVENTS)[number]

@@ -1,4 +1,4 @@
-// Assistants as rows of both databases: the current version, and every version beside it.
+// Assistants as rows of both databases: the current version in one table, all versions in another.
 import type { Assistant, AssistantContent } from '../../types.ts'
 import type { AssistantPatch, AssistantReads, AssistantVersion } from '../store.ts'
 import { withObjects } from './json.ts'
@@ -28,7 +28,6 @@ function contentOf({ graph_id, name, description, config, context, metadata }: A
   return [graph_id, name, description, JSON.stringify(config), JSON.stringify(context), JSON.stringify(metadata)]
 }
 
-/** The assistant after an update. */
 export function patched(before: AssistantContent, set: AssistantPatch): AssistantContent {
   const { graph_id, name, description, config, context } = { ...before, ...set }
   return { graph_id, name, description, config, context, metadata: { ...before.metadata, ...set.metadata } }

@@ -8,17 +8,8 @@ import { hasRunInFlight } from './runs.ts'
 import { ask, askOne, places, type Statement, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
 
-export interface CheckpointRow {
-  readonly thread_id: string
-  readonly checkpoint_id: string
-  readonly parent_checkpoint_id: string | null
-  readonly run_id: string | null
-  readonly metadata_json: string
-  readonly next_json: string
-  readonly messages_json: string
-  readonly channels_json: string
-  readonly created_at: string
-}
+export type CheckpointRow = Omit<CheckpointHead, 'metadata' | 'next' | 'messages' | 'channels'> &
+  Readonly<Record<'metadata_json' | 'next_json' | 'messages_json' | 'channels_json', string>>
 
 export const COLUMN_NAMES = [
   'thread_id',

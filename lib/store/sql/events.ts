@@ -1,20 +1,13 @@
 // Events as rows of both databases.
-import { type EventCategory, isObject, type Json, type JsonObject, type RunEvent } from '../../types.ts'
+import { isObject, type Json, type JsonObject, type RunEvent } from '../../types.ts'
 import { messageIdOf } from '../event.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
 import { parseJson, parseObject } from './json.ts'
 import { ask, askOne, type Param, type RunSteps, visibleTo } from './steps.ts'
 
-export interface EventRow {
-  readonly thread_id: string
-  readonly run_id: string
-  readonly user_id: string | null
-  readonly event_type: string
-  readonly category: EventCategory
+interface EventRow extends Omit<RunEvent, 'content' | 'metadata'> {
   readonly content: string
   readonly event_metadata: string
-  readonly seq: number
-  readonly created_at: string
 }
 
 const COLUMNS = 'thread_id, run_id, user_id, event_type, category, content, event_metadata, seq, created_at'
@@ -119,13 +112,11 @@ function marked(metadata: JsonObject, mark: ContentMark): string {
   return members === '' ? `{"${mark}":true}` : `{${members},"${mark}":true}`
 }
 
-/** A row to write. */
 export interface NewEventRow extends EventRow {
   readonly k: number
   readonly message_id: string | null
 }
 
-/** Builds an event's row. */
 export function toRow(event: NewEvent, place: Pick<EventRow, 'thread_id' | 'run_id' | 'user_id' | 'seq'>): NewEventRow {
   // Field by field: this is done for every event, and a spread costs more.
   const { thread_id, run_id, user_id, seq } = place

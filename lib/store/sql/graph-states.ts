@@ -91,7 +91,7 @@ export function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
 
 export const graphStateReads: StepReads<GraphStateReads> = { load, list }
 
-export type GraphOps = 'graph.put' | 'graph.write' | 'graph.removeRun' | 'thread.stand'
+type GraphOps = 'graph.put' | 'graph.write' | 'graph.removeRun' | 'thread.stand'
 
 export const graphWrites: StepWrites<GraphOps> = {
   *'graph.put'({ values, names, ...head }) {

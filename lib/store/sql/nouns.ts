@@ -1,5 +1,5 @@
 // The nouns both databases read and write with the same statements.
-import type { Store, ThreadReads } from '../store.ts'
+import type { ThreadReads } from '../store.ts'
 import { apiTokenReads, apiTokenWrites } from './api-tokens.ts'
 import { assistantReads, assistantWrites } from './assistants.ts'
 import { cronReads, cronWrites } from './crons.ts'
@@ -7,8 +7,7 @@ import { type EventDialect, eventReads } from './events.ts'
 import { feedbackReads, feedbackWrites } from './feedback.ts'
 import { graphStateReads, graphWrites } from './graph-states.ts'
 import { itemReads, itemWrites } from './items.ts'
-import { runRemoval } from './run-removal.ts'
-import { runReads } from './runs.ts'
+import { runReads, runRemoval } from './runs.ts'
 import { statePrune } from './state-prune.ts'
 import { readsBy, type RunSteps } from './steps.ts'
 import { threadReads } from './threads.ts'
@@ -17,27 +16,11 @@ import { userReads, userWrites } from './users.ts'
 import { webhookReads, webhookWrites } from './webhooks.ts'
 
 /** The reads each database does in its own way. */
-export interface ReadDialect extends EventDialect {
+interface ReadDialect extends EventDialect {
   readonly search: ThreadReads['search']
 }
 
-export type SqlReads = Pick<
-  Store,
-  | 'users'
-  | 'apiTokens'
-  | 'assistants'
-  | 'threads'
-  | 'runs'
-  | 'events'
-  | 'graphStates'
-  | 'items'
-  | 'ttls'
-  | 'crons'
-  | 'webhooks'
-  | 'feedback'
->
-
-export function sqlReads(run: RunSteps, dialect: ReadDialect): SqlReads {
+export function sqlReads(run: RunSteps, dialect: ReadDialect) {
   return {
     users: readsBy(run, userReads),
     apiTokens: readsBy(run, apiTokenReads),

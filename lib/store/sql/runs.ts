@@ -12,6 +12,7 @@ import {
   type RunSteps,
   type Statement,
   type Steps,
+  type StepWrites,
   visibleTo
 } from './steps.ts'
 
@@ -63,7 +64,7 @@ const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND
 const GET = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visibleTo(1)}`
 const LIST = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
   ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
-/** The same, where the kwargs of one page are bounded: behind the run with which they exceed $6 bytes all are empty. */
+/** The same with at most about $6 bytes of kwargs per page: after the run that exceeds them, kwargs are empty. */
 const LIST_SHORT = `WITH page AS (
     SELECT key, ordinal, octet_length(kwargs_json) AS bytes FROM runs
     WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
@@ -102,10 +103,22 @@ export function runReads(run: RunSteps): RunReads {
   }
 }
 
-/** Whether the thread has a run that is pending or running. */
 export function* hasRunInFlight(threadId: string): Steps<boolean> {
   const sql = `SELECT 1 AS found FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} LIMIT 1`
   return (yield* ask(sql, threadId)).length > 0
+}
+
+/** Removes one run: its row, frames and feedback. Its messages stay in the thread. */
+export const runRemoval: StepWrites<'run.remove'> = {
+  *'run.remove'({ run_id, thread_id, user }) {
+    const sql = `DELETE FROM runs WHERE run_id = $2 AND thread_id = $3 AND status NOT IN ('pending', 'running')
+      AND ${ownedBy(1)} RETURNING key`
+    const [row] = yield* ask<{ key: number }>(sql, user, run_id, thread_id)
+    if (!row) return false
+    yield* ask('DELETE FROM frames WHERE run_key = $1', row.key)
+    yield* ask('DELETE FROM feedback WHERE run_id = $1', run_id)
+    return true
+  }
 }
 
 /** The run an idempotency key made earlier, and whether its body was the same; null: the key is new, or there is none. */
@@ -157,16 +170,8 @@ export function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {
 }
 
 /** Sums over the runs of one model. */
-interface UsageRow {
-  readonly model: string
-  readonly runs: number
-  readonly input: number
-  readonly output: number
-  readonly total: number
-  readonly lead_agent: number
-  readonly subagent: number
-  readonly middleware: number
-}
+type Sums = 'runs' | 'input' | 'output' | 'total' | 'lead_agent' | 'subagent' | 'middleware'
+type UsageRow = { readonly model: string } & Readonly<Record<Sums, number>>
 
 function toUsage(rows: readonly UsageRow[]): TokenUsage {
   const sum = (pick: (row: UsageRow) => number) => rows.reduce((total, row) => total + pick(row), 0)

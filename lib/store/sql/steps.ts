@@ -19,7 +19,7 @@ export interface Statement {
 }
 
 /** Statements that do not depend on each other: PostgreSQL is sent all of them at once. Their rows are not wanted. */
-export interface Together {
+interface Together {
   readonly together: readonly Statement[]
 }
 
@@ -62,7 +62,6 @@ export async function runLater<T>(steps: Steps<T>, rowsOf: (statement: Statement
   return step.value
 }
 
-/** The first row of a statement. */
 export function* askOne<Row>(sql: string, ...params: Statement['params']): Steps<Row | undefined> {
   return (yield* ask<Row>(sql, ...params))[0]
 }

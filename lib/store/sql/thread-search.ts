@@ -10,14 +10,13 @@ export interface SearchDialect {
   hasTerms(terms: string): string
 }
 
-/** A statement with its parameters. */
 export interface Bound {
   readonly sql: string
   readonly params: readonly (string | number)[]
 }
 
 /** Lists in the database's form; null: no condition. */
-export interface SearchLists {
+interface SearchLists {
   readonly ids: string | null
   readonly terms: string | null
 }

@@ -18,7 +18,6 @@ function* find(condition: string, ...params: string[]): Steps<User | null> {
   return row ? { ...row, needs_setup: Boolean(row.needs_setup) } : null
 }
 
-/** The current row of a user. */
 export function userById(id: string): Steps<User | null> {
   return find('id = $1', id)
 }

@@ -8,7 +8,7 @@ import { ask, type StepReads, type Steps, type StepWrites } from './steps.ts'
 /** $1: now. */
 const DUE = `next_at <= $1 AND (payload IS NOT NULL OR EXISTS (SELECT 1 FROM runs WHERE runs.run_id = webhooks.run_id
   AND status NOT IN ('pending', 'running') AND ${PRESENT}))`
-/** NULL is one of them: whoever has no user. */
+/** Webhooks without a user count as one user's. */
 const OWNER = `COALESCE(user_id, '')`
 /** How long a webhook without a run is kept. */
 const ORPHAN_MS = 3_600_000

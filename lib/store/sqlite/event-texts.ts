@@ -29,7 +29,7 @@ export function eventTexts({ name, thread_id, run_id, user_id, events }: OpOf<'e
   return { name, thread_id, run_id, user_id, ks, texts }
 }
 
-/** A lone surrogate has no UTF-8 form, so such a text is stored as JSON, and marked. */
+/** A lone surrogate has no UTF-8 form, so such a text is stored as JSON and marked. */
 function storedAsUtf8(event: NewEvent): { content: string; metadata: string } {
   const { content, metadata } = event
   if (typeof content !== 'string' || content.isWellFormed()) return stored(event)

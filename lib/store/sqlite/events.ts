@@ -27,20 +27,7 @@ export function eventWrites(db: Database.Database): Writers<EventOps> {
       let seq = nextSeq
       for (const [i, k] of ks.entries()) {
         if (k <= seen) continue
-        const at = i * TEXTS_OF_EVENT
-        insert.run(
-          thread_id,
-          run_id,
-          user_id,
-          seq++,
-          k,
-          texts[at],
-          texts[at + 1],
-          texts[at + 2],
-          texts[at + 3],
-          texts[at + 4],
-          texts[at + 5]
-        )
+        insert.run(thread_id, run_id, user_id, seq++, k, texts.slice(i * TEXTS_OF_EVENT, (i + 1) * TEXTS_OF_EVENT))
       }
       if (seq !== nextSeq) advance.run(seq, thread_id)
       const first = ks[0]

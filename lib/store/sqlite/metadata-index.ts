@@ -20,7 +20,7 @@ export function addIndexFunction(db: Database.Database): void {
   db.function('terms_of', { deterministic: true }, (json) => JSON.stringify(indexEntries(parseObject(String(json)))))
 }
 
-export interface MetadataIndexWrites {
+interface MetadataIndexWrites {
   add(owner: string | null, key: number, metadata: JsonObject): void
   remove(owner: string | null, key: number, metadata: JsonObject): void
 }

@@ -146,7 +146,7 @@ export class MetadataSearch {
     return { threads: rows.map(toThread), total }
   }
 
-  /** Called after writes, before anybody is told [Store 4]. */
+  /** Called after writes, before they are acknowledged [Store 4]. */
   written(groups: readonly Group[]): void {
     this.#known.written(groups)
   }

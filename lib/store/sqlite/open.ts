@@ -17,7 +17,7 @@ import { runStepsBeside, readRunner } from './steps.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
-export interface SqliteOptions extends MigrationOptions {
+interface SqliteOptions extends MigrationOptions {
   /** The writer thread's script. Default: worker.ts. */
   readonly worker?: URL
 }

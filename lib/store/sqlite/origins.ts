@@ -39,7 +39,6 @@ export function originReads(db: Database.Database): EventReads['runsOfMessages']
   }
 }
 
-/** Parses its answer. */
 function originsIn(answer: string, messageIds: readonly string[]): Map<string, MessageOrigin> {
   // Written by the expression above.
   const rows = JSON.parse(answer) as OriginRow[]

@@ -8,7 +8,7 @@ const PAUSE_MS = 5
 /** Delay after a failed step, in ms: somebody holds a lock, or the disk is full. */
 const AGAIN_MS = 1000
 
-export interface Removal {
+interface Removal {
   /** The first step; what it leaves is hidden from now on. Call within a transaction. */
   begin(threadId: string): void
   /** Deletes everything an earlier thread of this id left, before a new one is created. Call within a transaction. */

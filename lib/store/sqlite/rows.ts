@@ -3,7 +3,7 @@ import type { OpName, OpOf, Result } from '../store.ts'
 import type { EventTexts } from './event-texts.ts'
 
 /** An op in the form the writer thread takes. */
-export type WriterOpOf<K extends OpName> = K extends 'events.append' ? EventTexts : OpOf<K>
+type WriterOpOf<K extends OpName> = K extends 'events.append' ? EventTexts : OpOf<K>
 export type WriterOp = WriterOpOf<OpName>
 
 export interface WriterGroup {

@@ -22,14 +22,13 @@ type Ask = <Row>(sql: string, params: object) => Row[] | Promise<Row[]>
 /** Searches for an owner; null sees everything. */
 export class ThreadSearch {
   readonly #byTerms: MetadataSearch
-  /** Totals by owner. */
   readonly #totals = new TotalsCache<Owner, number>(['thread.create', 'thread.remove'])
   readonly #here: Ask
   readonly #beside: Ask
 
   constructor(db: Database.Database, reader: Reader) {
     this.#byTerms = new MetadataSearch(db, reader)
-    // Rows are what the SQL beside the call says.
+    // Rows are shaped by the SQL in the call.
     this.#here = <Row>(sql: string, params: object) => db.prepare<object>(sql).all(params) as Row[]
     this.#beside = (sql, params) => reader.rows(sql, params)
   }
@@ -41,7 +40,7 @@ export class ThreadSearch {
     return this.#byTerms.page(query, terms, owner)
   }
 
-  /** Called after writes, before anybody is told [Store 4]. */
+  /** Called after writes, before they are acknowledged [Store 4]. */
   written(groups: readonly Group[]): void {
     this.#totals.written(groups)
     this.#byTerms.written(groups)

@@ -6,7 +6,6 @@ import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
 
-/** A statement for SQLite. */
 function sqliteText(sql: string): string {
   return sql
     .replace(/ FOR UPDATE( SKIP LOCKED)?/g, '')

@@ -18,8 +18,7 @@ export function threadWrites(db: Database.Database): Writers<ThreadOps> {
   const owned = db.prepare<object, ThreadRow & { key: number }>(
     `SELECT key, ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${ownedBy(1)}`
   )
-  const insert = db.prepare(`
-    INSERT INTO threads_meta (thread_id, user_id, assistant_id, display_name, status, metadata_json, created_at, updated_at)
+  const insert = db.prepare(`INSERT INTO threads_meta (${COLUMNS})
     VALUES (@thread_id, @user_id, @assistant_id, @display_name, @status, @metadata_json, @created_at, @updated_at)`)
   const hasCheckpoint = db.prepare('SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1')
   const setMetadata = db.prepare('UPDATE threads_meta SET metadata_json = ?, updated_at = ? WHERE thread_id = ?')

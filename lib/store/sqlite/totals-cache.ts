@@ -30,7 +30,7 @@ export class TotalsCache<Key, Count> {
     this.#known.set(key, count)
   }
 
-  /** Called after writes, before anybody is told [Store 4]. */
+  /** Called after writes, before they are acknowledged [Store 4]. */
   written(groups: readonly Group[]): void {
     if (groups.some(({ ops }) => ops.some(({ name }) => this.#changing.includes(name)))) {
       this.#version++

@@ -9,7 +9,7 @@ export function scriptOf(name: string): URL {
 /** Resolves when the thread has closed its connection and ended. */
 export async function stopped(worker: Worker | null): Promise<void> {
   if (!worker) return
-  // Some do not keep the process alive, but now somebody waits for them.
+  // An unref'd worker must keep the process alive while it is waited for.
   worker.ref()
   await new Promise<void>((resolve) => {
     worker.once('exit', () => resolve())
