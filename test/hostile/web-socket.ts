@@ -116,6 +116,40 @@ t.test('who reads nothing is let go, and holds nothing up', async (t) => {
   reader.close()
 })
 
+t.test('who answers no ping is let go, however little there is to send', async (t) => {
+  const site = await openSite(t, { config: { streams: { stall_ms: 300, heartbeat_ms: 50 } } })
+  const person = await signIn(site)
+  const deaf = await rawSocket(person, randomUUID())
+  deaf.resume()
+  const reader = await openProtocol(person, randomUUID())
+  await until(() => site.sizes().places === 1, 'its place is free again')
+  t.equal(reader.closed, null, 'who answers them stays')
+  deaf.destroy()
+  reader.close()
+})
+
+t.test('who answers pings without reading is let go when nothing more goes into its socket', async (t) => {
+  const site = await openSite(t, { config: { streams: { stall_ms: 1000, heartbeat_ms: 50 } } })
+  const person = await signIn(site)
+  const thread = randomUUID()
+  const reader = await openProtocol(person, thread)
+  await reader.subscribe(['lifecycle'])
+  await reader.start(said('/demo deltas=500 size=2000 rate=0'))
+  await reader.untilEnds(1)
+  const silent = await rawSocket(person, thread)
+  silent.pause()
+  // Each subscription replays the run, until the buffers on the way are full.
+  const params = { channels: ['messages'] }
+  const subscribe = frame(JSON.stringify({ id: 1, method: 'subscription.subscribe', params }))
+  const pong = Buffer.from([0x8a, 0x80, 0, 0, 0, 0])
+  const writing = setInterval(() => silent.write(Buffer.concat([pong, subscribe])), 30)
+  await until(() => site.sizes().places === 1, 'its place is free again')
+  clearInterval(writing)
+  t.equal(reader.closed, null)
+  silent.destroy()
+  reader.close()
+})
+
 t.test('sockets count as streams do, and end with the right that they were opened with', async (t) => {
   const site = await openSite(t, { config: { streams: { per_user: 3, heartbeat_ms: 50 } } })
   const person = await signIn(site)

@@ -110,3 +110,30 @@ t.test(
     t.equal(idsIn(pieces).at(-1)?.[1], told.at(-1))
   }
 )
+
+t.test('pictures and sounds, whoever has put them into words, are told in those of the protocol', (t) => {
+  const log = aLog({ windowBytes: 1 << 20 })
+  const content = [
+    { type: 'image_url', image_url: 'https://example.com/a.png' },
+    { type: 'input_audio', input_audio: { data: 'AAAA', format: 'mp3' } },
+    { type: 'file', mimeType: 'text/plain', data: 'AAAA' },
+    { type: 'image_url' },
+    { type: 'input_audio', input_audio: 7 }
+  ]
+  log.append(Kind.messages, 'messages', JSON.stringify([{ type: 'AIMessageChunk', id: 'm1', content }, {}]))
+  const told = [
+    ...Buffer.concat(piecesOf(feed(log)))
+      .toString()
+      .matchAll(/^data: (.*)$/gm)
+  ]
+  const blocks = told.map(([, json]) => JSON.parse(json!).params.data)
+  t.strictSame(
+    blocks.filter(({ event }) => event === 'content-block-finish').map((one) => one.content),
+    [
+      { type: 'image', url: 'https://example.com/a.png' },
+      { type: 'audio', data: 'AAAA', mime_type: 'audio/mp3' },
+      { mime_type: 'text/plain', ...content[2] }
+    ]
+  )
+  t.end()
+})
