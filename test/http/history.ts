@@ -18,7 +18,7 @@ class Parrot implements Agent {
 }
 
 onEachBackend(t, 'a checkpoint that names another thread is refused wherever one can be named', async (t, backend) => {
-  const site = await openSite(t, { config: { database: await databaseSection(t, backend) } })
+  const site = await openSite(t, { agent: new Parrot(), config: { database: await databaseSection(t, backend) } })
   const person = await signIn(site)
   const [thread, other] = [await person.thread(), await person.thread()]
   const own = textIn((await person.get(`/api/threads/${thread}/state`)).body, 'checkpoint_id')
@@ -128,7 +128,7 @@ t.test('a page of a history ends before it is too long, and another goes on from
 
 t.test('a history shows the data of its thread: where its files lie', async (t) => {
   const person = await signIn(await openSite(t))
-  const path = `/api/threads/${await conversation(person, ['hello'])}`
+  const path = `/api/threads/${await conversation(person, ['/demo deltas=1 rate=0'])}`
   const [newest] = listIn((await person.post(`${path}/history`)).body)
   t.strictSame(at(newest, 'values', 'thread_data'), {
     workspace_path: '/mnt/user-data/workspace',

@@ -32,7 +32,9 @@ async function serve(t: Test, folder: string, ...args: string[]): Promise<Served
     log += String(bytes)
   })
   const ended = once(child, 'close')
-  await Promise.race([ended, until(() => out.includes('\n'), 'the start line', 60_000)])
+  // One that has ended says nothing more: nobody goes on waiting for its line.
+  await until(() => out.includes('\n') || child.exitCode !== null, 'the start line', 60_000)
+  if (child.exitCode !== null) await ended
   return { url: /listening on (\S+)/.exec(out)?.[1] ?? '', log: () => log, code: child.exitCode }
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { suitesOf } from '../fixtures/suites.ts'
+import { withSources } from '../fixtures/traces.ts'
 
 /** This file is compiled to <build>/test/operator. */
 const RUNNER = fileURLToPath(new URL('../fixtures/run-suites.js', import.meta.url))
@@ -69,6 +70,14 @@ for (const [what, text] of Object.entries(ENDLESS))
     t.equal(code, 1, said)
     t.match(said, /1 suites, 1 failed/)
   })
+
+t.test('what fails is told with its line in the sources, which suites themselves do not know', async (t) => {
+  const trace = withSources(new Error('thrown').stack ?? '')
+  const [, line] = /test\/operator\/suites\.ts:(\d+):\d+/.exec(trace) ?? []
+  const source = readFileSync(fileURLToPath(new URL('../../../test/operator/suites.ts', import.meta.url)), 'utf8')
+  t.match(source.split('\n')[Number(line) - 1], /new Error\('thrown'\)/, trace)
+  t.equal(withSources('a/b.js:1:2 and dist/lib/none.js:3:4'), 'a/b.js:1:2 and dist/lib/none.js:3:4')
+})
 
 t.test('every suite is found, and of the fast ones none is of another folder', async (t) => {
   const names = suitesOf().map(({ name }) => name)

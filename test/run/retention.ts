@@ -1,7 +1,6 @@
 // What is kept of frames: little when they are small, nothing when they are old; and forgetting them keeps nobody waiting.
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t from 'tap'
@@ -13,13 +12,14 @@ import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { newThread } from '../../lib/thread/thread.ts'
 import { timestamp } from '../../lib/types.ts'
 import { asked, openSite, signIn, until } from '../fixtures/gateway.ts'
+import { LongestTurn } from '../fixtures/longest-turn.ts'
 
 const DELTAS = 10_000
 const SIZE = 5
 const RUNS = 10_000
 const SEGMENTS_A_RUN = 3
 const HOUR_MS = 3_600_000
-/** What nobody should wait longer for, in ms. The tests allow ten times as much: machines have other things to do. */
+/** What no turn of the loop should take longer, in ms. The test allows ten times as much. */
 const DELAY_MS = 20
 
 t.test('ten thousand deltas of five bytes cost three times their text at most, once they are compacted', async (t) => {
@@ -75,8 +75,9 @@ t.test(`a sweep of ${RUNS} runs keeps no commit waiting`, async (t) => {
   const alone: number[] = []
   for (let n = 0; n < 100; n++) alone.push(await timed())
 
-  const loop = monitorEventLoopDelay({ resolution: 5 })
-  loop.enable()
+  const turns = new LongestTurn()
+  turns.start()
+  const begun = performance.now()
   let isOver = false
   const sweeping = sweeper.sweep(Date.now() + HOUR_MS).finally(() => {
     isOver = true
@@ -86,15 +87,16 @@ t.test(`a sweep of ${RUNS} runs keeps no commit waiting`, async (t) => {
     beside.push(await timed())
     await sleep(2)
   }
-  loop.disable()
+  const took = performance.now() - begun
+  turns.stop()
   t.equal(await sweeping, RUNS * SEGMENTS_A_RUN, 'everything old is gone')
   t.same(failures, [])
   t.ok(beside.length > 100)
   const longest = Math.max(...beside)
-  const delay = loop.max / 1e6
   t.comment(
-    `${beside.length} commits beside the sweep took ${longest.toFixed(1)} ms at most, ${Math.max(...alone).toFixed(1)} ms without; loop delay ${delay.toFixed(1)} ms at most`
+    `${beside.length} commits beside the sweep took ${longest.toFixed(1)} ms at most, ${Math.max(...alone).toFixed(1)} ms without; the sweep ${took.toFixed(0)} ms, a turn of the loop ${turns.max.toFixed(1)} ms at most`
   )
-  t.ok(longest < 10 * DELAY_MS, `${longest.toFixed(1)} ms`)
-  t.ok(delay < 10 * DELAY_MS, `${delay.toFixed(1)} ms`)
+  // On a busy machine both take longer: none waits for a large part of the sweep.
+  t.ok(longest < took / 4, `${longest.toFixed(1)} of ${took.toFixed(0)} ms`)
+  t.ok(turns.max < 10 * DELAY_MS, `${turns.max.toFixed(1)} ms`)
 })
