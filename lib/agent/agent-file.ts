@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { isTypeScript, runTypeScript } from './typescript.ts'
 
-/** The file holds no usable agent. The message is one sentence that names the file, and the line if known. */
+/** The file cannot be used as an agent. The message is one sentence that names the file, and the line if known. */
 export class AgentFileError extends Error {
   constructor(message: string) {
     super(message)
@@ -24,7 +24,7 @@ export async function imported(path: string, loadMs = LOAD_MS): Promise<unknown>
   const isOver = new AbortController()
   const late = sleep(loadMs, undefined, { signal: isOver.signal }).then(() => {
     throw new AgentFileError(
-      `The agent in ${path} was not loaded within ${loadMs / 1000} seconds: what it awaits does not come`
+      `The agent in ${path} was not loaded within ${loadMs / 1000} seconds: a top-level await never resolved`
     )
   })
   late.catch(() => {})
@@ -77,7 +77,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : null
 }
 
-/** An export by its name. All those of a file that counts as CommonJS (TypeScript without a `"type": "module"`) lie in its default one. */
+/** An export by name. If the file counts as CommonJS (TypeScript without `"type": "module"`), all exports are members of the default one. */
 export function exportOf(file: unknown, name: string): unknown {
   const main = memberOf(file, 'default')
   const inner = memberOf(main, name)
@@ -86,6 +86,6 @@ export function exportOf(file: unknown, name: string): unknown {
 }
 
 export function memberOf(value: unknown, name: string): unknown {
-  // Any object can be asked for any member.
+  // Any member of any object may be read.
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
 }

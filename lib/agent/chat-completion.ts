@@ -1,4 +1,4 @@
-// Reads one streaming answer of a chat-completions server: parses what the provider sends, and passes its deltas on in the same tick.
+// Parses one streaming response of a chat-completions server, and passes its deltas on in the same tick.
 import { randomUUID } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
@@ -7,7 +7,7 @@ import { type Json, type JsonObject, type UsageMetadata, isObject } from '../typ
 import type { PeerFailures } from './http/failures.ts'
 import type { IdleTimeout } from './http/idle-timeout.ts'
 import type { ConnectionLost, ResponseBody } from './http/post.ts'
-import { parseJson } from './json.ts'
+import { countOf, parseJson } from './json.ts'
 import type { Completion, OnDelta, RawCall } from './model.ts'
 import type { Delta } from './runtime.ts'
 
@@ -37,7 +37,7 @@ export interface Receiver {
 }
 
 export class ChatCompletion {
-  /** Bytes have come. */
+  /** Bytes have arrived. */
   hasBegun = false
   /** Some of them were events. */
   hasEvents = false
@@ -46,7 +46,7 @@ export class ChatCompletion {
 
   readonly #receiver: Receiver
   readonly #failures: PeerFailures
-  /** Three times as fast as a TextDecoder that streams. */
+  /** Three times as fast as a streaming TextDecoder. */
   readonly #decoder = new StringDecoder('utf8')
   #hasText = false
   #hasTold = false
@@ -73,8 +73,8 @@ export class ChatCompletion {
   }
 
   /**
-   * Reads the body until the answer is complete or its bytes end; without space it stops reading, which makes the provider wait.
-   * @returns what broke it off; null: nothing did
+   * Reads the body until the answer is complete or the body ends; without space it stops reading, which makes the provider wait.
+   * @returns the cause if the connection broke, else null
    */
   listen(body: ResponseBody, timeout: IdleTimeout, space: () => Promise<void>): Promise<ConnectionLost | null> {
     return body.each((chunk) => {
@@ -90,7 +90,7 @@ export class ChatCompletion {
   }
 
   /**
-   * Passes on everything in these bytes. Characters cut in two by the network wait for their rest.
+   * Passes on everything in these bytes. Incomplete characters wait for the next chunk.
    * @returns whether there is space for more
    * @throws AgentError for an invalid completion, and for a failure the provider reports
    */
@@ -123,14 +123,14 @@ export class ChatCompletion {
   #hear(data: string): void {
     this.hasEvents = true
     const text = data.trim()
-    // Some proxies keep connections alive by empty events.
+    // Some proxies send empty events as keep-alive.
     if (this.isOver || text === '') return
     if (text === '[DONE]') {
       this.isOver = true
       return
     }
     const chunk = parseJson(data)
-    if (!isObject(chunk)) throw this.#failures.garbage('an event that is no JSON object')
+    if (!isObject(chunk)) throw this.#failures.garbage('an event that is not a JSON object')
     if (chunk.error !== undefined && chunk.error !== null) throw this.#failures.reported(chunk.error)
     this.#responseId ||= stringOf(chunk.id)
     if (isObject(chunk.usage)) this.#hearUsage(chunk.usage)
@@ -138,9 +138,9 @@ export class ChatCompletion {
   }
 
   #hearChoices(choices: Json | undefined): void {
-    // The chunk that carries usage, and the first one of some providers, have no choice.
+    // The chunk with usage, and the first chunk of some providers, have no choices.
     if (choices === undefined || choices === null) return
-    if (!Array.isArray(choices)) throw this.#failures.garbage('choices that are no list')
+    if (!Array.isArray(choices)) throw this.#failures.garbage('choices that are not a list')
     const choice = choices[0]
     if (!isObject(choice)) return
     if (isObject(choice.delta)) this.#hearDelta(choice.delta)
@@ -149,7 +149,7 @@ export class ChatCompletion {
 
   #hearDelta(delta: JsonObject): void {
     const reasoning = stringOf(delta.reasoning_content ?? delta.reasoning)
-    // A refusal replaces content, and is meant for the user as well.
+    // A refusal replaces the content, and is meant for the user too.
     const text = stringOf(delta.content ?? delta.refusal)
     this.#reasoning.add(reasoning)
     this.#text.add(text)
@@ -172,7 +172,7 @@ export class ChatCompletion {
 
   /** The call a fragment continues; undefined: it starts one. */
   #callFor(index: Json | undefined, givenId: string): GrowingCall | undefined {
-    // Providers number their calls, but some number all of them 0 and use ids, and some give no number.
+    // Most providers number their calls; some give all of them index 0 and distinct ids, some give no index.
     const isNumbered = index !== undefined && index !== null
     const same = isNumbered ? this.#calls.filter((call) => call.index === index) : this.#calls
     return givenId === '' ? same.at(-1) : same.find((call) => call.givenId === givenId)
@@ -207,9 +207,9 @@ export class ChatCompletion {
   /** Providers repeat growing counts in one or all chunks: the largest is the total, never the sum. */
   #hearUsage(usage: JsonObject): void {
     const before = this.#usage ?? NO_USAGE
-    const input_tokens = Math.max(before.input_tokens, count(usage.prompt_tokens))
-    const output_tokens = Math.max(before.output_tokens, count(usage.completion_tokens))
-    const total = count(usage.total_tokens) || input_tokens + output_tokens
+    const input_tokens = Math.max(before.input_tokens, countOf(usage.prompt_tokens))
+    const output_tokens = Math.max(before.output_tokens, countOf(usage.completion_tokens))
+    const total = countOf(usage.total_tokens) || input_tokens + output_tokens
     const cache_read = Math.max(before.input_token_details?.cache_read ?? 0, detail(usage, 'prompt', 'cached_tokens'))
     const reasoning = Math.max(
       before.output_token_details?.reasoning ?? 0,
@@ -238,9 +238,5 @@ function argumentsText(given: Json | undefined): string {
 
 function detail(usage: JsonObject, of: 'prompt' | 'completion', name: string): number {
   const details = usage[`${of}_tokens_details`]
-  return isObject(details) ? count(details[name]) : 0
-}
-
-function count(value: Json | undefined): number {
-  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.floor(value) : 0
+  return isObject(details) ? countOf(details[name]) : 0
 }

@@ -1,6 +1,6 @@
 // A model behind a chat-completions server: requests and retries.
 //
-// From the socket's bytes to `onDelta` everything is synchronous: a chunk is decoded, parsed and passed on in the same tick.
+// From the socket's bytes to `onDelta` everything is synchronous: each chunk is decoded, parsed and passed on in one tick.
 import type { IncomingMessage } from 'node:http'
 import type { JsonObject } from '../types.ts'
 import { wellFormedJson } from '../well-formed.ts'
@@ -26,7 +26,7 @@ export interface ModelConfig {
   readonly api_key: string
   /** Merged into every request body, e.g. `{ temperature: 0.2 }`. */
   readonly request?: JsonObject
-  /** Idle timeout in ms; 0: none. Without it a provider that forgot the request holds the run for ever. */
+  /** Idle timeout in ms; 0: none, and a provider that forgot the request would hold the run for ever. */
   readonly idle_timeout_ms?: number
   /** Retries of a request that failed before its first byte. */
   readonly max_retries?: number
@@ -34,7 +34,7 @@ export interface ModelConfig {
   readonly description?: string | null
   readonly supports_thinking?: boolean
   readonly supports_reasoning_effort?: boolean
-  /** It accepts images: tools that need this are offered to it. */
+  /** It accepts images, and is offered the tools that need this. */
   readonly supports_vision?: boolean
 }
 
@@ -49,7 +49,7 @@ export class ChatModel implements Model {
   readonly #failures: PeerFailures
   readonly #log: AgentLog | undefined
 
-  /** @param options.retry for tests, which do not wait as long */
+  /** @param options.retry shorter delays, for tests */
   constructor(config: ModelConfig, options: { readonly log?: AgentLog; readonly retry?: Partial<RetryPolicy> } = {}) {
     this.info = infoOf(config)
     this.takesImages = config.supports_vision ?? false
@@ -67,7 +67,7 @@ export class ChatModel implements Model {
   }
 
   /**
-   * One answer; retried as long as nothing of it has come.
+   * One answer; retried only while nothing of it has arrived.
    * @throws PeerError ModelUnavailable, ModelRefused, ModelInterrupted, ModelTimeout or ModelProtocolError
    */
   async complete(request: ModelRequest, onDelta: OnDelta): Promise<Completion> {
@@ -97,7 +97,7 @@ export class ChatModel implements Model {
       if (!mayBeEvents(response)) throw this.#failures.notAStream(await body.text())
       return await this.#read(body, request, onDelta, timeout)
     } catch (error) {
-      // Also after garbage: a provider nobody reads must stop generating, and billing.
+      // Also after invalid data: the provider must stop generating, and billing.
       timeout.abandon()
       throw error
     } finally {
@@ -165,7 +165,7 @@ function infoOf(config: ModelConfig): ModelInfo {
   }
 }
 
-/** Some servers send no content type, or a wrong one like text/plain; these two are conclusive. */
+/** Some servers send no content type or a wrong one such as text/plain; only these two rule out a stream. */
 function mayBeEvents({ headers }: IncomingMessage): boolean {
   return !/^(application\/json|text\/html)\b/i.test(headers['content-type'] ?? '')
 }

@@ -12,15 +12,15 @@ import {
 import { parseJson } from './json.ts'
 import type { Completion, RawCall, ToolSpec } from './model.ts'
 
-/** Placeholder for a missing result: servers refuse a call without one, in every later run of the thread. */
+/** Placeholder for a missing result: servers refuse a conversation with a call that has none. */
 const INTERRUPTED = 'Interrupted'
 
 // ------------------------------------------------------------------------------------------------------- there
 
 /**
- * The conversation without anything servers refuse: every call is followed by its result; results without a call and
- * empty assistant messages are left out; invalid calls are not sent.
- * @param shown content blocks shown as the user's after the message with that id, and after all results where it is one
+ * The conversation without anything servers refuse: every call is followed by its result; results without a call, empty
+ * assistant messages and invalid calls are left out.
+ * @param shown content blocks to add as a user message after the message with that id
  */
 export function toChat(messages: readonly Message[], shown: ReadonlyMap<string, Json[]> = NOTHING_SHOWN): JsonObject[] {
   return messages.flatMap((message, at) => {
@@ -54,7 +54,7 @@ function callToChat({ id, name, args }: ToolCall): JsonObject {
   return { id, type: 'function', function: { name, arguments: JSON.stringify(args) } }
 }
 
-/** Results between an assistant message and the next one, by call; a later result belongs to another call. */
+/** Results between an assistant message and the next one, by call id. */
 function resultsAfter(messages: readonly Message[], at: number): Map<string, ToolMessage> {
   const results = new Map<string, ToolMessage>()
   for (let i = at + 1; i < messages.length; i++) {
@@ -73,7 +73,7 @@ export function toTrace(messages: readonly JsonObject[]): JsonObject[] {
   })
 }
 
-/** Replaces data URLs by a marker, in a content block and its direct members, where every kind of block has them. */
+/** Replaces data URLs by a marker, in a content block and its direct members. */
 function withoutData(value: Json, depth: number): Json {
   if (typeof value === 'string') return DATA_URL.test(value) ? dataMark(value) : value
   if (!isObject(value) || depth === 0) return value
@@ -118,8 +118,8 @@ export function finishReason({ finishReason: said }: Completion, hasCalls: boole
 
 function readCall({ id, name, args: text }: RawCall): ToolCall | InvalidToolCall {
   const invalid = (error: string) => ({ name, args: text, id, error, type: 'invalid_tool_call' }) as const
-  if (name === '') return invalid('The call names no tool')
+  if (name === '') return invalid('The call does not name a tool')
   const args = text.trim() === '' ? {} : parseJson(text)
-  if (!isObject(args)) return invalid('The arguments are no JSON object')
+  if (!isObject(args)) return invalid('The arguments are not a JSON object')
   return { name, args, id, type: 'tool_call' }
 }

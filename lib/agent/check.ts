@@ -1,16 +1,16 @@
-// Validates what an agent emits, once, at the border of its run. Its author gets one sentence that names the field.
+// Validates an agent's output, once, where it enters the run. Errors are one sentence that names the field.
 import * as v from 'valibot'
 import { cutTo } from '../types.ts'
 import { AgentError, type AgentRecord, type FrameMode, type ModelInfo, type StreamPart } from './runtime.ts'
 
-/** Deeper than any meaningful JSON, and far below the depth at which encoding overflows the stack. */
+/** Deeper than any meaningful JSON, but far below what overflows the stack when encoding. */
 const DEPTH_MAX = 500
 /** Characters of an invalid value shown to the author. */
 const SHOWN_MAX = 40
 
 /** @throws AgentError that names what is wrong with it */
 export function checkPart(part: unknown): asserts part is StreamPart {
-  // Every delta passes here, and nearly all are valid: a few comparisons instead of a library.
+  // The hot path: nearly all deltas are valid, so a few comparisons avoid the library.
   if (!isSoundDelta(part) && !isSoundFrame(part)) check(Part, part, 'emitted')
 }
 
@@ -31,7 +31,7 @@ export function checkedModels(models: unknown): ModelInfo[] {
 
 export function isSoundDelta(part: unknown): boolean {
   if (typeof part !== 'object' || part === null) return false
-  // Any object can be asked for any member.
+  // Any member of any object may be read.
   const { type, messageId, model, text, reasoning, toolCall, usage } = part as Record<string, unknown>
   if (type !== 'delta' || typeof messageId !== 'string' || messageId === '' || typeof model !== 'string') return false
   if (!isTextOrNone(text) || !isTextOrNone(reasoning) || usage !== undefined) return false
@@ -69,7 +69,7 @@ const name = v.pipe(text, v.minLength(1, 'must not be empty'))
 const count = v.custom<number>(isCount, 'must be a whole number from 0')
 const texts = v.array(text, 'must be a list of texts')
 
-/** Members that are undefined are left out when it is encoded. */
+/** Undefined members are ignored, as JSON.stringify does. */
 const isJson = v.rawCheck<unknown>(({ dataset, addIssue }) => {
   const problem = dataset.typed && !isSoundJson(dataset.value, DEPTH_MAX) ? notJson(dataset.value, DEPTH_MAX) : null
   if (problem !== null) addIssue({ message: `must be JSON, and ${problem}` })
@@ -255,7 +255,7 @@ export function described(value: unknown): string {
   return typeof maker !== 'function' || maker === Object ? 'an object' : `a ${maker.name}`
 }
 
-/** Nearly every value is JSON: that is found out without making anything. */
+/** The hot path of `notJson`: nearly every value is JSON, and this allocates nothing. */
 function isSoundJson(value: unknown, depth: number): boolean {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return true
   if (typeof value === 'number') return Number.isFinite(value)

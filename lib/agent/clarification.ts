@@ -1,5 +1,5 @@
-// A question to the user as a tool message, which also reaches front ends without interrupts: they look for this tool
-// name and show its text, or a form made of `artifact.human_input`.
+// A question to the user as a tool message, for front ends that do not know interrupts: they recognise the tool name and show
+// the text, or a form made of `artifact.human_input`.
 import { randomUUID } from 'node:crypto'
 import { type Json, isObject, type ToolCall, type ToolMessage } from '../types.ts'
 

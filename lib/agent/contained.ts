@@ -1,7 +1,7 @@
-// Contains a foreign agent: whatever it does wrong with its sink, at any time, only fails its own run.
+// Isolates an agent from the operator's file: whatever it does wrong with its sink fails only its own run.
 import type { Agent, ListedAgent, Sink } from './runtime.ts'
 
-/** The same agent. Invalid output fails its run, even where nobody could catch the error, as in a timer. */
+/** Wraps an agent: invalid output fails its run, even from a timer, where nobody could catch the error. */
 export function contained(agent: ListedAgent): ListedAgent
 export function contained(agent: Agent): Agent
 export function contained(agent: Agent): Agent {

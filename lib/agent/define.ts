@@ -1,7 +1,8 @@
 // Defines an agent as a generator function that yields its answer piece by piece.
 import { randomUUID } from 'node:crypto'
 import { checkedModels, described } from './check.ts'
-import type { AiMessage, JsonObject } from '../types.ts'
+import type { AiMessage } from '../types.ts'
+import { toMessage } from './chat.ts'
 import {
   type Agent,
   AgentError,
@@ -13,7 +14,7 @@ import {
 } from './runtime.ts'
 import { unlessAborted } from './unless-aborted.ts'
 
-/** A string is a piece of the answer, `reasoning` a piece of the thoughts before it; anything else goes to the run as it is. */
+/** A string is a piece of the answer, `reasoning` a piece of its reasoning; anything else is passed to the run unchanged. */
 export type Yielded = string | { readonly reasoning: string } | StreamPart | AgentRecord
 
 /** Yields its answer, and stops when the signal aborts. An exception fails the run. */
@@ -39,7 +40,7 @@ async function tell(yielded: ReturnType<AgentWork>, answer: Answer, signal: Abor
   const pieces = iteratorOf(yielded)
   try {
     for (;;) {
-      // A generator that ignores its signal must not hold up a cancel.
+      // A generator that ignores its signal must not delay a cancel.
       const next = await unlessAborted(Promise.resolve(pieces.next()), signal)
       if (next.done) break
       await answer.add(next.value)
@@ -48,7 +49,7 @@ async function tell(yielded: ReturnType<AgentWork>, answer: Answer, signal: Abor
   } catch (error) {
     // Failing because of the abort is no failure.
     if (!signal.aborted) throw error
-    // It may ignore that; errors on its way out are ignored.
+    // Errors while it finishes are ignored.
     void Promise.resolve(pieces.return?.()).catch(() => {})
   }
 }
@@ -121,18 +122,8 @@ class Answer {
   }
 
   #message(): AiMessage {
-    const additional_kwargs: JsonObject = this.#reasoning === '' ? {} : { reasoning_content: this.#reasoning }
-    return {
-      type: 'ai',
-      id: this.#id,
-      content: this.#text,
-      additional_kwargs,
-      response_metadata: { finish_reason: 'stop', model_name: this.#model },
-      name: null,
-      tool_calls: [],
-      invalid_tool_calls: [],
-      usage_metadata: null
-    }
+    const said = { text: this.#text, reasoning: this.#reasoning, calls: [], finishReason: 'stop', usage: null }
+    return toMessage({ responseId: this.#id, ...said }, this.#id, this.#model)
   }
 
   async #wait(hasSpace: boolean): Promise<void> {

@@ -1,7 +1,7 @@
-// The demo agent: what answers when no model is configured. Nothing leaves the machine, and the same words get the same answer.
+// The demo model, used when no model is configured. It calls no provider and is deterministic.
 //
-// It is the lead agent over a model of its own, so that a run of it looks like any other. Plain words steer it (PLAIN below, and the
-// table in README.md), and so does `/demo` in the last message of the user; the words after it, up to the end of the line:
+// The lead agent runs it like any other model. Plain words steer it (PLAIN below, and the table in README.md), or `/demo` in the
+// user's last message, with these words up to the end of the line:
 //
 //   deltas=N size=S      N deltas of S bytes instead of the friendly answer: delta n of size 6 is `w000n `
 //   rate=R               R deltas a second (default 30); 0: as fast as the log takes them
@@ -15,15 +15,15 @@ import { Models } from './models.ts'
 import { Pacer } from './pacer.ts'
 import { AgentError, type ModelInfo } from './runtime.ts'
 
-/** Deltas per second at which a person can read along. */
+/** Deltas per second: a comfortable reading speed. */
 const HUMAN_RATE = 30
 const DEFAULT_SIZE = 6
-/** Limits: anybody who can sign in can use the demo. */
+/** Limits, because every user can use the demo. */
 const DELTAS_MAX = 1_000_000
 const SIZE_MAX = 65_536
 const RATE_MAX = 100_000
 const PAUSE_MAX_MS = 600_000
-/** Characters of what the user said that are read for plain words, and that are quoted. */
+/** Characters of the user's message that are searched for plain words, and quoted. */
 const READ_MAX = 2_000
 const QUOTE_MAX = 200
 /** Characters of a tool call's arguments in one delta. */
@@ -38,12 +38,12 @@ const INFO: ModelInfo = {
   supports_reasoning_effort: false
 }
 
-/** The one model that needs no provider. */
+/** The demo as the only configured model. */
 export function demoModels(): Models {
   return new Models([new DemoModel()])
 }
 
-/** Delta number `n`: `size` bytes as long as n has no more than `size - 2` digits. */
+/** Delta number `n`, `size` bytes long if n has at most `size - 2` digits. */
 export function demoWord(n: number, size = DEFAULT_SIZE): string {
   return `w${String(n).padStart(size - 2, '0')} `
 }
@@ -75,7 +75,7 @@ interface Turn {
   readonly said: string
   /** Tool results since then. */
   readonly results: readonly { readonly tool: string; readonly text: string }[]
-  /** Number of messages so far, for ids that are unique in the conversation and yet reproducible. */
+  /** Number of messages so far, for ids that are unique in the conversation but reproducible. */
   readonly length: number
 }
 
@@ -134,7 +134,7 @@ const QUESTION: Call = {
   args: JSON.stringify({ question: 'Tea or coffee?', options: ['Tea', 'Coffee'] })
 }
 
-/** The plain words and their effects. All that occur count. */
+/** The plain words by effect; all effects that occur are combined. */
 const PLAIN = {
   think: ['think', 'thinking', 'reasoning'],
   time: ['what time', 'tools', 'everything'],
@@ -201,7 +201,7 @@ function commandIn(said: string): string | null {
   return null
 }
 
-/** A text before and after a mark; alone where it has none. */
+/** The parts before and after a mark, or the whole text. */
 function cutAt(text: string, mark: string): string[] {
   const at = text.indexOf(mark)
   return at < 0 ? [text] : [text.slice(0, at), text.slice(at + mark.length)]

@@ -1,7 +1,7 @@
-// JSON of strangers: read without throwing, and narrowed before anything is taken out of it.
+// Untrusted JSON: parsed without throwing, and narrowed to what the caller expects.
 import { type Json, type JsonObject, isObject } from '../types.ts'
 
-/** The value of a JSON text; undefined: it is none. */
+/** undefined: not JSON. */
 export function parseJson(text: string): Json | undefined {
   try {
     return JSON.parse(text)
@@ -14,17 +14,22 @@ export function objectOr(value: Json | undefined, fallback: JsonObject = {}): Js
   return isObject(value) ? value : fallback
 }
 
-/** Null: it is no text. */
+/** null: not a string. */
 export function textOr(value: Json | undefined): string | null {
   return typeof value === 'string' ? value : null
 }
 
-/** The texts of a list; of anything else none. */
+/** The strings in a list; none if it is not a list. */
 export function textsIn(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : []
 }
 
-/** The objects of a list; of anything else none. */
+/** The objects in a list; none if it is not a list. */
 export function objectsIn(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : []
+}
+
+/** A whole number from 0; 0 for anything else. */
+export function countOf(value: Json | undefined): number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.floor(value) : 0
 }

@@ -191,7 +191,7 @@ class LeadRun implements MiddlewareContext {
 
   /** One model call of the conversation. */
   async #ask(): Promise<AiMessage> {
-    // A long conversation is gone through for the request and its trace: other runs are served before.
+    // Converting a long conversation takes long: let other runs go first.
     if (this.#messages.length > LONG_MESSAGES) await turn()
     const message = await callModel(
       {
@@ -201,7 +201,7 @@ class LeadRun implements MiddlewareContext {
         tools: this.#tools,
         signal: this.signal,
         about: this.#about,
-        // The sink itself: nothing between the model's bytes and the log.
+        // Directly the sink, with nothing between the model's bytes and the log.
         onDelta: this.#sink.emit.bind(this.#sink),
         space: () => this.#sink.space()
       },
@@ -224,8 +224,8 @@ class LeadRun implements MiddlewareContext {
   }
 
   /**
-   * Continues where the previous run had to ask: its questions are answered now, and the other calls of that answer are
-   * run. True: there is another question.
+   * Continues after the interrupts of the previous run: answers their calls and runs the other open ones. True: a call
+   * interrupts again.
    */
   async #resume(): Promise<boolean> {
     const { interrupts, resume, openCalls: open } = this.input
@@ -238,7 +238,7 @@ class LeadRun implements MiddlewareContext {
     return this.#useAll(open.filter(({ id }) => !answers.has(id)))
   }
 
-  /** True: one of them asks the user, so the run ends here. */
+  /** True: one of them asks the user, so the run ends. */
   async #useAll(calls: readonly ToolCall[]): Promise<boolean> {
     let isWaiting = false
     for (const call of calls) isWaiting = (await this.#use(call)) || isWaiting
@@ -322,7 +322,7 @@ class LeadRun implements MiddlewareContext {
   }
 }
 
-/** Several questions are answered by an object keyed by their ids; anything else answers all of them. */
+/** An object keyed by interrupt ids answers each one; any other value answers all of them. */
 function answerTo(id: string, value: Json, interrupts: readonly Interrupt[]): string {
   const byId = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null
   const isById = byId !== null && interrupts.some((one) => Object.hasOwn(byId, one.id))
@@ -336,17 +336,17 @@ function chosenModel(models: Models, name: string | null): Model {
   throw new AgentError('UnknownModel', `There is no model "${name}"`)
 }
 
-/** An answer with only unreadable tool calls is an error: otherwise the failure would go unnoticed. */
+/** An answer with nothing but invalid tool calls is an error, which would otherwise go unnoticed. */
 function checkAnswer(message: AiMessage): void {
   if (message.invalid_tool_calls.length === 0 || message.content !== '') return
   const wasCut = message.response_metadata.finish_reason === 'length'
-  const reason = wasCut ? 'its answer reached the length limit' : 'what it sent as arguments is no JSON object'
+  const reason = wasCut ? 'its answer reached the length limit' : 'the arguments are not a JSON object'
   const names = message.invalid_tool_calls.map(({ name }) => `"${name}"`).join(', ')
-  const text = `The model called ${names} in a way that cannot be carried out: ${reason}`
+  const text = `The model made an invalid call of ${names}: ${reason}`
   throw new AgentError('InvalidToolCall', text, wasCut ? 'model_length_capped' : null)
 }
 
-/** An assistant may restrict the tools; without a list it has all. */
+/** An assistant may restrict the tools; by default it has all. */
 function wantedTools(names: Json | undefined): (name: string) => boolean {
   return Array.isArray(names) ? (name) => names.includes(name) : () => true
 }

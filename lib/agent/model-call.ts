@@ -1,5 +1,5 @@
-// One model call, from request to answer: for a run (recorded and counted), or for none (suggestions, memory), where
-// only metrics and, on failure, a log line remain.
+// One model call: within a run it is recorded and counted; outside (suggestions, memory) it only leaves metrics and, on failure,
+// a log line.
 import { randomUUID } from 'node:crypto'
 import type { AiMessage, JsonObject } from '../types.ts'
 import { finishReason, toMessage, toTrace } from './chat.ts'
@@ -78,7 +78,7 @@ export async function completeOnce(
   return text
 }
 
-/** The answer; records metrics, and logs a failed call. */
+/** Calls the model, reports metrics, and logs the outcome. */
 async function completed(
   model: Model,
   request: ModelRequest,

@@ -1,15 +1,15 @@
-// A model as an agent sees it: it takes one conversation at a time, and answers in deltas. chat-model.ts implements it
-// with a provider, demo.ts without.
+// The model interface of agents: takes a conversation and answers in deltas. chat-model.ts implements it with a provider,
+// demo.ts without.
 import type { JsonObject, UsageMetadata } from '../types.ts'
 import type { Delta, ModelInfo } from './runtime.ts'
 
 export interface Model {
   readonly info: ModelInfo
-  /** True: it takes `image_url` blocks. */
+  /** It accepts `image_url` blocks. */
   readonly takesImages?: boolean
   /**
    * One answer to a conversation.
-   * @throws AgentError, its text for a person; the signal's reason after an abort; what `onDelta` throws.
+   * @throws AgentError with a text for the user; the signal's reason after an abort; what `onDelta` throws
    */
   complete(request: ModelRequest, onDelta: OnDelta): Promise<Completion>
 }
@@ -19,7 +19,7 @@ export interface ModelRequest {
   readonly messages: readonly JsonObject[]
   readonly tools?: readonly ToolSpec[]
   readonly signal: AbortSignal
-  /** Goes into every delta: the id that the message will have. */
+  /** The id of the message, which every delta carries. */
   readonly messageId: string
   /** Called before the first delta. */
   onFirst?(): void

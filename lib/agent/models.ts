@@ -1,10 +1,10 @@
-// The configured models, by the name that runs and options choose them by.
+// The configured models by name.
 import { ChatModel, type ModelConfig } from './chat-model.ts'
 import type { Model } from './model.ts'
 import type { AgentLog } from './observer.ts'
 
 export class Models {
-  /** At least one; the first serves who names none. */
+  /** At least one; the first is the default. */
   readonly all: readonly Model[]
 
   constructor(all: readonly Model[]) {

@@ -21,9 +21,9 @@ export async function loadAgent(path: string, ports: GraphPorts | null = null, l
   const file = await imported(path, loadMs)
   const main = memberOf(file, 'default')
   const agent = [file, main].find((one) => typeof memberOf(one, 'start') === 'function')
-  // It has a start; what that does with its arguments is up to the file.
+  // It has a function `start`; its arguments cannot be checked.
   if (agent !== undefined) return agentOf(agent as Agent, path)
-  // What it yields is checked then.
+  // What it yields is checked at run time.
   if (typeof main === 'function') return defineAgent(main as AgentWork, { name: 'module' })
   // A module is an object.
   const graph = [main, memberOf(file, 'graph'), ...Object.values(file as object)].find(isCompiledGraph)
@@ -36,7 +36,7 @@ export async function loadAgent(path: string, ports: GraphPorts | null = null, l
   )
 }
 
-/** Name of a graph without one in a configuration. */
+/** Id of a graph that is not named by a configuration. */
 const MODULE_GRAPH = 'agent'
 
 function agentOf(agent: Agent, path: string): ListedAgent {

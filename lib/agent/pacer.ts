@@ -1,8 +1,8 @@
-// The pace of the demo: when the next delta is due. One timer at most, and none while flat out.
+// The pace of the demo: when the next delta is due. At most one timer, and none at full speed.
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { ModelRequest } from './model.ts'
 
-/** Deltas told in one turn of the event loop: everybody else of the process waits that long. */
+/** Deltas per turn of the event loop, which delays everything else in the process. */
 const BURST = 64
 
 export class Pacer {
@@ -23,7 +23,7 @@ export class Pacer {
     return this.#told % BURST === 0 || this.#aheadMs() >= 1
   }
 
-  /** Until the next delta is due, and at least until the others of the process had their turn. */
+  /** Waits until the next delta is due, and at least for one turn of the event loop. */
   async wait(): Promise<void> {
     const aheadMs = this.#aheadMs()
     if (aheadMs >= 1) await this.#sleep(aheadMs)
@@ -37,7 +37,7 @@ export class Pacer {
     this.#begun += ms
   }
 
-  /** Time spent waiting for the log is not made up for by a burst. */
+  /** Waits for space in the log; the lost time is not made up for by a burst. */
   async space(): Promise<void> {
     const since = performance.now()
     await this.#request.space?.()

@@ -1,5 +1,5 @@
-// The port between a run and its agent. An agent depends on this file only: it is given the conversation, emits through
-// a sink, and stops when its signal aborts.
+// The port between a run and its agent, and all that an agent depends on: it gets the conversation, emits through a sink, and
+// stops when its signal aborts.
 import type {
   AiMessage,
   HumanMessage,
@@ -23,15 +23,15 @@ export interface AgentInput {
   /** The run's user, captured at its creation; null for shared threads. */
   readonly userId: string | null
   readonly assistantId: string
-  /** The questions the previous run ended with. */
+  /** Open interrupts of the previous run. */
   readonly interrupts: readonly Interrupt[]
-  /** Open calls of the last answer: those that ask, and others called beside them. */
+  /** Open tool calls of the last answer: those that interrupted, and others called with them. */
   readonly openCalls: readonly ToolCall[]
-  /** The user's answer to the questions; null: none, and the conversation continues without. */
+  /** The user's answer to the interrupts; null: the conversation continues without one. */
   readonly resume: { readonly value: Json } | null
   /** The conversation with the run's input applied. */
   readonly messages: readonly Message[]
-  /** Ids of the run's own messages, said by its user. In a shared thread the others may be anybody's. */
+  /** Ids of the messages in the run's input. In a shared thread, other messages may be anybody's. */
   readonly inputIds: readonly string[]
   /** The other channels of the state (title, artifacts, todos...), including internal ones (`__pregel_...`) that clients do not see. */
   readonly channels: Readonly<Record<string, Json>>
@@ -47,7 +47,7 @@ export interface AgentInput {
   readonly request: JsonObject
   /** Attempt number: above 1 when earlier attempts were cut off. */
   readonly attempt: number
-  /** Messages that those have left among the run's events: whatever else its state has of it is still to be told. */
+  /** Messages already recorded as events by earlier attempts; others in the state still have to be. */
   readonly recordedIds?: ReadonlySet<string>
 }
 
@@ -64,7 +64,7 @@ export interface Delta {
   /** Usage so far: counted if the message is broken off, and not shown before it is complete. */
   readonly usage?: UsageMetadata
 }
-/** Anything the agent wants to show while it works; mode `custom`. */
+/** Custom data to show while the agent works; mode `custom`. */
 export interface Custom {
   readonly type: 'custom'
   readonly name?: string
@@ -82,7 +82,7 @@ export type FrameMode =
   /** Names the checkpoint of the values that follow: for readers of whole threads. */
   | 'envelope'
   | 'events'
-/** Shown as it is to readers of a mode: for agents that keep their states themselves. */
+/** A frame sent unchanged to readers of its mode, from agents that keep their states themselves. */
 export interface Frame {
   readonly type: 'frame'
   readonly mode: FrameMode
@@ -140,7 +140,7 @@ export type AgentRecord =
    * given `resume` continues. `asked`: the question as a message, where an open tool call has that id.
    */
   | { readonly type: 'interrupt'; readonly interrupt: Interrupt; readonly asked?: ToolMessage }
-  /** The user's messages, as the state has them: from agents that keep their states themselves. Once, before all else. */
+  /** The user's message in the state, from agents that keep their states themselves. Once, before all else. */
   | { readonly type: 'heard'; readonly message: HumanMessage | null }
   /** Old messages were replaced by a summary, for the model. */
   | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }
@@ -153,7 +153,7 @@ export type StateWrite = GraphWrite
 export interface Sink {
   /** Shows a part at once. Synchronous; false: too much is unstored, so await `space` before the next. */
   emit(part: StreamPart): boolean
-  /** Keeps a record. Returns the same. */
+  /** Records something to keep; returns the same. */
   record(record: AgentRecord): boolean
   /** Resolves when there is space again, or the run is over. */
   space(): Promise<void>

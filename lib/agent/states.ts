@@ -1,5 +1,5 @@
-// The state of threads as a port of the agent's runtime: from our checkpoints for the built-in agent and agents in
-// files, from LangGraph's for graphs. Results are JSON text, which mostly is only passed on.
+// The port for states of threads: from our checkpoints for the built-in agent and agents in files, from LangGraph's for graphs.
+// Results are JSON text, which is mostly only passed on.
 import type { Json, JsonObject } from '../types.ts'
 
 /** Selects a state of a thread. */
@@ -20,7 +20,7 @@ export interface HistoryQuery {
   readonly metadata: JsonObject | null
   /** The asking user: feedback shown beside messages is theirs. */
   readonly user: string | null
-  /** As LangGraph's clients compare them: a checkpoint is its place alone, as in streams. */
+  /** For LangGraph's clients: checkpoints without `id` and `ts`, as in streams. */
   readonly isBare?: boolean
 }
 

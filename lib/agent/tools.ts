@@ -6,11 +6,11 @@ import { type Tool, type ToolContext, UserInterrupt } from './tool.ts'
 /** Virtual folders, as in files/paths.ts. */
 export const VIRTUAL_ROOT = '/mnt/user-data'
 export const VIRTUAL_OUTPUTS = `${VIRTUAL_ROOT}/outputs`
-/** Files in one call. */
+/** Maximum files per call. */
 const PRESENTED_MAX = 100
 export const VIEW_IMAGE = 'view_image'
 
-/** The part of the files room that tools need. Every method rejects with a text for the model. */
+/** File access for tools. Errors have a text for the model. */
 export interface ThreadFiles {
   /** Writes below the outputs or the workspace of a thread, never outside. @returns The virtual path. */
   write(threadId: string, userId: string, path: string, content: string): Promise<string>
@@ -22,7 +22,7 @@ export interface ThreadFiles {
     fromLine?: number
   ): Promise<{ text: string; nextLine: number | null }>
   search(threadId: string, userId: string, query: string, path?: string): Promise<readonly Match[]>
-  /** A picture of a kind and size that models take. */
+  /** An image of a type and size that models accept. */
   image(threadId: string, userId: string, path: string): Promise<{ mimeType: string; bytes: Uint8Array }>
   /** Rejects when the file cannot be shown. */
   check(threadId: string, userId: string, path: string): Promise<void>
@@ -102,7 +102,7 @@ function readFile(files: ThreadFiles): Tool {
   }
 }
 
-/** State records what was viewed; middleware/images.ts reads the bytes for each model call. */
+/** The state records the path; middleware/images.ts reads the bytes for each model call. */
 function viewImage(files: ThreadFiles): Tool {
   return {
     name: VIEW_IMAGE,
@@ -163,13 +163,13 @@ function writeFile(files: ThreadFiles): Tool {
     async run(args, context) {
       const path = await files.write(...whose(context), textArgument(args, 'path'), textArgument(args, 'content'))
       const content = `Wrote ${path}`
-      // Drafts stay with the agent.
+      // Files in the workspace are the agent's own and not shown.
       return path.startsWith(`${VIRTUAL_OUTPUTS}/`) ? { content, channels: presented(context, path) } : content
     }
   }
 }
 
-/** Name and arguments as front ends of this API know them; they draw a card from the call itself. */
+/** Front ends know this name and its arguments, and draw a card from the call. */
 function presentFiles(files: ThreadFiles): Tool {
   return {
     name: 'present_files',

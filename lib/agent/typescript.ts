@@ -1,16 +1,16 @@
-// TypeScript of the operator's own, on every Node: tsx takes the types away and finds `./tools.js` where tools.ts stands, as authors of
-// LangGraph's templates are used to; Node by itself does neither before 22.18, nor enums and `paths` after it.
+// Runs the operator's TypeScript on every Node with tsx, which also supports enums, `paths`, and imports of `./tools.js` for
+// tools.ts, as LangGraph's templates use them. Node itself only strips types, from 22.18 on.
 import { existsSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 
 let isRegistered = false
 
-/** True for a file that has to be stripped of its types first. */
+/** By the file's extension. */
 export function isTypeScript(path: string): boolean {
   return ['.ts', '.mts', '.cts', '.tsx'].includes(extname(path))
 }
 
-/** From here on the process imports and requires TypeScript. False: tsx, which is optional, is not installed. */
+/** Makes the process import and require TypeScript. False: tsx, which is optional, is not installed. */
 export async function runTypeScript(path: string): Promise<boolean> {
   if (isRegistered) return true
   try {
@@ -19,7 +19,7 @@ export async function runTypeScript(path: string): Promise<boolean> {
     try {
       esm.register(tsconfig === null ? {} : { tsconfig })
     } catch {
-      // It extends what is not installed, as where a project runs without its development dependencies.
+      // The tsconfig extends a package that is not installed, for example a development dependency.
       esm.register({ tsconfig: false })
     }
     cjs.register()
@@ -30,7 +30,7 @@ export async function runTypeScript(path: string): Promise<boolean> {
   return isRegistered
 }
 
-/** The nearest one above the file: it says what `@/x` means. */
+/** The nearest tsconfig.json above the file, for its `paths`. */
 function tsconfigOf(path: string): string | null {
   const folder = dirname(path)
   const here = join(folder, 'tsconfig.json')

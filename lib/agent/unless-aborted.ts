@@ -1,4 +1,4 @@
-// Awaits work, unless a cancel comes first: for code that need not listen to its signal.
+// Awaits work that may ignore its abort signal.
 
 /** The work's result, or a rejection with the signal's reason as soon as that aborts. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -1,12 +1,12 @@
-// The client: starts runs, watches them, and goes on to the exact frame after whatever broke in between. One file without a
-// dependency, for browsers (served at /colloquy.js) and Node alike (colloquy/client). It knows the public API and nothing else.
+// The client: starts and watches runs, and resumes at the exact frame after a broken connection. One file without dependencies,
+// for browsers (served at /colloquy.js) and Node (colloquy/client). It only uses the public API.
 //
 //   const colloquy = new Colloquy({ url: 'https://chat.example.com', token: 'clq_...' })
 //   const run = colloquy.start(threadId, { input: { messages: [{ role: 'user', content: 'Hello' }] } })
 //   for await (const text of run.text()) process.stdout.write(text)
 
 export interface ColloquyOptions {
-  /** Where the gateway answers; absent: the page's own origin. */
+  /** URL of the gateway; absent: the page's own origin. */
   readonly url?: string
   /** An API token. Without one, the page's cookies are sent, with the CSRF header they need. */
   readonly token?: string
@@ -21,10 +21,10 @@ export interface RunRef {
   readonly run_id: string
 }
 
-/** One event of a stream. `data` is parsed; `id` is its cursor, null for what is not part of the log (`end`, `gap`). */
+/** One event of a stream. `data` is parsed; `id` is its cursor, null for events outside of the log (`end`, `gap`). */
 export interface Frame {
   readonly event: string
-  // Whatever JSON the event carries: its reader knows which.
+  // Any JSON, depending on the event.
   // biome-ignore lint/suspicious/noExplicitAny: a union over events would have to be narrowed by every reader
   readonly data: any
   readonly id: string | null
@@ -59,7 +59,7 @@ export interface StartOptions extends Omit<WatchOptions, 'after' | 'snapshot' | 
   readonly key?: string
 }
 
-/** The gateway refused. `code` if it gives one. */
+/** An error response of the gateway. */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string | null
@@ -104,14 +104,14 @@ export class Colloquy {
     await this.send('POST', `${pathOf(run)}/cancel?action=${action}`)
   }
 
-  /** Any other call of the API: JSON in, JSON out. */
+  /** Any other API call: JSON in, JSON out. */
   async call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
     const response = await this.send(method, path, { body, ...(signal && { signal }) })
     const text = await response.text()
     return (text === '' ? null : JSON.parse(text)) as T
   }
 
-  /** @throws ApiError for an answer that is none of 2xx; what fetch throws when there is no answer */
+  /** @throws ApiError for a status other than 2xx; errors of fetch */
   async send(method: string, path: string, { body, headers, signal }: Sending = {}): Promise<Response> {
     const { token, headers: own, fetch: send = fetch } = this.#options
     const csrf = token || method === 'GET' ? null : csrfToken()
@@ -144,12 +144,12 @@ type Open = (signal: AbortSignal) => Promise<Response>
 
 const BACKOFF_MS = 500
 const BACKOFF_MAX_MS = 30_000
-/** Heartbeats come every 5 s: four missed ones mean a dead connection. */
+/** Heartbeats come every 5 s; after four missed ones the connection counts as dead. */
 const SILENCE_MS = 20_000
 
 /**
- * A live run: iterate it for frames, or `text()` for the words of the answer. It ends with the run, and only throws
- * errors that retrying cannot fix. A start happens at once, iterated or not. Iterate it once, or close it.
+ * A live run: iterate it for frames, or `text()` for the text of the answer. It ends with the run, and only throws errors that
+ * retrying cannot fix. A start is sent at once, iterated or not. Iterate it once, or close it.
  */
 export class RunStream implements AsyncIterable<Frame> {
   /** Resolves when the run's id is known; rejects when the start is refused. */
@@ -161,7 +161,7 @@ export class RunStream implements AsyncIterable<Frame> {
   readonly #abort = new AbortController()
   #run: RunRef | null
   readonly #first: Open | null
-  /** The response to a start, requested before anybody reads. */
+  /** The response to a start, which is requested before iteration. */
   #opening: Promise<Response | null> | null = null
   #isSnapshot: boolean
   #failures = 0
@@ -180,7 +180,7 @@ export class RunStream implements AsyncIterable<Frame> {
       this.#onStarted = resolve
       this.#onRefused = reject
     })
-    // A caller that does not use this promise must not get an unhandled rejection.
+    // Callers that do not use this promise must not get an unhandled rejection.
     this.started.catch(() => {})
     if (run) this.#onStarted(run)
     const { signal } = options
@@ -190,14 +190,14 @@ export class RunStream implements AsyncIterable<Frame> {
     this.#opening?.catch(() => {})
   }
 
-  /** Stops watching. The run goes on. */
+  /** Stops watching. The run continues. */
   close(): void {
     this.#abort.abort()
     this.#onRefused(new Error('The stream was closed before its run was known'))
     this.#wake?.()
   }
 
-  /** Stops the run. */
+  /** Cancels the run. */
   async cancel(action: 'interrupt' | 'rollback' = 'interrupt'): Promise<void> {
     await this.#client.cancel(await this.started, action)
   }
@@ -208,12 +208,13 @@ export class RunStream implements AsyncIterable<Frame> {
   }
 
   /**
-   * The words of the answer, as they come.
-   * @throws Error when the run fails, and when a crash has undone words already returned
+   * The text of the answer, as it arrives.
+   * @throws Error when the run fails, or when a crash has undone text already returned
    */
   async *text(): AsyncGenerator<string> {
     for await (const { event, data } of this) {
-      if (event === 'snapshot' && this.#first) throw new Error('The server has lost the end of what was told')
+      if (event === 'snapshot' && this.#first)
+        throw new Error('The server has lost the end of the answer after a crash')
       if (event === 'error') throw new Error(data?.message ?? 'The run failed')
       const content = event === 'messages' && data[0]?.type === 'AIMessageChunk' ? data[0].content : ''
       if (content) yield content
@@ -241,14 +242,14 @@ export class RunStream implements AsyncIterable<Frame> {
     return this.#abort.signal.aborted
   }
 
-  /** Retries until there is a response; null: it was closed meanwhile. */
+  /** Retries until there is a response; null: the stream was closed. */
   async #reach(): Promise<Response | null> {
     let response: Response | null = null
     while (!response && !this.#isClosed) response = await this.#connect()
     return response
   }
 
-  /** One attempt. null: it failed, and the delay before the next one is over. */
+  /** One attempt; null: it failed, and the delay is over. */
   async #connect(): Promise<Response | null> {
     this.#tell({ state: 'connecting', failures: this.#failures })
     try {
@@ -275,7 +276,7 @@ export class RunStream implements AsyncIterable<Frame> {
     }
     const query = new URLSearchParams()
     for (const mode of this.#options.modes ?? []) query.append('stream_mode', mode)
-    // A position wins over a snapshot: a client that has seen frames resumes after them.
+    // A cursor takes precedence over a snapshot.
     if (this.cursor !== null) query.set('last_event_id', this.cursor)
     else if (this.#isSnapshot) query.set('mode', 'snapshot')
     const headers = { Accept: 'text/event-stream' }
@@ -303,16 +304,16 @@ export class RunStream implements AsyncIterable<Frame> {
       isDead = true
       if (!this.#isClosed) await this.#wait(error)
     } finally {
-      // Only the end of the body follows: reading it lets the connection be reused.
+      // Reading the end of the body lets the connection be reused.
       await (parser.hasEnded ? reader.read() : reader.cancel()).catch(() => {})
     }
-    // A stream that ends without `end` was cut by an intermediary.
+    // A stream without `end` was cut by an intermediary.
     if (!isDead && !parser.hasEnded && !this.#isClosed) await this.#wait(new Error('The stream ended early'))
   }
 
   /**
-   * A later attempt's frame at a position already seen: a crash has undone what was seen there, and later frames would
-   * continue words that no longer exist. So the stream restarts with a snapshot.
+   * Whether a frame of a later attempt has a position already seen: a crash has undone what was seen there, and later frames
+   * would continue text that no longer exists. So the stream restarts with a snapshot.
    */
   #takesBack({ id }: Frame): boolean {
     const [now, seen] = [positionOf(id), positionOf(this.cursor)]
@@ -367,15 +368,15 @@ export class RunStream implements AsyncIterable<Frame> {
 export interface ToolCallPart {
   readonly id: string | null
   readonly name: string
-  /** JSON text as far as it has come. */
+  /** JSON text, possibly incomplete. */
   readonly args: string
 }
 
-/** A message for display: complete, or as far as it has come. */
+/** A message for display: complete, or as far as it has arrived. */
 export interface TranscriptMessage {
   readonly id: string
   readonly type: string
-  // A text or a list of content blocks, as models know them.
+  // A text or a list of content blocks.
   readonly content: string | readonly unknown[]
   /** It is still in progress. */
   readonly isPartial: boolean
@@ -385,7 +386,7 @@ export interface TranscriptMessage {
   readonly raw: Readonly<Record<string, unknown>>
 }
 
-/** Builds a thread's messages, in order, from frames. Unchanged messages stay the same objects. */
+/** Builds a thread's messages from frames. Unchanged messages stay the same objects. */
 export class Transcript {
   #messages: TranscriptMessage[] = []
   #byId = new Map<string, number>()
@@ -406,7 +407,7 @@ export class Transcript {
     return true
   }
 
-  /** The whole state anew. */
+  /** Replaces the whole state. */
   replace(values: Readonly<Record<string, unknown>>): boolean {
     const { messages, ...rest } = values
     const list = Array.isArray(messages) ? messages : []
@@ -490,7 +491,7 @@ function listOf(value: unknown): Record<string, unknown>[] {
 
 // ------------------------------------------------------------------------------------------- event streams
 
-/** Bytes of an event stream -> its events. */
+/** Parses an event stream. */
 export class FrameParser {
   hasEnded = false
   readonly #decoder = new TextDecoder()
@@ -502,7 +503,7 @@ export class FrameParser {
   feed(bytes: Uint8Array): Frame[] {
     const text = this.#decoder.decode(bytes, { stream: true })
     this.#rest += text
-    // A long line is scanned only once, when its end has come.
+    // A long line is only scanned when it is complete.
     if (!text.includes('\n')) return []
     const lines = this.#rest.split(/\r?\n/)
     this.#rest = lines.pop() ?? ''
@@ -558,7 +559,7 @@ async function refusalOf(response: Response): Promise<ApiError> {
   try {
     detail = JSON.parse(text).detail
   } catch {
-    // Sent by an intermediary: its text is all there is.
+    // Not JSON: sent by an intermediary.
   }
   return new ApiError(response.status, detail, Number.isFinite(seconds) ? seconds * 1000 : null)
 }
@@ -574,14 +575,14 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The page's csrf_token, for direct calls of fetch; nothing outside a browser. */
+/** The page's csrf_token, for direct calls of fetch; null outside of browsers. */
 export function csrfToken(): string | null {
   const { document } = globalThis as { document?: { cookie: string } }
   const [, value] = /(?:^|; )csrf_token=([^;]*)/.exec(document?.cookie ?? '') ?? []
   return value ?? null
 }
 
-/** Not randomUUID, which browsers only have on secure origins. */
+/** randomUUID only exists on secure origins. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }

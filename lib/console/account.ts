@@ -1,4 +1,4 @@
-// One's own account: the password, and the keys of programs.
+// The user's account: password, sessions and API tokens.
 import { useEffect, useState } from 'preact/hooks'
 import { call, textOf } from './api.ts'
 import { Dialog } from './dialog.ts'

@@ -8,13 +8,13 @@ const told = new Map<string, number>()
 let waiting: string[] = []
 let isDue = false
 
-/** One notice, as it is. */
+/** Announces a notice. */
 export function say(text: string): void {
   waiting.push(text)
   speakIn(50)
 }
 
-/** Growing text: each sentence is spoken once, when it is complete. */
+/** Announces growing text: each sentence once, when it is complete. */
 export function sayGrowing(id: string, text: string, isWhole: boolean): void {
   const from = told.get(id) ?? 0
   const to = isWhole ? text.length : lastEnd(text)
@@ -24,7 +24,7 @@ export function sayGrowing(id: string, text: string, isWhole: boolean): void {
   speakIn(GAP_MS)
 }
 
-/** What was there before the page looked is not read out. */
+/** Marks text that was there before as announced. */
 export function isKnown(id: string, length: number): void {
   told.set(id, length)
 }

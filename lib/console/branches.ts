@@ -1,20 +1,20 @@
-// Branches of a thread: which runs answer in the same place, where each begins, and where it has led. Runs of the page say it themselves;
-// other clients branch by checkpoints alone, and their branches are found in the history.
+// Branches of a thread: which runs are alternatives, where each starts, and where it has led. Runs of the page have this in their
+// metadata; other clients branch by checkpoint only, and their branches are found in the history.
 import type { ReadonlySignal } from '@preact/signals'
 import { call } from './api.ts'
 import type { Checkpoint, Run } from './records.ts'
 
 const HISTORY_PAGE = 20
-/** Entries of a history that are read for branches of other clients. */
+/** History entries to search for branches of other clients. */
 const BRANCHES_MAX = 400
 
 export class Branches {
-  /** Of the thread, in the API. */
+  /** API path of the thread. */
   readonly #path: string
   readonly #runs: ReadonlySignal<readonly Run[]>
-  /** Branches that other clients have made; null: there are none. */
+  /** Branches of other clients; null: none. */
   #foreign: HistoryBranches | null = null
-  /** The newest run when they were looked for. */
+  /** The newest run at the last search. */
   #lookedAt = ''
 
   constructor(path: string, runs: ReadonlySignal<readonly Run[]>) {
@@ -23,8 +23,8 @@ export class Branches {
   }
 
   /**
-   * Looks for branches of other clients: when a run is missing in what is shown.
-   * @param shown runs of the messages that are shown
+   * Searches the history for branches of other clients, if a run is missing among those shown.
+   * @param shown runs of the shown messages
    */
   async find(runs: readonly Run[], shown: ReadonlySet<unknown>): Promise<void> {
     const isForeign = runs.some(({ metadata }) => metadata.parent_run === undefined)
@@ -36,7 +36,7 @@ export class Branches {
     this.#lookedAt = newest
   }
 
-  /** Runs that answer in the same place, oldest first; one alone is no branch. */
+  /** Alternatives of a run, including itself, oldest first. */
   of(runId: string): readonly Run[] {
     const beside = this.#foreign?.beside.get(runId)
     if (beside) return beside.flatMap((id) => this.#run(id) ?? [])
@@ -48,7 +48,7 @@ export class Branches {
     return this.#run(runId)?.metadata.branch_of ?? runId
   }
 
-  /** The checkpoint to which a run and its followers have led; undefined: it is not stored any more. */
+  /** The last checkpoint of a run and its followers; undefined: no longer stored. */
   async endOf(runId: string): Promise<string | undefined> {
     const known = this.#foreign?.ends.get(runId)
     if (known !== undefined) return known
@@ -62,17 +62,17 @@ export class Branches {
     return (await this.#history((all) => all.some(isEnd))).find(isEnd)?.checkpoint_id
   }
 
-  /** Where a run has begun; for one that begins a thread of a graph, its own first checkpoint, which holds nothing yet. */
+  /** The checkpoint a run started from; for the first run of a graph's thread, its own first checkpoint, which is empty. */
   async checkpointBefore(runId: string): Promise<string | null> {
     const isOf = ({ metadata }: Checkpoint) => metadata.run_id === runId
-    // Until one of another run is behind it: its first may be on the next page.
+    // Until a checkpoint of another run follows, because the run's first may be on the next page.
     const history = await this.#history((all) => all.findLastIndex(isOf) >= 0 && !isOf(all.at(-1)!))
     const ids = new Set(history.filter(isOf).map(({ checkpoint_id }) => checkpoint_id))
     const first = history.find((one) => isOf(one) && !ids.has(one.parent_checkpoint_id ?? ''))
     return first ? (first.parent_checkpoint_id ?? first.checkpoint_id) : null
   }
 
-  /** The history, newest first, page by page until there is enough of it. */
+  /** Reads the history, newest first, page by page until there is enough. */
   async #history(isEnough: (all: readonly Checkpoint[]) => boolean): Promise<readonly Checkpoint[]> {
     const all: Checkpoint[] = []
     for (let left = 500; left > 0; left--) {
@@ -80,7 +80,7 @@ export class Branches {
       const body = { limit: HISTORY_PAGE, ...(before && { before }) }
       const page = await call<Checkpoint[]>('POST', `${this.#path}/history`, body)
       all.push(...page)
-      // A page of long entries is short: the last one is empty.
+      // Pages of long entries are short, so only an empty page is the last.
       if (page.length === 0 || isEnough(all)) break
     }
     return all
@@ -92,9 +92,9 @@ export class Branches {
 }
 
 interface HistoryBranches {
-  /** Runs that answer in the same place, oldest first. */
+  /** Alternatives by run, oldest first. */
   readonly beside: ReadonlyMap<string, readonly string[]>
-  /** The newest checkpoint to which a run has led, its followers' included. */
+  /** The newest checkpoint by run, including its followers'. */
   readonly ends: ReadonlyMap<string, string>
 }
 
@@ -113,20 +113,20 @@ function branchesIn(history: readonly Checkpoint[]): HistoryBranches {
     if (parent && runOf(parent) === run) inner.add(parent)
   }
   const ends = new Map<string, string>()
-  // Newest first: who is met first stands at the end.
+  // Newest first, so the first checkpoint found is the end.
   for (const end of history) {
     let left: string | undefined
     for (let at: Checkpoint | undefined = end, below: Checkpoint | undefined; at; below = at, at = parentOf(at)) {
       const run = runOf(at)
-      // What begins within a run leads away from where that run has led.
+      // A branch from the middle of a run does not count as that run's end.
       if (below && inner.has(at) && runOf(below) !== run) left = run
       if (run !== undefined && run !== left && !ends.has(run)) ends.set(run, end.checkpoint_id)
     }
   }
-  /** Where a run begins: behind an answer. One that begins within another run takes that one's place. */
+  /** The place where a run starts. A run that starts in the middle of another is an alternative to it. */
   const placeOf = (run: string): string => {
     let before = parentOf(firsts.get(run)!)
-    // What was changed between two runs, a title or the branch, is no place of its own.
+    // State updates between runs (a title, a switch) are skipped.
     while (before && runOf(before) === undefined) before = parentOf(before)
     if (!before) return 'the beginning'
     return inner.has(before) ? placeOf(runOf(before)!) : before.checkpoint_id

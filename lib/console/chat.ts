@@ -1,4 +1,4 @@
-// The conversation itself: its messages, what the run does now, and the place to write.
+// The conversation view: messages, progress of the run, and the composer.
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
@@ -25,11 +25,11 @@ interface Row {
   readonly message: TranscriptMessage
   readonly results: readonly (TranscriptMessage | undefined)[]
   readonly isLast: boolean
-  /** What answers a question. */
+  /** The answer to a human message. */
   readonly answer: TranscriptMessage | undefined
 }
 
-/** Messages as they are shown: results stand with their calls, and the last answer of each run is known. */
+/** Messages as rows: results are shown with their calls, and the last answer of each run is marked. */
 function rowsOf(messages: readonly TranscriptMessage[]): Row[] {
   const results = new Map<unknown, TranscriptMessage>()
   const called = new Set<unknown>()

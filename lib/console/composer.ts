@@ -61,7 +61,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       if (isNew) onSent()
       await sending
     } catch (error) {
-      // A refusal does not lose what was written.
+      // Keep the text if the message was refused.
       setText(text)
       notifyFailure(error)
     }

@@ -1,4 +1,4 @@
-// The notice of a lost connection: when it retries, and that nothing is lost.
+// The notice of a lost connection.
 import { useEffect, useState } from 'preact/hooks'
 import type { Conversation } from './conversation.ts'
 import { html } from './html.ts'
@@ -6,7 +6,7 @@ import { html } from './html.ts'
 export function Connecting({ conversation }: { readonly conversation: Conversation }) {
   const { state, retryAt = 0, failures } = conversation.connection.value
   const isBroken = conversation.state.value === 'broken'
-  // A cut that heals at once is not shown.
+  // The first failure is not shown, because it usually recovers at once.
   const isLost = conversation.active.value !== null && failures > 1 && (state === 'waiting' || state === 'connecting')
   const [now, setNow] = useState(Date.now())
   useEffect(() => {

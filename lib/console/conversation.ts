@@ -1,5 +1,5 @@
-// One open thread: its messages, its active run, and the actions on both. It loads the thread's state and joins the run
-// in flight with a snapshot, so that a reload continues where the text stood.
+// One open thread: its messages, its active run, and the actions on both. It loads the thread's state and joins the run in
+// flight with a snapshot, so that a reload continues where the text was.
 import { batch, signal } from '@preact/signals'
 import {
   ApiError,
@@ -32,15 +32,15 @@ import { notifyFailure } from './toast.ts'
 
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
-/** Messages of a thread whose runs are asked for where its state does not name them. */
+/** Maximum messages to look up runs for, if the state does not name them. */
 const ORIGINS_MAX = 200
-/** How often an open, idle thread is polled for runs started elsewhere, in ms. */
+/** Interval for polling an idle thread for runs started elsewhere, in ms. */
 const LOOK_MS = 3000
 
 /** Tells other tabs about changes before their next poll. */
 const tabs = new BroadcastChannel('colloquy-runs')
 
-/** Characters of a message that a model reads to suggest what to ask next. */
+/** Characters of a message sent for suggestions. */
 const SUGGESTION_CHARS = 2000
 
 export class Conversation {
@@ -48,17 +48,17 @@ export class Conversation {
   readonly messages = signal<readonly TranscriptMessage[]>([])
   readonly state = signal<'loading' | 'new' | 'ready' | 'missing' | 'broken'>('loading')
   readonly runs = signal<readonly Run[]>([])
-  /** The run at work; null: none. `''`: one that is being started. */
+  /** The active run; null: none. `''`: being started. */
   readonly active = signal<string | null>(null)
   readonly connection = signal<Connection>({ state: 'closed', failures: 0 })
-  /** What went wrong with the newest run, in words. */
+  /** The error of the newest run. */
   readonly failure = signal<string | null>(null)
   readonly questions = signal<readonly Question[]>([])
   readonly artifacts = signal<readonly string[]>([])
   readonly title = signal<string | null>(null)
   readonly suggestions = signal<readonly string[]>([])
   readonly tokens = signal<number | null>(null)
-  /** The agent's own progress messages, from custom events. */
+  /** The agent's progress messages, from custom events. */
   readonly progress = signal<string | null>(null)
   readonly #transcript = new Transcript()
   readonly branches: Branches
@@ -95,7 +95,7 @@ export class Conversation {
 
   // ------------------------------------------------------------------------------------------------ reading
 
-  /** The state as it is stored, and the run in flight if there is one. */
+  /** Loads the stored state, and joins the run in flight if there is one. */
   async load(): Promise<void> {
     try {
       const [runs, history] = await Promise.all([
@@ -164,7 +164,7 @@ export class Conversation {
     return typeof run_id === 'string' ? run_id : (this.#runOf.get(message.id) ?? null)
   }
 
-  /** A run that somebody else has started, here or elsewhere. */
+  /** Looks for a run started elsewhere. */
   async #look(): Promise<void> {
     if (document.hidden || this.active.value !== null || this.#isClosed) return
     if (this.state.value === 'broken') return this.load()
@@ -218,7 +218,7 @@ export class Conversation {
     }
     if (this.#isClosed || this.#stream !== stream) return
     await this.load()
-    // The run's last words are in the state by now, so nothing is missing between the two.
+    // After loading, so that no text is missing in between.
     this.#ended(stream)
     tabs.postMessage({ threadId: this.threadId, what: 'ended' })
     void refresh().catch(() => {})
@@ -245,7 +245,7 @@ export class Conversation {
     const last = this.#transcript.messages.at(-1)
     if (last && last.type !== 'human' && !this.#runOf.has(last.id)) this.#runOf.set(last.id, runId)
     if (this.#isDue) return
-    // At most once a frame of the screen, however fast the model is; hidden pages are drawn a few times a second.
+    // At most once per animation frame; hidden pages a few times a second.
     this.#isDue = true
     const draw = () => {
       this.#isDue = false
@@ -287,25 +287,25 @@ export class Conversation {
     await this.#start(humanMessage(text, files), { model, parent: this.#lastRun() })
   }
 
-  /** Sends another message in its place: what came after it stays, as another branch. */
+  /** Replaces a message by another; what followed it stays as another branch. */
   async edit(message: TranscriptMessage, text: string): Promise<void> {
     await this.#again(message, humanMessage(text, filesOf(message)))
   }
 
-  /** What a run was asked, where it is on the page. */
+  /** The human message of a run, if it is on the page. */
   asked(runId: string): TranscriptMessage | undefined {
     const messages = this.messages.value
     const at = messages.findIndex((one) => this.runOf(one) === runId)
     return messages.slice(0, at + 1).findLast(({ type }) => type === 'human')
   }
 
-  /** The same question once more. */
+  /** Sends the run's message again. */
   async retry(runId: string): Promise<void> {
     const asked = this.asked(runId)
     if (asked) await this.#again(asked, humanMessage(plainText(asked.content), filesOf(asked)))
   }
 
-  /** Of several questions each has its own answer: the others are asked again. */
+  /** With several questions, the others are asked again. */
   async answer(id: string, value: unknown): Promise<void> {
     const isOnly = this.questions.value.length === 1
     const metadata = { parent_run: this.#lastRun() }
@@ -318,7 +318,7 @@ export class Conversation {
     try {
       await colloquy.cancel({ thread_id: this.threadId, run_id: runId })
     } catch (error) {
-      // It has ended by itself in the same moment.
+      // The run has just ended by itself.
       if (!(error instanceof ApiError && error.status === 409)) notifyFailure(error)
     }
   }
@@ -326,10 +326,10 @@ export class Conversation {
   async #again(message: TranscriptMessage, next: object): Promise<void> {
     const runId = this.runOf(message)
     const base = runId && (await this.branches.checkpointBefore(runId))
-    if (!runId || !base) throw new Error('It is not known any more where this message stands')
+    if (!runId || !base) throw new Error('The checkpoint before this message is no longer stored')
     const at = this.messages.value.findIndex(({ id }) => id === message.id)
     const parent = this.#lastRun(at)
-    // Shown meanwhile: the conversation up to there.
+    // Until the run starts, shows the conversation up to there.
     this.#transcript.replace({
       ...this.#transcript.values,
       messages: this.messages.value.slice(0, at).map(({ raw }) => raw)
@@ -350,7 +350,7 @@ export class Conversation {
     await this.#sendOff({ key: newId(), message, body }, this.state.value === 'new')
   }
 
-  /** Kept until it is answered: a page that is reloaded before that sends it again. */
+  /** Keeps the message until the start is answered; a page reloaded before that sends it again. */
   async #sendOff(unsent: Unsent, isNew: boolean): Promise<void> {
     this.#outbox.keep(unsent)
     try {
@@ -360,7 +360,7 @@ export class Conversation {
       await this.#run(unsent.body, unsent.key)
       this.#outbox.clear()
     } catch (error) {
-      // Refused is answered; what a reload has cut is not.
+      // A refusal is an answer; a request cut by a reload is not.
       if (error instanceof ApiError) this.#outbox.clear()
       throw error
     }
@@ -371,7 +371,7 @@ export class Conversation {
     await this.#sendOff(unsent, true).catch(notifyFailure)
   }
 
-  /** @throws what the start was refused with; the page then shows what is stored */
+  /** @throws the error of the start; the page then shows the stored state */
   async #run(body: object, key = newId()): Promise<void> {
     const stream = colloquy.start(
       this.threadId,
@@ -417,7 +417,7 @@ export class Conversation {
     if (this.active.value === null) this.suggestions.value = suggestions
   }
 
-  /** Switches to the branch of that run: the thread continues from its end. */
+  /** Switches to the branch of a run: the thread continues from its end. */
   async switchTo(runId: string): Promise<void> {
     const checkpoint_id = await this.branches.endOf(runId)
     if (!checkpoint_id) throw new Error('That branch is not stored any more')

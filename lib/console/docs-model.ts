@@ -53,7 +53,7 @@ export interface Operation extends Described {
   readonly method: string
   readonly path: string
 }
-/** What the reader has filled in: values of parameters by name, and the text of the body. */
+/** The reader's input: parameters by name, and the body. */
 export interface Filled {
   readonly values: Readonly<Record<string, string>>
   readonly body: string
@@ -65,7 +65,7 @@ export function operationsOf(api: ApiDocument): Operation[] {
   )
 }
 
-/** Groups in the order of the table, each with what of it holds all the words. */
+/** Operations by group, in the order of the document, that contain all the words. */
 export function groupsOf(operations: readonly Operation[], search: string): [string, Operation[]][] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
   const groups = new Map<string, Operation[]>()
@@ -106,7 +106,7 @@ export function typeOf(schema: Schema): string {
 
 const DEPTH_MAX = 6
 
-/** A valid value: of an object the required members, and those with an example. */
+/** An example value; of objects the required members and those with an example. */
 export function exampleOf(api: ApiDocument, given: Schema, depth = 0): unknown {
   const schema = resolved(api, given)
   if (schema.examples?.length) return schema.examples[0]
@@ -138,10 +138,10 @@ function hasExample(api: ApiDocument, given: Schema): boolean {
 export const isStream = ({ responses }: Operation): boolean =>
   responses['200']?.content?.['text/event-stream'] !== undefined
 const takesJson = ({ requestBody }: Operation): boolean => requestBody?.content['application/json'] !== undefined
-/** Whether an API token opens it; what is not for tokens is asked with a session. */
+/** Whether it accepts an API token. */
 const takesToken = ({ security }: Operation): boolean => security.some((one) => 'token' in one)
 
-/** Path and query with what was filled in; a name in braces where nothing was. */
+/** Path and query with the input; unfilled path parameters stay in braces. */
 export function addressOf({ path, parameters = [] }: Operation, { values }: Filled): string {
   const filled = path.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = values[name]
@@ -153,7 +153,7 @@ export function addressOf({ path, parameters = [] }: Operation, { values }: Fill
   return query.size > 0 ? `${filled}?${query}` : filled
 }
 
-/** Headers that were filled in; the token against forgery is the page's own business. */
+/** Headers from the input; the page sets X-CSRF-Token itself. */
 export function headersOf({ parameters = [] }: Operation, { values }: Filled): [string, string][] {
   return parameters
     .filter(({ name, in: where }) => where === 'header' && name !== 'X-CSRF-Token' && values[name])

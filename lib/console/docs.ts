@@ -193,7 +193,7 @@ interface ShapeProps {
 }
 const SHAPE_DEPTH = 5
 
-/** What a value is made of: its members, and theirs when they are unfolded. */
+/** The members of a value, unfolded on demand. */
 function Shape({ api, schema, isOpen = false, depth = 0 }: ShapeProps): ComponentChildren {
   const parts = partsOf(api, schema)
   if (parts.length === 0 || depth > SHAPE_DEPTH) return html`<p class="type">${typeOf(schema)}</p>`
@@ -206,7 +206,7 @@ function Shape({ api, schema, isOpen = false, depth = 0 }: ShapeProps): Componen
   </details>`
 }
 
-/** The objects within a schema: itself, what it refers to, its items, and those it may be. */
+/** The objects within a schema: itself, references, items, alternatives. */
 function partsOf(api: ApiDocument, given: Schema): Schema[] {
   const schema = resolved(api, given)
   if (schema.properties && Object.keys(schema.properties).length > 0) return [schema]

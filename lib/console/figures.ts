@@ -14,7 +14,7 @@ const HOUR_S = 3600
 export const samples = signal<readonly Sample[]>([])
 let timer: ReturnType<typeof setInterval> | null = null
 
-/** Begins to read; again is harmless. */
+/** Starts polling, once. */
 export function watchFigures(): void {
   if (timer) return
   timer = setInterval(() => void read(), EVERY_MS)
@@ -40,7 +40,7 @@ function readingAt({ values }: Hour, i: number): Map<string, number> {
   return new Map(pairs.filter(([, value]) => !Number.isNaN(value)))
 }
 
-/** The sum over all labels that hold `label`; NaN where there is none. */
+/** The sum over all series whose labels contain `label`; NaN: none. */
 export function total({ values }: Sample, name: string, label = ''): number {
   let sum = Number.NaN
   for (const [key, value] of values)

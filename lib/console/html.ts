@@ -4,12 +4,12 @@ import htm from 'htm'
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => ComponentChildren
 
-/** Names of classes that hold. */
+/** Joins the class names that apply. */
 export function classes(...names: (string | false | null | undefined)[]): string {
   return names.filter(Boolean).join(' ')
 }
 
-/** Paths of 24 by 24, drawn as lines. */
+/** SVG paths of 24 by 24, drawn as lines. */
 const ICONS = {
   plus: 'M12 5v14M5 12h14',
   search: 'M11 19a8 8 0 1 1 0-16 8 8 0 0 1 0 16zm10 2-4.3-4.3',
@@ -41,7 +41,7 @@ const ICONS = {
   open: 'M14 4h6v6m0-6-9 9M18 14v6H4V6h6',
   moon: 'M20 14A8.500 8.500 0 1 1 10 4a7 7 0 0 0 10 10z'
 } as const
-export type IconName = keyof typeof ICONS
+type IconName = keyof typeof ICONS
 
 export function Icon({ name }: { readonly name: IconName }) {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${ICONS[name]} /></svg>`

@@ -29,7 +29,7 @@ interface Step {
 }
 
 const EVENTS_PAGE = 2000
-/** Frames that are kept to look at; all are counted. */
+/** Maximum frames kept; all are counted. */
 const FRAMES_KEPT = 400
 const MODES = ['messages-tuple', 'values', 'updates', 'custom', 'tasks', 'checkpoints', 'debug']
 
@@ -72,7 +72,7 @@ export function View({ conversation, runId, otherId }: ViewProps) {
   </aside>`
 }
 
-/** The run, read again when it ends; a text where it cannot be. */
+/** The run, loaded again when it ends; a string is an error. */
 function useRun({ threadId, active }: Conversation, runId: string): Run | string | null {
   const [run, setRun] = useState<Run | string | null>(null)
   useEffect(() => {
@@ -176,7 +176,7 @@ function Joiners({ run }: { run: Run }) {
 
 // -------------------------------------------------------------------------------------------------- timeline
 
-/** What began and ended, from the records of the run. */
+/** Model calls, tools and middleware, from the run's events. */
 function stepsOf(events: readonly RunEvent[]): Step[] {
   const open = new Map<string, RunEvent>()
   const steps: Step[] = []

@@ -1,5 +1,5 @@
-// Streaming Markdown: finished parts are not touched again. The text is split into blocks; while it grows, only the
-// last two are parsed again, and a block whose HTML is unchanged keeps its elements.
+// Streaming Markdown: the text is split into blocks; while it grows, only the last two are parsed again, and unchanged blocks
+// keep their elements.
 import DOMPurify from 'dompurify'
 import { Marked, type Tokens } from 'marked'
 import type { VNode } from 'preact'
@@ -14,9 +14,9 @@ const marked = new Marked({
   gfm: true,
   breaks: true,
   renderer: {
-    // A model's HTML is text about HTML.
+    // HTML in the text is shown as text.
     html: ({ text }: Tokens.HTML | Tokens.Tag) => escaped(text),
-    // A picture elsewhere would tell its server who reads here: it is a link until somebody follows it.
+    // Loading a remote image would reveal the reader to its server, so it is only a link.
     image: ({ href, text }: Tokens.Image) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
     checkbox: ({ checked }: Tokens.Checkbox) => (checked ? '☑ ' : '☐ '),
     code: ({ text, lang }: Tokens.Code) =>
@@ -34,13 +34,13 @@ const RULES = {
   FORBID_TAGS: ['style', 'form', 'input', 'img', 'svg', 'math', 'video', 'audio', 'picture', 'source'],
   FORBID_ATTR: ['style', 'id', 'name'],
   ADD_ATTR: ['target', 'data-copy', 'tabindex'],
-  // The library's own, with fewer protocols: values of all attributes have to match.
+  // The library's default with fewer protocols; it applies to all attributes.
   ALLOWED_URI_REGEXP: /^(?:(?:https?|mailto):|[^a-z]|[a-z+.-]+(?:[^a-z+.\-:]|$))/i
 }
 
 interface Block {
   readonly raw: string
-  /** Where it begins in the text it was read from. */
+  /** Start in the parsed text. */
   readonly at: number
   readonly node: VNode
 }
@@ -53,7 +53,7 @@ function blocksOf(text: string, from: number): Block[] {
     at += token.raw.length
     if (token.type === 'space' || token.type === 'def') continue
     const inner = DOMPurify.sanitize(marked.parser([token]), RULES)
-    // One element a block, made once.
+    // One element per block.
     const key = from + blocks.length
     const node = html`<div key=${key} class="block" dangerouslySetInnerHTML=${{ __html: inner }} />` as VNode
     blocks.push({ raw: token.raw, at: begin, node })
@@ -61,7 +61,7 @@ function blocksOf(text: string, from: number): Block[] {
   return blocks
 }
 
-/** Blocks that may still change: a list goes on over a blank line, a paragraph becomes a table's head. */
+/** Last blocks that may still change: a list may continue after a blank line, a paragraph may become a table's head. */
 const OPEN_BLOCKS = 2
 
 class Growing {
@@ -86,11 +86,11 @@ class Growing {
     this.#text = text
     const rest = text.slice(this.#settledEnd)
     const blocks = blocksOf(rest, this.#settled.length)
-    // What reads as before is what was there before, elements and all.
+    // Unchanged blocks keep their elements.
     this.#open = grows ? blocks.map((block, i) => (before[i]?.raw === block.raw ? before[i]! : block)) : blocks
     const done = this.#open.length - OPEN_BLOCKS
     if (done <= 0) return
-    // Positions are those of the new reading, also where the elements are the old ones.
+    // Positions are from the new parse, even for old blocks.
     const end = blocks[done]!.at
     this.#settled = [...this.#settled, ...this.#open.slice(0, done)]
     this.#open = this.#open.slice(done)
@@ -104,7 +104,7 @@ export function Markdown({ text }: { readonly text: string }) {
   return html`<div class="markdown">${growing.current.nodes(text)}</div>`
 }
 
-/** Copies the code of the block whose button was pressed. */
+/** Copies a code block when its button is clicked. */
 export function copyOnClick(event: MouseEvent): void {
   const button = (event.target as Element | null)?.closest?.('[data-copy]')
   const code = button?.closest('.code')?.querySelector('code')?.textContent
@@ -117,7 +117,7 @@ export function copyOnClick(event: MouseEvent): void {
   })
 }
 
-/** The clipboard is there on secure origins alone; elsewhere a selection does. */
+/** navigator.clipboard only exists on secure origins; elsewhere a selection is copied. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text)
   const area = document.createElement('textarea')

@@ -13,7 +13,7 @@ export function memo<Props extends object>(view: (props: Props) => ComponentChil
   }
 }
 
-/** Lists are looked into: they are made anew for every drawing. */
+/** Lists are compared by item, because they are created for every render. */
 function isSame(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((one, i) => one === b[i])
   return a === b

@@ -12,15 +12,15 @@ import { threadLink } from './router.ts'
 import { bytes, count } from './time.ts'
 import { notify } from './toast.ts'
 
-export interface MessageProps {
+interface MessageProps {
   readonly message: TranscriptMessage
   readonly conversation: Conversation
-  /** Results of its calls, as far as they have come. */
+  /** Results of its calls, as far as they have arrived. */
   readonly results: readonly (TranscriptMessage | undefined)[]
   /** The last answer of its run. */
   readonly isLast: boolean
   readonly isRunning: boolean
-  /** Other branches begin at this message: those before, and all of them. */
+  /** Index of the shown branch among those that start at this message, and all of them. */
   readonly branch: number
   readonly branches: readonly string[]
 }
@@ -97,7 +97,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
   const text = plainText(message.content)
   const { raw, reasoning, calls, isPartial } = message
   const runId = conversation.runOf(message)
-  // What asks is not answered yet: nothing can be said of it.
+  // No actions while a question is open.
   const waits =
     conversation.questions.value.length > 0 &&
     conversation.messages.value.findLast(({ type }) => type === 'ai')?.id === message.id
@@ -188,7 +188,7 @@ function Copy({ text }: { readonly text: string }) {
   return html`<button class="quiet" title="Copy" aria-label=${isDone.value ? 'Copied' : 'Copy'} onClick=${copy}><${Icon} name=${isDone.value ? 'check' : 'copy'} /></button>`
 }
 
-/** A message of the system, or a result whose call is not here. */
+/** A system message, or a tool result whose call is missing. */
 function Aside({ message }: MessageProps) {
   return html`<details class="fold aside">
     <summary><${Icon} name="file" /> ${message.type === 'tool' ? String(message.raw.name ?? 'tool') : message.type}</summary>

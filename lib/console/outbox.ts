@@ -1,4 +1,4 @@
-// The start of a run that the gateway has not answered yet. It outlives a reload; its key keeps a second try from being a second run.
+// Keeps the start of a run until the gateway has answered, also across a reload. Its idempotency key prevents a second run.
 
 export interface Unsent {
   readonly key: string
@@ -15,7 +15,7 @@ export class Outbox {
 
   get unsent(): Unsent | null {
     const text = sessionStorage.getItem(this.#name)
-    // Written below, by this very origin.
+    // Written by `keep`.
     return text === null ? null : (JSON.parse(text) as Unsent)
   }
 

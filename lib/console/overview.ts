@@ -1,4 +1,4 @@
-// The administrator's overview: metrics of the last hour, models, tool servers, skills, and one's own memory.
+// The administrator's overview: metrics of the last hour, models, invitations, tool servers, skills, and the own memory.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { call, colloquy, textOf } from './api.ts'
@@ -10,19 +10,19 @@ import { notifyFailure } from './toast.ts'
 
 interface Figure {
   readonly name: string
-  /** Its value at a sample, given the one before. */
+  /** Its value at a sample, given the previous sample. */
   readonly read: (now: Sample, before: Sample) => number
   readonly show: (value: number) => string
 }
 
-/** How much a counter has grown, a second. One with reasons is not there before the first of them. */
+/** Growth of a counter per second. A labelled counter does not exist before its first increment. */
 const rate = (name: string) => (now: Sample, before: Sample) =>
   Math.max(0, (total(now, name) || 0) - (total(before, name) || 0)) / Math.max(1, now.at - before.at)
 const gauge =
   (name: string, label = '') =>
   (now: Sample) =>
     total(now, name, label)
-/** The mean of what a histogram has taken since the sample before. */
+/** Mean of a histogram since the previous sample. */
 const mean = (name: string) => (now: Sample, before: Sample) => {
   const times = total(now, `${name}_count`) - total(before, `${name}_count`)
   return times > 0 ? (total(now, `${name}_sum`) - total(before, `${name}_sum`)) / times : 0
@@ -48,7 +48,7 @@ const FIGURES: readonly Figure[] = [
 
 const PLOT_HEIGHT = 64
 
-/** Figures of which there is anything: a store in memory has no files. */
+/** Whether there is data: a store in memory has no files, for example. */
 const isThere = ({ read }: Figure): boolean => {
   const [, values] = series(read)
   return values.length === 0 || values.at(-1) !== null
@@ -106,7 +106,7 @@ function Chart({ name, read, show }: Figure) {
 
 let styles: HTMLLinkElement | null = null
 
-/** The library and its styles, when they are needed first. */
+/** Loads the library and its styles on first use. */
 async function loadPlot(): Promise<typeof uPlot> {
   if (!styles) {
     styles = document.createElement('link')
@@ -133,7 +133,7 @@ async function drawIn(box: HTMLElement): Promise<uPlot> {
   return new Plot(options, [[], []], box)
 }
 
-/** A line at zero is seen: it does not lie on the edge. */
+/** Leaves a margin below zero, so that a line at zero is visible. */
 function rangeUpTo(high: number): [number, number] {
   const top = Math.max(high * 1.15, 0.001)
   return [-top * 0.03, top]
@@ -141,7 +141,7 @@ function rangeUpTo(high: number): [number, number] {
 
 // ----------------------------------------------------------------------------------------------------- lists
 
-/** What a route answers; a text where it cannot be had. */
+/** The response of a route, or an error. */
 function useAnswer<T>(path: string): { answer: T | null; problem: string | null; reload: () => void } {
   const [answer, setAnswer] = useState<T | null>(null)
   const [problem, setProblem] = useState<string | null>(null)
@@ -164,7 +164,7 @@ function Models() {
     <ul class="cards">${answer?.models.map((model) => html`<${ModelCard} key=${model.name} ...${model} />`)}</ul>`
 }
 
-/** Asked something small, on a thread that goes again. */
+/** Sends a small question on a temporary thread. */
 async function testModel(name: string): Promise<string> {
   const thread_id = newId()
   const begun = performance.now()

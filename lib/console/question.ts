@@ -5,10 +5,10 @@ import type { Question } from './records.ts'
 
 interface QuestionProps {
   readonly question: Question
-  /** @throws what the answer was refused with: it can be given again */
+  /** @throws the error, after which the user can answer again */
   readonly onAnswer: (answer: unknown) => Promise<void>
 }
-/** What can be chosen: its words, and what is sent for it. */
+/** A choice: its label, and the answer it sends. */
 interface Choice {
   readonly label: string
   readonly answer: (words: string) => unknown
@@ -18,7 +18,7 @@ interface Asked {
   readonly detail: string
   readonly choices: readonly Choice[]
   readonly hint: string
-  /** What is sent for words; null: words alone are no answer. */
+  /** The answer for typed text; null: text alone is not an answer. */
   readonly read: ((words: string) => unknown) | null
 }
 
@@ -53,7 +53,7 @@ export function QuestionForm({ question, onAnswer }: QuestionProps) {
 
 const asIs = (words: string): unknown => words
 
-/** `{question, options}` as ask_user asks, calls that somebody must allow, words, or any value of a graph. */
+/** `{question, options}` of ask_user, tool calls to approve, a text, or any value of a graph. */
 function asked(value: unknown): Asked {
   if (typeof value === 'string') return { text: value, detail: '', choices: [], hint: 'Your answer', read: asIs }
   const { question, options } = (value ?? {}) as { question?: unknown; options?: unknown }
@@ -67,7 +67,7 @@ function asked(value: unknown): Asked {
   return { text: 'The agent waits for you', detail, choices, hint: 'Your answer: words, or JSON', read: jsonOrWords }
 }
 
-/** Who asks with an object may want one. */
+/** A graph that asks with an object may expect one. */
 function jsonOrWords(words: string): unknown {
   try {
     return JSON.parse(words)
@@ -81,7 +81,7 @@ interface ToolCall {
   readonly args: unknown
 }
 
-/** Calls of tools that LangChain's agents let somebody review; null: it is something else. */
+/** Tool calls that LangChain's agents ask the user to review; null: something else. */
 function callsIn(value: unknown): readonly ToolCall[] | null {
   const { action_requests, actionRequests } = (value ?? {}) as Record<string, unknown>
   const calls = action_requests ?? actionRequests

@@ -1,4 +1,4 @@
-// Records of the API as the page reads them: runs, checkpoints, questions, and what messages hold.
+// Records of the API as the page reads them: runs, checkpoints, questions, messages.
 import type { TranscriptMessage } from '../client/colloquy.ts'
 
 export interface Run {
@@ -71,7 +71,7 @@ export function humanMessage(text: string, files: readonly Attached[]): Record<s
   }
 }
 
-/** Browsers have randomUUID on secure origins alone. */
+/** randomUUID only exists on secure origins. */
 export function newId(): string {
   const hex = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`

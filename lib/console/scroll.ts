@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { html } from './html.ts'
 
 const MARGIN_PX = 1200
-/** What a group is taken for before it was seen, a message. */
+/** Estimated height per message of a group not rendered yet. */
 const GUESS_PX = 140
 const NEAR_END_PX = 80
 
@@ -15,7 +15,7 @@ interface GroupProps {
   readonly render: () => ComponentChildren
 }
 
-/** `isDrawn`: it is at the end of the conversation, where one begins to read. */
+/** `isDrawn`: render at once, because it is at the end of the conversation. */
 export function Group({ size, isDrawn, render }: GroupProps) {
   const box = useRef<HTMLDivElement>(null)
   const [isNear, setNear] = useState(isDrawn)
@@ -41,7 +41,7 @@ export function Group({ size, isDrawn, render }: GroupProps) {
   return html`<div class="group" ref=${box}>${shown ? render() : null}</div>`
 }
 
-/** Keeps to the end while its reader is there. @returns whether the end is out of sight, and the way to it */
+/** Follows the end while the reader is there. @returns whether the end is out of view, and a function to scroll there */
 export function useEnd(box: RefObject<HTMLElement | null>, changed: unknown): { isAway: boolean; toEnd: () => void } {
   const isAtEnd = useRef(true)
   const [isAway, setAway] = useState(false)
@@ -55,7 +55,7 @@ export function useEnd(box: RefObject<HTMLElement | null>, changed: unknown): { 
     const onScroll = () => {
       const { scrollTop, scrollHeight, clientHeight } = root
       const isNear = scrollHeight - scrollTop - clientHeight < NEAR_END_PX
-      // What grows below moves the end away without anybody having scrolled.
+      // Growing content moves the end away without scrolling.
       if (isNear || scrollTop < lastTop) isAtEnd.current = isNear
       lastTop = scrollTop
       setAway(!isAtEnd.current)

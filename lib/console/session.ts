@@ -15,17 +15,17 @@ interface SetupStatus {
   readonly registration?: 'open' | 'invite' | 'closed'
 }
 
-/** `setup`: nobody administers this installation yet. */
+/** `setup`: there is no administrator yet. */
 export type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
 
 export const stage = signal<Stage>('loading')
 export const me = signal<User | null>(null)
 export const canRegister = signal(true)
-/** The invitation in the page's address. */
+/** The invitation in the page's URL. */
 export const invitation = /^#\/invitation\/(.+)$/.exec(location.hash)?.[1] ?? ''
 /** Registration needs an invitation, or the page was opened with one. */
 export const needsInvitation = signal(invitation !== '')
-/** The session has ended while the page was open: said above the form. */
+/** The session ended while the page was open; shown above the form. */
 export const hasEnded = signal(false)
 
 const STATUS_KEY = 'colloquy.setup-status'
@@ -39,7 +39,7 @@ whenSignedOut(() => {
 
 /** Finds out who is signed in. */
 export async function begin(): Promise<void> {
-  // The cookie comes and goes with the session: without it nobody is signed in.
+  // The cookie exists only with a session.
   if (!document.cookie.includes('csrf_token=')) return beginSignedOut()
   try {
     me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
@@ -57,7 +57,7 @@ async function beginSignedOut(): Promise<void> {
   stage.value = status.needs_setup ? 'setup' : 'out'
 }
 
-/** Asked once a minute and address at most, so what it said last is kept for reloads and other tabs. */
+/** Limited to one request per minute and address, so the last answer is kept for reloads and other tabs. */
 async function setupStatus(): Promise<SetupStatus> {
   try {
     const status = await colloquy.call<SetupStatus>('GET', '/api/v1/auth/setup-status')
@@ -91,7 +91,7 @@ export async function signUp(email: string, password: string, isFirst: boolean, 
 
 export async function signOut(): Promise<void> {
   await colloquy.call('POST', '/api/v1/auth/logout')
-  // The page still holds the data of the user who leaves.
+  // Reload, because the page still holds the user's data.
   location.hash = ''
   location.reload()
 }
@@ -105,5 +105,5 @@ export async function changePassword(current: string, next: string, newEmail: st
   me.value = await call<User>('GET', '/api/v1/auth/me')
 }
 
-/** What the server asks of a password, said before it is broken. */
+/** The server's password rules. */
 export const PASSWORD_RULES = 'At least 8 characters, and none of the well-known ones.'

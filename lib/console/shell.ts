@@ -27,7 +27,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['?', 'this list']
 ]
 
-/** The thread that a new conversation will be: known before it is, so that files can be put beside it. */
+/** The open conversation. A new one gets its thread id at once, so that files can be uploaded to it. */
 function useConversation(): { conversation: Conversation | null; onSent: () => void } {
   const [fresh, setFresh] = useState(newId)
   const { value } = place
@@ -35,7 +35,7 @@ function useConversation(): { conversation: Conversation | null; onSent: () => v
   const [sent, setSent] = useState<string | null>(null)
   const conversation = useMemo(
     () => (id === null ? null : new Conversation(id, value.view === 'new')),
-    // The first message of a new thread changes the address and not the conversation.
+    // The first message of a new thread changes the URL, but not the conversation.
     [id]
   )
   useEffect(() => () => conversation?.close(), [conversation])
@@ -109,7 +109,7 @@ export function Shell() {
   </div>`
 }
 
-/** A view that most visits do not need: its module comes when it is opened. */
+/** A view whose module is loaded when it is opened. */
 function Later({ name, props }: { readonly name: 'overview' | 'inspector'; readonly props: object }) {
   const [view, setView] = useState<{ View: FunctionComponent<never> } | null>(null)
   useEffect(() => {

@@ -14,7 +14,7 @@ export interface Thread {
 }
 
 const PAGE = 40
-/** Threads of one request of a search. */
+/** Page size of a search. */
 const SEARCH_PAGE = 1000
 const FOUND_MAX = 200
 
@@ -43,7 +43,7 @@ async function search(body: object, signal?: AbortSignal): Promise<{ list: Threa
   return { list, total: Number(response.headers.get('x-pagination-total') ?? list.length) }
 }
 
-/** The newest page and the pinned ones, anew. What was loaded behind the first page stays. */
+/** Reloads the first page and the pinned threads; further pages stay. */
 export async function refresh(): Promise<void> {
   const [page, pins] = await Promise.all([search({ limit: PAGE }), search({ limit: 100, metadata: { pinned: true } })])
   const fresh = new Set(page.list.map(({ thread_id }) => thread_id))
@@ -76,7 +76,7 @@ export async function loadMore(): Promise<void> {
 
 let looking: AbortController | null = null
 
-/** Titles that hold all the words; what is found shows as it is found. */
+/** Finds titles that contain all the words; results are shown as they arrive. */
 export async function find(text: string): Promise<void> {
   query.value = text
   looking?.abort()
@@ -99,7 +99,7 @@ export async function find(text: string): Promise<void> {
   }
 }
 
-/** Threads among which those with the words are. The server looks for the longest; among too many it refuses, and all are gone through. */
+/** Candidate threads, in pages. The server searches for the longest word; if it refuses, all threads are read. */
 async function* pagesWith(words: readonly string[], signal: AbortSignal): AsyncGenerator<Thread[]> {
   let longest = words.toSorted((a, b) => b.length - a.length)[0]
   for (let offset = 0; ; ) {
@@ -116,7 +116,7 @@ async function* pagesWith(words: readonly string[], signal: AbortSignal): AsyncG
   }
 }
 
-/** Every list holds the changed thread, or none does. */
+/** Changes a thread in all lists. */
 function change(threadId: string, how: (thread: Thread) => Thread | null): void {
   const changed = (list: readonly Thread[]) =>
     list.flatMap((thread) => (thread.thread_id === threadId ? (how(thread) ?? []) : thread))

@@ -23,7 +23,7 @@ export function notify(text: string, isError = false): void {
   }, SHOWN_MS)
 }
 
-/** An error as a notice. */
+/** Shows an error. */
 export function notifyFailure(error: unknown): void {
   notify(textOf(error), true)
 }

@@ -10,7 +10,7 @@ export interface Upload {
   readonly size: number
   /** 0 to 1. */
   readonly progress: number
-  /** null: it is still on its way. */
+  /** null: still uploading. */
   readonly file: Attached | null
 }
 

@@ -1,9 +1,9 @@
-// Untrusted zip archives: checked as a whole before any byte is written anywhere [needs N20].
+// Reads untrusted zip archives: the whole archive is checked before anything is written [needs N20].
 import { type Entry, openPromise, type ZipFile } from 'yauzl'
 import { kindOf, nullIfMissing } from './paths.ts'
 
 export interface Member {
-  /** `folder/file`: relative, of plain names, unique also where case does not count. */
+  /** `folder/file`: relative, plain names, unique even case-insensitively. */
   readonly path: string
   readonly content: Buffer
 }
@@ -16,7 +16,7 @@ export interface ArchiveLimits {
   readonly totalBytes: number
 }
 
-/** Why an archive is refused; the text is for its sender and quotes only the archive. */
+/** Why an archive is refused; the text is for its sender. */
 export class ArchiveError extends Error {
   constructor(message: string) {
     super(message)
@@ -53,9 +53,9 @@ export interface OpenMember {
 }
 
 /**
- * One member of an archive that is only looked into: found by its exact path, else below the one folder that holds everything.
- * @param headBytes of its head
- * @returns null when there is no such archive or no such member; what is returned must be closed
+ * Opens one member of an archive, found by its exact path, or else below the archive's top folder.
+ * @param headBytes size of `head`
+ * @returns null: no such archive or member; otherwise it must be closed
  * @throws ArchiveError as `readArchive`
  */
 export async function openMember(
@@ -94,7 +94,7 @@ async function opening(zip: ZipFile, entry: Entry, headBytes: number): Promise<O
   }
 }
 
-/** What a member holds, in pieces. More or less than the archive says of it is damage. */
+/** The content of a member in chunks. The library throws if its size differs from the one in the archive. */
 async function* unpacked(zip: ZipFile, entry: Entry): AsyncGenerator<Buffer> {
   try {
     const stream = await zip.openReadStreamPromise(entry)
@@ -105,7 +105,7 @@ async function* unpacked(zip: ZipFile, entry: Entry): AsyncGenerator<Buffer> {
 }
 
 /**
- * The members of an archive that are wanted, by their names. Only they count for the sizes.
+ * Reads only the wanted members of an archive; only these count for the size limits.
  * @throws ArchiveError as `readArchive`
  */
 export async function readMembers(
@@ -130,10 +130,10 @@ function inTopFolder(entries: readonly Entry[], member: string): Entry | undefin
 
 async function open(path: string): Promise<ZipFile> {
   const kind = await kindOf(path)
-  // Opening a FIFO would wait for its writer for ever.
+  // Opening a FIFO would block until it has a writer.
   if (kind !== null && kind !== 'file') throw new ArchiveError('This is no zip archive')
   try {
-    // strictFileNames: a backslash is refused and not made a slash of. autoClose off: contents are read after the names.
+    // strictFileNames: backslashes are refused, not converted. autoClose off: contents are read after all names.
     return await openPromise(path, { autoClose: false, lazyEntries: true, strictFileNames: true })
   } catch (error) {
     if (error instanceof Error && 'code' in error) throw error
@@ -141,7 +141,7 @@ async function open(path: string): Promise<ZipFile> {
   }
 }
 
-/** The files of the archive, each with a name that is safe. Folders come of themselves. */
+/** The files of the archive, with safe names. Folders are left out. */
 async function entriesOf(
   zip: ZipFile,
   limits: ArchiveLimits,
@@ -152,7 +152,7 @@ async function entriesOf(
   let total = 0
   try {
     for await (const entry of zip.eachEntry()) {
-      // Folders count too: a million of them is as much work.
+      // Folders count too, because a million of them is as much work.
       if (++entries > limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
       if (!isWanted(entry.fileName)) continue
       checkKind(entry)
@@ -175,7 +175,7 @@ const TYPE_BITS = 0o170000
 const REGULAR = 0o100000
 const FOLDER = 0o040000
 
-/** A regular file or a folder: a link or a device would be followed by whoever opens it later. */
+/** Only regular files and folders: links and devices would be followed by whoever opens them later. */
 function checkKind(entry: Entry): void {
   if (entry.generalPurposeBitFlag & 1) throw new ArchiveError('The archive is encrypted')
   const madeOnUnix = entry.versionMadeBy >> 8 === UNIX
@@ -186,7 +186,7 @@ function checkKind(entry: Entry): void {
 
 const NAME_BYTES = 255
 const DEPTH = 16
-// Control characters, and what ends or separates names on some systems.
+// Control characters, and characters with a meaning in names on some systems.
 const UNSAFE = /[\p{Cc}\\:*?"<>|]/u
 const ARCHIVES = /\.(zip|skill|jar|war|tar|tgz|gz|bz2|xz|zst|7z|rar)$/i
 
@@ -197,12 +197,12 @@ function checkName(name: string): void {
   if (parts.some((part) => part === '' || part === '.' || part === '..')) throw bad('would leave its folder')
   if (parts.length > DEPTH || parts.some((part) => Buffer.byteLength(part) > NAME_BYTES))
     throw bad('has a path that is too long')
-  // Windows drops these silently, and two names become one.
+  // Windows drops these silently, so that two names become one.
   if (parts.some((part) => /[. ]$/.test(part))) throw bad('ends with a dot or a space')
   if (ARCHIVES.test(name)) throw bad('is an archive itself')
 }
 
-/** Two names that are one where case or the form of accents does not count; or a file where another needs a folder. */
+/** Refuses names that differ only in case or Unicode form, and files where another member needs a folder. */
 function checkClashes(files: readonly Entry[]): void {
   const taken = new Set<string>()
   const folders = new Set<string>()
@@ -216,7 +216,7 @@ function checkClashes(files: readonly Entry[]): void {
   if (clash) throw new ArchiveError(`"${clash}" is a file and a folder`)
 }
 
-/** Counted while unpacking: the sizes in an archive are the sender's claim. */
+/** Counts while unpacking, because the sizes in an archive are only claims. */
 async function contentOf(zip: ZipFile, entry: Entry, limits: ArchiveLimits): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0

@@ -1,4 +1,4 @@
-// Artifacts: files of a thread, opened for reading, with what a browser may be told about them [needs N18].
+// Artifacts: opens files of a thread for reading, with the headers a browser may get [needs N18].
 import type { FileHandle } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
 import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
@@ -12,11 +12,11 @@ export interface Artifact {
   readonly size: number
   /** The media type, for the Content-Type header. */
   readonly type: string
-  /** Inert in every browser, so it may be displayed in our origin. Everything else is only downloaded. */
+  /** Inert in every browser, so that it may be displayed in our origin; everything else is downloaded. */
   readonly isInert: boolean
-  /** Text, for which no browser asks a name. */
+  /** Text, which needs no file name to be displayed. */
   readonly isText: boolean
-  /** Seconds for which its owner's browser need not ask again. */
+  /** Cache lifetime in seconds. */
   readonly maxAge: number
   /** Entity tag, quoted; changes with every change of the file. */
   readonly tag: string
@@ -25,15 +25,15 @@ export interface Artifact {
    * @throws Error when the file was truncated meanwhile: a partial body must not look complete
    */
   read(start: number, end: number): AsyncGenerator<Buffer>
-  /** Must be called once all reading is over. */
+  /** Must be called after reading. */
   close(): Promise<void>
 }
 
 const PLAIN = 'text/plain; charset=utf-8'
 const BINARY = 'application/octet-stream'
 
-// The allow-list: types browsers display without running anything. Everything else that is not text is downloaded. A
-// deny-list would have to know every type any browser runs.
+// Types that browsers display without running anything; everything else that is not text is downloaded. An allow-list, because
+// a deny-list would have to know every type that any browser runs.
 const INERT: ReadonlyMap<string, string> = new Map([
   ['.txt', PLAIN],
   ['.log', PLAIN],
@@ -60,7 +60,7 @@ const INERT: ReadonlyMap<string, string> = new Map([
   ['.webm', 'video/webm']
 ])
 
-// Named so that programs which fetch them know what they have; no browser is to show them.
+// Types that programs may want to know; browsers must not display them.
 const ACTIVE: ReadonlyMap<string, string> = new Map([
   ['.html', 'text/html; charset=utf-8'],
   ['.htm', 'text/html; charset=utf-8'],
@@ -74,16 +74,16 @@ const ACTIVE: ReadonlyMap<string, string> = new Map([
 ])
 
 const MEMBER_LIMITS: ArchiveLimits = { members: 1000, memberBytes: 16 << 20, totalBytes: 64 << 20 }
-/** Members that are unpacked at one time, of one user and in all. A page that shows more waits for the first ones. */
+/** Members unpacked at the same time, per user and in total; further requests wait. */
 const MEMBERS_OPEN = { each: 4, all: 64, waitingEach: 100 }
-/** A member is found by unpacking: pages that show many of one archive ask once. */
+/** Finding a member needs unpacking, so browsers may cache it. */
 const MEMBER_MAX_AGE = 300
 
-/** How far a file of an unknown kind is looked into, in bytes [contract 6.2]. */
+/** Bytes read to tell text from binary when the extension is unknown [contract 6.2]. */
 const SNIFFED_BYTES = 8192
 const CHUNK_BYTES = 65_536
 
-/** `x.skill/<member>`: what is behind the slash lies in the archive [contract 6.2]. @returns null for other paths */
+/** `x.skill/<member>`: the member of an archive [contract 6.2]. @returns null for other paths */
 export function memberIn(virtualPath: string): { readonly archive: string; readonly member: string } | null {
   const [, archive, member] = /^(.*?\.skill)\/(.+)$/i.exec(virtualPath) ?? []
   return archive === undefined || member === undefined ? null : { archive, member }
@@ -105,7 +105,7 @@ export class Artifacts {
     const inside = memberIn(virtualPath)
     if (inside !== null) {
       const path = await this.#paths.locate(inside.archive, threadId, userId)
-      // Also a folder may be called so.
+      // A folder may have such a name too.
       if ((await kindOf(path)) !== 'folder') return this.#openArchived(path, inside.member, virtualPath, userId ?? '')
     }
     const path = await this.#paths.locate(virtualPath, threadId, userId)
@@ -150,7 +150,7 @@ async function openArchived(path: string, member: string, given: string): Promis
   }
 }
 
-/** The bytes from `start` to `end`, both included: a part of a member cannot be had without what stands before. */
+/** The bytes from `start` to `end`, both included; compressed members must be read from the beginning. */
 async function* part(chunks: AsyncGenerator<Buffer>, start: number, end: number): AsyncGenerator<Buffer> {
   let at = 0
   for await (const chunk of chunks) {
@@ -180,7 +180,7 @@ async function describe(file: FileHandle, name: string, given: string): Promise<
     size: Number(stats.size),
     ...kind,
     isText: kind.type.startsWith('text/'),
-    // A file may be replaced at any time.
+    // The file may be replaced at any time.
     maxAge: 0,
     tag: `"${stats.ino.toString(36)}-${stats.size.toString(36)}-${stats.mtimeNs.toString(36)}"`,
     read: (start, end) => read(file, start, end),
@@ -188,7 +188,7 @@ async function describe(file: FileHandle, name: string, given: string): Promise<
   }
 }
 
-/** Sent as plain text, which is always inert: HTML without `.html` is displayed as source. */
+/** Sent as plain text, which is always inert: HTML without an extension is displayed as source. */
 const TEXT = { type: PLAIN, isInert: true }
 const SAVED = { type: BINARY, isInert: false }
 
@@ -213,7 +213,7 @@ function isText(head: Uint8Array): boolean {
 async function* read(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
   for (let at = start; at <= end; ) {
     const length = Math.min(CHUNK_BYTES, end - at + 1)
-    // A new buffer each time: the socket may still hold the previous one.
+    // A new buffer each time, because the socket may still hold the previous one.
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, at)
     if (bytesRead === 0) throw new Error('an artifact became shorter while it was sent')
     at += bytesRead

@@ -7,17 +7,17 @@ import { type DocumentKind, documentKind } from './document/kind.ts'
 import { KeyedMutex } from './keyed-mutex.ts'
 
 export interface DocumentLimits {
-  /** Timeout for all documents of a request, including queueing, in ms. */
+  /** Timeout in ms for all documents of a request, including queueing. */
   readonly timeoutMs: number
-  /** Bytes of one reader's process. */
+  /** Memory of one reader process, in bytes. */
   readonly memoryBytes: number
-  /** Bytes of a document. */
+  /** Maximum bytes of a document. */
   readonly sizeMax: number
-  /** Readers at one time. One user has one of them at most. */
+  /** Concurrent readers, at most one per user. */
   readonly readers: number
 }
 
-export const DOCUMENT_LIMITS: DocumentLimits = {
+const DOCUMENT_LIMITS: DocumentLimits = {
   timeoutMs: 30_000,
   memoryBytes: 512 << 20,
   sizeMax: 100 << 20,
@@ -25,9 +25,9 @@ export const DOCUMENT_LIMITS: DocumentLimits = {
 }
 
 export interface DocumentFile {
-  /** Where it lies; nobody may write there meanwhile. */
+  /** Nobody may write to it meanwhile. */
   readonly path: string
-  /** Its name; the extension gives the kind. */
+  /** The extension decides its kind. */
   readonly name: string
   /** Bytes. */
   readonly size: number
@@ -41,14 +41,14 @@ export interface DocumentsOptions {
 
 const ENDING = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
 const GUARD = fileURLToPath(new URL(`./document/guard.${ENDING}`, import.meta.url))
-/** Bytes of a text: a reader keeps no more characters than make half of it. */
+/** Maximum bytes of a text; readers keep fewer characters than that. */
 const TEXT_BYTES = 16 << 20
 const REASON_CHARS = 300
 
 export class Documents {
   readonly #limits: DocumentLimits
   readonly #onFailed: DocumentsOptions['onFailed']
-  /** One reading an owner: nobody takes all of them. */
+  /** One reading per owner, so that nobody occupies all readers. */
   readonly #readings: KeyedMutex
   readonly #children = new Set<ChildProcess>()
   #isClosed = false
@@ -60,12 +60,12 @@ export class Documents {
   }
 
   /**
-   * The text of each file as Markdown, in their order; null for what is no document, or one whose text could not be had.
-   * @param owner whose files they are
+   * The text of each file as Markdown, in order; null if it is not a document or could not be read.
+   * @param owner of the files
    */
   texts(files: readonly DocumentFile[], owner: string): Promise<(string | null)[]> {
     const late = AbortSignal.timeout(this.#limits.timeoutMs)
-    // One a document.
+    // One listener per document.
     setMaxListeners(0, late)
     return Promise.all(files.map((file) => this.#text(file, owner, late)))
   }
@@ -82,10 +82,10 @@ export class Documents {
     try {
       if (file.size > this.#limits.sizeMax) throw new Error(`it has more than ${this.#limits.sizeMax} bytes`)
       const text = await this.#readings.run(owner, () => this.#read(file.path, kind, late), late)
-      if (text === '') throw new Error('there is no text in it')
+      if (text === '') throw new Error('it contains no text')
       return text
     } catch (error) {
-      const reason = late.aborted ? 'it takes too long' : error instanceof Error ? error.message : String(error)
+      const reason = late.aborted ? 'it took too long' : error instanceof Error ? error.message : String(error)
       this.#onFailed(file, reason)
       return null
     }
@@ -94,7 +94,7 @@ export class Documents {
   /** @throws Error with the reason why there is no text */
   #read(path: string, kind: DocumentKind, late: AbortSignal): Promise<string> {
     if (this.#isClosed) throw new Error('the server is shutting down')
-    // Without our environment, which contains keys.
+    // Without our environment, which may contain keys.
     const child = spawn(process.execPath, [GUARD, path, kind, String(this.#limits.memoryBytes)], {
       stdio: ['pipe', 'pipe', 'ignore'],
       env: {}
@@ -109,7 +109,7 @@ export class Documents {
   }
 }
 
-/** What a reader has said, once it has ended well. @throws Error with what it said otherwise */
+/** The output of a reader that succeeded. @throws Error with its output if it failed */
 function said(child: ChildProcess): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -124,7 +124,7 @@ function said(child: ChildProcess): Promise<string> {
     child.on('close', (code) => {
       const text = Buffer.concat(chunks).toString('utf8')
       if (code === 0) resolve(text)
-      else reject(new Error(text.slice(0, REASON_CHARS) || 'its reader has died of it'))
+      else reject(new Error(text.slice(0, REASON_CHARS) || 'its reader crashed'))
     })
   })
 }

@@ -9,7 +9,7 @@ import { nullIfMissing } from './paths.ts'
 
 export interface ExtensionsFile {
   readonly mcpServers: JsonObject
-  /** `{ <skill>: { enabled } }`; a skill that is not named is on. */
+  /** `{ <skill>: { enabled } }`; skills are enabled by default. */
   readonly skills: JsonObject
 }
 
@@ -22,12 +22,12 @@ export class Extensions {
     this.path = join(home, 'extensions_config.json')
   }
 
-  /** @throws Error when the file cannot be read or is no such file: starting with half of it would lose the other half */
+  /** @throws Error if the file is unreadable or invalid; using part of it would lose the rest at the next change */
   async read(): Promise<ExtensionsFile> {
     const text = await readFile(this.path, 'utf8').catch(nullIfMissing)
     if (text === null) return { mcpServers: {}, skills: {} }
     const parsed: unknown = JSON.parse(text)
-    if (!isObject(parsed)) throw new Error(`${this.path} holds no JSON object`)
+    if (!isObject(parsed)) throw new Error(`${this.path} is not a JSON object`)
     return { ...parsed, mcpServers: objectIn(parsed.mcpServers), skills: objectIn(parsed.skills) }
   }
 

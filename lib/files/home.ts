@@ -7,9 +7,9 @@ const PRIVATE = 0o700
 const LOCK_FILE = 'serve.lock'
 
 /**
- * Makes the home, for its owner alone whatever the umask: conversations, password hashes and keys lie in it. A folder that was
- * there and holds something else keeps its mode, since it may be everybody's (`/tmp`).
- * @throws Error one sentence, when it cannot be made or written
+ * Creates the home, private to its owner whatever the umask: it contains conversations, password hashes and keys. An existing
+ * folder with other content keeps its mode, because it may be shared (`/tmp`).
+ * @throws Error with one sentence, if it cannot be created or written
  */
 export function prepareHome(home: string): void {
   try {
@@ -17,6 +17,6 @@ export function prepareHome(home: string): void {
     if (existsSync(join(home, LOCK_FILE)) || readdirSync(home).length === 0) chmodSync(home, PRIVATE)
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
-    throw new Error(`The home ${home} cannot be used (${code}): name a folder that can be written with --home`)
+    throw new Error(`The home ${home} cannot be used (${code}): choose a writable folder with --home`)
   }
 }

@@ -1,4 +1,4 @@
-// An image that a model can be shown: its kind is what its bytes say, never its name.
+// Images for models: the type is detected from the bytes, not from the name.
 
 export interface Image {
   readonly mimeType: string
@@ -8,7 +8,7 @@ export interface Image {
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 const JPEG = Buffer.from([0xff, 0xd8, 0xff])
 
-/** @returns null for what is none of the four kinds that model servers take */
+/** @returns null: not one of the four types that model servers accept */
 export function imageTypeOf(bytes: Buffer): string | null {
   if (begins(bytes, PNG)) return 'image/png'
   if (begins(bytes, JPEG)) return 'image/jpeg'

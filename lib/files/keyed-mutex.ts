@@ -1,11 +1,11 @@
-// A fair mutex by key: limits concurrent work, gives each key a share, and serves keys round-robin, so that the greediest waits longest.
+// A fair mutex by key: limits concurrent work in total and per key, and serves waiting keys round-robin.
 
 export interface MutexLimits {
   /** Concurrent turns. */
   readonly all: number
   /** Of one key. */
   readonly each: number
-  /** Who may wait, in all and of one key; without them everybody may. */
+  /** Maximum waiters in total and per key; default: unlimited. */
   readonly waiting?: number
   readonly waitingEach?: number
 }
@@ -19,7 +19,7 @@ export class KeyedMutex {
   readonly #limits: MutexLimits
   readonly #running = new Map<string, number>()
   #runningOfAll = 0
-  /** Keys in the order of their turns, each with those that wait in the order of asking. */
+  /** Waiters by key; keys in the order of their turns. */
   readonly #waiting = new Map<string, (() => void)[]>()
   #waitingOfAll = 0
 
@@ -41,7 +41,7 @@ export class KeyedMutex {
   }
 
   /**
-   * Resolves when it is the key's turn, which lasts until what it resolves to is called.
+   * Resolves when it is the key's turn, with the function that ends the turn.
    * @throws MutexBusy; the signal's reason when it aborts before that
    */
   enter(key: string, signal?: AbortSignal): Promise<() => void> {
@@ -58,7 +58,7 @@ export class KeyedMutex {
       }
       if (this.#hasTurn(key)) return this.#begin(key, go)
       const queue = this.#waiting.get(key) ?? []
-      if (this.#waitingOfAll >= waiting || queue.length >= waitingEach) throw new MutexBusy('too many wait already')
+      if (this.#waitingOfAll >= waiting || queue.length >= waitingEach) throw new MutexBusy('too many are waiting')
       signal?.addEventListener('abort', giveUp, { once: true })
       queue.push(go)
       this.#waiting.set(key, queue)
@@ -88,7 +88,7 @@ export class KeyedMutex {
     }
   }
 
-  /** Leaves the queue; the key's other waiters go behind all other keys. */
+  /** Removes a waiter; the key moves behind all other keys. */
   #take(key: string, one: () => void): void {
     const rest = (this.#waiting.get(key) ?? []).filter((other) => other !== one)
     this.#waiting.delete(key)

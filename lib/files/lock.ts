@@ -1,5 +1,5 @@
-// Locks on a data home and a database file: one server at a time. They are operating system locks, taken through SQLite
-// for portability: a killed process releases them, and there is no stale file to clean up.
+// Locks a data home and a database file for one server. These are operating system locks, taken through SQLite for portability:
+// a killed process releases them, and there are no stale lock files.
 import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -7,15 +7,15 @@ import { Sqlite } from '../sqlite-driver.ts'
 import { prepareHome } from './home.ts'
 
 const LOCK_FILE = 'serve.lock'
-/** The last holder of the lock: its machine, and its id among the processes of its database. */
+/** The last holder of the lock: its machine, and its process id in the database. */
 const HOLDER_FILE = 'serve.id'
 
-/** What a server wants for itself. */
+/** What a server locks. */
 export interface Premises {
   readonly home: string
-  /** Several servers may share the home, and then none locks it. */
+  /** Several servers may share the home. */
   readonly canShare: boolean
-  /** A database file, which may lie outside of the home; null: none. */
+  /** The database file, which may be outside of the home; null: none. */
   readonly databaseFile: string | null
 }
 
@@ -41,7 +41,7 @@ export function lockPremises({ home, canShare, databaseFile }: Premises): (() =>
   }
 }
 
-/** By whatever name: a link to a file is that file. */
+/** Links are resolved, so that every name of the file has the same lock. */
 function databaseLock(path: string): string {
   const real = existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
   return `${real}.lock`
@@ -58,10 +58,10 @@ function lockDatabase(path: string): () => void {
   return unlock
 }
 
-/** Locks of this process, by file. Referenced here, because a garbage-collected handle would release its lock. */
+/** Our locks by file. A garbage-collected handle would release its lock. */
 const ours = new Map<string, InstanceType<typeof Sqlite>>()
 
-/** True: another server has the home, or the database file, by whatever name. */
+/** Whether another server uses the home or the database file. */
 export function isServed(home: string, databaseFile: string): boolean {
   return [join(home, LOCK_FILE), databaseLock(databaseFile)].some((path) => {
     if (ours.has(path) || !existsSync(path)) return false
@@ -71,7 +71,7 @@ export function isServed(home: string, databaseFile: string): boolean {
   })
 }
 
-/** Null: somebody else holds it. */
+/** null: another process holds the lock. */
 function lockFile(path: string, otherwise: string): (() => void) | null {
   let db: InstanceType<typeof Sqlite> | null = null
   try {
@@ -90,18 +90,18 @@ function lockFile(path: string, otherwise: string): (() => void) | null {
   }
 }
 
-/** The id of who had the lock before us, and is therefore no more; null: not known. For the holder of the lock alone. */
+/** The id of the previous holder, which has therefore ended; null: unknown. Only for the current holder. */
 export function holderBefore(home: string): string | null {
   try {
     const [machine, id] = readFileSync(join(home, HOLDER_FILE), 'utf8').trim().split(' ')
-    // Locks on a network file system may be ineffective.
+    // Locks on a network file system may not work, so only the same machine counts.
     return machine === hostname() && id ? id : null
   } catch {
     return null
   }
 }
 
-/** Leaves our id for the next holder of the lock. */
+/** Writes our id for the next holder. */
 export function leaveHolder(home: string, id: string): void {
   writeFileSync(join(home, HOLDER_FILE), `${hostname()} ${id}\n`)
 }

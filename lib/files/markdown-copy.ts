@@ -20,9 +20,9 @@ function firstLine(document: string): string {
 }
 
 /**
- * The name for the companion of a document: after its stem, or after the whole of its name when another file has that one.
- * @param taken names that this request has given to uploads
- * @returns null when both are somebody else's
+ * The name for the copy of a document: `report.md`, or `report.pdf.md` if another file has that name.
+ * @param taken names of uploads in the same request
+ * @returns null: both names are taken
  */
 export async function markdownCopyName(
   folder: string,
@@ -38,8 +38,8 @@ export async function markdownCopyName(
 }
 
 /**
- * Removes the companion of a document.
- * @param isGone the document is removed as well: then also a file of its stem that does not say whose it is [contract 6.1]
+ * Deletes the copy of a document.
+ * @param isGone the document is deleted too: then also `report.md` without a first line of ours [contract 6.1]
  */
 export async function removeMarkdownCopy(folder: string, document: string, isGone: boolean): Promise<void> {
   if (!isDocument(document)) return
@@ -55,7 +55,7 @@ function candidates(document: string): string[] {
   return [`${stem}.md`, `${document}.md`].filter((name) => Buffer.byteLength(name) <= NAME_BYTES_MAX)
 }
 
-/** Whose companion stands there. `link`: nothing that we touch. */
+/** Which document a file is the copy of. `link`: never touched. */
 async function ownerOf(
   path: string,
   document: string

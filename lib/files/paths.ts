@@ -1,10 +1,10 @@
-// Where the files of a thread lie below the data home, and the one safe way from a path that a stranger gave to a file of ours.
+// Where the files of a thread are stored below the data home, and safe resolution of untrusted paths.
 //
 //   <home>/users/<user_id>/threads/<thread_id>/user-data/{workspace,uploads,outputs}
-//   <home>/users/<user_id>/incoming                      uploads that are not whole yet
+//   <home>/users/<user_id>/incoming                      incomplete uploads
 //   <home>/threads/<thread_id>/...                       without a user: the layout from before users had folders
 //
-// Agents and clients see `/mnt/user-data/...` instead; nobody outside learns where the home is, also not from an error.
+// Agents and clients see `/mnt/user-data/...`; real paths are never shown, not even in errors.
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
@@ -13,10 +13,10 @@ import { join, resolve, sep } from 'node:path'
 /** The user-data folder as agents and clients see it. */
 export const VIRTUAL_ROOT = '/mnt/user-data'
 
-// Over the whole text: in JavaScript `$` without the m flag does not let a final newline through.
+// In JavaScript `$` without the m flag does not match before a final newline.
 const SAFE_ID = /^[A-Za-z0-9_-]+$/
 
-/** Folders below user-data that an agent may write to: uploads are their user's. */
+/** Folders that an agent may write to; uploads belong to the user. */
 const WRITABLE: ReadonlySet<string> = new Set(['outputs', 'workspace'])
 
 export type PathProblem =
@@ -24,14 +24,14 @@ export type PathProblem =
   | 'bad_id'
   /** Not below `/mnt/user-data`. */
   | 'not_virtual'
-  /** Would leave its folder: by `..`, as an absolute path, over a symbolic link, or with characters that no name has. */
+  /** Would leave its folder: `..`, an absolute path, a symbolic link, or characters not allowed in names. */
   | 'escapes'
   | 'missing'
-  /** The archive is there, and the member is not in it. */
+  /** The archive exists, but has no such member. */
   | 'no_member'
-  /** A folder, or something else that is no regular file, stands in the way. */
+  /** A folder or another non-regular file is in the way. */
   | 'not_a_file'
-  /** The disk refused. */
+  /** The file system failed. */
   | 'failed'
 
 /** A refused path. The message only contains what the caller gave, never a real path. */
@@ -60,7 +60,7 @@ export class Paths {
   }
 
   /**
-   * All that belongs to one thread. Without a user: the legacy layout.
+   * The folder of a thread. Without a user: the legacy layout.
    * @throws PathError `bad_id`, as does everything below: ids are checked before any file is touched.
    */
   threadDir(threadId: string, userId?: string): string {
@@ -78,8 +78,8 @@ export class Paths {
   }
 
   /**
-   * Where uploads of a user wait until they are whole: on the same disk as the threads, so that publishing is one rename, and
-   * outside `user-data`, so that no agent can plant anything there.
+   * Where uploads are stored until they are complete: on the same disk as the threads, so that publishing is one rename, and
+   * outside of `user-data`, where agents cannot write.
    */
   incoming(userId?: string): string {
     return join(userId === undefined ? this.home : this.userDir(userId), 'incoming')
@@ -88,14 +88,14 @@ export class Paths {
   /**
    * Makes the uploads folder of a thread.
    * @returns Its real path.
-   * @throws PathError `escapes` when a symbolic link stands in its place, `not_a_file` when something else does
+   * @throws PathError `escapes` if it is a symbolic link, `not_a_file` if it is something else
    */
   async makeUploads(threadId: string, userId?: string): Promise<string> {
     return makeFolders(this.userData(threadId, userId), ['uploads'], `${VIRTUAL_ROOT}/uploads`)
   }
 
   /**
-   * The real path of an existing file or folder, every symbolic link resolved.
+   * The real path of an existing file or folder, with all symbolic links resolved.
    * @param virtualPath `/mnt/user-data/...`; the leading slash may be missing, as in the path of a URL.
    * @throws PathError `not_virtual`, `escapes`, `missing` or `failed`
    */
@@ -111,10 +111,9 @@ export class Paths {
   }
 
   /**
-   * Writes a file below the outputs or the workspace of a thread, whole or not at all: readers see the old content or the new
-   * one. Folders on the way are made. An existing file is replaced, and never written through, so that other names of it keep
-   * their content.
-   * @param path `/mnt/user-data/{outputs,workspace}/...`; what is not absolute lies below the outputs.
+   * Writes a file below the outputs or workspace of a thread atomically: readers see the old content or the new one. Missing
+   * folders are created. An existing file is replaced, not overwritten, so that hard links to it keep their content.
+   * @param path `/mnt/user-data/{outputs,workspace}/...`; relative paths are below the outputs
    * @returns The virtual path of the file.
    * @throws PathError `escapes`, `not_a_file` or `failed`
    */
@@ -138,7 +137,7 @@ export class Paths {
     return [VIRTUAL_ROOT, ...segments].join('/')
   }
 
-  /** Does `work`, which writes below a thread's folder; a removal of the thread waits for it. */
+  /** Runs `work`, which writes below a thread's folder; removing the thread waits for it. */
   async writing<T>(threadId: string, userId: string | undefined, work: () => Promise<T>): Promise<T> {
     const folder = this.threadDir(threadId, userId)
     const all = this.#writing.get(folder) ?? new Set()
@@ -152,7 +151,7 @@ export class Paths {
     }
   }
 
-  /** What a user has uploaded to all of his threads, in bytes. */
+  /** Total bytes of a user's uploads in all threads. */
   async uploadedBytes(userId: string): Promise<number> {
     const threads = (await readdir(join(this.userDir(userId), 'threads')).catch(nullIfMissing)) ?? []
     let bytes = 0
@@ -165,9 +164,8 @@ export class Paths {
   }
 
   /**
-   * Removes all files of a thread, after the writes that are under way: a tool that was told to stop may be in the middle of one.
-   * Safe to call twice.
-   * @returns Whether there was anything.
+   * Removes all files of a thread, after pending writes (a cancelled tool may be in the middle of one). Idempotent.
+   * @returns whether there was anything
    */
   async removeThread(threadId: string, userId?: string): Promise<boolean> {
     const folder = this.threadDir(threadId, userId)
@@ -179,8 +177,8 @@ export class Paths {
   }
 
   /**
-   * Removes the files that anybody has in a thread: it was everybody's, so each who worked in it has a folder of their own.
-   * @returns Whether there were any.
+   * Removes the files of a shared thread, in which each user has a folder of their own.
+   * @returns whether there were any
    */
   async removeSharedThread(threadId: string): Promise<boolean> {
     const users = ((await readdir(join(this.home, 'users')).catch(nullIfMissing)) ?? []).filter((id) =>
@@ -194,13 +192,13 @@ export class Paths {
   }
 }
 
-/** `id` when it may be part of a path [contract 7.3]. */
+/** The id, if it is safe in a path [contract 7.3]. */
 function safeId(what: 'user' | 'thread', id: string): string {
   if (!SAFE_ID.test(id)) throw new PathError('bad_id', `This ${what} id cannot be part of a path`)
   return id
 }
 
-/** The names after `root`, which must be matched segment by segment: `/mnt/user-dataX` is not below `/mnt/user-data`. */
+/** The segments after `root`. Compared by whole segments: `/mnt/user-dataX` is not below `/mnt/user-data`. */
 function segmentsBelow(root: string, virtualPath: string, given = virtualPath): string[] {
   const path = virtualPath.startsWith('/') ? virtualPath : `/${virtualPath}`
   if (path === root) return []
@@ -208,9 +206,9 @@ function segmentsBelow(root: string, virtualPath: string, given = virtualPath): 
   return safeSegments(path.slice(root.length + 1), given)
 }
 
-/** The names of a relative path. `..` is refused instead of resolved, because a link on the way would change its meaning. */
+/** The segments of a relative path. `..` is refused, not resolved, because a link on the way would change its meaning. */
 function safeSegments(relative: string, given: string): string[] {
-  // A backslash separates folders on some systems; a NUL ends a path in the system's ears, not in ours.
+  // A backslash is a separator on some systems; a NUL ends a path for the operating system but not for us.
   if (relative.startsWith('/') || /[\\\0]/.test(relative)) throw escapes(given)
   const segments = relative.split('/').filter((segment) => segment !== '' && segment !== '.')
   if (segments.includes('..')) throw escapes(given)
@@ -218,8 +216,7 @@ function safeSegments(relative: string, given: string): string[] {
 }
 
 /**
- * Walks from `root`, our own folder, through `segments`, creating missing ones. Every step must be a real folder: a
- * symbolic link made by anybody who may write here would redirect the write.
+ * Creates the folders of a path below `root`. Each must be a real folder: a symbolic link would redirect the write.
  */
 async function makeFolders(root: string, segments: readonly string[], given: string): Promise<string> {
   await mkdir(root, { recursive: true })
@@ -241,7 +238,7 @@ async function replaceFile(folder: string, name: string, content: string, given:
   if (kind !== null && kind !== 'file') throw new PathError('not_a_file', `"${given}" is not a file`)
   const draft = join(folder, `.${randomUUID()}.part`)
   try {
-    // `wx` makes a new file or fails: also where somebody has put a link.
+    // `wx` creates a new file or fails, even on a symbolic link.
     await writeFile(draft, content, { flag: 'wx', mode: 0o644 })
     await rename(draft, path)
   } catch (error) {
@@ -251,14 +248,14 @@ async function replaceFile(folder: string, name: string, content: string, given:
 }
 
 /**
- * Opens a file for reading. O_NOFOLLOW: links of the path were resolved, so a link here is new. O_NONBLOCK: opening a FIFO would wait for
- * its writer for ever.
+ * Opens a file for reading. O_NOFOLLOW: links were resolved before, so a link here is new. O_NONBLOCK: opening a FIFO would block
+ * until it has a writer.
  */
 export function openToRead(path: string): Promise<FileHandle> {
   return open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
 }
 
-/** What stands at `path` itself, links not followed; null: nothing. */
+/** The type of what is at `path`, without following links; null: nothing. */
 export async function kindOf(path: string): Promise<'file' | 'folder' | 'link' | 'other' | null> {
   const stats = await lstat(path).catch(nullIfMissing)
   if (stats === null) return null
@@ -271,9 +268,9 @@ function realPathOf(path: string): Promise<string | null> {
   return realpath(path).catch(nullIfMissing)
 }
 
-/** For `catch`: null when there is no such file, else the error again. */
+/** For `catch`: null if there is no such file, else rethrows. */
 export function nullIfMissing(error: NodeJS.ErrnoException): null {
-  // ENAMETOOLONG: no file can have that name. ELOOP: a link that leads to itself leads to nothing.
+  // ENAMETOOLONG: no file can have that name. ELOOP: the link leads to itself.
   if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP'].includes(error.code ?? '')) return null
   throw error
 }
@@ -290,7 +287,7 @@ function missing(given: string): PathError {
   return new PathError('missing', `"${given}" does not exist`)
 }
 
-/** With the system's code alone: its message names the real path. */
+/** With only the error code: the system's message contains the real path. */
 function failed(given: string, what: string, error: unknown): PathError {
   const code = error instanceof Error && 'code' in error ? ` (${error.code})` : ''
   return new PathError('failed', `"${given}" cannot be ${what}${code}`)

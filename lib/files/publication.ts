@@ -1,4 +1,4 @@
-// Publishes drafts: each gets its name by one rename, so that readers see the old file or the new one.
+// Publishes drafts of uploads: each gets its name by one rename, so that readers see either the old file or the new one.
 import { lstat, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { markdownCopyName, markdownCopyText, removeMarkdownCopy } from './markdown-copy.ts'
@@ -14,21 +14,21 @@ export interface Upload {
 
 export interface ReceivedFile extends Upload {
   readonly original: string | null
-  /** The file beside it that has its text. */
+  /** The Markdown copy with its text. */
   readonly markdown?: string
 }
 
 export interface Received {
-  /** In the order of the request; `original` is the name that was sent, where the file has got another one. */
+  /** In the order of the request; `original` is the name that was sent, if the file got another one. */
   readonly files: readonly ReceivedFile[]
-  /** Names as they were sent: those that no file may have, and those that belong to a link or a folder. */
+  /** Names as sent that were skipped: invalid ones, and those of existing links or folders. */
   readonly skipped: readonly string[]
 }
 
 /**
- * Gives drafts their names in `folder`, in order.
- * @param texts of each draft that is a document, or null: it comes to lie in a file beside it
- * @param bad names that no file may have, as they were sent
+ * Renames drafts to their names in `folder`, in order.
+ * @param texts text of each draft that is a document, for its Markdown copy; else null
+ * @param bad invalid names, as sent
  */
 export async function publish(
   drafts: readonly Draft[],
@@ -49,13 +49,13 @@ export async function publish(
     }
     await rename(path, target)
     taken.add(name)
-    // It has the text of what stood here before.
+    // The Markdown copy of the file that was here before.
     await removeMarkdownCopy(folder, name, false)
     const text = texts[at] ?? null
     if (text !== null) documents.push({ file: files.length, draft: `${path}.md`, text })
     files.push({ filename: name, size, original: name === given ? null : given })
   }
-  // When all uploads have their names: what the user has sent goes before what we make of it.
+  // After all uploads have their names, because these take precedence over names of copies.
   for (const { file, draft, text } of documents) {
     const { filename } = files[file]!
     const markdown = await markdownCopyName(folder, filename, taken)
@@ -68,8 +68,8 @@ export async function publish(
 }
 
 /**
- * True for nothing and for a plain file with one name. A link was not made by an upload: whoever made it wants our bytes
- * somewhere else, or wants to read them under another name.
+ * Whether there is nothing, or a plain file without other hard links. Links are never made by uploads: somebody may want to
+ * redirect the bytes, or read them under another name.
  */
 async function isReplaceable(path: string): Promise<boolean> {
   const stats = await lstat(path).catch(nullIfMissing)

@@ -1,5 +1,5 @@
-// Receives one multipart request: bytes are counted as they come, and stay in drafts until everything is there and
-// within the limits [needs N19].
+// Receives one multipart request: counts bytes as they arrive, and keeps them in drafts until everything is complete and within
+// the limits [needs N19].
 import { setMaxListeners } from 'node:events'
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -9,25 +9,25 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { nameOf } from './name.ts'
 
-/** Of one request. 0 is no limit. */
+/** Limits; 0: unlimited. */
 export interface UploadLimits {
   readonly max_files: number
   /** Bytes. */
   readonly max_file_size: number
-  /** Bytes of all files together. */
+  /** Bytes of all files in a request. */
   readonly max_total_size: number
-  /** Bytes of all that a user has uploaded. */
+  /** Bytes of all uploads of a user. */
   readonly user_bytes: number
 }
 
 export type UploadProblem =
-  /** The body is no multipart form, or has no part that is called `files` and has a file name. */
+  /** Not a multipart form, or no part named `files` with a file name. */
   | 'no_files_part'
-  /** A form in which nothing was chosen: its parts have empty file names. */
+  /** Only empty file names: the form was sent without choosing files. */
   | 'no_files'
-  /** Not readable as what its head says it is; also one that stops before its last delimiter. */
+  /** Not valid multipart, or it stops before its last delimiter. */
   | 'malformed'
-  /** The client went away in the middle. */
+  /** The client disconnected. */
   | 'cut'
   | 'too_many_files'
   | 'file_too_large'
@@ -35,7 +35,7 @@ export type UploadProblem =
   /** Of all files of the user together. */
   | 'over_quota'
 
-/** A request whose files are not taken. Nothing of it is left on the disk. */
+/** A refused request. Nothing of it is left on disk. */
 export class UploadError extends Error {
   readonly problem: UploadProblem
   /** The limit that was passed, for the last four. */
@@ -49,30 +49,30 @@ export class UploadError extends Error {
   }
 }
 
-/** A request's body and the head that says how to read it: an IncomingMessage fits. */
+/** A request body and its headers; an IncomingMessage fits. */
 export type UploadSource = Readable & { readonly headers: IncomingHttpHeaders }
 
-/** A file that was taken in and has no name on the disk yet. */
+/** A received file that has no name on disk yet. */
 export interface Draft {
   readonly path: string
-  /** As it was sent. */
+  /** The name as sent. */
   readonly given: string
-  /** As it may be used. */
+  /** The sanitised name. */
   readonly name: string
   size: number
 }
 
 const FIELD = 'files'
-/** Parts besides the files that a form may have; they are passed over. */
+/** Other parts a form may have; they are ignored. */
 const OTHER_PARTS_MAX = 100
-/** Bytes of a body that are not files: heads of parts, other fields. */
+/** Bytes allowed for part headers and other fields. */
 const OVERHEAD_BYTES = 1024 * 1024
-// Other fields are not used, so little of them is buffered.
+// Other fields are ignored, so little of them is buffered.
 const FIELD_BYTES = 1024
-// O_EXCL and O_NOFOLLOW: a draft is always a new file of ours.
+// O_EXCL and O_NOFOLLOW: a draft is always a new file.
 const DRAFT_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
-/** One request's body on its way to drafts. It reads until the end or the first problem; then all of its files are closed. */
+/** Reads one request body into drafts, until the end or the first problem; then all its files are closed. */
 export class UploadReceiver {
   readonly skipped: string[] = []
   readonly #source: UploadSource
@@ -81,23 +81,23 @@ export class UploadReceiver {
   readonly #drafts: Promise<Draft>[] = []
   readonly #stop = new AbortController()
   readonly #take: (bytes: number) => boolean
-  /** Parts called `files` that have a name. */
+  /** Parts named `files` with a file name. */
   #named = 0
-  /** Parts called `files` of which the name is empty. */
+  /** Parts named `files` with an empty file name. */
   #unnamed = 0
   #totalBytes = 0
 
-  /** @param take called with the number of bytes that came; returns false when there is no space for them */
+  /** @param take called with the number of bytes received; returns false when the user's quota is exceeded */
   constructor(source: UploadSource, folder: string, limits: UploadLimits, take: (bytes: number) => boolean) {
     this.#take = take
     this.#source = source
     this.#folder = folder
     this.#limits = limits
-    // One a file, and a chunk of the body may hold many: they are no leak.
+    // One listener per file, and there may be many.
     setMaxListeners(0, this.#stop.signal)
   }
 
-  /** @throws UploadError, or what the disk says */
+  /** @throws UploadError; errors of the file system */
   async read(): Promise<Draft[]> {
     try {
       await this.#parse(openParser(this.#source.headers, this.#limits))
@@ -106,18 +106,18 @@ export class UploadReceiver {
       throw new UploadError(this.#unnamed > 0 ? 'no_files' : 'no_files_part')
     } catch (error) {
       this.#stop.abort()
-      // The caller removes the folder next: no file may be created in it after that.
+      // The caller deletes the folder next; no file may be created in it after that.
       await Promise.allSettled(this.#drafts)
       throw error
     }
   }
 
-  /** Resolves when the parser has given out everything, and rejects at the first problem, wherever it turns up. */
+  /** Resolves when the parser is done; rejects on the first problem. */
   async #parse(parser: BusboyInstance): Promise<void> {
     const source = this.#source
     const bytesMax = bodyBytesMax(this.#limits)
     if (Number(source.headers['content-length'] ?? 0) > bytesMax) throw this.#tooLarge()
-    // The client went away while we did something else: no event will ever tell.
+    // The client has disconnected already, and there will be no event.
     if (source.destroyed) throw new UploadError('cut')
     let bytes = 0
     let onData: (chunk: Buffer) => void = () => {}
@@ -125,7 +125,7 @@ export class UploadReceiver {
     try {
       await new Promise<void>((resolve, reject) => {
         const refuse = (error: unknown) => {
-          // Now and not when the promise is heard: the parser has still to give out the rest of its chunk.
+          // At once, because the parser still emits the rest of its chunk.
           this.#stop.abort()
           reject(error)
         }
@@ -151,9 +151,9 @@ export class UploadReceiver {
     }
   }
 
-  /** Called for one part with a file name, before its content comes. What is not wanted has to be read all the same. */
+  /** Called for each file part before its content. Unwanted parts must be drained. */
   #open(field: string, stream: BusboyFileStream, given: string, refuse: (error: unknown) => void): void {
-    // A body that is cut off is an error event on the part it ends in, also on one that nobody reads.
+    // A truncated body emits an error on its last part, even if nobody reads it.
     stream.on('error', () => {})
     if (field !== FIELD || this.#stop.signal.aborted) return void stream.resume()
     if (given === '') {
@@ -176,7 +176,7 @@ export class UploadReceiver {
   async #write(draft: Draft, stream: Readable): Promise<Draft> {
     const file = await open(draft.path, DRAFT_FLAGS, 0o644)
     try {
-      // Goes on where the one before has ended.
+      // Appends to the file handle's position.
       for await (const chunk of this.#metered(draft, stream)) await file.writeFile(chunk)
     } finally {
       await file.close()
@@ -187,7 +187,7 @@ export class UploadReceiver {
   /** The content of a part, counted before it is written. */
   async *#metered(draft: Draft, stream: Readable): AsyncGenerator<Buffer> {
     const { max_file_size, max_total_size } = this.#limits
-    // The parser gives out bytes, never texts.
+    // The parser emits bytes, never strings.
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       draft.size += chunk.length
       this.#totalBytes += chunk.length
@@ -205,12 +205,12 @@ export class UploadReceiver {
 
 function openParser(headers: IncomingHttpHeaders, { max_files }: UploadLimits): BusboyInstance {
   const type = headers['content-type'] ?? ''
-  // The parser takes urlencoded forms too; there are no files in them.
+  // The parser accepts urlencoded forms too, which have no files.
   if (!/^multipart\/form-data\b/i.test(type)) throw new UploadError('no_files_part')
   try {
     return new Busboy({
       headers: { ...headers, 'content-type': type },
-      // Whole names: the parser would take a backslash for a separator and make a good name of a bad one.
+      // Unmodified names: the parser would treat a backslash as a separator and accept a bad name.
       preservePath: true,
       isPartAFile: (_field, _type, name) => name !== undefined,
       limits: {
@@ -224,7 +224,7 @@ function openParser(headers: IncomingHttpHeaders, { max_files }: UploadLimits): 
   }
 }
 
-/** What all files together may have, in bytes; 0 is no limit. */
+/** Maximum bytes of all files together; 0: unlimited. */
 function filesBytesMax({ max_files, max_file_size, max_total_size }: UploadLimits): number {
   return max_total_size || max_files * max_file_size
 }

@@ -14,7 +14,7 @@ export interface ListedUpload extends Upload {
   readonly modified: number
 }
 
-/** How long a request can take at most lies far below this; what is older was left behind by a crash. */
+/** No request takes this long: older drafts were left by a crash. */
 const STALE_MS = 60 * 60 * 1000
 
 export class Uploads {
@@ -24,7 +24,7 @@ export class Uploads {
   /** Incoming bytes by user. */
   readonly #arriving = new Map<string, number>()
 
-  /** @param documents reads the documents among the files; null: they get no text beside them */
+  /** @param documents extracts text of documents; null: they get no Markdown copies */
   constructor(
     paths: Paths,
     { max_files, max_file_size, max_total_size, user_bytes }: UploadLimits,
@@ -36,11 +36,10 @@ export class Uploads {
   }
 
   /**
-   * Takes in a multipart form, its parts called `files`. A file of an earlier request is replaced; of two with one name in this
-   * request the second is renamed. The source is left paused where reading has stopped.
-   * @param check asked when all of it is here, before anything gets its name: what it throws is the answer
-   * @throws UploadError
-   * @throws PathError `bad_id`; `escapes` or `not_a_file` when the uploads folder is none
+   * Receives the `files` parts of a multipart form. A file of an earlier request is replaced; of two with the same name in this
+   * request the second is renamed. The source is left paused where reading stopped.
+   * @param check called when everything has arrived, before publishing; may throw to refuse
+   * @throws UploadError; PathError `bad_id`, or `escapes` or `not_a_file` for an invalid uploads folder
    */
   async receive(
     source: UploadSource,
@@ -48,7 +47,7 @@ export class Uploads {
     userId?: string,
     check: () => Promise<void> = async () => {}
   ): Promise<Received> {
-    // Before anything is read: throws for ids that cannot be part of a path.
+    // Throws for unsafe ids before anything is read.
     this.#paths.uploads(threadId, userId)
     const incoming = this.#paths.incoming(userId)
     const folder = join(incoming, randomUUID())
@@ -58,7 +57,7 @@ export class Uploads {
     try {
       const receiver = new UploadReceiver(source, folder, this.limits, quota.take)
       const drafts = await receiver.read()
-      // While they have no names nobody can change them.
+      // Before publishing, because nobody can change them yet.
       const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
       return await this.#paths.writing(threadId, userId, async () => {
         await check()
@@ -70,7 +69,7 @@ export class Uploads {
     }
   }
 
-  /** What a user may still send, while it comes: what lies there already and what others of his requests bring counts too. */
+  /** The user's remaining quota, which stored files and concurrent uploads reduce. */
   async #quota(userId: string | undefined): Promise<{ take(bytes: number): boolean; release(): void }> {
     const { user_bytes: max } = this.limits
     if (max === 0 || userId === undefined) return { take: () => true, release: () => {} }
@@ -98,9 +97,9 @@ export class Uploads {
   }
 
   /**
-   * Removes a file, and the Markdown file beside a document that can be converted.
-   * @returns Whether there was such a file.
-   * @throws PathError `bad_id`; `escapes` for what is no name
+   * Removes a file, and the Markdown copy of a document.
+   * @returns whether there was such a file
+   * @throws PathError `bad_id`; `escapes` for an invalid name
    */
   async remove(threadId: string, userId: string | undefined, name: string): Promise<boolean> {
     if (!isName(name)) throw new PathError('escapes', 'This is not the name of a file')
@@ -117,7 +116,7 @@ export class Uploads {
   }
 }
 
-/** Removes what requests of a process that was killed have left. */
+/** Removes drafts that a killed process has left. */
 async function removeStale(incoming: string): Promise<void> {
   const names = (await readdir(incoming).catch(nullIfMissing)) ?? []
   for (const name of names) {

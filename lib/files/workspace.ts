@@ -1,5 +1,5 @@
-// A thread's files as an agent uses them: list, read, search. Only real files below /mnt/user-data: links are not
-// followed, and no answer is larger than a model can read.
+// A thread's files for agents: list, read, search. Only real files below /mnt/user-data; links are not followed, and results are
+// small enough for a model.
 import { type FileHandle, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Image, imageTypeOf } from './image.ts'
@@ -15,13 +15,13 @@ export interface FileEntry {
 export interface Listing {
   /** By path. */
   readonly files: readonly FileEntry[]
-  /** There are more than are listed. */
+  /** The listing is incomplete. */
   readonly isCut: boolean
 }
 
 export interface Excerpt {
   readonly text: string
-  /** The first line that is not in it, from 1; null: it reaches to the end. */
+  /** The first line after the excerpt, from 1; null: it reaches the end. */
   readonly nextLine: number | null
 }
 
@@ -40,7 +40,7 @@ const LINE_CHARS = 300
 /** Larger files are not read as text, and no search reads more than this in all. */
 const TEXT_BYTES = 8 << 20
 const SEARCH_BYTES = 64 << 20
-/** What model servers take of one image. */
+/** Maximum size of an image for model servers. */
 const IMAGE_BYTES = 5 << 20
 
 export class Workspace {
@@ -79,7 +79,7 @@ export class Workspace {
     for (; at < lines.length; at++) {
       const line = lines[at]!
       bytes += Buffer.byteLength(line) + 1
-      // One line at least: a file of one endless line is cut, not skipped.
+      // At least one line: a single endless line is cut, not skipped.
       if (bytes > EXCERPT_BYTES && taken.length > 0) break
       taken.push(line.length > EXCERPT_BYTES ? `${line.slice(0, EXCERPT_BYTES)}…` : line)
     }
@@ -126,7 +126,7 @@ export class Workspace {
     return found
   }
 
-  /** @returns whether there was more than `visit` wanted to see */
+  /** @returns whether `visit` stopped early */
   async #walk(
     threadId: string,
     userId: string,
@@ -165,13 +165,13 @@ async function sizeOf(real: string): Promise<number | null> {
   })
 }
 
-/** null for what is no text, or too large to be read as one. */
+/** null: not text, or too large. */
 async function readText(real: string): Promise<string | null> {
   const bytes = await readBytes(real, TEXT_BYTES)
   return bytes === null || bytes.includes(0) ? null : bytes.toString('utf8')
 }
 
-/** null for what is no file, or larger. */
+/** null: not a file, or larger. */
 async function readBytes(real: string, bytesMax: number): Promise<Buffer | null> {
   return withFile(real, async (file) => {
     const stats = await file.stat()
@@ -191,7 +191,7 @@ async function withFile<T>(real: string, use: (file: FileHandle) => Promise<T | 
 
 function trimmed(virtualPath: string): string {
   const path = virtualPath.startsWith('/') ? virtualPath : `/${virtualPath}`
-  // Not by a pattern, which would begin anew at each of a million slashes.
+  // Not with a regular expression, which would be quadratic for many slashes.
   let end = path.length
   while (end > 0 && path[end - 1] === '/') end--
   return path.slice(0, end)

@@ -1,11 +1,11 @@
-// The long-term store as clients (through routes) and graphs use it, with the same limits and errors for both.
+// The long-term store for clients (through routes) and graphs, with the same limits and errors for both.
 import { fail } from '../errors.ts'
 import { ownerOf, type UserArg } from '../scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { ItemQuery, Namespace, NamespaceQuery } from '../store/store.ts'
 import { type JsonObject, type StoreItem, timestamp } from '../types.ts'
 
-/** Characters of a namespace, with the dots between its labels, and of a key: both are in the index. */
+/** Maximum characters of a namespace (labels joined by dots) and of a key, which are both indexed. */
 export const ADDRESS_MAX = 255
 const MINUTE_MS = 60_000
 
@@ -37,13 +37,13 @@ export class Items {
     this.#options = options
   }
 
-  /** @param user null is nobody's: an item has a user. @throws Failure for an address or a value that is not acceptable */
+  /** @param user items always have a user. @throws Failure for an invalid namespace, key or value */
   async put({ namespace, key, value, ttl: given }: NewItem, user?: Exclude<UserArg, null>): Promise<void> {
     checkNamespace(namespace)
     checkLength(key, 'key')
     const { per_user, user_bytes, item_bytes: limit } = this.#options
     if (limit > 0 && Buffer.byteLength(JSON.stringify(value)) > limit) throw fail('item_too_large', { limit })
-    // Given a text or nothing, it returns a text.
+    // Not null, because `user` is not.
     const user_id = ownerOf(user, 'items.put')!
     const now = Date.now()
     const ttl = given ?? this.#options.ttl ?? null
@@ -65,7 +65,7 @@ export class Items {
     return this.#writer.write({ name: 'item.remove', namespace, key, ...(user !== undefined && { user }) })
   }
 
-  /** @throws Failure for a prefix that no namespace can have */
+  /** @throws Failure for an invalid prefix */
   async search(query: ItemQuery, user?: UserArg): Promise<StoreItem[]> {
     if (query.prefix.length > 0) checkNamespace(query.prefix)
     return this.#reads.search(query, user)

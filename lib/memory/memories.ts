@@ -1,9 +1,9 @@
-// The memories of all users: one JSON file per (user, agent) below the data home, or the one shared file that is configured.
+// Memories of all users: one JSON file per user and agent below the data home, or one configured file for all.
 //
 //   <home>/users/<user_id>/memory.json
 //   <home>/users/<user_id>/agents/<agent, lower case>/memory.json
 //
-// A memory is read when it is asked for, so that a file edited by hand counts at once. Changes to one file wait for each other.
+// Files are read on every access, so that manual edits take effect at once. Changes to one file are serialised.
 import { readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { atomicWrite } from '../files/atomic-write.ts'
@@ -19,7 +19,7 @@ export interface MemoryOwner {
 }
 
 export interface MemoriesOptions {
-  /** '': a file a user. An absolute path: that file for the lead agent of all users. */
+  /** '': one file per user. An absolute path: one file for the lead agent of all users. */
   readonly storagePath: string
   /** Called for an invalid memory file, which was renamed. */
   onDamaged?(path: string): void
@@ -38,7 +38,7 @@ export class Memories {
     this.#options = options
   }
 
-  /** Where the memory of an owner lies. @throws PathError for a user id that must not be part of a path; Error for such an agent */
+  /** @throws PathError for an unsafe user id; Error for an unsafe agent name */
   pathOf({ userId, agentName }: MemoryOwner): string {
     if (agentName !== null && !AGENT_NAME.test(agentName)) throw new Error('This agent name cannot be part of a path')
     const { storagePath } = this.#options
@@ -49,14 +49,14 @@ export class Memories {
       : join(folder, 'agents', agentName.toLowerCase(), 'memory.json')
   }
 
-  /** The memory of an owner; an empty one when there is none yet. */
+  /** An empty memory if there is none yet. */
   async read(owner: MemoryOwner): Promise<Memory> {
     return this.#read(this.pathOf(owner))
   }
 
   /**
-   * Changes a memory: after all changes that were asked for before, and whole or not at all.
-   * @param change null leaves it as it is
+   * Changes a memory atomically, after all earlier changes.
+   * @param change returns null to change nothing
    * @returns the new memory, or what `change` returned
    */
   async change<Changed extends Memory | null>(
@@ -76,7 +76,7 @@ export class Memories {
     if (json === null) return emptyMemory()
     const memory = parseMemory(json)
     if (memory) return memory
-    // The next write would destroy what somebody may want to mend by hand.
+    // Keeps the invalid file, because somebody may want to repair it.
     await rename(path, `${path}.damaged`)
     this.#options.onDamaged?.(path)
     return emptyMemory()

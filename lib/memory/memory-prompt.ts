@@ -1,4 +1,4 @@
-// The part of a memory that goes into the prompt: summaries first, then facts, most confident first, within a token budget.
+// The memory's part of the prompt: summaries, then facts by confidence, within a token budget.
 import { HISTORY_CONTEXTS, type Memory, USER_CONTEXTS } from './memory.ts'
 
 const LABELS = {
@@ -13,10 +13,10 @@ const LABELS = {
 const HEAD =
   'What is known about the user from earlier conversations. It may be out of date; the conversation itself counts more.'
 
-/** Fewest characters per token in most languages: the budget is an upper bound. */
+/** A low estimate for most languages, so that the budget is an upper bound. */
 const CHARS_PER_TOKEN = 3
 
-/** @returns null when there is nothing to say */
+/** @returns null: nothing fits, or there is nothing */
 export function memoryPrompt(memory: Memory, maxTokens: number): string | null {
   const lines = linesOf(memory)
   if (lines.length === 0) return null
@@ -44,7 +44,7 @@ function linesOf({ user, history, facts }: Memory): string[] {
   ]
 }
 
-// A fact of several lines could pass for several facts, or for an instruction.
+// A fact with several lines could pass for several facts or an instruction.
 function oneLine(text: string): string {
   return text.replace(/\s+/gu, ' ').trim()
 }

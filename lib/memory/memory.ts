@@ -1,10 +1,10 @@
-// What is remembered about a user across threads: six summaries and a list of facts. The shape is that of the wire and of the file.
+// The memory about a user across threads: six summaries and a list of facts, in the form of the API and the file.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 
 export interface Memory {
   readonly version: string
-  /** ISO time of the last change; '' while there was none. */
+  /** ISO time of the last change; '' if there was none. */
   readonly lastUpdated: string
   readonly user: Readonly<Record<UserContext, Context>>
   readonly history: Readonly<Record<HistoryContext, Context>>
@@ -32,7 +32,7 @@ export interface MemoryFact {
   readonly source: string
 }
 
-/** What a person may say of a fact. */
+/** What a user may change of a fact. */
 export type FactFields = Partial<Pick<MemoryFact, 'content' | 'category' | 'confidence'>>
 
 const VERSION = '1.0'
@@ -61,7 +61,7 @@ const fact = v.object({
   source: v.optional(v.string(), 'manual')
 })
 
-/** A memory as a file or an import has it: what is missing is empty, what is unknown is dropped. */
+/** A memory from a file or an import: missing members are empty, unknown ones are dropped. */
 export const MemorySchema = v.object({
   version: v.optional(v.string(), VERSION),
   lastUpdated: text,
@@ -70,7 +70,7 @@ export const MemorySchema = v.object({
   facts: v.optional(v.array(fact), [])
 })
 
-/** @returns null for what is no memory */
+/** @returns null: not a memory */
 export function parseMemory(json: string): Memory | null {
   try {
     const parsed = v.safeParse(MemorySchema, JSON.parse(json))
@@ -82,7 +82,7 @@ export function parseMemory(json: string): Memory | null {
 
 // --------------------------------------------------------------------------------------------- changing
 
-/** With one fact more. Above `max` the one that is least sure goes, of several the oldest. */
+/** Adds a fact. Above `max`, the least confident fact is dropped; among equals, the oldest. */
 export function withFact(
   memory: Memory,
   added: Omit<MemoryFact, 'id' | 'createdAt'>,
@@ -93,20 +93,20 @@ export function withFact(
   return { ...memory, lastUpdated: now, facts: capped(facts, max) }
 }
 
-/** @returns null when there is no such fact */
+/** @returns null: no such fact */
 export function withChangedFact(memory: Memory, id: string, fields: FactFields, now: string): Memory | null {
   if (!memory.facts.some((one) => one.id === id)) return null
   const facts = memory.facts.map((one) => (one.id === id ? { ...one, ...fields } : one))
   return { ...memory, lastUpdated: now, facts }
 }
 
-/** @returns null when there is no such fact */
+/** @returns null: no such fact */
 export function withoutFact(memory: Memory, id: string, now: string): Memory | null {
   const facts = memory.facts.filter((one) => one.id !== id)
   return facts.length === memory.facts.length ? null : { ...memory, lastUpdated: now, facts }
 }
 
-/** The most confident facts, in the order in which they came. */
+/** The `max` most confident facts, in their order. */
 export function capped(facts: readonly MemoryFact[], max: number): readonly MemoryFact[] {
   if (facts.length <= max) return facts
   const ranked = facts

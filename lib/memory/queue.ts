@@ -1,28 +1,28 @@
-// Conversations waiting to be read for their user's memory. Each waits at most once: new turns join it and restart the
-// delay, so that a talk is read when it pauses and not at every turn.
+// Queues conversations for memory updates. Each waits at most once: new turns are added and restart the delay, so that a
+// conversation is processed when it pauses, not after every turn.
 import type { Message } from '../types.ts'
 import type { Memories, MemoryOwner } from './memories.ts'
 import { applied, question, readAnswer, type UpdateOptions } from './update.ts'
 
 export interface Conversation extends MemoryOwner {
-  /** Captured when added: there is no request any more when the delay is over [Isolation]. */
+  /** Captured when added: there is no request after the delay [Isolation]. */
   readonly userId: string
   readonly threadId: string
-  /** Of the turns that are its user's own, since it was read last. */
+  /** Messages of the user's own turns since the last update. */
   readonly messages: readonly Message[]
 }
 
 export interface MemoryQueueOptions extends UpdateOptions {
   readonly debounceMs: number
-  /** Calls a model. A rejection only loses this update. */
+  /** Calls a model. If it rejects, this update is lost. */
   ask(question: { readonly system: string; readonly user: string }, signal: AbortSignal): Promise<string>
-  /** An update that failed: the run that it came from knows nothing of it. */
+  /** An update failed; its run has long ended. */
   onFailed(error: unknown, threadId: string): void
 }
 
-/** Updates at the same time: the model serves people first. */
+/** Concurrent updates: the model should serve users first. */
 const AT_ONCE = 2
-/** Milliseconds of one model call. */
+/** Timeout of a model call in ms. */
 const ASK_MS = 60_000
 
 export class MemoryQueue {
@@ -43,7 +43,7 @@ export class MemoryQueue {
     return this.#waiting.size + this.#due.length + this.#working.size
   }
 
-  /** Keyed by user, agent and thread: two users of one shared thread are two conversations. */
+  /** Keyed by user, agent and thread: two users of a shared thread have two conversations. */
   add(added: Conversation): void {
     if (this.#stop.signal.aborted) return
     const key = JSON.stringify([added.userId, added.agentName, added.threadId])
@@ -67,7 +67,7 @@ export class MemoryQueue {
     }
   }
 
-  /** Reads everything queued now, for at most `ms`, and drops the rest. */
+  /** Processes the whole queue now, for at most `ms`; the rest is lost. */
   async flush(ms: number): Promise<void> {
     for (const { conversation, timer } of this.#waiting.values()) {
       clearTimeout(timer)
@@ -106,12 +106,12 @@ export class MemoryQueue {
     const answer = readAnswer(await this.#options.ask(asked, signal))
     if (answer === null) throw new Error('The model did not answer with a memory')
     const now = new Date().toISOString()
-    // Applied to the current memory: facts the user added meanwhile stay.
+    // Applied to the current memory, so that facts added meanwhile stay.
     await this.#memories.change(conversation, (memory) => applied(memory, answer, threadId, now, this.#options))
   }
 }
 
-/** With the messages before it that it does not bring in a newer state. */
+/** Adds the earlier messages that `added` does not contain. */
 function joined(before: readonly Message[], added: Conversation): Conversation {
   const known = new Set(added.messages.map(({ id }) => id))
   return { ...added, messages: [...before.filter(({ id }) => !known.has(id)), ...added.messages] }

@@ -14,9 +14,9 @@ const DAY_MS = 86_400_000
 
 const createBody = objectOf({
   name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(NAME_MAX), v.minLength(1)), 'unnamed'),
-  // None by default: a token has only the scopes that were asked for.
+  // A token has no scopes by default.
   scopes: v.optional(listOf(v.picklist(PERMISSIONS), SCOPES_MAX), []),
-  // null: it ends when it is revoked.
+  // null: valid until it is revoked.
   expires_in_days: v.nullish(integer({ min: 1, max: DAYS_MAX }), null)
 })
 

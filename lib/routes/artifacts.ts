@@ -1,4 +1,4 @@
-// Artifacts: any file below /mnt/user-data of a thread, sent so that nothing in it can run in our origin [needs N18].
+// Artifacts: files below /mnt/user-data of a thread, sent so that nothing in them can run in our origin [needs N18].
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { type Artifact, memberIn } from '../files/artifacts.ts'
@@ -13,7 +13,7 @@ import type { Services } from './services.ts'
 const artifactQuery = objectOf({ download: v.optional(queryBoolean, 'false') })
 type ArtifactQuery = v.InferOutput<typeof artifactQuery>
 
-// Defence in depth: no type sniffing, a sandboxed origin without scripts, and nothing may be loaded.
+// Defence in depth: no type sniffing, and a sandboxed origin without scripts that may load nothing.
 const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
 
 export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts' | 'config'>): Route[] {
@@ -41,7 +41,7 @@ export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts'
   ]
 }
 
-/** @throws Failure where the table of errors has the answer [contract 6.2], else the error itself */
+/** @throws the Failure for known problems [contract 6.2], else the error itself */
 function refused(error: unknown, path: string): never {
   if (error instanceof MutexBusy) throw fail('too_many_members', null, { 'Retry-After': '5' })
   if (!(error instanceof PathError)) throw error
@@ -70,19 +70,19 @@ function headersOf(artifact: Artifact, download: boolean): Record<string, string
   return {
     ...dispositionOf(artifact, download),
     'Content-Type': artifact.type,
-    // Private: only its owner's browser may cache it.
+    // Only the owner's browser may cache it.
     'Cache-Control': artifact.maxAge === 0 ? 'private, no-cache' : `private, max-age=${artifact.maxAge}`
   }
 }
 
-/** Displayed text needs no file name; everything else has one for saving. */
+/** Text that is displayed needs no file name; everything else has one for saving. */
 function dispositionOf({ name, isInert, isText }: Artifact, download: boolean): { 'Content-Disposition'?: string } {
   const isSaved = download || !isInert
   if (isText && !isSaved) return {}
   return { 'Content-Disposition': `${isSaved ? 'attachment' : 'inline'}; filename*=UTF-8''${extendedValue(name)}` }
 }
 
-/** A text as RFC 6266 and RFC 8187 carry it: nothing in it can end the value or the header. */
+/** Encoded as in RFC 8187, so that nothing in the text can end the value or the header. */
 function extendedValue(text: string): string {
   return encodeURIComponent(text).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
 }

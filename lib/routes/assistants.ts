@@ -1,28 +1,29 @@
 // Assistants: search, create, get, update, delete, versions; and information about their graphs.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail, Invalid } from '../errors.ts'
+import { fail } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { jsonList } from '../http/json-list.ts'
-import { integer, issue, isWithin, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../http/schema.ts'
+import { integer, isWithin, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { AssistantPatch } from '../store/store.ts'
 import { ASSISTANTS_MAX, isUuid, VERSIONS_MAX } from '../thread/assistants.ts'
-import { Containment, TooCostly } from '../thread/contains.ts'
+import { Containment } from '../thread/contains.ts'
 import { type Assistant, type JsonObject, timestamp } from '../types.ts'
+import { costly, tooLong } from './input.ts'
 import { orderEntry, pageEntries, pageReply, sorted } from './page.ts'
 import { removeThreads } from './remove-thread.ts'
 import type { Services } from './services.ts'
 
-/** Of all that an assistant is: a search looks through all of a user's. */
+/** Size of an assistant: a search reads all assistants of the user. */
 const BODY_BYTES = 32 * 1024
 const text = v.pipe(v.string(), v.maxLength(1024))
 const graphId = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
 const assistantId = v.pipe(
   v.string(),
   v.maxLength(64),
-  v.check(isUuid, 'Value error, the id of an assistant is a UUID'),
+  v.check(isUuid, 'Value error, must be a UUID'),
   v.transform((id) => id.toLowerCase())
 )
 const content = {
@@ -54,7 +55,7 @@ const latestBody = objectOf({ version: integer({ min: 1 }) })
 const deleteQuery = objectOf({ delete_threads: v.optional(queryBoolean, 'false') })
 const subgraphsQuery = objectOf({ recurse: v.optional(queryBoolean, 'false') })
 
-/** true, false, or how deep. */
+/** true, false, or the depth. */
 const drawQuery = objectOf({
   xray: v.optional(
     v.union([
@@ -82,12 +83,6 @@ function contentIn(body: v.InferOutput<typeof updateBody>): AssistantPatch {
     ...(context && { context: withoutReserved(context) }),
     ...(metadata && { metadata: withoutReserved(metadata) })
   }
-}
-
-/** A search that is too expensive is a 422. */
-export function costly(error: unknown): never {
-  if (!(error instanceof TooCostly)) throw error
-  throw new Invalid([{ ...issue('value_error', ['body', 'metadata']), msg: `Value error, ${error.message}` }])
 }
 
 export function assistantRoutes(services: Services): Route[] {
@@ -151,7 +146,7 @@ export function assistantRoutes(services: Services): Route[] {
     const set = contentIn(call.body)
     if (set.graph_id) needGraph(set.graph_id)
     const merged = { config, context, ...set, metadata: { ...metadata, ...set.metadata } }
-    if (!isWithin(merged, BODY_BYTES)) throw new Invalid([issue('too_long', ['body'], { max_length: BODY_BYTES })])
+    if (!isWithin(merged, BODY_BYTES)) throw tooLong(['body'], BODY_BYTES)
     const now = timestamp()
     const updated = await writer.write({ name: 'assistant.update', assistant_id, set, keep: VERSIONS_MAX, now })
     if (!updated) throw fail('assistant_not_found')
@@ -163,12 +158,8 @@ export function assistantRoutes(services: Services): Route[] {
     const { assistant_id, version } = assistant
     const { version: wanted } = call.body
     if (wanted === version) return { json: view(assistant) }
-    const chosen = await writer.write({
-      name: 'assistant.setVersion',
-      assistant_id,
-      version: wanted,
-      now: timestamp()
-    })
+    const change = { assistant_id, version: wanted, now: timestamp() }
+    const chosen = await writer.write({ name: 'assistant.setVersion', ...change })
     if (!chosen) throw fail('assistant_version_missing', { id: assistant_id, version: wanted })
     return { json: view(chosen) }
   }
@@ -178,10 +169,8 @@ export function assistantRoutes(services: Services): Route[] {
     const { user_id: _, updated_at: __, ...first } = assistant
     const stored = await store.assistants.versions(assistant.assistant_id)
     const all = assistants.isSystem(assistant.assistant_id) ? [first] : stored
-    const containment = new Containment()
-    const wanted = call.body.metadata ?? {}
-    const { limit, offset } = call.body
-    const matching = await containment.among(all, wanted).catch(costly)
+    const { limit, offset, metadata } = call.body
+    const matching = await new Containment().among(all, metadata ?? {}).catch(costly)
     const { jsonText } = await jsonList(matching.slice(offset, offset + limit))
     return { jsonText }
   }

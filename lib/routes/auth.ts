@@ -1,5 +1,5 @@
-// Signing in and out, accounts, first set-up. The server sets a new csrf_token with every answer of an exempt route, refusals
-// too, so handlers here throw like all others [contract 1.4].
+// Signing in and out, accounts, first set-up. The server sets a new csrf_token on every response of a CSRF-exempt route, also
+// on errors, so handlers simply throw [contract 1.4].
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
@@ -31,7 +31,7 @@ export interface AuthServices {
   readonly log: { warn(fields: object, text: string): void }
   /** Called with the code of every refused sign-in. */
   readonly onLoginRefused?: (code: string) => void
-  /** Whom a request counts against in the cooldown of setup-status; null: nobody. */
+  /** The key a request counts against in the cooldown of setup-status; null: none. */
   allowanceOf(call: Call): string | null
 }
 
@@ -48,7 +48,7 @@ const newPassword = v.pipe(
   describedAs<string>({ minLength: PASSWORD_MIN, maxLength: PASSWORD_BYTES_MAX, format: 'password' })
 )
 
-/** A new account's address, normalised. */
+/** The normalised email address of a new account. */
 const newEmail = v.pipe(
   v.string(),
   v.rawCheck(({ dataset, addIssue }) => {
@@ -63,7 +63,7 @@ const newEmail = v.pipe(
   describedAs<string>({ format: 'email' })
 )
 
-/** A yes or no of JSON or of a form. */
+/** A boolean in JSON or in a form. */
 const remember_me = v.optional(v.union([v.boolean(), queryBoolean]), true)
 
 const account = { email: newEmail, password: newPassword, remember_me }
@@ -76,7 +76,7 @@ const changeBody = objectOf({
   // API tokens survive a password change, unless this says that they may be compromised too.
   revoke_tokens: v.optional(v.boolean(), false)
 })
-/** The form of an OAuth2 password login, or the same as JSON, where the name may be called what it is. */
+/** An OAuth2 password form, or the same as JSON, where `username` may be called `email`. */
 const loginBody = v.pipe(
   v.unknown(),
   v.transform((body) =>
@@ -101,10 +101,10 @@ export function authRoutes(services: AuthServices): Route[] {
   const limiter = new LoginLimiter()
   const registrations = new Allowance()
   const cooldown = new Cooldown()
-  /** Work on one account, one after the other; other accounts do not wait. */
+  /** Serialises changes per account. */
   const inOrder = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
-  /** The session, and the token without which it could not write: both end together. */
+  /** Cookies of a new session: the token, and the CSRF token with the same lifetime. */
   const signIn = async (call: Call, user: User, remember: boolean): Promise<Cookie[]> => {
     const maxAge = remember && mayLast(call.req, call.secure) ? tokens.lifetimeS : undefined
     const session = sessionCookie(call, await tokens.issue(user, { remember }))
@@ -117,8 +117,8 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   /**
-   * Whether this is the user's password. A locked out address is refused without looking; the lock is checked again
-   * when the hashing turn comes, so that attempts sent in parallel count one after the other.
+   * Whether this is the user's password. A locked-out address is refused at once; the lock is checked again when the
+   * hashing turn comes, so that parallel attempts count one by one.
    */
   const checkPassword = async (call: Call, password: string, hash: string | null): Promise<boolean> => {
     refuseLocked(call)
@@ -129,12 +129,12 @@ export function authRoutes(services: AuthServices): Route[] {
     return isRight
   }
 
-  /** After a sign-in with an old hash, rehashes the password in the current form. Failing is harmless. */
+  /** Upgrades an old hash after a sign-in. Failure is harmless. */
   const rehash = async (user: User, password: string): Promise<void> => {
     try {
       const password_hash = await hashPassword(password)
       await inOrder.run(user.id, async () => {
-        // Checked again: the password may have been changed meanwhile, and the old one must not come back.
+        // The password may have been changed meanwhile, and the old one must not come back.
         const now = await users.byId(user.id)
         if (now?.password_hash !== user.password_hash) return
         await writer.write({ name: 'user.update', id: user.id, set: { password_hash } })
@@ -189,7 +189,7 @@ export function authRoutes(services: AuthServices): Route[] {
     cookies: await signIn(call, user, call.body.remember_me)
   })
 
-  // Before the expensive hash; for racing calls the write decides.
+  // Cheap checks come before the hash; between racing calls the write decides.
   const register = async (call: RegisterCall): Promise<Reply> => {
     if (registration === 'closed') throw fail('registration_disabled')
     const seconds = registrations.ask(call.address)
@@ -202,7 +202,7 @@ export function authRoutes(services: AuthServices): Route[] {
     return welcome(call, user)
   }
 
-  /** As of the last check. */
+  /** As of the last check; there is always one afterwards. */
   let hasAdmin = false
   const refuseLate = (): void => {
     if (hasAdmin) throw fail('system_already_initialized')
@@ -211,7 +211,7 @@ export function authRoutes(services: AuthServices): Route[] {
   const initialize = async (call: AccountCall): Promise<Reply> => {
     hasAdmin = (await users.admin()) !== null
     refuseLate()
-    // Of fifty that race, those whose hashing turn comes after the first has won are not hashed at all.
+    // Of many racing requests, those whose hashing turn comes after the winner are not hashed at all.
     const user = await newUser(call, 'admin', refuseLate)
     const outcome = await writer.write({ name: 'user.initialize', user })
     hasAdmin ||= outcome !== 'email_taken'
@@ -229,13 +229,13 @@ export function authRoutes(services: AuthServices): Route[] {
     }
   }
 
-  /** Whether the session of this call is one that the browser keeps. */
+  /** Whether this session was created with `remember_me`. */
   const isRemembered = async ({ credential }: Call): Promise<boolean> => {
     const found = await tokens.read(credential ?? '')
     return 'claims' in found && found.claims.remember
   }
 
-  /** Raises token_version, which ends the user's sessions, and changes what `change` says. */
+  /** Applies `change` and raises token_version, which ends the user's sessions. */
   const newVersion = async (id: string, change: (now: User) => UserChange): Promise<User> => {
     const updated = await inOrder.run(id, async () => {
       const now = await users.byId(id)
@@ -256,7 +256,7 @@ export function authRoutes(services: AuthServices): Route[] {
     const password_hash = await unlessBusy(hashPassword(new_password, { address: call.address }))
     const email = new_email == null ? {} : { email: new_email, needs_setup: false }
     const updated = await newVersion(user.id, (now) => {
-      // Checked again: of two concurrent changes the second has an outdated password.
+      // Of two concurrent changes the second was authorised by an outdated password.
       if (now.token_version !== user.token_version) throw fail('token_revoked')
       return { password_hash, ...email }
     })
@@ -320,7 +320,7 @@ function sessionCookie(call: Call, value: string): Cookie {
   return { name: SESSION_COOKIE, value, httpOnly: true, sameSite: 'Lax', secure: call.secure }
 }
 
-/** Passwords that cannot be hashed now: an answer that the client understands. */
+/** Maps an overloaded hasher to 429. */
 function unlessBusy<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
     throw error instanceof HashingBusy ? fail('too_many_logins', null, { 'Retry-After': '5' }) : error

@@ -21,7 +21,7 @@ import { type RunBody, threadIdIn } from './run-request.ts'
 
 type Answer = Reply | typeof HANDLED
 
-/** The caller's filter and that of the rules combined; null: nothing can match both. */
+/** The caller's filter combined with the handlers'; null: nothing can match both. */
 function both(given: JsonObject, wanted: JsonObject): JsonObject | null {
   const merged: JsonObject = { ...given }
   for (const [key, one] of Object.entries(wanted)) {
@@ -43,7 +43,7 @@ const creating =
     return withBody(call, { metadata: stamped(value.metadata, wanted) })
   }
 
-/** A search with the filter of the rules added. */
+/** Adds the handlers' filter to a search. */
 const searching =
   (resource: string, none: Reply): Authorization =>
   async (call, ask) => {
@@ -70,7 +70,7 @@ const ofThread =
   async (call, ask) =>
     changed(call, await ask.thread(action, call.params.thread_id!, shown(bodyOf(call), ...names)))
 
-/** Metadata as the rules changed it, if the request had any. */
+/** Replaces the request's metadata, if it has any, with what the handlers made of it. */
 function changed(call: UserCall, { metadata }: JsonObject): UserCall {
   return isObject(metadata) && 'metadata' in bodyOf(call) ? withBody(call, { metadata }) : call
 }
@@ -87,7 +87,7 @@ const startingRuns: Authorization = async (call, ask) => {
   return { ...call, body: bodies }
 }
 
-/** LangGraph has one event for cancelling several runs. Runs that the rules hide are not found. */
+/** Cancelling several runs is one event for the handlers; runs they hide are not found. */
 const cancelling: Authorization = async (call, ask) => {
   const { thread_id = null, run_ids = null, status = null } = bodyOf(call)
   const { action = 'interrupt' } = call.query as JsonObject // checked by the route's schema
@@ -114,7 +114,7 @@ const copying: Authorization = async (call, ask) => {
 const NONE: Reply = { json: [], headers: { 'X-Pagination-Total': '0' } }
 const ZERO: Reply = { json: 0 }
 
-/** Authorizations of routes that are not about one thread, by method and path. */
+/** Authorization by method and path, for routes that are not about one thread. */
 const ASKED: Readonly<Record<string, Authorization>> = {
   'POST /api/threads': async (call, ask) => {
     const { thread_id } = bodyOf(call)
@@ -161,7 +161,7 @@ const ASKED: Readonly<Record<string, Authorization>> = {
   'POST /api/threads/{thread_id}/runs/wait': startingRun
 }
 
-/** The action of a route of one thread, from the permission that it asks of an API token. */
+/** For routes about one thread: the action, derived from the permission the route needs. */
 const BY_PERMISSION: Readonly<Record<Permission, string>> = {
   'threads:read': 'read',
   'threads:write': 'update',
@@ -173,7 +173,7 @@ const BY_PERMISSION: Readonly<Record<Permission, string>> = {
   'store:write': 'update'
 }
 
-/** What to ask the rules before a route's handler runs; null: nothing. */
+/** The authorization to run before a route's handler; null: none. */
 function authorizationOf({ method, path, permission }: Route, { store }: AskServices): Authorization | null {
   const named = ASKED[`${method} ${path}`]
   if (named) return named
@@ -189,14 +189,14 @@ function authorizationOf({ method, path, permission }: Route, { store }: AskServ
   }
 }
 
-/** The routes with the rules in front of them. */
+/** Puts the operator's auth handlers in front of the routes. */
 export function withPolicy(routes: readonly Route[], policy: AccessPolicy | null, services: AskServices): Route[] {
   if (policy === null) return [...routes]
   return routes.map((route) => {
     const authorization = route.access === 'user' ? authorizationOf(route, services) : null
     if (!authorization) return route
     const handler = async (call: Call<unknown, unknown>): Promise<Answer> => {
-      // A route for signed-in users has a user; the query was checked by its schema.
+      // Routes for signed-in users have a user; the query was validated by its schema.
       const asked = await authorization(call as UserCall, new Authorizer(policy, services, call))
       return 'reply' in asked ? asked.reply : route.handler(asked)
     }

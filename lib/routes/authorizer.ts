@@ -1,4 +1,4 @@
-// The operator's own auth rules, for one caller: asked about an action, they allow it, refuse it, or return a filter for records.
+// The operator's auth handlers, for one caller: for each action they allow, refuse, or return a filter on records.
 import type { AccessPolicy } from '../auth/policy.ts'
 import { fail } from '../errors.ts'
 import type { Call, Reply, UserCall } from '../http/call.ts'
@@ -8,10 +8,9 @@ import type { RunBody } from './run-request.ts'
 import type { Services } from './services.ts'
 
 export type AskServices = Pick<Services, 'store' | 'assistants' | 'items'>
-/** Asks the rules about a call. Returns the call as they changed it, or the reply itself. */
+/** Asks the handlers about a call. Returns the call as they changed it, or the reply. */
 export type Authorization = (call: UserCall, ask: Authorizer) => Promise<UserCall | { readonly reply: Reply }>
 
-/** The rules, for one caller. */
 export class Authorizer {
   readonly #policy: AccessPolicy
   readonly #services: AskServices
@@ -27,13 +26,13 @@ export class Authorizer {
     return this.#services.items
   }
 
-  /** @returns metadata that found records must contain; null: no filter */
+  /** @returns metadata that records must contain; null: no filter */
   async ask(resource: string, action: string, value: JsonObject): Promise<JsonObject | null> {
     const { user, grant } = this.#call
     return user === null ? null : this.#policy.authorize(resource, action, value, { user, grant })
   }
 
-  /** For an existing thread. @throws Failure thread_not_found if the rules hide it from the caller */
+  /** For an existing thread. @throws Failure thread_not_found if the handlers hide it */
   async thread(action: string, threadId: string, more: JsonObject = {}): Promise<JsonObject> {
     const value: JsonObject = { thread_id: threadId, ...more }
     const wanted = await this.ask('threads', action, value)
@@ -41,7 +40,7 @@ export class Authorizer {
     return value
   }
 
-  /** Also true for a thread without a record: there is nothing to hide. */
+  /** Also true for a thread without a record, which has nothing to hide. */
   async isMine(threadId: string, wanted: JsonObject | null): Promise<boolean> {
     if (wanted === null) return true
     const thread = await this.#services.store.threads.get(threadId)
@@ -78,7 +77,7 @@ export class Authorizer {
     return kept
   }
 
-  /** The body of a new run, as the rules changed it. */
+  /** The body of a new run, as the handlers changed it. */
   async run(body: RunBody, threadId: string | null): Promise<RunBody> {
     const { assistant_id, metadata, multitask_strategy, if_not_exists, after_seconds, ...kwargs } = body
     const value: JsonObject = {
@@ -105,14 +104,14 @@ export function holds(metadata: JsonObject, wanted: JsonObject): boolean {
   return new Containment().holds(metadata, wanted)
 }
 
-/** Writes the filter into new metadata, so that the record can be found under it. Members the rules have set win. */
+/** Adds the filter to the metadata of a new record, so that the filter will find it. Existing members win. */
 export function stamped(metadata: Json | undefined, wanted: JsonObject | null): JsonObject {
   return { ...wanted, ...(isObject(metadata) ? metadata : {}) }
 }
 
 export const bodyOf = ({ body }: UserCall): JsonObject => (isObject(body) ? body : {})
 export const withBody = (call: UserCall, more: object): UserCall => ({ ...call, body: { ...bodyOf(call), ...more } })
-/** Members of a body as shown to the rules. */
+/** Members of a body, copied for the handlers. */
 export const shown = (body: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(names.map((name) => [name, structuredClone(body[name] ?? null)]))
 

@@ -60,7 +60,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     return HANDLED
   }
 
-  /** The page; a client that asks for JSON is told where the API is described. */
+  /** The page; clients that accept JSON get links to the API's description. */
   const home = (call: Call): Reply | typeof HANDLED => {
     const accept = call.req.headers.accept ?? ''
     if (accept.includes('text/html') || !accept.includes('json')) return send(call, 'index.html')
@@ -75,7 +75,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     route({ ...open, path: '/', handler: home }),
     route({ ...open, path: '/docs', handler: (call) => send(call, 'docs.html') }),
     route({ ...open, path: '/colloquy.js', handler: (call) => send(call, 'colloquy.js') }),
-    // Asked for by browsers that show an answer of the API.
+    // Browsers request it when they show a response of the API.
     route({ ...open, path: '/favicon.ico', handler: (call) => send(call, 'icon.svg') }),
     route({ ...open, path: '/console/sandbox', handler: (call) => send(call, 'sandbox.html') }),
     route({
@@ -87,7 +87,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   ]
 }
 
-/** All of it: a few hundred kilobytes. Empty where nothing was built. */
+/** Reads all files, a few hundred kilobytes. Empty if the page was not built. */
 function assetsIn(folder: string): Map<string, Asset> {
   const names = list(folder)
   const files = names.filter((name) => extname(name) in TYPES)
@@ -116,7 +116,7 @@ function assetOf(folder: string, name: string, names: ReadonlySet<string>): Asse
     tag: `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`,
     plain,
     encoded,
-    // The folder is named by a digest of what is in it.
+    // The folder's name contains a digest of its content.
     isImmutable: name.startsWith('console/'),
     headers: isPage ? (name === 'sandbox.html' ? SANDBOX_HEADERS : PAGE_HEADERS) : {}
   }

@@ -1,14 +1,14 @@
-// The caller's crons: runs started again and again, in one thread or each in its own.
+// The caller's crons: runs started on a schedule, all in one thread or each in its own.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail, Invalid } from '../errors.ts'
+import { fail } from '../errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { issue, isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
+import { isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
 import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
 import { Containment } from '../thread/contains.ts'
 import { type Cron, type JsonObject, timestamp, type Timestamp } from '../types.ts'
-import { costly } from './assistants.ts'
+import { costly, tooLong } from './input.ts'
 import { orderEntry, pageEntries, pageReply, sorted } from './page.ts'
 import { checkStrategy, type RunBody, runEntries } from './run-request.ts'
 import type { Services } from './services.ts'
@@ -16,13 +16,13 @@ import type { Services } from './services.ts'
 const SCHEDULE_MAX = 200
 const ZONE_MAX = 64
 const FIELDS_MAX = 32
-/** Of all that a cron is: a search looks through all of a user's. */
+/** Size of a cron: a search reads all crons of the user. */
 const CRON_BYTES = 16 * 1024
 
 const moment = v.pipe(
   v.string(),
   v.maxLength(64),
-  v.check((text) => Number.isFinite(Date.parse(text)), 'Value error, a time as ISO-8601 has it'),
+  v.check((text) => Number.isFinite(Date.parse(text)), 'Value error, must be an ISO-8601 time'),
   v.transform((text): Timestamp => timestamp(Date.parse(text)))
 )
 const schedule = v.pipe(v.string(), v.trim(), v.maxLength(SCHEDULE_MAX))
@@ -42,19 +42,13 @@ const filter = {
   enabled: v.nullish(v.boolean())
 }
 const countBody = objectOf(filter)
-const SORTED = [
-  'cron_id',
-  'assistant_id',
-  'thread_id',
-  'created_at',
-  'updated_at',
-  'next_run_date',
-  'end_time'
-] as const
 const searchBody = objectOf({
   ...filter,
   ...pageEntries,
-  sort_by: v.nullish(v.picklist(SORTED), 'created_at'),
+  sort_by: v.nullish(
+    v.picklist(['cron_id', 'assistant_id', 'thread_id', 'created_at', 'updated_at', 'next_run_date', 'end_time']),
+    'created_at'
+  ),
   sort_order: orderEntry,
   select: v.nullish(listOf(v.pipe(v.string(), v.maxLength(64)), FIELDS_MAX))
 })
@@ -102,8 +96,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     ) as Fields // the same members, those that were given
     const { schedule, timezone, enabled, on_run_completed, end_time, metadata: more } = given
     const payload = { ...before.payload, ...payloadOf(given) }
-    if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES))
-      throw new Invalid([issue('too_long', ['body'], { max_length: CRON_BYTES })])
+    if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES)) throw tooLong(['body'], CRON_BYTES)
     const set = scheduled({
       ...before,
       schedule: schedule ?? before.schedule,
@@ -127,12 +120,11 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
 
   const found = async (body: v.InferOutput<typeof countBody>): Promise<Cron[]> => {
     const { assistant_id, thread_id, enabled, metadata: wanted } = body
-    const containment = new Containment()
     const isFound = (cron: Cron) =>
       (!assistant_id || cron.assistant_id === assistant_id) &&
       (!thread_id || cron.thread_id === thread_id) &&
       (typeof enabled !== 'boolean' || cron.enabled === enabled)
-    return containment.among((await store.crons.list()).filter(isFound), wanted ?? {}).catch(costly)
+    return new Containment().among((await store.crons.list()).filter(isFound), wanted ?? {}).catch(costly)
   }
 
   const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> =>
@@ -144,17 +136,11 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
 
   const path = '/api/runs/crons'
   const starting = { permission: 'runs:create', bodyLimit: CRON_BYTES } as const
+  const creating = { ...starting, method: 'POST', body: createBody, handler: create } as const
   const looking = { permission: 'runs:read', method: 'POST', bodyOptional: true } as const
   return [
-    route({ ...starting, method: 'POST', path, body: createBody, handler: create }),
-    route({
-      ...starting,
-      method: 'POST',
-      path: '/api/threads/{thread_id}/runs/crons',
-      thread: 'write',
-      body: createBody,
-      handler: create
-    }),
+    route({ ...creating, path }),
+    route({ ...creating, path: '/api/threads/{thread_id}/runs/crons', thread: 'write' }),
     route({ ...looking, path: `${path}/search`, body: searchBody, handler: search }),
     route({ ...looking, path: `${path}/count`, body: countBody, handler: count }),
     route({ ...starting, method: 'PATCH', path: `${path}/{cron_id}`, body: updateBody, handler: update }),
@@ -162,7 +148,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
   ]
 }
 
-/** The body of its runs: members of a run request for which the cron has no field. */
+/** The request body of its runs, without the fields that the cron has itself. */
 function payloadOf(fields: Fields): JsonObject {
   const known = Object.entries(fields).filter(
     ([name, value]) => Object.hasOwn(runEntries, name) && name !== 'metadata' && value !== undefined
@@ -184,7 +170,7 @@ function scheduled(cron: Cron): Cron {
   try {
     const next_run_date = nextRunDate(cron, Date.now())
     if (next_run_date === null && cron.enabled && nextRunDate({ ...cron, end_time: null }, Date.now()) === null)
-      throw new ScheduleInvalid('it never comes')
+      throw new ScheduleInvalid('it never matches')
     return { ...cron, next_run_date }
   } catch (error) {
     if (error instanceof ScheduleInvalid) throw fail('schedule_invalid', { reason: error.message })

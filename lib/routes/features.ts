@@ -1,5 +1,5 @@
-// Which optional features exist, and empty answers for those that do not: pages ask for these before they show a
-// button, and would retry a 404.
+// Optional features, and empty answers of those that do not exist: front ends ask before they show a button, and would
+// retry a 404.
 import type { Reply } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 
@@ -11,7 +11,7 @@ const NO_CHANGES = {
   limits: {}
 }
 
-/** Answers of the features themselves, by path. */
+/** Empty answers by path. */
 const ABSENT: Readonly<Record<string, Reply['json']>> = {
   '/api/agents': { agents: [] },
   '/api/channels': { service_running: false, channels: {} },
@@ -20,7 +20,7 @@ const ABSENT: Readonly<Record<string, Reply['json']>> = {
   '/api/scheduled-tasks': []
 }
 
-/** The same below a thread, for who may see that. */
+/** The same, below a thread. */
 const ABSENT_OF_THREAD: Readonly<Record<string, Reply['json']>> = {
   '/goal': { goal: null },
   '/scheduled-tasks': [],
@@ -28,22 +28,14 @@ const ABSENT_OF_THREAD: Readonly<Record<string, Reply['json']>> = {
 }
 
 export function featureRoutes(): Route[] {
-  const features = {
-    agents_api: { enabled: false },
-    browser_control: { enabled: false },
-    mcp_tasks: { enabled: false }
-  }
+  const off = { enabled: false }
+  const features = { agents_api: off, browser_control: off, mcp_tasks: off }
   const answers = Object.entries({ '/api/features': features, ...ABSENT })
+  const below = { method: 'GET', permission: 'threads:read', thread: 'read' } as const
   return [
     ...answers.map(([path, json]) => route({ method: 'GET', path, permission: 'any', handler: () => ({ json }) })),
     ...Object.entries(ABSENT_OF_THREAD).map(([path, json]) =>
-      route({
-        method: 'GET',
-        path: `/api/threads/{thread_id}${path}`,
-        permission: 'threads:read',
-        thread: 'read',
-        handler: () => ({ json })
-      })
+      route({ ...below, path: `/api/threads/{thread_id}${path}`, handler: () => ({ json }) })
     )
   ]
 }

@@ -18,7 +18,7 @@ const feedbackBody = objectOf({
 type FeedbackBody = v.InferOutput<typeof feedbackBody>
 
 export function feedbackRoutes({ store, writer }: Services): Route[] {
-  /** There is feedback only beside a SQL database [Errors]. */
+  /** Feedback needs a SQL database [Errors]. */
   const feedback = (): NonNullable<ScopedStore['feedback']> => {
     if (!store.feedback) throw fail('feedback_unavailable')
     return store.feedback
@@ -59,27 +59,17 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
 
   const removeOwn = async ({ params, user }: Call) => {
     feedback()
-    const { thread_id, run_id } = { thread_id: params.thread_id!, run_id: params.run_id! }
-    if (!(await writer.write({ name: 'feedback.remove', thread_id, run_id, user: user!.id })))
-      throw fail('feedback_missing')
+    const of = { thread_id: params.thread_id!, run_id: params.run_id!, user: user!.id }
+    if (!(await writer.write({ name: 'feedback.remove', ...of }))) throw fail('feedback_missing')
     return { json: { success: true } }
   }
 
   const removeById = async ({ params, user }: Call) => {
     feedback()
-    const { thread_id, run_id, feedback_id } = {
-      thread_id: params.thread_id!,
-      run_id: params.run_id!,
-      feedback_id: params.feedback_id!
-    }
-    const isRemoved = await writer.write({
-      name: 'feedback.removeById',
-      feedback_id,
-      thread_id,
-      run_id,
-      user: user!.id
-    })
-    if (!isRemoved) throw fail('feedback_not_found', { id: feedback_id })
+    const feedback_id = params.feedback_id!
+    const of = { thread_id: params.thread_id!, run_id: params.run_id!, user: user!.id }
+    if (!(await writer.write({ name: 'feedback.removeById', feedback_id, ...of })))
+      throw fail('feedback_not_found', { id: feedback_id })
     return { json: { success: true } }
   }
 

@@ -1,34 +1,27 @@
 // Liveness and readiness.
+import type { Reply } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { VERSION } from '../version.ts'
 import type { Services } from './services.ts'
 
 export function healthRoutes({ unready }: Services): Route[] {
+  const readyz = async (): Promise<Reply> => {
+    const reason = await unready()
+    if (reason === null) return { json: { status: 'ready' } }
+    return { status: 503, json: { status: 'not ready', reason }, headers: { 'Retry-After': '5' } }
+  }
+
+  const open = { method: 'GET', access: 'public' } as const
   return [
-    route({
-      method: 'GET',
-      path: '/health',
-      access: 'public',
-      handler: () => ({ json: { status: 'healthy', service: 'colloquy' } })
-    }),
-    route({
-      method: 'GET',
-      path: '/readyz',
-      access: 'public',
-      handler: async () => {
-        const reason = await unready()
-        return reason === null
-          ? { json: { status: 'ready' } }
-          : { status: 503, json: { status: 'not ready', reason }, headers: { 'Retry-After': '5' } }
-      }
-    }),
-    // What LangGraph's own tools ask a server for, also below the prefix that they are given.
-    route({ method: 'GET', path: '/ok', access: 'public', handler: () => ({ json: { ok: true } }) }),
-    route({ method: 'GET', path: '/info', access: 'public', handler: () => ({ json: INFO }) })
+    route({ ...open, path: '/health', handler: () => ({ json: { status: 'healthy', service: 'colloquy' } }) }),
+    route({ ...open, path: '/readyz', handler: readyz }),
+    // LangGraph's own tools ask for these, also below the prefix they are given.
+    route({ ...open, path: '/ok', handler: () => ({ json: { ok: true } }) }),
+    route({ ...open, path: '/info', handler: () => ({ json: INFO }) })
   ]
 }
 
-/** Studio shows what is true here; a run of ours is traced by nobody else. */
+/** Flags that LangGraph's Studio reads. Runs are not traced to LangSmith. */
 const INFO = {
   version: VERSION,
   context: 'js',

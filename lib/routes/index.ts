@@ -31,9 +31,9 @@ import { threadRoutes } from './threads.ts'
 import { uiRoutes } from './ui.ts'
 import { uploadRoutes } from './uploads.ts'
 
-/** Settings of an operator's project for the table. */
+/** Settings of the operator's project (langgraph.json). */
 export interface TableRules {
-  /** First segments of paths that are not served. */
+  /** Path prefixes that are not served. */
   readonly disabled?: readonly string[]
   /** Asked before a user's action. */
   readonly policy?: AccessPolicy | null
@@ -72,7 +72,7 @@ export function routes(services: Services, auth: AuthServices, { disabled = [], 
   return withOpenApi(withPolicy(served, policy ?? null, services))
 }
 
-/** The LangGraph section a path belongs to: runs of a thread are runs. */
+/** Which part of LangGraph's API a path belongs to; runs below a thread count as runs. */
 function partOf(path: string): string {
   const segments = path.split('/').slice(1)
   if (segments[0] !== 'api') return segments[0]!

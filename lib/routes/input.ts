@@ -1,22 +1,36 @@
-// Parses the conversation parts of requests: messages, and the checkpoint to start from.
+// Parses the conversation parts of requests (messages, and the checkpoint to start from), and makes the 422s that a schema cannot.
 import type { StatePlace } from '../agent/states.ts'
 import { fail, Invalid } from '../errors.ts'
 import { issue } from '../http/schema.ts'
+import { TooCostly } from '../thread/contains.ts'
 import { type InputMessage, MessageInvalid, readMessages } from '../thread/message.ts'
 import { isObject, type Json, type JsonObject } from '../types.ts'
 
-/** Maximum messages per request: enough to import a conversation, and no more than can be stored at once. */
+/** Messages per request: enough to import a conversation, few enough for one transaction. */
 const MESSAGES_MAX = 10_000
 /** Maximum channels one request may set. */
 export const CHANNELS_MAX = 1_000
 
-/** @throws Invalid for too many messages: before one of them is looked at */
-export function checkCount(given: Json | undefined, where: string): void {
-  if (Array.isArray(given) && given.length > MESSAGES_MAX)
-    throw new Invalid([issue('too_long', ['body', ...where.split('.')], { max_length: MESSAGES_MAX })])
+/** 422 for a value that its schema accepts. */
+export function refusedValue(loc: readonly string[], why: string): Invalid {
+  return new Invalid([{ ...issue('value_error', loc), msg: `Value error, ${why}` }])
 }
 
-/** @throws Failure `message_invalid` for the first that is none. */
+export function tooLong(loc: readonly string[], max: number): Invalid {
+  return new Invalid([issue('too_long', loc, { max_length: max })])
+}
+
+/** A search that is too expensive is a 422. */
+export function costly(error: unknown): never {
+  throw error instanceof TooCostly ? refusedValue(['body', 'metadata'], error.message) : error
+}
+
+/** @throws Invalid for too many messages, before any of them is parsed */
+export function checkCount(given: Json | undefined, where: string): void {
+  if (Array.isArray(given) && given.length > MESSAGES_MAX) throw tooLong(['body', ...where.split('.')], MESSAGES_MAX)
+}
+
+/** @throws Failure `message_invalid` for the first invalid message */
 export function readInput(given: Json | undefined, where: string): InputMessage[] {
   checkCount(given, where)
   try {
@@ -29,7 +43,7 @@ export function readInput(given: Json | undefined, where: string): InputMessage[
 }
 
 /**
- * The checkpoint that is named, as LangGraph's clients do: by its fields, or by a config that holds them.
+ * The checkpoint a request names, either by its fields or, as LangGraph's clients also do, by a config that holds them.
  * @throws Failure `checkpoint_elsewhere` when it says that it belongs to another thread
  */
 export function placeIn(given: JsonObject | null | undefined, threadId: string | null): StatePlace {

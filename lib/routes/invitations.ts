@@ -1,4 +1,4 @@
-// Invitations, where registration needs one: made, listed and revoked by administrators, in a session.
+// Invitations to register: created, listed and revoked by administrators, with a session.
 import * as v from 'valibot'
 import type { Invitations } from '../auth/invitations.ts'
 import { fail } from '../errors.ts'
@@ -10,7 +10,7 @@ import type { ApiToken, JsonObject } from '../types.ts'
 const DAY_MS = 86_400_000
 
 const createBody = objectOf({
-  // For whom: a note that is shown in the list.
+  // A note on whom it is for, shown in the list.
   name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(100)), ''),
   expires_in_days: v.optional(integer({ min: 1, max: 365 }), 7)
 })

@@ -1,10 +1,9 @@
-// The operator's own auth rules in front of the long-term store. They may change the address of a call, and a filter they return applies to
-// an item's value and address.
+// Applies the operator's auth handlers to the long-term store. Handlers may change the namespace and key of a call; a filter
+// they return is matched against an item's value, namespace and key.
 import { fail, Refused } from '../errors.ts'
 import { isObject, type JsonObject } from '../types.ts'
 import { type Authorization, type Authorizer, bodyOf, holds, shown, withBody } from './authorizer.ts'
 
-/** A filter is matched against an item's value and address. */
 const isWanted = (wanted: JsonObject | null, namespace: readonly string[], key?: string, value?: JsonObject): boolean =>
   wanted === null || holds({ ...value, namespace: [...namespace], ...(key !== undefined && { key }) }, wanted)
 
@@ -13,11 +12,11 @@ interface ItemAddress {
   readonly key: string
 }
 
-/** The item at the address as the rules changed it. @throws Failure item_not_found for an existing one that they hide */
+/** Namespace and key as the handlers changed them. @throws Failure item_not_found for an item that the filter hides */
 async function itemAt(ask: Authorizer, action: string, given: JsonObject) {
   const value = structuredClone(given)
   const wanted = await ask.ask('store', action, value)
-  // Items check the address that the rules have made.
+  // Validated by Items.
   const { namespace, key } = { ...given, ...value } as unknown as ItemAddress
   const found = wanted && (await ask.items.get(namespace, key))
   if (found && !isWanted(wanted, namespace, key, found.value)) throw fail('item_not_found')
@@ -36,18 +35,18 @@ const changing =
   }
 
 const getting: Authorization = async (call, ask) => {
-  // Both were checked by the route's schema.
+  // Validated by the route's schema.
   const query = call.query as { namespace: string; key: string }
   const asked = { namespace: query.namespace === '' ? [] : query.namespace.split('.'), key: query.key }
   const { namespace, key } = await itemAt(ask, 'get', asked)
   return { ...call, query: { ...query, namespace: namespace.join('.'), key } }
 }
 
-/** What is looked through for one answer that a filter holds for, and how much of it at a time. */
+/** Maximum items scanned for one answer with a filter, and how many per read. */
 const SCANNED_MAX = 10_000
 const SCANNED_AT_ONCE = 1_000
 
-/** A page of what a filter holds for. @throws Failure where too much would have to be looked through */
+/** A page of the items that match a filter. @throws Failure if too many would have to be scanned */
 async function scanned<T>(
   { limit, offset }: { readonly limit: number; readonly offset: number },
   next: (page: { limit: number; offset: number }) => Promise<T[]>,

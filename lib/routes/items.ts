@@ -1,15 +1,14 @@
-// The long-term store of LangGraph's clients: items of the caller under namespaces, put, read, searched and removed.
+// LangGraph's long-term store: the caller's items by namespace and key.
 import * as v from 'valibot'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
 import { ADDRESS_MAX } from '../memory/items.ts'
-import type { StoreItem } from '../types.ts'
 import type { Services } from './services.ts'
 
 const LABELS_MAX = 64
 const LIMIT_MAX = 1_000
-/** Conditions of a filter, and its characters as JSON: all of it is looked at for every item. */
+/** Limits of a filter, which is evaluated for every item: conditions, and characters as JSON. */
 const FILTER_MAX = 32
 const FILTER_LENGTH_MAX = 8_192
 const QUERY_MAX = 10_000
@@ -38,7 +37,7 @@ const searchBody = objectOf({
   filter: v.nullish(fewKeys(FILTER_MAX, FILTER_LENGTH_MAX)),
   limit: limit(10),
   offset,
-  // For semantic search, which there is none of here: newest first instead.
+  // For semantic search, which is not implemented: results are newest first.
   query: v.nullish(v.pipe(v.string(), v.maxLength(QUERY_MAX)))
 })
 const namespacesBody = objectOf({
@@ -66,8 +65,7 @@ export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>
 
   const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {
     const { namespace_prefix: prefix, filter, limit, offset } = body
-    const found: StoreItem[] = await items.search({ prefix, limit, offset, ...(filter && { filter }) })
-    return { json: { items: found } }
+    return { json: { items: await items.search({ prefix, limit, offset, ...(filter && { filter }) }) } }
   }
 
   const namespaces = async ({ body }: UserCall<v.InferOutput<typeof namespacesBody>>): Promise<Reply> => {
@@ -77,27 +75,14 @@ export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>
 
   const path = '/api/store/items'
   const reading = { permission: 'store:read' } as const
+  const searching = { ...reading, method: 'POST', bodyOptional: true } as const
   const writing = { permission: 'store:write', path } as const
   const bodyLimit = config.server.body_bytes
   return [
     route({ ...writing, method: 'PUT', body: putBody, bodyLimit, handler: put }),
     route({ ...writing, method: 'DELETE', body: removeBody, handler: remove }),
     route({ ...reading, method: 'GET', path, query: getQuery, handler: get }),
-    route({
-      ...reading,
-      method: 'POST',
-      path: `${path}/search`,
-      body: searchBody,
-      bodyOptional: true,
-      handler: search
-    }),
-    route({
-      ...reading,
-      method: 'POST',
-      path: '/api/store/namespaces',
-      body: namespacesBody,
-      bodyOptional: true,
-      handler: namespaces
-    })
+    route({ ...searching, path: `${path}/search`, body: searchBody, handler: search }),
+    route({ ...searching, path: '/api/store/namespaces', body: namespacesBody, handler: namespaces })
   ]
 }

@@ -9,7 +9,7 @@ function searchParams({ req }: Call): URLSearchParams {
   return new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
 }
 
-/** The position a reader comes with: a header, or a query member for clients that cannot set one. */
+/** The position to resume after: a header, or a query parameter for clients that cannot set headers. */
 export function positionText(call: Call): string | undefined {
   const header = call.req.headers['last-event-id']
   if (typeof header === 'string') return header
@@ -19,13 +19,13 @@ export function positionText(call: Call): string | undefined {
 /** Stream modes in the query; null: none. */
 export const modesIn = (call: Call): string[] | null => listIn(call, 'stream_mode')
 
-/** Names in a query: repeated, or one JSON list, as clients of different ages write them. */
+/** A list in the query: repeated, comma-separated or a JSON list, depending on the client's version. */
 export function listIn(call: Call, name: string): string[] | null {
   const given = searchParams(call).getAll(name).flatMap(readList)
   return given.length ? given : null
 }
 
-/** The query for asking again: reconnecting clients drop theirs, or append it once more. */
+/** The query of the Location header: reconnecting clients drop their own query, or append it again. */
 export function filterQuery(call: Call): string {
   const query = new URLSearchParams()
   for (const mode of new Set(modesIn(call))) query.append('stream_mode', mode)
@@ -36,9 +36,7 @@ export function filterQuery(call: Call): string {
 
 const ENDS = 'cancel_on_disconnect'
 
-/**
- * Whether the run should be cancelled when this reader disconnects. Ignored in a GET with a browser's session: any page could trigger it.
- */
+/** Whether to cancel the run when this reader disconnects. Only for API tokens: with a session any web page could trigger it. */
 export function endsByLeaving(call: Call): boolean {
   const { grant } = call
   const mayCancel = grant?.kind === 'token' && grant.permissions?.has('runs:cancel')
@@ -55,14 +53,14 @@ function readList(text: string): string[] {
   }
 }
 
-/** Whether a new reader starts with a snapshot instead of the first frame. */
+/** Start with a snapshot instead of the first frame. */
 export function wantsSnapshot(call: Call): boolean {
   return searchParams(call).get('mode') === 'snapshot'
 }
 
 /**
- * Whether to answer with a stream: if the caller says so, sends a position or wants a snapshot. A caller with an Accept
- * header, as LangGraph's `runs.join`, gets the final values as JSON; one without gets the stream.
+ * Whether to answer with a stream: if Accept names one or is missing, or for a position or a snapshot. LangGraph's
+ * `runs.join` accepts only JSON and gets the final values.
  */
 export function wantsStream(call: Call): boolean {
   const { accept } = call.req.headers
@@ -70,7 +68,7 @@ export function wantsStream(call: Call): boolean {
   return accept === undefined || accept.includes('text/event-stream') || isForStreams
 }
 
-/** Identity of a stream's reader: found when its credential is revoked. */
+/** Who reads a stream; streams are reset when the credential is revoked. */
 export function readerOf(services: Pick<Services, 'isValid'>, { user, grant }: Call): Reader {
   return {
     userId: user?.id ?? null,

@@ -1,5 +1,5 @@
-// Tool servers: configuration and status. Only administrators change them: a stdio server is a command that runs with our rights [needs
-// N20, contract 6.5].
+// Tool servers: configuration and status. Only administrators may change them, because a stdio server is a command that runs
+// with our rights [needs N20, contract 6.5].
 import * as v from 'valibot'
 import { type CommandPolicy, isWebAddress, problemOf } from '../agent/mcp/command-policy.ts'
 import { masked, problemOfMasks, unmasked } from '../agent/mcp/secrets.ts'
@@ -45,7 +45,7 @@ const Server = objectOf({
 })
 
 const SERVERS_MAX = 100
-/** A hundred servers with their headers and environments. */
+/** Enough for a hundred servers with headers and environments. */
 const BODY_BYTES = 512 * 1024
 const NAME = /^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$/
 
@@ -70,7 +70,7 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
     return { json: { mcp_servers: Object.fromEntries(servers) } }
   }
 
-  /** For everybody else: names and states, without commands and addresses, which contain secrets. */
+  /** For everybody else: names and states only, because commands and addresses may contain secrets. */
   const outline = (file: ExtensionsFile): Reply => {
     const servers = Object.entries(parsed(file)).map(
       ([name, { enabled, type, description }]) =>
@@ -138,8 +138,8 @@ export function commandPolicy({ mcp }: Services['config']): CommandPolicy {
 }
 
 /**
- * The servers of the file that may be started. The file may have been edited by hand: invalid entries are skipped, and those that
- * are not allowed (any more) are logged.
+ * The servers of the file that may be started. The file may have been edited by hand: invalid entries are skipped, entries
+ * that the policy does not allow are logged.
  */
 export function storedServers(file: ExtensionsFile, policy: CommandPolicy, log: Services['log']): McpServerConfigs {
   const allowed = Object.entries(parsed(file)).filter(([name, server]) => {

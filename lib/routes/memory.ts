@@ -1,6 +1,5 @@
 // The memory of the signed-in user: read, edit, export and import [contract 6.6].
 import * as v from 'valibot'
-import type { Config } from '../config.ts'
 import { fail } from '../errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
@@ -35,7 +34,7 @@ const ChangedFact = objectOf({
   confidence: v.nullish(confidence)
 })
 
-/** Facts of an import; of these `max_facts` are kept. */
+/** Facts in an import; `max_facts` of them are kept. */
 const FACTS_MAX = 5_000
 // Counted before any of them is checked.
 const imported = v.pipe(
@@ -48,7 +47,8 @@ const imported = v.pipe(
 )
 
 export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'memories'>): Route[] {
-  const { max_facts } = config.memory
+  const { model_name: _, ...shown } = config.memory
+  const { max_facts } = shown
 
   const read = async (call: UserCall): Promise<Reply> => ({ json: await memories.read(ownerOf(call)) })
 
@@ -60,31 +60,27 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
     return { json: memory }
   }
 
+  const path = '/api/memory'
+  const oneFact = `${path}/facts/{fact_id}`
   return [
-    route({ method: 'GET', path: '/api/memory', handler: read }),
-    // Every read is from the disk: this one is for clients that know caches.
-    route({ method: 'POST', path: '/api/memory/reload', handler: read }),
-    route({ method: 'GET', path: '/api/memory/export', handler: read }),
-    route({
-      method: 'DELETE',
-      path: '/api/memory',
-      handler: (call) => changed(call, (_memory, now) => emptyMemory(now))
-    }),
+    route({ method: 'GET', path, handler: read }),
+    // Memories are never cached; this is for clients that expect a cache.
+    route({ method: 'POST', path: `${path}/reload`, handler: read }),
+    route({ method: 'GET', path: `${path}/export`, handler: read }),
+    route({ method: 'DELETE', path, handler: (call) => changed(call, (_memory, now) => emptyMemory(now)) }),
     route({
       method: 'POST',
-      path: '/api/memory/import',
+      path: `${path}/import`,
       body: imported,
       bodyLimit: config.server.body_bytes,
       handler: (call) =>
-        changed(call, (_memory, now) => ({
-          ...call.body,
-          lastUpdated: now,
-          facts: capped(call.body.facts, max_facts)
-        }))
+        changed(call, (_memory, now) => {
+          return { ...call.body, lastUpdated: now, facts: capped(call.body.facts, max_facts) }
+        })
     }),
     route({
       method: 'POST',
-      path: '/api/memory/facts',
+      path: `${path}/facts`,
       body: NewFact,
       handler: (call) => {
         const fact = { ...call.body, content: filled(call.body.content), source: 'manual' }
@@ -93,7 +89,7 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
     }),
     route({
       method: 'PATCH',
-      path: '/api/memory/facts/{fact_id}',
+      path: oneFact,
       body: ChangedFact,
       handler: (call) => {
         const fields = fieldsOf(call.body)
@@ -102,16 +98,14 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
     }),
     route({
       method: 'DELETE',
-      path: '/api/memory/facts/{fact_id}',
+      path: oneFact,
       handler: (call) => changed(call, (memory, now) => withoutFact(memory, call.params.fact_id!, now))
     }),
-    route({ method: 'GET', path: '/api/memory/config', handler: () => ({ json: configView(config.memory) }) }),
+    route({ method: 'GET', path: `${path}/config`, handler: () => ({ json: shown }) }),
     route({
       method: 'GET',
-      path: '/api/memory/status',
-      handler: async (call) => ({
-        json: { config: configView(config.memory), data: await memories.read(ownerOf(call)) }
-      })
+      path: `${path}/status`,
+      handler: async (call) => ({ json: { config: shown, data: await memories.read(ownerOf(call)) } })
     })
   ]
 }
@@ -133,16 +127,4 @@ function filled(text: string): string {
   const trimmed = text.trim()
   if (trimmed === '') throw fail('memory_fact_blank')
   return trimmed
-}
-
-function configView(memory: Config['memory']) {
-  return {
-    enabled: memory.enabled,
-    storage_path: memory.storage_path,
-    debounce_seconds: memory.debounce_seconds,
-    max_facts: memory.max_facts,
-    fact_confidence_threshold: memory.fact_confidence_threshold,
-    injection_enabled: memory.injection_enabled,
-    max_injection_tokens: memory.max_injection_tokens
-  }
 }

@@ -29,12 +29,12 @@ function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
   }
 }
 
-/** Maximum characters per page beyond its first row. The next page continues there. */
+/** Maximum characters per page, not counting its first row. */
 const PAGE_CHARS = 8 * 1024 * 1024
-/** Rows of the first read, and of those after it: their sizes are unknown before they are read. */
+/** Rows per read: a few first, because their sizes are unknown. */
 const STEP = { first: 4, most: 16 }
 
-/** Up to `limit` rows within the size of a page. `isCut`: the size, not the limit, cut it. */
+/** Up to `limit` rows within the page size. `isCut`: the size ended the page, not the limit. */
 async function bounded<Page extends { readonly limit: number; readonly before?: number; readonly after?: number }>(
   page: Page,
   read: (page: Page) => Promise<RunEvent[]>
@@ -76,7 +76,7 @@ function trimmed(
 }
 
 export function messageRoutes({ store }: Services): Route[] {
-  /** The last answer of each run within the page carries its feedback, every row the key. Without a feedback store: null. */
+  /** Adds `feedback` to every row: null except for the last answer of each run in the page. */
   const withFeedback = async (threadId: string, rows: RunEvent[]): Promise<object[]> => {
     const last = new Map<string, number>()
     for (const row of rows) if (row.event_type === 'ai_message') last.set(row.run_id, row.seq)
@@ -96,25 +96,16 @@ export function messageRoutes({ store }: Services): Route[] {
 
   const pageOfThread = async ({ params, query }: Call<unknown, v.InferOutput<typeof backwardQuery>>) => {
     if (query.after_seq !== undefined) {
-      throw new Invalid([
-        {
-          ...issue('value_error', ['query', 'after_seq']),
-          msg: 'after_seq is not supported by this backward-only endpoint'
-        }
-      ])
+      const msg = 'after_seq is not supported by this backward-only endpoint'
+      throw new Invalid([{ ...issue('value_error', ['query', 'after_seq']), msg }])
     }
     const threadId = params.thread_id!
     const { before_seq, limit } = query
     const wanted: SeqPage = { limit: limit + 1, ...(before_seq !== undefined && { before: before_seq }) }
     const page = await bounded(wanted, (one) => store.events.listMessages(threadId, one))
     const { data, has_more } = trimmed(page, limit, false)
-    return {
-      json: {
-        data: await withFeedback(threadId, data),
-        has_more,
-        next_before_seq: has_more ? (data[0]?.seq ?? null) : null
-      }
-    }
+    const next_before_seq = has_more ? (data[0]?.seq ?? null) : null
+    return { json: { data: await withFeedback(threadId, data), has_more, next_before_seq } }
   }
 
   const ofRun = async (threadId: string, runId: string, query: PageQuery) => {

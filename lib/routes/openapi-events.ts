@@ -1,4 +1,4 @@
-// Every event of a stream: what it says, what it holds, and one as a run has sent it. A test compares each with what comes.
+// The events of a stream, each with its schema and an example. A test compares them with real streams.
 import type { Json, JsonObject } from '../types.ts'
 import {
   anObject,
@@ -19,7 +19,7 @@ export interface ToldEvent {
   readonly summary: string
   readonly data: JsonObject
   readonly example: Json
-  /** It carries no id: nothing goes on behind it. */
+  /** It has no id: a stream cannot be resumed after it. */
   readonly isWithoutId?: true
 }
 
@@ -71,10 +71,10 @@ const task = openly(
   }
 )
 
-/** In the order in which they are met. */
+/** In the order in which a reader meets them. */
 export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   metadata: {
-    summary: 'First: which run it is, and which attempt at it; in the stream of a whole thread also when it is done',
+    summary: 'Sent first: the run and its attempt number. In the stream of a thread also at the end of each run',
     data: {
       anyOf: [
         shaped({ run_id: text, thread_id: text, attempt: integer }),
@@ -85,40 +85,40 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
     example: { ...ids, attempt: 1 }
   },
   snapshot: {
-    summary: 'With mode=snapshot, first: the state and the messages being written, as of its id',
+    summary: 'Sent first with mode=snapshot: the state and the messages in progress, as of its id',
     data: shaped({ run_id: text, thread_id: text, values: orNull(ref('Values')), partial: listOf(message) }),
     example: { ...ids, values: { messages: [said], thread_data: folders, title: 'Hello' }, partial: [] }
   },
-  values: { summary: 'The whole state, after each step', data: ref('Values'), example: values },
+  values: { summary: 'The whole state after each step', data: ref('Values'), example: values },
   messages: {
-    summary: 'A piece of a message, or a message that comes whole, and where it comes from',
+    summary: 'A piece of a message or a complete message, with its metadata',
     data: ref('MessageTuple'),
     example: [{ content: 'Hello ', type: 'AIMessageChunk', id: answered.id }, { langgraph_node: 'agent' }]
   },
   'messages/metadata': {
-    summary: 'With mode messages: what is known of a message before it comes, by its id',
+    summary: 'With mode messages: metadata of a message before its first piece, by its id',
     data: mapOf(openly({ metadata: anObject })),
     example: { [answered.id]: { metadata: { langgraph_node: 'agent' } } },
     isWithoutId: true
   },
   'messages/partial': {
-    summary: 'With mode messages: messages as far as they have come',
+    summary: 'With mode messages: messages in progress, as far as they have arrived',
     data: listOf(message),
     example: [{ ...answered, content: 'Hello ', response_metadata: {}, usage_metadata: null }]
   },
   'messages/complete': {
-    summary: 'With mode messages: messages that are whole',
+    summary: 'With mode messages: complete messages',
     data: listOf(message),
     example: [answered]
   },
   updates: {
-    summary: 'What a step has changed, by its name',
+    summary: 'The changes of a step, by the name of its node',
     data: mapOf(anything),
     example: { agent: { messages: [answered] } }
   },
-  custom: { summary: 'Whatever the agent says beside its answer', data: anything, example: { percent: 50 } },
+  custom: { summary: 'Custom data of the agent', data: anything, example: { percent: 50 } },
   tasks: {
-    summary: 'Steps that begin and end',
+    summary: 'Start and end of tasks',
     data: task,
     example: {
       id: '01a204b0-f554-7000-8b7f-86f9a2dea69d',
@@ -127,14 +127,14 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
       result: { messages: [answered] }
     }
   },
-  checkpoints: { summary: 'States as they are stored', data: checkpoint, example: stored },
+  checkpoints: { summary: 'Checkpoints as they are stored', data: checkpoint, example: stored },
   debug: {
-    summary: 'Both of them with their step and time',
+    summary: 'Tasks and checkpoints, with step and time',
     data: openly({ step: integer, type: text, timestamp: time, payload: { anyOf: [checkpoint, task] } }),
     example: { step: 1, type: 'checkpoint', timestamp: '2026-11-22T19:17:15.758+00:00', payload: stored }
   },
   events: {
-    summary: 'What LangChain tells of a graph while it works, as its `streamEvents` does',
+    summary: 'LangChain events of a graph, as its `streamEvents` emits them',
     data: openly({ event: text }, { name: text, run_id: text, data: anything }),
     example: {
       event: 'on_chain_end',
@@ -159,25 +159,25 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
     }
   },
   tools: {
-    summary: 'Tools of a graph that begin, tell, and end or fail',
+    summary: 'Start, progress, end and errors of a graph’s tools',
     data: openly({ event: text, name: text, toolCallId: text }),
     example: { event: 'on_tool_start', name: 'look', toolCallId: 'call_1', input: '{"city":"Rome"}' }
   },
   feedback: {
-    summary: "Where the reader's feedback on the run is put, by the `feedback_keys` that its creator has named",
+    summary: 'Where to PUT feedback on the run, for each of its `feedback_keys`',
     data: mapOf(text),
     example: { helpful: `/api/threads/${ids.thread_id}/runs/${ids.run_id}/feedback` }
   },
   gap: {
-    summary: 'Frames are gone that were asked for; what follows begins with the final state',
+    summary: 'The requested frames are no longer stored; the stream continues with the final state',
     data: openly({ code: oneOf('stream_replay_gap'), run_id: text }),
     example: { code: 'stream_replay_gap', run_id: ids.run_id },
     isWithoutId: true
   },
   error: {
-    summary: 'The run has failed; `end` follows',
+    summary: 'The run failed; `end` follows',
     data: shaped({ message: text, name: text }, { error: text }),
     example: { error: 'DemoFailure', name: 'DemoFailure', message: 'The demo model was asked to fail, and does' }
   },
-  end: { summary: 'Last, always', data: { type: 'null' }, example: null, isWithoutId: true }
+  end: { summary: 'Always the last event', data: { type: 'null' }, example: null, isWithoutId: true }
 }

@@ -1,5 +1,5 @@
-// What answers hold, in JSON Schema: the nouns of the API by name, and small words of which the answers of single routes are made.
-// A test calls every route and fails on a member of an answer that is not described here.
+// JSON schemas of responses: the API's nouns by name, and helpers for the responses of single routes. A test calls every
+// route and fails on a member of a response that is not described here.
 import type { JsonObject } from '../types.ts'
 
 export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
@@ -7,24 +7,24 @@ export const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items
 export const orNull = (schema: JsonObject): JsonObject => ({ anyOf: [schema, { type: 'null' }] })
 export const mapOf = (values: JsonObject): JsonObject => ({ type: 'object', additionalProperties: values })
 export const oneOf = (...values: (string | number)[]): JsonObject => ({ enum: values })
-/** An object with these members always, and these sometimes. */
+/** An object with required and optional members. */
 export const shaped = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
   type: 'object',
   properties: { ...required, ...more },
   required: Object.keys(required)
 })
-/** A noun, or those of its members that `select` names. */
+/** A noun, or the members that `select` names. */
 export const selected = (name: string): JsonObject => ({
-  anyOf: [ref(name), { type: 'object', additionalProperties: true, description: 'With `select`: those members alone' }]
+  anyOf: [ref(name), { type: 'object', additionalProperties: true, description: 'With `select`: only those members' }]
 })
-/** An object whose other members are somebody else's: an agent's, a graph's. */
+/** An object that may have other members, from an agent or a graph. */
 export const openly = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
   ...shaped(required, more),
   additionalProperties: true
 })
 
 export const anything: JsonObject = {}
-/** An object of whoever stored it: metadata, the state of a graph. */
+/** Any object: metadata, the state of a graph. */
 export const anObject: JsonObject = { type: 'object', additionalProperties: true }
 export const text: JsonObject = { type: 'string' }
 export const integer: JsonObject = { type: 'integer' }
@@ -66,13 +66,13 @@ const runEvent = {
   thread_id: text,
   run_id: text,
   user_id: optionalText,
-  seq: { type: 'integer', minimum: 1, description: 'Place in the thread; with it the identifier of the event' },
+  seq: { type: 'integer', minimum: 1, description: 'Position in the thread; identifies the event in it' },
   event_type: {
     type: 'string',
     examples: ['human_message', 'ai_message', 'ai_tool_call', 'tool_result', 'llm_request']
   },
   category: oneOf('message', 'trace', 'lifecycle', 'middleware'),
-  content: { description: 'A text, or the JSON that was recorded' },
+  content: { description: 'A text, or the recorded JSON' },
   metadata: anObject,
   created_at: time
 }
@@ -96,16 +96,16 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       detail: {
         anyOf: [
           text,
-          { ...shaped({ code: text, message: text }), description: 'Of authentication' },
-          { ...listOf(ref('Issue')), description: 'Of a request that is understood and not acceptable' }
+          { ...shaped({ code: text, message: text }), description: 'For authentication errors' },
+          { ...listOf(ref('Issue')), description: 'For validation errors' }
         ]
       }
     },
-    { message: { type: 'string', description: 'The detail as one text, where it is none itself' } }
+    { message: { type: 'string', description: 'The detail as one text, if it is not a text itself' } }
   ),
   Issue: shaped(
     { type: text, loc: listOf({ type: ['string', 'integer'] }), msg: text },
-    { input: { description: 'What was sent, where it is small and no secret' }, ctx: anObject }
+    { input: { description: 'The rejected value, if it is small and not a secret' }, ctx: anObject }
   ),
   Success: shaped({ success: yesNo }, { message: text }),
   User: shaped(
@@ -121,11 +121,11 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       expires_at: optionalTime,
       last_used_at: optionalTime
     },
-    { token: { type: 'string', description: 'The secret: in the answer that makes it, and never again' } }
+    { token: { type: 'string', description: 'The secret; only in the response that creates it' } }
   ),
   Invitation: shaped(
     { invitation_id: text, name: text, created_at: time, expires_at: optionalTime },
-    { invitation: { type: 'string', description: 'The secret: in the answer that makes it, and never again' } }
+    { invitation: { type: 'string', description: 'The secret; only in the response that creates it' } }
   ),
 
   Assistant: shaped({ ...assistantContent, updated_at: time }),
@@ -150,17 +150,17 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       updated_at: time,
       metadata: anObject,
       values: ref('Values'),
-      interrupts: { ...mapOf(listOf(interrupt)), description: 'Questions that wait for an answer, by task' }
+      interrupts: { ...mapOf(listOf(interrupt)), description: 'Open interrupts by task' }
     },
     {
       state_updated_at: { ...time, description: 'For LangGraph’s clients' },
       ttl: shaped({ strategy: oneOf('delete'), ttl_minutes: number, expires_at: time }),
-      extracted: { ...anObject, description: 'What `extract` asks for, by alias' }
+      extracted: { ...anObject, description: 'Values requested with `extract`, by alias' }
     }
   ),
   Values: {
     ...openly({}, { messages: listOf(ref('Message')), title: optionalText, thread_data: anObject }),
-    description: 'The state of a conversation; a graph has channels of its own'
+    description: 'The state of a thread; graphs define their own channels'
   },
   FinalValues: {
     ...openly(
@@ -173,7 +173,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
         error: optionalText
       }
     ),
-    description: 'The state in which a run has ended, or `__error__`'
+    description: 'The final state of a run, or `__error__`'
   },
   State: shaped(
     {
@@ -214,7 +214,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
   RunEvent: shaped(runEvent),
   ThreadMessage: {
     ...shaped({ ...runEvent, feedback: orNull(givenFeedback) }),
-    description: 'A message and what was thought of it'
+    description: 'A message with its feedback'
   },
   MessagePage: shaped({ data: listOf(ref('RunEvent')), has_more: yesNo }),
   ThreadMessagePage: shaped({
@@ -351,6 +351,6 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       enabled: yesNo,
       editable: yesNo
     },
-    { content: { type: 'string', description: 'Of one that was installed here and is asked for by its name' } }
+    { content: { type: 'string', description: 'The text of an installed skill, when it is requested by name' } }
   )
 }

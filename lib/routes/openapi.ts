@@ -9,7 +9,7 @@ import { EVENTS } from './openapi-events.ts'
 import { SCHEMAS } from './openapi-schemas.ts'
 import { type Answer, PARAMETERS, type Told, WORDS } from './openapi-words.ts'
 
-/** The table with the route that describes it. Made when it is first asked for, and kept. */
+/** Adds the route that serves the document, which is generated on the first request and kept. */
 export function withOpenApi(routes: readonly Route[]): Route[] {
   let text: string | null = null
   const described = route({
@@ -42,7 +42,7 @@ export function documentOf(routes: readonly Route[]): JsonObject {
       title: 'Colloquy',
       version: '0.1.0',
       description:
-        'Threads, runs of an agent on them, and streams that can be joined, left and joined again at the exact frame. Requests that change something and carry a session cookie repeat the csrf_token cookie in X-CSRF-Token; requests with an API token do not.'
+        'Threads, runs of an agent on them, and streams that can be joined, left and rejoined at the exact frame. With a session cookie, requests that change something must repeat the csrf_token cookie in X-CSRF-Token; with an API token they need not.'
     },
     servers: [{ url: '/' }],
     paths,
@@ -67,12 +67,12 @@ export function documentOf(routes: readonly Route[]): JsonObject {
   }
 }
 
-/** The name of an event's schema: a slash in it would be a step of the reference. */
+/** The name of an event's schema, without the slash, which a $ref would take for a path. */
 function eventName(event: string): string {
   return `Event_${event.replace('/', '_')}`
 }
 
-/** The data of an event is a line of text, which holds JSON. */
+/** The data of an event is a line of JSON text. */
 const asText = (data: JsonObject): JsonObject => ({
   type: 'string',
   contentMediaType: 'application/json',
@@ -83,14 +83,14 @@ const cursor: JsonObject = {
   type: 'string',
   pattern: '^([0-9]+:)?[0-9]+-[0-9]+$',
   description:
-    'Its cursor, <epoch>-<n>, in the stream of a whole thread behind the number of its run: where a reader goes on'
+    'Its cursor, <epoch>-<n>, for resuming after it; in the stream of a whole thread prefixed by the number of its run'
 }
 
-/** With stream_subgraphs, the events of graphs inside of a graph bear its name. */
+/** Events of subgraphs, with stream_subgraphs. */
 const INNER = 'Event_of_subgraph'
 export const INNER_EVENT: JsonObject = {
   type: 'object',
-  description: 'What a graph inside of the graph tells: an event by its name, and behind it where the graph stands',
+  description: 'An event of a subgraph: the name of the event, followed by the namespace of the subgraph',
   properties: {
     event: { type: 'string', pattern: '^[a-z/]+\\|.+$' },
     data: { type: 'string', contentMediaType: 'application/json' },
@@ -100,7 +100,7 @@ export const INNER_EVENT: JsonObject = {
   examples: [{ event: 'updates|inner:7f3c', data: '{}', id: '1795375035467-2' }]
 }
 
-/** Every event of a stream with its data and an example. */
+/** Schemas of all events, with an example each. */
 function eventSchemas(): Record<string, JsonObject> {
   const entries = Object.entries(EVENTS).map(([event, { summary, data, example, isWithoutId }]) => {
     const schema: JsonObject = {
@@ -160,7 +160,7 @@ function pathParameters({ path, tail }: Route): JsonObject[] {
     const isId = name === 'thread_id' || name === 'run_id'
     const isRest = tail && path.endsWith(`{${name}}`)
     const schema = { type: 'string', minLength: 1, ...(isId && { pattern: ID_PATTERN }) }
-    return parameter('path', name, schema, isRest ? 'The rest of the path, slashes included' : undefined)
+    return parameter('path', name, schema, isRest ? 'The rest of the path, including slashes' : undefined)
   })
 }
 
@@ -175,7 +175,7 @@ function queryParameters({ query }: Route, words: Told | undefined): JsonObject[
   return [...entries.map(([name, schema]) => parameter('query', name, inQuery(schema as JsonObject))), ...own]
 }
 
-/** A default in a query is written as its text, and meant as what it says. */
+/** Defaults of a query are texts that are parsed: the document shows the parsed value. */
 function inQuery(schema: JsonObject): JsonObject {
   const { type, default: given } = schema
   if (given === undefined || type === 'string') return schema
@@ -185,7 +185,7 @@ function inQuery(schema: JsonObject): JsonObject {
 function headerParameters({ method, csrf, access }: Route, words: Told | undefined): JsonObject[] {
   const isChecked = method !== 'GET' && csrf === 'required' && access === 'user'
   const named = {
-    ...(isChecked && { 'X-CSRF-Token': 'The csrf_token cookie, where a session cookie is sent' }),
+    ...(isChecked && { 'X-CSRF-Token': 'Value of the csrf_token cookie; required with a session cookie' }),
     ...words?.headers
   }
   return Object.entries(named).map(([name, description]) => parameter('header', name, { type: 'string' }, description))
@@ -207,7 +207,7 @@ function bodyOf({ body, bodyOptional, form }: Route, words: Told | undefined): J
     }
   if (body === null) return null
   const made = jsonSchemaOf(body)
-  // One with a name is said once.
+  // Named schemas are components.
   const schema = made.title === undefined ? made : { $ref: `#/components/schemas/${String(made.title)}` }
   return {
     required: !bodyOptional,
@@ -215,7 +215,7 @@ function bodyOf({ body, bodyOptional, form }: Route, words: Told | undefined): J
   }
 }
 
-/** What a route answers: its own, and what the guards before it may say. */
+/** Responses of a route: its own, and those of the guards in front of it. */
 function responsesOf(one: Route, words: Told | undefined): JsonObject {
   const responses: Record<string, Json> = {}
   for (const [status, answer] of Object.entries(words?.answers ?? { 200: null }))
@@ -224,13 +224,13 @@ function responsesOf(one: Route, words: Told | undefined): JsonObject {
   return responses
 }
 
-/** Refusals look the same everywhere: said once. */
+/** Error responses, which all routes share. */
 function refusals(): JsonObject {
   const entries = Object.entries(REFUSALS).map(([status, description]) => {
     const isLater = status === '429' || status === '503'
     const response = {
       description,
-      ...(isLater && { headers: headersOf({ 'Retry-After': 'Seconds, where it is known' }) }),
+      ...(isLater && { headers: headersOf({ 'Retry-After': 'Seconds to wait, if known' }) }),
       content: { 'application/json': { schema: { $ref: '#/components/schemas/Refusal' } } }
     }
     return [status, response] as const
@@ -246,11 +246,11 @@ function headersOf(words: Readonly<Record<string, string>>): JsonObject {
 }
 
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
-  101: 'The connection is a WebSocket from here on',
+  101: 'The connection is a WebSocket now',
   202: 'Accepted',
   204: 'Done',
-  206: 'The part that was asked for',
-  304: 'What the caller has is what there is'
+  206: 'The requested range',
+  304: 'Not modified'
 }
 
 function contentOf(status: string, answer: Answer | null): JsonObject {
@@ -267,18 +267,18 @@ function contentOf(status: string, answer: Answer | null): JsonObject {
 }
 
 const REFUSALS: Readonly<Record<string, string>> = {
-  400: 'The request cannot be met as it is',
-  401: 'Nobody is signed in, or the credential is none',
+  400: 'Invalid request',
+  401: 'Not signed in, or the credential is not valid',
   403: 'Not allowed, or X-CSRF-Token is missing or wrong',
-  404: 'Not there, or not visible to the caller',
-  409: 'It stands against what is there or under way',
-  408: 'The body did not come in time',
-  413: 'The body is too large',
-  416: 'The part that was asked for lies outside of what there is',
-  422: 'The request is understood and not acceptable: the entries say where',
-  426: 'This address speaks WebSocket',
-  429: 'Too many; Retry-After says when to come again',
-  503: 'Not now; Retry-After says when to come again'
+  404: 'Not found, or not visible to the caller',
+  409: 'Conflicts with something that exists or is in progress',
+  408: 'The request body did not arrive in time',
+  413: 'The request body is too large',
+  416: 'The range lies outside of the content',
+  422: 'Validation failed; each entry of `detail` names the value',
+  426: 'This address needs a WebSocket upgrade',
+  429: 'Too many requests; try again after Retry-After',
+  503: 'Temporarily unavailable; try again after Retry-After'
 }
 
 function refusalsOf({ access, method, path, body, query, csrf }: Route, words: Told | undefined): string[] {
@@ -287,9 +287,9 @@ function refusalsOf({ access, method, path, body, query, csrf }: Route, words: T
   return [
     ...(isUser ? ['401', '403'] : []),
     ...(isUser || method !== 'GET' ? ['503'] : []),
-    // Of a route that is open an Origin is asked.
+    // Their Origin is checked.
     ...(csrf === 'exempt' ? ['403'] : []),
-    // A path that is no UTF-8.
+    // The path may not be UTF-8.
     ...(path.includes('{') ? ['400', '404'] : []),
     ...(body !== null || query !== null || hasIds ? ['422'] : []),
     ...(body !== null ? ['400', '408', '413', '429'] : []),
@@ -304,10 +304,10 @@ function jsonSchemaOf(schema: v.GenericSchema): JsonObject {
     errorMode: 'ignore',
     typeMode: 'output',
     target: 'draft-2020-12',
-    // What http/schema.ts says of its parts: they are code, and the library sees `unknown`.
+    // Schema parts that are code are described by http/schema.ts; the library only sees `unknown`.
     overrideAction: ({ valibotAction, jsonSchema }) => {
       const { metadata } = valibotAction as { readonly metadata?: { readonly schema?: object } }
-      // The library has taken all metadata over by name.
+      // The library copies all metadata by name.
       const { schema: _, ...made } = jsonSchema as object as JsonObject
       return metadata?.schema ? { ...made, ...metadata.schema } : undefined
     }

@@ -1,4 +1,4 @@
-// A page of a list: its order, its part, the members that were asked for, and the headers that tell of the rest.
+// Pages of a list: order, limit and offset, selected members, pagination headers.
 import * as v from 'valibot'
 import type { Reply } from '../http/call.ts'
 import { jsonList } from '../http/json-list.ts'
@@ -24,7 +24,7 @@ export async function pageReply(all: readonly object[], { limit, offset, select 
   return { jsonText, headers: paginationHeaders(all.length, offset, count) }
 }
 
-/** @param count items of this page; after an empty one there is no next */
+/** @param count items in this page; an empty page has no next one */
 export function paginationHeaders(total: number, offset: number, count: number): Record<string, string> {
   const next = offset + count
   return {
@@ -38,7 +38,7 @@ export function pick(record: object, names: readonly string[]): object {
   return Object.fromEntries(Object.entries(record).filter(([name]) => names.includes(name)))
 }
 
-/** By a member that is a text; those that are equal, by their id. null counts as an empty text. */
+/** Sorted by a text member, then by id. null counts as ''. */
 export function sorted<One extends Readonly<Record<Key, string | null>>, Key extends string>(
   list: readonly One[],
   by: Key,

@@ -41,7 +41,7 @@ const commandBody = objectOf({
 })
 const eventsBody = objectOf(subscriptionFields)
 
-/** What a run logs for the channels of the protocol. */
+/** Stream modes that the protocol's channels need. */
 const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks', 'tools']
 const STRATEGIES = ['reject', 'interrupt', 'rollback', 'enqueue']
 
@@ -64,7 +64,7 @@ export function protocolRoutes(services: Services): Route[] {
     return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []
   }
 
-  /** Clients choose their thread's id: the first run creates the thread. */
+  /** Clients choose the thread id, and the first run creates the thread. */
   const ensureThread = async (call: UserCall, assistantId: string, metadata: JsonObject): Promise<void> => {
     const threadId = call.params.thread_id!
     if (await store.threads.get(threadId)) return
@@ -80,20 +80,13 @@ export function protocolRoutes(services: Services): Route[] {
     const configurable = isObject(configured) && isObject(configured.configurable) ? configured.configurable : {}
     const checkpoint_id = typeof configurable.checkpoint_id === 'string' ? configurable.checkpoint_id : null
     const threadId = call.params.thread_id!
-    const given = check(
-      runBody,
-      { ...asked, checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true },
-      'body'
-    )
+    const ours = { checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
+    const given = check(runBody, { ...asked, ...ours }, 'body')
     const body = policy ? await new Authorizer(policy, services, call).run(given, threadId) : given
     const request = { threadId, userId: call.user.id, body, key: null, path: call.path, creator: null }
-    const asker = policy ? authUser(call) : null
-    const order = await orderFor(services, {
-      ...request,
-      isLangGraph: true,
-      authUser: asker,
-      headers: services.configurableHeaders.of(call)
-    })
+    const headers = services.configurableHeaders.of(call)
+    const more = { isLangGraph: true, authUser: policy ? authUser(call) : null, headers }
+    const order = await orderFor(services, { ...request, ...more })
     await ensureThread(call, String(asked.assistant_id), body.metadata ?? {})
     return runs.start(threadId, order)
   }
@@ -108,19 +101,15 @@ export function protocolRoutes(services: Services): Route[] {
     ...(isObject(metadata) && { metadata })
   })
 
-  /** While an interrupt is open, the input is its answer. */
+  /** While an interrupt is open, the input is the answer to it. */
   const runStart = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
     const { assistant_id, input = null } = params
     if (typeof assistant_id !== 'string' || assistant_id === '')
       return errorAnswer(id, 'invalid_argument', 'run.start requires an assistant_id.')
     const isAnswer = input !== null && (await pendingInterrupts(call.params.thread_id!)).length > 0
     const what: JsonObject = isAnswer ? { command: { resume: input } } : { input }
-    const run = await start(call, {
-      assistant_id,
-      ...what,
-      ...common(params),
-      multitask_strategy: strategyIn(params)
-    })
+    const multitask_strategy = strategyIn(params)
+    const run = await start(call, { assistant_id, ...what, ...common(params), multitask_strategy })
     return successAnswer(id, { run_id: run.run_id }, meta(call, run))
   }
 
@@ -135,7 +124,7 @@ export function protocolRoutes(services: Services): Route[] {
       return errorAnswer(id, 'invalid_argument', 'input.respond can only be used while the run is interrupted.')
     const unknown = Object.keys(responses).find((name) => !pending.includes(name))
     if (unknown !== undefined)
-      return errorAnswer(id, 'no_such_interrupt', `Nothing asks by the name ${unknown.slice(0, 100)}.`)
+      return errorAnswer(id, 'no_such_interrupt', `There is no open interrupt ${unknown.slice(0, 100)}.`)
     const { update, goto } = params
     // A single open interrupt needs no id.
     const resume = pending.length === 1 ? Object.values(responses)[0]! : responses
@@ -178,7 +167,7 @@ export function protocolRoutes(services: Services): Route[] {
     'agent.getTree': getTree
   }
 
-  const obey = async (call: UserCall, command: Command): Promise<Answer> => {
+  const execute = async (call: UserCall, command: Command): Promise<Answer> => {
     const { id, method } = command
     const known = Object.hasOwn(methods, method) ? methods[method] : undefined
     if (known) return known(call, command)
@@ -190,24 +179,24 @@ export function protocolRoutes(services: Services): Route[] {
   const command = async (call: UserCall<v.InferOutput<typeof commandBody>>): Promise<Reply> => {
     const { id, method, params } = call.body
     try {
-      return { json: await obey(call, { id, method, params: params ?? {} }) }
+      return { json: await execute(call, { id, method, params: params ?? {} }) }
     } catch (error) {
       if (!(error instanceof Failure) || error.status === 429 || error.status >= 500) throw error
       return { json: errorAnswer(id, codeOf(error), error.message) }
     }
   }
 
-  /** On a socket every failure is an answer, and access is checked again for each command. */
+  /** On a WebSocket every failure is an answer, and access is checked again for each command. */
   const commandOnSocket = async (call: UserCall, asked: Command): Promise<Answer> => {
     const id = call.params.thread_id!
     try {
-      // The thread may have got another owner since the socket was opened.
+      // The owner of the thread may have changed since the socket was opened.
       const owner = await store.threads.ownerOf(id)
       if (owner !== undefined && owner !== null && owner !== call.user.id) throw fail('thread_not_found', { id })
-      return await asUser(call.user.id, () => obey(call, asked))
+      return await asUser(call.user.id, () => execute(call, asked))
     } catch (error) {
       if (error instanceof Failure) return errorAnswer(asked.id, codeOf(error), error.message)
-      log.error({ err: error, thread_id: id }, 'a command could not be obeyed')
+      log.error({ err: error, thread_id: id }, 'a protocol command failed')
       return errorAnswer(asked.id, 'unknown_error', 'Internal Server Error')
     }
   }
@@ -258,25 +247,13 @@ export function protocolRoutes(services: Services): Route[] {
     })
 
   const thread = '/api/threads/{thread_id}'
+  const path = `${thread}/stream/events`
+  const bodyLimit = config.server.body_bytes
   const on = { permission: 'runs:read', thread: 'read' } as const
   return [
-    route({
-      ...on,
-      method: 'POST',
-      path: `${thread}/commands`,
-      body: commandBody,
-      bodyLimit: config.server.body_bytes,
-      handler: command
-    }),
-    route({
-      ...on,
-      method: 'POST',
-      path: `${thread}/stream/events`,
-      isStream: true,
-      body: eventsBody,
-      handler: events
-    }),
-    route({ ...on, method: 'GET', path: `${thread}/stream/events`, isStream: true, handler: socket })
+    route({ ...on, method: 'POST', path: `${thread}/commands`, body: commandBody, bodyLimit, handler: command }),
+    route({ ...on, method: 'POST', path, isStream: true, body: eventsBody, handler: events }),
+    route({ ...on, method: 'GET', path, isStream: true, handler: socket })
   ]
 }
 

@@ -1,15 +1,15 @@
-// Removing threads: their runs are cancelled first, and files go last.
+// Deletes threads: runs are cancelled first, files are deleted last.
 import { fail } from '../errors.ts'
 import type { JsonObject } from '../types.ts'
 import type { Services } from './services.ts'
 
-/** How long a deletion waits for the last records of the runs it cancels, in ms [design 5]. */
+/** How long to wait for cancelled runs to be recorded, in ms [design 5]. */
 const DELETE_WAIT_MS = 5000
 const PAGE = 100
 
 export type RemovalServices = Pick<Services, 'store' | 'writer' | 'registry' | 'removeFiles'>
 
-/** Of the caller. True: there were files. @throws Failure when there is no such thread */
+/** Deletes one thread of the caller. True: it had files. @throws Failure when there is no such thread */
 export async function removeThread(
   services: RemovalServices,
   threadId: string,
@@ -20,19 +20,19 @@ export async function removeThread(
   const owner = await store.threads.ownerOf(threadId)
   if (!(await writer.write({ name: 'thread.remove', thread_id: threadId, user: userId })))
     throw fail('thread_not_found', { id: threadId })
-  // A run admitted meanwhile finds its thread gone. Agents must stop before files are deleted.
+  // Cancels runs that were admitted meanwhile: agents must stop before files are deleted.
   await registry.cancelThread(threadId, DELETE_WAIT_MS)
-  // Undefined: it has no record, and what there can be is the caller's.
+  // Without a record of the thread, only the caller's files are deleted.
   return removeFiles(threadId, owner === undefined ? userId : owner)
 }
 
-/** All of the caller's own with this metadata. */
+/** Deletes all of the caller's own threads with this metadata. */
 export async function removeThreads(services: RemovalServices, metadata: JsonObject, userId: string): Promise<void> {
   for (;;) {
     const { threads } = await services.store.threads.search({ metadata, limit: PAGE, offset: 0 }, userId)
     const own = threads.filter(({ user_id }) => user_id === userId)
     for (const { thread_id } of own) await removeThread(services, thread_id, userId)
-    // What is left is everybody's.
+    // Only shared threads are left.
     if (threads.length < PAGE || own.length === 0) return
   }
 }

@@ -10,7 +10,7 @@ import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../types.ts'
-import { CHANNELS_MAX, checkCount, placeIn, readInput } from './input.ts'
+import { CHANNELS_MAX, checkCount, placeIn, readInput, refusedValue } from './input.ts'
 import type { Services } from './services.ts'
 
 const assistantName = v.pipe(
@@ -19,7 +19,7 @@ const assistantName = v.pipe(
   v.transform((name) => (name.trim() === '' ? null : name))
 )
 
-/** Stream modes, or nodes, that a run may name. */
+/** Maximum stream modes, breakpoints or feedback keys of a run. */
 const MODES_MAX = 64
 
 const modes = v.union([
@@ -33,20 +33,23 @@ const modes = v.union([
 const isNothing = (value: unknown): boolean =>
   value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
 
-/** `*` is every node. */
+/** Node names; `*` means all. */
 const breakpoints = v.nullish(v.union([v.string(), listOf(v.string(), MODES_MAX)]))
 
 /** The longest delay of a run: a year. */
 const AFTER_SECONDS_MAX = 366 * 86_400
 const URL_MAX = 2048
 
-const NO_ADDRESS = 'Value error, an address of http or https'
+const NO_ADDRESS = 'must be a URL of http or https, or a path of http.app'
 
-/** A path is one of the routes of the operator's own program: whether it is there is looked at with the run. */
+/** A URL, or a path of the operator's app; `orderFor` checks that the app has that route. */
 const webAddress = v.pipe(
   v.string(),
   v.maxLength(URL_MAX),
-  v.check((text) => /^\/(?![/\\])/.test(text) || /^https?:$/.test(URL.parse(text)?.protocol ?? ''), NO_ADDRESS)
+  v.check(
+    (text) => /^\/(?![/\\])/.test(text) || /^https?:$/.test(URL.parse(text)?.protocol ?? ''),
+    `Value error, ${NO_ADDRESS}`
+  )
 )
 
 const feedbackKey = v.pipe(v.string(), v.minLength(1), v.maxLength(128))
@@ -125,17 +128,17 @@ export interface RunRequest {
   readonly key: string | null
   /** Scope of the key: with the path, so that a key reused on another thread is another request. */
   readonly path: string
-  /** Digest of the credential whose disconnect may cancel the run; null: the request does not stay open. */
+  /** Digest of the creator's credential, whose disconnect may cancel the run; null: the request does not stay open. */
   readonly creator: string | null
-  /** Sets the thread's graph before answering: the client lists threads by it. */
+  /** LangGraph's clients search threads by graph, so the thread's graph is set before answering. */
   readonly isLangGraph: boolean
-  /** Default strategy is to queue behind a run in flight. */
+  /** The default strategy is `enqueue`, not `reject`. */
   readonly waitsByDefault?: boolean
-  /** It has a thread of its own, which is removed with it. */
+  /** It gets a thread of its own, which is deleted with it. */
   readonly isTemporary?: boolean
-  /** The caller as the operator's auth rules know them, for graphs that check access themselves; null: there are no rules. */
+  /** The caller as the operator's auth handlers see them, passed on to graphs; null: there are none. */
   readonly authUser?: AuthUser | null
-  /** What graphs are told of its headers. */
+  /** Request headers to pass on to graphs. */
   readonly headers?: JsonObject
 }
 
@@ -151,7 +154,7 @@ export async function orderFor(
   const isGraph = agent.states !== undefined
   if (!isGraph) refuseGraphWords(body)
   if (body.webhook?.startsWith('/') && !app?.has('POST', body.webhook.split('?', 1)[0]!))
-    throw new Invalid([{ ...issue('value_error', ['body', 'webhook']), msg: NO_ADDRESS }])
+    throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
   const configuration = configurationOf(body, assistant, isGraph ? (request.headers ?? {}) : {})
   const modelName = modelNameIn(configuration)
@@ -159,7 +162,7 @@ export async function orderFor(
   // The demo model takes any name.
   if (modelName !== null && models.length && !models.some(({ name }) => name === modelName))
     throw fail('model_unknown', { name: modelName })
-  // A delayed run is created in the future, as LangGraph does: that is when it starts.
+  // A delayed run's created_at is its start time, as in LangGraph.
   const waitsMs = Math.round((body.after_seconds ?? 0) * 1000)
   const now = timestamp()
   const run: RunOrder['run'] = {
@@ -203,10 +206,8 @@ export async function orderFor(
 async function assistantOf(assistants: Assistants, name: string | null, user: string | null): Promise<RunAssistant> {
   const known = await assistants.resolve(name, user)
   if (known) return known
-  if (assistants.takesAnyName && !NAME.test(name ?? '')) {
-    const found = issue('value_error', ['body', 'assistant_id'])
-    throw new Invalid([{ ...found, msg: 'Value error, an assistant is named by letters, digits, - and _' }])
-  }
+  if (assistants.takesAnyName && !NAME.test(name ?? ''))
+    throw refusedValue(['body', 'assistant_id'], 'the name of an assistant has only letters, digits, - and _')
   throw fail('assistant_unknown', { id: name ?? '' })
 }
 
@@ -221,23 +222,22 @@ function configurationOf({ config, context }: RunBody, assistant: RunAssistant, 
 }
 
 /**
- * LangGraph options that change the course of a run: an agent that is not a graph ignores them, and a run that
- * continues where its caller expects it to stop might do harm.
+ * Refuses LangGraph options that only graphs support: ignoring them would let a run continue where its caller expects it to stop.
  */
 function refuseGraphWords({ command, input, interrupt_before, interrupt_after }: RunBody): void {
   const refuse = (where: readonly string[], text: string): never => {
-    throw new Invalid([{ ...issue('value_error', ['body', ...where]), msg: `Value error, ${text}` }])
+    throw refusedValue(['body', ...where], text)
   }
-  if (!isNothing(command?.goto)) refuse(['command'], 'a run cannot be sent to a node: command.goto is not supported')
-  if (!isNothing(command?.update)) refuse(['command'], 'command.update is not supported: say it with input')
-  if (!isNothing(interrupt_before)) refuse(['interrupt_before'], 'breakpoints are not supported')
-  if (!isNothing(interrupt_after)) refuse(['interrupt_after'], 'breakpoints are not supported')
-  // The answer comes directly after the question.
+  if (!isNothing(command?.goto)) refuse(['command'], 'command.goto is only supported by graphs')
+  if (!isNothing(command?.update)) refuse(['command'], 'command.update is only supported by graphs: use input')
+  if (!isNothing(interrupt_before)) refuse(['interrupt_before'], 'breakpoints are only supported by graphs')
+  if (!isNothing(interrupt_after)) refuse(['interrupt_after'], 'breakpoints are only supported by graphs')
+  // The answer must come directly after the question.
   if (!isNothing(command?.resume) && !isNothing(input?.messages))
-    refuse([], 'command.resume and input.messages exclude each other')
+    refuse([], 'command.resume and input.messages cannot be combined')
 }
 
-/** A graph parses its input itself, in any form. For other agents messages are normalised here, and get ids. */
+/** Graphs parse their input themselves. For other agents messages are normalised here and get ids. */
 function inputOf({ input }: RunBody, isGraph: boolean): JsonObject | null {
   if (!input || input.messages === undefined) return input ?? null
   checkCount(input.messages, 'input.messages')
@@ -245,7 +245,7 @@ function inputOf({ input }: RunBody, isGraph: boolean): JsonObject | null {
   return isGraph ? input : { ...input, messages: readInput(input.messages, 'input.messages') as unknown as Json }
 }
 
-/** Everything a run needs to start, even after a restart. */
+/** Everything needed to start the run, also after a restart. */
 function kwargsOf(
   { body, threadId, creator }: RunRequest,
   onDisconnect: 'cancel' | 'continue',
@@ -276,7 +276,7 @@ function hashOf({ path, body }: RunRequest): string {
   return createHash('sha256').update(path).update('\n').update(JSON.stringify(body)).digest('hex')
 }
 
-/** A run on the wire. */
+/** A run as sent to clients. */
 export function runView(run: Run): JsonObject {
   const {
     key: _,

@@ -24,14 +24,14 @@ export function runsAtOnceRoutes(
   { config, store, runs }: Services,
   start: (call: UserCall, body: RunBody, at: number) => Promise<Run>
 ): Route[] {
-  /** One after the other: on a refusal the runs before it continue, and the refusal is the answer. */
+  /** One after the other. If one is refused, that is the answer, and the runs started before it continue. */
   const batch = async (call: UserCall<v.InferOutput<typeof batchBody>>) => {
     const started: Run[] = []
     for (const [at, body] of call.body.entries()) started.push(await start(call, body, at))
     return { json: started.map(runView) }
   }
 
-  /** Those that are named, or all of the caller's that are in flight; of threads that the caller may write to, as for a single one. */
+  /** The named runs, or all of the caller's in flight; only in threads the caller may write to. */
   const wanted = async ({ body, user }: UserCall<v.InferOutput<typeof cancelBody>>): Promise<Run[]> => {
     const { thread_id, run_ids, status } = body
     const isWanted = async (run: Run) =>
@@ -60,28 +60,15 @@ export function runsAtOnceRoutes(
     return { status: 204 }
   }
 
+  const starting = { method: 'POST', permission: 'runs:create', bodyLimit: config.server.body_bytes } as const
+  const stopping = { method: 'POST', permission: 'runs:cancel', bodyOptional: true, query: cancelQuery } as const
   return [
-    route({
-      method: 'POST',
-      path: '/api/runs/batch',
-      permission: 'runs:create',
-      body: batchBody,
-      bodyLimit: config.server.body_bytes,
-      handler: batch
-    }),
-    route({
-      method: 'POST',
-      path: '/api/runs/cancel',
-      permission: 'runs:cancel',
-      body: cancelBody,
-      bodyOptional: true,
-      query: cancelQuery,
-      handler: cancel
-    })
+    route({ ...starting, path: '/api/runs/batch', body: batchBody, handler: batch }),
+    route({ ...stopping, path: '/api/runs/cancel', body: cancelBody, handler: cancel })
   ]
 }
 
-/** It has ended meanwhile, which is what was wanted. */
+/** Ignores the error for a run that has ended by itself. */
 export function alreadyEnded(error: unknown): void {
   if (!(error instanceof Failure && error.code === 'run_not_cancellable')) throw error
 }

@@ -39,11 +39,11 @@ const cancelQuery = objectOf({
   action: v.optional(v.picklist(['interrupt', 'rollback']))
 })
 type CancelCall = Call<unknown, v.InferOutput<typeof cancelQuery>>
-/** The limit that LangGraph's library sends by default. */
+/** LangGraph's SDK sends this limit by default. */
 const LIBRARY_LIMIT = 10
 /** Default limit of a list [contract 3.1]. */
 const LISTED = 100
-/** Of a list the first runs show what they were given, up to so much together; the others are asked for one by one. */
+/** Total size of `kwargs` shown in a list; runs beyond it are listed without. */
 const LISTED_BYTES = 2 * 1024 * 1024
 const listQuery = objectOf({
   limit: v.optional(queryInteger({ min: 1, max: 1000 }), String(LISTED)),
@@ -57,7 +57,7 @@ export function runRoutes(services: Services): Route[] {
 
   // ------------------------------------------------------------------------------------------------ create
 
-  /** `at`: which of several in one request. */
+  /** `at`: index in a batch. */
   const orderOf = async (call: Call<RunBody>, staysOpen: boolean, at: number | null = null): Promise<RunOrder> => {
     checkStrategy(call, call.body.multitask_strategy)
     const key = keyOf(call)
@@ -105,7 +105,7 @@ export function runRoutes(services: Services): Route[] {
     return run
   }
 
-  /** Before a run is created: a refusal afterwards would make its client try again, and start a second one. */
+  /** Reserves a stream before the run is created: refusing afterwards would make the client retry and start a second run. */
   const holdingPlace = <T>(call: Call, open: (place: Place) => Promise<T>): Promise<T> =>
     registry.streams.hold(call.user!.id, open)
 
@@ -165,7 +165,7 @@ export function runRoutes(services: Services): Route[] {
     return HANDLED
   }
 
-  /** Result of a run: its final values, or its error; never null, which some clients cannot read. */
+  /** Final values of a run, or its error; never null, which some clients cannot parse. */
   const finalJson = async (run: Run): Promise<string> => {
     if (run.status === 'error' || run.status === 'timeout') {
       const message = run.error ?? 'The run failed'
@@ -176,7 +176,7 @@ export function runRoutes(services: Services): Route[] {
     return final ? final.json : JSON.stringify({ status: run.status, error: run.error })
   }
 
-  /** The agent's name for the error. */
+  /** The error type that the agent reported. */
   const errorNameOf = async ({ thread_id, run_id }: Run): Promise<string> => {
     const [told] = await store.events.listEvents(thread_id, run_id, { types: ['run_error'], limit: 1 }, null)
     const name = told?.metadata.error_type
@@ -185,10 +185,7 @@ export function runRoutes(services: Services): Route[] {
 
   // --------------------------------------------------------------------------------------- look at, cancel
 
-  /**
-   * The run of a path, for watching: a live run is known here and need not be read. Visibility follows the store's rule:
-   * own runs and ownerless ones [Store 1].
-   */
+  /** The run of a path, for joining. A live run is not read from the store, but has the same visibility: own and ownerless [Store 1]. */
   const watchedRunOf = async (call: Call): Promise<Run> => {
     const { params, user } = call
     const run = registry.find(params.run_id!)?.run
@@ -207,14 +204,14 @@ export function runRoutes(services: Services): Route[] {
     return { jsonText }
   }
 
-  /** To LangGraph's clients a run that was rolled back is gone, also between its end and its removal. */
+  /** For LangGraph's clients a rolled-back run does not exist, even before it is deleted. */
   const read = async (call: Call): Promise<Reply> => {
     const run = await runOf(services, call)
     if (run.error === ROLLED_BACK && isLangGraphClient(call)) throw fail('run_not_found', { id: run.run_id })
     return { json: runView(run) }
   }
 
-  /** LangGraph's clients expect success for a run that has ended, and 404 for one that was rolled back. */
+  /** LangGraph's clients expect success if the run has ended already, and a rollback to delete the run. */
   const cancel = async (call: CancelCall): Promise<Reply> => {
     const run = await runOf(services, call)
     const { action: how = 'interrupt', wait } = call.query
@@ -248,7 +245,7 @@ export function runRoutes(services: Services): Route[] {
       return HANDLED
     })
 
-  /** POST with an action cancels first. A GET never changes anything, whatever it says. */
+  /** POST with `action` cancels first. GET ignores it, because a GET must not change anything. */
   const cancelThenStream = async (call: CancelCall): Promise<Reply | typeof HANDLED> => {
     const run = await runOf(services, call)
     const { action: how, wait: untilEnded } = call.query
@@ -267,50 +264,32 @@ export function runRoutes(services: Services): Route[] {
 
   const thread = '/api/threads/{thread_id}/runs'
   const run = `${thread}/{run_id}`
-  const creating = {
-    method: 'POST',
-    permission: 'runs:create',
-    body: runBody,
-    bodyLimit: config.server.body_bytes,
-    bodyOptional: true
-  } as const
-  /** Creating runs in three ways, in the path's thread or in none. */
+  /** The three ways to create a run: in the background, streaming, waiting. */
   const creators = (
     path: string,
     made: typeof create,
     inBackground: (call: Call<RunBody>) => Promise<Run>,
     more = {}
-  ) => [
-    route({ ...creating, ...more, path, handler: async (call) => background(await inBackground(call)) }),
-    route({
-      ...creating,
-      ...more,
-      path: `${path}/stream`,
-      isStream: true,
-      handler: (call) => stream(call, () => made(call, true))
-    }),
-    route({
-      ...creating,
-      ...more,
-      path: `${path}/wait`,
-      isStream: true,
-      handler: (call) => waitForNew(call, () => made(call, true))
-    })
-  ]
-  const watching = { method: 'GET', permission: 'runs:read', thread: 'read' } as const
+  ) => {
+    const bodyLimit = config.server.body_bytes
+    const body = { body: runBody, bodyLimit, bodyOptional: true } as const
+    const creating = { ...body, ...more, method: 'POST', permission: 'runs:create' } as const
+    const streaming = { ...creating, isStream: true } as const
+    return [
+      route({ ...creating, path, handler: async (call) => background(await inBackground(call)) }),
+      route({ ...streaming, path: `${path}/stream`, handler: (call) => stream(call, () => made(call, true)) }),
+      route({ ...streaming, path: `${path}/wait`, handler: (call) => waitForNew(call, () => made(call, true)) })
+    ]
+  }
+  const reading = { method: 'GET', permission: 'runs:read', thread: 'read' } as const
+  const watching = { ...reading, isStream: true } as const
+  const stopping = { method: 'POST', thread: 'write', query: cancelQuery } as const
   return [
     ...creators(thread, create, (call) => create(call, false), { thread: 'read' }),
     ...creators('/api/runs', createStateless, createInBackground),
-    route({ ...watching, path: thread, query: listQuery, handler: list }),
-    route({ ...watching, path: run, handler: read }),
-    route({
-      method: 'POST',
-      path: `${run}/cancel`,
-      permission: 'runs:cancel',
-      thread: 'write',
-      query: cancelQuery,
-      handler: cancel
-    }),
+    route({ ...reading, path: thread, query: listQuery, handler: list }),
+    route({ ...reading, path: run, handler: read }),
+    route({ ...stopping, path: `${run}/cancel`, permission: 'runs:cancel', handler: cancel }),
     route({ method: 'DELETE', path: run, permission: 'threads:delete', thread: 'write', handler: remove }),
     route({
       method: 'GET',
@@ -320,35 +299,23 @@ export function runRoutes(services: Services): Route[] {
       handler: async (call) => joined(call, await runOf(services, call))
     }),
     ...runsAtOnceRoutes(services, (call, body, at) => createInBackground({ ...call, body }, at)),
-    route({ ...watching, path: `${run}/join`, isStream: true, handler: join }),
-    route({
-      ...watching,
-      path: `${run}/stream`,
-      isStream: true,
-      handler: async (call) => joined(call, await watchedRunOf(call))
-    }),
-    route({
-      ...watching,
-      method: 'POST',
-      path: `${run}/stream`,
-      thread: 'write',
-      query: cancelQuery,
-      handler: cancelThenStream
-    })
+    route({ ...watching, path: `${run}/join`, handler: join }),
+    route({ ...watching, path: `${run}/stream`, handler: async (call) => joined(call, await watchedRunOf(call)) }),
+    route({ ...stopping, path: `${run}/stream`, permission: 'runs:read', handler: cancelThenStream })
   ]
 }
 
-/** Content-Location with the run's id, and where the stream can be resumed. */
+/** Content-Location identifies the run, Location is where to resume its stream. */
 function headersOf(run: Run, answer: 'stream' | 'join'): Record<string, string> {
   return { 'Content-Location': `/api${pathOf(run)}`, Location: `${pathOf(run)}/${answer}` }
 }
 
-/** Below the API's prefix, which clients put in front [langgraph 1.1]. */
+/** Without the API prefix, which clients add [langgraph 1.1]. */
 function pathOf({ thread_id, run_id }: Run): string {
   return `/threads/${thread_id}/runs/${run_id}`
 }
 
-/** DeerFlow's pages use this prefix. They rebuild a conversation from the list of runs, and expect all of them. */
+/** DeerFlow's front end uses this prefix. It rebuilds the conversation from the list of runs and expects all of them. */
 function isFrontEnd({ req }: Call<unknown, unknown>): boolean {
   return req.url?.startsWith('/api/langgraph/') ?? false
 }

@@ -28,7 +28,7 @@ export interface Services {
   readonly registry: Registry
   readonly runs: Runs
   readonly webhooks: Pick<Webhooks, 'prepare'>
-  /** Of whichever agent there is. */
+  /** The states of the configured agent. */
   readonly states: StatePort
   readonly assistants: Assistants
   readonly agent: Agent
@@ -42,19 +42,19 @@ export interface Services {
   readonly skills: Skills
   readonly extensions: Extensions
   readonly toolServers: ToolServers
-  /** The operator's own program beside ours; null: there is none. */
+  /** The operator's own HTTP app; null: none. */
   readonly app?: Pick<CustomApp, 'has'> | null
   readonly configurableHeaders: ConfigurableHeaders
-  /** Components of the operator's project for pages; null: it has none. */
+  /** UI components of the operator's project; null: none. */
   readonly ui?: (() => Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>) | null
   readonly log: Log
-  /** One completion outside any run. Rejects when the model fails, or none has that name; null is the first. */
+  /** One model call outside any run; `modelName` null: the first model. Rejects if it fails or the name is unknown. */
   completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
-  /** Removes the files of a thread; for one without an owner those of every user; true if there were any. */
+  /** Removes a thread's files; without an owner, those of all users. True if there were any. */
   removeFiles(threadId: string, owner: string | null): Promise<boolean>
-  /** Whether a call's grant is still valid: checked as long as its response stays open. */
+  /** Whether a grant is still valid; checked again while a response stays open. */
   isValid(grant: Grant): Promise<boolean>
-  /** null: ready; else why not. Probes the database when nothing was written lately. */
+  /** Why the server is not ready; null: ready. Probes the database if nothing was written recently. */
   unready(): Promise<string | null>
   /** Metrics in Prometheus' text format. */
   metrics(): Promise<{ readonly type: string; readonly body: string }>

@@ -1,4 +1,4 @@
-// Skills: listed for everybody. They reach every user's model, so only administrators add and change them [contract 6.7].
+// Skills: everybody can list them; only administrators may change them, because they reach every user's model [contract 6.7].
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { ArchiveError } from '../files/archive.ts'
@@ -9,7 +9,7 @@ import { integer, objectOf } from '../http/schema.ts'
 import { type Skill, SkillError } from '../skills/skill.ts'
 import type { Services } from './services.ts'
 
-/** Of a skill's text, in the form of JSON. */
+/** Size of a request with a skill's text. */
 const CONTENT_BYTES = 1024 * 1024
 
 const Enabled = objectOf({ enabled: v.boolean() })
@@ -67,46 +67,38 @@ export function skillRoutes({ skills, paths }: Pick<Services, 'skills' | 'paths'
     return { json: { success: true } }
   }
 
-  const listed = async () => ({ json: { skills: (await skills.list()).map(view) } })
-  const one = '/api/skills/custom/{skill_name}'
+  const get = async ({ params }: Call): Promise<Reply> => {
+    const name = params.skill_name!
+    return { json: view(there(name, await skills.get(name))) }
+  }
+
+  const listed = async (): Promise<Reply> => ({ json: { skills: (await skills.list()).map(view) } })
+  const listedCustom = async (): Promise<Reply> => {
+    const all = await skills.list()
+    return { json: { skills: all.filter(({ category }) => category === 'custom').map(view) } }
+  }
+  const getCustom = async ({ params }: Call): Promise<Reply> => ({ json: customView(await custom(params.skill_name!)) })
+
+  const all = '/api/skills'
+  const one = `${all}/custom/{skill_name}`
+  const rollingBack = { body: Rollback, bodyOptional: true, admin: true, handler: rollback } as const
   return [
-    route({ method: 'GET', path: '/api/skills', handler: listed }),
-    // Folders are read at every call: this one is for clients that know caches.
-    route({ method: 'POST', path: '/api/skills/reload', admin: true, handler: listed }),
-    route({ method: 'POST', path: '/api/skills/install', body: Install, admin: true, handler: install }),
-    route({
-      method: 'GET',
-      path: '/api/skills/custom',
-      handler: async () => ({
-        json: { skills: (await skills.list()).filter(({ category }) => category === 'custom').map(view) }
-      })
-    }),
-    route({
-      method: 'GET',
-      path: one,
-      handler: async ({ params }) => ({ json: customView(await custom(params.skill_name!)) })
-    }),
+    route({ method: 'GET', path: all, handler: listed }),
+    // Skills are never cached; this is for clients that expect a cache.
+    route({ method: 'POST', path: `${all}/reload`, admin: true, handler: listed }),
+    route({ method: 'POST', path: `${all}/install`, body: Install, admin: true, handler: install }),
+    route({ method: 'GET', path: `${all}/custom`, handler: listedCustom }),
+    route({ method: 'GET', path: one, handler: getCustom }),
     route({ method: 'PUT', path: one, body: Content, bodyLimit: CONTENT_BYTES, admin: true, handler: edit }),
     route({ method: 'DELETE', path: one, admin: true, handler: remove }),
     route({ method: 'GET', path: `${one}/history`, handler: history }),
-    route({
-      method: 'POST',
-      path: `${one}/rollback`,
-      body: Rollback,
-      bodyOptional: true,
-      admin: true,
-      handler: rollback
-    }),
-    route({
-      method: 'GET',
-      path: '/api/skills/{skill_name}',
-      handler: async ({ params }) => ({ json: view(there(params.skill_name!, await skills.get(params.skill_name!))) })
-    }),
-    route({ method: 'PUT', path: '/api/skills/{skill_name}', body: Enabled, admin: true, handler: enable })
+    route({ method: 'POST', path: `${one}/rollback`, ...rollingBack }),
+    route({ method: 'GET', path: `${all}/{skill_name}`, handler: get }),
+    route({ method: 'PUT', path: `${all}/{skill_name}`, body: Enabled, admin: true, handler: enable })
   ]
 }
 
-/** What was found of a skill. @throws Failure skill_not_found */
+/** @throws Failure skill_not_found if nothing was found */
 function there<T>(name: string, found: T | null | false): T {
   if (!found) throw fail('skill_not_found', { name })
   return found
@@ -120,7 +112,7 @@ function customView(skill: Skill & { content: string }) {
   return { ...view(skill), content: skill.content }
 }
 
-/** @throws Failure for what is wrong with a skill or its archive, else the error itself */
+/** @throws Failure for an invalid skill or archive, else the error itself */
 function refused(error: unknown): never {
   if (error instanceof SkillError || error instanceof ArchiveError)
     throw fail('skill_invalid', { reason: error.message })

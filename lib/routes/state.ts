@@ -13,7 +13,7 @@ import type { Services } from './services.ts'
 
 const name = v.pipe(v.string(), v.maxLength(256))
 
-/** Mostly an object; a graph's state may be any JSON, and several updates come as a list. */
+/** Usually an object; a list is several updates of a graph. */
 const values = v.union([fewKeys(CHANNELS_MAX), listOf(jsonObject, CHANNELS_MAX)])
 
 const updateBody = objectOf({
@@ -60,7 +60,7 @@ type Fields = readonly string[] | null | undefined
 /** The requested members of a state; `values.<channel>`: one of its values. */
 function selected(text: string, fields: Fields): string {
   if (!fields) return text
-  // The text was made of an object.
+  // Serialised from an object.
   const state = JSON.parse(text) as JsonObject
   const wanted = new Set(fields)
   const channels = isObject(state.values) && !wanted.has('values') ? Object.entries(state.values) : []
@@ -110,7 +110,7 @@ export function stateRoutes({ config, states }: Services): Route[] {
       user: user!.id,
       isBare: isLangGraphClient(call)
     })
-    // Appended, not joined: the text is long, and is copied only once, when sent.
+    // Concatenation builds a rope, which is copied only once, when it is sent.
     let text = '['
     for (const one of entries) text += `${text === '[' ? '' : ','}${selected(one, body.select)}`
     return { jsonText: `${text}]` }
@@ -118,27 +118,14 @@ export function stateRoutes({ config, states }: Services): Route[] {
 
   const path = '/api/threads/{thread_id}'
   const reading = { permission: 'threads:read', thread: 'read' } as const
+  const asking = { ...reading, method: 'POST' } as const
+  const writing = { permission: 'threads:write', thread: 'write', bodyLimit: config.server.body_bytes } as const
   const byGet = { ...reading, method: 'GET', query: stateQuery, handler: get } as const
   return [
     route({ ...byGet, path: `${path}/state` }),
-    route({
-      method: 'POST',
-      path: `${path}/state`,
-      permission: 'threads:write',
-      thread: 'write',
-      body: updateBody,
-      bodyLimit: config.server.body_bytes,
-      handler: update
-    }),
-    route({ ...reading, method: 'POST', path: `${path}/state/checkpoint`, body: checkpointBody, handler: getAt }),
+    route({ ...writing, method: 'POST', path: `${path}/state`, body: updateBody, handler: update }),
+    route({ ...asking, path: `${path}/state/checkpoint`, body: checkpointBody, handler: getAt }),
     route({ ...byGet, path: `${path}/state/{checkpoint_id}` }),
-    route({
-      ...reading,
-      method: 'POST',
-      path: `${path}/history`,
-      body: historyBody,
-      bodyOptional: true,
-      handler: history
-    })
+    route({ ...asking, path: `${path}/history`, body: historyBody, bodyOptional: true, handler: history })
   ]
 }

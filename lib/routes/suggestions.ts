@@ -8,15 +8,15 @@ import { integer, listOf, objectOf } from '../http/schema.ts'
 import type { Services } from './services.ts'
 
 const TEXT_MAX = 200
-/** Characters of one message, and messages, that the model reads. */
+/** What the model reads: characters per message, and messages. */
 const MESSAGE_CHARS = 2_000
 const MESSAGES = 20
-/** Messages that a client may send. */
+/** Messages in a request. */
 const MESSAGES_MAX = 1_000
 const TIMEOUT_MS = 20_000
 /** Concurrent model calls outside runs. */
 const TURNS = { all: 16, each: 1, waitingEach: 4 }
-/** Clients send the end of a conversation, whole answers in it. */
+/** Clients send the end of a conversation with complete answers. */
 const BODY_BYTES = 1024 * 1024
 
 const Body = objectOf({
@@ -45,7 +45,7 @@ export function suggestionRoutes({
       return { json: { suggestions: read(text, n) } }
     } catch (error) {
       if (error instanceof MutexBusy) throw fail('too_many_suggestions', null, { 'Retry-After': '5' })
-      log.warn({ err: error }, 'no suggestions: the model failed')
+      log.warn({ err: error }, 'suggestions are left out: the model failed')
       return { json: { suggestions: [] } }
     }
   }
@@ -54,7 +54,7 @@ export function suggestionRoutes({
     route({
       method: 'POST',
       path: '/api/threads/{thread_id}/suggestions',
-      // It costs what a run costs.
+      // It calls a model, as a run does.
       permission: 'runs:create',
       thread: 'read',
       body: Body,
@@ -74,7 +74,7 @@ function question({ messages }: Body, n: number): string {
   ].join('\n\n')
 }
 
-/** The texts of the JSON array in an answer, fences and words around it tolerated. */
+/** The texts of the JSON array in an answer; code fences and words around it are ignored. */
 function read(answer: string, n: number): string[] {
   const from = answer.indexOf('[')
   const to = answer.lastIndexOf(']')

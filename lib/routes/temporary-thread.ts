@@ -1,4 +1,4 @@
-// Temporary threads: the thread of a stateless run whose client wants nothing kept. Removed once the run's end was delivered.
+// Temporary threads: the thread of a stateless run is deleted once the end of the run was delivered, unless the client keeps it.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { StreamWriter } from '../stream-writer.ts'
 import { type Run, timestamp } from '../types.ts'
@@ -6,11 +6,11 @@ import { removeThread, type RemovalServices } from './remove-thread.ts'
 import type { RunBody } from './run-request.ts'
 import type { Services } from './services.ts'
 
-/** How long it stays for a client that was cut off or has not asked yet, in ms. */
+/** How long it is kept for a client that was cut off or has not joined yet, in ms. */
 const STAYS_MS = 60_000
 const OUTLIVES_MINUTES = 60
 
-/** The default of LangGraph's clients; the service's own continue in the thread. */
+/** LangGraph's clients expect deletion by default; others keep the thread. */
 export function isForOnce({ on_completion: wanted }: RunBody, isLangGraph: boolean): boolean {
   return wanted ? wanted === 'delete' || wanted === 'complete' : isLangGraph
 }
@@ -27,7 +27,7 @@ export class TemporaryThreads {
     return kwargs.temporary === true
   }
 
-  /** The run's end was delivered: removes its thread, once. Never rejects. */
+  /** Deletes the run's thread, once. Never rejects. */
   remove(run: Run): Promise<void> {
     const { thread_id, user_id } = run
     const known = this.#going.get(thread_id)
@@ -43,7 +43,7 @@ export class TemporaryThreads {
     return going
   }
 
-  /** Nobody waits for the end, or the client was cut off and may come back. */
+  /** Deletes it some time after the run's end: the client may come back, or nobody is waiting. */
   async removeLater(run: Run): Promise<void> {
     await this.#outlive(run).catch(() => {})
     await this.#services.registry.settled(run.run_id)
@@ -51,7 +51,7 @@ export class TemporaryThreads {
     await this.remove(run)
   }
 
-  /** If this process does not live that long, another one removes it. */
+  /** Sets a TTL, so that another process deletes it if this one dies. */
   async #outlive({ thread_id }: Run): Promise<void> {
     const { store, writer } = this.#services
     const thread = await store.threads.get(thread_id, null)
@@ -61,7 +61,7 @@ export class TemporaryThreads {
     await writer.write({ name: 'ttl.set', ttl })
   }
 
-  /** A stream of the run: with its clean end the thread is gone. */
+  /** Wraps a stream of the run: the thread is deleted before the stream ends. */
   around(run: Run, writer: StreamWriter): StreamWriter {
     if (!this.has(run)) return writer
     let isTold = false

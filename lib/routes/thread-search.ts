@@ -1,16 +1,16 @@
-// Searching and counting threads. Indexed conditions go to the store; nested metadata, values of the state and words of
-// the title are checked in the threads it returns, within limits.
+// Searches and counts threads. The store applies the indexed conditions; nested metadata, state values and words of the
+// title are checked here, within limits.
 import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
-import { Invalid } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { jsonList } from '../http/json-list.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
-import { fewKeys, integer, issue, jsonObject, listOf, objectOf } from '../http/schema.ts'
+import { fewKeys, integer, jsonObject, listOf, objectOf } from '../http/schema.ts'
 import type { ThreadPage, ThreadQuery } from '../store/store.ts'
-import { Containment, TooCostly } from '../thread/contains.ts'
+import { Containment } from '../thread/contains.ts'
 import type { Json, JsonObject, Thread } from '../types.ts'
+import { costly, refusedValue } from './input.ts'
 import { paginationHeaders } from './page.ts'
 import type { Services } from './services.ts'
 import { EXTRACT_PATH, partsOf, recordText, type ShownState, titleState } from './thread-view.ts'
@@ -18,13 +18,13 @@ import { EXTRACT_PATH, partsOf, recordText, type ShownState, titleState } from '
 const FILTER_KEYS_MAX = 64
 const IDS_MAX = 1000
 const EXTRACTS_MAX = 10
-/** Of a search that looks into threads: how many, in pages of so many, and how long their states may be together, in characters. */
+/** Limits of conditions checked here: threads, threads per page, and total characters of their states. */
 const LOOKED_AT_MAX = 10_000
 const LOOKED_AT_PAGE = 500
 const STATES_LENGTH = 6 * 1024 * 1024
-/** Characters of the states of one page: it ends before the thread with which it would be longer. */
+/** Characters of the states in one page; the page ends before it would be longer. */
 const PAGE_LENGTH = 16 * 1024 * 1024
-/** Threads whose metadata is looked into in one turn of the loop. */
+/** Threads checked per turn of the event loop. */
 const TURN_THREADS = 16
 
 const extracts = v.pipe(
@@ -33,14 +33,14 @@ const extracts = v.pipe(
   v.check(
     (paths) =>
       Object.values(paths).every((path) => typeof path === 'string' && path.length <= 256 && EXTRACT_PATH.test(path)),
-    'Value error, a path is like values.messages[-1].content'
+    'Value error, a path must look like values.messages[-1].content'
   ),
-  // Every value was looked at.
+  // Checked above.
   v.transform((paths) => paths as Record<string, string>)
 )
 
 const filters = {
-  // Each key is one condition; no honest filter has more.
+  // Each key is one condition.
   metadata: v.nullish(fewKeys(FILTER_KEYS_MAX), {}),
   // busy is LangGraph's word for a thread with a run in flight.
   status: v.nullish(v.picklist(['idle', 'running', 'busy', 'interrupted', 'error'])),
@@ -62,15 +62,11 @@ const countBody = objectOf(filters)
 type Filters = v.InferOutput<typeof countBody>
 type SearchBody = v.InferOutput<typeof searchBody>
 
-/** What a thread must have besides, that no index knows. */
+/** A condition that no index covers. */
 type Condition = (thread: Thread) => Promise<boolean>
 
 const isNothing = (object: JsonObject): boolean => Object.keys(object).length === 0
 const isNested = (value: Json): boolean => typeof value === 'object' && value !== null
-
-function refused(field: string, why: string): Invalid {
-  return new Invalid([{ ...issue('value_error', ['body', field]), msg: `Value error, ${why}` }])
-}
 
 export function threadSearchRoutes({ store, states }: Services): Route[] {
   const conditionOf = ({ metadata, values, query }: Filters): Condition | null => {
@@ -81,11 +77,11 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const containment = new Containment()
     let left = STATES_LENGTH
     const hasValues = async ({ thread_id }: Thread): Promise<boolean> => {
-      // A synchronous store would let nobody else in between.
+      // A synchronous store would never yield to the event loop.
       await turn()
       const state = await states.values(thread_id, null)
       left -= state?.json.length ?? 0
-      if (left < 0) throw refused('values', 'the states to look into are too long: say more of the threads')
+      if (left < 0) throw refusedValue(['body', 'values'], 'the states to search are too large: add conditions')
       // States are made of objects.
       return state !== null && containment.holds(JSON.parse(state.json) as JsonObject, wanted)
     }
@@ -105,14 +101,14 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     ...(ids && { ids })
   })
 
-  /** Checks everything the index finds: then the total is known. */
+  /** Checks every thread the index finds, because the total is needed. */
   const lookAmong = async (query: ThreadQuery, condition: Condition, user: string): Promise<ThreadPage> => {
     const found: Thread[] = []
     for (let offset = 0; ; offset += LOOKED_AT_PAGE) {
       await turn()
       const page = await store.threads.search({ ...query, limit: LOOKED_AT_PAGE, offset }, user)
       if (page.total > LOOKED_AT_MAX)
-        throw refused('metadata', `${page.total} threads would have to be looked into: say more of them`)
+        throw refusedValue(['body', 'metadata'], `${page.total} threads would have to be searched: add conditions`)
       for (const [at, thread] of page.threads.entries()) {
         if (at % TURN_THREADS === 0) await turn()
         if (await condition(thread)) found.push(thread)
@@ -124,15 +120,10 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
 
   const find = async (body: Filters, query: ThreadQuery, user: string): Promise<ThreadPage> => {
     const condition = conditionOf(body)
-    if (!condition) return store.threads.search(query, user)
-    try {
-      return await lookAmong(query, condition, user)
-    } catch (error) {
-      throw error instanceof TooCostly ? refused('metadata', error.message) : error
-    }
+    return condition ? lookAmong(query, condition, user).catch(costly) : store.threads.search(query, user)
   }
 
-  /** With their states, as many of the threads as fit into a page; one at least. */
+  /** Threads with their states, as many as fit into a page, but at least one. */
   const withStates = async (threads: readonly Thread[]): Promise<[Thread, ShownState][]> => {
     const shown: [Thread, ShownState][] = []
     let left = PAGE_LENGTH
@@ -152,7 +143,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const sortBy = body.sort_by === 'state_updated_at' ? 'updated_at' : body.sort_by
     const query: ThreadQuery = {
       ...queryOf(body),
-      // The defaults of either.
+      // Defaults differ between LangGraph's clients and others.
       limit: body.limit ?? (isLangGraph ? 10 : 100),
       offset: body.offset ?? 0,
       sortBy: sortBy ?? (isLangGraph ? 'created_at' : 'updated_at'),
@@ -165,10 +156,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const shown = showsState ? await withStates(threads) : threads.map(withTitle)
     const textOf = ([thread, state]: [Thread, ShownState]) => partsOf(recordText(call, thread, state), select, extract)
     const { jsonText, count } = await jsonList(shown, textOf, showsState ? Number.POSITIVE_INFINITY : undefined)
-    return {
-      jsonText,
-      headers: paginationHeaders(total, query.offset, count)
-    }
+    return { jsonText, headers: paginationHeaders(total, query.offset, count) }
   }
 
   const count = async ({ body, user }: UserCall<Filters>) => {

@@ -1,4 +1,4 @@
-// The stream of a whole thread: all its runs, one after the other, as LangGraph's `threads.joinStream` reads it.
+// The stream of a thread: all its runs, one after the other (LangGraph's `threads.joinStream`).
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { openStream } from '../http/streaming-response.ts'
@@ -14,7 +14,7 @@ const PAGE = 100
 export function threadStreamRoutes(services: Services): Route[] {
   const { store, registry } = services
 
-  /** Without a position: the runs in flight, and those to come. */
+  /** Without a position: the runs in flight and later ones. */
   const startOf = async (call: Call): Promise<ThreadPosition> => {
     const threadId = call.params.thread_id!
     const text = positionText(call)
@@ -23,7 +23,7 @@ export function threadStreamRoutes(services: Services): Route[] {
     return { ordinal: oldest?.ordinal ?? (await newestOf(threadId)) + 1, position: null }
   }
 
-  /** Ordinal of the newest run that has one. Delayed runs have none yet, and are listed first. */
+  /** Ordinal of the newest run. Delayed runs are listed first and have none yet. */
   const newestOf = async (threadId: string, offset = 0): Promise<number> => {
     const runs = await store.runs.list(threadId, { limit: PAGE, offset })
     const placed = runs.find((run) => !isUnplaced(run))

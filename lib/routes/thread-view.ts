@@ -1,4 +1,4 @@
-// A thread's record as sent: in the client's dialect, with its state if wanted, reduced to the requested fields.
+// A thread as sent to clients: in the client's dialect, with its state if wanted, reduced to the requested fields.
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import type { Call } from '../http/call.ts'
 import type { ThreadTtl } from '../store/store.ts'
@@ -6,18 +6,18 @@ import { threadView } from '../thread/checkpoint.ts'
 import { isObject, type Json, type JsonObject, type Thread } from '../types.ts'
 import { pick } from './page.ts'
 
-/** What is known of a thread's state. */
+/** The state of a thread, as far as it is shown. */
 export interface ShownState {
   readonly json: string
   readonly interrupts: JsonObject
 }
 
-/** A list shows the title and nothing else of the state. */
+/** Lists show only the title of the state. */
 export function titleState({ display_name }: Thread): ShownState {
   return { json: display_name === null ? '{}' : JSON.stringify({ title: display_name }), interrupts: {} }
 }
 
-/** As JSON text. LangGraph's clients say `busy` for a thread with a run in flight, and sort by when the state has changed. */
+/** As JSON text. LangGraph's clients call a thread with a run in flight `busy`, and expect `state_updated_at`. */
 export function recordText(
   call: Pick<Call, 'req'>,
   thread: Thread,
@@ -30,7 +30,7 @@ export function recordText(
     ...(isLangGraphClient(call) && { status, state_updated_at: thread.updated_at }),
     ...(ttl?.made_at === thread.created_at && ttlView(ttl))
   }
-  // Behind the others: a member that comes twice is the last one.
+  // Appended: of duplicate JSON members the last one counts.
   return Object.keys(more).length === 0 ? text : `${text.slice(0, -1)},${JSON.stringify(more).slice(1)}`
 }
 
@@ -38,21 +38,21 @@ function ttlView({ minutes, expires_at }: ThreadTtl): JsonObject {
   return { ttl: { strategy: 'delete', ttl_minutes: minutes, expires_at } }
 }
 
-/** The named members of a record, and what is extracted of it. */
+/** The selected members of a record, and the extracted values. */
 export function partsOf(
   text: string,
   select: readonly string[] | null,
   extract: Readonly<Record<string, string>> | null
 ): string {
   if (!select && !extract) return text
-  // The text was made of an object.
+  // Serialised from an object.
   const record = JSON.parse(text) as JsonObject
   const kept = select ? pick(record, select) : record
   const found = extract && Object.entries(extract).map(([alias, path]) => [alias, valueAt(record, path)])
   return JSON.stringify({ ...kept, ...(found && { extracted: Object.fromEntries(found) }) })
 }
 
-/** `values.messages[-1].content`: names behind dots, places in brackets, from the end where they are negative. */
+/** `values.messages[-1].content`: member names after dots, list indexes in brackets; negative ones count from the end. */
 export const EXTRACT_PATH = /^[\w-]+(\.[\w-]+|\[-?\d{1,9}\])*$/
 
 function valueAt(record: JsonObject, path: string): Json {

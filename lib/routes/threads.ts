@@ -1,27 +1,18 @@
 // Threads: create, copy, get, patch, delete; the search for them is in thread-search.ts.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail, Invalid } from '../errors.ts'
+import { fail } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
-import {
-  id,
-  issue,
-  isWithin,
-  json,
-  jsonObject,
-  listOf,
-  metadata,
-  METADATA_LENGTH_MAX,
-  objectOf
-} from '../http/schema.ts'
+import { id, isWithin, json, jsonObject, listOf, metadata, METADATA_LENGTH_MAX, objectOf } from '../http/schema.ts'
 import { withoutReserved } from '../reserved.ts'
 import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
 import type { ThreadTtl } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
 import { type JsonObject, type Thread, timestamp } from '../types.ts'
+import { tooLong } from './input.ts'
 import { removeThread } from './remove-thread.ts'
 import type { Services } from './services.ts'
 import { writtenState } from './state.ts'
@@ -51,7 +42,7 @@ const superstepList = listOf(
   SUPERSTEPS_MAX
 )
 
-/** Minutes, or as LangGraph's clients send it. */
+/** A number of minutes, or the object that LangGraph's clients send. */
 const minutes = v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(TTL_MINUTES_MAX))
 const ttl = v.nullish(
   v.union([
@@ -74,7 +65,7 @@ const createBody = objectOf({
 
 const patchBody = objectOf({ metadata: v.nullish(metadata, {}), ttl })
 const patchStateBody = objectOf({ metadata: v.nullish(metadata, {}) })
-/** LangGraph's clients name optional members: `ttl` is the only one. */
+/** Optional fields to include; `ttl` is the only one. */
 const getQuery = objectOf({ include: v.optional(v.string()) })
 const pruneBody = objectOf({
   thread_ids: listOf(id, PRUNED_MAX),
@@ -94,9 +85,9 @@ export function threadRoutes(services: Services): Route[] {
       metadata: body.metadata ?? {}
     }
     const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
-    // Another user's thread: answered as if it did not exist.
+    // The id belongs to another user: answered as if it did not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
-    // [spec]: creating it again is idempotent; LangGraph's clients get a 409, unless they ask otherwise.
+    // Creating a thread is idempotent [spec], but LangGraph's clients expect a 409 unless `if_exists` says otherwise.
     const raises = body.if_exists === 'raise' || (!body.if_exists && isLangGraphClient(call))
     if (!made.created && raises) throw fail('thread_exists')
     if (made.created && body.supersteps?.length) await build(made.thread, body.supersteps, user.id)
@@ -110,13 +101,12 @@ export function threadRoutes(services: Services): Route[] {
     return ttl
   }
 
-  /** Imports a history. An invalid one leaves no thread behind. */
+  /** Imports a history. If it is invalid, the thread is deleted again. */
   const build = async (
-    thread: Thread,
+    { thread_id, metadata }: Thread,
     supersteps: v.InferOutput<typeof superstepList>,
     user: string
   ): Promise<void> => {
-    const { thread_id, metadata } = thread
     const graph = typeof metadata.graph_id === 'string' ? metadata.graph_id : null
     const steps = supersteps.map(({ updates }) =>
       updates.map(({ values, as_node, command }) => ({
@@ -133,7 +123,7 @@ export function threadRoutes(services: Services): Route[] {
     }
   }
 
-  /** The record with its name, and all of its states; its runs stay where they are. */
+  /** Copies the record, the name and all states, but no runs. */
   const copy = async (call: UserCall) => {
     const from = call.params.thread_id!
     const original = await store.threads.get(from)
@@ -142,13 +132,10 @@ export function threadRoutes(services: Services): Route[] {
     const thread_id = randomUUID()
     const given = { thread_id, user_id: call.user.id, assistant_id, metadata: { ...metadata, thread_id } }
     const { thread, checkpoint } = newThread(given, timestamp())
-    // An open question stays open in both.
+    // An open interrupt stays open in both threads.
     const waits = status === 'interrupted' ? { status } : {}
-    const made = await writer.write({
-      name: 'thread.create',
-      thread: { ...thread, display_name, ...waits },
-      checkpoint
-    })
+    const copied = { ...thread, display_name, ...waits }
+    const made = await writer.write({ name: 'thread.create', thread: copied, checkpoint })
     if (!made) throw fail('thread_not_found', { id: thread_id })
     try {
       await states.copy(from, thread_id)
@@ -162,10 +149,10 @@ export function threadRoutes(services: Services): Route[] {
   const prune = async ({ body, user }: UserCall<v.InferOutput<typeof pruneBody>>) => {
     let pruned_count = 0
     for (const threadId of new Set(body.thread_ids)) {
-      // Missing threads and other users' are skipped alike.
+      // Missing threads and those of other users are skipped.
       if (!(await store.threads.get(threadId))) continue
       if (body.strategy !== 'keep_latest') await removeThread(services, threadId, user.id)
-      // A thread with a run in flight keeps its states.
+      // Skips a thread with a run in flight.
       else if (!(await writer.write({ name: 'state.prune', thread_id: threadId }))) continue
       pruned_count++
     }
@@ -188,10 +175,8 @@ export function threadRoutes(services: Services): Route[] {
   const patched = async (threadId: string, given: JsonObject): Promise<Thread> => {
     const metadata = withoutReserved(given)
     const merged = { ...(await store.threads.get(threadId))?.metadata, ...metadata }
-    if (Object.keys(merged).length > KEPT_KEYS_MAX)
-      throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: KEPT_KEYS_MAX })])
-    if (!isWithin(merged, METADATA_LENGTH_MAX))
-      throw new Invalid([issue('too_long', ['body', 'metadata'], { max_length: METADATA_LENGTH_MAX })])
+    if (Object.keys(merged).length > KEPT_KEYS_MAX) throw tooLong(['body', 'metadata'], KEPT_KEYS_MAX)
+    if (!isWithin(merged, METADATA_LENGTH_MAX)) throw tooLong(['body', 'metadata'], METADATA_LENGTH_MAX)
     const thread = await writer.write({ name: 'thread.patch', thread_id: threadId, metadata, now: timestamp() })
     if (!thread) throw fail('thread_not_found', { id: threadId })
     return thread
@@ -205,7 +190,7 @@ export function threadRoutes(services: Services): Route[] {
     return { jsonText: recordText(call, thread, NO_STATE, ttl) }
   }
 
-  /** An older name of LangGraph's for the same. */
+  /** The older form in LangGraph's API. */
   const patchState = async ({ params, body }: UserCall<v.InferOutput<typeof patchStateBody>>) => {
     await patched(params.thread_id!, body.metadata ?? {})
     return { status: 204 }
@@ -214,12 +199,8 @@ export function threadRoutes(services: Services): Route[] {
   const remove = async ({ params, user }: UserCall) => {
     const threadId = params.thread_id!
     const hadFiles = await removeThread(services, threadId, user.id)
-    return {
-      json: {
-        success: true,
-        message: hadFiles ? `Deleted local thread data for ${threadId}` : `No local data for ${threadId}`
-      }
-    }
+    const message = hadFiles ? `Deleted local thread data for ${threadId}` : `No local data for ${threadId}`
+    return { json: { success: true, message } }
   }
 
   const all = '/api/threads'

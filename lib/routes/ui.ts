@@ -1,4 +1,4 @@
-// Components that graphs of the operator's project show in pages, as LangGraph's clients ask for them.
+// UI components of the operator's graphs, requested by LangGraph's clients (`LoadExternalComponent`).
 import { extname } from 'node:path'
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
@@ -19,12 +19,12 @@ export function uiRoutes({ ui }: Pick<Services, 'ui'>): Route[] {
     return files
   }
 
-  /** What a page puts where the component is to be. */
+  /** The HTML that loads a component into the page. */
   const component = async (call: UserCall<v.InferOutput<typeof componentBody>>): Promise<Reply> => {
     const graph = encodeURIComponent(call.params.graph!)
     const names = [...(await filesOf(call)).keys()]
     const at = `${baseOf(call)}/ui/${graph}`
-    // In an attribute with single quotes.
+    // Goes into an attribute with single quotes.
     const name = JSON.stringify(call.body.name).replace(/['&<>]/g, (one) => `&#${one.charCodeAt(0)};`)
     const shown = `__LGUI_${call.params.graph!.replace(/[^a-zA-Z0-9]/g, '_')}.render(${name}, "{{shadowRootId}}")`
     const styles = names.filter((one) => extname(one) === '.css')
@@ -47,12 +47,12 @@ export function uiRoutes({ ui }: Pick<Services, 'ui'>): Route[] {
   const path = '/api/ui/{graph}'
   return [
     route({ method: 'POST', path, permission: 'any', body: componentBody, handler: component }),
-    // A page's script element brings no credential.
+    // Script elements send no credential.
     route({ method: 'GET', path: `${path}/{file}`, access: 'public', handler: file })
   ]
 }
 
-/** As LangGraph's server has it: its scheme is the page's, but on this machine. Below our prefix where it was asked for there. */
+/** As LangGraph's server does: protocol-relative except on localhost, with our prefix if the request had it. */
 function baseOf({ req }: Call): string {
   const { host = '' } = req.headers
   if (!/^[\w.:[\]-]+$/.test(host)) return ''

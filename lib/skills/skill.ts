@@ -1,21 +1,21 @@
-// A skill: a folder with a SKILL.md that tells an agent how to do something, and files that belong to it.
+// A skill: a folder with a SKILL.md that tells an agent how to do something, and its files.
 import * as v from 'valibot'
 import { parse } from 'yaml'
 
 export interface Skill {
-  /** Small letters, digits and hyphens: also the name of its folder. */
+  /** Lower-case letters, digits and hyphens; also the name of its folder. */
   readonly name: string
-  /** When to use it: all that a model sees of a skill before it asks for it. */
+  /** When to use it; all a model sees of a skill before reading it. */
   readonly description: string
   readonly license: string | null
-  /** public: came with the installation; custom: added here. */
+  /** public: part of the installation; custom: added later. */
   readonly category: 'public' | 'custom'
   readonly enabled: boolean
 }
 
 export type SkillHead = Pick<Skill, 'name' | 'description' | 'license'>
 
-/** What is wrong with a skill; the text is for the person who wrote it. */
+/** An invalid skill; the text is for its author. */
 export class SkillError extends Error {
   constructor(message: string) {
     super(message)
@@ -33,7 +33,7 @@ const Head = v.object({
   name: v.pipe(
     v.string('must be a text'),
     v.maxLength(NAME_MAX, `must have at most ${NAME_MAX} characters`),
-    v.regex(SKILL_NAME, 'must be of small letters, digits and single hyphens')
+    v.regex(SKILL_NAME, 'must consist of lower-case letters, digits and single hyphens')
   ),
   description: v.pipe(
     v.string('must be a text'),
@@ -64,7 +64,7 @@ export function readHead(content: string): SkillHead {
 
 function parseYaml(yaml: string): unknown {
   try {
-    // Without aliases a few lines cannot become gigabytes.
+    // Aliases could expand a few lines to gigabytes.
     return parse(yaml, { maxAliasCount: 0, prettyErrors: false })
   } catch {
     throw new SkillError(`The front matter of ${SKILL_FILE} is not valid YAML`)

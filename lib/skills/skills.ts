@@ -1,9 +1,9 @@
-// The skills of an installation: those that came with it, and those that were added, each a folder.
+// The skills of an installation, public and custom, each a folder.
 //
 //   <skills.path>/<name>/SKILL.md            public: read only
 //   <home>/skills/custom/<name>/...          custom
-//   <home>/skills/history/<name>.jsonl       what a custom SKILL.md was before each edit
-//   <home>/skills/incoming/<uuid>/           an archive that is being unpacked
+//   <home>/skills/history/<name>.jsonl       earlier versions of a custom SKILL.md
+//   <home>/skills/incoming/<uuid>/           an archive being unpacked
 import { randomUUID } from 'node:crypto'
 import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -13,7 +13,7 @@ import { KeyedMutex } from '../files/keyed-mutex.ts'
 import { kindOf, nullIfMissing } from '../files/paths.ts'
 import { readHead, type Skill, SKILL_FILE, SKILL_NAME, SkillError, type SkillHead } from './skill.ts'
 
-/** One edit of a custom skill: what its SKILL.md was before. */
+/** An edit of a custom skill, with its SKILL.md before the edit. */
 export interface SkillEdit {
   readonly edited_at: string
   readonly action: 'edit' | 'rollback'
@@ -21,15 +21,15 @@ export interface SkillEdit {
 }
 
 const LIMITS: ArchiveLimits = { members: 1000, memberBytes: 16 << 20, totalBytes: 64 << 20 }
-/** Characters of a skill's file that are read for a model. */
+/** Maximum characters of a skill's file for a model. */
 const FILE_MAX = 256 * 1024
 
 export interface SkillsOptions {
   readonly home: string
-  /** Folder of the public ones, or null. */
+  /** Folder of public skills, or null. */
   readonly publicPath: string | null
   readonly extensions: Extensions
-  /** Called for a folder that is no valid skill; it is left out. */
+  /** Called for a folder that is not a valid skill; it is left out. */
   onBroken?(path: string, error: unknown): void
 }
 
@@ -38,7 +38,7 @@ export class Skills {
   readonly #custom: string
   readonly #history: string
   readonly #incoming: string
-  /** Installing, editing and removing wait for each other. */
+  /** Serialises installing, editing and removing. */
   readonly #changes = new KeyedMutex({ all: 1, each: 1 })
 
   constructor(options: SkillsOptions) {
@@ -49,7 +49,7 @@ export class Skills {
     this.#incoming = join(root, 'incoming')
   }
 
-  /** By name. A custom skill hides the public one of its name. */
+  /** Sorted by name. A custom skill hides a public one with the same name. */
   async list(): Promise<Skill[]> {
     const { publicPath, extensions } = this.#options
     const [own, given, { skills }] = await Promise.all([
@@ -63,12 +63,12 @@ export class Skills {
       .sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
-  /** @returns null when there is none of that name */
+  /** null: no such skill. */
   async get(name: string): Promise<Skill | null> {
     return (await this.list()).find((skill) => skill.name === name) ?? null
   }
 
-  /** @returns null when there is none of that name */
+  /** null: no such skill. */
   async enable(name: string, enabled: boolean): Promise<Skill | null> {
     const skill = await this.get(name)
     if (!skill) return null
@@ -79,7 +79,7 @@ export class Skills {
   /**
    * A file of an enabled skill, for an agent.
    * @param path relative to the skill's folder
-   * @returns null when there is no such skill or file
+   * @returns null: no such skill or file
    */
   async readFile(name: string, path: string): Promise<string | null> {
     const skill = await this.get(name)
@@ -99,8 +99,8 @@ export class Skills {
   // ---------------------------------------------------------------------------------------------- custom ones
 
   /**
-   * Unpacks a `.skill` archive; nothing is written before all of it was found to be harmless.
-   * @returns null when a custom skill of that name exists
+   * Installs a `.skill` archive; nothing is written before the whole archive was checked.
+   * @returns null: a custom skill with that name exists
    * @throws ArchiveError, SkillError
    */
   async install(archive: string): Promise<Skill | null> {
@@ -119,16 +119,16 @@ export class Skills {
     })
   }
 
-  /** The SKILL.md of a custom skill. @returns null when there is none */
+  /** The SKILL.md of a custom skill; null: no such skill. */
   async content(name: string): Promise<string | null> {
     if (!SKILL_NAME.test(name)) return null
     return readFile(join(this.#custom, name, SKILL_FILE), 'utf8').catch(nullIfMissing)
   }
 
   /**
-   * Replaces the SKILL.md of a custom skill and keeps what it was.
-   * @returns false when there is none
-   * @throws SkillError for a text that is no skill, or is another one's
+   * Replaces the SKILL.md of a custom skill and keeps the old one in its history.
+   * @returns false: no such skill
+   * @throws SkillError for an invalid text, or another name in it
    */
   async edit(name: string, content: string, action: SkillEdit['action'] = 'edit'): Promise<boolean> {
     if (readHead(content).name !== name) throw new SkillError('The name in the front matter must stay the same')
@@ -146,14 +146,14 @@ export class Skills {
     })
   }
 
-  /** Oldest first. @returns null when there is no such custom skill */
+  /** Oldest first; null: no such custom skill. */
   async history(name: string): Promise<SkillEdit[] | null> {
     if ((await this.content(name)) === null) return null
     const text = (await readFile(this.#historyOf(name), 'utf8').catch(nullIfMissing)) ?? ''
     return text.split('\n').flatMap(readEdit)
   }
 
-  /** @returns false when there was none */
+  /** @returns false: no such skill */
   async remove(name: string): Promise<boolean> {
     if (!SKILL_NAME.test(name)) return false
     return this.#changes.run('', async () => {
@@ -195,7 +195,7 @@ export class Skills {
   }
 }
 
-/** The skill that an archive holds: at its top, or in its one folder, which then falls away. */
+/** The skill in an archive: at the top, or in a single folder, which is removed from the paths. */
 function skillOf(members: readonly Member[]): { head: SkillHead; files: Member[] } {
   const [main] = members
     .filter(({ path }) => path === SKILL_FILE || /^[^/]+\/SKILL\.md$/.test(path))
@@ -221,11 +221,11 @@ async function writeNew(path: string, content: Buffer | string): Promise<void> {
   await writeFile(path, content, { flag: 'wx', mode: 0o644 })
 }
 
-/** A line that was cut by a crash is no edit. */
+/** Ignores a line that was cut by a crash. */
 function readEdit(line: string): SkillEdit[] {
   if (line === '') return []
   try {
-    // We wrote it.
+    // Written by `edit`.
     return [JSON.parse(line) as SkillEdit]
   } catch {
     return []

@@ -1,24 +1,24 @@
-// Assistants: every graph has a system assistant, shared by all; users create others from them.
+// Assistants: every graph has a system assistant that all users share; users create others.
 import { createHash } from 'node:crypto'
 import type { GraphInfo } from '../agent/states.ts'
 import type { AssistantReads } from '../store/store.ts'
 import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp, uuidOf } from '../types.ts'
 import { Containment } from './contains.ts'
 
-/** Assistants of one user, and versions of one assistant. */
+/** Maximum assistants per user, and versions per assistant. */
 export const ASSISTANTS_MAX = 500
 export const VERSIONS_MAX = 100
 
 export interface AssistantQuery {
   readonly graphId: string | null
-  /** A part of the name, in any case. */
+  /** A part of the name, case-insensitive. */
   readonly name: string | null
   readonly metadata: JsonObject
 }
 
 /** The assistant of a run. */
 export interface RunAssistant {
-  /** The assistant id the run shows; null: none was named. */
+  /** The assistant_id of the run; null: none was named. */
   readonly name: string | null
   readonly graphId: string
   /** The assistant id its thread is listed under. */
@@ -31,13 +31,13 @@ export interface RunAssistant {
 export interface AssistantsDeps {
   readonly store: AssistantReads
   readonly graphs: () => readonly GraphInfo[]
-  /** A single agent accepts any name, which becomes its own: memory is kept by it [spec]. */
+  /** Any name is accepted (for agents without graphs); memory is kept per name [spec]. */
   readonly takesAnyName: boolean
 }
 
-/** LangGraph's namespace of the ids of graphs. */
+/** LangGraph's namespace UUID for assistant ids. */
 const NAMESPACE = Buffer.from('6ba7b8219dad11d180b400c04fd430c8', 'hex')
-/** For an unknown assistant: the name memory is kept under. */
+/** Names that are accepted for assistants that do not exist. */
 export const NAME = /^[a-z0-9_-]+$/i
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
@@ -45,7 +45,7 @@ export function isUuid(text: string): boolean {
   return UUID.test(text)
 }
 
-/** The id of a graph's own assistant, the same on every server: a UUID of version 5, as LangGraph makes it. */
+/** The id of a graph's system assistant, the same on every server: a UUIDv5, as in LangGraph. */
 export function systemAssistantId(graphId: string): string {
   return uuidOf(createHash('sha1').update(NAMESPACE).update(graphId).digest(), 5)
 }
@@ -97,7 +97,7 @@ export class Assistants {
   async resolve(name: string | null, user: string | null): Promise<RunAssistant | null> {
     const [first] = this.#deps.graphs()
     const system = name === null ? first && this.#systemOf(first) : this.#systemNamed(name)
-    // Runs of the only agent show its name, however it was asked for.
+    // Runs show the agent's name, whether it was given by name or id.
     if (system && this.takesAnyName) return { ...bare(system.graph_id), name: name && system.graph_id }
     const found = system ?? (name !== null && isUuid(name) ? await this.#deps.store.get(name, user) : null)
     if (found) return this.hasGraph(found.graph_id) ? runAssistant(found) : null
@@ -131,7 +131,7 @@ function runAssistant({ assistant_id, graph_id, config, context, metadata }: Ass
   return { name: assistant_id, graphId: graph_id, assistantId: assistant_id, config, context, metadata }
 }
 
-/** An assistant that only adds a name. */
+/** An assistant without configuration. */
 function bare(name: string): RunAssistant {
   return { name, graphId: name, assistantId: name, config: {}, context: {}, metadata: {} }
 }

@@ -1,5 +1,5 @@
-// Checkpoints as clients see them: state and history. Fields are the union of what the service's own clients and
-// LangGraph's read. Values are concatenated from stored texts, never parsed.
+// Checkpoints as sent to clients: state and history, with the fields of our own and LangGraph's clients. Values are concatenated
+// from stored JSON texts, never parsed.
 import type { CheckpointHead, MessageOrigin, StoredCheckpoint } from '../store/store.ts'
 import type { Feedback, Interrupt, JsonObject, Thread } from '../types.ts'
 import { interruptsOf } from './interrupts.ts'
@@ -20,7 +20,7 @@ function configOf(head: CheckpointHead, checkpointId: string | null): JsonObject
   return { thread_id: head.thread_id, checkpoint_ns: '', checkpoint_id: checkpointId }
 }
 
-/** `{..., "values": <text>}` for an object and a text that is JSON already. */
+/** `{"values": <text>, ...}` for an object and a JSON text. */
 function withValues(fields: object, values: string): string {
   return `{"values":${values},${JSON.stringify(fields).slice(1)}`
 }
@@ -45,12 +45,12 @@ function taskId(head: CheckpointHead, name: string): string {
   return `${head.checkpoint_id}:${name}`
 }
 
-/** What GET state answers, as JSON text. */
+/** The response of GET state, as JSON text. */
 export function stateView(stored: StoredCheckpoint): string {
   return withValues(headView(stored, interruptsOf(stored)), storedJson(stored))
 }
 
-/** The same fields without the values: what a state update answers beside them. */
+/** The same without values. */
 export function headView(head: CheckpointHead, interrupts: readonly Interrupt[] = []): JsonObject {
   return {
     next: [...head.next],
@@ -90,7 +90,7 @@ export function decorated(
   origins: ReadonlyMap<string, MessageOrigin>,
   feedback: ReadonlyMap<string, Feedback> | null
 ): StoredCheckpoint[] {
-  // Each text is made once: most messages occur in every entry of the page.
+  // Texts are cached, because most messages occur in every entry of the page.
   const [plain, final] = [new Map<number, Body>(), new Map<number, Body>()]
   const textOf = (body: Body, runId: string, isFinal: boolean): Body => {
     const made = isFinal ? final : plain
@@ -123,7 +123,7 @@ export function feedbackView(feedback: Feedback | null): JsonObject | null {
   return feedback && { feedback_id: feedback.feedback_id, rating: feedback.rating, comment: feedback.comment }
 }
 
-/** A thread's record on the wire; `values` as JSON text, `interrupts` where its questions are known. */
+/** A thread as sent to clients; `values` is JSON text. */
 export function threadView(thread: Thread, values: string, interrupts: JsonObject = {}): string {
   const { thread_id, status, created_at, updated_at, metadata } = thread
   return withValues({ thread_id, status, created_at, updated_at, metadata, interrupts }, values)

@@ -8,7 +8,7 @@ const PAGE = 100
 export interface ExpiryDeps {
   readonly store: Pick<Store, 'threads' | 'runs' | 'ttls'>
   readonly writer: Writer
-  /** Removes a thread with all that belongs to it. */
+  /** Removes a thread with everything that belongs to it. */
   readonly remove: (threadId: string) => Promise<unknown>
   readonly onTrouble: (error: unknown) => void
 }
@@ -30,7 +30,7 @@ export class ThreadExpiry {
     if (this.#timer) clearInterval(this.#timer)
   }
 
-  /** Removes expired threads. One with a run in flight waits until that has ended. */
+  /** Removes expired threads, but not while a run is in flight. */
   async sweep(now = Date.now()): Promise<number> {
     const { store, writer, remove } = this.#deps
     let removed = 0

@@ -1,12 +1,12 @@
-// A page of a thread's history, each entry with all its values. Entries share most messages, so those of the newest are
-// read once and reused; only edited or removed ones are read in addition.
+// Reads a page of a thread's history with all values. Entries share most messages, so those of the newest are read once and
+// reused; only edited or removed ones are read in addition.
 import type { CheckpointReads, HistoryPage, StoredCheckpoint } from '../store/store.ts'
 
 type MessageBody = StoredCheckpoint['messageBodies'][number]
 
 /**
- * Newest first. The page ends before the entry with which its texts would be longer than `maxLength`, but never before the first:
- * who wants more asks for what was before the last one.
+ * Newest first. The page ends before its texts would exceed `maxLength`, but has at least one entry; the next page continues
+ * with `before`.
  */
 export async function historyPage(
   checkpoints: CheckpointReads,
@@ -27,7 +27,7 @@ export async function historyPage(
     let messageBodies: readonly MessageBody[] | null = bodiesIn(entry, known)
     if (!messageBodies) {
       const stored = await checkpoints.load(threadId, entry.checkpoint_id, ['messages'])
-      // Removed meanwhile, with the rest of the thread.
+      // The thread was deleted meanwhile.
       if (!stored) break
       messageBodies = stored.messageBodies
       learn(messageBodies)
@@ -40,7 +40,7 @@ export async function historyPage(
   return entries
 }
 
-/** The messages of an entry; null: not all of them are known. */
+/** The messages of an entry; null: some are unknown. */
 function bodiesIn({ messages }: StoredCheckpoint, known: ReadonlyMap<number, MessageBody>): MessageBody[] | null {
   const bodies: MessageBody[] = []
   for (const [from, to] of messages)

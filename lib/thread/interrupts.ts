@@ -1,5 +1,5 @@
-// Interrupts: questions a run ended with. The thread waits for its user, and a run with `command.resume` continues.
-// They are a channel of the state that clients see as tasks and interrupts, and in streams under its own name.
+// Interrupts: questions with which a run has ended. The thread waits for its user until a run with `command.resume` continues.
+// They are a channel of the state, shown to clients as tasks and interrupts, and in streams as `__interrupt__`.
 import type { StoredCheckpoint } from '../store/store.ts'
 import { type Interrupt, type Json, type Message, type ToolCall, isObject } from '../types.ts'
 
@@ -19,13 +19,13 @@ function readInterrupt(item: Json): Interrupt[] {
   return isObject(item) && typeof item.id === 'string' ? [{ id: item.id, value: item.value ?? null }] : []
 }
 
-/** An open call. `asked`: id of the question message that stands where the result will. */
+/** An open tool call. `asked`: id of the question message in place of its result. */
 export interface OpenCall {
   readonly call: ToolCall
   readonly asked: string | null
 }
 
-/** Open calls of the last answer; a call that asks its user stays open until that is answered. */
+/** Open tool calls of the last answer; a call that interrupted stays open until it is answered. */
 export function openCallsIn(messages: readonly Message[], interrupts: readonly Interrupt[] = []): OpenCall[] {
   const at = messages.findLastIndex(({ type }) => type === 'ai')
   const last = messages[at]

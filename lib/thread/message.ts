@@ -1,4 +1,4 @@
-// Normalises messages from clients: known type, content of text or blocks, an id.
+// Parses messages from clients: known type, text or block content, an id.
 import { randomUUID } from 'node:crypto'
 import { type InvalidToolCall, type Json, type JsonObject, type Message, type ToolCall, isObject } from '../types.ts'
 
@@ -10,7 +10,7 @@ export const REMOVE_ALL = '__remove_all__'
 
 /** Not a message; the text says why. */
 export class MessageInvalid extends Error {
-  /** Which of them, from 0. */
+  /** Index of the message. */
   index = 0
 }
 
@@ -43,7 +43,7 @@ function contentOf(given: JsonObject): string | Json[] {
   const { content } = given
   if (typeof content === 'string') return content
   if (Array.isArray(content) && content.every((block) => typeof block === 'string' || isObject(block))) return content
-  // An assistant that only calls tools says nothing.
+  // An assistant message that only calls tools has no content.
   if (content === null && given.tool_calls !== undefined) return ''
   throw new MessageInvalid('content must be a text or a list of blocks')
 }
@@ -128,8 +128,8 @@ function readMessage(message: Json): InputMessage {
 }
 
 /**
- * Reads the messages of an input or a state update: one, or a list. Ids that are missing are given here, once, so that
- * frames, state, history and events show the same.
+ * Reads the messages of an input or a state update: one or a list. Missing ids are created here, once, so that frames, state,
+ * history and events show the same.
  * @throws MessageInvalid for the first invalid one.
  */
 export function readMessages(given: Json | undefined): InputMessage[] {
@@ -148,8 +148,8 @@ export function readMessages(given: Json | undefined): InputMessage[] {
 const ID_KEY = '"id":'
 
 /**
- * The id of a message that is stored as this text. Every stored message has one, so a single member of that name is it, and nothing
- * needs to be parsed: a conversation has thousands.
+ * The id of a stored message. Avoids parsing, because a conversation has thousands: if the text contains only one member
+ * `id`, that is it.
  */
 export function idOfText(json: string): string {
   const at = json.indexOf(ID_KEY)
@@ -158,6 +158,6 @@ export function idOfText(json: string): string {
     const id = json.slice(from, json.indexOf('"', from))
     if (!id.includes('\\')) return id
   }
-  // Bodies of messages are only ever made from messages.
+  // Serialised from a message.
   return (JSON.parse(json) as Message).id
 }

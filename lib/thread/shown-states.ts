@@ -1,4 +1,4 @@
-// Makes states an agent keeps itself available to run logs: a reader too late for the frames still gets the final state.
+// Makes states that an agent keeps itself available to run logs, so that late readers still get the final state.
 import type { StatePort } from '../agent/states.ts'
 import type { CheckpointReads, Store, StoredCheckpoint } from '../store/store.ts'
 import { isObject, type Json } from '../types.ts'

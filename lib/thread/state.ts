@@ -1,6 +1,5 @@
-// The state of a thread in memory: its messages and channels, each as the JSON text in which it is stored. Values are immutable;
-// whoever changes one gets the next. Texts are kept and not parsed, because a state is mostly passed on: to the checkpoint, to a
-// values frame, to a reply.
+// The state of a thread in memory: immutable, with each message and channel as its stored JSON text. Texts are not parsed, because
+// a state is mostly passed on to checkpoints, values frames and replies.
 import type { Json, JsonObject, Message, Timestamp } from '../types.ts'
 import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
@@ -21,12 +20,12 @@ interface MessageBody extends Body {
 interface Parts {
   readonly messages: readonly MessageBody[]
   readonly channels: ReadonlyMap<string, Body>
-  /** Bodies that no checkpoint holds yet. */
+  /** Bodies that are in no checkpoint yet. */
   readonly fresh: readonly Body[]
   readonly nextBody: number
 }
 
-/** Internal channels of the agent runtime: clients neither see nor write them [contract 2.5]. */
+/** Internal channels, which clients can neither see nor write [contract 2.5]. */
 export function isInternal(channel: string): boolean {
   return channel.startsWith('__pregel_') || channel.startsWith('__interrupt__')
 }
@@ -34,9 +33,9 @@ export function isInternal(channel: string): boolean {
 /** Up to this many are searched linearly; more get an index. */
 const FEW = 8
 
-/** The messages of a state while some are changed. Costs the sum of both sizes, never the product. */
+/** The messages of a state during a change, in linear time. */
 class MessageList {
-  /** null: taken out. */
+  /** null: removed. */
   #slots: (MessageBody | null)[]
   /** Index by id; null: linear search. */
   readonly #places: Map<string, number[]> | null
@@ -104,8 +103,7 @@ export class State {
   }
 
   /**
-   * Adds messages; one with a known id takes the place of the old one, `remove` takes it out. `texts`: their JSON, as far as the
-   * caller has made it already.
+   * Adds messages, replaces those with a known id, and removes with `remove`. `texts`: their JSON, if the caller has it already.
    */
   withMessages(given: readonly InputMessage[], texts: readonly string[] = []): State {
     const { channels, fresh, nextBody } = this.#parts
@@ -140,7 +138,7 @@ export class State {
     return new State({ messages, channels, fresh: [...fresh, ...added], nextBody: nextBody + added.length })
   }
 
-  /** The checkpoint that holds this state, and the state from which the next one goes on. */
+  /** A checkpoint of this state, and the state without unsaved bodies to continue from. */
   toCheckpoint(head: {
     thread_id: string
     checkpoint_id: string
@@ -160,7 +158,7 @@ export class State {
     return { checkpoint, saved: new State({ ...this.#parts, fresh: [] }) }
   }
 
-  /** It has changes no checkpoint holds yet. */
+  /** Has changes that are in no checkpoint yet. */
   get hasFresh(): boolean {
     return this.#parts.fresh.length > 0
   }
@@ -189,7 +187,7 @@ export class State {
     return new State({ ...this.#parts, nextBody: later.#parts.nextBody })
   }
 
-  /** The state as sent in streams: always the same bytes. */
+  /** The state as sent in streams, deterministic. */
   json(): string {
     return stateJson(
       this.#parts.messages,
@@ -202,13 +200,13 @@ export class State {
     return [...this.eachMessage()]
   }
 
-  /** Each is parsed when it is asked for. */
+  /** Parses each message on demand. */
   *eachMessage(): Generator<Message> {
     // Bodies are only ever made from messages.
     for (const { json } of this.#parts.messages) yield JSON.parse(json) as Message
   }
 
-  /** JSON texts of the messages that `since` does not hold, in order. */
+  /** JSON texts of the messages that are not in `since`, in order. */
   messagesSince(since: State): string[] {
     const known = new Set(since.#parts.messages.map((one) => one.no))
     return this.#parts.messages.filter((one) => !known.has(one.no)).map((one) => one.json)
@@ -227,19 +225,19 @@ export class State {
   }
 }
 
-/** The JSON of a stored state, made of the stored texts without parsing one of them. */
+/** The JSON of a stored state, concatenated from its texts. */
 export function storedJson(stored: StoredCheckpoint): string {
   return wellFormedJson(stateJson(stored.messageBodies, stored.channelBodies))
 }
 
-/** The same as streams have it: with the questions that the run has ended with. */
+/** The same for streams: with open interrupts. */
 export function streamedJson(stored: StoredCheckpoint): string {
   return wellFormedJson(stateJson(stored.messageBodies, stored.channelBodies, true))
 }
 
 /**
- * Channels are sorted by name, because stores may not keep their order. Concatenated, not joined: the result is copied
- * once, when sent, and may be long.
+ * Channels are sorted by name, because stores may not keep their order. Concatenation builds a rope, which is copied only once,
+ * when it is sent.
  */
 function stateJson(
   messages: readonly { readonly json: string }[],
@@ -256,7 +254,7 @@ function stateJson(
   return `{${text}}`
 }
 
-/** Numbers in their order as inclusive ranges of neighbours. */
+/** Numbers as inclusive ranges, in order. */
 export function ranges(numbers: readonly number[]): BodyRange[] {
   const found: [number, number][] = []
   for (const no of numbers) {

@@ -26,7 +26,7 @@ export class StoredStates implements StatePort {
   readonly #writer: Writer
   readonly #name: string
 
-  /** @param name what runs call the agent that names none */
+  /** @param name of the only graph */
   constructor(store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>, writer: Writer, name = 'lead_agent') {
     this.#store = store
     this.#writer = writer
@@ -44,7 +44,7 @@ export class StoredStates implements StatePort {
 
   async values(threadId: string, id: string | null): Promise<StateValues | null> {
     const stored = await this.#store.checkpoints.load(threadId, id)
-    // A final answer has the questions among its values; a list shows them beside.
+    // Final values include open interrupts; lists show them separately.
     return stored && { json: id === null ? storedJson(stored) : streamedJson(stored), interrupts: waitingIn(stored) }
   }
 
@@ -85,7 +85,7 @@ export class StoredStates implements StatePort {
     _graphId: string | null,
     supersteps: readonly (readonly StateUpdate[])[]
   ): Promise<StateChanged> {
-    let last: StateChanged = { outcome: 'invalid', message: 'there is nothing to write' }
+    let last: StateChanged = { outcome: 'invalid', message: 'there is no update' }
     for (const update of supersteps.flat()) {
       last = await this.update(threadId, { ...update, place: NEWEST, user: null })
       if (last.outcome !== 'written') return last
@@ -123,7 +123,7 @@ export class StoredStates implements StatePort {
     return graphId === this.#name ? {} : null
   }
 
-  /** With run ids and feedback, read once for the whole page. */
+  /** Adds run ids and feedback, read once for the whole page. */
   async #decorated(threadId: string, page: StoredCheckpoint[], user: string | null): Promise<StoredCheckpoint[]> {
     const idsByNo = messageIds(page)
     const ids = [...new Set(idsByNo.values())]
@@ -163,7 +163,7 @@ interface Changes {
   readonly title: string | null
 }
 
-/** An update as texts by channel. An empty title is no title: it neither renames nor takes the name away. */
+/** An update as texts by channel. An empty title is ignored. */
 function changesOf({ messages, ...rest }: JsonObject): Changes {
   const title = displayName(rest.title)
   const kept = Object.entries(rest).filter(

@@ -17,7 +17,7 @@ export function newThread(
     parent_checkpoint_id: null,
     run_id: null,
     created_at: now,
-    // Ours last: the runs of the thread count on from `step`.
+    // Ours last: runs continue counting from `step`.
     metadata: { ...metadata, step: -1, source: 'input', writes: null, parents: {}, created_at: now },
     next: [],
     messages: [],

@@ -1,4 +1,4 @@
-// The title of a thread that has none: the first words of what its user asked.
+// The default title of a thread: the first words of its first message.
 import { type Message, textOf } from '../types.ts'
 
 export interface TitleOptions {
@@ -7,13 +7,13 @@ export interface TitleOptions {
   readonly max_chars: number
 }
 
-/** Characters that the column and the wire allow a display name. */
-export const DISPLAY_NAME_MAX = 256
+/** Maximum characters of a display name. */
+const DISPLAY_NAME_MAX = 256
 
-/** Where the first words of a message are looked for. */
+/** Only the start of a message is searched for words. */
 const FIRST_CHARS = 2000
 
-/** A title from the first human message, or null when there is nothing to make one of. */
+/** A title from the first human message; null: it has no text. */
 export function titleOf(messages: Iterable<Message>, options: TitleOptions): string | null {
   const first = firstHuman(messages)
   if (!first) return null
@@ -21,7 +21,7 @@ export function titleOf(messages: Iterable<Message>, options: TitleOptions): str
   return words === '' ? null : cutAt(words, options.max_chars)
 }
 
-/** No message behind it is looked at. */
+/** Stops at the first, because later messages need not be parsed. */
 function firstHuman(messages: Iterable<Message>): Message | null {
   for (const message of messages) if (message.type === 'human') return message
   return null
@@ -34,7 +34,7 @@ export function displayName(title: unknown): string | null {
 
 /** At most `max` characters; never half of one. */
 function cutAt(text: string, max: number): string {
-  // Two UTF-16 units a character at most: a long text is not taken apart for its first words.
+  // A character has at most two UTF-16 units, so a prefix is enough.
   const points = [...text.slice(0, max * 2 + 2)]
   return points.length <= max ? text : points.slice(0, max).join('')
 }

@@ -265,8 +265,11 @@ t.test('headers: a star is any characters, what is excluded is not included, cas
 
 t.test('what of the project cannot be served is one sentence', async (t) => {
   const cases: readonly (readonly [settings: object, said: RegExp])[] = [
-    [{ http: { app: './app.mjs:nothing' } }, /exports no nothing, which http\.app is to be/],
-    [{ http: { app: './agent.mjs:graph' } }, /answers no requests: http\.app is to have a method fetch/],
+    [{ http: { app: './app.mjs:nothing' } }, /exports no nothing, which http\.app names/],
+    [
+      { http: { app: './agent.mjs:graph' } },
+      /exports no app for http\.app: it must be a function or have a method fetch/
+    ],
     [{ graphs: { agent: './agent.py:graph' } }, /graph agent is Python/],
     [{ http: { configurable_headers: ['x-org'] } }, /http\.configurable_headers is to be/],
     [{ http: { configurable_headers: { excludes: 'x-org' } } }, /langgraph\.json: http\.configurable_headers is to be/],
@@ -280,6 +283,6 @@ t.test('what of the project cannot be served is one sentence', async (t) => {
   const folder = graphsFolder(t)
   writeFileSync(join(folder, 'langgraph.json'), '[]')
   await t.rejects(openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } }), {
-    message: /no JSON object/
+    message: /is not a JSON object/
   })
 })

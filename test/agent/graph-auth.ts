@@ -253,8 +253,8 @@ t.test('a filter holds for items too: by their value, their namespace and their 
 
 t.test('rules that are none, fail or do not answer are said, and let nobody in', async (t) => {
   const cases: readonly (readonly [text: string, said: RegExp])[] = [
-    ['export const other = 1', /exports no default, which auth\.path is to be/],
-    ['export default {}', /is no Auth of/],
+    ['export const other = 1', /exports no default, which auth\.path names/],
+    ['export default {}', /is not an Auth object of/],
     ['\nthrow new Error("no key")', /auth-broken\.mjs:2 cannot be loaded: no key/]
   ]
   for (const [text, said] of cases) {

@@ -30,7 +30,7 @@ browserTest('an operation is found, tried with the session, and written out as c
   const visitor = await visit(t, site.url, { person })
   const { page } = visitor
   await page.goto(`${site.url}/docs`)
-  await page.getByLabel('Search').fill('stream watch')
+  await page.getByLabel('Search').fill('stream join')
   await page.getByRole('navigation').getByText('/api/threads/{thread_id}/runs/{run_id}/stream').first().waitFor()
   t.equal(await page.getByRole('navigation').getByText('/api/memory').count(), 0)
   await page.getByLabel('Search').fill('create a thread')

@@ -96,8 +96,8 @@ t.test('a graph that cannot be served is one sentence with file and line, and ex
   const cases: readonly (readonly [text: string, said: RegExp])[] = [
     ['export const graph = {}\nthrow new Error("no key")', /graph\.mjs:2 cannot be loaded: no key/],
     ['export const graph = (', /graph\.mjs:\d+ cannot be loaded: SyntaxError/],
-    ['export const graph = 12', /What \S+graph\.mjs exports for graph agent is no graph/],
-    ['export const other = {}', /graph\.mjs exports no graph, which graph agent is to be/]
+    ['export const graph = 12', /What \S+graph\.mjs exports for graph agent is not a graph/],
+    ['export const other = {}', /graph\.mjs exports no graph, which graph agent names/]
   ]
   for (const [text, said] of cases) {
     const folder = homeOf(t)
@@ -117,11 +117,11 @@ t.test('a graph that cannot be served is one sentence with file and line, and ex
 t.test('a langgraph.json that says nothing usable is one sentence, and exit 1', async (t) => {
   const cases: readonly (readonly [text: string | null, said: RegExp])[] = [
     [null, /There is no \S+langgraph\.json/],
-    ['[', /langgraph\.json is no JSON object/],
+    ['[', /langgraph\.json is not a JSON object/],
     ['{}', /names no graphs/],
-    ['{"graphs":{"a":7}}', /says nowhere where graph a is/],
+    ['{"graphs":{"a":7}}', /does not say where graph a is/],
     ['{"graphs":{"a":"./none.mjs:graph"}}', /There is no file \S+none\.mjs for graph a/],
-    ['{"graphs":{"a":"./x.mjs:graph"},"node_version":"99"}', /asks for Node 99, and this is v\d+/]
+    ['{"graphs":{"a":"./x.mjs:graph"},"node_version":"99"}', /asks for Node 99, but this is v\d+/]
   ]
   for (const [text, said] of cases) {
     const folder = homeOf(t)

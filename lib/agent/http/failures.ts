@@ -1,5 +1,4 @@
-// Failures of models and graph servers: each as the error its run ends with, in words for a person. The server's
-// message is quoted; keys and addresses are not.
+// Failures of model and graph servers as errors for the user. They quote the server's message, but no keys or addresses.
 import type { IncomingMessage } from 'node:http'
 import { type Json, cutTo, isObject } from '../../types.ts'
 import { parseJson } from '../json.ts'
@@ -29,11 +28,11 @@ export interface Peer {
   readonly kind: 'Model' | 'Agent'
   /** Subject of the sentence: `The model "main"`. */
   readonly name: string
-  /** What it is in the middle of. */
+  /** What it does for us: `its answer`, `the run`. */
   readonly work: string
-  /** What garbage is not. */
+  /** Names the expected protocol in errors: `no chat completion`. */
   readonly protocol: string
-  /** What it may repeat when it refuses it. */
+  /** Keys to redact: some servers repeat them in errors. */
   readonly secrets: readonly string[]
 }
 
@@ -71,12 +70,12 @@ export class PeerFailures {
     return this.#fail('Interrupted', `broke off in the middle of ${this.#peer.work}${codeOf(error)}`)
   }
 
-  /** It stopped before it was done; `how` says how. */
+  /** It stopped before it was done; `how` completes the sentence. */
   interrupted(how: string): PeerError {
     return this.#fail('Interrupted', how)
   }
 
-  /** A failure reported in mid-answer. */
+  /** A failure reported in the middle of an answer. */
   reported(error: Json): PeerError {
     return this.interrupted(
       `reported a failure in the middle of ${this.#peer.work}: ${this.#quote(explanation(error))}`

@@ -1,4 +1,4 @@
-// Aborts a request that is silent for too long, or whose run is aborted.
+// Aborts a request when it is silent for too long or its run is aborted.
 
 export class IdleTimeout {
   /** The request was aborted by the idle timeout. */
@@ -14,8 +14,8 @@ export class IdleTimeout {
   #heardAt = 0
 
   /**
-   * @param idleMs milliseconds without a byte after which the request is given up; 0 is never
-   * @param isAlive asked then, where silence is no proof: work may take as long as it takes. True: the wait begins anew. Never rejects
+   * @param idleMs milliseconds of silence; 0: unlimited
+   * @param isAlive asked after that silence, for servers that may work silently. True: wait again. Must not reject
    */
   constructor(run: AbortSignal, idleMs: number, isAlive?: () => Promise<boolean>) {
     this.#run = run
@@ -26,17 +26,17 @@ export class IdleTimeout {
     this.#arm()
   }
 
-  /** The request's. */
+  /** The signal for the request. */
   get signal(): AbortSignal {
     return this.#request.signal
   }
 
-  /** Bytes came. Called for every chunk: the timer is not reset, and compares times when it fires. */
+  /** Called for every chunk. The timer is not reset; it compares times when it fires. */
   beat(): void {
     this.#heardAt = performance.now()
   }
 
-  /** Silence we cause by not reading is not the server's. */
+  /** Suspends the timeout while we do not read. */
   async pausedWhile(work: () => Promise<void>): Promise<void> {
     clearTimeout(this.#timer)
     await work()
@@ -44,7 +44,7 @@ export class IdleTimeout {
     this.#arm()
   }
 
-  /** @throws The reason of the run's abort. */
+  /** @throws the reason of the run's abort */
   throwIfAborted(): void {
     this.#run.throwIfAborted()
   }

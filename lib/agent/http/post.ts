@@ -1,5 +1,5 @@
-// POST requests to model and graph servers, with node:http instead of fetch: a response arrives as `data` events, in which everything up to
-// the log happens in the same tick, while fetch passes each chunk through a web stream and half a dozen promises.
+// HTTP requests to model and graph servers. Uses node:http instead of fetch: in a `data` event everything up to the log happens
+// in the same tick, while fetch passes each chunk through a web stream and half a dozen promises.
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { addAbortSignal } from 'node:stream'
@@ -14,14 +14,14 @@ export interface HttpRequest {
 }
 
 /**
- * Sends the request; resolves with the head of the response. Redirects are not followed, because they would leak the key.
+ * Sends the request; resolves with the response head. Redirects are not followed, because they would leak the key.
  * @throws Error of the connection, or after an abort
  */
 export async function send(request: HttpRequest): Promise<IncomingMessage> {
   try {
     return await sendOnce(request)
   } catch (error) {
-    // A reused connection the server was just closing: it has not seen the request.
+    // The server was closing the reused connection and has not seen the request.
     if (!(error instanceof StaleConnection)) throw error
     return sendOnce(request)
   }
@@ -40,7 +40,7 @@ function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<
       resolve
     )
     asked.setNoDelay(true)
-    // Nobody listens to this after the head; the response reports it too.
+    // After the head nobody needs this error; the response reports it too.
     asked.on('error', (error) => {
       const wasClosed = 'code' in error && error.code === 'ECONNRESET'
       reject(asked.reusedSocket && wasClosed && !signal.aborted ? new StaleConnection() : error)
@@ -49,7 +49,7 @@ function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<
   })
 }
 
-/** The connection failed. Returned, not thrown, so that a bug is never taken for a network failure. */
+/** The connection failed. Returned, not thrown, so that a bug is never mistaken for a network failure. */
 export class ConnectionLost {
   readonly cause: unknown
   constructor(cause: unknown) {
@@ -57,12 +57,12 @@ export class ConnectionLost {
   }
 }
 
-/** What a listener wants after a chunk: more, nothing more, or more once it has space. */
+/** What a listener wants after a chunk: more, no more, or more once the promise resolves. */
 export type ReadControl = 'more' | 'enough' | Promise<void>
 
-/** Maximum bytes of an error body: explanations are short. */
+/** Maximum bytes of an error body. */
 const EXPLANATION_BYTES = 64 * 1024
-/** Time for a body to end by itself, in ms; then its connection is closed instead of reused. */
+/** How long to wait for a body to end, in ms, before its connection is closed instead of reused. */
 const DRAIN_MS = 1000
 
 /** The body of a response, as it arrives, within the idle timeout. */
@@ -77,13 +77,13 @@ export class ResponseBody {
     message.on('error', (error) => {
       this.#error = error
     })
-    // The request may have been sent under another signal, which let it be made in spite of an abort.
+    // The request may have been sent with another signal.
     addAbortSignal(timeout.signal, message)
   }
 
   /**
-   * Passes on bytes in the tick they arrive, until they end or the listener has enough.
-   * @returns what broke them off; null: nothing did
+   * Passes on bytes in the tick they arrive, until the body ends or the listener has enough.
+   * @returns the cause if the connection broke, else null
    * @throws what the listener throws; the reason of the run's abort
    */
   each(hear: (bytes: Buffer) => ReadControl): Promise<ConnectionLost | null> {
@@ -114,7 +114,7 @@ export class ResponseBody {
           fail(error)
         }
       }
-      // It may have broken since the head; then there is no further event.
+      // If the connection broke after the head, there is no further event.
       if (message.destroyed && !message.readableEnded) onClose()
       else message.on('data', onData).on('end', onEnd).on('close', onClose)
     })
@@ -134,7 +134,7 @@ export class ResponseBody {
     return text
   }
 
-  /** The same, with what broke it off. */
+  /** The same, and the cause if the connection broke. */
   async read(max: number): Promise<{ readonly text: string; readonly lost: ConnectionLost | null }> {
     const chunks: Buffer[] = []
     let bytes = 0
@@ -147,7 +147,7 @@ export class ResponseBody {
     return { text: Buffer.concat(chunks).toString('utf8'), lost }
   }
 
-  /** Nobody wants the rest. */
+  /** Closes the connection. */
   close(): void {
     this.#message.destroy()
   }

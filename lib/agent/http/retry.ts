@@ -1,8 +1,8 @@
-// Retry policy for requests: which failures, and after which delay.
+// Retry policy: which failures are retried, and after which delay.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentError } from '../runtime.ts'
 
-/** An attempt that failed before its first byte, and may therefore be repeated. Answered and not thrown: what is thrown is not. */
+/** An attempt that failed before its first byte and may be repeated. Returned; thrown errors are not retried. */
 export class RetryableError {
   readonly error: AgentError
   /** The server's Retry-After in ms; null: none. */
@@ -20,9 +20,9 @@ export interface RetryPolicy {
   readonly backoffMs: number
   /** Maximum delay when backing off. */
   readonly backoffMaxMs: number
-  /** Longest `Retry-After` to wait for: a person is waiting for the run. Longer: give up at once. */
+  /** Longest `Retry-After` to wait for; a longer one fails at once, because the user is waiting. */
   readonly retryAfterMaxMs: number
-  /** Random in [0, 1): jitter, so that clients that failed together do not retry together. */
+  /** Random in [0, 1), for jitter: clients that failed together should not retry together. */
   random(): number
 }
 
@@ -52,7 +52,7 @@ export async function retrying<T>(
     const waitMs = pauseMs(policy, attempts - 1, result)
     if (waitMs === null) throw result.error
     onRetry(result.error, attempts, waitMs)
-    // An abort ends the wait early and is thrown at the top of the loop.
+    // An abort ends the wait; it is thrown at the top of the loop.
     await sleep(waitMs, undefined, { signal }).catch(() => {})
   }
 }

@@ -1,4 +1,4 @@
-// The Auth object (LangGraph's SDK) named by a project's langgraph.json: authentication and authorization written by its author.
+// The Auth object of LangGraph's SDK that langgraph.json names: the project's own authentication and authorization.
 import { AgentFileError } from '../agent-file.ts'
 import { projectExport } from './config-file.ts'
 
@@ -50,7 +50,7 @@ export class AuthHandlers {
 export async function loadAuth(path: string, place: string): Promise<AuthHandlers> {
   const auth = await projectExport(path, place, 'auth.path')
   if (typeof auth !== 'object' || auth === null || !(CACHE in auth))
-    throw new AgentFileError(`What ${place} exports is no Auth of @langchain/langgraph-sdk`)
-  // The SDK's own member, read as its servers do.
+    throw new AgentFileError(`What ${place} exports is not an Auth object of @langchain/langgraph-sdk`)
+  // An internal member of the SDK, which LangGraph's servers read too.
   return new AuthHandlers(auth[CACHE] as Handlers)
 }

@@ -1,5 +1,5 @@
-// The graph's checkpoint that belongs to one of ours: kept in each of our checkpoints, so that a run started from one,
-// even an old one, starts the graph from its own.
+// The graph's own checkpoint that belongs to one of ours, stored in each of our checkpoints, so that a run that starts from
+// any of them starts the graph from the matching one.
 import { type Json, isObject } from '../../types.ts'
 import { textOr } from '../json.ts'
 
@@ -8,8 +8,8 @@ export const REF_CHANNEL = '__pregel_graph'
 
 export interface GraphCheckpointRef {
   /**
-   * The graph's id for the thread; null: it does not know it yet. Only somebody with our state knows this id: a thread
-   * that is deleted and recreated, by anybody, is another one to the graph [Auth 13].
+   * The graph's id for the thread; null: it does not know the thread yet. The id is only stored in our state, so a thread
+   * that is deleted and recreated is a different one to the graph [Auth 13].
    */
   readonly threadId: string | null
   /** The graph's checkpoint; null: it had none. */

@@ -1,4 +1,4 @@
-// langgraph.json, the file LangGraph's own CLI reads: graphs, environment, and server settings of a project.
+// Reads langgraph.json, the configuration of LangGraph's CLI: graphs, environment, and server settings of a project.
 import { existsSync, readFileSync, statSync, watch } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
@@ -9,7 +9,7 @@ import { type GraphSpec, loadGraph } from './graph-files.ts'
 import type { LoadedGraph } from './graph-set.ts'
 
 const NAME = 'langgraph.json'
-/** Debounce: editors write a file in several steps, in ms. */
+/** Debounce in ms: editors write a file in several steps. */
 const SETTLED_MS = 200
 
 /** @param path of the file, or of its folder; absolute */
@@ -19,12 +19,12 @@ export function graphsFile(path: string): string {
 
 /** Server settings of the file. */
 export interface ProjectSettings {
-  /** Where its Auth object is, as `./file.ts:name`; null: it has none. */
+  /** Its Auth object, as `./file.ts:name`; null: none. */
   readonly auth: string | null
   readonly http: {
-    /** Where routes of the project's own are; null: it has none. */
+    /** The project's own HTTP app; null: none. */
     readonly app: string | null
-    /** They require a sign-in, like all others. */
+    /** Its routes require a sign-in. */
     readonly appNeedsUser: boolean
     /** First path segments that are not served: threads, runs... */
     readonly disabled: readonly string[]
@@ -33,9 +33,9 @@ export interface ProjectSettings {
     /** Patterns of request headers that graphs find in their configuration; both empty: it says nothing. */
     readonly headers: { readonly include: readonly string[]; readonly exclude: readonly string[] }
   }
-  /** Files with components for pages, by graph; empty: none. */
+  /** Files with UI components, by graph. */
   readonly ui: Readonly<Record<string, string>>
-  /** What those share with the page. */
+  /** Modules they share with the page. */
   readonly uiShared: readonly string[]
   /** Default TTL of store items in minutes; null: none. */
   readonly itemTtl: number | null
@@ -102,20 +102,20 @@ export async function projectExport(path: string, place: string, what: string): 
   const [relative, name] = placeIn(file, what, place)
   const source = resolve(dirname(file), relative)
   const exported = exportOf(await imported(source), name)
-  if (exported === undefined) throw new AgentFileError(`${source} exports no ${name}, which ${what} is to be`)
+  if (exported === undefined) throw new AgentFileError(`${source} exports no ${name}, which ${what} names`)
   return exported
 }
 
-/** The program of `http.app`: an object with `fetch`, as Hono's are, or the function itself. @throws AgentFileError */
+/** The app of `http.app`: an object with `fetch`, such as a Hono app, or a function. @throws AgentFileError */
 export async function loadApp(path: string, place: string): Promise<{ fetch: (request: Request) => Response }> {
   const app = await projectExport(path, place, 'http.app')
-  // Its results are checked when used.
+  // Results are checked when used.
   if (typeof app === 'function' && !('fetch' in app)) return { fetch: app as (request: Request) => Response }
   if (typeof memberOf(app, 'fetch') === 'function') return app as { fetch: (request: Request) => Response }
-  throw new AgentFileError(`What ${place} exports answers no requests: http.app is to have a method fetch`)
+  throw new AgentFileError(`${place} exports no app for http.app: it must be a function or have a method fetch`)
 }
 
-/** The graphs that the file names. The environment is as the file wants it from here on. @throws AgentFileError */
+/** The graphs that the file names. Also sets the environment variables of the file. @throws AgentFileError */
 export function graphSpecs(path: string): (GraphSpec & { readonly name: string })[] {
   const file = graphsFile(path)
   const config = read(file)
@@ -124,21 +124,21 @@ export function graphSpecs(path: string): (GraphSpec & { readonly name: string }
   return Object.entries(graphsIn(file, config)).map(([id, given]) => {
     const { path: place, description } = isObject(given) ? given : { path: given, description: null }
     const [relative, name] = placeIn(file, `graph ${id}`, place)
-    if (/\.py$/.test(relative)) throw new AgentFileError(`${file}: graph ${id} is Python, which ${PYTHON}`)
+    if (/\.py$/.test(relative)) throw new AgentFileError(`${file}: graph ${id} is Python: ${PYTHON}`)
     return { id, description: textOr(description), file: resolve(dirname(file), relative), name }
   })
 }
 
-/** Loads all graphs that the file names, or those of one file alone. @throws AgentFileError for the first that cannot be */
+/** Loads all graphs, or only those in one file. @throws AgentFileError for the first that fails */
 export async function loadGraphs(path: string, only: string | null = null): Promise<LoadedGraph[]> {
   const graphs: LoadedGraph[] = []
-  // One after the other: the first that fails is the one that is named.
+  // One after the other, so that the error names the first that fails.
   for (const { name, ...spec } of graphSpecs(path))
     if (only === null || spec.file === only) graphs.push(await loadGraph(spec, name))
   return graphs
 }
 
-/** Calls `reload` when a file beside the graphs changes; if that fails, the old ones stay in use. */
+/** Calls `reload` when a file of the project changes; if that fails, the old graphs stay in use. */
 export function watchGraphs(
   path: string,
   reload: () => Promise<string[]>,
@@ -157,7 +157,7 @@ export function watchGraphs(
     if (name !== null && /(^|\/)(node_modules|\.git)(\/|$)/.test(name)) return
     if (timer) clearTimeout(timer)
     timer = setTimeout(() => {
-      // One after the other: what was loaded last is what counts.
+      // One after the other, so that the last change wins.
       loading = loading.then(load)
     }, SETTLED_MS)
   })
@@ -171,7 +171,7 @@ export function watchGraphs(
 function read(file: string): JsonObject {
   if (!existsSync(file)) throw new AgentFileError(`There is no ${file}`)
   const config = parseJson(readFileSync(file, 'utf8'))
-  if (!isObject(config)) throw new AgentFileError(`${file} is no JSON object`)
+  if (!isObject(config)) throw new AgentFileError(`${file} is not a JSON object`)
   return config
 }
 
@@ -180,29 +180,29 @@ function graphsIn(file: string, { graphs }: JsonObject): JsonObject {
   return graphs
 }
 
-const PYTHON = 'is served by `langgraph dev` behind `agent: { runtime: langgraph, url }`'
+const PYTHON = 'run it with `langgraph dev` and set `agent: { runtime: langgraph, url }`'
 
 /** `./file.ts:name`; without a name it is the default export. */
 function placeIn(file: string, what: string, place: Json | undefined): [path: string, name: string] {
   const text = textOr(place) ?? ''
   const [, path = '', name = 'default'] = /^(.+?)(?::([A-Za-z_$][\w$]*))?$/.exec(text) ?? []
-  if (path === '') throw new AgentFileError(`${file} says nowhere where ${what} is: it is to be "./file.js:name"`)
+  if (path === '') throw new AgentFileError(`${file} does not say where ${what} is: write "./file.js:name"`)
   return [path, name]
 }
 
 function checkNode(file: string, wanted: Json | undefined): void {
   const major = Number.parseInt(String(wanted ?? ''), 10)
   const own = Number.parseInt(process.versions.node, 10)
-  if (major > own) throw new AgentFileError(`${file} asks for Node ${major}, and this is ${process.version}`)
+  if (major > own) throw new AgentFileError(`${file} asks for Node ${major}, but this is ${process.version}`)
 }
 
-/** Existing variables win: whoever starts the process has the last word. */
+/** Existing variables win over those of the file. */
 function setEnvironment(file: string, env: Json | undefined): void {
   const given = typeof env === 'string' ? variablesIn(resolve(dirname(file), env)) : isObject(env) ? env : {}
   for (const [name, value] of Object.entries(given)) process.env[name] ??= String(value)
 }
 
-/** The env file may be missing: examples name one that everybody creates. */
+/** The env file may be missing, as in LangGraph's examples. */
 function variablesIn(path: string): NodeJS.Dict<string> {
   return existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {}
 }

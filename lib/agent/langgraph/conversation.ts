@@ -7,7 +7,7 @@ import type { AgentRecord, Sink } from '../runtime.ts'
 import { isPiece, readMessage } from './message.ts'
 import { MessageStreams } from './message-streams.ts'
 
-/** Metadata sent with every piece; the rest comes with a message's first. */
+/** Metadata sent with every piece; the rest only with the first piece of a message. */
 const SHORT = ['tags', 'langgraph_node', 'langgraph_step', 'langgraph_checkpoint_ns', 'checkpoint_ns']
 
 export class Conversation {
@@ -17,7 +17,7 @@ export class Conversation {
   readonly #opened: () => StoredGraphCheckpoint | null
   readonly #streams: MessageStreams
   readonly #calls = new Map<string, ToolCall>()
-  /** Messages with at least one piece sent. */
+  /** Ids of messages of which a piece was sent. */
   readonly #told = new Set<string>()
   #messages: readonly Message[] = []
   #hasHeard = false
@@ -39,19 +39,19 @@ export class Conversation {
     this.#streams = new MessageStreams(listener, (id) => this.#leadingTo(id))
   }
 
-  /** The whole of it with a message's first piece, and what every piece needs with the others. */
+  /** All metadata with a message's first piece, the short form with the others. */
   metadataOf(message: Json, metadata: unknown): JsonObject {
     const id = isObject(message) ? textOr(message.id) : null
     const isFirst = id === null || !this.#told.has(id) || (isObject(message) && !isPiece(message))
     if (id !== null) this.#told.add(id)
     const given = Object.entries(typeof metadata === 'object' && metadata !== null ? metadata : {})
     const kept = given.filter(([key]) => (isFirst ? !/^(__|langgraph_auth_)/.test(key) : SHORT.includes(key)))
-    // What LangGraph tells of a piece is made of texts and numbers.
+    // LangGraph's metadata of a piece is JSON.
     return Object.fromEntries(kept) as JsonObject
   }
 
   piece(message: Json, metadata: JsonObject, namespace: readonly string[]): void {
-    // Of graphs inside, which were not asked for, the place stands in the metadata alone.
+    // Without stream_subgraphs the namespace is only in the metadata.
     const place = textOr(metadata.checkpoint_ns)?.split('|') ?? []
     const names = namespace.length > 0 ? namespace : place.slice(0, -1)
     this.#streams.hear([message, metadata], names, (id) => this.#messages.some((one) => one.id === id))
@@ -69,15 +69,15 @@ export class Conversation {
     this.#streams.step()
   }
 
-  /** The graph is done. `values`: its state, in case nothing was left to do. */
+  /** The graph is done. `values`: its state, in case it never emitted any. */
   end(values: JsonObject): void {
     if (!this.#hasHeard) this.values(values)
     this.#streams.step()
   }
 
   /**
-   * The state with the run's input: new messages in it are the user's. A crash may come after a superstep was stored and before its
-   * messages were recorded: the next attempt records those.
+   * The state with the run's input: new human messages in it are the user's. If a crash came after a superstep was stored
+   * and before its messages were recorded, this attempt records them.
    */
   #begin(messages: readonly Message[]): void {
     this.#hasHeard = true
@@ -85,7 +85,7 @@ export class Conversation {
     const isNew = (one: Message): one is HumanMessage => one.type === 'human' && !before.has(one.id)
     this.#record({ type: 'heard', message: messages.findLast(isNew) ?? null })
     for (const [at, message] of messages.entries()) {
-      // What led to a message is what stands before it.
+      // A message was written in answer to those before it.
       this.#messages = messages.slice(0, at)
       if (this.#before && !before.has(message.id) && !this.#recorded.has(message.id)) this.#join(message)
       else if (message.type === 'ai') this.#remember(message.tool_calls)
@@ -119,7 +119,7 @@ export class Conversation {
   }
 }
 
-/** Ids of the messages in a stored state, as LangChain writes its objects. */
+/** Ids of the messages in a stored state, in LangChain's serialised form. */
 export function idsIn(stored: StoredGraphCheckpoint | null): Set<string> {
   const value = stored?.values.find(({ name }) => name.startsWith('messages '))
   const list = value?.type === 'json' ? parseJson(value.data) : undefined

@@ -1,7 +1,7 @@
-// Maps a graph's stream to ours: message pieces at once, and changes of its state as records, step by step.
+// Maps the stream of a graph server to ours: message pieces at once, state changes as records after each step.
 //
-// A message joins the conversation when it is in the graph's own state, not before: what models say elsewhere (in
-// tools, in nodes that do not store it) is shown where LangGraph would show it, counted, and dropped.
+// A message joins the conversation only when it appears in the graph's state. What models say elsewhere (in tools, in nodes
+// that do not store it) is shown where LangGraph would show it, counted, and dropped.
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import {
@@ -21,7 +21,7 @@ import { readMessage, sayTheSame } from './message.ts'
 import { type Listener, MessageStreams } from './message-streams.ts'
 
 const INTERRUPT = '__interrupt__'
-/** Characters of a failure's text, and of its name. */
+/** Maximum characters of an error's message and name. */
 const ERROR_MAX = 2000
 const KIND_MAX = 64
 
@@ -32,9 +32,9 @@ export class GraphEventMapper implements Listener {
   #channels: Readonly<Record<string, Json>>
   readonly #calls = new Map<string, ToolCall>()
   readonly #interrupts = new Map<string, Interrupt>()
-  /** It stopped at a breakpoint, without a question. */
+  /** Stopped at a breakpoint, without an interrupt value. */
   #isAtBreakpoint = false
-  /** Nodes that ran since the last step. */
+  /** Nodes that have run since the last step. */
   #nodes = new Set<string>()
   #lastNode = 'graph'
   /** Next nodes, as far as the graph reports them. */
@@ -89,7 +89,7 @@ export class GraphEventMapper implements Listener {
     if (!this.#sink.record(fact)) this.#hasSpace = false
   }
 
-  // -------------------------------------------------------------------------------------- what the graph itself tells
+  // ------------------------------------------------------------------------------------------ events of the graph
 
   #hearOwn(mode: string, data: Json): void {
     if (mode === 'metadata') this.#ref = { ...this.#ref, runId: textOr(objectOr(data).run_id) }
@@ -103,7 +103,7 @@ export class GraphEventMapper implements Listener {
     this.#next = namesIn(next)
   }
 
-  /** It stands at this checkpoint: the reference needs nothing else to find it again. */
+  /** Moves the reference to this checkpoint. */
   #at(checkpointId: string | null): void {
     if (checkpointId !== null) this.#ref = { ...this.#ref, checkpointId, runId: null }
   }
@@ -125,7 +125,7 @@ export class GraphEventMapper implements Listener {
     if (interrupts !== undefined) this.#hearInterrupts(interrupts)
     if (interrupts !== undefined && Object.keys(values).length === 0) return
     this.#hearValues(values)
-    // The first one is the state we gave to the graph.
+    // The first state is the one we sent to the graph.
     if (this.#nodes.size === 0) return
     this.#streams.step()
     this.#step()
@@ -178,7 +178,7 @@ export class GraphEventMapper implements Listener {
     this.record({ type: 'tool_end', call, message: { ...message, name: name ?? call.name } })
   }
 
-  /** The called tools run next. */
+  /** Records the start of these tool calls. */
   #call(calls: readonly ToolCall[]): void {
     this.#remember(calls)
     for (const call of calls) this.record({ type: 'tool_start', call })
@@ -217,12 +217,12 @@ export class GraphEventMapper implements Listener {
   }
 }
 
-/** Nodes, in a list of them. */
+/** The strings in a list. */
 export function namesIn(given: Json | undefined): string[] {
   return Array.isArray(given) ? given.filter((name) => typeof name === 'string') : []
 }
 
-/** The questions in a list of them, by whichever name a version gives their ids. */
+/** Interrupts in a list; versions differ in the name of the id. */
 export function interruptsIn(given: Json | undefined): Interrupt[] {
   return objectsIn(given).flatMap(({ id, interrupt_id, value }) => {
     const name = textOr(id) ?? textOr(interrupt_id)

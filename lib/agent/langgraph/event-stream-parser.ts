@@ -4,10 +4,10 @@ import type { PeerFailures } from '../http/failures.ts'
 import { parseJson } from '../json.ts'
 import type { Part } from './graph.ts'
 
-/** Maximum characters of one event: a stream without line ends must not fill the memory. A whole state is one event. */
+/** Maximum characters of one event, which may hold a whole state: a stream without line ends must not fill the memory. */
 const EVENT_MAX = 128 * 1024 * 1024
 
-/** LangGraph's modes by the names of their events, where these differ. */
+/** LangGraph's modes whose events have another name. */
 const MODES: Readonly<Record<string, string>> = { 'messages-tuple': 'messages' }
 
 export class EventStreamParser {
@@ -39,7 +39,7 @@ export class EventStreamParser {
     this.#parser = this.#newParser()
   }
 
-  /** @returns whether there is space for more. @throws what `hear` throws; AgentError for what is no event of a graph */
+  /** @returns whether there is space for more. @throws what `hear` throws; AgentError for an invalid event */
   feed(bytes: Uint8Array): boolean {
     this.#hasSpace = true
     this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
@@ -51,7 +51,7 @@ export class EventStreamParser {
       maxBufferSize: EVENT_MAX,
       onEvent: ({ id, event = '', data }) => {
         this.#tell(event, data)
-        // Only now: parts that could not be passed on are requested again.
+        // After passing it on: a part that failed is requested again.
         if (id) this.#lastId = id
       },
       onError: (error) => {

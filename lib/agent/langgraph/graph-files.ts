@@ -18,24 +18,23 @@ export interface GraphSpec {
 export async function loadGraph(spec: GraphSpec, name: string): Promise<LoadedGraph> {
   if (!existsSync(spec.file)) throw new AgentFileError(`There is no file ${spec.file} for graph ${spec.id}`)
   const exported = exportOf(await imported(spec.file), name)
-  if (exported === undefined)
-    throw new AgentFileError(`${spec.file} exports no ${name}, which graph ${spec.id} is to be`)
+  if (exported === undefined) throw new AgentFileError(`${spec.file} exports no ${name}, which graph ${spec.id} names`)
   return loadedGraph(spec, await exported)
 }
 
-/** @throws AgentFileError when it is no graph, or there is no LangGraph beside its file */
+/** @throws AgentFileError if it is not a graph, or its project has no LangGraph */
 export async function loadedGraph(spec: GraphSpec, exported: unknown): Promise<LoadedGraph> {
   // A function is a factory.
   const made = typeof exported === 'function' ? (exported as GraphFactory) : compiledIn(exported)
-  if (!made) throw new AgentFileError(`What ${spec.file} exports for graph ${spec.id} is no graph`)
+  if (!made) throw new AgentFileError(`What ${spec.file} exports for graph ${spec.id} is not a graph`)
   try {
     return { ...spec, ...defaultsOf(spec.id), made, library: await langGraphOf(spec.file) }
   } catch (error) {
-    throw new AgentFileError(`There is no @langchain/langgraph beside ${spec.file}: ${sentenceOf(error)}`)
+    throw new AgentFileError(`@langchain/langgraph cannot be loaded from ${spec.file}: ${sentenceOf(error)}`)
   }
 }
 
-/** What the environment configures a graph with, as LangGraph's server reads it: by id, what is called `context` apart from the rest. */
+/** Default config and context of a graph from LANGGRAPH_CONFIG, a JSON object by graph id, as LangGraph's server reads it. */
 function defaultsOf(id: string): Pick<LoadedGraph, 'config' | 'context'> {
   const all = parseJson(process.env.LANGGRAPH_CONFIG ?? '{}')
   if (!isObject(all)) throw new AgentFileError('LANGGRAPH_CONFIG is no JSON object')

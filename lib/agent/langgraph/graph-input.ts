@@ -8,11 +8,11 @@ import type { GraphState, GraphThread, GraphInput } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef } from './checkpoint-ref.ts'
 import { readMessage, sayTheSame } from './message.ts'
 
-/** Where a graph starts. */
+/** The checkpoint a graph starts from. */
 interface Place {
-  /** Null: it does not know the thread. */
+  /** null: the graph does not know the thread. */
   readonly state: GraphState | null
-  /** Null: its newest checkpoint. */
+  /** null: the newest checkpoint. */
   readonly checkpointId: string | null
 }
 
@@ -26,7 +26,7 @@ export async function graphInputFor(
   if (!input.resume) return { input: differences(input, state), resume: null, checkpointId }
   if (input.interrupts.length === 0 || !state)
     throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
-  // A breakpoint asks nothing: any answer continues.
+  // A breakpoint needs no answer: any value continues.
   return { input: null, resume: state.interrupts.length === 0 ? null : input.resume, checkpointId }
 }
 
@@ -36,7 +36,7 @@ async function positionOf(ref: GraphCheckpointRef, thread: GraphThread): Promise
   const isOurs = ref.checkpointId === newest?.checkpointId || (ref.runId !== null && ref.runId === newest?.runId)
   if (isOurs || ref.checkpointId === null) return { state: newest, checkpointId: null }
   const old = await thread.state(ref.checkpointId)
-  // A graph that has lost it gets everything that is missing.
+  // If the graph has lost the checkpoint, it gets everything that is missing.
   return old ? { state: old, checkpointId: ref.checkpointId } : { state: newest, checkpointId: null }
 }
 
@@ -48,16 +48,16 @@ function differences({ messages, channels }: AgentInput, state: GraphState | nul
   )
   const corrections = correctionsOf(messages, messagesIn(values))
   if (state && changed.length === 0 && corrections.length === 0) return null
-  // Without a state of its own a graph needs the messages, even if there are none.
+  // A graph without a state needs `messages`, even if empty.
   return { ...Object.fromEntries(changed), ...((corrections.length > 0 || !state) && { messages: corrections }) }
 }
 
-/** The reference is ours, and so is the title of a thread whose graph gives none. */
+/** Not our own reference, and not the title unless the graph has that channel. */
 function isGraphs(channel: string, values: JsonObject): boolean {
   return channel !== REF_CHANNEL && (channel !== 'title' || Object.hasOwn(values, channel))
 }
 
-/** Messages to add, to replace and to remove: what a graph's reducer makes ours of theirs with. */
+/** Messages to add, replace and remove, so that the graph's reducer turns its list into ours. */
 function correctionsOf(ours: readonly Message[], theirs: readonly Message[]): Json[] {
   let same = 0
   while (same < theirs.length && theirs[same]?.id === ours[same]?.id) same++
@@ -81,7 +81,7 @@ function removal(id: string): Json {
   return { type: 'remove', id, content: '' }
 }
 
-/** A message as graphs are given one. What is empty is left out: some runtimes keep whatever else they find as the message's own. */
+/** A message as graphs expect it. Empty members are left out, because some runtimes would keep them. */
 function written(message: Message): Json {
   const { type, id, content, name, additional_kwargs, response_metadata } = message
   return {
@@ -105,7 +105,7 @@ function hasMembers(object: JsonObject): boolean {
   return Object.keys(object).length > 0
 }
 
-/** Keys a runtime reserves: a caller's value would lead it to other threads. */
+/** Reserved keys: a caller's value would point to other threads. */
 const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id']
 
 /** A graph's config: the caller's, and the run's user last, so that it wins [Auth 13]. */

@@ -1,4 +1,4 @@
-// The services in-process graphs use.
+// Services for in-process graphs.
 import type { Door } from '../../loopback.ts'
 import type { JsonObject } from '../../types.ts'
 import type { GraphItems } from './graph-store.ts'
@@ -6,13 +6,13 @@ import type { GraphReads, GraphWrite } from './saver.ts'
 
 /** Thread lookups, and storing updates. */
 export interface GraphThreads {
-  /** The graph that the thread is with, as its record says; null: none yet; undefined: there is no such thread. */
+  /** The graph of a thread; null: none yet; undefined: no such thread. */
   graphOf(threadId: string): Promise<string | null | undefined>
-  /** What the thread's newest run was configured with: a factory makes the same graph of it again. */
+  /** Config of the thread's newest run, with which a factory makes the same graph again. */
   configOf(threadId: string): Promise<JsonObject>
   /**
-   * Stores what an update has written, all or nothing. `title`: the thread's new name.
-   * @returns false: a run of the thread is in flight, or it is gone
+   * Stores the writes of an update in one transaction. `title`: the thread's new name.
+   * @returns false: a run is in flight, or the thread is gone
    */
   write(
     threadId: string,
@@ -23,13 +23,12 @@ export interface GraphThreads {
   isBusy(threadId: string): Promise<boolean>
 }
 
-/** Services for graphs: their states, and which thread belongs to which graph. */
 export interface GraphPorts {
   readonly reads: GraphReads
   readonly threads: GraphThreads
   /** The long-term store. */
   readonly items: GraphItems
-  /** To the service's own API. */
+  /** Access to our own API. */
   readonly door: Door
   readonly log: GraphLog
 }

@@ -1,5 +1,5 @@
-// One run of an in-process graph: called as LangGraph's server would call it, its output goes into the run's log
-// verbatim. It keeps its own state; messages are also passed on as records, for events and counts.
+// One run of an in-process graph: called as LangGraph's server calls it; its stream goes into the run's log verbatim. The
+// graph keeps its own state; messages also become records, for events and counts.
 import { actingFor } from '../../loopback.ts'
 import type { Json, JsonObject } from '../../types.ts'
 import { isObject } from '../../types.ts'
@@ -14,11 +14,11 @@ import type { GraphPorts } from './graph-ports.ts'
 import { createGraphStore } from './graph-store.ts'
 import { type GraphReads, RunSession } from './saver.ts'
 
-/** Always logged, whatever the creator asked for: later readers may want other modes. */
+/** Always logged, because later readers may want other modes than the creator. */
 const MODES = ['values', 'messages', 'custom', 'tools']
-/** Logged only when the creator asked for them. */
+/** Logged only if the creator asked for them. */
 const EXTRAS = ['updates', 'tasks', 'checkpoints', 'debug']
-/** Task id for commands that belong to no task. */
+/** Task id of writes by commands. */
 const NO_TASK = '00000000-0000-0000-0000-000000000000'
 
 export async function runGraph(
@@ -53,11 +53,11 @@ export async function runGraph(
   await actingFor(caller, () => set.inSession(session, work))
 }
 
-/** What an attempt after a crash has to know; null: it is the first. */
+/** What an attempt after a crash needs to know; null: first attempt. */
 async function attemptOf({ attempt, threadId, runId, recordedIds = new Set() }: AgentInput, reads: GraphReads) {
   if (attempt === 1) return null
   let stored = await reads.load(threadId, '', null)
-  // The state that the run has found is the newest that it has not made itself.
+  // The run started from the newest checkpoint that it did not write itself.
   while (stored && stored.run_id === runId)
     stored = stored.parent_id === null ? null : await reads.load(threadId, '', stored.parent_id)
   return { found: idsIn(stored), recorded: recordedIds }
@@ -120,7 +120,7 @@ class GraphRun {
     return this.#request.stream_subgraphs === true
   }
 
-  /** @returns RESUMED: an attempt before this one has begun, and its last committed superstep is gone on from */
+  /** @returns RESUMED: an earlier attempt has written checkpoints, and this one continues from the last */
   async #inputFor(place: JsonObject): Promise<unknown> {
     const { command, input } = this.#request
     if (this.#input.attempt > 1 && (await this.#hasBegun(place))) return RESUMED
@@ -136,7 +136,7 @@ class GraphRun {
     return stored.run_id === this.#input.runId || isAnswered
   }
 
-  /** The checkpoint that it goes on from; none: the newest. */
+  /** The checkpoint to start from; empty: the newest. */
   #base(): JsonObject {
     const { checkpoint_id, checkpoint } = this.#request
     const { checkpoint_ns, checkpoint_map } = objectOr(checkpoint)
@@ -165,11 +165,11 @@ class GraphRun {
     const { tags, recursion_limit, metadata: configured } = objectOr(config)
     const { userId, runId, attempt, recursionLimit } = this.#input
     const modes = new Set([...MODES, ...EXTRAS.filter((mode) => this.#modes.includes(mode))])
-    // A member that is undefined would take the place of what the graph is bound to.
+    // An undefined member would override the graph's own default.
     return {
       streamMode: [...modes],
       subgraphs: this.#withSubgraphs,
-      // As its events are asked for: then it tells before values which checkpoint they are of.
+      // With v2 it announces the checkpoint before its values.
       ...(this.#withSubgraphs && { version: 'v2' }),
       configurable,
       context: objectOr(context),
@@ -191,7 +191,7 @@ class GraphRun {
     }
   }
 
-  // -------------------------------------------------------------------------------------------------- what it tells
+  // --------------------------------------------------------------------------------------------------- its stream
 
   async #hearAll(told: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> {
     for await (const chunk of told) {
@@ -200,7 +200,7 @@ class GraphRun {
     }
   }
 
-  /** The same out of the events of LangChain, for who wants those as well. */
+  /** Reads the stream out of LangChain's events, for readers of mode `events`. */
   async #hearEvents(graph: CompiledGraph, input: unknown, options: object, signal: AbortSignal): Promise<void> {
     for await (const event of graph.streamEvents!(input, { version: 'v2', ...options })) {
       signal.throwIfAborted()
@@ -213,7 +213,7 @@ class GraphRun {
     }
   }
 
-  /** `[namespace, mode, data]`, or `[mode, data]` without the graphs inside. */
+  /** `[namespace, mode, data]`, or `[mode, data]` without subgraphs. */
   #hear(chunk: unknown): boolean {
     if (!Array.isArray(chunk)) return true
     const [namespace, mode, data]: unknown[] = this.#withSubgraphs ? chunk : [[], ...chunk]
@@ -228,7 +228,7 @@ class GraphRun {
   }
 
   #frame(mode: string, event: string, json: string): boolean {
-    // Other modes are not asked for.
+    // No other modes were requested.
     return this.#sink.emit({ type: 'frame', mode: mode as FrameMode, event, json })
   }
 
@@ -244,13 +244,13 @@ class GraphRun {
   #values(data: unknown): boolean {
     const json = plainText(data)
     const hasSpace = this.#frame('values', 'values', json)
-    // It was made of a value just now.
+    // Serialised above.
     const values = JSON.parse(json) as Json
     if (isObject(values) && !(INTERRUPT in values)) this.#told.values(values)
     return hasSpace
   }
 
-  /** Nothing was run: there is only its state. */
+  /** Nothing was run: emits only the state. */
   #shown(state: StateSnapshot): void {
     this.#values(state.values)
     this.#end(state)
@@ -268,7 +268,7 @@ class GraphRun {
   }
 }
 
-/** The user as the operator's auth rules know them, under LangGraph's names. */
+/** The user from the operator's auth handlers, under LangGraph's names. */
 function authOf(user: Json | undefined): JsonObject {
   if (!isObject(user)) return {}
   return {
@@ -283,13 +283,13 @@ const RESUMED = Symbol('resumed')
 const END = '__end__'
 const ENDED = Symbol('ended')
 
-/** A `goto` to the end: drops open questions. LangGraph's own command for it leads nowhere. */
+/** `goto: __end__` drops open interrupts. LangGraph's own Command does not support it. */
 function isEnd({ goto, update, resume }: JsonObject): boolean {
   const isOnlyEnd = goto === END || (Array.isArray(goto) && goto.length === 1 && goto[0] === END)
   return isOnlyEnd && (update ?? null) === null && resume === undefined
 }
 
-/** LangGraph's own class, which it asks for; a Send is said as `{ node, input }`. */
+/** An instance of LangGraph's Command; `{ node, input }` becomes a Send. */
 export function commandOf({ Command, Send }: LangGraph, { goto, update, resume }: JsonObject): object {
   const targets = goto === undefined || goto === null ? [] : Array.isArray(goto) ? goto : [goto]
   const sent = targets.map((one) => (isObject(one) ? new Send(textOr(one.node) ?? '', one.input) : one))
@@ -306,7 +306,7 @@ function failureOf(error: unknown): unknown {
   return new AgentError('Error', JSON.stringify(error) ?? String(error))
 }
 
-/** What tells only which checkpoint the next values are of. */
+/** An envelope only names the checkpoint of the values that follow. */
 function isEnvelope(data: unknown): boolean {
   return typeof data === 'object' && data !== null && !('values' in data)
 }
@@ -314,10 +314,10 @@ function isEnvelope(data: unknown): boolean {
 /** Renamed as LangGraph's server does. */
 function shownOf(mode: string, data: unknown): unknown {
   if (typeof data !== 'object' || data === null) return data
-  // A chunk of these modes is an object of LangGraph's.
+  // LangGraph's chunks of these modes are objects.
   const chunk = data as Record<string, unknown>
   if (mode === 'tasks') return withCheckpoint(chunk)
-  // An Error serialises to `{}`: its message is needed.
+  // An Error would serialise to `{}`.
   if (mode === 'tools' && chunk.error instanceof Error) {
     const { name, message } = chunk.error
     return { ...chunk, error: { name, message } }
@@ -341,7 +341,7 @@ function debugCheckpoint({ parentConfig, ...payload }: Record<string, unknown>):
   }
 }
 
-/** A task that is a graph names its checkpoint in place of its state. */
+/** Tasks that are subgraphs show their checkpoint instead of their state. */
 function withCheckpoint(task: Record<string, unknown>): object {
   const { thread_id } = configurableIn(task.state)
   if (typeof thread_id !== 'string') return task
@@ -349,14 +349,14 @@ function withCheckpoint(task: Record<string, unknown>): object {
   return { ...rest, checkpoint: placeShown(configurableIn(state)) }
 }
 
-/** null: it is none. */
+/** null: not a checkpoint's config. */
 export function checkpointIn(config: unknown): JsonObject | null {
   const { thread_id, checkpoint_id } = configurableIn(config)
   if (typeof thread_id !== 'string' || typeof checkpoint_id !== 'string') return null
   return placeShown(configurableIn(config))
 }
 
-/** Where a task that is a graph has its states: which of them is not said, the newest is meant. */
+/** Namespace of a subgraph's task; without a checkpoint id, which means the newest. */
 export function taskPlace(place: Record<string, unknown>): JsonObject {
   return Object.fromEntries(Object.entries(placeShown(place)).filter(([, value]) => value !== null))
 }
@@ -382,6 +382,6 @@ function configurableIn(config: unknown): Record<string, unknown> {
 }
 
 function objectIn(value: unknown): Record<string, unknown> {
-  // Any object can be asked for any member.
+  // Any member of any object may be read.
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }

@@ -1,4 +1,4 @@
-// JSON schemas of a graph: what LangGraph makes of types that are there at run time, and what can be known of channels without them.
+// JSON schemas of a graph: LangGraph's own for state with run-time types, else derived from its channels.
 import { isObject, type Json, type JsonObject } from '../../types.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
 import { plain } from './plain.ts'
@@ -13,7 +13,7 @@ export function schemasOf(graph: CompiledGraph, { schemas, messagesStateReducer 
       const schema = plain(ask(graph))
       return isObject(schema) ? schema : null
     } catch {
-      // A type that no JSON schema can say.
+      // The type has no JSON schema.
       return null
     }
   }
@@ -23,13 +23,13 @@ export function schemasOf(graph: CompiledGraph, { schemas, messagesStateReducer 
     input_schema: told(schemas.getInputTypeSchema),
     output_schema: told(schemas.getOutputTypeSchema),
     config_schema: config,
-    // In a graph of JavaScript's they are the same.
+    // In LangGraph.js they are the same.
     context_schema: config
   }
   return { ...named, ...Object.fromEntries(Object.entries(typed).filter(([, schema]) => schema !== null)) }
 }
 
-/** Names of the channels, and that some of them hold messages. */
+/** Schemas with the names of the channels, and which of them hold messages. */
 function namesOf({ channels = {}, builder }: CompiledGraph, reducer: unknown): JsonObject {
   const names = Object.keys(channels).filter((name) => !/^(__|branch:|start:)/.test(name))
   const isMessages = (name: string) => {
@@ -69,7 +69,7 @@ function messageSchema(type: string, more: JsonObject = {}, required: readonly s
   }
 }
 
-/** LangChain's messages, under the names that clients of LangGraph's server know their schemas by. */
+/** LangChain's messages, under the schema names of LangGraph's server. */
 const KINDS: Readonly<Record<string, JsonObject>> = {
   BaseMessageChunk: messageSchema('AIMessageChunk', { tool_calls: CALLS, tool_call_chunks: CALLS }),
   ToolMessage: messageSchema('tool', { tool_call_id: text, artifact: {}, status: text }, ['tool_call_id']),

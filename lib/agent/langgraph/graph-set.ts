@@ -1,4 +1,4 @@
-// The graphs of this process, by name: compiled ones, and factories that make one per call. All get our checkpointer.
+// The graphs of this process by id: compiled graphs, and factories that make one per call. All get our checkpointer.
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../types.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
@@ -10,7 +10,7 @@ export type GraphFactory = (config: JsonObject, runtime: object) => unknown
 export interface LoadedGraph {
   readonly id: string
   readonly description: string | null
-  /** What the project configures its runs with. */
+  /** Default config of its runs. */
   readonly config: JsonObject
   readonly context: JsonObject
   /** Absolute. */
@@ -29,7 +29,7 @@ export function isCompiledGraph(value: unknown): value is CompiledGraph {
   )
 }
 
-/** What LangGraph's examples export: a graph, one that is not compiled yet, or an agent that has one inside. */
+/** The compiled graph of an export: a graph, a builder, or an agent with a `graph`. */
 export function compiledIn(value: unknown): CompiledGraph | null {
   if (typeof value !== 'object' || value === null) return null
   if ('graph' in value && isCompiledGraph(value.graph)) return value.graph
@@ -38,7 +38,7 @@ export function compiledIn(value: unknown): CompiledGraph | null {
   return isCompiledGraph(compiled) ? compiled : null
 }
 
-/** Why a graph is needed: LangGraph tells factories. */
+/** The purpose of a call, which LangGraph passes to factories. */
 export type Access = 'threads.create_run' | 'threads.read' | 'threads.update' | 'assistants.read'
 
 export class GraphSet {
@@ -52,12 +52,12 @@ export class GraphSet {
     this.#reads = reads
   }
 
-  /** In the order in which they are configured. */
+  /** In configured order. */
   get all(): readonly LoadedGraph[] {
     return [...this.#graphs.values()]
   }
 
-  /** null: the first; undefined: there is none of that name. */
+  /** `id` null: the first one. undefined: no such graph. */
   find(id: string | null): LoadedGraph | undefined {
     return id === null ? this.all[0] : this.#graphs.get(id)
   }
@@ -66,7 +66,7 @@ export class GraphSet {
   async make(graph: LoadedGraph, config: JsonObject, access: Access): Promise<CompiledGraph> {
     const { made, library } = graph
     const compiled = typeof made === 'function' ? compiledIn(await made(config, { accessContext: access })) : made
-    if (!compiled) throw new TypeError(`The factory of graph ${graph.id} makes no graph`)
+    if (!compiled) throw new TypeError(`The factory of graph ${graph.id} did not return a graph`)
     compiled.checkpointer = this.#saverOf(library)
     return compiled
   }
@@ -77,7 +77,7 @@ export class GraphSet {
     return saver
   }
 
-  /** Calls with what names a session in their configuration; it ends with the call. */
+  /** Runs `work` in a session: it passes the config member that names the session to its graph calls. */
   async inSession<T>(session: SaverSession, work: (named: JsonObject) => Promise<T>): Promise<T> {
     const id = randomUUID()
     this.#sessions.set(id, session)

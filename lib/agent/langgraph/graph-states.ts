@@ -1,4 +1,4 @@
-// Thread states of in-process graphs: LangGraph's own snapshots, with the field names our clients know.
+// Thread states of in-process graphs: LangGraph's snapshots under the field names of our API.
 import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
 import type {
@@ -51,7 +51,7 @@ export class GraphStates implements StatePort {
     const { values, tasks } = stateView(snapshot)
     const interrupts = objectsIn(tasks).filter((task) => objectsIn(task.interrupts).length > 0)
     const asked = interrupts.map((task): [string, Json] => [String(task.id), task.interrupts ?? []])
-    // A final answer has the questions among its values, as the stream's last values have.
+    // Final values include the open interrupts, as the last `values` frame does.
     const waiting = checkpointId === null ? [] : asked.flatMap(([, list]) => objectsIn(list))
     const shown = waiting.length > 0 && isObject(values) ? { ...values, __interrupt__: waiting } : values
     return { json: JSON.stringify(shown), interrupts: Object.fromEntries(asked) }
@@ -77,7 +77,7 @@ export class GraphStates implements StatePort {
       return { outcome: 'checkpoint_missing' }
     const title = titleIn(values)
     return this.#write(threadId, null, title, async (graph, { library }, config) => {
-      // A name of the thread is no matter of a graph that keeps none.
+      // A graph without a title channel is not told about a new title.
       if (title !== null && isOnlyTitle(values) && !Object.hasOwn(graph.channels ?? {}, 'title')) return
       const given = command ? commandOf(library, command) : values
       await graph.updateState(configOf(threadId, place, config), given, asNode ?? undefined)
@@ -96,12 +96,12 @@ export class GraphStates implements StatePort {
           asNode: asNode ?? undefined
         }))
       }))
-      // One after the other: between them LangGraph keeps nothing of a configuration but the checkpoint's place.
+      // One call per step: between steps LangGraph keeps only the checkpoint of the config.
       for (const step of steps) await graph.bulkUpdateState?.(configOf(threadId, NOWHERE, config), [step])
     })
   }
 
-  /** Lets the graph write, and stores everything at once when it is done. */
+  /** Collects the graph's writes and stores them in one transaction. */
   async #write(
     threadId: string,
     graphId: string | null,
@@ -125,7 +125,7 @@ export class GraphStates implements StatePort {
         await work(graph, loaded, named)
         isWaiting = (await graph.getState(configOf(threadId, NOWHERE, named))).next.length > 0
       } catch (error) {
-        // The graph says what it cannot take; of what is ours nothing has happened yet.
+        // Rejected by the graph; nothing was stored yet.
         return { outcome: 'invalid', message: error instanceof Error ? error.message : String(error) }
       }
       if (!(await this.#threads.write(threadId, writes, { isWaiting, title }))) return { outcome: 'busy' }
@@ -143,37 +143,40 @@ export class GraphStates implements StatePort {
     return this.#set.all.map(({ id, description, config, context }) => ({ id, description, config, context }))
   }
 
-  async schemas(graphId: string, config: JsonObject = {}): Promise<JsonObject | null> {
-    const loaded = this.#set.find(graphId)
-    if (!loaded) return null
-    const graph = await this.#make(loaded, null, 'assistants.read', config)
-    return { graph_id: graphId, ...schemasOf(graph, loaded.library) }
+  schemas(graphId: string, config: JsonObject = {}): Promise<JsonObject | null> {
+    return this.#describe(graphId, config, (graph, { library }) => ({
+      graph_id: graphId,
+      ...schemasOf(graph, library)
+    }))
   }
 
-  async draw(graphId: string, xray: boolean | number, config: JsonObject = {}): Promise<JsonObject | null> {
-    const loaded = this.#set.find(graphId)
-    if (!loaded) return null
-    const graph = await this.#make(loaded, null, 'assistants.read', config)
-    const drawable = await graph.getGraphAsync?.({ ...config, xray })
-    return objectOr(plain(drawable?.toJSON()))
+  draw(graphId: string, xray: boolean | number, config: JsonObject = {}): Promise<JsonObject | null> {
+    return this.#describe(graphId, config, async (graph) => {
+      const drawable = await graph.getGraphAsync?.({ ...config, xray })
+      return objectOr(plain(drawable?.toJSON()))
+    })
   }
 
-  async subgraphs(
+  subgraphs(graphId: string, namespace: string | null, recurse: boolean, config: JsonObject = {}) {
+    return this.#describe(graphId, config, async (graph, { library }) => {
+      const found: JsonObject = {}
+      for await (const [name, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? [])
+        found[name] = schemasOf(inner, library)
+      return found
+    })
+  }
+
+  /** null: no such graph. */
+  async #describe(
     graphId: string,
-    namespace: string | null,
-    recurse: boolean,
-    config: JsonObject = {}
+    config: JsonObject,
+    describe: (graph: CompiledGraph, loaded: LoadedGraph) => JsonObject | Promise<JsonObject>
   ): Promise<JsonObject | null> {
     const loaded = this.#set.find(graphId)
-    if (!loaded) return null
-    const graph = await this.#make(loaded, null, 'assistants.read', config)
-    const found: JsonObject = {}
-    for await (const [name, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? [])
-      found[name] = schemasOf(inner, loaded.library)
-    return found
+    return loaded ? describe(await this.#make(loaded, null, 'assistants.read', config), loaded) : null
   }
 
-  /** undefined: there is no such thread; null: it has no graph yet. */
+  /** undefined: no such thread; null: it has no graph yet. */
   async #snapshot(threadId: string, place: StatePlace, subgraphs: boolean): Promise<StateSnapshot | null | undefined> {
     const graphId = await this.#threads.graphOf(threadId)
     if (graphId === undefined) return undefined
@@ -187,7 +190,7 @@ export class GraphStates implements StatePort {
     return loaded ? this.#make(loaded, threadId, access) : null
   }
 
-  /** @param given what a factory is configured with; of a thread it is what its runs are. */
+  /** @param given config of a factory; with a thread, that of its newest run is used */
   async #make(
     loaded: LoadedGraph,
     threadId: string | null,
@@ -221,7 +224,7 @@ function isOnlyTitle(values: Json): boolean {
   return isObject(values) && Object.keys(values).length === 1
 }
 
-/** A state as LangGraph's clients read it, with the flat members that others do. */
+/** A state for LangGraph's clients, with the flat members that other clients read. */
 function stateView(snapshot: StateSnapshot | null, isBare = false): JsonObject {
   if (!snapshot?.createdAt) return { ...NEVER_RUN }
   const { values, next, metadata, createdAt, config, parentConfig, tasks } = snapshot

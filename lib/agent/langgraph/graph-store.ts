@@ -4,7 +4,7 @@ import type { JsonObject, StoreItem } from '../../types.ts'
 import type { LangGraph } from './library.ts'
 import { plain } from './plain.ts'
 
-/** The items of our long-term store. */
+/** Our long-term store. */
 export interface GraphItems {
   get(namespace: readonly string[], key: string, user: string): Promise<StoreItem | null>
   put(
@@ -33,7 +33,7 @@ export interface GraphItems {
   ): Promise<string[][]>
 }
 
-/** One of LangGraph's operations: which one it is follows from its members. */
+/** One of LangGraph's store operations, told apart by its members. */
 interface Operation {
   readonly namespace?: string[]
   readonly key?: string
@@ -46,7 +46,7 @@ interface Operation {
   readonly maxDepth?: number
 }
 
-/** @param user whose run it is; null: a shared thread's, whose items are nobody's in particular */
+/** @param user the run's user; null: a shared thread, which uses the default user's items */
 export function createGraphStore(
   { BaseStore }: Pick<LangGraph, 'BaseStore'>,
   items: GraphItems,
@@ -54,7 +54,7 @@ export function createGraphStore(
 ): object {
   const owner = user ?? DEFAULT_USER_ID
   return new (class Store extends BaseStore {
-    /** In order: a graph may read what it has just put. */
+    /** In order, so that a graph can read what it has just put. */
     async batch(operations: readonly Operation[]): Promise<unknown[]> {
       const answers: unknown[] = []
       for (const operation of operations) answers.push(await answer(operation))
@@ -75,7 +75,7 @@ export function createGraphStore(
       return found && itemOf(found)
     }
     if (operation.value === null) await items.remove(namespace, key, owner)
-    // LangGraph asks for an object.
+    // LangGraph requires an object.
     else await items.put({ namespace, key, value: plain(operation.value) as JsonObject }, owner)
     return undefined
   }
@@ -88,7 +88,7 @@ export function createGraphStore(
   }
 }
 
-/** As LangGraph has it in memory. */
+/** An item in LangGraph's form. */
 function itemOf({ namespace, key, value, created_at, updated_at }: StoreItem): object {
   return { namespace, key, value, createdAt: new Date(created_at), updatedAt: new Date(updated_at) }
 }

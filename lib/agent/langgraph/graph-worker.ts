@@ -1,4 +1,4 @@
-// The thread in which the graphs of one file work [graphs.isolation worker]: all that they need of the service lies on the other side.
+// Entry point of the worker thread for the graphs of one file [graphs.isolation worker]: services are calls to the main thread.
 import { parentPort, workerData } from 'node:worker_threads'
 import { type Door, registerLoopback } from '../../loopback.ts'
 import type { AgentInput, AgentRecord, Sink, StateWrite, StreamPart } from '../runtime.ts'
@@ -8,9 +8,9 @@ import { GraphSet } from './graph-set.ts'
 import { createGraphsAgent } from './graphs-agent.ts'
 import { plain } from './plain.ts'
 import { registerSdkLogger } from './sdk-logger.ts'
-import { type ThreadPort, WorkerChannel } from './worker-channel.ts'
+import { called, type ThreadPort, WorkerChannel } from './worker-channel.ts'
 
-/** Which graphs are this thread's. */
+/** Which graphs this worker loads. */
 export interface GraphWorkerData {
   /** langgraph.json, or its folder. */
   readonly graphsPath: string
@@ -18,10 +18,10 @@ export interface GraphWorkerData {
   readonly graphsFile: string
 }
 
-/** What may be told before the other side has heard it: then it is waited for. */
+/** Maximum unacknowledged messages of a run. */
 const UNHEARD_MAX = 256
 
-/** The sink of a run, whose other end is in the main thread. */
+/** Forwards a run's output to its sink in the main thread. */
 class RemoteSink implements Sink {
   readonly #run: number
   #unheard = 0
@@ -58,7 +58,7 @@ class RemoteSink implements Sink {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  /** It is over: nobody waits for space any more. */
+  /** The run is over: releases everybody who waits for space. */
   end(): void {
     this.heard(this.#unheard)
   }
@@ -71,7 +71,7 @@ class RemoteSink implements Sink {
 
 const { graphsPath, graphsFile } = workerData as GraphWorkerData
 const runs = new Map<number, { readonly sink: RemoteSink; readonly away: AbortController }>()
-// This file is run as a worker, which has one.
+// Workers have a parentPort.
 const channel: WorkerChannel = new WorkerChannel(parentPort as ThreadPort, {
   start: async (run: number, input: AgentInput) => {
     const [sink, away] = [new RemoteSink(run), new AbortController()]
@@ -94,10 +94,10 @@ const channel: WorkerChannel = new WorkerChannel(parentPort as ThreadPort, {
 
 const agent = (async () => {
   const say = (level: keyof GraphLog) => (fields: object, text: string) =>
-    // What a graph's author logs may be anything.
+    // Graph authors may log anything.
     channel.tell('log', level, plain(fields), text)
   const log: GraphLog = { info: say('info'), warn: say('warn'), error: say('error') }
-  // Files may ask for it while they are loaded.
+  // Before loading: files may use it at top level.
   registerSdkLogger(log)
   const door: Door = remote('door', ['open', 'close'])
   registerLoopback(door)
@@ -111,17 +111,12 @@ const agent = (async () => {
   }
   return createGraphsAgent(new GraphSet(graphs, ports.reads), ports)
 })()
-// Who asks for it hears of it.
+// Callers await it and get the error.
 agent.catch(() => {})
 
-/** A port of the service, method by method. */
+/** A port whose methods are calls to the main thread. */
 function remote<T>(name: string, methods: readonly (keyof T & string)[]): T {
   const entries = methods.map((method) => [method, (...args: unknown[]) => channel.call(name, method, args)])
-  // All methods of the port are named.
+  // The caller lists all methods of the port.
   return Object.fromEntries(entries) as T
-}
-
-function called(target: unknown, method: string, args: readonly unknown[]): unknown {
-  // The other side names methods of the port's type alone.
-  return (target as Record<string, (...given: readonly unknown[]) => unknown>)[method]!(...args)
 }

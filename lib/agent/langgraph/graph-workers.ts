@@ -1,5 +1,5 @@
-// Graphs that work in threads of their own [graphs.isolation worker]: each file has one for its runs, so that whatever a graph computes
-// everybody else goes on and what brings its thread down fails the runs in it alone, and one for states, which can be read meanwhile.
+// Graphs in worker threads [graphs.isolation worker]: each graph file has one thread for runs, so that a blocking graph blocks
+// nobody else and a crash fails only its own runs, and one for reading and updating states meanwhile.
 import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { AgentFileError, LOAD_MS } from '../agent-file.ts'
@@ -9,20 +9,20 @@ import {
   type AgentRecord,
   type ListedAgent,
   type Sink,
+  type StateWrite,
   type StreamPart
 } from '../runtime.ts'
-import type { StateWrite } from '../runtime.ts'
 import type { GraphInfo, StatePort } from '../states.ts'
 import { graphSpecs } from './config-file.ts'
 import type { GraphLog, GraphPorts } from './graph-ports.ts'
 import type { GraphWorkerData } from './graph-worker.ts'
-import { type ThreadPort, WorkerChannel } from './worker-channel.ts'
+import { called, type ThreadPort, WorkerChannel } from './worker-channel.ts'
 
-/** What is heard of a run before its graph is told so. */
+/** Messages of a run per acknowledgement to its worker. */
 const HEARD = 64
-/** For a thread to let go of a run that was told to stop, and then to answer at all, in ms. */
+/** Timeout for a worker to answer a ping, and then for a run to stop, in ms. */
 const STOP_MS = 5_000
-/** Beyond what a file may take to be loaded: one that never yields says nothing of it. */
+/** Longer than LOAD_MS: a file that blocks its thread cannot report its own timeout. */
 const START_MS = LOAD_MS + 10_000
 
 interface Hearing {
@@ -40,7 +40,7 @@ class GraphThread {
   readonly #hearings = new Map<number, Hearing>()
   #runs = 0
   #isRetired = false
-  /** Whether it answers, while that is not known. */
+  /** A ping under way: whether the worker is unresponsive. */
   #deafness: Promise<boolean> | null = null
   isGone = false
 
@@ -64,11 +64,11 @@ class GraphThread {
     this.#worker.on('exit', () => this.#end(new Error('it has ended')))
   }
 
-  /** What it has loaded. @throws AgentFileError */
+  /** The graphs it has loaded. @throws AgentFileError */
   async graphs(): Promise<GraphInfo[]> {
     const late = new AbortController()
     const timeout = pause(START_MS, undefined, { signal: late.signal, ref: false }).then(() => {
-      throw new AgentFileError(`${this.file} was not loaded within ${START_MS / 1000} seconds: it never yields`)
+      throw new AgentFileError(`${this.file} was not loaded within ${START_MS / 1000} seconds: it blocks its thread`)
     })
     timeout.catch(() => {})
     try {
@@ -78,7 +78,7 @@ class GraphThread {
     }
   }
 
-  /** Resolves when it can be said whether it is gone. */
+  /** Resolves when it is known whether the worker still responds. */
   async answers(): Promise<void> {
     await this.#deafness
   }
@@ -111,7 +111,7 @@ class GraphThread {
     return this.#channel.call<T>('states', method, args).finally(() => this.#leaveIfIdle())
   }
 
-  /** Others are at work in its place: it goes when nothing is done in it any more. */
+  /** Replaced by a new worker: it closes when it has nothing left to do. */
   retire(): void {
     this.#isRetired = true
     this.#leaveIfIdle()
@@ -125,7 +125,7 @@ class GraphThread {
     if (this.#isRetired && this.#hearings.size === 0 && this.#channel.size === 0) void this.close()
   }
 
-  /** A run that was told to stop is over soon; a thread that does not even answer is held up for good, and ended. */
+  /** After an abort: a responsive worker gets a few seconds to end the run, an unresponsive one is terminated. */
   async #stopped(work: Promise<void>, signal: AbortSignal): Promise<void> {
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
     this.#deafness ??= this.#listen()
@@ -148,7 +148,7 @@ class GraphThread {
     if (!hearing) return
     hearing.unheard++
     try {
-      // What is kept takes its place among what waits, and says nothing of it.
+      // `keep` returns nothing.
       const hasSpace = hearing.sink[what](told) ?? true
       if (hearing.isFull) return
       if (hasSpace) {
@@ -181,11 +181,11 @@ class GraphThread {
 export class GraphWorkers {
   readonly #path: string
   readonly #ports: GraphPorts
-  /** Where runs work, by file. */
+  /** Workers for runs, by file. */
   #threads = new Map<string, GraphThread>()
-  /** Where states are read and changed, by file, once they have been. */
+  /** Workers for states, by file, started on first use. */
   #readers = new Map<string, GraphThread>()
-  /** Graphs and the files they are in, in the order in which they are configured. */
+  /** Graphs with their files, in configured order. */
   #graphs: readonly (GraphInfo & { readonly file: string })[] = []
 
   private constructor(path: string, ports: GraphPorts) {
@@ -200,7 +200,7 @@ export class GraphWorkers {
     return workers
   }
 
-  /** Loads all graphs anew, with all that they import; runs at work go on with what they have. @returns their names */
+  /** Loads all graphs and their imports again; active runs continue with the old code. @returns their names */
   async reload(): Promise<string[]> {
     const specs = graphSpecs(this.#path)
     const threads = new Map<string, GraphThread>()
@@ -233,7 +233,7 @@ export class GraphWorkers {
       start: async (input, sink, signal) => {
         const graph = this.#graphs.find(({ id }) => input.graphId === null || id === input.graphId)
         if (!graph) throw new AgentError('GraphNotFound', `There is no graph ${JSON.stringify(input.graphId)}`)
-        // What is held up by a run that was told to stop may be ended with it.
+        // A worker blocked by an aborted run may be about to be terminated.
         await this.#threadOf(graph.id, this.#threads).answers()
         await this.#threadOf(graph.id, this.#threads).start({ ...input, graphId: graph.id }, sink, signal)
       },
@@ -270,9 +270,9 @@ export class GraphWorkers {
     }
   }
 
-  /** The one of these threads with a graph, or with the first; one that is not there, or gone, is started. */
+  /** The worker of a graph, or of the first graph; started if it is missing or gone. */
   #threadOf(graphId: string | null, among: Map<string, GraphThread>): GraphThread {
-    // There is always one: a langgraph.json without graphs is refused.
+    // A langgraph.json without graphs is refused, so there is a first one.
     const { file } = this.#graphs.find(({ id }) => id === graphId) ?? this.#graphs[0]!
     const thread = among.get(file)
     if (thread && !thread.isGone) return thread
@@ -280,9 +280,4 @@ export class GraphWorkers {
     among.set(file, again)
     return again
   }
-}
-
-function called(target: object, method: string, args: readonly unknown[]): unknown {
-  // The other side names methods of the port's type alone.
-  return (target as Record<string, (...given: readonly unknown[]) => unknown>)[method]!(...args)
 }

@@ -10,7 +10,7 @@ export interface Graph {
    * @throws AgentError for the user; the signal's reason after an abort
    */
   open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread>
-  /** Drops what it keeps of a thread. @throws Error when it cannot */
+  /** Deletes what it keeps of a thread. @throws Error if it cannot */
   forget(threadId: string): Promise<void>
   /** See Agent.adoptThreads; a graph without it has no threads but ours. */
   adoptThreads?: Agent['adoptThreads']

@@ -9,7 +9,10 @@ import { LoopWatch } from './loop-watch.ts'
 export function createGraphsAgent(set: GraphSet, ports: GraphPorts): ListedAgent {
   const { reads, threads, log } = ports
   const watch = new LoopWatch((graphs, blocked_ms) =>
-    log.warn({ graphs, blocked_ms }, 'a graph has held up everything else: move what computes for long into a worker')
+    log.warn(
+      { graphs, blocked_ms },
+      'a graph blocked the event loop: set graphs.isolation to worker, or move long computations to a worker'
+    )
   )
   return {
     start: (input, sink, signal) => watch.during(input.graphId ?? '', () => runGraph(set, ports, input, sink, signal)),

@@ -1,5 +1,4 @@
-// Finds the LangGraph library a graph's file uses, because it comes with the user's project and is not our dependency;
-// and types for the part we use.
+// Loads the LangGraph library of the user's project, which is not our dependency, and types the part we use.
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, posix } from 'node:path'
@@ -8,7 +7,7 @@ import type { JsonObject } from '../../types.ts'
 
 const PACKAGE = '@langchain/langgraph'
 
-/** How LangGraph writes values down. */
+/** LangGraph's serialiser. */
 export interface Serde {
   dumpsTyped(value: unknown): Promise<[string, Uint8Array]> | [string, Uint8Array]
   loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> | unknown
@@ -39,12 +38,12 @@ export interface SnapshotTask {
   readonly result?: unknown
 }
 
-/** As much of LangGraph's Pregel as is used. */
+/** The part of LangGraph's Pregel we use. */
 export interface CompiledGraph {
   checkpointer?: unknown
   store?: unknown
   readonly channels?: Record<string, unknown>
-  /** What it was compiled of: which channels are its input and output. */
+  /** The builder it was compiled from, with its input and output channels. */
   readonly builder?: { readonly _inputDefinition?: object; readonly _outputDefinition?: object }
   stream(input: unknown, options: object): Promise<AsyncIterable<unknown>>
   streamEvents?(input: unknown, options: object): AsyncIterable<unknown>
@@ -56,7 +55,7 @@ export interface CompiledGraph {
   getSubgraphsAsync?(namespace?: string, recurse?: boolean): AsyncIterable<[string, CompiledGraph]>
 }
 
-/** What LangGraph tells of a graph whose state is declared with types that are there at run time; undefined: its are not. */
+/** JSON schemas of graphs whose state is declared with run-time types (zod); undefined for others. */
 export interface GraphSchemas {
   getStateTypeSchema(graph: object): unknown
   getInputTypeSchema(graph: object): unknown
@@ -64,12 +63,12 @@ export interface GraphSchemas {
   getConfigTypeSchema(graph: object): unknown
 }
 
-/** The classes that are made or extended. */
+/** The exports we use. */
 export interface LangGraph {
   readonly version: string
-  /** null: this version tells nothing. */
+  /** null: this version has none. */
   readonly schemas: GraphSchemas | null
-  /** Of channels that hold messages. */
+  /** The reducer of message channels. */
   readonly messagesStateReducer?: unknown
   readonly BaseCheckpointSaver: new () => { serde: Serde }
   readonly BaseStore: new () => object
@@ -85,14 +84,14 @@ export interface LangGraph {
 export async function langGraphOf(path: string): Promise<LangGraph> {
   const require = createRequire(path)
   const root = rootOf(require.resolve(PACKAGE))
-  // Written by whoever publishes LangGraph.
+  // LangGraph's own package.json.
   const { version, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest
   const load = async (name: string): Promise<unknown> => {
     if (path.endsWith('.cjs') || path.endsWith('.cts')) return require(posix.join(PACKAGE, name))
     const entry = exports[name]?.import ?? ''
     return import(pathToFileURL(join(root, typeof entry === 'string' ? entry : entry.default)).href)
   }
-  // The classes and functions of these names are what LangGraph's documentation says they are.
+  // These exports are documented by LangGraph.
   const library = (await load('.')) as Omit<LangGraph, 'version' | 'schemas'>
   const schemas = SCHEMAS in exports ? ((await load(SCHEMAS)) as GraphSchemas) : null
   return { ...library, schemas, version }

@@ -1,4 +1,4 @@
-// Detects graphs that block the event loop: they run in this process, and one that computes for seconds keeps every reader waiting.
+// Detects graphs that block the event loop: they run in this process, and a long computation delays every reader.
 
 /** Check interval, in ms. */
 const LOOK_MS = 200
@@ -30,7 +30,7 @@ export class LoopWatch {
     const count = (this.#working.get(graph) ?? 0) + more
     if (count > 0) this.#working.set(graph, count)
     else {
-      // It may be the one that has just blocked the loop.
+      // This graph may just have blocked the loop.
       this.#look()
       this.#working.delete(graph)
     }

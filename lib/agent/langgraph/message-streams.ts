@@ -1,4 +1,4 @@
-// Messages of models while a graph runs, piece by piece, until each joins the conversation or turns out not to belong to it.
+// Messages in progress while a graph runs, until each joins the conversation or turns out not to belong to it.
 import type { AiMessage, Json, JsonObject, Message, UsageMetadata } from '../../types.ts'
 import { toChat, toTrace } from '../chat.ts'
 import { objectOr, textOr } from '../json.ts'
@@ -14,9 +14,9 @@ interface Stream {
   readonly id: string
   readonly model: string
   readonly node: string
-  /** Inside a tool: counted, but not shown. */
+  /** Written inside a tool: counted, but not shown. */
   readonly isHidden: boolean
-  /** Pieces have come. */
+  /** At least one piece has arrived. */
   hasBegun: boolean
   text: string
   usage: UsageMetadata | null
@@ -27,7 +27,7 @@ export interface Listener {
   record(fact: AgentRecord): void
 }
 
-/** The conversation as a model was asked with it, before the message with this id. */
+/** The messages before the one with this id, which its model was called with. */
 export type Conversation = (beforeId: string) => readonly Message[]
 
 export class MessageStreams {
@@ -53,12 +53,12 @@ export class MessageStreams {
     const id = isAi(message) ? textOr(message.id) : null
     if (!isAi(message) || id === null) return
     const stream = this.#streams.get(id)
-    // Some nodes repeat their message at the end.
+    // Some nodes emit their complete message again at the end.
     if (stream ? !isPiece(message) : isKnown(id)) return
     this.#say(stream ?? this.#begin(id, message, objectOr(metadata), namespace), message)
   }
 
-  /** A message has joined the conversation. Shows what was not shown yet. */
+  /** A message has joined the conversation: shows what was not shown yet. */
   join(message: AiMessage): void {
     const fields = asJson(message)
     const stream = this.#streams.get(message.id) ?? this.#begin(message.id, fields, {}, [])
@@ -66,7 +66,7 @@ export class MessageStreams {
     this.#end('lead_agent', stream, message)
   }
 
-  /** A step is over: messages that have not joined the conversation will not. */
+  /** A step is over: messages that have not joined by now never will. */
   step(): void {
     for (const stream of [...this.#streams.values()]) this.#end(`subagent:${stream.node}`, stream, messageOf(stream))
     this.#lastStepAt = performance.now()
@@ -79,7 +79,7 @@ export class MessageStreams {
     const stream: Stream = { id, model, node, isHidden, hasBegun: false, text: '', usage: null }
     this.#streams.set(id, stream)
     const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
-    // Beside the conversation a graph may tell its models more, which it tells nobody else; of a tool's work nothing is known.
+    // The best guess: a graph may send its models more than the conversation, and calls inside tools are unknown.
     const messages = isHidden ? [] : toTrace(toChat(this.#conversation(id)))
     this.#listener.record({ type: 'llm_request', caller, model, messages, messageId: id })
     return stream
@@ -117,7 +117,7 @@ export class MessageStreams {
   }
 }
 
-/** As far as it is known: what is said aside is kept for the trace alone. */
+/** The message as far as it is known, for the trace. */
 function messageOf({ id, text, model, usage }: Stream): AiMessage {
   return {
     type: 'ai',
@@ -132,7 +132,7 @@ function messageOf({ id, text, model, usage }: Stream): AiMessage {
   }
 }
 
-/** Messages are JSON by construction; their interfaces have no index signature, which is all that keeps them from saying so. */
+/** Messages are JSON by construction, but their interfaces lack an index signature. */
 function asJson(message: AiMessage): JsonObject {
   return message as unknown as JsonObject
 }

@@ -10,7 +10,7 @@ import {
   type UsageMetadata,
   isObject
 } from '../../types.ts'
-import { objectOr, objectsIn, textOr } from '../json.ts'
+import { countOf, objectOr, objectsIn, textOr } from '../json.ts'
 import type { AnswerPiece } from '../model.ts'
 
 const TYPES: Readonly<Record<string, Message['type']>> = {
@@ -27,7 +27,7 @@ const TYPES: Readonly<Record<string, Message['type']>> = {
   ToolMessageChunk: 'tool'
 }
 
-/** @param spareId for a message that has no id. @returns null: it is no message of ours */
+/** @param spareId makes an id for a message without one. @returns null: not a known type of message */
 export function readMessage(given: Json, spareId: () => string): Message | null {
   if (!isObject(given)) return null
   const type = typeIn(given)
@@ -54,7 +54,7 @@ type Fields = Pick<Message, 'content' | 'additional_kwargs' | 'response_metadata
 
 function aiMessage(given: JsonObject, fields: Fields): AiMessage {
   const { text, reasoning } = saidIn(given)
-  // Text-only blocks become a string: events, titles and other models read that.
+  // Text-only blocks become a string, which events, titles and other models expect.
   const isText = typeof fields.content !== 'string' && fields.content.every(isPlain)
   return {
     type: 'ai',
@@ -83,7 +83,7 @@ function contentIn(content: Json | undefined): string | Json[] {
   return typeof content === 'string' || Array.isArray(content) ? content : ''
 }
 
-/** A call stands in tool_calls as well. */
+/** Blocks that can become plain text; tool calls are in `tool_calls` as well. */
 function isPlain(block: Json): boolean {
   if (typeof block === 'string') return true
   return (
@@ -107,12 +107,12 @@ function readInvalidCall({ name, args, id, error }: JsonObject): InvalidToolCall
 
 // ------------------------------------------------------------------------------------------------------ pieces
 
-/** True for a piece of a message; false for a whole one, of a model that does not stream or of a node that wrote it. */
+/** False: a complete message, from a model that does not stream or from a node. */
 export function isPiece(given: JsonObject): boolean {
   return given.type === 'AIMessageChunk' || Array.isArray(given.tool_call_chunks)
 }
 
-/** What a piece, or a message that comes whole, says: one for its text and reasoning, one for each fragment of a call. */
+/** Content of a piece or complete message: one for text and reasoning, one per fragment of a tool call. */
 export function piecesIn(given: JsonObject): AnswerPiece[] {
   const { text, reasoning } = saidIn(given)
   const said = { ...(text !== '' && { text }), ...(reasoning !== '' && { reasoning }) }
@@ -152,19 +152,19 @@ function saidIn({ content, additional_kwargs }: JsonObject): { text: string; rea
 
 export function usageIn({ usage_metadata: given }: JsonObject): UsageMetadata | null {
   if (!isObject(given)) return null
-  const [input_tokens, output_tokens] = [count(given.input_tokens), count(given.output_tokens)]
-  const cache_read = count(objectOr(given.input_token_details).cache_read)
-  const reasoning = count(objectOr(given.output_token_details).reasoning)
+  const [input_tokens, output_tokens] = [countOf(given.input_tokens), countOf(given.output_tokens)]
+  const cache_read = countOf(objectOr(given.input_token_details).cache_read)
+  const reasoning = countOf(objectOr(given.output_token_details).reasoning)
   return {
     input_tokens,
     output_tokens,
-    total_tokens: count(given.total_tokens) || input_tokens + output_tokens,
+    total_tokens: countOf(given.total_tokens) || input_tokens + output_tokens,
     ...(cache_read > 0 && { input_token_details: { cache_read } }),
     ...(reasoning > 0 && { output_token_details: { reasoning } })
   }
 }
 
-/** Pieces count what came since the one before. */
+/** Pieces report the usage since the previous one. */
 export function sumOf(one: UsageMetadata | null, other: UsageMetadata): UsageMetadata {
   if (!one) return other
   const cache_read = (one.input_token_details?.cache_read ?? 0) + (other.input_token_details?.cache_read ?? 0)
@@ -180,7 +180,7 @@ export function sumOf(one: UsageMetadata | null, other: UsageMetadata): UsageMet
 
 // --------------------------------------------------------------------------------------------------- comparing
 
-/** Both say the same. What a runtime adds on the way (counts, names of models) does not make another message. */
+/** Equal content; metadata that a runtime adds (usage, model names) is ignored. */
 export function sayTheSame(one: Message, other: Message): boolean {
   return isDeepStrictEqual(essence(one), essence(other))
 }
@@ -189,8 +189,4 @@ function essence(message: Message): unknown[] {
   const { type, content, name } = message
   if (type === 'tool') return [type, content, message.tool_call_id, message.status]
   return type === 'ai' ? [type, content, message.tool_calls] : [type, content, name]
-}
-
-function count(value: Json | undefined): number {
-  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.floor(value) : 0
 }

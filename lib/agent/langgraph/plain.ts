@@ -1,7 +1,7 @@
 // Converts LangGraph's in-memory objects to the JSON its server would send: messages are class instances.
 import type { Json } from '../../types.ts'
 
-/** @throws TypeError for what has a circle in it */
+/** @throws TypeError for a circular structure */
 export function plainText(value: unknown): string {
   return JSON.stringify(value, messagesAsFields) ?? 'null'
 }
@@ -11,7 +11,7 @@ export function plain(value: unknown): Json {
 }
 
 function messagesAsFields(this: unknown, key: string, value: unknown): unknown {
-  // JSON.stringify has asked toJSON already: what was there before that is asked here.
+  // `value` is the result of toJSON; the original object is still in its parent.
   const given = (this as Record<string, unknown>)[key]
   if (typeof given === 'object' && given !== null && 'toDict' in given && typeof given.toDict === 'function') {
     const { type, data } = given.toDict() as { type: string; data: object }

@@ -1,4 +1,4 @@
-// Short requests to a graph's server, with their retries and errors.
+// Requests to a LangGraph server, with retries and errors.
 import type { IncomingMessage } from 'node:http'
 import type { Json } from '../../types.ts'
 import { wellFormedJson } from '../../well-formed.ts'
@@ -17,9 +17,9 @@ export interface ServerOptions {
   readonly headers: Readonly<Record<string, string>>
   /** The graph or assistant; null: the run's choice. */
   readonly assistantId: string | null
-  /** Milliseconds without a byte of a run's stream after which the server is asked whether it is still there; 0 is never. */
+  /** Milliseconds of silence in a run's stream before the server is asked for the run's status; 0: never. */
   readonly idleTimeoutMs: number
-  /** For tests, which do not wait as long. */
+  /** Shorter delays, for tests. */
   readonly retry?: Partial<RetryPolicy>
 }
 
@@ -31,7 +31,7 @@ export interface RequestOptions {
   readonly signal: AbortSignal
 }
 
-/** Milliseconds without a byte of an answer: these requests do no work. */
+/** Idle timeout of a response, in ms. */
 const ANSWER_MS = 10_000
 /** Maximum bytes of a response: a whole state is one. */
 const ANSWER_BYTES = 128 * 1024 * 1024
@@ -63,7 +63,7 @@ export class Requests {
     return retrying(() => this.askOnce(method, path, options), this.retry, options.signal)
   }
 
-  /** The same, once. @throws AgentError for what will not be otherwise the next time; the signal's reason */
+  /** One attempt. @throws AgentError for permanent errors; the signal's reason */
   async askOnce(method: Method, path: string, options: RequestOptions): Promise<Json | RetryableError> {
     const timeout = new IdleTimeout(options.signal, ANSWER_MS)
     try {
@@ -81,7 +81,7 @@ export class Requests {
     }
   }
 
-  /** A request whose answer is a stream, for the caller to read: only for its head there is a limit, in ms. @throws AgentError */
+  /** A request with a streamed response; the timeout applies to its head only. @throws AgentError */
   async open(method: Method, path: string, options: RequestOptions, headMs: number): Promise<IncomingMessage> {
     const headTimeout = new AbortController()
     const timer = setTimeout(() => headTimeout.abort(), headMs)
@@ -96,7 +96,7 @@ export class Requests {
     }
   }
 
-  /** What an answer that says no comes to. @throws AgentError when it is for good */
+  /** The error of a refusing response. @throws AgentError if it is permanent */
   async refusal(response: IncomingMessage, signal: AbortSignal): Promise<RetryableError> {
     const timeout = new IdleTimeout(signal, ANSWER_MS)
     try {

@@ -1,12 +1,12 @@
-// LangGraph's checkpointer over our tables: a graph's checkpoints are written like everything of a run, in the same
-// batches, under the same lease, and are deleted with the thread. One instance serves all graphs and runs, as LangGraph
-// expects; the config of a call names its session.
+// LangGraph's checkpointer over our tables: checkpoints are written with the other records of a run, in the same batches and
+// under the same lease, and are deleted with the thread. One instance serves all graphs and runs, as LangGraph expects; the
+// config of a call names its session.
 import { randomBytes } from 'node:crypto'
 import type { GraphCheckpointWrite, GraphPage, GraphTaskWrite, StoredGraphCheckpoint } from '../../graph-state.ts'
 import { isObject, type JsonObject } from '../../types.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
 
-/** What is written of a graph. */
+/** Store ops that write a graph's checkpoints. */
 export type GraphWrite =
   | ({ readonly name: 'graph.put' } & GraphCheckpointWrite)
   | {
@@ -17,19 +17,19 @@ export type GraphWrite =
       readonly writes: readonly GraphTaskWrite[]
     }
 
-/** The stored checkpoints of graphs. */
+/** Reads stored checkpoints. */
 export interface GraphReads {
   load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null>
   list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]>
 }
 
-/** A session in which checkpoints are read and written: a run's, an update's, or a read-only one. */
+/** A session of reads and writes: a run, an update, or read-only. */
 export interface SaverSession extends GraphReads {
   readonly runId: string | null
   keep(write: GraphWrite): Promise<void> | void
 }
 
-/** The member of a configuration that names the session; LangGraph shows nobody what begins so. */
+/** The config member that names the session; LangGraph hides members that start with `__`. */
 export const SESSION = '__colloquy'
 
 /** LangGraph's tuple of a checkpoint. */
@@ -54,14 +54,14 @@ const PLACES: Readonly<Record<string, number>> = {
   __interrupt__: -3,
   __resume__: -4
 }
-/** Of the configuration, what stands in the columns of a checkpoint. */
+/** Config members that are columns of a checkpoint. */
 const COLUMNS = ['checkpoint_ns', 'checkpoint_id', 'checkpoint_map', 'run_id', 'thread_id']
 const VERSION_DIGITS = 12
 const PAGE = 100
 
 export type Sessions = ReadonlyMap<string, SaverSession>
 
-/** @param reads for who is in no session: whoever only looks */
+/** @param reads for calls without a session, which may only read */
 export function createSaver(
   library: Pick<LangGraph, 'BaseCheckpointSaver'>,
   sessions: Sessions,
@@ -110,7 +110,7 @@ export function createSaver(
       const versioned = Object.entries(checkpoint.channel_versions).filter(([name]) =>
         Object.hasOwn(channel_values, name)
       )
-      // Versions of channels that were written in this step; one that stands in no earlier checkpoint comes along.
+      // Only values written in this step; the first checkpoint stores all of them.
       const isNew = ([name]: [string, unknown]) => checkpointId === null || Object.hasOwn(newVersions, name)
       const values = versioned.filter(isNew).map(async ([name, version]) => ({
         name: `${name} ${version}`,
@@ -129,7 +129,7 @@ export function createSaver(
         names: versioned.map(([name, version]) => `${name} ${version}`),
         values: await Promise.all(values)
       })
-      // Updates go on with what they are answered, in the same name.
+      // Updates continue with this config, in the same session.
       const named = config.configurable?.[SESSION]
       return {
         configurable: {
@@ -143,7 +143,7 @@ export function createSaver(
 
     async putWrites(config: RunnableConfig, writes: [string, unknown][], taskId: string, taskPath = ''): Promise<void> {
       const { threadId, ns, checkpointId } = checkpointPlace(config)
-      if (checkpointId === null) throw new Error('Writes of a task belong to a checkpoint, and none is named')
+      if (checkpointId === null) throw new Error('The configuration of task writes names no checkpoint_id')
       const saved = writes.map(async ([channel, value], at) => ({
         task_id: taskId,
         task_path: taskPath,
@@ -155,7 +155,7 @@ export function createSaver(
       await sessionOf(config).keep({ name: 'graph.write', ...place, writes: await Promise.all(saved) })
     }
 
-    /** Threads are deleted by their owners, with all that they have. */
+    /** Checkpoints are deleted with their thread. */
     async deleteThread(): Promise<void> {}
 
     /** Versions are unique across branches of a thread. */
@@ -169,7 +169,7 @@ export function createSaver(
     const id = configurable?.[SESSION]
     if (typeof id !== 'string') return { runId: null, keep: refuse, ...methodsOf(reads) }
     const session = sessions.get(id)
-    if (!session) throw new Error('The run of this graph is over')
+    if (!session) throw new Error('The run of this graph has ended')
     return session
   }
 }
@@ -179,7 +179,7 @@ function methodsOf(reads: GraphReads): GraphReads {
 }
 
 function refuse(): never {
-  throw new Error('A state that is only looked at cannot be written')
+  throw new Error('Outside of a run, checkpoints can only be read')
 }
 
 function checkpointPlace({ configurable = {} }: RunnableConfig): {
@@ -196,13 +196,13 @@ function checkpointPlace({ configurable = {} }: RunnableConfig): {
   }
 }
 
-/** What a run was configured with stands in its checkpoints, where clients look for it. */
+/** A run's configuration, stored in its checkpoints' metadata, where clients look for it. */
 function ownIn({ configurable = {}, metadata }: RunnableConfig): JsonObject {
   const given = Object.entries({ ...configurable, ...metadata })
   const kept = given.filter(
     ([key, value]) => !/^(__|langgraph_auth_)/.test(key) && !COLUMNS.includes(key) && isPlain(value)
   )
-  // Nothing but JSON is left.
+  // Only JSON is left.
   return Object.fromEntries(kept) as JsonObject
 }
 
@@ -216,7 +216,7 @@ function holds(metadata: JsonObject, filter: Record<string, unknown> = {}): bool
   return Object.entries(filter).every(([key, value]) => JSON.stringify(metadata[key]) === JSON.stringify(value))
 }
 
-/** Checkpoints of a copied thread were another's, and say so nowhere. LangGraph writes a copy to where the tuple says: in its session. */
+/** The thread id comes from the row, because the thread may be a copy. The session is kept: LangGraph writes forks with this config. */
 async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: RunnableConfig): Promise<CheckpointTuple> {
   const { thread_id, ns, checkpoint_id, parent_id, run_id } = stored
   const [values, pendingWrites] = await Promise.all([
@@ -227,7 +227,7 @@ async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: Runna
       )
     )
   ])
-  // Both were written by `put`.
+  // Written by `put`.
   const checkpoint = JSON.parse(stored.checkpoint) as Checkpoint
   const metadata = JSON.parse(stored.metadata) as JsonObject
   const session = asked.configurable?.[SESSION]
@@ -262,17 +262,17 @@ async function loaded(
   return serde.loadsTyped(type.slice('base64 '.length), Buffer.from(data, 'base64'))
 }
 
-/** Values of a running graph's newest checkpoints: unstored ones are read from here. */
+/** A session that caches the newest checkpoints, which may not be stored yet. */
 export class RunSession implements SaverSession {
   readonly runId: string | null
   readonly #reads: GraphReads
   readonly #write: (write: GraphWrite) => Promise<void> | void
   readonly #flushed: () => Promise<void>
-  /** The newest of each namespace, with the values that it has. */
+  /** The newest checkpoint per namespace. */
   readonly #newest = new Map<string, StoredGraphCheckpoint>()
-  /** The one of each namespace that was asked for by its id: LangGraph compares it with the newest, and branches off if they differ. */
+  /** The checkpoint per namespace last loaded by id: LangGraph compares it with the newest to detect a fork. */
   readonly #addressed = new Map<string, StoredGraphCheckpoint>()
-  /** The graph's own checkpoint that it went on from; null: there was none; undefined: it has not looked yet. */
+  /** The root checkpoint the run started from; null: there was none; undefined: not loaded yet. */
   opened: StoredGraphCheckpoint | null | undefined
 
   constructor(
@@ -287,7 +287,7 @@ export class RunSession implements SaverSession {
     this.#flushed = flushed
   }
 
-  /** The newest checkpoint of the graph itself that this run has written; null: none. */
+  /** The newest root checkpoint written by this run; null: none. */
   get last(): string | null {
     const last = this.#newest.get('')
     return last && last.run_id === this.runId ? last.checkpoint_id : null
@@ -298,7 +298,7 @@ export class RunSession implements SaverSession {
     if (newest && (checkpointId === null || checkpointId === newest.checkpoint_id)) return newest
     const addressed = this.#addressed.get(ns)
     if (addressed && checkpointId === addressed.checkpoint_id) return addressed
-    // Older checkpoints of a namespace are hardly ever read back.
+    // Rare: an older checkpoint, which may not be stored yet.
     if (this.#newest.size > 0) await this.#flushed()
     const stored = await this.#reads.load(threadId, ns, checkpointId)
     if (ns === '' && this.opened === undefined) this.opened = stored

@@ -1,14 +1,14 @@
-// The logger that graphs ask LangGraph's platform for (`getLogger` of its SDK): what they say stands in our log.
+// The logger that graphs get from `getLogger` of LangGraph's SDK: it writes to our log.
 
 const GLOBAL = Symbol.for('langgraph.api.sdk-logger')
-/** Levels of winston's, whose interface it is. */
+/** Levels of winston, whose interface it has. */
 const QUIET = ['verbose', 'debug', 'silly']
 const TOLD = ['help', 'data', 'info', 'prompt', 'http', 'input']
 
 type Told = (fields: object, message: string) => void
 type Say = (message: unknown, ...more: unknown[]) => object
 
-/** One for the process, as LangGraph has it: the last one is heard. */
+/** One per process, as in LangGraph; the last registration wins. */
 export function registerSdkLogger(log: { readonly info: Told; readonly warn: Told; readonly error: Told }): void {
   const logger: Record<string, Say> = {}
   const level =

@@ -1,5 +1,5 @@
-// A thread on a LangGraph server during one of our runs: the run is created there, followed across broken connections,
-// and cancelled with ours.
+// A thread on a LangGraph server during one of our runs: creates the run there, follows it across broken connections, and
+// cancels it with ours.
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cutTo, type Json, type JsonObject, isObject } from '../../types.ts'
@@ -14,9 +14,9 @@ import type { Requests } from './requests.ts'
 
 /** Timeout for cancelling on the server, in ms. */
 const CANCEL_MS = 5000
-/** Milliseconds for a run to be made. */
+/** Timeout for creating a run, in ms. */
 const CREATE_MS = 60_000
-/** Milliseconds for the head of a stream that is taken up again. */
+/** Timeout for the response head of a resumed stream, in ms. */
 const HEAD_MS = 15_000
 
 type Hear = (part: Part) => boolean
@@ -25,9 +25,9 @@ type Space = () => Promise<void>
 /** One run of a server's graph. */
 export interface ServerCall {
   readonly id: string
-  /** What every run is made with. */
+  /** Body members of every run. */
   readonly creation: JsonObject
-  /** What one is made with that goes on from a checkpoint. */
+  /** Body members that depend on the checkpoint to start from. */
   readonly parameters: (checkpointId: string | null) => JsonObject
   readonly idleMs: number
   readonly signal: AbortSignal
@@ -68,11 +68,11 @@ export class ServerThread implements GraphThread {
         space
       )
       course.isOver = true
-      // A run that waits for its user is an interrupted one to some servers; otherwise somebody has stopped it there.
+      // Some servers call a run that waits for its user `interrupted`; otherwise somebody stopped it there.
       if (status !== 'success' && !(status === 'interrupted' && course.isWaiting))
         throw this.#requests.failures.interrupted(`has ended the run with status ${cutTo(status, 32)}`)
     } finally {
-      // Even if the server seems gone: its run must not continue unseen. Only a cancelled run waits for this.
+      // Also if the server seems gone: its run must not continue unseen. Only a cancelled run waits for this.
       const stopped = course.isOver ? Promise.resolve() : this.#cancel(run)
       if (this.#signal.aborted) await stopped
     }
@@ -119,7 +119,7 @@ export class ServerThread implements GraphThread {
       const status = await this.#status(run)
       if (typeof status === 'string' && !lost && !isActive(status)) return status
       const failure = status instanceof RetryableError ? status : new RetryableError(failures.brokeOff(lost?.cause))
-      // A stream without ids cannot be taken up again.
+      // A stream without ids cannot be resumed.
       const waitMs = lost && parser.resumeAfter === null ? null : pauseMs(retry, failed++, failure)
       if (waitMs === null) throw failure.error
       await sleep(waitMs, undefined, { signal: this.#signal })
@@ -127,7 +127,7 @@ export class ServerThread implements GraphThread {
     }
   }
 
-  /** @returns what broke it off; null: it ended. @throws what is thrown on hearing, the signal's reason, AgentError of a dead server */
+  /** @returns the cause if the connection broke; null: the stream ended. @throws what `hear` throws, the signal's reason, AgentError for a silent server */
   async #listen(
     run: string,
     response: IncomingMessage,
@@ -144,7 +144,7 @@ export class ServerThread implements GraphThread {
     const body = new ResponseBody(response, timeout)
     parser.begin()
     try {
-      // The log is full: not reading makes the server wait.
+      // While the log is full we stop reading, which makes the server wait.
       const lost = await body.each((chunk) => (parser.feed(chunk) ? 'more' : timeout.pausedWhile(space)))
       if (timeout.isSilent) throw this.#requests.failures.silent(this.#call.idleMs)
       return lost
@@ -154,7 +154,7 @@ export class ServerThread implements GraphThread {
     }
   }
 
-  /** The rest of a run's stream; null: not now. @throws AgentError when the server is gone meanwhile, or says no for good */
+  /** Resumes a run's stream; null: failed for now. @throws AgentError if the server is gone or refuses for good */
   async #rejoin(run: string, { resumeAfter }: EventStreamParser): Promise<IncomingMessage | null> {
     if (resumeAfter === null) return null
     const options = { headers: { 'last-event-id': resumeAfter }, signal: this.#signal }
@@ -164,7 +164,7 @@ export class ServerThread implements GraphThread {
     return null
   }
 
-  /** @throws AgentError when the server has lost the run */
+  /** @throws AgentError if the server does not know the run any more */
   async #status(run: string): Promise<string | RetryableError> {
     const answer = await this.#requests.askOnce('GET', run, { signal: this.#signal })
     if (answer instanceof RetryableError) return answer
@@ -173,14 +173,14 @@ export class ServerThread implements GraphThread {
     return status
   }
 
-  /** Nobody is told when it fails: whoever wanted it has what it wanted. */
+  /** Errors are ignored: our run ends anyway. */
   async #cancel(run: string): Promise<void> {
     const signal = AbortSignal.timeout(CANCEL_MS)
     await this.#requests.ask('POST', `${run}/cancel?wait=0&action=interrupt`, { signal }).catch(() => {})
   }
 }
 
-/** Remembers of a part what the end of the run is judged by. */
+/** Notes what decides how the run has ended. */
 function noted(part: Part, course: { isOver: boolean; isWaiting: boolean }): Part {
   if (part.mode === 'error') course.isOver = true
   if (isObject(part.data) && part.data.__interrupt__ !== undefined) course.isWaiting = true
@@ -191,11 +191,11 @@ function isActive(status: string): boolean {
   return status === 'pending' || status === 'running'
 }
 
-/** Null: nothing was ever written. */
+/** null: nothing was written yet. */
 function stateIn(given: Json): GraphState | null {
   const { checkpoint, values, next, tasks, metadata, created_at } = objectOr(given)
   const checkpointId = textOr(objectOr(checkpoint).checkpoint_id)
-  // Some answer for a checkpoint that is not there with its name and nothing else.
+  // For an unknown checkpoint some servers return its id and nothing else.
   if (checkpointId === null || textOr(created_at) === null) return null
   return {
     checkpointId,

@@ -1,5 +1,5 @@
-// A graph on a LangGraph server [agent.runtime langgraph]: its threads carry our user's id [Auth 13]; its runs are
-// followed across broken connections, and cancelled with ours.
+// A graph on a LangGraph server [agent.runtime langgraph]: its threads carry our user's id [Auth 13]; its runs survive broken
+// connections and are cancelled with ours.
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
@@ -15,7 +15,7 @@ const FORGET_MS = 60_000
 const MODES = ['messages-tuple', 'values', 'updates', 'custom']
 /** Page size for listing threads [Auth 12]. */
 const PAGE = 500
-/** Servers take no other names for threads. */
+/** Servers accept only UUIDs as thread ids. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 export class ServerGraph implements Graph {
@@ -42,10 +42,10 @@ export class ServerGraph implements Graph {
       metadata: { ...owner, gateway_run_id: input.runId },
       stream_mode: MODES,
       stream_subgraphs: true,
-      // Cut connections are taken up again.
+      // So that a broken stream can be resumed.
       stream_resumable: true,
       on_disconnect: 'continue',
-      // We run one at a time: one still active there was left by a dead process.
+      // We run one at a time; an active run there was left by a dead process.
       multitask_strategy: 'interrupt'
     }
     const parameters = (checkpointId: string | null) => parametersOf(input, isJs, checkpointId)
@@ -81,7 +81,7 @@ export class ServerGraph implements Graph {
   /** Threads without a user that were not created for one of ours, whose ownerless threads are shared. */
   async #orphans(signal: AbortSignal): Promise<string[]> {
     const ids: string[] = []
-    // All pages before the first change, which could put a thread on another page.
+    // Reads all pages first, because changes would reorder the pages.
     for (let offset = 0; ; offset += PAGE) {
       const body = { limit: PAGE, offset }
       const page = objectsIn(await this.#requests.ask('POST', '/threads/search', { body, signal }))
@@ -95,10 +95,10 @@ export class ServerGraph implements Graph {
 
   async #enterNew(input: AgentInput, owner: JsonObject, signal: AbortSignal): Promise<string> {
     const key = randomUUID()
-    // The same name on both sides, where that is possible.
+    // The same id on both sides if possible.
     const wanted = UUID.test(input.threadId) ? input.threadId : key
     const made = await this.#put(wanted, input, { ...owner, gateway_key: key }, signal)
-    // It exists already, with an unknown owner.
+    // The id is taken there, by an unknown owner.
     return made === key ? wanted : this.#enter(randomUUID(), input, owner, signal)
   }
 
@@ -107,7 +107,7 @@ export class ServerGraph implements Graph {
     return id
   }
 
-  /** Makes a thread, if it is not there. @returns the key of the one that is there */
+  /** Creates a thread unless it exists. @returns the key in the metadata of the existing one */
   async #put(id: string, input: AgentInput, metadata: JsonObject, signal: AbortSignal): Promise<string | null> {
     const body = {
       thread_id: id,
@@ -125,8 +125,8 @@ export class ServerGraph implements Graph {
 }
 
 /**
- * Python's servers make one of context and configurable, and refuse both together; the JavaScript one knows them apart, and keeps what
- * a thread was ever configured with: also the checkpoint of a run that had one, for those that have none.
+ * Python servers treat context and configurable as one and refuse both together. The JavaScript server keeps them apart, and
+ * remembers a thread's configurable, so a run without a checkpoint must reset `checkpoint_id`.
  */
 function parametersOf(input: AgentInput, isJs: boolean, checkpointId: string | null): JsonObject {
   const passed = passedOn(input)

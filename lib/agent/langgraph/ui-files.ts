@@ -1,4 +1,4 @@
-// Components that a project has for pages (`ui` of langgraph.json): bundled by LangGraph's own tool, which is found from the project.
+// UI components of a project (`ui` of langgraph.json), bundled by LangGraph's own tool, which the project has to install.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -7,23 +7,23 @@ import { pathToFileURL } from 'node:url'
 import { graphsFile, type ProjectSettings } from './config-file.ts'
 
 const TOOL = '@langchain/langgraph-ui'
-/** Packages that bring it. */
+/** Packages that depend on it. */
 const BRINGERS = ['@langchain/langgraph-api', '@langchain/langgraph-cli']
 
-/** By graph and name of the file. */
+/** Content by graph and file name. */
 export type UiFiles = ReadonlyMap<string, ReadonlyMap<string, string>>
 
 interface Tool {
   build(options: object): Promise<void>
 }
 
-/** @throws Error when there is no such tool, or a component cannot be bundled */
+/** @throws Error if the tool is not installed, or a component cannot be bundled */
 export async function buildUi(
   path: string,
   { ui, uiShared }: Pick<ProjectSettings, 'ui' | 'uiShared'>
 ): Promise<UiFiles> {
   const file = graphsFile(path)
-  // What a package of this name exports is what LangGraph's own server calls.
+  // The interface that LangGraph's own server uses.
   const tool = (await import(pathToFileURL(toolBeside(file)).href)) as Tool
   const output = mkdtempSync(join(tmpdir(), 'colloquy-ui-'))
   try {

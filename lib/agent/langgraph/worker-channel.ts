@@ -1,14 +1,14 @@
-// Calls between two threads: what one side asks, a handler of the other answers. Both sides have one; what is told is heard in its order.
+// Calls and one-way messages between two threads, in order. Each side has a channel with handlers for the other.
 import { AgentFileError } from '../agent-file.ts'
 import { AgentError } from '../runtime.ts'
 
-/** As much of a MessagePort as is used; a Worker is one. */
+/** The part of MessagePort we use; Worker has it too. */
 export interface ThreadPort {
   postMessage(message: unknown): void
   on(event: 'message', listener: (message: ThreadMessage) => void): unknown
 }
 
-/** An error between two threads, which keeps nothing of its class. */
+/** An error as sent to the other thread, which would lose its class. */
 interface SentError {
   readonly kind: 'agent' | 'file' | 'other'
   readonly name: string
@@ -21,7 +21,7 @@ export type ThreadMessage =
   | { readonly tell: string; readonly args: readonly unknown[] }
   | { readonly answer: number; readonly value?: unknown; readonly error?: SentError }
 
-/** What the other side may ask for. Both sides are of one build, and say to each other what those handlers take. */
+/** Handlers by name. Both sides are of the same build and agree on the arguments. */
 // biome-ignore lint/suspicious/noExplicitAny: handlers are of different types, and called by name
 export type Handlers = Readonly<Record<string, (...args: any[]) => unknown>>
 
@@ -38,18 +38,18 @@ export class WorkerChannel {
     port.on('message', (message) => void this.#hear(message))
   }
 
-  /** Calls that have no answer yet. */
+  /** Pending calls. */
   get size(): number {
     return this.#waiting.size
   }
 
-  /** @returns what the other side's handler answers, whose type the caller knows. @throws what it throws, by its name and text */
+  /** @returns the result of the other side's handler. @throws its error, with name and message */
   call<T>(name: string, ...args: readonly unknown[]): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(this.#closed)
       const call = ++this.#count
       this.#port.postMessage({ call, name, args })
-      // Both sides agree on what this handler answers.
+      // Both sides agree on the handler's type.
       this.#waiting.set(call, { resolve: (value) => resolve(value as T), reject })
     })
   }
@@ -58,7 +58,7 @@ export class WorkerChannel {
     if (!this.#closed) this.#port.postMessage({ tell: name, args })
   }
 
-  /** The other side is gone: whoever waits for it is told so. */
+  /** The other side is gone: pending and later calls reject. */
   close(error: Error): void {
     this.#closed = error
     for (const { reject } of this.#waiting.values()) reject(error)
@@ -81,6 +81,11 @@ export class WorkerChannel {
       this.#port.postMessage({ answer: call, error: sent(error) })
     }
   }
+}
+
+/** Calls a method of a port; the other thread names only methods of its type. */
+export function called(port: unknown, method: string, args: readonly unknown[]): unknown {
+  return (port as Record<string, (...given: readonly unknown[]) => unknown>)[method]!(...args)
 }
 
 function sent(error: unknown): SentError {

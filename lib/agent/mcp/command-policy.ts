@@ -1,30 +1,30 @@
-// Restricts how tool servers are started. Their commands run with our rights, so anything that could make a launcher
-// run something else than a named package is refused before spawning [needs N20].
+// Restricts how tool servers are started. Their commands run with our rights, so anything that could make a launcher run
+// something other than a named package is refused [needs N20].
 import type { McpServerConfig } from './server-config.ts'
 
-/** Harmless flags before the package. */
+/** Harmless flags that may precede the package. */
 const LAUNCHER_FLAGS: Readonly<Record<string, ReadonlySet<string>>> = {
   npx: new Set(['-y', '--yes', '-q', '--quiet']),
   uvx: new Set(['-q', '--quiet'])
 }
 
-/** A name of a registry: no address, no path, no file, no repository. */
+/** A package name in a registry: not a URL, path, file or repository. */
 const PACKAGE = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*(@[a-z0-9][a-z0-9._+-]*|==[a-z0-9][a-z0-9._+-]*)?$/i
 
 /** Flags that carry or load code, in the dialects of node, npm, python, uv, ruby, perl and shells. */
 const CODE_FLAGS =
   /^(-[cepr]|--(call|eval|print|require|import|loader|experimental-loader|node-options|script-shell|shell|inspect(-brk)?|env-file|command))(=|$)/i
 
-/** Suffixes of variables that only carry data: accounts, keys, addresses, switches. */
+/** Last words of variable names that only carry data: accounts, keys, addresses, switches. */
 const PASSING_WORDS = new Set(
   `key token secret password passphrase credentials user username login email id account tenant org organization team owner
   workspace project repo repository database db schema table namespace bucket collection model url uri dsn host hostname
   port endpoint domain region zone site space channel version timeout limit size level mode name title lang language locale
   timezone currency enabled disabled debug verbose readonly dryrun`.split(/\s+/)
 )
-/** Whole names that are as harmless. */
+/** Complete names that are harmless too. */
 const PASSING = new Set(['TZ', 'LANG', 'LC_ALL', 'NO_COLOR', 'FORCE_COLOR', 'NODE_ENV'])
-/** Of the names that would pass: from where a launcher takes code. */
+/** Exceptions: names of places from which launchers load code. */
 const CODE_SOURCES = /(^|_)(download|mirror|registry|index|cdn|proxy|corepack|plugins?|hooks?)(_|$)/i
 
 /** Variables that make a program load or run something, find other programs or settings, write somewhere, or trust others. */
@@ -48,13 +48,13 @@ const HEADER = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 const TEXT_MAX = 4096
 
 export interface CommandPolicy {
-  /** Commands that may be named. */
+  /** Allowed commands. */
   readonly launchers: readonly string[]
-  /** Variables that may be set beside those that pass by their names. */
+  /** Variables allowed in addition to the harmless names. */
   readonly variables: readonly string[]
 }
 
-/** @returns what is wrong, as a sentence for the administrator; null when nothing is */
+/** @returns the problem, as a sentence for the administrator; null: none */
 export function problemOf(config: McpServerConfig, policy: CommandPolicy): string | null {
   return config.type === 'stdio' ? problemOfCommand(config, policy) : problemOfAddress(config)
 }
@@ -68,20 +68,18 @@ function problemOfCommand({ command, args, env }: McpServerConfig, policy: Comma
   const flags = LAUNCHER_FLAGS[command]
   if (flags !== undefined) {
     const name = args.find((arg) => !flags.has(arg))
-    if (name === undefined) return 'a package must be named'
-    if (!PACKAGE.test(name)) return `"${name.slice(0, 100)}" is no name of a package`
+    if (name === undefined) return 'the arguments name no package'
+    if (!PACKAGE.test(name)) return `"${name.slice(0, 100)}" is not a package name`
   }
   const bare = Object.entries(env).find(([, value]) => value.includes('\0') || value.length > TEXT_MAX)
   if (bare !== undefined) return `the value of "${bare[0].slice(0, 100)}" is not allowed`
   const name = Object.keys(env).find((one) => !mayPass(one, variables))
   if (name === undefined) return null
   const text = `the variable "${name.slice(0, 100)}" is not allowed`
-  return VARIABLE.test(name) && !CODE_VARIABLES.test(name)
-    ? `${text}; mcp.env_allowed names those that are, beside the usual ones`
-    : text
+  return VARIABLE.test(name) && !CODE_VARIABLES.test(name) ? `${text}; add it to mcp.env_allowed` : text
 }
 
-/** The environment is an allow-list: nobody knows everything that is dangerous. */
+/** An allow-list, because nobody knows all dangerous variables. */
 function mayPass(name: string, variables: readonly string[]): boolean {
   if (!VARIABLE.test(name) || CODE_VARIABLES.test(name)) return false
   if (variables.includes(name) || PASSING.has(name)) return true
@@ -96,7 +94,7 @@ function problemOfAddress({ url, headers }: McpServerConfig): string | null {
   return header === undefined ? null : `the header "${header[0].slice(0, 100)}" is not allowed`
 }
 
-/** http or https, without credentials in the URL, which would not be masked. */
+/** http or https, without credentials, which would not be masked. */
 export function isWebAddress(text: string): boolean {
   if (!URL.canParse(text)) return false
   const url = new URL(text)

@@ -1,4 +1,4 @@
-// The connection to one tool server: opened in the background, reopened when it breaks.
+// The connection to one tool server: opened in the background and reopened when it breaks.
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type CallToolResult,
@@ -22,7 +22,7 @@ import { StdioTransport } from './stdio.ts'
 export interface McpStatus {
   readonly state: 'off' | 'connecting' | 'ready' | 'failed'
   readonly last_error: string | null
-  /** Names as the server has them. */
+  /** Names on the server. */
   readonly tools: readonly string[]
 }
 
@@ -75,10 +75,10 @@ export class McpConnection {
     const client = this.#client
     if (!client || this.#status !== 'ready') throw new Error('The tool server is not connected')
     const { callTimeoutMs } = this.#options
-    // Without `resetTimeoutOnProgress`: a server that reports progress for ever is cut off all the same.
+    // Without `resetTimeoutOnProgress`, so that reporting progress for ever does not help.
     const result = await client.callTool({ name, arguments: args }, { signal, timeout: callTimeoutMs })
     const text = textOf(result)
-    if (result.isError) throw new Error(text === '' ? 'The tool failed without a word' : text)
+    if (result.isError) throw new Error(text === '' ? 'The tool failed without a message' : text)
     return text
   }
 
@@ -101,7 +101,7 @@ export class McpConnection {
         this.#failed(error)
       }
       if (signal.aborted) break
-      // A connection that keeps breaking is not healthy either.
+      // Connections that keep breaking soon also count as failures.
       failures = performance.now() - begun > most ? 1 : failures + 1
       const waitMs = Math.min(first * 2 ** (failures - 1), most)
       await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {})
@@ -109,7 +109,7 @@ export class McpConnection {
     this.#set('off')
   }
 
-  /** @returns when it is open; `ended` resolves when it is over, with the reason */
+  /** Resolves when the connection is open; `ended` resolves with the reason when it is over. */
   async #open(): Promise<{ readonly ended: Promise<Error> }> {
     this.#set('connecting')
     const client = new Client(
@@ -126,7 +126,7 @@ export class McpConnection {
     this.#client = client
     const timeout = this.#options.connectTimeoutMs
     try {
-      // The client's own time limit is per request, and some transports wait before their first one.
+      // The client's own timeout is per request, and some transports wait before their first one.
       await withTimeout(client.connect(this.#transport(), { timeout }), timeout, this.#stop.signal)
       const { tools } = await withTimeout(client.listTools(undefined, { timeout }), timeout, this.#stop.signal)
       this.#lastError = null
@@ -185,7 +185,7 @@ export class McpConnection {
     return async (input, init) => {
       const response = await send(input, init)
       if (response.status !== 401) return response
-      // It may have been revoked before its time: one more try with a new one.
+      // The token may have been revoked: retry once with a new one.
       tokens.drop()
       await response.body?.cancel()
       return send(input, init)

@@ -1,5 +1,4 @@
-// Restricts outgoing requests to URLs chosen by others: no private networks, unless allowed by name. Cloud metadata
-// services, which hand out keys to anybody, are such addresses.
+// Restricts outgoing requests to user-supplied URLs: no private networks unless allowed, which includes cloud metadata services.
 import { lookup } from 'node:dns/promises'
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
@@ -8,7 +7,7 @@ import { pipeline, Readable, Transform } from 'node:stream'
 
 type Range = readonly [network: string, prefix: number]
 
-/** Address ranges that are not the public internet, or are answered by a virtual machine's host. */
+/** Ranges that are not public, or are answered by the host of a virtual machine. */
 const CLOSED_4 = listOf([
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -28,7 +27,7 @@ const CLOSED_4 = listOf([
   ['240.0.0.0', 4]
 ])
 
-/** All but 2000::/3, the only part of which public addresses are given out; and of it what carries IPv4 addresses, or nothing. */
+/** Everything outside of 2000::/3, the public range, and its parts that embed IPv4 addresses or are reserved. */
 const CLOSED_6 = listOf([
   ['::', 3],
   ['4000::', 2],
@@ -43,9 +42,9 @@ const CLOSED_6 = listOf([
 export type Resolve = (host: string) => Promise<readonly string[]>
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
-/** Answers that have no body, not even an empty one. */
+/** Statuses without a body. */
 const EMPTY: ReadonlySet<number> = new Set([204, 205, 304])
-/** Of one message, as over stdio. */
+/** Maximum bytes of one message, as over stdio. */
 export const MESSAGE_BYTES = 16 << 20
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
@@ -57,27 +56,27 @@ export class Egress {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
 
-  /** @param allowed CIDR ranges that are open although they are private. @throws Error for what is no range */
+  /** @param allowed private CIDR ranges that are allowed. @throws Error for an invalid range */
   constructor(allowed: readonly string[], resolve: Resolve = systemAddresses, option = 'mcp.allowed_networks') {
     this.#option = option
     this.#open = listOf(allowed.map(rangeOf))
     this.#resolve = resolve
-    // Agents of our own: a connection of theirs was checked when it was made, by whoever it was made for.
+    // Our own agents, whose connections were all checked when they were opened.
     const options = { keepAlive: true, lookup: this.#lookup }
     this.#http = new HttpAgent(options)
     this.#https = new HttpsAgent(options)
   }
 
   /**
-   * fetch, restricted to allowed networks and without redirects, which could leave them. Connects to the addresses that
-   * were checked: a second lookup could return others (DNS rebinding).
-   * @param init a body is a string
+   * fetch, restricted to allowed networks and without redirects, which could leave them. Connects to the checked addresses,
+   * because a second lookup could return others (DNS rebinding).
+   * @param init its body must be a string
    * @throws Error that names the target; errors of the connection
    */
   fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const url = new URL(input)
     const host = hostOf(url)
-    // No name is looked up for a literal address.
+    // There is no lookup for a literal address.
     if (isIP(host) !== 0) this.#checkAll(host, [host])
     const answer = await this.#send(url, init)
     const status = answer.statusCode ?? 0
@@ -93,13 +92,13 @@ export class Egress {
     return new Response(null, { status, headers })
   }
 
-  /** @throws Error for an address that is not open */
+  /** @throws Error for an address that is not allowed */
   async check(url: URL): Promise<void> {
     await this.#addressesOf(hostOf(url))
   }
 
   #send(url: URL, { method = 'GET', headers, body, signal }: RequestInit): Promise<IncomingMessage> {
-    if (body !== undefined && body !== null && typeof body !== 'string') throw new Error('The body must be a text')
+    if (body !== undefined && body !== null && typeof body !== 'string') throw new Error('The body must be a string')
     const [request, agent] = url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http]
     return new Promise((resolve, reject) => {
       const req = request(url, {
@@ -117,7 +116,7 @@ export class Egress {
     })
   }
 
-  /** What a connection asks before it is made. */
+  /** The DNS lookup of new connections. */
   #lookup: LookupFunction = (host, { all }, done) => {
     this.#addressesOf(host).then(
       (addresses) => {
@@ -129,7 +128,7 @@ export class Egress {
     )
   }
 
-  /** One at least. @throws Error unless all of them are open */
+  /** At least one. @throws Error unless all are allowed */
   async #addressesOf(host: string): Promise<readonly string[]> {
     const addresses = isIP(host) === 0 ? await this.#resolve(host) : [host]
     this.#checkAll(host, addresses)
@@ -141,19 +140,19 @@ export class Egress {
       throw new Error(`${host} is in a private network that is not allowed (${this.#option})`)
   }
 
-  /** A list of IPv4 networks also knows their addresses in IPv6 form. */
+  /** A BlockList of IPv4 networks also matches their addresses in IPv6 form. */
   #isOpen(address: string): boolean {
     const [family, closed] = isIPv4(address) ? (['ipv4', CLOSED_4] as const) : (['ipv6', CLOSED_6] as const)
     return this.#open.check(address, family) || !closed.check(address, family)
   }
 }
 
-/** The body as fetch has it. Who lets go of it closes the connection. */
+/** The body as a web stream; cancelling it closes the connection. */
 function bodyOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
   const bounded = new BoundedMessages(isEventStream(answer))
-  // What breaks either of them off is told by the one that is read.
+  // Errors of both are reported by the stream that is read.
   pipeline(answer, bounded, () => {})
-  // The two types of one class: Node's own, and that of the browser's library.
+  // The same class has two types: Node's and the DOM's.
   return Readable.toWeb(bounded) as ReadableStream<Uint8Array>
 }
 
@@ -184,12 +183,12 @@ class BoundedMessages extends Transform {
   }
 }
 
-/** Only of a status that promises one: the body of a failure is read whole, whatever it calls itself. */
+/** Only with status 200: error bodies are read whole, whatever their type. */
 function isEventStream({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 200 && /^text\/event-stream\b/i.test(headers['content-type'] ?? '')
 }
 
-/** An address of version 6 without its brackets. Numbers in other bases are plain addresses by now. */
+/** Without the brackets of IPv6; URL has normalised numeric forms already. */
 function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, '')
 }
@@ -209,6 +208,6 @@ function rangeOf(text: string): Range {
   const family = isIP(network)
   const prefix = bits === undefined ? (family === 4 ? 32 : 128) : Number(bits)
   if (family === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > (family === 4 ? 32 : 128))
-    throw new Error(`"${text}" is no network: write 10.0.0.0/8 or fd00::/8`)
+    throw new Error(`"${text}" is not a network: write 10.0.0.0/8 or fd00::/8`)
   return [network, prefix]
 }

@@ -1,9 +1,9 @@
-// OAuth tokens for tool servers: obtained with the administrator's credentials, cached until shortly before they expire.
+// OAuth tokens for tool servers, obtained with the configured credentials and cached until shortly before they expire.
 import type { McpOAuth } from './server-config.ts'
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 
-/** Seconds that a token lives when its server does not say. */
+/** Default lifetime of a token in seconds. */
 const LIFETIME_S = 3600
 const TIMEOUT_MS = 10_000
 
@@ -44,7 +44,7 @@ export class McpTokens {
       signal: AbortSignal.timeout(TIMEOUT_MS)
     })
     if (!response.ok) throw new Error(`The token server answered ${response.status}`)
-    // A stream of events has no end that anything is bounded by.
+    // An event stream has no size limit.
     if (/event-stream/i.test(response.headers.get('content-type') ?? ''))
       throw new Error('The token server sent a stream')
     const answer: unknown = await response.json()

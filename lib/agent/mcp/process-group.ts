@@ -1,5 +1,5 @@
-// Kills the process groups of tool servers when our process dies without cleaning up, as by SIGKILL. A small shell
-// reads from a pipe of ours; the system closes the pipe when we die, and the shell kills the groups it was told of.
+// Kills the process groups of tool servers when our process dies without cleaning up, for example by SIGKILL. A small shell
+// reads from our pipe, which the system closes when we die; then the shell kills the remaining groups.
 import { type ChildProcess, spawn } from 'node:child_process'
 
 /** Reads `+ <group>` and `- <group>`; at the end of its input it kills the groups that are left. */
@@ -17,7 +17,7 @@ export class ProcessGroups {
   readonly #groups = new Set<number>()
   #watcher: ChildProcess | null = null
 
-  /** @param group the process that leads it; from here on it dies with us */
+  /** @param group pid of its leader; from now on it dies with us */
   hold(group: number): void {
     this.#groups.add(group)
     if (this.#watcher === null) this.#watch()
@@ -34,12 +34,12 @@ export class ProcessGroups {
   }
 
   #watch(): void {
-    // detached: a signal from the terminal must not kill it before us.
+    // detached, so that a signal from the terminal does not kill it before us.
     const watcher = spawn('/bin/sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: {} })
     const lost = () => {
       if (this.#watcher === watcher) this.#watcher = null
     }
-    // A machine without a shell, or one that was ended by hand: servers still end when we close them.
+    // Without the shell, servers still end when we close them.
     watcher.on('error', lost).on('exit', lost)
     watcher.stdin.on('error', () => {})
     watcher.unref()

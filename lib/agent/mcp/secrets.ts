@@ -1,20 +1,20 @@
-// Secrets in a tool server's configuration: shown as a mask, kept when the mask is sent back, and never sent to another
-// address than they were entered for.
+// Secrets in a tool server's configuration: masked in responses, kept when the mask is sent back, and never sent to an address
+// they were not entered for.
 import type { McpServerConfig } from './server-config.ts'
 
 /** The mask: replaces a secret in responses, and means "unchanged" in requests. */
-export const MASK = '***'
+const MASK = '***'
 
-/** Words in the name of a flag or variable whose value is a secret. */
+/** Words in names of flags and variables with secret values. */
 const SECRET_NAME = /key|token|secret|passw|pwd|auth|credential|bearer|cookie|session/i
-/** Characters of a name: what comes before them is the value of something else. */
+/** Maximum length of a name. */
 const NAME_MAX = 64
-/** Shorter values are no secrets, and would be found everywhere. */
+/** Shorter values are not redacted, because they would match everywhere. */
 const SECRET_MIN = 4
 
 type Values = Readonly<Record<string, string>>
 
-/** A configuration that may be shown: every secret is a mask. */
+/** The configuration with all secrets masked. */
 export function masked(config: McpServerConfig): McpServerConfig {
   const { oauth } = config
   return {
@@ -33,7 +33,7 @@ export function masked(config: McpServerConfig): McpServerConfig {
   }
 }
 
-/** The same with masks replaced by what they stand for in `before`; a mask of nothing is dropped, or stays for `problemOfMasks`. */
+/** Replaces masks by the values in `before`. A mask without one is dropped, or kept for `problemOfMasks` to report. */
 export function unmasked(config: McpServerConfig, before: McpServerConfig | undefined): McpServerConfig {
   const { oauth } = config
   const old = before?.oauth ?? null
@@ -54,8 +54,7 @@ export function unmasked(config: McpServerConfig, before: McpServerConfig | unde
 }
 
 /**
- * Whether an incoming configuration would send masked secrets somewhere they were not entered for: whoever may change
- * an address must not learn the secret that way.
+ * Whether an incoming configuration would send masked secrets to a new address: changing an address must not reveal the secret.
  * @returns the problem, as a sentence for the administrator; null: none
  */
 export function problemOfMasks(config: McpServerConfig, before: McpServerConfig | undefined): string | null {
@@ -87,7 +86,7 @@ export function secretsIn(config: McpServerConfig): string[] {
   return all.filter((value) => value !== null && value.length >= SECRET_MIN) as string[]
 }
 
-/** A text with masks in place of these secrets. */
+/** Redacts secrets in a text. */
 export function withoutSecrets(text: string, secrets: readonly string[]): string {
   return secrets.reduce((left, secret) => left.replaceAll(secret, MASK), text)
 }
@@ -111,13 +110,13 @@ function maskedArgs(args: readonly string[]): string[] {
   return args.map((arg, at) => maskedArg(arg, args[at - 1]))
 }
 
-/** `--api-key=x`, `API_KEY=x`, `Authorization: x`, and what follows `--api-key`; the query of an address. */
+/** Masks `--api-key=x`, `API_KEY=x`, `Authorization: x`, an argument after `--api-key`, and queries of URLs. */
 function maskedArg(arg: string, before: string | undefined): string {
   if (before !== undefined && /^--?[\w-]+$/.test(before) && isSecretName(before) && !arg.startsWith('-')) return MASK
   if (URL.canParse(arg) && arg.includes('://')) return maskedUrl(arg)
   const [whole, name = '', mark = ''] = /^([\w-]{1,64})(=|: ?)(?=.)/s.exec(arg) ?? []
   if (whole === undefined) return /^bearer \S/i.test(arg) ? MASK : arg
-  // The value of a flag that names no secret may be a header, or an address, that holds one.
+  // The value of another flag may be a header or URL with a secret.
   return (
     whole +
     (isSecretName(name) ? MASK : mark === '=' ? maskedArg(arg.slice(whole.length), undefined) : arg.slice(whole.length))
@@ -128,13 +127,13 @@ function isSecretName(name: string): boolean {
   return name.length <= NAME_MAX && SECRET_NAME.test(name)
 }
 
-/** What the mask hides of an argument. */
+/** The part of an argument that the mask hides. */
 function secretPart(arg: string, shown: string): string {
   const at = shown.indexOf(MASK)
   return arg.slice(at, arg.length - (shown.length - at - MASK.length))
 }
 
-/** Masked arguments are found again where they were, or elsewhere behind the same flag; what is not found keeps its mask. */
+/** Finds masked arguments at their old place, or after the same flag elsewhere; others keep their mask. */
 function unmaskedArgs(args: readonly string[], before: readonly string[]): string[] {
   const shown = maskedArgs(before)
   const left = new Set(before.keys())
@@ -154,7 +153,7 @@ function queryOf(address: string): URLSearchParams {
   return URL.canParse(address) ? new URL(address).searchParams : new URLSearchParams()
 }
 
-/** The address with a mask for each value of its query; as it is written where it has none. */
+/** Masks the values of the query; unchanged without one. */
 function maskedUrl(address: string): string {
   if (queryOf(address).size === 0) return address
   const url = new URL(address)
@@ -164,7 +163,7 @@ function maskedUrl(address: string): string {
   return url.href
 }
 
-/** Masks of an address that has changed in nothing else stand for what was there. */
+/** Restores the old URL if nothing but masks differs. */
 function unmaskedUrl(address: string, before: string | null | undefined): string {
   return before && address.includes(MASK) && maskedUrl(before) === address ? before : address
 }

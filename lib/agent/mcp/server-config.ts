@@ -1,4 +1,4 @@
-// What an administrator says of a tool server, as the wire and the file have it [contract 6.5].
+// The configuration of a tool server, as in the API and the file [contract 6.5].
 export interface McpServerConfig {
   readonly enabled: boolean
   readonly type: 'stdio' | 'sse' | 'http'
@@ -15,7 +15,7 @@ export interface McpServerConfig {
   readonly description: string
 }
 
-/** How a token for the server is got: without a person, so only by what we were given. */
+/** How to get a token for the server without a user. */
 export interface McpOAuth {
   readonly enabled: boolean
   readonly token_url: string
@@ -27,12 +27,12 @@ export interface McpOAuth {
   readonly refresh_token: string | null
   readonly scope: string | null
   readonly audience: string | null
-  /** Where the answer has what. */
+  /** Names of members in the token response. */
   readonly token_field: string
   readonly token_type_field: string
   readonly expires_in_field: string
   readonly default_token_type: string
-  /** Seconds before its end at which a token is renewed. */
+  /** Seconds before expiry at which a token is renewed. */
   readonly refresh_skew_seconds: number
   /** Secret values. */
   readonly extra_token_params: Readonly<Record<string, string>>

@@ -12,7 +12,7 @@ import { withoutSecrets } from './secrets.ts'
 export interface StdioCommand {
   readonly command: string
   readonly args: readonly string[]
-  /** Beside the few variables that every server gets. Secret values. */
+  /** In addition to the default environment. Secret values. */
   readonly env: Readonly<Record<string, string>>
   /** Secrets to redact from its stderr. */
   readonly secrets: readonly string[]
@@ -20,14 +20,14 @@ export interface StdioCommand {
 
 type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>
 
-/** Time to exit after its input has ended, and after SIGTERM, in ms. */
+/** Time to exit after its stdin was closed, and after SIGTERM, in ms. */
 const GRACE_MS = 2_000
-/** Consecutive non-JSON lines before giving up. One or two are a greeting. */
+/** Consecutive non-JSON lines before giving up; a few may be a greeting. */
 const GARBAGE_LINES = 100
 const NEWLINE = 0x0a
-/** For what it has said and we have not read yet, in ms. */
+/** Time to read remaining output after the exit, in ms. */
 const DRAIN_MS = 500
-/** Characters of stderr to show; more are kept, so that redaction never sees half a secret. */
+/** Characters of stderr to show; more are kept, so that a secret is never cut before redaction. */
 const WORDS_MAX = 300
 const HEARD_MAX = 8_192
 
@@ -37,14 +37,14 @@ export class StdioTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void
   readonly #command: StdioCommand
   readonly #processGroups: ProcessGroups
-  /** The beginning of a line that is not whole yet, in pieces: joined once, a long line costs its length. */
+  /** Chunks of an incomplete line, joined only once, so that a long line costs linear time. */
   #begun: Buffer[] = []
   #begunBytes = 0
   #process: ServerProcess | null = null
   #ended: Promise<void> = Promise.resolve()
   #garbage = 0
   #words = ''
-  /** Why we have ended it. */
+  /** Why we killed it. */
   #failure: Error | null = null
 
   constructor(command: StdioCommand, processGroups: ProcessGroups) {
@@ -67,14 +67,14 @@ export class StdioTransport implements Transport {
     this.#processGroups.hold(pid)
     this.#ended = new Promise((resolve) => {
       server.once('exit', () => {
-        // What it started and left behind.
+        // Child processes that it left behind.
         endGroup(pid, 'SIGKILL')
         this.#processGroups.release(pid)
         resolve()
       })
     })
     const drained = new Promise((resolve) => server.once('close', resolve))
-    // A process that has left the group may hold the pipes for ever.
+    // A process that left the group may keep the pipes open for ever.
     const heard = this.#ended.then(() => Promise.race([drained, sleep(DRAIN_MS, null, { ref: false })]))
     void heard.then(() => this.#over(server))
     server.on('error', (error) => this.onerror?.(error))
@@ -93,7 +93,7 @@ export class StdioTransport implements Transport {
     await Promise.race([new Promise((resolve) => server.stdin.once('drain', resolve)), this.#ended])
   }
 
-  /** Ends it: by the end of its input, by SIGTERM, by SIGKILL. */
+  /** Closes its stdin, then sends SIGTERM, then SIGKILL. */
   async close(): Promise<void> {
     const server = this.#process
     if (server?.pid === undefined) return
@@ -140,7 +140,7 @@ export class StdioTransport implements Transport {
     this.onmessage?.(message)
   }
 
-  /** What it says is not to be read on, and it would say more. */
+  /** Kills it because its output is invalid. */
   #fail(error: Error): void {
     const server = this.#process
     if (server?.pid === undefined) return
@@ -171,6 +171,6 @@ function endGroup(leader: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(-leader, signal)
   } catch {
-    // Nobody is left in it.
+    // The group is empty.
   }
 }

@@ -1,5 +1,5 @@
-// The installation's tool servers: configured connections, and their tools under names every model server accepts. A
-// change affects new runs; a running one keeps its connections.
+// The configured tool servers: their connections, and their tools under names that all model servers accept. Changes affect new
+// runs; running ones keep their connections.
 import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../types.ts'
@@ -36,7 +36,7 @@ export class ToolServers implements ToolSource {
     this.#options = options
   }
 
-  /** Opens new ones, closes removed ones, keeps unchanged ones. Returns at once. */
+  /** Opens new servers, closes removed ones, keeps unchanged ones. Returns at once. */
   configure(configs: McpServerConfigs): void {
     for (const [name, entry] of this.#entries) {
       const config = Object.hasOwn(configs, name) ? configs[name] : undefined
@@ -130,13 +130,13 @@ function toolsOf(server: string, connection: McpConnection): Tool[] {
   return connection.tools.map(({ name, description, inputSchema }) => ({
     name: nameOf(server, name),
     description: description ?? name,
-    // It came over the wire as JSON.
+    // It was received as JSON.
     parameters: inputSchema as JsonObject,
     run: (args, { signal }) => connection.call(name, args, signal)
   }))
 }
 
-/** `<server>_<tool>` in the letters that are allowed; what had to be changed or cut gets a mark, so that two never become one. */
+/** `<server>_<tool>` in allowed characters; changed or cut names get a hash, so that they stay unique. */
 function nameOf(server: string, tool: string): string {
   const whole = `${server}_${tool}`
   const name = whole.replace(/[^A-Za-z0-9_-]/g, '_')

@@ -1,12 +1,12 @@
-// Shows images the model requested with view_image: after the tool results of their turn, and only until the user's next message, because
-// each costs its tokens in every call. Their bytes are read from files each time; state and traces do not contain them.
+// Shows the model the images it requested with view_image: after the tool results of their turn, and only until the user's next
+// message, because images cost tokens in every call. Bytes are read from files each time; states and traces have none.
 import type { Json, Message, ToolMessage } from '../../types.ts'
 import { VIEW_IMAGE } from '../tools.ts'
 import type { Middleware } from './middleware.ts'
 
-/** The files room as this middleware needs it. */
+/** File access for this middleware. */
 export interface ImagesPort {
-  /** Rejects when there is no image there that models take. */
+  /** Rejects if there is no image that models accept. */
   image(threadId: string, userId: string, path: string): Promise<Picture>
 }
 interface Picture {
@@ -15,7 +15,7 @@ interface Picture {
 }
 
 const TAG = 'images'
-/** Of one question to the model, all images together; the newest count first. Servers refuse larger ones. */
+/** Limits of one model call, newest images first: servers refuse larger requests. */
 const SHOWN_BYTES = 12 << 20
 const SHOWN_MAX = 20
 
@@ -28,7 +28,7 @@ export function imagesMiddleware(files: ImagesPort, defaultUser: string): Middle
       const shown = new Map<string, Json[]>()
       let left = SHOWN_BYTES
       for (const [at, { behind, path }] of newestFirst(run.messages()).entries()) {
-        // null: it was there when the model asked.
+        // null: it was deleted since.
         const image = at < SHOWN_MAX ? await files.image(threadId, userId ?? defaultUser, path).catch(() => null) : null
         const isShown = image !== null && image.bytes.length <= left
         if (isShown) left -= image.bytes.length
@@ -52,12 +52,12 @@ function absence(path: string): Json[] {
 }
 
 interface Viewing {
-  /** Id of a result of its turn: one message with images a turn, behind all results. */
+  /** Id of the first view_image result of its turn, after which the images are shown. */
   readonly behind: string
   readonly path: string
 }
 
-/** What was viewed since the user spoke, each image once, the last one first. */
+/** Images viewed since the user's last message, each once, newest first. */
 function newestFirst(messages: readonly Message[]): Viewing[] {
   const byPath = new Map<string, Viewing>()
   for (const viewing of viewings(messages).reverse()) if (!byPath.has(viewing.path)) byPath.set(viewing.path, viewing)

@@ -1,19 +1,19 @@
-// Memory: adds what is remembered of the user to the prompt at the start of a run, and learns from what the user says in it.
+// Memory: adds the user's memory to the prompt at the start of a run, and learns from what the user says in the run.
 import type { Message } from '../../types.ts'
 import { type Middleware, type MiddlewareContext, oncePerRun } from './middleware.ts'
 
-/** Whose memory; of no user there is none. */
+/** Whose memory it is. */
 export interface Remembered {
   readonly userId: string
   /** null: the lead agent. */
   readonly agentName: string | null
 }
 
-/** The memory as the agent needs it. */
+/** Memory access for the agent. */
 export interface MemoryPort {
-  /** What to say to the model, or null. A rejection is a memory that cannot be read. */
+  /** The text for the prompt, or null. Rejects if the memory cannot be read. */
   prompt(of: Remembered): Promise<string | null>
-  /** Returns at once: the turn is read later, together with those that follow. */
+  /** Returns at once: the turn is processed later, together with following ones. */
   learn(turn: Remembered & { readonly threadId: string; readonly messages: readonly Message[] }): void
 }
 
@@ -25,7 +25,7 @@ export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object,
   return {
     tag: TAG,
     async beforeModel(run) {
-      // Once a run: what it is told in the middle of a turn must not change under it.
+      // Once per run: the prompt must not change in the middle of a turn.
       const whose = whoseMemory(run)
       if (whose === null || !isFirst(run)) return
       try {
@@ -51,7 +51,7 @@ export function memoryMiddleware(memory: MemoryPort, log: { warn(fields: object,
   }
 }
 
-/** The run's own messages and the answers to them: other messages of a shared thread may be anybody's. */
+/** The run's own messages and their answers; other messages of a shared thread may be anybody's. */
 function ownTurn(run: MiddlewareContext): readonly Message[] {
   const own = new Set(run.input.inputIds)
   const messages = run.messages()

@@ -1,8 +1,8 @@
-// Enabled skills: the model is told which exist and when to use them, and reads one with a tool.
+// Skills: the prompt lists the enabled ones and when to use them; the model reads them with a tool.
 import type { Tool, ToolSource } from '../tool.ts'
 import { type Middleware, oncePerRun } from './middleware.ts'
 
-/** The skills as the agent needs them. */
+/** Access to skills for the agent. */
 export interface SkillsPort {
   list(): Promise<readonly { readonly name: string; readonly description: string; readonly enabled: boolean }[]>
   /** A text file of an enabled skill, by its path in the skill's folder; null when there is none. */
@@ -30,7 +30,7 @@ function lineOf({ name, description }: { name: string; description: string }): s
   return `- ${name}: ${description.replace(/\s+/gu, ' ')}`
 }
 
-/** The tool with which the model reads a skill; only where there is one to read. */
+/** The tool to read skills, offered only if there are any. */
 export function skillTools(skills: SkillsPort): ToolSource {
   const tool = readSkillTool(skills)
   return {

@@ -1,14 +1,14 @@
-// Summarises old messages when a conversation grows too long for a model. Nothing leaves the state: the summary and its
-// extent are channels, and the model sees it instead of what it covers.
+// Summarises old messages when a conversation gets too long for the model. All messages stay in the state; the summary and how
+// far it goes are channels, and the model sees the summary instead of the messages it covers.
 import { type Message, textOf } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
 export interface SummarizeOptions {
-  /** The newest messages that stay as they are. */
+  /** Number of newest messages that are not summarised. */
   readonly keep_messages: number
-  /** A conversation of more messages than this is summarised; 0: not by number. */
+  /** Summarise above this number of messages; 0: off. */
   readonly trigger_messages: number
-  /** A conversation of about more tokens than this is summarised; 0: not by size. */
+  /** Summarise above about this number of tokens; 0: off. */
   readonly trigger_tokens: number
   readonly model_name: string | null
 }
@@ -58,7 +58,7 @@ function summaryOf(run: MiddlewareContext): string {
   return typeof text === 'string' ? text : ''
 }
 
-/** How many messages the summary covers; none when the message where it ends is gone (another branch, an edited state). */
+/** How many messages the summary covers; 0 if its last message is gone (another branch, an edited state). */
 function coveredBy(run: MiddlewareContext, messages: readonly Message[]): number {
   const until = run.channel(UNTIL_CHANNEL)
   return typeof until === 'string' ? messages.findIndex(({ id }) => id === until) + 1 : 0
@@ -73,8 +73,8 @@ function isTooLong(messages: readonly Message[], { trigger_messages, trigger_tok
 }
 
 /**
- * Where to cut: never between a call and its result, which servers refuse. So the rest starts with a human message, and
- * is a little longer than configured, or shorter where one turn exceeds that.
+ * Where to cut: never between a call and its result, which servers refuse. So the rest starts with a human message and is
+ * slightly longer than configured, or shorter if a single turn is longer than that.
  */
 function cutOf(messages: readonly Message[], keep: number): number {
   const wanted = Math.max(0, messages.length - keep)

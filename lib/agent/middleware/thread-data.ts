@@ -1,4 +1,4 @@
-// Sets the channel with the paths of the thread's folders, which clients of this API read.
+// Sets the channel with the paths of the thread's folders, which front ends read.
 import { VIRTUAL_ROOT } from '../tools.ts'
 import type { Middleware } from './middleware.ts'
 

@@ -1,4 +1,4 @@
-// Asks a model for the thread's title after its first exchange. On failure the run uses the first words instead.
+// Asks a model for the thread's title after the first exchange. If that fails, the run uses the first words instead.
 import { type Message, textOf } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
@@ -11,7 +11,7 @@ export interface TitleOptions {
 
 const TAG = 'title'
 const EXCERPT_CHARS = 500
-/** Better no good title than an answer that does not end. */
+/** The run waits for the title. */
 const TIMEOUT_MS = 15_000
 
 export function titleMiddleware(options: TitleOptions): Middleware {
@@ -34,7 +34,7 @@ export function titleMiddleware(options: TitleOptions): Middleware {
   }
 }
 
-/** null: the thread has a title, or has had its first exchange before. */
+/** null: the thread has a title, or this is not its first exchange. */
 function question(run: MiddlewareContext, { max_words }: TitleOptions): string | null {
   const title = run.channel('title')
   if (typeof title === 'string' && title !== '') return null
@@ -54,9 +54,9 @@ function excerpt(message: Message): string {
   return textOf(message.content).trim().slice(0, EXCERPT_CHARS)
 }
 
-/** One line, without quotes around it, as long as allowed. */
+/** The first line without quotes, cut to the limits. */
 function cleaned(answer: string, { max_words, max_chars }: TitleOptions): string {
-  // A title is short; the patterns below begin anew at each blank of a long one.
+  // Cut first: the patterns below are slow on long texts.
   const line = answer.trim().slice(0, EXCERPT_CHARS).split('\n')[0] ?? ''
   const bare = line.replace(/^["'“”„«»*#\s]+|["'“”„«».*\s]+$/gu, '')
   const words = bare.split(/\s+/u).slice(0, max_words).join(' ')

@@ -2,7 +2,7 @@
 import { VIRTUAL_ROOT } from '../tools.ts'
 import { type Middleware, oncePerRun } from './middleware.ts'
 
-/** The files room as this middleware needs it. */
+/** File access for this middleware. */
 export interface UploadsPort {
   list(
     threadId: string,
@@ -13,7 +13,7 @@ export interface UploadsPort {
 
 const TAG = 'uploads'
 const FOLDER = `${VIRTUAL_ROOT}/uploads`
-/** Files that are named; the others are found by list_files. */
+/** Maximum files in the prompt; list_files shows the others. */
 const NAMED = 50
 const HEAD = 'Files that the user has uploaded. Read them with read_file, or search them with search_files:'
 const IMAGES = 'Look at those that are images with view_image.'
@@ -36,7 +36,7 @@ export function uploadsMiddleware(files: UploadsPort, defaultUser: string): Midd
   }
 }
 
-/** Where the text of a document stands, which itself cannot be read: in the file that was made beside it. */
+/** Names the Markdown copy of a document, which cannot be read itself. */
 function textOf(path: string, paths: ReadonlySet<string>): string {
   const stem = /^(.+)\.(?:pdf|docx|pptx|xlsx)$/i.exec(path)?.[1]
   const text = stem && [`${path}.md`, `${stem}.md`].find((one) => paths.has(one))

@@ -1,5 +1,5 @@
-// Running text of an office document: paragraphs, headings, lists and tables, as Markdown. Word processors and slides use the same
-// names for them.
+// Converts the text of office documents to Markdown: paragraphs, headings, lists and tables. Text documents and slides use the same
+// element names.
 import { type DocumentText, tableRow, tableRule } from './text.ts'
 import { attributeOf, readXml } from './xml.ts'
 
@@ -15,15 +15,15 @@ export function addFlow(xml: string, text: DocumentText): void {
 
 class Flow {
   readonly #out: DocumentText
-  /** Of the paragraph: what stands before it, and its words so far. */
+  /** The Markdown prefix of the paragraph, and its text so far. */
   #mark = ''
   #words = ''
-  /** Inside the element that holds words; between elements there are none. */
+  /** Inside an element that holds text. */
   #isText = false
   #properties = 0
-  /** Inside the form of something that was said already, for older programs. */
+  /** Inside `Fallback`, which repeats content for older programs. */
   #fallbacks = 0
-  /** A table in a cell is part of the cell's text. */
+  /** Depth: a table in a cell becomes part of the cell's text. */
   #tables = 0
   #rows = 0
   #cells: string[] = []
@@ -43,7 +43,7 @@ class Flow {
     else if (name === 'pPr') this.#properties++
     else if (name === 'pStyle') this.#mark = headingMark(attributeOf(tag, 'w:val') ?? '') || this.#mark
     else if (name === 'numPr') this.#mark ||= '- '
-    // In the properties it is where a tab would lead to.
+    // In the properties it defines a tab stop.
     else if (name === 'tab' && this.#properties === 0) this.#words += '\t'
     else if (name === 'br' || name === 'cr') this.#words += '\n'
     else if (name === 'tbl') this.#openTable()
@@ -79,7 +79,7 @@ class Flow {
   }
 }
 
-/** The styles that headings have in every language of the program but its own; '' for all others. */
+/** Heading styles have these names in every language; '' for all others. */
 function headingMark(style: string): string {
   if (/^title$/i.test(style)) return '# '
   const level = /^heading ?([1-6])$/i.exec(style)?.[1]

@@ -1,6 +1,6 @@
-// Entry point of the process that reads one untrusted document and may crash in our place: a failed large allocation
-// ends the whole process. Its main thread only watches the reader. Arguments: path, kind, bytes of memory. Prints the
-// text on stdout and exits with 0; otherwise the reason, with another code.
+// Entry point of the process that reads one untrusted document, so that a crash, such as a failed large allocation, does not
+// end ours. Its main thread only watches the reader. Arguments: path, kind, bytes of memory. Prints the text and exits with 0,
+// or prints the reason of a failure.
 import { writeSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { ReaderAnswer } from './reader.ts'
@@ -9,7 +9,7 @@ const WATCH_MS = 20
 
 const [path, kind, memoryBytes] = process.argv.slice(2)
 const file = new URL(import.meta.url.endsWith('.ts') ? './reader.ts' : './reader.js', import.meta.url)
-// What libraries have to say is not the text.
+// Output of libraries must not get into the text.
 let hasAnswered = false
 const reader = new Worker(file, { workerData: { path, kind }, stdout: true, stderr: true })
 reader.stdout.resume()
@@ -25,15 +25,15 @@ reader.on('exit', () => {
   if (!hasAnswered) end('')
 })
 setInterval(() => {
-  if (process.memoryUsage.rss() > Number(memoryBytes)) end('it takes too much memory')
+  if (process.memoryUsage.rss() > Number(memoryBytes)) end('it took too much memory')
 }, WATCH_MS)
-// Our parent is gone.
+// The parent process is gone.
 process.stdin
   .resume()
   .on('close', () => end(''))
   .on('error', () => end(''))
 
-/** At once: the reader may be anywhere, also where nothing but a kill stops it. */
+/** Ends the process at once: the reader may be in a loop that only a kill stops. */
 function end(reason: string): void {
   try {
     writeSync(1, reason)

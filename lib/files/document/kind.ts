@@ -1,4 +1,4 @@
-// The kinds of documents whose text can be read, by the ending of their name [contract 6.1].
+// Document types whose text can be extracted, by file extension [contract 6.1].
 import { extname } from 'node:path'
 
 export type DocumentKind = 'pdf' | 'docx' | 'pptx' | 'xlsx'
@@ -9,15 +9,15 @@ const READABLE: ReadonlyMap<string, DocumentKind> = new Map([
   ['.pptx', 'pptx'],
   ['.xlsx', 'xlsx']
 ])
-/** Their formats have no reader, and still a companion of theirs goes with them. */
+/** No reader for these, but a Markdown copy is deleted with them. */
 const OLD: ReadonlySet<string> = new Set(['.doc', '.ppt', '.xls'])
 
-/** @returns null for what is no document, or one of the old formats */
+/** @returns null: not a document, or an old format */
 export function documentKind(name: string): DocumentKind | null {
   return READABLE.get(extname(name).toLowerCase()) ?? null
 }
 
-/** True for the names beside which a Markdown file may stand that is part of them. */
+/** Whether a file with this name may have a Markdown copy. */
 export function isDocument(name: string): boolean {
   return documentKind(name) !== null || OLD.has(extname(name).toLowerCase())
 }

@@ -1,11 +1,11 @@
-// Documents of office programs: archives of XML. What is read of them is picked by name and unpacked within limits.
+// Office documents, which are zip archives of XML. Only the needed members are unpacked, within limits.
 import { type ArchiveLimits, readMembers } from '../archive.ts'
 import { addFlow } from './flow.ts'
 import { addSheet, dateStyles, sharedStrings } from './sheet.ts'
 import type { DocumentText } from './text.ts'
 import { attributeOf, readXml } from './xml.ts'
 
-/** Pictures and fonts are not counted: they are not unpacked. */
+/** Pictures and fonts do not count, because they are not unpacked. */
 const LIMITS: ArchiveLimits = { members: 20_000, memberBytes: 64 << 20, totalBytes: 128 << 20 }
 
 /** @throws ArchiveError, TextFull */
@@ -14,7 +14,7 @@ export async function addWord(path: string, text: DocumentText): Promise<void> {
   addFlow(part('word/document.xml'), text)
 }
 
-/** Slides in their order, which their names do not tell. @throws ArchiveError, TextFull */
+/** Slides in the order of the presentation. @throws ArchiveError, TextFull */
 export async function addSlides(path: string, text: DocumentText): Promise<void> {
   const part = await partsOf(path, /^ppt\/(presentation\.xml|_rels\/presentation\.xml\.rels|slides\/[^/]+\.xml)$/)
   const targets = targetsOf(part('ppt/_rels/presentation.xml.rels'), 'ppt')
@@ -43,7 +43,7 @@ export async function addWorkbook(path: string, text: DocumentText): Promise<voi
   }
 }
 
-/** The members that are wanted, as texts; '' for what is not there. */
+/** The wanted members as texts; '' if missing. */
 async function partsOf(path: string, wanted: RegExp): Promise<(name: string) => string> {
   const members = await readMembers(path, (name) => wanted.test(name), LIMITS)
   return (name) => {
@@ -52,7 +52,7 @@ async function partsOf(path: string, wanted: RegExp): Promise<(name: string) => 
   }
 }
 
-/** In UTF-8, or in UTF-16 when the first bytes say so. */
+/** UTF-8, or UTF-16 with a byte order mark. */
 function decoded(bytes: Buffer): string {
   const mark = bytes.toString('latin1', 0, 2)
   if (mark === '\xff\xfe') return new TextDecoder('utf-16le').decode(bytes)
@@ -65,7 +65,7 @@ interface Listed {
   readonly name: string
 }
 
-/** What an archive's main part lists, in order. */
+/** The slides or sheets that the main part lists, in order. */
 function listed(xml: string, element: string): Listed[] {
   const found: Listed[] = []
   for (const piece of readXml(xml)) {
@@ -75,7 +75,7 @@ function listed(xml: string, element: string): Listed[] {
   return found
 }
 
-/** Which member an id of the main part stands for. Targets are relative to its folder, or to the archive. */
+/** Members by relationship id. Targets are relative to the folder, or absolute in the archive. */
 function targetsOf(xml: string, folder: string): Map<string, string> {
   const targets = new Map<string, string>()
   for (const piece of readXml(xml)) {

@@ -1,14 +1,14 @@
-// A sheet of a workbook as a Markdown table. Cells refer to tables beside them: of texts, and of styles, which alone tell a date from
-// a number.
+// Converts a sheet of a workbook to a Markdown table. Cells refer to shared strings, and to styles, which are the only way to
+// tell dates from numbers.
 import { type DocumentText, tableRow, tableRule } from './text.ts'
 import { attributeOf, readXml } from './xml.ts'
 
-/** What the sheets of a workbook share. */
+/** What all sheets of a workbook share. */
 export interface Workbook {
   readonly strings: readonly string[]
   /** Numbers of the styles that show a date. */
   readonly dateStyles: ReadonlySet<number>
-  /** Days are counted from 1904 and not from 1900. */
+  /** Dates count from 1904, not from 1900. */
   readonly is1904: boolean
 }
 
@@ -73,11 +73,11 @@ function shown({ type, style, value }: Cell, { strings, dateStyles, is1904 }: Wo
 }
 
 const DAY_MS = 86_400_000
-/** Days from where the program begins to count to 1970. */
+/** Days from the epoch of the workbook to 1970. */
 const DAYS_1900 = 25_569
 const DAYS_1904 = 24_107
 
-/** `2024-01-31`, with the time where there is one; the number where it is no date. */
+/** `2024-01-31`, with the time if there is one; the number if it is not a valid date. */
 function dateOf(days: number, is1904: boolean): string {
   const date = new Date(Math.round((days - (is1904 ? DAYS_1904 : DAYS_1900)) * DAY_MS))
   if (Number.isNaN(date.getTime())) return String(days)
@@ -86,7 +86,7 @@ function dateOf(days: number, is1904: boolean): string {
   return Number.isInteger(days) ? text.slice(0, 10) : `${text.slice(0, 10)} ${text.slice(11, 19)}`
 }
 
-/** The texts that cells refer to by number. What is said of how to pronounce them is left out. */
+/** The texts that cells refer to by number, without phonetic hints. */
 export function sharedStrings(xml: string): string[] {
   const strings: string[] = []
   let words = ''
@@ -103,7 +103,7 @@ export function sharedStrings(xml: string): string[] {
   return strings
 }
 
-/** Formats of dates and times that every program knows by number. */
+/** Built-in number formats of dates and times. */
 const isKnownDate = (format: number): boolean => (format >= 14 && format <= 22) || (format >= 45 && format <= 47)
 
 /** The numbers of the styles that show a date. */
@@ -125,7 +125,7 @@ export function dateStyles(xml: string): Set<number> {
   return styles
 }
 
-/** A format with days, months, years or hours in it, beside what is quoted and the names of colours. */
+/** A format that contains days, months, years or hours, outside of quotes and colour names. */
 function isDateCode(code: string): boolean {
   return /[dmyh]/i.test(code.replace(/"[^"]*"|\[[^\]]*\]|\\./g, ''))
 }

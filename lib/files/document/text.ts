@@ -1,6 +1,6 @@
 // Collects a document's text block by block, up to a limit.
 
-/** Characters that are kept of a document: read_file shows no more of a file, and a document may claim any number. */
+/** Maximum characters kept of a document; read_file shows no more of a file. */
 const CHARS_MAX = 2 << 20
 const CUT = '[The document is longer than this. The rest of its text was left out.]'
 
@@ -17,7 +17,7 @@ export class DocumentText {
   }
 
   /**
-   * Adds a block, with an empty line before it; `close` puts it right below the last one. Nothing for a block that is blank.
+   * Adds a block after an empty line, or directly after the last one with `close`. Blank blocks are left out.
    * @throws TextFull
    */
   add(block: string, { close = false } = {}): void {
@@ -36,7 +36,7 @@ export class DocumentText {
   }
 }
 
-// A NUL would make a file of it that is taken for none of text.
+// Files with a NUL are taken for binary.
 function printable(text: string): string {
   return text.replace(/\r\n?/g, '\n').replace(/(?![\n\t])\p{Cc}/gu, '')
 }
@@ -47,7 +47,7 @@ export function tableRow(cells: readonly string[]): string {
   return `| ${escaped.join(' | ')} |`
 }
 
-/** What makes a table of the rows below it. */
+/** The line below the head of a Markdown table. */
 export function tableRule(columns: number): string {
   return `|${' --- |'.repeat(columns)}`
 }

@@ -1,18 +1,18 @@
-// XML as office programs write it, read piece by piece. No entity but the five of XML itself is known and no DTD is read: nothing
-// in it can grow or lead elsewhere.
+// A streaming parser for the XML of office programs. It knows only XML's five entities and reads no DTD, so that nothing can
+// expand or refer to other files.
 
 export type XmlPiece =
   | {
       readonly kind: 'open'
       /** Without its prefix: `p` for `<w:p>`. */
       readonly name: string
-      /** What stands between the brackets, for `attributeOf`. */
+      /** The content of the tag, for `attributeOf`. */
       readonly tag: string
     }
   | { readonly kind: 'close'; readonly name: string }
   | { readonly kind: 'text'; readonly text: string }
 
-/** The pieces in order; an element without content opens and closes. What is cut off at the end is left out. */
+/** The pieces in order; an empty element opens and closes. Truncated markup at the end is left out. */
 export function* readXml(xml: string): Generator<XmlPiece> {
   for (let at = 0; at < xml.length; ) {
     const begin = xml.indexOf('<', at)
@@ -32,7 +32,7 @@ export function attributeOf(tag: string, name: string): string | null {
   return found ? decoded(found[1] ?? found[2] ?? '') : null
 }
 
-/** One expression a name that is ever asked for: a handful. */
+/** Compiled patterns by attribute name. */
 const ATTRIBUTES = new Map<string, RegExp>()
 
 function patternOf(name: string): RegExp {
@@ -56,7 +56,7 @@ function localName(tag: string): string {
   return name.slice(name.indexOf(':') + 1)
 }
 
-/** Where the content of the markup at `begin` ends, and where what follows begins; -1: nowhere. */
+/** Where the markup at `begin` ends, without and with its delimiter; -1: nowhere. */
 function extentOf(xml: string, begin: number): [end: number, next: number] {
   for (const [head, tail] of SECTIONS) {
     if (!xml.startsWith(head, begin)) continue
@@ -73,7 +73,7 @@ const SECTIONS = [
   ['<?', '?>']
 ] as const
 
-/** The bracket that ends a tag: values of attributes may hold others. */
+/** The `>` that ends a tag, skipping those in attribute values. */
 function tagEnd(xml: string, begin: number): number {
   let quote = ''
   for (let at = begin; at < xml.length; at++) {
