@@ -130,7 +130,8 @@ function hasLongRest(req: IncomingMessage): boolean {
 function lingeringClose(req: IncomingMessage, res: ServerResponse, body: string | Buffer): void {
   if (body === '') res.flushHeaders()
   else res.write(body)
-  const address = req.socket.remoteAddress ?? ''
+  // The request has no socket any more when a reader of its body has given up.
+  const address = res.socket?.remoteAddress ?? ''
   let left = LINGER_BYTES
   const onData = (chunk: Buffer) => {
     left -= chunk.length
