@@ -25,7 +25,6 @@ interface Claims {
 /** What was revoked: one credential, by digest, or all of a user. */
 export type Revocation = { readonly digest: string } | { readonly userId: string }
 
-/** Why a token is not accepted. */
 export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
 type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
 

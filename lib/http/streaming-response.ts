@@ -14,7 +14,6 @@ const STREAM_HEADERS = {
 }
 
 interface OpenOptions {
-  /** Default 200. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -32,7 +31,6 @@ export function openStream(call: Call, options: OpenOptions = {}): StreamWriter 
 export interface DeferredJson {
   /** Sends one space, unless the client is not reading. */
   beat(): void
-  /** Sends the JSON text and ends the response. */
   end(jsonText: string): void
   /** Resets it, so that no client takes a partial response for complete. */
   reset(): void

@@ -167,7 +167,6 @@ function rowOf(
   }
 }
 
-/** The run's row as its end leaves it. */
 export function endedRow(run: Run, settlement: Settlement): Run {
   const { status, error, stop_reason, last_cursor, final_checkpoint_id, now } = settlement
   return { ...run, status, error, stop_reason, last_cursor, final_checkpoint_id, updated_at: now }

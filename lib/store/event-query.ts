@@ -2,7 +2,6 @@
 import { isVisible } from '../scope.ts'
 import type { EventQuery, EventRecord } from './store.ts'
 
-/** What a query asks about an event. */
 type Indexed = Pick<EventRecord, 'seq' | 'category' | 'event_type' | 'user_id'>
 
 /** Index of the first event with `seq >= bound`. */

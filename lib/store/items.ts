@@ -55,7 +55,6 @@ function compared(value: Json | undefined, wanted: Json, isRight: (order: number
   return isRight(value < wanted ? -1 : value > wanted ? 1 : 0)
 }
 
-/** The requested page of all namespaces. */
 export function pageOfNamespaces(all: Iterable<string>, query: NamespaceQuery): string[][] {
   const { prefix = [], suffix = [], maxDepth = Number.POSITIVE_INFINITY, limit, offset } = query
   const found = new Set<string>()

@@ -36,7 +36,6 @@ export async function openDatabaseModule(ref: ModuleRef, context: ModuleContext,
   return opened as Store
 }
 
-/** Calls the module's open function. */
 async function opens(option: string, name: string, ref: ModuleRef, context: ModuleContext): Promise<unknown> {
   const exported = await load(option, ref.module)
   const open = memberOf(exported, name)

@@ -10,7 +10,6 @@ export const Format = {
   brotli: 2
 } as const
 
-/** A row of frames, in either database. */
 export interface FrameRow {
   readonly id: number
   readonly first_n: number
@@ -32,7 +31,6 @@ export function toSegment(row: FrameRow): Segment {
   return { epoch: row.epoch, first: row.first_n, last: row.last_n, index, data }
 }
 
-/** Rows to merge into one. */
 export interface Block {
   readonly rows: readonly FrameRow[]
   /** No row follows the block. */

@@ -143,7 +143,6 @@ export class Streams {
     if (this.#isClosing) stream.reset('stopping')
   }
 
-  /** It is closed, by either side. */
   remove(stream: OpenStream): void {
     this.#open.get(stream)?.free()
     this.#open.delete(stream)

@@ -33,7 +33,6 @@ export interface OpenedRun {
   left(): void
 }
 
-/** Finds the runs of a thread. */
 interface ThreadRuns {
   /** The next run after this ordinal; null: none yet. */
   after(ordinal: number): Promise<Run | null>

@@ -276,7 +276,6 @@ export class RunLog {
     this.#stored.clear()
   }
 
-  /** Sends new frames to every reader. */
   deliver(loaded: Loaded | null = null): void {
     for (const reader of this.#readers) reader.pump(loaded)
   }

@@ -13,7 +13,6 @@ export interface RawFrame {
   readonly bytes: Buffer
 }
 
-/** The frames of a stored segment. */
 export function* framesOf(segment: Segment): Generator<RawFrame> {
   const { index, data } = viewsOf(segment)
   let at = 0

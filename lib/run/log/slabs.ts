@@ -26,7 +26,6 @@ interface Slab {
   /** n of its first frame. */
   readonly first: number
   readonly kinds: Kind[]
-  /** Where each frame ends. */
   readonly ends: number[]
   /** One bit per kind it holds: tells whether a filter passes all of it. */
   mask: number

@@ -6,7 +6,6 @@ import type { RunLog } from './run-log.ts'
 import { cursorText, frameText } from './sse.ts'
 
 export interface Snapshot {
-  /** The frame. */
   readonly bytes: Buffer
   /** n of the first frame that it does not contain. */
   readonly next: number

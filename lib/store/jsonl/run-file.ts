@@ -85,7 +85,6 @@ export class RunFile {
     return added
   }
 
-  /** Removes the lines from `index` on. */
   async truncate(index: number, warn: Warn): Promise<void> {
     const first = this.lines[index]
     if (!first) return

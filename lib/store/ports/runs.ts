@@ -15,7 +15,6 @@ export type Admission =
   | { readonly outcome: 'busy' }
   | { readonly outcome: 'thread_missing' }
 
-/** How a run ended. */
 export interface Settlement
   extends RunTotals,
     Pick<Run, 'run_id' | 'thread_id' | 'error' | 'stop_reason' | 'last_cursor' | 'final_checkpoint_id'> {

@@ -33,7 +33,6 @@ export async function migrate(
   // The lock is released with the connection.
 }
 
-/** The schema version of this program. */
 export function knownVersion(): number {
   return versionIn(MIGRATIONS)
 }

@@ -22,7 +22,6 @@ interface SizeRow {
   readonly total: number
 }
 
-/** A part with matches. */
 interface Part extends SizeRow {
   readonly scope: Scope
   readonly way: 'walk' | 'collect'

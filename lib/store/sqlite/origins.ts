@@ -12,7 +12,6 @@ interface OriginsParams {
   1: string | null
 }
 
-/** A record of a message. */
 type OriginRow = readonly [message_id: string, seq: number, run_id: string, event_type: string]
 
 /** Records as one JSON list: together with other lists it is one row. */

@@ -13,7 +13,6 @@ interface Waiting {
 }
 
 export interface Reader {
-  /** The rows of a statement. */
   rows<Row>(sql: string, params: object): Promise<Row[]>
 }
 
@@ -64,7 +63,6 @@ export class ReaderThread implements Reader {
     this.#waiting.clear()
   }
 
-  /** Closes the file. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await stopped(this.#worker)

@@ -13,7 +13,6 @@ export interface MigrationOptions {
   readonly onMigrated?: (what: Migrated) => void
 }
 
-/** The schema version of this program. */
 export function knownVersion(): number {
   return versionIn(MIGRATIONS)
 }
