@@ -6,7 +6,6 @@ import { type Tool, type ToolContext, UserInterrupt } from './tool.ts'
 /** Virtual folders, as in files/paths.ts. */
 export const VIRTUAL_ROOT = '/mnt/user-data'
 export const VIRTUAL_OUTPUTS = `${VIRTUAL_ROOT}/outputs`
-/** Maximum files per call. */
 const PRESENTED_MAX = 100
 export const VIEW_IMAGE = 'view_image'
 

@@ -8,7 +8,6 @@ const told = new Map<string, number>()
 let waiting: string[] = []
 let isDue = false
 
-/** Announces a notice. */
 export function say(text: string): void {
   waiting.push(text)
   speakIn(50)

@@ -53,7 +53,6 @@ function blocksOf(text: string, from: number): Block[] {
     at += token.raw.length
     if (token.type === 'space' || token.type === 'def') continue
     const inner = DOMPurify.sanitize(marked.parser([token]), RULES)
-    // One element per block.
     const key = from + blocks.length
     const node = html`<div key=${key} class="block" dangerouslySetInnerHTML=${{ __html: inner }} />` as VNode
     blocks.push({ raw: token.raw, at: begin, node })

@@ -105,5 +105,4 @@ export async function changePassword(current: string, next: string, newEmail: st
   me.value = await call<User>('GET', '/api/v1/auth/me')
 }
 
-/** The server's password rules. */
 export const PASSWORD_RULES = 'At least 8 characters, and none of the well-known ones.'

@@ -23,7 +23,6 @@ export function notify(text: string, isError = false): void {
   }, SHOWN_MS)
 }
 
-/** Shows an error. */
 export function notifyFailure(error: unknown): void {
   notify(textOf(error), true)
 }

@@ -65,7 +65,6 @@ export class Documents {
    */
   texts(files: readonly DocumentFile[], owner: string): Promise<(string | null)[]> {
     const late = AbortSignal.timeout(this.#limits.timeoutMs)
-    // One listener per document.
     setMaxListeners(0, late)
     return Promise.all(files.map((file) => this.#text(file, owner, late)))
   }

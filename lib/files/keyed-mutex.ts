@@ -10,7 +10,6 @@ export interface MutexLimits {
   readonly waitingEach?: number
 }
 
-/** The queue is full. */
 export class MutexBusy extends Error {
   override readonly name = 'MutexBusy'
 }

@@ -10,7 +10,6 @@ const LOCK_FILE = 'serve.lock'
 /** The last holder of the lock: its machine, and its process id in the database. */
 const HOLDER_FILE = 'serve.id'
 
-/** What a server locks. */
 export interface Premises {
   readonly home: string
   /** Several servers may share the home. */

@@ -11,7 +11,6 @@ const TEXT_MAX = 200
 /** What the model reads: characters per message, and messages. */
 const MESSAGE_CHARS = 2_000
 const MESSAGES = 20
-/** Messages in a request. */
 const MESSAGES_MAX = 1_000
 const TIMEOUT_MS = 20_000
 /** Concurrent model calls outside runs. */

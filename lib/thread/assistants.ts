@@ -67,7 +67,6 @@ export class Assistants {
     return this.#deps.graphs().some(({ id }) => id === graphId)
   }
 
-  /** System assistants. */
   system(): Assistant[] {
     return this.#deps.graphs().map((graph) => this.#systemOf(graph))
   }

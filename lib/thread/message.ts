@@ -10,7 +10,6 @@ export const REMOVE_ALL = '__remove_all__'
 
 /** Not a message; the text says why. */
 export class MessageInvalid extends Error {
-  /** Index of the message. */
   index = 0
 }
 

@@ -163,7 +163,6 @@ export class State {
     return this.#parts.fresh.length > 0
   }
 
-  /** Number of its messages. */
   get length(): number {
     return this.#parts.messages.length
   }

@@ -15,7 +15,6 @@ const SECRET_MIN = 6
 export class PeerError extends AgentError {
   /** The HTTP status; null: none. */
   readonly status: number | null
-  /** Number of attempts. */
   attempts = 1
   constructor(kind: string, message: string, status: number | null = null) {
     super(kind, message)

@@ -147,7 +147,6 @@ export class ResponseBody {
     return { text: Buffer.concat(chunks).toString('utf8'), lost }
   }
 
-  /** Closes the connection. */
   close(): void {
     this.#message.destroy()
   }

@@ -2,7 +2,6 @@
 import { AgentFileError } from '../agent-file.ts'
 import { projectExport } from './config-file.ts'
 
-/** A handler's input. */
 export interface AuthQuestion {
   readonly event: string
   readonly resource: string

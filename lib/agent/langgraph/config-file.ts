@@ -28,7 +28,6 @@ export interface ProjectSettings {
     readonly appNeedsUser: boolean
     /** First path segments that are not served: threads, runs... */
     readonly disabled: readonly string[]
-    /** Allowed CORS origins. */
     readonly origins: readonly string[]
     /** Patterns of request headers that graphs find in their configuration; both empty: it says nothing. */
     readonly headers: { readonly include: readonly string[]; readonly exclude: readonly string[] }

@@ -26,7 +26,6 @@ export interface GraphThreads {
 export interface GraphPorts {
   readonly reads: GraphReads
   readonly threads: GraphThreads
-  /** The long-term store. */
   readonly items: GraphItems
   /** Access to our own API. */
   readonly door: Door

@@ -89,7 +89,6 @@ class GraphRun {
     this.#request = input.request
   }
 
-  /** Config for a factory. */
   get config(): JsonObject {
     return { ...objectOr(this.#request.config), configurable: this.#configurable() }
   }

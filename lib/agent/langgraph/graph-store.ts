@@ -4,7 +4,6 @@ import type { JsonObject, StoreItem } from '../../types.ts'
 import type { LangGraph } from './library.ts'
 import { plain } from './plain.ts'
 
-/** Our long-term store. */
 export interface GraphItems {
   get(namespace: readonly string[], key: string, user: string): Promise<StoreItem | null>
   put(

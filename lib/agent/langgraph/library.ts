@@ -7,7 +7,6 @@ import type { JsonObject } from '../../types.ts'
 
 const PACKAGE = '@langchain/langgraph'
 
-/** LangGraph's serialiser. */
 export interface Serde {
   dumpsTyped(value: unknown): Promise<[string, Uint8Array]> | [string, Uint8Array]
   loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> | unknown
@@ -63,7 +62,6 @@ export interface GraphSchemas {
   getConfigTypeSchema(graph: object): unknown
 }
 
-/** The exports we use. */
 export interface LangGraph {
   readonly version: string
   /** null: this version has none. */

@@ -9,7 +9,6 @@ import { isAi, isPiece, piecesIn, sumOf, usageIn } from './message.ts'
 /** Name for an unknown model. */
 const NO_MODEL = 'langgraph'
 
-/** A message in progress. */
 interface Stream {
   readonly id: string
   readonly model: string

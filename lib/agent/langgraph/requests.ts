@@ -13,7 +13,6 @@ export interface ServerOptions {
   readonly url: string
   /** Sent as `X-Api-Key`; null: none. */
   readonly apiKey: string | null
-  /** Sent with every request. */
   readonly headers: Readonly<Record<string, string>>
   /** The graph or assistant; null: the run's choice. */
   readonly assistantId: string | null

@@ -17,7 +17,6 @@ export type GraphWrite =
       readonly writes: readonly GraphTaskWrite[]
     }
 
-/** Reads stored checkpoints. */
 export interface GraphReads {
   load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null>
   list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]>

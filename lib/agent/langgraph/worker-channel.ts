@@ -38,7 +38,6 @@ export class WorkerChannel {
     port.on('message', (message) => void this.#hear(message))
   }
 
-  /** Pending calls. */
   get size(): number {
     return this.#waiting.size
   }

@@ -48,7 +48,6 @@ const HEADER = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 const TEXT_MAX = 4096
 
 export interface CommandPolicy {
-  /** Allowed commands. */
   readonly launchers: readonly string[]
   /** Variables allowed in addition to the harmless names. */
   readonly variables: readonly string[]

@@ -50,7 +50,6 @@ export class ToolServers implements ToolSource {
     }
   }
 
-  /** Status by name. */
   status(name: string): McpStatus {
     return this.#entries.get(name)?.connection.status ?? { state: 'off', last_error: null, tools: [] }
   }

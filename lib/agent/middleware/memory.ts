@@ -2,7 +2,6 @@
 import type { Message } from '../../types.ts'
 import { type Middleware, type MiddlewareContext, oncePerRun } from './middleware.ts'
 
-/** Whose memory it is. */
 export interface Remembered {
   readonly userId: string
   /** null: the lead agent. */

@@ -35,9 +35,7 @@ export interface MiddlewareContext {
    * not part of the conversation, the state or traces. Replaces earlier ones.
    */
   show(shown: ReadonlyMap<string, Json[]>): void
-  /** Sets channels. */
   update(channels: Readonly<Record<string, Json>>): Promise<void>
-  /** Records an event `middleware:<tag>`. */
   note(tag: string, content: JsonObject, metadata?: JsonObject): Promise<void>
   /** Records that a summary replaces these messages for the model. */
   summarized(text: string, replacedIds: readonly string[]): Promise<void>
