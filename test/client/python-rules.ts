@@ -8,6 +8,7 @@ import t from 'tap'
 import { PERMISSIONS } from '../../lib/types.ts'
 import { homeOf, textIn } from '../fixtures/gateway.ts'
 import { graphSite } from '../fixtures/graphs.ts'
+import { pythonWith } from '../fixtures/python.ts'
 
 /** The script lies beside the build this file was compiled into. */
 const SCRIPT = fileURLToPath(new URL('../../../test/client/python/rules.py', import.meta.url))
@@ -19,21 +20,17 @@ type Results = Readonly<Record<string, string | null>>
 
 const run = promisify(execFile)
 const folder = homeOf(t)
-const python = join(folder, 'venv', 'bin', 'python')
-
-function pip(...args: string[]): Promise<unknown> {
-  return run(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...args], {
-    timeout: INSTALL_MS
-  })
-}
+const client = await pythonWith('python', 'langgraph-sdk', 'langgraph')
+const python = 'bin' in client ? join(client.bin, 'python') : ''
 
 /** @returns null, or why there is no client */
 async function install(): Promise<string | null> {
+  if ('reason' in client) return client.reason
   try {
-    await run('python3', ['-m', 'venv', join(folder, 'venv')], { timeout: INSTALL_MS })
-    await pip('langgraph-sdk', 'langgraph')
+    const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '--target']
     for (const version of VERSIONS)
-      if (version) await pip('--no-deps', '--target', join(folder, version), `langgraph-sdk==${version}`)
+      if (version)
+        await run(python, [...pip, join(folder, version), `langgraph-sdk==${version}`], { timeout: INSTALL_MS })
     return null
   } catch (error) {
     return `Python's clients cannot be installed here: ${String(error).split('\n')[0]}`

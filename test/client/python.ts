@@ -1,8 +1,6 @@
 // LangGraph's Python client, the newest that can be had, works against ours as it is, through a proxy that cuts. It is installed into a
 // virtual environment of its own; where there is no Python, or no registry, the test says so.
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -10,37 +8,15 @@ import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { asked, at, listIn, openSite, type Person, signIn } from '../fixtures/gateway.ts'
 import { type CuttingProxy, openProxy } from '../fixtures/proxy.ts'
+import { pythonWith } from '../fixtures/python.ts'
 
 /** The script lies beside the build this file was compiled into. */
 const SCRIPT = fileURLToPath(new URL('../../../test/client/python/client.py', import.meta.url))
-const INSTALL_MS = 150_000
-/** The newest of a week ago is new enough. */
-const WEEK_MS = 7 * 24 * 3600 * 1000
 const run = promisify(execFile)
 
-/** @returns the interpreter; a sentence why there is none */
-async function installed(): Promise<{ readonly python: string } | { readonly reason: string }> {
-  const folder = join(tmpdir(), `colloquy-python-${Math.floor(Date.now() / WEEK_MS)}`)
-  const python = join(folder, 'bin', 'python')
-  if (existsSync(python)) return { python }
-  const fresh = mkdtempSync(`${folder}-`)
-  try {
-    await run('python3', ['-m', 'venv', fresh], { timeout: INSTALL_MS })
-    const args = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', 'langgraph-sdk', 'langgraph']
-    await run(join(fresh, 'bin', 'python'), args, { timeout: INSTALL_MS })
-    renameSync(fresh, folder)
-    return { python }
-  } catch (error) {
-    rmSync(fresh, { recursive: true, force: true })
-    // Somebody else was faster.
-    if (existsSync(python)) return { python }
-    return { reason: `Python's client cannot be installed here: ${String(error).split('\n')[0]}` }
-  }
-}
-
-const client = await installed()
+const client = await pythonWith('python', 'langgraph-sdk', 'langgraph')
 const options = { skip: 'reason' in client && client.reason, timeout: 120_000 }
-const python = 'python' in client ? client.python : ''
+const python = 'bin' in client ? join(client.bin, 'python') : ''
 
 interface Scene {
   readonly person: Person
