@@ -36,7 +36,8 @@ browserTest(
     await page.getByLabel('Mode').selectOption('messages-tuple')
     await until(async () => (await page.locator('.badge.live').count()) === 0, 'the end of the run')
     const frames = await (await person.join(path, null, ['messages-tuple'])).whole()
-    t.equal(await page.locator('.frames .name').count(), frames.length)
+    // No frame is live yet where the page has only begun to ask for them.
+    await until(async () => (await page.locator('.frames .name').count()) === frames.length, 'all frames')
 
     await page.getByRole('tab', { name: 'Compare' }).click()
     await page.locator('.compare').getByText('Tokens out').waitFor()
