@@ -124,26 +124,23 @@ export function settlementOf(
   wasOpen: boolean,
   title: TitleOptions | null
 ): Settlement {
-  return {
-    ...rowOf(run, end, wasOpen, {
-      title: title && (kept ? kept.title(title) : displayName(state.state.channel('title'))),
-      model_name: journal.modelName,
-      last_cursor: log.lastCursor,
-      final_checkpoint_id: (kept ?? state).checkpointId,
-      first_human_message: journal.firstHumanMessage,
-      last_ai_message: journal.lastAiMessage
-    }),
-    // Last, because adding members after a spread costs more than the rest of the end.
-    ...journal.totals
+  const known = {
+    title: title && (kept ? kept.title(title) : displayName(state.state.channel('title'))),
+    model_name: journal.modelName,
+    last_cursor: log.lastCursor,
+    final_checkpoint_id: (kept ?? state).checkpointId,
+    first_human_message: journal.firstHumanMessage,
+    last_ai_message: journal.lastAiMessage
   }
+  return rowOf(run, end, wasOpen, known, journal.totals)
 }
 
 /** The end of a run that cannot be read: its log stops where it is. */
 export function bareEnd(run: Run, end: RunEnd): Op {
   const { last_cursor, final_checkpoint_id } = run
   const nothing = { title: null, model_name: null, first_human_message: null, last_ai_message: null }
-  const row = rowOf(run, end, run.status !== 'pending', { ...nothing, last_cursor, final_checkpoint_id })
-  return { name: 'run.settle', ...row, ...NO_TOTALS }
+  const known = { ...nothing, last_cursor, final_checkpoint_id }
+  return { name: 'run.settle', ...rowOf(run, end, run.status !== 'pending', known, NO_TOTALS) }
 }
 
 type Known = 'title' | 'model_name' | 'last_cursor' | 'final_checkpoint_id' | 'first_human_message' | 'last_ai_message'
@@ -153,17 +150,25 @@ function rowOf(
   { run_id, thread_id }: Run,
   end: RunEnd,
   wasOpen: boolean,
-  known: Pick<Settlement, Known>
-): Omit<Settlement, keyof RunTotals> {
+  known: Pick<Settlement, Known>,
+  totals: RunTotals
+): Settlement {
   return {
     run_id,
     thread_id,
     status: end.status,
     thread_status: wasOpen ? threadStatusAfter(end) : null,
+    title: known.title,
     error: end.error,
     stop_reason: end.stopReason,
-    ...known,
-    now: timestamp()
+    model_name: known.model_name,
+    last_cursor: known.last_cursor,
+    final_checkpoint_id: known.final_checkpoint_id,
+    first_human_message: known.first_human_message,
+    last_ai_message: known.last_ai_message,
+    now: timestamp(),
+    // The only spread, and last: members behind one are added one by one, which costs more than the rest of the end.
+    ...totals
   }
 }
 

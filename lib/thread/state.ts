@@ -37,6 +37,7 @@ const FEW = 8
 class MessageList {
   /** null: removed. */
   #slots: (MessageBody | null)[]
+  #hasGaps = false
   /** Index by id; null: linear search. */
   readonly #places: Map<string, number[]> | null
 
@@ -55,15 +56,21 @@ class MessageList {
   remove(id: string): void {
     if (id === REMOVE_ALL) {
       this.#slots = []
+      this.#hasGaps = false
       this.#places?.clear()
       return
     }
-    for (const at of this.#find(id)) this.#slots[at] = null
+    for (const at of this.#find(id)) {
+      this.#slots[at] = null
+      this.#hasGaps = true
+    }
     this.#places?.delete(id)
   }
 
-  all(): MessageBody[] {
-    return this.#slots.filter((one) => one !== null)
+  all(): readonly MessageBody[] {
+    if (this.#hasGaps) return this.#slots.filter((one) => one !== null)
+    // Without gaps there are no nulls; most runs take nothing out, and a long thread is not copied once more.
+    return this.#slots as MessageBody[]
   }
 
   #find(id: string): readonly number[] {
@@ -196,7 +203,8 @@ export class State {
   }
 
   messages(): Message[] {
-    return [...this.eachMessage()]
+    // Bodies are only ever made from messages.
+    return this.#parts.messages.map(({ json }) => JSON.parse(json) as Message)
   }
 
   /** Parses each message on demand. */
