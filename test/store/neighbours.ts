@@ -46,7 +46,7 @@ t.test('two homes on one PostgreSQL database keep their events in one place, or 
     if (isRefused)
       await t.rejects(
         starting,
-        { message: /^Another process on this database keeps its run events/ },
+        { message: /^Another process on this database stores its run events/ },
         `${one}, ${other}`
       )
     else await (await starting).stop()
