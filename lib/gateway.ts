@@ -133,7 +133,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
   const shown = agent.states ? withShownStates(store, states) : store
   const registry = new Registry({ store: shown, committer, agent, options, log })
-  metrics.watch({ registry, committer, store })
 
   const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {
     agentServices.forget(threadId)
@@ -165,6 +164,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         onNewId: (id) => unlock && leaveHolder(config.home, id)
       })
     : null
+  metrics.watch({ registry, committer, store, cluster })
   const onRevoked = (revocation: Revocation): void => {
     endRevoked(revocation)
     cluster?.revoked(revocation)

@@ -1,6 +1,7 @@
 // Metrics in Prometheus' format. Gauges are read on scrape; counters are plain numbers, or updated once per commit.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry as Names } from 'prom-client'
 import type { AgentObserver, ModelCallStats } from './agent/observer.ts'
+import type { Cluster, LeaseState } from './run/cluster/cluster.ts'
 import type { CommitObserver, Committer } from './run/commit/committer.ts'
 import type { Registry } from './run/lifecycle/registry.ts'
 import { type Buckets, counters } from './run/log/counters.ts'
@@ -16,6 +17,7 @@ const MODEL_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const RUN_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
 /** Start times to remember; above it the oldest, whose runs belong to other processes by then, are dropped. */
 const BEGUN_MAX = 100_000
+const LEASE_STATES: readonly LeaseState[] = ['held', 'lost', 'none']
 
 type Values = Readonly<Record<string, number>>
 
@@ -24,6 +26,8 @@ interface Watched {
   readonly registry: Registry
   readonly committer: Committer
   readonly store: Store
+  /** null: no other process shares the database. */
+  readonly cluster: Cluster | null
 }
 
 let ofProcess: Names | null = null
@@ -160,7 +164,7 @@ export class Metrics implements AgentObserver, CommitObserver {
     this.#refused.inc({ reason })
   }
 
-  watch({ registry, committer, store }: Watched): void {
+  watch({ registry, committer, store, cluster }: Watched): void {
     this.#gauge(
       'colloquy_streams_open',
       'Open streams, including those of ended runs',
@@ -185,6 +189,20 @@ export class Metrics implements AgentObserver, CommitObserver {
       async () => ({ ...(await store.size?.().catch(() => null)) }),
       'part'
     )
+    this.#ofLease(cluster)
+  }
+
+  #ofLease(cluster: Cluster | null): void {
+    this.#gauge(
+      'colloquy_lease',
+      'State of the lease by which this process owns its runs: 1 for the one it is in',
+      () => {
+        const now = cluster?.lease ?? 'none'
+        return Object.fromEntries(LEASE_STATES.map((state) => [state, Number(state === now)]))
+      },
+      'state'
+    )
+    this.#counter('colloquy_leases_lost_total', 'Leases taken by another process', () => cluster?.losses ?? 0)
   }
 
   #ofDelivery(): void {

@@ -51,6 +51,7 @@ t.test('without a file the defaults serve', async (t) => {
     pending_bytes: 4_194_304,
     pending_total_bytes: 67_108_864,
     flush_ms: 20,
+    unstored_ms: 2_000,
     stall_ms: 30_000
   })
   t.match(config.runs, { on_disconnect: 'continue', recursion_limit: 100, timeout_s: 3_600, active_per_user: 100 })

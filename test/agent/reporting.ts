@@ -141,6 +141,23 @@ t.test('the figures of model calls stand in /metrics', async (t) => {
   t.match(text, /colloquy_model_first_token_seconds_count\{model="demo"\} 1/)
 })
 
+t.test('tokens of an answer and a call that fails are counted in /metrics, by model', async (t) => {
+  const models = [{ name: 'main', model: 'theirs', base_url: server.baseUrl, api_key: 'k', max_retries: 0 }]
+  const apart = { title: { enabled: false }, memory: { enabled: false } }
+  const person = new Person((await openSite(t, { config: { models, ...apart } })).url)
+  await person.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
+  const thread = await person.thread()
+  const ask = (script: Script) => person.post(`/api/threads/${thread}/runs/wait`, asked(scripted(script)))
+  await ask({ text: 'hello', usage: [{ prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }] })
+  await ask({ status: 401, body: 'bad key' })
+  const { text } = await person.get('/metrics')
+  t.match(text, /^colloquy_model_tokens_total\{model="main",direction="input"\} 3$/m)
+  t.match(text, /^colloquy_model_tokens_total\{model="main",direction="output"\} 4$/m)
+  t.match(text, /^colloquy_model_call_duration_seconds_count\{model="main",status="success"\} 1$/m)
+  t.match(text, /^colloquy_model_call_duration_seconds_count\{model="main",status="error"\} 1$/m)
+  t.match(text, /^colloquy_model_first_token_seconds_count\{model="main"\} 1$/m, 'a failed call has no first token')
+})
+
 t.test('a run that fails is one line with run, thread, user and model, whatever it fails of', async (t) => {
   const site = await openSite(t)
   const person = await signIn(site)

@@ -2,19 +2,25 @@
 import { Sqlite } from '../../lib/sqlite-driver.ts'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
-import { StoreUnavailable } from '../../lib/store/store.ts'
+import { openMemoryStore } from '../../lib/store/memory/open.ts'
+import { type PeerListener, type Peers, StoreUnavailable } from '../../lib/store/store.ts'
 import { freePort } from '../fixtures/free-port.ts'
-import { asked, openSite, type Person, PASSWORD, type Site, signIn } from '../fixtures/gateway.ts'
+import { asked, openSite, type Person, PASSWORD, type Site, signIn, type SiteOptions } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
 
 /** Who waits for a lock on the database waits so long. */
 const LOCK_WAIT_MS = 5000
 
 /** A site with a port for metrics, and what it answers there. */
-async function watched(t: Test): Promise<{ site: Site; figures: () => Promise<Figures> }> {
+async function watched(
+  t: Test,
+  options: Omit<SiteOptions, 'config'> = {}
+): Promise<{ site: Site; figures: () => Promise<Figures> }> {
   const port = await freePort()
-  const site = await openSite(t, { config: { metrics: { port } } })
+  const site = await openSite(t, { ...options, config: { metrics: { port } } })
   const figures = async () => figuresIn(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text())
   return { site, figures }
 }
@@ -128,6 +134,122 @@ t.test('what streams, what was delivered and what was stored is told', async (t)
   t.ok(of(after, 'process_open_fds') > 0)
   t.ok([...after.keys()].some((name) => name.startsWith('colloquy_build_info{')))
   for (const name of ['colloquy_gaps_total', 'colloquy_streams_evicted_total']) t.equal(more(name), 0)
+})
+
+t.test('the collections of garbage are counted, by kind', async (t) => {
+  const { figures } = await watched(t)
+  const major = (figures: Figures) => figures.get('nodejs_gc_duration_seconds_count{kind="major"}') ?? 0
+  // They are counted from the first scrape on.
+  const before = major(await figures())
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  collect()
+  await until(async () => major(await figures()) > before, 'it is counted')
+  t.ok(of(await figures(), 'nodejs_gc_duration_seconds_sum{kind="major"}') > 0)
+})
+
+t.test(
+  'how old the oldest unstored frame is grows while the store holds writes back, and is 0 when it took them',
+  async (t) => {
+    let held: Promise<void> | null = null
+    let letGo = () => {}
+    const hold = () => {
+      held = new Promise((resolve) => {
+        letGo = resolve
+      })
+    }
+    t.teardown(() => letGo())
+    const { site, figures } = await watched(t, {
+      behind: (store) => ({
+        ...store,
+        async apply(groups) {
+          await held
+          return store.apply(groups)
+        }
+      })
+    })
+    const age = async () => of(await figures(), 'colloquy_oldest_unstored_seconds')
+    await until(async () => (await age()) === 0, 'what the start wrote is stored')
+    const person = await signIn(site)
+    const stream = await person.stream(await person.thread(), '/demo deltas=3000 rate=50', {
+      stream_mode: ['messages-tuple']
+    })
+    await stream.untilFrames(3)
+    hold()
+    await until(async () => (await age()) > 0.1, 'frames wait for the store')
+    const earlier = await age()
+    await until(async () => (await age()) > earlier + 0.1, 'it grows')
+    letGo()
+    await person.post(`${stream.runPath}/cancel?wait=true`)
+    await until(async () => (await age()) === 0, 'all of it is stored')
+  }
+)
+
+/** A cluster of one, whose lease does what a test tells it. */
+class OneLease implements Peers {
+  readonly id = 'the one'
+  readonly leaseMs: number
+  listener: PeerListener | null = null
+  isRefused = false
+
+  constructor(leaseMs: number) {
+    this.leaseMs = leaseMs
+  }
+
+  async start(listener: PeerListener) {
+    this.listener = listener
+    return []
+  }
+
+  async renew(): Promise<void> {
+    if (this.isRefused) throw new StoreUnavailable('AWAY', 'the database is away')
+  }
+
+  claim = async () => []
+  runLocations = async () => []
+  tell(): void {}
+}
+
+async function leased(t: Test, leaseMs: number) {
+  const peers = new OneLease(leaseMs)
+  const { figures } = await watched(t, { store: { ...openMemoryStore({ feedback: true }), peers } })
+  return { peers, figures, lease: async () => leaseIn(await figures()) }
+}
+
+/** The one state that is 1. */
+function leaseIn(figures: Figures): string {
+  const states = ['held', 'lost', 'none'].filter((state) => of(figures, `colloquy_lease{state="${state}"}`) === 1)
+  return states.join()
+}
+
+t.test('a lease is held until it was not renewed for its whole time, and again when it is', async (t) => {
+  const { peers, lease, figures } = await leased(t, 600)
+  await until(async () => (await lease()) === 'held', 'the lease of the start')
+  peers.isRefused = true
+  await until(async () => (await lease()) === 'lost', 'it has run out')
+  peers.isRefused = false
+  await until(async () => (await lease()) === 'held', 'it is renewed')
+  t.equal(of(await figures(), 'colloquy_leases_lost_total'), 0, 'and no other process has taken it')
+})
+
+t.test(
+  'a lease that another process took is lost at once and counted, and the next renewal gets another one',
+  async (t) => {
+    const { peers, lease, figures } = await leased(t, 3_600_000)
+    t.equal(await lease(), 'held')
+    peers.listener!.onLeaseLost()
+    t.equal(await lease(), 'lost')
+    t.equal(of(await figures(), 'colloquy_leases_lost_total'), 1)
+    peers.listener!.onMessage({ kind: 'left' }, 'another')
+    await until(async () => (await lease()) === 'held', 'the next renewal')
+    t.equal(of(await figures(), 'colloquy_leases_lost_total'), 1)
+  }
+)
+
+t.test('a process that has its database to itself has no lease to lose', async (t) => {
+  const { figures } = await watched(t)
+  t.equal(leaseIn(await figures()), 'none')
+  t.equal(of(await figures(), 'colloquy_leases_lost_total'), 0)
 })
 
 t.test('the dashboard and the alert rules ask for figures that there are', async (t) => {

@@ -32,8 +32,14 @@ interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly onNewId: (id: string) => void
 }
 
+/** `lost`: taken by another process, or not renewed for its whole time, so that another one may take it; `none`: nobody shares the database. */
+export type LeaseState = 'held' | 'lost' | 'none'
+
 export class Cluster implements PeerListener {
   readonly #deps: ClusterDeps
+  /** When the last renewal that succeeded was begun, by `performance.now()`. */
+  #renewedAt = Number.NEGATIVE_INFINITY
+  #losses = 0
   #timer: NodeJS.Timeout | null = null
   /** The renewal in progress, and whether another one was asked for meanwhile. */
   #turning: Promise<void> | null = null
@@ -50,10 +56,21 @@ export class Cluster implements PeerListener {
   /** Joins the cluster. `before`: our id before a restart, whose process is certainly gone. */
   async join(before: string | null): Promise<void> {
     const { peers, identity, onNewId } = this.#deps
+    const begun = performance.now()
     this.#compare(await peers.start(this, identity, before))
+    this.#renewedAt = begun
     onNewId(peers.id)
     this.#deps.registry.onLeftBehind = () => void this.#turn()
     this.#timer = setInterval(() => void this.#turn(), peers.leaseMs / RENEWALS).unref()
+  }
+
+  get lease(): LeaseState {
+    return performance.now() - this.#renewedAt < this.#deps.peers.leaseMs ? 'held' : 'lost'
+  }
+
+  /** Leases that another process has taken. */
+  get losses(): number {
+    return this.#losses
   }
 
   /** From now on orphaned runs are taken over. */
@@ -89,8 +106,10 @@ export class Cluster implements PeerListener {
     const { peers, registry, log } = this.#deps
     registry.subscriptions?.forgetLate()
     registry.watchers.forgetLate()
+    const begun = performance.now()
     try {
       await peers.renew()
+      this.#renewedAt = begun
       if (this.#isServing && !registry.isStopping) await this.#take(await peers.claim())
     } catch (error) {
       if (!(error instanceof LeaseLost)) log.warn({ err: error }, 'the lease of this process could not be renewed')
@@ -227,6 +246,8 @@ export class Cluster implements PeerListener {
 
   onLeaseLost(): void {
     const { registry, peers, log, onNewId } = this.#deps
+    this.#renewedAt = Number.NEGATIVE_INFINITY
+    this.#losses++
     log.error({ runs: registry.active }, 'this process lost its lease: another process ends its runs')
     registry.abandon()
     onNewId(peers.id)
