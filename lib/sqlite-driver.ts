@@ -2,8 +2,10 @@
 // Node 20, and is compiled or downloaded at install. Both are optional dependencies; npm installs what fits.
 import type Database from 'better-sqlite3'
 
-const PACKAGES =
-  Number.parseInt(process.versions.node, 10) >= 22 ? ['better-sqlite3-13', 'better-sqlite3'] : ['better-sqlite3']
+/** Packages that a version of Node can load, the one that fits it best first. */
+export function driversFor(node: string): readonly string[] {
+  return Number.parseInt(node, 10) >= 22 ? ['better-sqlite3-13', 'better-sqlite3'] : ['better-sqlite3']
+}
 
 /** The first package that loads; one may be missing when another Node installed them. */
 async function load([name, ...others]: readonly string[]): Promise<typeof Database> {
@@ -21,4 +23,4 @@ async function load([name, ...others]: readonly string[]): Promise<typeof Databa
   }
 }
 
-export const Sqlite: typeof Database = await load(PACKAGES)
+export const Sqlite: typeof Database = await load(driversFor(process.versions.node))

@@ -199,6 +199,13 @@ t.test('imports make no circle, of types neither', async (t) => {
   )
 })
 
+t.test('only lib/sqlite-driver.ts loads a driver of SQLite: it knows which one fits the Node that runs', async (t) => {
+  // Types are no code, and comments neither.
+  const named = /^(?!import type |\s*\/?[/*]).*'(?:better-sqlite3|node:sqlite|sqlite3)/m
+  const loading = files.filter((file) => named.test(readFileSync(join(ROOT, file), 'utf8')))
+  t.same(loading, ['lib/sqlite-driver.ts'])
+})
+
 t.test('there is no file in lib/ that nobody imports', async (t) => {
   const imported = new Set(imports.map(({ to }) => to))
   // The public door, and what is started by its path.

@@ -6,13 +6,24 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import type { Command } from '../../bin/command.ts'
 import { type Said, startChild } from '../fixtures/child.ts'
 import { homeOf } from '../fixtures/gateway.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
-const COMMANDS = ['serve', 'reset-admin', 'token create', 'token list', 'token revoke', 'bench']
+const BIN = new URL('../../bin/', import.meta.url)
+/** Programs: to import them is to run them. */
+const PROGRAMS = ['colloquy.js', 'build-page.js']
+/** Names of all commands that bin/ has. */
+const COMMANDS = await commandsIn(readdirSync(BIN).filter((file) => file.endsWith('.js') && !PROGRAMS.includes(file)))
 /** A start that hangs is ended: the assertion then shows a signal where an exit code was due. */
 const HANGS_MS = 60_000
+
+async function commandsIn(files: readonly string[]): Promise<string[]> {
+  const modules = await Promise.all(files.map((file) => import(new URL(file, BIN).href) as Promise<object>))
+  const isCommand = (value: unknown): value is Command => typeof value === 'object' && value !== null && 'run' in value
+  return modules.flatMap((module) => Object.values(module).filter(isCommand)).map(({ name }) => name)
+}
 
 async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
   const child = spawn(process.execPath, [PROGRAM, ...args], {
@@ -34,6 +45,7 @@ async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
 
 t.test('every command tells its help on stdout and ends with 0, and the version is that of the package', async (t) => {
   const home = homeOf(t)
+  t.ok(COMMANDS.includes('serve') && COMMANDS.includes('demo'), COMMANDS.join())
   const asked = COMMANDS.flatMap((name) => [`${name} --help`, `${name} -h`])
   const answers = await Promise.all(asked.map((words) => run(home, ...words.split(' '))))
   for (const [i, { code, out, errors }] of answers.entries()) {

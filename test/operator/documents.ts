@@ -57,3 +57,17 @@ t.test('the TypeScript of the README, with the official SDK, prints the answer',
   })
   t.match(stdout, /\w+ \w+/)
 })
+
+t.test('wherever a document sets a proxy or a front end up, it says `trusted_proxies`', async (t) => {
+  const found: string[] = []
+  for (const file of await documents()) {
+    const sections = readFileSync(join(ROOT, file), 'utf8').split(/^(?=#{2,3} )/m)
+    for (const section of sections.filter((text) => /^#+ Behind /.test(text))) {
+      const title = section.split('\n')[0]!
+      found.push(title)
+      t.match(section, 'trusted_proxies', `${file}: ${title}`)
+    }
+  }
+  for (const front of ['nginx', 'Caddy', 'the server of a web front end'])
+    t.ok(found.includes(`### Behind ${front}`), front)
+})

@@ -25,12 +25,18 @@ function run(cwd: string, command: string, ...args: readonly string[]): Ran {
   return { status, text: `${stdout}${stderr}` }
 }
 
+/** The packed package in this folder: the name of its file; null: it could not be packed. */
+function pack(t: Test, folder: string): string | null {
+  const packed = run(ROOT, 'npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', folder)
+  if (!t.equal(packed.status, 0, packed.text)) return null
+  return readdirSync(folder).find((name) => name.endsWith('.tgz'))!
+}
+
 /** Without scripts: the build stands, and what a package compiles is taken from here, because it takes minutes. */
 function install(t: Test): string | null {
   const folder = homeOf(t)
-  const packed = run(ROOT, 'npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', folder)
-  if (!t.equal(packed.status, 0, packed.text)) return null
-  const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!
+  const tarball = pack(t, folder)
+  if (tarball === null) return null
   writeFileSync(join(folder, 'package.json'), '{ "name": "somebody", "private": true, "type": "module" }')
   const flags = ['--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
   const installed = run(folder, 'npm', 'install', ...flags, `./${tarball}`)
@@ -124,6 +130,36 @@ t.test('the package, installed into an empty folder without development dependen
     t.equal(checked.status, 0, checked.text)
   })
 })
+
+/** Packages that the code in this folder and its types import by name. */
+function packagesIn(folder: string): string[] {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => /\.(js|d\.ts)$/.test(name))
+  const names = files.flatMap((file) => {
+    const text = readFileSync(join(folder, file), 'utf8')
+    return [...text.matchAll(/(?:^import|\bfrom) ['"]((?:@[\w-]+\/)?[\w-]+)(?:\/[^'"]*)?['"];?$/gm)].map(
+      ([, name]) => name!
+    )
+  })
+  return [...new Set(names)]
+}
+
+t.test(
+  'what the kit imports is declared: tap and fast-check as peers, which who does not run the kit need not have',
+  async (t) => {
+    const folder = homeOf(t)
+    const tarball = pack(t, folder)
+    if (tarball === null) return
+    const unpacked = run(folder, 'tar', '-xzf', tarball)
+    if (!t.equal(unpacked.status, 0, unpacked.text)) return
+    const own = join(folder, 'package')
+    const declared = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Record<string, object | undefined>
+    const { dependencies = {}, peerDependencies = {}, peerDependenciesMeta } = declared
+    const imported = packagesIn(join(own, 'dist', 'test', 'contract'))
+    t.strictSame(imported.filter((name) => !(name in dependencies)).sort(), ['fast-check', 'tap'])
+    t.strictSame(Object.keys(peerDependencies).sort(), ['fast-check', 'tap'])
+    t.strictSame(peerDependenciesMeta, { 'fast-check': { optional: true }, tap: { optional: true } })
+  }
+)
 
 t.test('a checkout installs without development dependencies: nothing is built then', async (t) => {
   const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {

@@ -5,6 +5,8 @@ import t from 'tap'
 import { MUTANTS } from '../fixtures/mutants.ts'
 
 const SUBJECT = fileURLToPath(new URL('../fixtures/mutant.js', import.meta.url))
+/** Wrong stores that there are: a guarantee of the ports may get one more, and none may lose its own. */
+const FEWEST = 56
 /** Children at a time. */
 const AT_ONCE = 2
 
@@ -36,6 +38,6 @@ t.test(
     }
     await Promise.all(Array.from({ length: AT_ONCE }, work))
     t.strictSame(missed, [])
-    t.ok(Object.keys(MUTANTS).length >= 24)
+    t.ok(Object.keys(MUTANTS).length >= FEWEST, 'and none has gone')
   }
 )

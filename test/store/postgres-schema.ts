@@ -4,9 +4,11 @@ import t, { type Test } from 'tap'
 import { prepareDatabase } from '../../lib/store/postgres/prepare.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
+import { openDatabase } from '../../lib/store/open.ts'
 import { openPostgresStore, readsOf } from '../../lib/store/postgres/open.ts'
 import type { Db, Param, Planning } from '../../lib/store/postgres/db.ts'
 import { addThread } from '../contract/harness.ts'
+import { homeOf } from '../fixtures/gateway.ts'
 import { createDatabase, migratedDatabase, newName, onServer, removeDatabase, urlOf } from '../fixtures/postgres.ts'
 
 const STEPS = migrationsIn(new URL('../../lib/store/postgres/migrations/', import.meta.url))
@@ -238,6 +240,32 @@ t.test('every list reads about as many rows as it answers, from an index, howeve
       t.notOk(nodesOf(plan).includes('Seq Scan') && rowsRead(plan) > rows, `${about}: no table is read through`)
       t.ok(rowsRead(plan) <= rows, `${about}: reads ${rowsRead(plan)} rows`)
     }
+  }
+})
+
+/** Steps after which the version of the program before them would read or write something wrong. */
+const BREAKING = [2, 6]
+
+t.test('a change of the schema is told once: from where to where, how long, and whether it breaks', async (t) => {
+  const home = homeOf(t)
+  for (const from of [0, 5, Math.max(...BREAKING)]) {
+    const made = await createDatabase()
+    t.teardown(() => made.remove())
+    const line = await lineTo(t, made.url)
+    await line.rows('CREATE TABLE migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)')
+    for (const { version, sql } of STEPS.slice(0, from)) {
+      await line.rows(sql)
+      await line.rows('INSERT INTO migrations (version, applied_at) VALUES ($1, now())', [version])
+    }
+    const told: unknown[] = []
+    const database = { backend: 'postgres', sqlite_path: '', postgres_url: made.url } as const
+    const options = { home, database, run_events: { backend: 'db' } } as const
+    // The second time there is nothing to be done.
+    for (let i = 0; i < 2; i++) await (await openDatabase(options, (...line) => void told.push(line))).close()
+    const breaking = BREAKING.some((step) => step > from)
+    const done = { from, to: STEPS.length, breaking, duration_ms: Number, backup: null }
+    t.match(told, from === 0 ? [] : [[done, 'the database was migrated to the schema of this version']], `from ${from}`)
+    t.equal(told.length, from === 0 ? 0 : 1)
   }
 })
 

@@ -2,7 +2,7 @@
 // a time before users.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Sqlite } from '../../lib/sqlite-driver.ts'
@@ -14,13 +14,11 @@ import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { StoreUnavailable } from '../../lib/store/store.ts'
 import type { JsonObject } from '../../lib/types.ts'
-import { addIndexFunction } from '../../lib/store/sqlite/metadata-index.ts'
 import { addThread, idsOf } from '../contract/harness.ts'
+import { oldSqlite, SQLITE_STEPS as STEPS } from '../fixtures/old-schema.ts'
 
-const FOLDER = new URL('../../lib/store/sqlite/migrations/', import.meta.url)
-const STEPS = readdirSync(FOLDER)
-  .filter((name) => name.endsWith('.sql'))
-  .sort()
+/** Steps after which the version of the program before them would read or write something wrong. */
+const BREAKING = [5, 6, 8, 9]
 /** Rows enough that a migration takes some time. */
 const MANY = 60_000
 
@@ -37,13 +35,7 @@ const THREADS: readonly [id: string, user: string | null, metadata: JsonObject][
 /** A file as the first `version` steps of the schema leave it, with a row or more in every table that they have. */
 function madeBy(t: Test, version: number, bodies = 3): string {
   const path = join(t.testdir(), 'old.db')
-  const db = connect(path)
-  addIndexFunction(db)
-  db.exec('CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)')
-  for (const [index, name] of STEPS.slice(0, version).entries()) {
-    db.exec(readFileSync(new URL(name, FOLDER), 'utf8'))
-    db.prepare('INSERT INTO migrations VALUES (?, ?)').run(index + 1, 'then')
-  }
+  const db = oldSqlite(path, version)
   db.exec(`
     INSERT INTO users (id, email, password_hash, created_at) VALUES ('u', 'ann@example.com', 'hash', '2026-01-01T00:00:00.000000+00:00');
     INSERT INTO threads_meta (thread_id, user_id, metadata_json, created_at, updated_at, next_seq, next_ordinal)
@@ -85,7 +77,14 @@ for (const version of STEPS.map((_, index) => index + 1)) {
   t.test(`a database of schema ${version} opens, and has all that it had`, async (t) => {
     const path = madeBy(t, version)
     const before = rowsOf(path, TABLES)
-    const store = await openSqliteStore(path)
+    const told: Migrated[] = []
+    const store = await openSqliteStore(path, { onMigrated: (what) => void told.push(what) })
+    const breaking = BREAKING.some((step) => step > version)
+    t.match(
+      told,
+      version < STEPS.length ? [{ from: version, to: STEPS.length, breaking }] : [],
+      'what was done is told'
+    )
     t.match(await store.users.byEmail('ann@example.com'), { id: 'u' })
     t.match(await store.threads.get('t', 'u'), { metadata: { a: 1 } })
     t.strictSame(await idsOf(store, { metadata: { a: 1 } }, 'u'), ['t', 'same', 'nobodys'])
@@ -170,7 +169,7 @@ t.test('before a schema is changed the file is copied, and what was done is told
   const told: Migrated[] = []
   const options = { hasBackup: true, onMigrated: (what: Migrated) => void told.push(what) }
   await (await openSqliteStore(path, options)).close()
-  t.match(told, [{ from: 5, to: STEPS.length, breaking: Boolean, duration_ms: Number, backup: String }])
+  t.match(told, [{ from: 5, to: STEPS.length, breaking: true, duration_ms: Number, backup: String }])
   const { backup } = told[0]!
   t.match(backup, /\.schema-5\.\d+\.bak$/)
   t.strictSame(rowsOf(backup!, TABLES), before, 'the copy is the database as it was')
@@ -182,6 +181,32 @@ t.test('before a schema is changed the file is copied, and what was done is told
   await (await openSqliteStore(plain, { ...options, hasBackup: false })).close()
   t.match(told[1], { from: 5, backup: null }, 'unless it is told not to')
 })
+
+t.test(
+  '`database.migration_backup` decides whether there is a copy of the file: yes, unless it is false',
+  async (t) => {
+    for (const [migration_backup, copies] of [
+      [undefined, 1],
+      [true, 1],
+      [false, 0]
+    ] as const) {
+      const home = join(t.testdir(), String(migration_backup))
+      mkdirSync(home)
+      const sqlite_path = join(home, 'colloquy.db')
+      oldSqlite(sqlite_path, 5).close()
+      const told: object[] = []
+      const database = {
+        backend: 'sqlite',
+        sqlite_path,
+        ...(migration_backup !== undefined && { migration_backup })
+      } as const
+      const options = { home, database, run_events: { backend: 'db' } } as const
+      await (await openDatabase(options, (fields) => void told.push(fields))).close()
+      t.match(told, [{ from: 5, to: STEPS.length, backup: copies === 0 ? null : String }], home)
+      t.equal(readdirSync(home).filter((name) => name.endsWith('.bak')).length, copies, home)
+    }
+  }
+)
 
 t.test('a schema is not changed when no copy can be made of the file', async (t) => {
   const path = madeBy(t, 5)
