@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../lib/types.ts'
-import { at, listIn, openSite, type Options, signIn, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, type Options, signIn, until, textIn } from '../fixtures/gateway.ts'
 import { newName, urlOf } from '../fixtures/postgres.ts'
 import {
   all,
@@ -592,7 +592,15 @@ async function inputsOf(t: Test, site: GraphSite): Promise<void> {
         at(one, 'id')
       ])
     )
-    t.match(listIn((await person.get(`/api/threads/${thread}/runs`)).body)[0], { status: 'success', message_count: 2 })
+    const [ended] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+    t.match(ended, { status: 'success', message_count: 2 })
+    const events = await person.get(`/api/threads/${thread}/runs/${textIn(ended, 'run_id')}/events?limit=500`)
+    const requests = listIn(events.body).filter((event) => at(event, 'event_type') === 'llm_request')
+    t.strictSame(
+      requests.map((event) => listIn(event, 'content', 'messages').map((message) => at(message, 'role'))),
+      [['user'], ['user', 'assistant']],
+      'a request has the messages that the model was asked with; a result without its call is none'
+    )
   })
 
   await t.test('a message that a graph cannot read fails its run, and the server goes on', async (t) => {

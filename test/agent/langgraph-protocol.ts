@@ -274,5 +274,31 @@ t.test(
     const paths = new Set(server.of(/^PATCH/).map(({ path }) => path))
     t.notOk(paths.has('PATCH /threads/owned') || paths.has('PATCH /threads/shared'))
     t.ok(paths.has('PATCH /threads/old-7') && paths.has('PATCH /threads/old-500'), 'one that fails stops no other')
+    await until(() => site.logged.some(([, fields]) => at(fields, 'threads') === 501), 'it is told how many there were')
+    const warnings = site.logged.filter(([level]) => level === 'warn')
+    t.match(warnings, [['warn', { thread_id: 'old-7', err: { message: /status 403/ } }, /could not be given an owner/]])
+    t.equal(warnings.length, 1, 'one for the thread that was refused, and no other')
   }
 )
+
+t.test('[Auth 12] a search that is refused or hangs is a warning at most: the gateway serves meanwhile', async (t) => {
+  const refused = (res: ServerResponse) => void res.writeHead(403).end('no')
+  const hanging = () => {}
+  const server = await openServer(t, { 'POST /threads/search': [refused, hanging] })
+  const config = { agent: { runtime: 'langgraph', url: server.url } }
+  const first = await openSite(t, { config })
+  const { home } = first
+  await new Person(first.url).post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
+  await first.stop()
+  for (const [n, warnings] of [[/could not be searched/], []].entries()) {
+    const site = await openSite(t, { config, home })
+    const told = () => site.logged.flatMap(([level, , message]) => (level === 'warn' ? [message] : []))
+    await until(() => server.of(/search$/).length > n && told().length >= warnings.length, 'the search is on its way')
+    t.equal((await new Person(site.url).get('/health')).status, 200)
+    t.match(told(), warnings)
+    t.equal(told().length, warnings.length)
+    await site.stop()
+  }
+  t.equal(server.of(/search$/).length, 2)
+  t.equal(server.of(/^PATCH/).length, 0)
+})

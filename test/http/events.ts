@@ -1,5 +1,9 @@
 // What a run leaves behind: the durable events in their order, and one identity for a message wherever it is seen.
 import t from 'tap'
+import type { Agent } from '../../lib/agent/runtime.ts'
+import type { Json } from '../../lib/types.ts'
+import { anAnswer, request, response } from '../fixtures/agent.ts'
+import { databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { asked, at, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 import type { Frame } from '../fixtures/stream.ts'
@@ -84,3 +88,38 @@ t.test('one run with one tool call', async (t) => {
     t.equal(at(more[0], 'seq'), ORDER.length + 1)
   })
 })
+
+onEachBackend(
+  t,
+  'a final reply of content blocks is a message, with its run and feedback, and counts',
+  async (t, backend) => {
+    const blocks: Json[] = [
+      { type: 'text', text: 'It is ' },
+      { type: 'image_url', image_url: { url: 'x' } },
+      { type: 'text', text: 'noon' }
+    ]
+    const agent: Agent = {
+      async start(_, sink) {
+        sink.record(request())
+        sink.record(response({ ...anAnswer(''), content: blocks }))
+        sink.record({ type: 'step', node: 'agent' })
+      }
+    }
+    const site = await openSite(t, { agent, config: { database: await databaseSection(t, backend) } })
+    const person = await signIn(site)
+    const path = `/api/threads/${await person.thread()}`
+    t.equal((await person.post(`${path}/runs/wait`, asked('what time is it'))).status, 200)
+    const [run] = listIn((await person.get(`${path}/runs`)).body)
+    const run_id = textIn(run, 'run_id')
+    t.match(run, { status: 'success', message_count: 1 })
+    const rated = await person.ask('PUT', `${path}/runs/${run_id}/feedback`, { body: { rating: 1, comment: 'right' } })
+    t.equal(rated.status, backend === 'memory' ? 503 : 200)
+    const feedback = backend === 'memory' ? null : { rating: 1, comment: 'right' }
+    const said = listIn((await person.get(`${path}/messages`)).body)
+    t.match(said, [
+      { event_type: 'human_message' },
+      { event_type: 'ai_message', run_id, content: { type: 'ai', content: blocks }, feedback }
+    ])
+    t.equal(said.length, 2)
+  }
+)

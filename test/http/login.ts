@@ -201,6 +201,8 @@ t.test(
       browser.change(PASSWORD, 'brand-new-secret-1')
     ])
     t.strictSame(statuses(answers), [...Array<number>(6).fill(429), 201, 429])
+    for (const { headers } of answers.filter(({ status }) => status === 429))
+      t.match(headers['retry-after'], /^[1-9]\d*$/, 'each is told when to come back')
     await Promise.all(flood)
     t.equal((await new Browser(house).login('ann@example.com')).status, 200)
   }

@@ -12,7 +12,7 @@ import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { PERMISSIONS, type Permission } from '../../lib/types.ts'
 import { type Backend, type DatabaseSection, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
-import { openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
+import { listIn, openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
 import { type Program, programOf } from '../fixtures/program.ts'
 import { ask, bare, nowhere, furnished, SECRET, statusOf } from '../fixtures/place.ts'
 
@@ -102,6 +102,26 @@ const COLUMNS: Readonly<Record<string, Column>> = {
       t.match(answer, { status: 403, body: { detail: /^CSRF token missing/ } }, `${name}: CSRF before anything else`)
       nobody.cookies.set('csrf_token', 'of-my-own-making')
       t.match(await ask(nobody, name, nowhere()), UNKNOWN, name)
+    }
+  },
+
+  async 'a revoked or wrong token, without a cookie'({ t, owner }) {
+    const revoked = await programOf(owner, ...PERMISSIONS)
+    for (const one of listIn((await owner.get('/api/v1/auth/tokens')).body, 'tokens'))
+      await owner.ask('DELETE', `/api/v1/auth/tokens/${textIn(one, 'token_id')}`)
+    const bare = new Person(owner.url)
+    const wrong = `${revoked.token.slice(0, -2)}xx`
+    const shown = [revoked.token, wrong].flatMap((token): Record<string, string>[] => [
+      { authorization: `Bearer ${token}` },
+      { 'x-api-key': token }
+    ])
+    const invalid = { status: 401, body: { detail: { code: 'token_invalid', message: 'Invalid token' } } }
+    return async (name, { reach }) => {
+      if (reach === 'public') return
+      for (const headers of shown) {
+        bare.cookies.clear()
+        t.match(await ask(bare, name, nowhere(), headers), invalid, `${name} with ${Object.keys(headers)[0]}`)
+      }
     }
   },
 
