@@ -158,7 +158,6 @@ t.test(
         letGo = resolve
       })
     }
-    t.teardown(() => letGo())
     const { site, figures } = await watched(t, {
       behind: (store) => ({
         ...store,
@@ -168,6 +167,8 @@ t.test(
         }
       })
     })
+    // Before the site stops, which waits for the store.
+    t.teardown(() => letGo())
     const age = async () => of(await figures(), 'colloquy_oldest_unstored_seconds')
     await until(async () => (await age()) === 0, 'what the start wrote is stored')
     const person = await signIn(site)
