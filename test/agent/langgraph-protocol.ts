@@ -65,6 +65,7 @@ const stateOf = (messages: unknown[], more: object = {}) => ({
   ...more
 })
 const EMPTY = { values: {}, next: [], tasks: [], created_at: null, checkpoint: null }
+const OWN = { messages: [HUMAN, ai('done')], notes: ['after 1'] }
 const PYTHON = { 'GET /info': [{ version: '0.6.0' }], 'POST /threads': [{ metadata: {} }] }
 
 async function talkTo(t: Test, url: string, more: object = {}): Promise<Talk> {
@@ -301,4 +302,35 @@ t.test('[Auth 12] a search that is refused or hangs is a warning at most: the ga
   }
   t.equal(server.of(/search$/).length, 2)
   t.equal(server.of(/^PATCH/).length, 0)
+})
+
+// As servers send it with stream_subgraphs: each checkpoint is named before its values.
+t.test('a graph with channels of its own has a step, and values, for each of its own and no more', async (t) => {
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY, stateOf([HUMAN, ai('done')], { values: OWN })],
+    'GET /threads/[^/]+/runs/R': [{ status: 'success' }],
+    'POST /threads/[^/]+/runs/stream': [
+      stream([
+        ['metadata', { run_id: 'R', attempt: 1 }],
+        ['checkpoints', { id: 'c0', next: ['agent'] }],
+        ['values', { messages: [HUMAN], notes: [] }],
+        ['messages', chunk('done')],
+        ['updates', { agent: { messages: [ai('done')], notes: ['after 1'] } }],
+        ['checkpoints', { id: 'c1', next: [] }],
+        ['values', OWN],
+        ['end', null]
+      ])
+    ]
+  })
+  const site = await openSite(t, {
+    config: { agent: { runtime: 'langgraph', url: server.url }, title: { enabled: false } }
+  })
+  const talk = await Talk.begin(site)
+  const frames = await (await talk.stream({})).whole()
+  const nodes = dataOf(frames, 'updates').flatMap((update) => Object.keys(update as object))
+  t.strictSame(nodes, ['agent'])
+  const values = dataOf(frames, 'values')
+  t.match(values.at(-1), { notes: ['after 1'] })
+  t.equal(values.length, 2, 'the input, and the one step')
 })
