@@ -6,7 +6,7 @@ import { actingFor, callerOf } from '../loopback.ts'
 import type { Principal } from '../types.ts'
 import { HANDLED, type Reply } from './call.ts'
 import { boundReading, JSON_TYPE } from './reply.ts'
-import { hasBody, headersOf } from './request.ts'
+import { hasBody, requestOf } from './request.ts'
 
 export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>
@@ -102,7 +102,7 @@ export class CustomApp {
     const body = new BoundBody(req, this.#options.bodyLimit)
     const behind = new Behind(ours, body)
     try {
-      const work = async () => this.#app.fetch(requestOf(req, body, away.signal), { user, [OURS]: behind })
+      const work = async () => this.#app.fetch(appRequestOf(req, body, away.signal), { user, [OURS]: behind })
       const response = await (principal ? actingFor(callerOf(principal), work) : work())
       // An oversized body is our error, whatever the app makes of it.
       if (body.isTooLarge) throw body.failure
@@ -208,16 +208,10 @@ class BoundBody {
   }
 }
 
-function requestOf(req: IncomingMessage, body: BoundBody, signal: AbortSignal): Request {
-  const origin = `http://${req.headers.host ?? 'localhost'}`
-  const url = req.url ?? '/'
-  if (!URL.canParse(url, origin)) throw new Failure('bad_path')
-  const options = { method: req.method ?? 'GET', headers: headersOf(req), signal }
-  if (!hasBody(req) || options.method === 'GET' || options.method === 'HEAD')
-    return new Request(new URL(url, origin), options)
+function appRequestOf(req: IncomingMessage, body: BoundBody, signal: AbortSignal): Request {
+  if (!hasBody(req) || req.method === 'GET' || req.method === 'HEAD') return requestOf(req, { signal })
   // fetch requires this for streaming bodies; its type lacks it.
-  const streamed = { ...options, body: ReadableStream.from(body), duplex: 'half' } as RequestInit
-  return new Request(new URL(url, origin), streamed)
+  return requestOf(req, { signal, body: ReadableStream.from(body), duplex: 'half' } as RequestInit)
 }
 
 async function send(req: IncomingMessage, res: ServerResponse, response: Response, stallMs: number): Promise<void> {

@@ -6,7 +6,7 @@ import { Failure, fail, Invalid } from '../errors.ts'
 import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant } from '../types.ts'
 import { isLoopback } from './address.ts'
 import type { Call, Cookie } from './call.ts'
-import { cookieOf, firstOf, headersOf } from './request.ts'
+import { cookieOf, firstOf, requestOf } from './request.ts'
 import type { Route, ThreadAccess } from './route.ts'
 import { ID_PATTERN, isId, issue } from './schema.ts'
 
@@ -205,9 +205,7 @@ export async function principalOf(
   const credential = credentialOf(req)
   if (credential !== null) return authenticate(credential)
   if (otherwise === null) throw fail('not_authenticated')
-  const origin = `http://${req.headers.host ?? 'localhost'}`
-  const url = URL.canParse(req.url ?? '/', origin) ? new URL(req.url ?? '/', origin) : 'http://localhost'
-  return otherwise(new Request(url, { method: req.method ?? 'GET', headers: headersOf(req) }))
+  return otherwise(requestOf(req))
 }
 
 // ------------------------------------------------------------------------------------------- permission

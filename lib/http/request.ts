@@ -64,12 +64,19 @@ export function firstOf(header: string | string[] | undefined): string | undefin
   return text?.split(',', 1)[0]?.trim() || undefined
 }
 
-/** The headers as fetch has them. */
-export function headersOf({ headers }: IncomingMessage): Headers {
+/**
+ * The request as fetch has it, for the operator's own code.
+ * @throws Failure bad_path; method_not_allowed for TRACE, which fetch does not allow
+ */
+export function requestOf({ method = 'GET', url = '/', headers }: IncomingMessage, more: RequestInit = {}): Request {
+  const address = URL.parse(url, `http://${headers.host ?? 'localhost'}`)
+  // fetch refuses credentials in an address, wherever the client has put them.
+  if (address === null || address.username !== '' || address.password !== '') throw new Failure('bad_path')
+  if (method === 'TRACE') throw new Failure('method_not_allowed')
   const given = new Headers()
   for (const [name, value] of Object.entries(headers))
     for (const one of Array.isArray(value) ? value : [value ?? '']) given.append(name, one)
-  return given
+  return new Request(address, { ...more, method, headers: given })
 }
 
 /** True when the head announces a body. */

@@ -46,9 +46,20 @@ const imported = v.pipe(
   MemorySchema
 )
 
+/** What users see of the configuration: options are named, so that a new one is not shown by itself. */
+const SHOWN = [
+  'enabled',
+  'storage_path',
+  'debounce_seconds',
+  'max_facts',
+  'fact_confidence_threshold',
+  'injection_enabled',
+  'max_injection_tokens'
+] as const
+
 export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'memories'>): Route[] {
-  const { model_name: _, ...shown } = config.memory
-  const { max_facts } = shown
+  const shown = Object.fromEntries(SHOWN.map((name) => [name, config.memory[name]]))
+  const { max_facts } = config.memory
 
   const read = async (call: UserCall): Promise<Reply> => ({ json: await memories.read(ownerOf(call)) })
 

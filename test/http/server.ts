@@ -4,10 +4,11 @@ import * as v from 'valibot'
 import { fail } from '../../lib/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { requireUser } from '../../lib/http/call.ts'
+import { CustomApp } from '../../lib/http/custom-app.ts'
 import { openStream } from '../../lib/http/streaming-response.ts'
 import { route } from '../../lib/http/route.ts'
 import { currentUserId } from '../../lib/scope.ts'
-import { aRoute, health, openDoor } from '../fixtures/door.ts'
+import { aRoute, health, openDoor, sessionOf, userNamed } from '../fixtures/door.ts'
 
 t.test('[Auth 2] a state-changing request with neither CSRF nor session is 403, known path or not', async (t) => {
   const door = await openDoor(t, [aRoute({ method: 'POST' })])
@@ -172,6 +173,27 @@ t.test('a wrong method is 405 with Allow; on a public path without a session too
   t.equal((await door.knock('GET', '/login')).status, 405)
   for (const method of ['PROPFIND', 'PURGE', 'LINK', 'M-SEARCH', 'REPORT', 'TRACE'])
     t.equal((await door.knock(method, '/api/x', { as: 'u' })).status, 405, method)
+})
+
+t.test("what fetch makes no request of is 405 or 400 where the operator's own code would be given it", async (t) => {
+  const rules = { authenticateRequest: async () => sessionOf(userNamed('u')) }
+  const options = { needsUser: false, bodyLimit: 1000, stallMs: 1000, userOf: () => ({}) }
+  const app = new CustomApp({ fetch: () => new Response('theirs') }, options)
+  for (const more of [rules, { app }, { ...rules, app }]) {
+    const door = await openDoor(t, [aRoute({})], more)
+    t.equal((await door.knock('TRACE', '/api/x')).status, 405)
+    t.equal((await door.knock('TRACE', '/elsewhere')).status, 405)
+    for (const [target, host] of [
+      ['/elsewhere', 'name:word@x'],
+      ['/elsewhere', 'a b'],
+      ['http://name:word@x/elsewhere', 'x']
+    ])
+      t.match(await door.raw(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`), /^HTTP\/1.1 400 /)
+    t.strictSame(
+      door.logged.filter(([level]) => level === 'error'),
+      []
+    )
+  }
 })
 
 t.test('HEAD is GET without a body, with its length', async (t) => {
