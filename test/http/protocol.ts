@@ -244,8 +244,8 @@ t.test(
     const clock = Clock.stopFor(t)
     const begun: number[] = []
     const { read } = handSocket({ restart: (after) => begun.push(after) })
-    const subscribe = (id: number, since: number | null = null) =>
-      read(JSON.stringify({ id, method: 'subscription.subscribe', params: { channels: ['values'], since } }))
+    const subscribe = (id: number, channels = ['values']) =>
+      read(JSON.stringify({ id, method: 'subscription.subscribe', params: { channels } }))
     subscribe(1)
     await clock.pass(9)
     subscribe(2)
@@ -257,9 +257,36 @@ t.test(
     subscribe(4)
     await clock.pass(100)
     t.strictSame(begun, [0, 0])
+    subscribe(5, ['lifecycle', 'input'])
+    await clock.pass(100)
+    t.strictSame(begun, [0, 0], 'who watches a thread will want to know what is in it')
+    subscribe(6)
+    await clock.pass(30)
+    t.strictSame(begun, [0, 0, 0])
+    await clock.pass(200)
+    subscribe(7, ['lifecycle'])
+    await clock.pass(200)
+    t.strictSame(begun, [0, 0, 0, 0], 'or not')
     t.equal(clock.pending, 0)
   }
 )
+
+t.test('what arrived while the loop was held up begins with what came before', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, { input: said('/demo deltas=5 rate=0') })
+  const client = await openProtocol(person, thread)
+  await client.subscribe(['lifecycle'])
+  const second = client.subscribe(['values'])
+  for (const until = performance.now() + 500; performance.now() < until; );
+  await second
+  await client.untilEnds(1)
+  t.ok(
+    client.events.some(({ method }) => method === 'values'),
+    'before its end'
+  )
+  client.close()
+})
 
 t.test('who does not read the answers to commands is answered no more of them, and then is not read', async (t) => {
   const obeyed: number[] = []
