@@ -17,14 +17,15 @@ interface Ran {
   readonly results: string
 }
 
-function run(t: Test, suites: Readonly<Record<string, string>>, timeoutS = 60): Ran {
+function run(t: Test, suites: Readonly<Record<string, string>>, timeoutS = 60, more: NodeJS.ProcessEnv = {}): Ran {
   // Below the project: they find tap from there.
   const folder = t.testdir({ in: {} })
-  mkdirSync(join(folder, 'in', 'room'), { recursive: true })
+  for (const room of ['room', 'browser']) mkdirSync(join(folder, 'in', room), { recursive: true })
   for (const [name, text] of Object.entries(suites)) writeFileSync(join(folder, 'in', `${name}.js`), text)
   const results = join(folder, 'results')
   const args = [RUNNER, '--folder', join(folder, 'in'), '--results', results, `--timeout=${timeoutS}`, '--grace=1']
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  const env = { ...process.env, COLLOQUY_AGAIN: '', ...more }
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
   return { code: status, said: stdout + stderr, results }
 }
 
@@ -70,6 +71,32 @@ for (const [what, text] of Object.entries(ENDLESS))
     t.equal(code, 1, said)
     t.match(said, /1 suites, 1 failed/)
   })
+
+t.test(
+  'at the gate, who depends on a browser has a second try: told as unstable, and no other suite has one',
+  async (t) => {
+    const gate = { COLLOQUY_AGAIN: '1' }
+    const onlyOnce = `import t from 'tap'\nimport { existsSync, writeFileSync } from 'node:fs'
+    const mark = new URL('./mark', import.meta.url), isFirst = !existsSync(mark)\nwriteFileSync(mark, '')
+    t.test('holds', async (t) => t.notOk(isFirst))`
+    const unstable = run(t, { good: PASSES, 'browser/bad': onlyOnce }, 60, gate)
+    t.equal(unstable.code, 0, unstable.said)
+    t.match(unstable.said, /FAILED browser\/bad: .*unstable: browser\/bad failed.*2 suites, 0 failed/s)
+    t.match(readFileSync(join(unstable.results, 'browser', 'bad.tap.first'), 'utf8'), /not ok 1/)
+
+    const always = 'an assertion that fails'
+    for (const [suites, environment] of [
+      [{ 'browser/bad': onlyOnce }, {}],
+      [{ 'room/bad': onlyOnce }, gate],
+      [{ 'browser/bad': WRONG[always]! }, gate],
+      [{ 'browser/bad': onlyOnce, 'room/bad': WRONG[always]! }, gate]
+    ] as const) {
+      const { code, said } = run(t, suites, 60, environment)
+      t.equal(code, 1, said)
+      t.match(said, /^failed: .*bad$/m)
+    }
+  }
+)
 
 t.test('what fails is told with its line in the sources, which suites themselves do not know', async (t) => {
   const trace = withSources(new Error('thrown').stack ?? '')
