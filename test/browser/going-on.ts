@@ -3,6 +3,7 @@ import t from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 import { IS_LONG } from '../fixtures/size.ts'
@@ -86,11 +87,15 @@ browserTest(
     const other = await visitor.tab()
     await other.open(`#/t/${threadId}`)
     await other.hasWords('w0002')
-    await visitor.say('/demo deltas=150 rate=50')
+    // For as long as it takes until the other tab has seen it: that one ends it.
+    await visitor.say('/demo deltas=100000 rate=50')
     await other.page.locator('[aria-label=Stop]').waitFor()
     await other.hasWords('w0010')
+    await other.page.keyboard.press('Escape')
     await Promise.all([visitor.answered(), other.answered()])
-    t.strictSame([await visitor.lastAnswer(), await other.lastAnswer()], [demoText(150), demoText(150)])
+    const text = await stored(person, threadId)
+    t.ok(text.length > 50 && demoText(100_000).startsWith(text))
+    t.strictSame([await visitor.lastAnswer(), await other.lastAnswer()], [text, text])
     await person.run(threadId, '/demo deltas=100 rate=50 size=7')
     await Promise.all([visitor.hasWords('w00099'), other.hasWords('w00099')])
     t.equal(await other.page.locator('.message').count(), 6)
@@ -160,7 +165,8 @@ for (const ms of IS_LONG ? [1000, 5000, 40_000] : [1000, 5000])
 browserTest(
   'a server that is killed in mid-answer and started again: what has survived stands there, and the failure is said',
   async (t) => {
-    const first = await startChild(t)
+    const port = await freePort()
+    const first = await startChild(t, { port })
     const person = await account(first.url, 'ada@example.com')
     const visitor = await visit(t, first.url, { person })
     visitor.expect(/net::ERR_|status of 503/)
@@ -169,7 +175,7 @@ browserTest(
     await visitor.hasWords('w0030')
     const threadId = await visitor.threadId()
     await first.kill()
-    await startChild(t, { home: first.home, port: first.port })
+    await startChild(t, { home: first.home, port })
     await visitor.page.getByText('The run failed.').waitFor()
     t.equal(await visitor.lastAnswer(), await stored(person, threadId))
     await visitor.say('/demo deltas=4 rate=0')

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { ApiError, Colloquy, type Connection, type Frame, FrameParser, Transcript } from '../../lib/client/colloquy.ts'
 import { startChild } from '../fixtures/child.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { asked, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
@@ -99,7 +100,8 @@ t.test('a start whose answer is lost is repeated by its key: one run, watched fr
 t.test(
   'a server that is killed and started in mid-answer: the stream comes back and tells what has survived',
   async (t) => {
-    const first = await startChild(t)
+    const port = await freePort()
+    const first = await startChild(t, { port })
     const person = await signIn(first)
     const threadId = await person.thread()
     const proxy = await openProxy(t, first.url)
@@ -115,7 +117,7 @@ t.test(
       if (events.length < 60 || isKilled) continue
       isKilled = true
       await first.kill()
-      restarted = startChild(t, { home: first.home, port: first.port })
+      restarted = startChild(t, { home: first.home, port })
     }
     await restarted
     t.equal(events.at(-1), 'end')

@@ -94,7 +94,8 @@ t.test(
       if (ends.get(runIdOf(path)) !== 1)
         t.fail(`race ${n}: the store has ended the run ${ends.get(runIdOf(path))} times`)
       outcomes[status] = (outcomes[status] ?? 0) + 1
-      lead = Math.max(0, lead + (status === 'success' ? 0.2 : -0.2))
+      // In parts of itself: on a busy machine a cancel takes many times what it takes on a quiet one.
+      lead = status === 'success' ? lead * 1.1 + 0.1 : Math.max(0, lead / 1.1 - 0.1)
     })
     t.comment(JSON.stringify(outcomes))
     t.ok(outcomes.success! > RACES / 10 && outcomes.interrupted! > RACES / 10, 'both sides have won')
