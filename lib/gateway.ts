@@ -112,7 +112,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const hour = new MetricsHour(async () => (await metrics.text()).body)
   const health = new WriteHealthCheck()
   const committer = newCommitter(config, log, store, [metrics, health])
-  const readiness = new Readiness(committer, health)
+  const readiness = new Readiness({
+    stuck: () => committer.stuck,
+    trouble: () => health.failure(() => committer.write({ name: 'store.ping' }, 'limited'))
+  })
   const writer = mapWriteErrors(committer)
   const scoped = scopedStore(store)
   const project = config.agent.runtime === 'graphs' ? projectSettings(config.agent.config ?? '') : null
@@ -300,7 +303,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       url = (await server.listen(config.server.port, config.server.host)).url
       innerCalls.url = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
     },
-    stop: () => server.close(CLOSE_MS)
+    stop: () => {
+      // After a start that failed nobody need wait for it.
+      readiness.stop()
+      return server.close(CLOSE_MS)
+    }
   }
   const runs: Component = {
     start: async () => {
@@ -325,7 +332,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     drained(committer, config, log),
     agentServices,
     documents,
-    door, // from here on it listens, and answers 503 until the runs are taken care of
+    door, // from here on it listens; requests wait until the runs are taken care of
     webhooks,
     runs,
     sweeper,

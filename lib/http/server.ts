@@ -69,8 +69,8 @@ export interface HttpOptions {
   readonly failureOf?: (error: unknown) => Failure | null
   /** A response, or the head of a stream, was sent: route path (`none`: no route), method, status, ms. Must not throw. */
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
-  /** Why all but public information is refused at startup; null: it is not. */
-  readonly notYet?: () => string | null
+  /** At startup all but public information waits for this, and is refused if it names a reason; null: the start is over. */
+  readonly notYet?: () => Promise<string | null> | null
 }
 
 export interface HttpServer {
@@ -272,8 +272,9 @@ class NodeServer implements HttpServer {
     }
     // A page of another site can open a WebSocket with its visitor's cookies.
     if (isUpgrade(req)) checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
-    const reason = this.#options.notYet?.() ?? null
-    if (reason !== null && !isPublicRead(match)) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
+    const start = isPublicRead(match) ? null : (this.#options.notYet?.() ?? null)
+    const reason = start === null ? null : await start
+    if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
     return needsSession(match) || isApps ? principalOf(req, authenticate, authenticateRequest) : null
   }
 

@@ -1,36 +1,64 @@
 // Readiness: whether this process accepts new runs, and if not, why.
-import type { Committer } from '../commit/committer.ts'
-import type { WriteHealthCheck } from '../commit/write-health-check.ts'
-
 type Phase = 'starting' | 'serving' | 'stopping'
 
+/** Most starts take less, so that a request that comes meanwhile is served and not refused. */
+const PATIENCE_MS = 10_000
+
+/** What readiness asks of the store. Null: all is well. */
+interface Writes {
+  /** Why nothing can be written for now. */
+  readonly stuck: () => string | null
+  /** The same, also when nothing was written lately. */
+  readonly trouble: () => Promise<string | null>
+}
+
 export class Readiness {
-  readonly #committer: Committer
-  readonly #health: WriteHealthCheck
+  readonly #writes: Writes
+  readonly #patienceMs: number
+  readonly #waiting = new Set<() => void>()
   #phase: Phase = 'starting'
 
-  constructor(committer: Committer, health: WriteHealthCheck) {
-    this.#committer = committer
-    this.#health = health
+  constructor(writes: Writes, patienceMs = PATIENCE_MS) {
+    this.#writes = writes
+    this.#patienceMs = patienceMs
   }
 
   /** Recovery of the previous process's runs is done. */
   serve(): void {
-    if (this.#phase === 'starting') this.#phase = 'serving'
+    if (this.#phase === 'starting') this.#enter('serving')
   }
 
   stop(): void {
-    this.#phase = 'stopping'
+    this.#enter('stopping')
   }
 
-  /** Why requests are refused: runs of the previous process are still being recovered. Null: they are not. */
-  readonly notYet = (): string | null => (this.#phase === 'starting' ? this.reason : null)
+  /** Whether requests are refused: runs of the previous process are still being recovered. Null: they are not. */
+  readonly notYet = (): Promise<string | null> | null => (this.#phase === 'starting' ? this.#started() : null)
+
+  /** Waits for the end of the start; answers why it is not there yet. */
+  async #started(): Promise<string | null> {
+    await new Promise<void>((resolve) => {
+      const go = () => {
+        clearTimeout(late)
+        this.#waiting.delete(go)
+        resolve()
+      }
+      const late = setTimeout(go, this.#patienceMs)
+      this.#waiting.add(go)
+    })
+    return this.#phase === 'starting' ? this.reason : null
+  }
+
+  #enter(phase: Phase): void {
+    this.#phase = phase
+    for (const go of this.#waiting) go()
+  }
 
   /** null: new runs are accepted. */
   get reason(): string | null {
     if (this.#phase === 'starting') return 'the server is starting'
     if (this.#phase === 'stopping') return 'the server is shutting down'
-    const { stuck } = this.#committer
+    const stuck = this.#writes.stuck()
     return stuck === null ? null : `the database does not take writes: ${stuck}`
   }
 
@@ -38,7 +66,7 @@ export class Readiness {
   async check(): Promise<string | null> {
     const { reason } = this
     if (reason !== null) return reason
-    const trouble = await this.#health.failure(() => this.#committer.write({ name: 'store.ping' }, 'limited'))
+    const trouble = await this.#writes.trouble()
     return this.reason ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
   }
 }
