@@ -20,7 +20,8 @@ function stream(frames: readonly (readonly [string, unknown])[], { ids = true, c
     res.writeHead(200, { 'content-type': 'text/event-stream', 'content-location': '/threads/T/runs/R' })
     for (const [n, [event, data]] of frames.entries())
       res.write(`event: ${event}\r\ndata: ${JSON.stringify(data)}\r\n${ids ? `id: ${n}\r\n` : ''}\r\n: heartbeat\r\n`)
-    if (cut) setTimeout(() => res.socket?.resetAndDestroy(), 50)
+    // Behind what is read then, however late this timer is: a reset throws away what was not read.
+    if (cut) setTimeout(() => setImmediate(() => res.socket?.resetAndDestroy()), 50)
     else res.end()
   }
 }

@@ -5,11 +5,13 @@ import t from 'tap'
 import { ChatCompletion } from '../../lib/agent/chat-completion.ts'
 import { ChatModel, type ModelConfig } from '../../lib/agent/chat-model.ts'
 import { PeerFailures } from '../../lib/agent/http/failures.ts'
+import { IdleTimeout } from '../../lib/agent/http/idle-timeout.ts'
 import type { Completion, ModelRequest } from '../../lib/agent/model.ts'
 import type { RetryPolicy } from '../../lib/agent/http/retry.ts'
 import { AgentError, type Delta } from '../../lib/agent/runtime.ts'
 import type { JsonObject } from '../../lib/types.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
+import { loopTurns, until } from '../fixtures/until.ts'
 
 const KEY = 'sk-very-secret'
 const QUICK: Partial<RetryPolicy> = { backoffMs: 1, backoffMaxMs: 4 }
@@ -368,16 +370,27 @@ t.test('a failure that is reported inside the stream is quoted', async (t) => {
 
 t.test('a model that falls silent is given up, before its first byte and after', async (t) => {
   for (const hangAfter of [0, 3]) {
-    const { result } = ask({ deltas: 5, hangAfter }, { idle_timeout_ms: 80 })
-    t.match(await failureOf(result), { kind: 'ModelTimeout', message: /sent nothing for 0.08 seconds/ })
+    // Long enough for the request to arrive on a busy machine.
+    const { result } = ask({ deltas: 5, hangAfter }, { idle_timeout_ms: 500 })
+    t.match(await failureOf(result), { kind: 'ModelTimeout', message: /sent nothing for 0.5 seconds/ })
   }
   t.equal(await (await server.request(1)).ended, 'aborted')
   t.equal(server.requests.length, 2)
 })
 
 t.test('a slow model that is not silent is listened to', async (t) => {
-  const { result } = ask({ deltas: 20, rate: 25 }, { idle_timeout_ms: 400 })
-  t.match((await result).text, /d19 $/)
+  const { result } = ask({ deltas: 60, rate: 25 }, { idle_timeout_ms: 1500 })
+  t.match((await result).text, /d59 $/)
+})
+
+t.test('a loop that was held up is no silence: what arrived meanwhile is heard first', async (t) => {
+  const timeout = new IdleTimeout(new AbortController().signal, 50)
+  // As bytes are read after timers, whatever is late.
+  setImmediate(() => timeout.beat())
+  for (const end = performance.now() + 200; performance.now() < end; );
+  await loopTurns()
+  t.notOk(timeout.isSilent)
+  await until(() => timeout.isSilent, 'and then it is')
 })
 
 t.test('an abort ends the request at the provider at once, whatever it waits for', async (t) => {

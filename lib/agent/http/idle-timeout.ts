@@ -38,7 +38,7 @@ export class IdleTimeout {
 
   /** Suspends the timeout while we do not read. */
   async pausedWhile(work: () => Promise<void>): Promise<void> {
-    clearTimeout(this.#timer)
+    this.#stop()
     await work()
     this.#run.throwIfAborted()
     this.#arm()
@@ -57,7 +57,7 @@ export class IdleTimeout {
   /** Stops the timer and the abort listener. A response may still be read to its end. */
   end(): void {
     this.#isOver = true
-    clearTimeout(this.#timer)
+    this.#stop()
     this.#run.removeEventListener('abort', this.#abort)
   }
 
@@ -67,17 +67,31 @@ export class IdleTimeout {
     this.#checkIn(this.#idleMs)
   }
 
-  #checkIn(ms: number): void {
+  get #leftMs(): number {
+    return this.#heardAt + this.#idleMs - performance.now()
+  }
+
+  #stop(): void {
     clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #checkIn(ms: number): void {
+    this.#stop()
     this.#timer = setTimeout(() => void this.#check(), ms)
   }
 
   async #check(): Promise<void> {
-    const leftMs = this.#heardAt + this.#idleMs - performance.now()
+    const timer = this.#timer
+    // If the loop was held up, what has arrived meanwhile is read first.
+    if (this.#leftMs < 1) await new Promise(setImmediate)
+    if (timer !== this.#timer) return
     // Timers have millisecond resolution.
-    if (leftMs >= 1) return this.#checkIn(leftMs)
-    if (await this.#isAlive?.()) return this.#arm()
-    if (this.#isOver) return
+    if (this.#leftMs >= 1) return this.#checkIn(this.#leftMs)
+    const isAlive = await this.#isAlive?.()
+    // Paused or over meanwhile.
+    if (timer !== this.#timer) return
+    if (isAlive) return this.#arm()
     this.isSilent = true
     this.#request.abort()
   }
