@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { Egress } from '../../lib/agent/mcp/egress.ts'
 import { McpTokens } from '../../lib/agent/mcp/oauth.ts'
 import { ToolServers } from '../../lib/agent/mcp/tool-servers.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { until } from '../fixtures/gateway.ts'
 import { A_SERVER, OAUTH } from '../fixtures/tool-server.ts'
 
@@ -110,12 +111,12 @@ interface Place {
   readonly seen: readonly string[]
 }
 
-async function serve(t: Test, answer: RequestListener, host = '127.0.0.1'): Promise<Place> {
+async function serve(t: Test, answer: RequestListener, host = '127.0.0.1', wanted = 0): Promise<Place> {
   const seen: string[] = []
   const server = createServer((req, res) => {
     seen.push(`${req.method} ${req.headers.host}${req.url}`)
     answer(req, res)
-  }).listen(0, host)
+  }).listen(wanted, host)
   await once(server, 'listening')
   t.teardown(() => {
     server.closeAllConnections()
@@ -162,11 +163,10 @@ t.test('public addresses are open, and private ones that were named', async (t) 
 })
 
 t.test('[needs N20] a name is looked up once, and the connection is made to what was checked', async (t) => {
-  const good = await serve(t, (_req, res) => res.end('good'), '127.0.0.2')
   // One port, two addresses: only the address decides who is reached.
-  const trap = createServer((_req, res) => res.end('caught')).listen(good.port, '127.0.0.1')
-  await once(trap, 'listening')
-  t.teardown(() => trap.close())
+  const port = await freePort()
+  const good = await serve(t, (_req, res) => res.end('good'), '127.0.0.2', port)
+  await serve(t, (_req, res) => res.end('caught'), '127.0.0.1', port)
   let lookups = 0
   const rebinding = async () => (lookups++ === 0 ? ['127.0.0.2'] : ['127.0.0.1'])
   const egress = new Egress(['127.0.0.2/32'], rebinding)

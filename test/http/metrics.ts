@@ -298,7 +298,7 @@ t.test(
     t.match(headers.get('retry-after'), /^\d+$/)
     t.equal((await person.get('/health')).status, 200, 'the process itself is well')
     isFull = false
-    await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again', 10_000)
+    await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again')
     const run = await person.post(`/api/threads/${await person.thread()}/runs/wait`, asked('/demo deltas=1 rate=0'))
     t.equal(run.status, 200)
   }
@@ -316,5 +316,5 @@ t.test('a database that somebody else keeps locked makes it unready as well', as
   t.ok(performance.now() - since < LOCK_WAIT_MS, 'and nobody waits for the lock')
   other.exec('ROLLBACK')
   other.close()
-  await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again', 10_000)
+  await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again')
 })

@@ -285,9 +285,9 @@ t.test('a connection that is just being closed can be broken off, and nothing of
       })
     socket.end()
     pause(() => breakOff(socket))
-    await until(() => isClosed, `closed when broken off ${when}`, 5000)
+    await until(() => isClosed, `closed when broken off ${when}`)
     client.destroy()
   }
   const isOpen = () => process.getActiveResourcesInfo().includes('TCPSocketWrap')
-  await until(() => !isOpen(), 'no socket stays open', 5000)
+  await until(() => !isOpen(), 'no socket stays open')
 })
