@@ -7,7 +7,7 @@ import { aUser, addThread, write } from '../contract/harness.ts'
 import { onEachBackend, openBackend, sectionOfGiven } from '../fixtures/backends.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { asked, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
-import { ask, furnished, SECRET, statusOf } from '../fixtures/place.ts'
+import { ask, furnished, places, SECRET, statusOf } from '../fixtures/place.ts'
 import { until } from '../fixtures/until.ts'
 
 const BELOW = Object.entries(EXPECTED).filter(([, { reach }]) => reach === 'thread' || reach === 'record')
@@ -43,10 +43,10 @@ onEachBackend(
     const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
     for (const name of ['ada', 'bob']) {
       const person = await signIn(site, name)
+      const newThread = () => addThread(store, { thread_id: randomUUID(), user_id: null })
+      const placeOf = places(person, backend, async () => (await newThread()).thread_id)
       for (const [route, expected] of BELOW) {
-        const { thread_id } = await addThread(store, { thread_id: randomUUID(), user_id: null })
-        const place = await furnished(person, backend, thread_id)
-        const answer = await ask(person, route, place)
+        const answer = await ask(person, route, await placeOf(route))
         t.equal(answer.status, statusOf(expected, backend), `${name}: ${route}: ${answer.text.slice(0, 200)}`)
       }
     }

@@ -14,7 +14,7 @@ import { type Backend, type DatabaseSection, databaseSection, onEachBackend } fr
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
 import { listIn, openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
 import { type Program, programOf } from '../fixtures/program.ts'
-import { ask, bare, nowhere, furnished, SECRET, statusOf } from '../fixtures/place.ts'
+import { ask, bare, furnished, nowhere, places, SECRET, statusOf } from '../fixtures/place.ts'
 
 const JWT_SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
 const CHANGING = ['POST', 'PUT', 'PATCH', 'DELETE']
@@ -41,9 +41,10 @@ type Column = (walk: Walk) => Promise<(name: string, expected: Expected) => Prom
 /** Everybody who could knock, with what each of them is owed: one entry, one column of the matrix. */
 const COLUMNS: Readonly<Record<string, Column>> = {
   async 'the owner'({ t, backend, owner }) {
+    const placeOf = places(owner, backend)
     return async (name, expected) => {
       if (expected.reach === 'admin' || expected.reach === 'public') return
-      const answer = await ask(owner, name, await furnished(owner, backend))
+      const answer = await ask(owner, name, await placeOf(name))
       t.equal(answer.status, statusOf(expected, backend), `${name}: ${answer.text.slice(0, 200)}`)
     }
   },
@@ -142,11 +143,12 @@ const COLUMNS: Readonly<Record<string, Column>> = {
   async 'a token with that scope alone'({ t, backend, owner }) {
     const only = await programs(owner, (scope) => [scope])
     only.set('any', await programOf(owner))
+    const placeOf = places(owner, backend)
     return async (name, expected) => {
       const { scope, besides, reach } = expected
       const program = scope && scope !== 'any' && besides ? await programOf(owner, scope, besides) : only.get(scope)
       if (!program || reach === 'public') return
-      const answer = await ask(program, name, await furnished(owner, backend))
+      const answer = await ask(program, name, await placeOf(name))
       t.equal(answer.status, statusOf(expected, backend), `${name}: ${answer.text.slice(0, 200)}`)
     }
   },

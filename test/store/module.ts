@@ -13,7 +13,7 @@ import { classStore } from '../fixtures/database-module.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { openEventStore } from '../fixtures/file-store.ts'
 import { openSite, signIn } from '../fixtures/gateway.ts'
-import { ask, furnished, statusOf } from '../fixtures/place.ts'
+import { ask, places, statusOf } from '../fixtures/place.ts'
 
 storeContract(
   t,
@@ -61,9 +61,10 @@ t.test(
     for (const events of ['db', 'memory', 'jsonl']) {
       const site = await openSite(t, { config: { database: { backend }, run_events: { backend: events } } })
       const owner = await signIn(site)
+      const placeOf = places(owner, 'sqlite')
       for (const [name, expected] of Object.entries(EXPECTED)) {
         if (expected.reach === 'admin' || expected.reach === 'public') continue
-        const answer = await ask(owner, name, await furnished(owner, 'sqlite'))
+        const answer = await ask(owner, name, await placeOf(name))
         t.equal(
           answer.status,
           statusOf(expected, 'sqlite'),

@@ -1,23 +1,12 @@
 // The connection to one tool server: opened in the background and reopened when it breaks.
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  type CallToolResult,
-  Client,
-  SdkError,
-  SdkErrorCode,
-  SSEClientTransport,
-  StreamableHTTPClientTransport,
-  type Tool as McpTool,
-  type Transport
-} from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import type { CallToolResult, Client, Tool as McpTool, Transport } from '@modelcontextprotocol/client'
 import type { JsonObject } from '../../types.ts'
 import type { Egress } from './egress.ts'
 import type { ProcessGroups } from './process-group.ts'
 import { McpTokens } from './oauth.ts'
 import { secretsIn, withoutSecrets } from './secrets.ts'
 import type { McpServerConfig } from './server-config.ts'
-import { StdioTransport } from './stdio.ts'
 
 export interface McpStatus {
   readonly state: 'off' | 'connecting' | 'ready' | 'failed'
@@ -112,6 +101,10 @@ export class McpConnection {
   /** Resolves when the connection is open; `ended` resolves with the reason when it is over. */
   async #open(): Promise<{ readonly ended: Promise<Error> }> {
     this.#set('connecting')
+    // Not before there is a server: it is a seventh of what a gateway would load, and most have none.
+    const { Client, SdkError, SdkErrorCode } = await import('@modelcontextprotocol/client')
+    const transport = await this.#transport()
+    this.#stop.signal.throwIfAborted()
     const client = new Client(
       { name: 'colloquy', version: '1' },
       { listChanged: { tools: { onChanged: (_error, tools) => tools && this.#offer(tools) } } }
@@ -127,7 +120,7 @@ export class McpConnection {
     const timeout = this.#options.connectTimeoutMs
     try {
       // The client's own timeout is per request, and some transports wait before their first one.
-      await withTimeout(client.connect(this.#transport(), { timeout }), timeout, this.#stop.signal)
+      await withTimeout(client.connect(transport, { timeout }), timeout, this.#stop.signal)
       const { tools } = await withTimeout(client.listTools(undefined, { timeout }), timeout, this.#stop.signal)
       this.#lastError = null
       this.#offer(tools)
@@ -156,15 +149,19 @@ export class McpConnection {
     this.#options.onChange(this.status)
   }
 
-  #transport(): Transport {
+  async #transport(): Promise<Transport> {
     const { type, command, args, env, url, headers } = this.config
     if (type === 'stdio') {
       const server = { command: command ?? '', args: [...args], env: { ...env }, secrets: this.#secrets }
       // Windows knows no process groups.
-      return process.platform === 'win32'
-        ? new StdioClientTransport({ ...server, stderr: 'ignore' })
-        : new StdioTransport(server, this.#options.processGroups)
+      if (process.platform === 'win32') {
+        const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio')
+        return new StdioClientTransport({ ...server, stderr: 'ignore' })
+      }
+      const { StdioTransport } = await import('./stdio.ts')
+      return new StdioTransport(server, this.#options.processGroups)
     }
+    const { SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
     const options = { requestInit: { headers: { ...headers } }, fetch: this.#fetch() }
     const address = new URL(url ?? '')
     return type === 'sse'
