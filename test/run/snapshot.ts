@@ -294,6 +294,7 @@ t.test('a snapshot that is made of a long stored log leaves the loop to others b
   }
   const made = await storedSnapshot({ ...room.gate.store, frames: { ...frames, read } }, run)
   t.match(made!.partial, [{ content: Array.from({ length: 20 }, (_, i) => `${i} `).join('') }])
-  t.ok(readIn.length > 20, `${readIn.length} reads`)
+  // The beginning of the run may lie in the first segment, or have one of its own.
+  t.ok(readIn.length >= 20, `${readIn.length} reads`)
   t.equal(new Set(readIn).size, readIn.length, 'timers go on between them')
 })
