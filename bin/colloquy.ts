@@ -29,7 +29,7 @@ function usage(): string {
 
 async function main(words: string[]): Promise<void> {
   const asksHelp = words[0] === 'help' || words.some((word) => HELP.includes(word))
-  const found = commandOf(words)
+  const found = commandOf(words[0] === 'help' ? words.slice(1) : words)
   if (found && asksHelp) return void process.stdout.write(helpOf(found.command))
   if (asksHelp) return void process.stdout.write(usage())
   if (words.includes('--version')) return void process.stdout.write(`${VERSION}\n`)

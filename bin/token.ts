@@ -79,13 +79,13 @@ function required(email: string | undefined): string {
 function scopesIn(text: string): Permission[] {
   return text.split(',').map((name) => {
     const scope = PERMISSIONS.find((one) => one === name.trim())
-    if (scope === undefined) throw new Error(`"${name}" is no scope. There are: ${PERMISSIONS.join(', ')}`)
+    if (scope === undefined) throw new UsageError(`"${name}" is no scope. There are: ${PERMISSIONS.join(', ')}`)
     return scope
   })
 }
 
 function lifetimeOf(days: string | undefined): number | null {
   if (days === undefined) return null
-  if (!/^[1-9]\d{0,3}$/.test(days)) throw new Error('--expires-in-days must be a whole number from 1 to 9999')
+  if (!/^[1-9]\d{0,3}$/.test(days)) throw new UsageError('--expires-in-days must be a whole number from 1 to 9999')
   return Number(days) * DAY_MS
 }

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
-import { type Env, type Flags, override, withVariables } from './config/environment.ts'
+import { absolute, type Env, type Flags, override, withVariables } from './config/environment.ts'
 import { readFile } from './config/file.ts'
 import { checkKeys } from './config/keys.ts'
 import type { ModuleOption } from './config/kinds.ts'
@@ -63,7 +63,8 @@ export function loadConfig(source: ConfigSource = {}): Config {
  * place would look like lost data.
  */
 function strayHome({ file, home }: Config, asWritten: string, cwd: string): string[] {
-  if (file === null || isAbsolute(asWritten) || resolve(cwd) === dirname(file) || existsSync(home)) return []
+  const isRelative = absolute('/', asWritten) !== home
+  if (file === null || !isRelative || resolve(cwd) === dirname(file) || existsSync(home)) return []
   return [
     `home is ${asWritten}, relative to the working directory ${cwd}, and there is none: start in the right folder, name it with --home, or make home absolute in ${file}.`
   ]
@@ -71,7 +72,7 @@ function strayHome({ file, home }: Config, asWritten: string, cwd: string): stri
 
 /** Resolves defaults that depend on other options, and makes every path absolute. */
 function complete(parsed: Parsed, file: string | null, cwd: string): Config {
-  const home = resolve(cwd, parsed.home)
+  const home = absolute(cwd, parsed.home)
   const { sqlite_path } = parsed.database
   const beside = file === null ? cwd : dirname(file)
   const backend = located(parsed.database.backend, beside)
@@ -86,7 +87,7 @@ function complete(parsed: Parsed, file: string | null, cwd: string): Config {
     database: {
       ...parsed.database,
       backend,
-      sqlite_path: sqlite_path === null ? resolve(home, 'data', 'colloquy.db') : resolve(cwd, sqlite_path)
+      sqlite_path: sqlite_path === null ? defaultSqlitePath(home) : absolute(cwd, sqlite_path)
     },
     run_events: {
       ...parsed.run_events,
@@ -94,15 +95,16 @@ function complete(parsed: Parsed, file: string | null, cwd: string): Config {
     },
     agent: {
       ...parsed.agent,
-      path: parsed.agent.path && resolve(beside, parsed.agent.path),
-      config: parsed.agent.config && resolve(beside, parsed.agent.config)
-    }
+      path: parsed.agent.path && absolute(beside, parsed.agent.path),
+      config: parsed.agent.config && absolute(beside, parsed.agent.config)
+    },
+    skills: { ...parsed.skills, path: parsed.skills.path && absolute(beside, parsed.skills.path) }
   }
 }
 
 /** A module with its absolute path: the one in the file is relative to the file. */
 function located<Word extends string>(backend: Word | ModuleOption, beside: string): Word | ModuleOption {
-  return typeof backend === 'string' ? backend : { ...backend, module: resolve(beside, backend.module) }
+  return typeof backend === 'string' ? backend : { ...backend, module: absolute(beside, backend.module) }
 }
 
 /** As long as the signature: a shorter key would be the weak point. */
@@ -122,16 +124,63 @@ function contradictions(config: Config): string[] {
     problems.push('agent.config is missing: agent.runtime graphs needs a langgraph.json.')
   if (streams.event_bytes > 0 && streams.event_bytes < EVENT_BYTES_MIN)
     problems.push(`streams.event_bytes is ${streams.event_bytes}; it must be 0 or at least ${EVENT_BYTES_MIN}.`)
+  if (config.skills.path !== null && !existsSync(config.skills.path))
+    problems.push(`skills.path is ${config.skills.path}, and there is no such folder.`)
+  if (config.memory.storage_path !== '' && !isAbsolute(config.memory.storage_path))
+    problems.push('memory.storage_path must be an absolute path, or empty.')
+  const key = /^whsec_(.*)$/s.exec(config.webhooks.secret ?? '')?.[1]
+  if (key !== undefined && !isBase64(key))
+    problems.push(
+      'webhooks.secret begins with whsec_, and what follows is no base64. openssl rand -base64 32 makes some.'
+    )
   const secret = config.auth.jwt_secret
   if (secret !== null && Buffer.byteLength(secret) < JWT_SECRET_BYTES_MIN)
     problems.push(
       `auth.jwt_secret has fewer than ${JWT_SECRET_BYTES_MIN} bytes: whoever guesses it is everybody. openssl rand -base64 48 makes one.`
     )
-  config.models.forEach(({ name }, i) => {
-    const first = config.models.findIndex((other) => other.name === name)
-    if (first < i) problems.push(`models[${i}].name is ${name}, which models[${first}] is called already.`)
+  return [...problems, ...modelProblems(config)]
+}
+
+function modelProblems(config: Config): string[] {
+  const names = config.models.map(({ name }) => name)
+  const problems = names.flatMap((name, i) => {
+    const first = names.indexOf(name)
+    return first < i ? [`models[${i}].name is ${name}, which models[${first}] is called already.`] : []
   })
+  // Without models the demo answers, whatever it is called.
+  if (names.length === 0) return problems
+  for (const section of ['title', 'summarization', 'memory', 'suggestions'] as const) {
+    const { model_name: name } = config[section]
+    if (name !== null && !names.includes(name))
+      problems.push(`${section}.model_name is ${name}, which no model is called: there are ${names.join(', ')}.`)
+  }
   return problems
+}
+
+/** Sentences about options that are set, and of no use with what another one says: a half of a change, most likely. */
+export function unusedOptions({ agent, database, graphs, home }: Config): string[] {
+  const { sqlite_path, postgres_url } = database
+  const backend = typeof database.backend === 'string' ? database.backend : 'a module'
+  const needs = [
+    ['agent.path', agent.path !== null, 'agent.runtime', agent.runtime, 'module'],
+    ['agent.config', agent.config !== null, 'agent.runtime', agent.runtime, 'graphs'],
+    ['agent.watch', agent.watch, 'agent.runtime', agent.runtime, 'graphs'],
+    ['graphs.isolation', graphs.isolation !== 'none', 'agent.runtime', agent.runtime, 'graphs'],
+    ['agent.url', agent.url !== null, 'agent.runtime', agent.runtime, 'langgraph'],
+    ['database.postgres_url', postgres_url !== null, 'database.backend', backend, 'postgres'],
+    ['database.sqlite_path', sqlite_path !== defaultSqlitePath(home), 'database.backend', backend, 'sqlite']
+  ] as const
+  return needs
+    .filter(([, isSet, , is, needed]) => isSet && is !== needed)
+    .map(([name, , other, is, needed]) => `${name} is not used: ${other} is ${is}, and not ${needed}`)
+}
+
+function defaultSqlitePath(home: string): string {
+  return resolve(home, 'data', 'colloquy.db')
+}
+
+function isBase64(text: string): boolean {
+  return /^[\w+/-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length > 0
 }
 
 function isPostgresUrl(text: string | null): boolean {

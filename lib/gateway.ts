@@ -15,7 +15,7 @@ import { AccessPolicy } from './auth/policy.ts'
 import { composeAgent, graphPorts } from './compose-agent.ts'
 import { type Component, Components } from './components.ts'
 import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
-import type { Config } from './config.ts'
+import { type Config, unusedOptions } from './config.ts'
 import { Failure } from './errors.ts'
 import { holderBefore, leaveHolder, lockPremises } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
@@ -24,7 +24,7 @@ import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { isLoopbackName, Origins } from './http/guards.ts'
-import { createHttpServer, type HttpOptions, type Log } from './http/server.ts'
+import { createHttpServer, type HttpOptions, type HttpServer, type Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
@@ -96,6 +96,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const began = performance.now()
   const options = registryOptions(config)
   log.info(installationOf(config), 'starting')
+  for (const sentence of unusedOptions(config)) log.warn({}, sentence)
 
   // Stopped last: everything else depends on these three.
   const unlock = lockPremises({
@@ -295,12 +296,12 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     stop: () => cluster?.stop()
   }
   const watched: Component = {
-    start: () => watchers?.listen(config.metrics.port, config.metrics.host),
+    start: () => watchers && listening(watchers, 'metrics', config.metrics),
     stop: () => watchers?.close(0)
   }
   const door: Component = {
     start: async () => {
-      url = (await server.listen(config.server.port, config.server.host)).url
+      url = await listening(server, 'server', config.server)
       innerCalls.url = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
     },
     stop: () => {
@@ -380,7 +381,6 @@ function installationOf({ file, home, database, run_events, agent, models }: Con
   return {
     version: VERSION,
     node: process.versions.node,
-    pid: process.pid,
     configuration: file,
     home,
     database: nameOf(database.backend),
@@ -399,4 +399,24 @@ function canShareHome({ database, run_events }: Config): boolean {
 function unreachable(error: unknown): Failure | null {
   if (!(error instanceof StoreUnavailable)) return null
   return new Failure('store_unreachable', { reason: error.message }, { 'Retry-After': '5' })
+}
+
+const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there, take another port or end it',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOTFOUND: 'there is no such name',
+  EAI_AGAIN: 'the name cannot be looked up',
+  EACCES: 'ports below 1024 need more rights'
+}
+
+/** @returns its URL. @throws Error that names the address and its options */
+async function listening(server: HttpServer, section: string, { host, port }: Config['metrics']): Promise<string> {
+  try {
+    return (await server.listen(port, host)).url
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    const problem = LISTEN_PROBLEMS[code] ?? 'it cannot be listened on'
+    const options = `${section}.host, ${section}.port`
+    throw new Error(`The address ${host}:${port} (${options}) cannot be used: ${problem} (${code})`, { cause: error })
+  }
 }

@@ -1,8 +1,9 @@
 // Configuration: where it is found, what beats what, and that a mistake is refused in a sentence that helps.
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ConfigError, type ConfigSource, loadConfig } from '../lib/config.ts'
+import { ConfigError, type ConfigSource, loadConfig, unusedOptions } from '../lib/config.ts'
 
 type Given = Omit<ConfigSource, 'cwd' | 'file'> & { readonly yaml?: string }
 
@@ -161,6 +162,76 @@ t.test('a text $NAME is that environment variable, at any depth', async (t) => {
   const config = load(t, { yaml, env: { PORT: '99', KEY: 'k-1' } })
   t.equal(config.server.port, 99)
   t.match(config.models[0], { api_key: 'k-1', request: { user: 'k-1', cost: '$5' } })
+})
+
+t.test('a name in braces is that variable anywhere in a text; a dollar alone is a dollar', async (t) => {
+  const braced = (name: string) => `$\{${name}}`
+  const yaml =
+    `database: { backend: postgres, postgres_url: "postgres://u:${braced('PW')}@db:5432/chat" }\n` +
+    `models: [{ name: a, model: m, api_key: "${braced('KEY')}", request: { user: "a$KEY", more: "$KEY-${braced('KEY')}" } }]`
+  const config = load(t, { yaml, env: { PW: 'p$w', KEY: 'k-1' } })
+  t.equal(config.database.postgres_url, 'postgres://u:p$w@db:5432/chat')
+  t.match(config.models[0], { api_key: 'k-1', request: { user: 'a$KEY', more: '$KEY-k-1' } })
+  refused(
+    t,
+    `models: [{ name: a, model: m, api_key: "Bearer ${braced('NO_SUCH_KEY')}" }]`,
+    `models[0].api_key is ${braced('NO_SUCH_KEY')}, but the environment variable NO_SUCH_KEY is not set.`
+  )
+})
+
+t.test("~ is the operator's own folder, in the file and behind a flag's =, where no shell says so", async (t) => {
+  const yaml = 'database: { sqlite_path: ~/chat.db }\nagent: { runtime: module, path: ~/agent.mjs }'
+  const config = load(t, { yaml, home: '~/colloquy' })
+  t.equal(config.home, join(homedir(), 'colloquy'))
+  t.equal(config.database.sqlite_path, join(homedir(), 'chat.db'))
+  t.equal(config.agent.path, join(homedir(), 'agent.mjs'))
+  t.equal(load(t, { langgraph: '~' }).agent.config, homedir())
+  t.match(load(t, { yaml: 'home: ~other' }).home, /\/~other$/)
+})
+
+t.test('a model that a section names and nobody has configured is refused', async (t) => {
+  const models = 'models: [{ name: main, model: m }, { name: small, model: s }]'
+  for (const section of ['title', 'summarization', 'memory', 'suggestions']) {
+    t.equal(load(t, { yaml: `${models}\n${section}: { model_name: small }` }).models.length, 2)
+    const sentence = `${section}.model_name is smal, which no model is called: there are main, small.`
+    refused(t, `${models}\n${section}: { model_name: smal }`, sentence)
+  }
+  t.equal(load(t, { yaml: 'title: { model_name: later }' }).models.length, 0, 'the demo model has no names')
+})
+
+t.test('a secret of webhooks that begins as base64 and is none is refused', async (t) => {
+  t.ok(load(t, { yaml: 'webhooks: { secret: whsec_c2VjcmV0 }' }).webhooks.secret)
+  t.ok(load(t, { yaml: 'webhooks: { secret: any other text }' }).webhooks.secret)
+  for (const secret of ['whsec_', 'whsec_###', 'whsec_not base64', 'whsec_a'])
+    refused(
+      t,
+      `webhooks: { secret: "${secret}" }`,
+      'webhooks.secret begins with whsec_, and what follows is no base64. openssl rand -base64 32 makes some.'
+    )
+})
+
+t.test('a folder of skills that is not there, and a file of memories that is nowhere, are refused', async (t) => {
+  const [none] = problemsOf(t, { yaml: 'skills: { path: ./none }' })
+  t.match(none, /^skills\.path is \/.*\/none, and there is no such folder\.$/)
+  t.match(load(t, { yaml: 'skills: { path: . }' }).skills.path, /^\//)
+  refused(t, 'memory: { storage_path: all.json }', 'memory.storage_path must be an absolute path, or empty.')
+})
+
+t.test('what is set and is of no use as things stand is told', async (t) => {
+  const cases = {
+    'agent: { path: ./a.mjs }': 'agent.path is not used: agent.runtime is lead, and not module',
+    'agent: { config: . }': 'agent.config is not used: agent.runtime is lead, and not graphs',
+    'agent: { watch: true }': 'agent.watch is not used: agent.runtime is lead, and not graphs',
+    'graphs: { isolation: worker }': 'graphs.isolation is not used: agent.runtime is lead, and not graphs',
+    'agent: { url: "http://a.example" }': 'agent.url is not used: agent.runtime is lead, and not langgraph',
+    'database: { postgres_url: "postgres://db/chat" }':
+      'database.postgres_url is not used: database.backend is sqlite, and not postgres',
+    'database: { backend: memory, sqlite_path: a.db }':
+      'database.sqlite_path is not used: database.backend is memory, and not sqlite'
+  }
+  for (const [yaml, sentence] of Object.entries(cases)) t.strictSame(unusedOptions(load(t, { yaml })), [sentence], yaml)
+  for (const yaml of ['', 'agent: { runtime: module, path: a.mjs }', 'database: { sqlite_path: a.db }'])
+    t.strictSame(unusedOptions(load(t, { yaml })), [], yaml)
 })
 
 t.test('a variable that is not set is refused by its name', async (t) => {

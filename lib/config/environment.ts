@@ -1,4 +1,5 @@
 // The environment: variables named in the file, and variables and flags that override it.
+import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import { isTree, join, put, type Tree } from './tree.ts'
 
@@ -14,7 +15,12 @@ export interface Flags {
   readonly watch?: boolean | undefined
 }
 
-/** Replaces every string `$NAME` by that variable, at any depth. */
+/** `~` is the operator's own folder: no shell has said so of what stands in a file or behind `--home=`. */
+export function absolute(from: string, path: string): string {
+  return resolve(from, path.replace(/^~(?=$|\/)/, homedir()))
+}
+
+/** Replaces every string `$NAME`, and `${NAME}` anywhere in a string, by that variable, at any depth. */
 export function withVariables(value: unknown, env: Env, path: string, problems: string[]): unknown {
   if (typeof value === 'string') return variable(value, env, path, problems)
   if (Array.isArray(value)) return value.map((item, i) => withVariables(item, env, `${path}[${i}]`, problems))
@@ -26,11 +32,13 @@ export function withVariables(value: unknown, env: Env, path: string, problems: 
 }
 
 function variable(value: string, env: Env, path: string, problems: string[]): string {
-  const name = /^\$([A-Za-z_][A-Za-z0-9_]*)$/.exec(value)?.[1]
-  if (name === undefined) return value
-  const found = env[name]
-  if (found === undefined) problems.push(`${path} is ${value}, but the environment variable ${name} is not set.`)
-  return found ?? value
+  // A bare one only alone: texts such as passwords may have a dollar in them.
+  return value.replace(/^\$([A-Za-z_]\w*)$|\$\{([A-Za-z_]\w*)\}/g, (written, alone?: string, inside?: string) => {
+    const name = alone ?? inside ?? ''
+    const found = env[name]
+    if (found === undefined) problems.push(`${path} is ${written}, but the environment variable ${name} is not set.`)
+    return found ?? written
+  })
 }
 
 /**
@@ -53,7 +61,7 @@ export function override(options: Tree, flags: Flags, env: Env): Map<string, str
   set('home', '--home', flags.home)
   set('server.host', '--host', flags.host)
   set('server.port', '--port', flags.port)
-  set('agent.config', '--langgraph', flags.langgraph && resolve(flags.langgraph))
+  set('agent.config', '--langgraph', flags.langgraph && absolute('.', flags.langgraph))
   set('agent.runtime', '--langgraph', flags.langgraph && 'graphs')
   set('agent.watch', '--watch', flags.watch)
   if (isEmpty(options.models)) set('models', 'OPENAI_API_KEY', modelOfEnvironment(env))

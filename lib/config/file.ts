@@ -1,7 +1,7 @@
 // Finds and parses the configuration file, without validating it.
 import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
 import { LineCounter, parseDocument } from 'yaml'
+import { absolute } from './environment.ts'
 import { ConfigError, refuse } from './problems.ts'
 
 const DEFAULT_FILE = 'colloquy.yaml'
@@ -12,7 +12,7 @@ const DEFAULT_FILE = 'colloquy.yaml'
  * @throws ConfigError when it cannot be read, or is not YAML
  */
 export function readFile(named: string | undefined, cwd: string): { file: string | null; tree: unknown } {
-  const file = resolve(cwd, named || DEFAULT_FILE)
+  const file = absolute(cwd, named || DEFAULT_FILE)
   const yaml = readText(file, Boolean(named))
   return yaml === null ? { file: null, tree: {} } : { file, tree: parseYaml(yaml, file) }
 }

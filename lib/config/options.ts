@@ -293,7 +293,7 @@ export const Options = v.object({
     connect_timeout_ms: whole(10_000, 100, DAY_MS),
     call_timeout_ms: whole(60_000, 100, DAY_MS)
   }),
-  // Folder of bundled skills; null: none.
+  // Folder of bundled skills, relative to this file; null: none.
   skills: section({ enabled: flag(true), path: nullable() })
 })
 

@@ -46,11 +46,11 @@ async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
 t.test('every command tells its help on stdout and ends with 0, and the version is that of the package', async (t) => {
   const home = homeOf(t)
   t.ok(COMMANDS.includes('serve') && COMMANDS.includes('demo'), COMMANDS.join())
-  const asked = COMMANDS.flatMap((name) => [`${name} --help`, `${name} -h`])
+  const asked = [...COMMANDS.flatMap((name) => [`${name} --help`, `${name} -h`]), 'help serve', 'help token create']
   const answers = await Promise.all(asked.map((words) => run(home, ...words.split(' '))))
   for (const [i, { code, out, errors }] of answers.entries()) {
     t.equal(code, 0, asked[i] ?? '')
-    t.match(out, asked[i]!.replace(/ -.*/, ''))
+    t.match(out, `colloquy ${asked[i]!.replace(/ -.*|^help /, '')} `)
     t.equal(errors, '')
   }
   for (const asked of ['--help', '-h', 'help']) {
@@ -62,9 +62,15 @@ t.test('every command tells its help on stdout and ends with 0, and the version 
   t.strictSame(readdirSync(home), [], 'nothing was made')
 })
 
+/** Of the right form, and of no use. */
+const TOKENS = [
+  ['--scope', 'runs'],
+  ['--expires-in-days', 'a week']
+].map((words) => ['token', 'create', '--email', 'a@example.com', ...words])
+
 t.test('bad usage is one sentence and the help, and ends with 2', async (t) => {
   const home = homeOf(t)
-  for (const words of [[], ['sirve'], ['serve', '--prot', '1'], ['token', 'revoke'], ['token', 'list']]) {
+  for (const words of [[], ['sirve'], ['serve', '--prot', '1'], ['token', 'revoke'], ['token', 'list'], ...TOKENS]) {
     const { code, errors } = await run(home, ...words)
     t.equal(code, 2, words.join(' '))
     t.match(errors, /^colloquy: [^\n]+\n/)
@@ -89,7 +95,21 @@ t.test('a start that fails ends with 1 and one sentence that names the file, the
   const cases: readonly [string, readonly string[], RegExp][] = [
     ['a file that is no database', ['--home', join(home, 'broken')], /broken\/data\/colloquy\.db/],
     ['a home that cannot be written', ['--home', '/proc'], /\/proc/],
-    ['a port that is taken', ['--home', join(home, 'a'), '--port', String(port)], new RegExp(String(port))],
+    [
+      'a port that is taken',
+      ['--home', join(home, 'a'), '--port', String(port)],
+      new RegExp(`127\\.0\\.0\\.1:${port} \\(server\\.host, server\\.port\\).*another process`)
+    ],
+    [
+      'a port of the metrics that is taken',
+      ['--home', join(home, 'f'), '--config', write('f.yaml', `metrics: { port: ${port} }`)],
+      new RegExp(`127\\.0\\.0\\.1:${port} \\(metrics\\.host, metrics\\.port\\).*another process`)
+    ],
+    [
+      "a host that is not this machine's",
+      ['--home', join(home, 'g'), '--host', '203.0.113.7'],
+      /203\.0\.113\.7:0 \(server\.host, server\.port\)/
+    ],
     ['a configuration that is not there', ['--config', join(home, 'none.yaml')], /none\.yaml/],
     [
       'an agent that is no JavaScript',

@@ -20,7 +20,8 @@ function linesOf(log: string): Line[] {
 }
 
 t.test('a start, the address, a stop with what it cut, and how long each took are lines of the log', async (t) => {
-  const child = await startChild(t, { home: homeOf(t), config: { server: { shutdown_grace_ms: 0 } } })
+  const config = { server: { shutdown_grace_ms: 0 }, agent: { path: './agent.mjs' } }
+  const child = await startChild(t, { home: homeOf(t), config })
   const person = await signIn({ url: child.url })
   const stream = await person.stream(await person.thread(), '/demo deltas=100000 rate=50', {
     stream_mode: ['messages-tuple']
@@ -41,6 +42,7 @@ t.test('a start, the address, a stop with what it cut, and how long each took ar
     agent: 'lead',
     pid: Number
   })
+  t.match(of('agent.path is not used'), { level: 40 })
   t.match(of('listening'), { url: child.url, took_ms: Number })
   t.match(of('a signal ends the process'), { signal: 'SIGTERM' })
   t.match(of('stopping'), { runs: { running: 1 }, streams: 1 })
