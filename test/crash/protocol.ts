@@ -77,7 +77,7 @@ t.test(
     const all = await whole(after, thread)
     const ids = new Set(all.map(({ event_id }) => event_id))
     for (const [n, tab] of tabs.entries()) {
-      // What a crash has taken back, at most one window of it, was told under ids that are not given again.
+      // What a crash has taken back, two seconds of it at most (streams.unstored_ms), was told under ids that are not given again.
       const kept = tab.events.filter(({ event_id }) => ids.has(event_id))
       const lost = tab.events.filter(({ event_id }) => !ids.has(event_id))
       t.strictSame(
@@ -85,7 +85,7 @@ t.test(
         [...ids],
         `tab ${n}: nothing is missing, nothing twice`
       )
-      t.ok(lost.length < 200, `tab ${n}: ${lost.length} events were taken back`)
+      t.ok(lost.length < 400, `tab ${n}: ${lost.length} events were taken back`)
       t.equal(new Set(tab.events.map(({ event_id }) => event_id)).size, tab.events.length)
       t.match(
         tab.events.filter(isEnd).map(({ params }) => params.data.event),
