@@ -8,7 +8,7 @@ import { isLoopback } from './address.ts'
 import type { Call, Cookie } from './call.ts'
 import { cookieOf, firstOf, requestOf } from './request.ts'
 import type { Route, ThreadAccess } from './route.ts'
-import { ID_PATTERN, isId, issue } from './schema.ts'
+import { badId, isId } from './schema.ts'
 
 export const SESSION_COOKIE = 'access_token'
 const CSRF_COOKIE = 'csrf_token'
@@ -242,7 +242,7 @@ const ID_NAMES = ['thread_id', 'run_id'] as const
 export function checkIds(params: Readonly<Record<string, string>>): void {
   const bad = ID_NAMES.filter((name) => params[name] !== undefined && !isId(params[name]))
   if (bad.length === 0) return
-  throw new Invalid(bad.map((name) => issue('string_pattern_mismatch', ['path', name], { pattern: ID_PATTERN })))
+  throw new Invalid(bad.map((name) => badId(['path', name])))
 }
 
 /**

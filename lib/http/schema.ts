@@ -51,6 +51,10 @@ export function issue(type: IssueType, loc: readonly (string | number)[], ctx?: 
   return ctx === undefined ? { type, loc, msg } : { type, loc, msg, ctx }
 }
 
+export function badId(loc: readonly (string | number)[]): Issue {
+  return issue('string_pattern_mismatch', loc, { pattern: ID_PATTERN })
+}
+
 // ------------------------------------------------------------------------------------------ schema parts
 
 /** JSON Schema for rules that are code, for the OpenAPI description only. Goes to the end of a pipe. */

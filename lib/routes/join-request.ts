@@ -44,7 +44,11 @@ export function endsByLeaving(call: Call): boolean {
 }
 
 function readList(text: string): string[] {
-  if (!text.startsWith('[')) return text.split(',').filter(Boolean)
+  if (!text.startsWith('['))
+    return text
+      .split(',')
+      .map((name) => name.trim())
+      .filter(Boolean)
   try {
     const list: unknown = JSON.parse(text)
     return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []

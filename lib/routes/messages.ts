@@ -7,6 +7,7 @@ import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
 import type { Feedback, RunEvent } from '../types.ts'
+import { listIn } from './join-request.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
@@ -120,9 +121,10 @@ export function messageRoutes({ store }: Services): Route[] {
     return ofRun(thread_id, run_id, query)
   }
 
-  const events = async ({ params, query }: Call<unknown, v.InferOutput<typeof eventsQuery>>) => {
-    const types = query.event_types?.split(',').filter(Boolean)
-    const wanted = { limit: query.limit, after: query.after_seq ?? 0, ...(types?.length && { types }) }
+  const events = async (call: Call<unknown, v.InferOutput<typeof eventsQuery>>) => {
+    const { params, query } = call
+    const types = listIn(call, 'event_types')
+    const wanted = { limit: query.limit, after: query.after_seq ?? 0, ...(types && { types }) }
     const { rows } = await bounded(wanted, (page) => store.events.listEvents(params.thread_id!, params.run_id!, page))
     return { json: rows }
   }

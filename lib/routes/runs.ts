@@ -8,7 +8,7 @@ import { jsonList } from '../http/json-list.ts'
 import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
 import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
-import { isId, issue, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { badId, isId, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { ROLLED_BACK } from '../run/run-end.ts'
 import { isCreator } from '../run/run-kwargs.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
@@ -95,7 +95,7 @@ export function runRoutes(services: Services): Route[] {
   const createStateless = async (call: Call<RunBody>, staysOpen: boolean, at?: number): Promise<Run> => {
     const threadId = threadIdIn(call.body)
     if (threadId !== null && !isId(threadId))
-      throw new Invalid([issue('string_pattern_mismatch', ['body', 'config', 'configurable', 'thread_id'])])
+      throw new Invalid([badId(['body', 'config', 'configurable', 'thread_id'])])
     return runs.startStateless(statelessOrder(call, await orderOf(call, staysOpen, at), threadId))
   }
 

@@ -26,13 +26,21 @@ t.test('a request that is not acceptable is 422 and says where', async (t) => {
     ['POST', `/api/threads/${thread}/runs`, { input: [] }, 'dict_type', ['body', 'input']],
     ['GET', `/api/threads/${thread}/runs?limit=many`, undefined, 'int_parsing', ['query', 'limit']],
     ['GET', `/api/threads/${thread}/messages?before_seq=0`, undefined, 'greater_than_equal', ['query', 'before_seq']],
-    ['GET', '/api/threads/a%20b', undefined, 'string_pattern_mismatch', ['path', 'thread_id']]
+    ['GET', '/api/threads/a%20b', undefined, 'string_pattern_mismatch', ['path', 'thread_id']],
+    [
+      'POST',
+      '/api/runs',
+      { config: { configurable: { thread_id: 'a b' } } },
+      'string_pattern_mismatch',
+      ['body', 'config', 'configurable', 'thread_id']
+    ]
   ]
   for (const [method, path, body, type, loc] of cases) {
     const answer = await person.ask(method, path, body === undefined ? {} : { body })
     t.equal(answer.status, 422, `${method} ${path} ${JSON.stringify(body)}`)
     const [issue] = listIn(answer.body, 'detail')
     t.match(issue, { type, loc, msg: String })
+    t.notMatch(textIn(issue, 'msg'), /''|\{[a-z]|undefined/, 'it names the limit')
     t.notMatch(answer.text, PASSWORD, 'a password is never repeated')
   }
   t.match(at((await person.ask('POST', '/api/threads', { body: '{"metadata": ' })).body, 'detail', 0), {

@@ -53,6 +53,23 @@ t.test('one run with one tool call', async (t) => {
     )
   })
 
+  t.test('event_types picks types: separated by commas, repeated, or as a JSON list', async (t) => {
+    const spellings = [
+      'event_types=ai_message,run_end',
+      'event_types=ai_message,%20run_end,',
+      'event_types=ai_message&event_types=run_end',
+      `event_types=${encodeURIComponent('["ai_message","run_end"]')}`
+    ]
+    for (const query of spellings)
+      t.match(
+        listIn((await person.get(`${stream.runPath}/events?${query}`)).body),
+        [{ event_type: 'ai_message' }, { event_type: 'run_end' }],
+        query
+      )
+    t.same((await person.get(`${stream.runPath}/events?event_types=none`)).body, [])
+    t.equal(listIn((await person.get(`${stream.runPath}/events?event_types=`)).body).length, ORDER.length)
+  })
+
   t.test('its tool call and result are tied by the id of the call [Events 2]', async (t) => {
     const call = textIn(events[4], 'content', 'tool_calls', 0, 'id')
     t.equal(at(events[5], 'metadata', 'tool_call_id'), call)
