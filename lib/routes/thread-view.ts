@@ -24,14 +24,11 @@ export function recordText(
   state: ShownState,
   ttl: ThreadTtl | null = null
 ): string {
-  const text = threadView(thread, state.json, state.interrupts)
   const status = thread.status === 'running' ? 'busy' : thread.status
-  const more = {
+  return threadView(thread, state.json, state.interrupts, {
     ...(isLangGraphClient(call) && { status, state_updated_at: thread.updated_at }),
     ...(ttl?.made_at === thread.created_at && ttlView(ttl))
-  }
-  // Appended: of duplicate JSON members the last one counts.
-  return Object.keys(more).length === 0 ? text : `${text.slice(0, -1)},${JSON.stringify(more).slice(1)}`
+  })
 }
 
 function ttlView({ minutes, expires_at }: ThreadTtl): JsonObject {

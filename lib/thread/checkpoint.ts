@@ -123,10 +123,10 @@ export function feedbackView(feedback: Feedback | null): JsonObject | null {
   return feedback && { feedback_id: feedback.feedback_id, rating: feedback.rating, comment: feedback.comment }
 }
 
-/** A thread as sent to clients; `values` is JSON text. */
-export function threadView(thread: Thread, values: string, interrupts: JsonObject = {}): string {
+/** A thread as sent to clients; `values` is JSON text, `more` comes on top. */
+export function threadView(thread: Thread, values: string, interrupts: JsonObject, more: JsonObject): string {
   const { thread_id, status, created_at, updated_at, metadata } = thread
-  return withValues({ thread_id, status, created_at, updated_at, metadata, interrupts }, values)
+  return withValues({ thread_id, status, created_at, updated_at, metadata, interrupts, ...more }, values)
 }
 
 export function waitingIn(stored: StoredCheckpoint): JsonObject {

@@ -114,6 +114,8 @@ probe('search: a list has values and interrupts; select and extract say which pa
   const [thread] = await client.threads.search({ metadata: { graph_id: 'lead_agent' } })
   t.match(thread, { thread_id: id, values: { messages: [{ content: /first question/ }, { type: 'ai' }] } })
   t.match(thread, { status: 'idle', interrupts: {}, state_updated_at: String })
+  const { text } = await person.get(`/threads/${id}`)
+  t.equal(text.match(/"status":/g)?.length, 1, 'each member once: which of two a reader takes is not defined')
   const ask = async (query: object) => (await client.threads.search(query))[0]
   t.match(await ask({ select: ['thread_id', 'values'] }), { thread_id: id, values: { messages: [{}, {}] } })
   t.same(Object.keys((await ask({ select: ['thread_id', 'status'] })) as object), ['thread_id', 'status'])
