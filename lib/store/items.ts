@@ -12,11 +12,6 @@ export function namespaceOf(text: string): string[] {
   return text.split('.')
 }
 
-/** True for the namespace itself and everything under it. */
-export function isBelow(prefix: string, text: string): boolean {
-  return prefix === '' || text === prefix || text.startsWith(`${prefix}.`)
-}
-
 const OPERATORS: Readonly<Record<string, (value: Json | undefined, wanted: Json) => boolean>> = {
   $eq: isDeepStrictEqual,
   $ne: (value, wanted) => !isDeepStrictEqual(value, wanted),

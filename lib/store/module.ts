@@ -1,7 +1,7 @@
 // Custom stores, loaded from the module the configuration names. A wrong one is refused at start.
 import { pathToFileURL } from 'node:url'
 import type { JsonObject } from '../types.ts'
-import type { EventStore, ModuleOptions, Store, Warn } from './store.ts'
+import type { EventStore, ModuleOptions, Store } from './store.ts'
 
 /** A store in the configuration: `{ module: ./their-store.js, options: {...} }`. */
 export interface ModuleRef {
@@ -10,10 +10,7 @@ export interface ModuleRef {
   readonly options: JsonObject
 }
 
-interface ModuleContext {
-  readonly home: string
-  readonly warn: Warn
-}
+type ModuleContext = Omit<ModuleOptions, 'options'>
 
 /** @throws Error when the file cannot be loaded, exports no `openEventStore`, or what that answers has less than `like`. */
 export async function openEventModule(ref: ModuleRef, context: ModuleContext, like: EventStore): Promise<EventStore> {

@@ -53,9 +53,11 @@ export class Batch implements Db {
   readonly writerId: string
   readonly #connection: PgConnection
   readonly #ops: readonly Op[]
-  readonly #threads = new Map<string, ThreadState>()
-  #events: NewEventRow[] = []
-  #frames: RunSegment[] = []
+  /** Existing threads among those that were loaded or made. */
+  readonly threads = new Map<string, ThreadState>()
+  /** Rows to write. */
+  readonly events: NewEventRow[] = []
+  readonly frames: RunSegment[] = []
 
   constructor(connection: PgConnection, ops: readonly Op[], writerId: string) {
     this.writerId = writerId
@@ -82,10 +84,10 @@ export class Batch implements Db {
       this.#lastKs([...runIds.keys()]),
       this.#runsOf([...runKeys])
     ])
-    for (const id of ids) this.#threads.delete(id)
+    for (const id of ids) this.threads.delete(id)
     for (const [id, nextSeq] of counters) this.keep(id, nextSeq)
-    for (const { run_id, k } of lasts) this.#threads.get(runIds.get(run_id) ?? '')?.lastK.set(run_id, k)
-    for (const { key, thread_id } of runs) this.#threads.get(thread_id)?.runKeys.add(key)
+    for (const { run_id, k } of lasts) this.threads.get(runIds.get(run_id) ?? '')?.lastK.set(run_id, k)
+    for (const { key, thread_id } of runs) this.threads.get(thread_id)?.runKeys.add(key)
   }
 
   async #lastKs(runIds: readonly string[]): Promise<{ run_id: string; k: number }[]> {
@@ -101,43 +103,20 @@ export class Batch implements Db {
   }
 
   keep(threadId: string, nextSeq: number): void {
-    this.#threads.set(threadId, { nextSeq, storedSeq: nextSeq, lastK: new Map(), runKeys: new Set() })
-  }
-
-  /** State of a thread; undefined: no such thread. */
-  thread(threadId: string): ThreadState | undefined {
-    return this.#threads.get(threadId)
+    this.threads.set(threadId, { nextSeq, storedSeq: nextSeq, lastK: new Map(), runKeys: new Set() })
   }
 
   /** @throws Refused when there is no such thread [Store 8] */
   needs(threadId: string): ThreadState {
-    const state = this.#threads.get(threadId)
+    const state = this.threads.get(threadId)
     if (!state) throw new Refused(`thread ${threadId} is gone`)
     return state
   }
 
-  /** A thread was made by this batch. */
-  created(threadId: string): void {
-    this.keep(threadId, 1)
-  }
-
-  /** A thread was removed by this batch. */
-  removed(threadId: string): void {
-    this.#threads.delete(threadId)
-  }
-
-  addEvent(row: NewEventRow): void {
-    this.#events.push(row)
-  }
-
-  addFrames(segment: RunSegment): void {
-    this.#frames.push(segment)
-  }
-
   /** Sends waiting rows. Later statements on this connection see them, whether or not they wait for the answer. */
   async flush(): Promise<void> {
-    const frames = this.#frames.splice(0)
-    const events = this.#events.splice(0)
+    const frames = this.frames.splice(0)
+    const events = this.events.splice(0)
     const counters = this.#moved()
     const [some, ...more] = chunks(events, ({ content }) => content.length)
     await Promise.all([
@@ -150,7 +129,7 @@ export class Batch implements Db {
   /** Counters not written to their rows yet; marks them as written. */
   #moved(): Counter[] {
     const counters: Counter[] = []
-    for (const [thread_id, state] of this.#threads) {
+    for (const [thread_id, state] of this.threads) {
       if (state.nextSeq === state.storedSeq) continue
       state.storedSeq = state.nextSeq
       counters.push({ thread_id, next_seq: state.nextSeq })

@@ -23,16 +23,14 @@ export function originReads(db: Db): EventReads['runsOfMessages'] {
   }
 }
 
-type EventOps = 'events.append' | 'seq.move'
-
-export const eventWrites: Writers<EventOps> = {
+export const eventWrites: Writers<'events.append' | 'seq.move'> = {
   'events.append': async ({ thread_id, run_id, user_id, events }, batch) => {
     const thread = batch.needs(thread_id)
     const first = thread.nextSeq
     const seen = thread.lastK.get(run_id) ?? -1
     for (const event of events) {
       if (event.k <= seen) continue
-      batch.addEvent(toRow(event, { thread_id, run_id, user_id, seq: thread.nextSeq++ }))
+      batch.events.push(toRow(event, { thread_id, run_id, user_id, seq: thread.nextSeq++ }))
       thread.lastK.set(run_id, event.k)
     }
     const [given] = events

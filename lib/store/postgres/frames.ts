@@ -43,13 +43,11 @@ export function frameReads(db: Db): FrameReads {
   }
 }
 
-type FrameOps = 'frames.append' | 'frames.compact' | 'frames.sweep'
-
-export const frameWrites: Writers<FrameOps> = {
+export const frameWrites: Writers<'frames.append' | 'frames.compact' | 'frames.sweep'> = {
   'frames.append': async ({ run_key, thread_id, segment }, batch) => {
-    if (!batch.thread(thread_id)?.runKeys.has(run_key))
+    if (!batch.threads.get(thread_id)?.runKeys.has(run_key))
       throw new Refused(`run ${run_key} of thread ${thread_id} is gone`)
-    batch.addFrames({ run_key, segment })
+    batch.frames.push({ run_key, segment })
     return null
   },
 

@@ -6,8 +6,6 @@ import type { Batch } from './batch.ts'
 import type { Writers } from './rows.ts'
 import { boundParams, runSteps } from './steps.ts'
 
-type RunOps = 'run.create' | 'run.start' | 'run.settle'
-
 /** Inserts the run and advances its thread's ordinal in one statement; on a conflict neither happens. Returns the key, or null. */
 async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promise<number | null> {
   const insertion = insertRun(run, { owner })
@@ -19,7 +17,7 @@ async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promi
   return made?.key ?? null
 }
 
-export const runWrites: Writers<RunOps> = {
+export const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
   'run.create': async ({ run, autoFollowUp, isLater }, batch) => {
     const { thread_id } = run
     const [earlier, [thread], before, [success]] = await Promise.all([

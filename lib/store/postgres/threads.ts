@@ -39,9 +39,7 @@ export function threadSearch(db: Db): ThreadReads['search'] {
   }
 }
 
-type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
-
-export const threadWrites: Writers<ThreadOps> = {
+export const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> = {
   'thread.create': async ({ thread, checkpoint }, batch) => {
     const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
     const json = JSON.stringify(metadata)
@@ -56,11 +54,11 @@ export const threadWrites: Writers<ThreadOps> = {
       ])
       if (!found) throw new StoreUnavailable('GONE_MEANWHILE', `thread ${thread_id} was removed while it was created`)
       // Another process created it after this batch had looked.
-      if (!batch.thread(thread_id)) await batch.load([thread_id])
+      if (!batch.threads.has(thread_id)) await batch.load([thread_id])
       if (found.user_id !== null && found.user_id !== user_id) return null
       return { thread: toThread(found), created: false }
     }
-    batch.created(thread_id)
+    batch.keep(thread_id, 1)
     await finishRemoval(batch, thread_id)
     // A legacy thread already has checkpoints: an empty one on top would hide its conversation.
     const before = await batch.rows('SELECT 1 FROM checkpoints WHERE thread_id = $1 LIMIT 1', [thread_id])
@@ -88,7 +86,7 @@ export const threadWrites: Writers<ThreadOps> = {
       batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id]),
       beginRemoval(batch, thread_id)
     ])
-    batch.removed(thread_id)
+    batch.threads.delete(thread_id)
     return true
   }
 }

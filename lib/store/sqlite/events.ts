@@ -4,9 +4,7 @@ import { Refused } from '../refused.ts'
 import { TEXTS_OF_EVENT } from './event-texts.ts'
 import type { Writers } from './rows.ts'
 
-type EventOps = 'events.append' | 'seq.move'
-
-export function eventWrites(db: Database.Database): Writers<EventOps> {
+export function eventWrites(db: Database.Database): Writers<'events.append' | 'seq.move'> {
   const counter = db.prepare<[string], number>('SELECT next_seq FROM threads_meta WHERE thread_id = ?').pluck()
   const advance = db.prepare('UPDATE threads_meta SET next_seq = ? WHERE thread_id = ?')
   const move = db.prepare('UPDATE threads_meta SET next_seq = @to WHERE thread_id = @thread_id AND next_seq = @from')

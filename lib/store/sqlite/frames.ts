@@ -38,9 +38,7 @@ export function frameReads(db: Database.Database): FrameReads {
   }
 }
 
-type FrameOps = 'frames.append' | 'frames.compact' | 'frames.sweep'
-
-export function frameWrites(db: Database.Database): Writers<FrameOps> {
+export function frameWrites(db: Database.Database): Writers<'frames.append' | 'frames.compact' | 'frames.sweep'> {
   const insert = db.prepare(
     'INSERT INTO frames (run_key, first_n, last_n, epoch, format, idx, data) VALUES (?, ?, ?, ?, ?, ?, ?)'
   )

@@ -11,9 +11,7 @@ import { removal } from './removal.ts'
 import type { Writers } from './rows.ts'
 import { stepRunner } from './steps.ts'
 
-type ThreadOps = 'thread.create' | 'thread.patch' | 'thread.remove'
-
-export function threadWrites(db: Database.Database): Writers<ThreadOps> {
+export function threadWrites(db: Database.Database): Writers<'thread.create' | 'thread.patch' | 'thread.remove'> {
   const any = db.prepare<[string], ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = ?`)
   const owned = db.prepare<object, ThreadRow & { key: number }>(
     `SELECT key, ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${ownedBy(1)}`
