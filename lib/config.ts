@@ -22,7 +22,6 @@ export type Config = Readonly<Omit<Parsed, 'database' | 'run_events'>> & {
     readonly backend: NonNullable<Parsed['run_events']['backend']>
   }
 }
-export type ModelConfig = Config['models'][number]
 
 /** Where the configuration comes from: flags beat the environment, which beats the file. */
 export interface ConfigSource extends Flags {

@@ -24,7 +24,7 @@ import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { Proxies } from './http/address.ts'
 import { isLoopbackName, Origins } from './http/guards.ts'
-import { createHttpServer, type HttpOptions, type HttpServer, type Log } from './http/server.ts'
+import { type HttpOptions, HttpServer, type Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
@@ -257,7 +257,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     failureOf: unreachable,
     notYet: readiness.notYet
   }
-  const server = createHttpServer({
+  const server = new HttpServer({
     ...common,
     onAnswered: metrics.request,
     app,
@@ -278,7 +278,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       { disabled: project?.http.disabled ?? [], policy }
     )
   })
-  const watchers = config.metrics.port === 0 ? null : createHttpServer({ ...common, routes: metricsRoutes(services) })
+  const watchers = config.metrics.port === 0 ? null : new HttpServer({ ...common, routes: metricsRoutes(services) })
   const expiry = new ThreadExpiry({
     store,
     writer,

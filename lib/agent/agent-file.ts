@@ -8,10 +8,7 @@ import { isTypeScript, runTypeScript } from './typescript.ts'
 
 /** The file cannot be used as an agent. The message is one sentence that names the file, and the line if known. */
 export class AgentFileError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'AgentFileError'
-  }
+  override readonly name = 'AgentFileError'
 }
 
 /** Timeout for loading a file, including its top-level awaits, in ms. */

@@ -74,18 +74,12 @@ export async function createKey(
 }
 
 export class ApiTokens {
-  readonly #reads: ScopedStore['apiTokens']
-  readonly #writer: ScopedWriter
-  readonly #log: ApiTokenParts['log']
-  readonly #onRevoked: (revocation: Revocation) => void
+  readonly #parts: ApiTokenParts
   /** Tokens whose last use is being written. */
   readonly #noting = new Set<string>()
 
-  constructor({ reads, writer, log, onRevoked }: ApiTokenParts) {
-    this.#reads = reads
-    this.#writer = writer
-    this.#log = log
-    this.#onRevoked = onRevoked
+  constructor(parts: ApiTokenParts) {
+    this.#parts = parts
   }
 
   /**
@@ -93,7 +87,7 @@ export class ApiTokens {
    * @throws Failure token_invalid (also when it was revoked), token_expired, user_not_found
    */
   async authenticate(text: string): Promise<Principal> {
-    const found = await this.#reads.byDigest(digestOf(text))
+    const found = await this.#parts.reads.byDigest(digestOf(text))
     if (!found) throw new Failure('token_invalid')
     const { token, user } = found
     const expires = token.expires_at === null ? null : Date.parse(token.expires_at) / 1000
@@ -108,18 +102,18 @@ export class ApiTokens {
 
   /** Whether a token is still valid, for open streams. One query. */
   async isValid({ digest }: Grant): Promise<boolean> {
-    const found = await this.#reads.byDigest(digest)
+    const found = await this.#parts.reads.byDigest(digest)
     return found !== null && found.user !== null
   }
 
   /** @throws Failure api_tokens_full */
   create(wanted: NewApiToken): Promise<NewKey> {
-    return createKey(this.#writer, wanted)
+    return createKey(this.#parts.writer, wanted)
   }
 
   /** Newest first. */
   async list(user?: UserArg): Promise<ApiToken[]> {
-    return (await this.#reads.list(user)).filter((token) => !isInvitation(token))
+    return (await this.#parts.reads.list(user)).filter((token) => !isInvitation(token))
   }
 
   /** Revokes all tokens of a user; returns how many. */
@@ -131,9 +125,9 @@ export class ApiTokens {
 
   /** Revokes a token, and closes its streams. False: no such token of this user. */
   async revoke(token_id: string, user?: UserArg): Promise<boolean> {
-    const gone = await this.#writer.write({ name: 'apiToken.remove', token_id, user })
+    const gone = await this.#parts.writer.write({ name: 'apiToken.remove', token_id, user })
     if (!gone) return false
-    this.#onRevoked({ digest: gone.digest })
+    this.#parts.onRevoked({ digest: gone.digest })
     return true
   }
 
@@ -143,10 +137,10 @@ export class ApiTokens {
     if (last_used_at !== null && now - Date.parse(last_used_at) < USE_MS) return
     if (this.#noting.has(token_id)) return
     this.#noting.add(token_id)
-    this.#writer
+    this.#parts.writer
       .write({ name: 'apiToken.use', token_id, at: timestamp(now) })
       .catch((error: unknown) =>
-        this.#log.warn({ err: error, token_id }, 'the last use of an API token could not be recorded')
+        this.#parts.log.warn({ err: error, token_id }, 'the last use of an API token could not be recorded')
       )
       .finally(() => this.#noting.delete(token_id))
   }

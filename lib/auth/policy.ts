@@ -42,11 +42,9 @@ const IDENTITY_MAX = 1024
 
 export class AccessPolicy {
   readonly #rules: AccessRules
-  readonly #waitMs: number
 
-  constructor(rules: AccessRules, waitMs = RULES_MS) {
+  constructor(rules: AccessRules) {
     this.#rules = rules
-    this.#waitMs = waitMs
   }
 
   get authenticates(): boolean {
@@ -90,7 +88,7 @@ export class AccessPolicy {
   async #asked(ask: () => unknown): Promise<unknown> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error('the rules of auth.path do not answer')), this.#waitMs)
+      timer = setTimeout(() => reject(new Error('the rules of auth.path do not answer')), RULES_MS)
     })
     try {
       return await Promise.race([Promise.resolve().then(ask), late])

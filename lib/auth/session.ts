@@ -21,16 +21,10 @@ const CODES: Readonly<Record<TokenFailure, 'token_expired' | 'token_invalid'>> =
 }
 
 export class Sessions {
-  readonly #users: UserReads
-  readonly #tokens: Tokens
-  readonly #writer: Writer
-  readonly #onRevoked: (revocation: Revocation) => void
+  readonly #parts: SessionParts
 
-  constructor({ users, tokens, writer, onRevoked }: SessionParts) {
-    this.#users = users
-    this.#tokens = tokens
-    this.#writer = writer
-    this.#onRevoked = onRevoked
+  constructor(parts: SessionParts) {
+    this.#parts = parts
   }
 
   /**
@@ -38,11 +32,11 @@ export class Sessions {
    * @throws Failure token_expired, token_invalid, token_revoked, user_not_found
    */
   async authenticate(token: string): Promise<Principal> {
-    const found = await this.#tokens.read(token)
+    const found = await this.#parts.tokens.read(token)
     if ('failure' in found) throw new Failure(CODES[found.failure])
     const { sub, ver, exp } = found.claims
     const digest = digestOf(token)
-    const user = await this.#users.ofSession(sub, digest)
+    const user = await this.#parts.users.ofSession(sub, digest)
     if (user === null) throw new Failure('user_not_found')
     if (user === 'denied' || user.token_version !== ver) throw new Failure('token_revoked')
     return { user, grant: { kind: 'session', userId: sub, digest, version: ver, expires: exp, permissions: null } }
@@ -50,23 +44,23 @@ export class Sessions {
 
   /** Whether a session is still valid, for open streams. One query. */
   async isValid({ userId, digest, version }: Grant): Promise<boolean> {
-    const user = await this.#users.ofSession(userId, digest)
+    const user = await this.#parts.users.ofSession(userId, digest)
     return user !== null && user !== 'denied' && user.token_version === version
   }
 
   /** Revokes a token until it would have expired, and closes its streams. Ignores anything else. Resolves when that is stored. */
   async logout(token: string): Promise<void> {
-    const found = await this.#tokens.read(token)
+    const found = await this.#parts.tokens.read(token)
     if ('failure' in found) return
     const digest = digestOf(token)
     const now = Math.floor(Date.now() / 1000)
-    await this.#writer.write({ name: 'session.deny', digest, expires: Math.ceil(found.claims.exp), now })
-    this.#onRevoked({ digest })
+    await this.#parts.writer.write({ name: 'session.deny', digest, expires: Math.ceil(found.claims.exp), now })
+    this.#parts.onRevoked({ digest })
   }
 
   /** Announces that all sessions of a user were revoked: call after the raised token_version is committed. */
   revokeUser(userId: string): void {
-    this.#onRevoked({ userId })
+    this.#parts.onRevoked({ userId })
   }
 }
 

@@ -45,18 +45,14 @@ export interface Tokens {
  * Signs with the configured secret, or with a generated one that survives restarts.
  * @throws Error when the file of the generated one cannot be read or created
  */
-export async function openTokens({
-  home,
-  secret,
-  expiryDays
-}: {
+export async function openTokens(options: {
   home: string
   secret: string | null
   expiryDays: number
 }): Promise<Tokens> {
-  const key = new TextEncoder().encode(secret ?? (await keptSecret(home)))
+  const key = new TextEncoder().encode(options.secret ?? (await keptSecret(options.home)))
   const known = new Verified()
-  const lifetimeS = expiryDays * DAY_S
+  const lifetimeS = options.expiryDays * DAY_S
   return {
     fingerprint: createHash('sha256').update('fingerprint of a secret:').update(key).digest('hex').slice(0, 16),
     lifetimeS,

@@ -18,10 +18,7 @@ export interface ArchiveLimits {
 
 /** Why an archive is refused; the text is for its sender. */
 export class ArchiveError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'ArchiveError'
-  }
+  override readonly name = 'ArchiveError'
 }
 
 /**

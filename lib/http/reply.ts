@@ -49,16 +49,6 @@ export function sendBroken(req: IncomingMessage, res: ServerResponse, requestId:
   send(req, res, 500, { 'X-Request-Id': requestId }, 'Internal Server Error', 'text/plain; charset=utf-8', [])
 }
 
-/** Sends only headers: the answer to a preflight. */
-export function sendEmpty(
-  req: IncomingMessage,
-  res: ServerResponse,
-  status: number,
-  headers: Readonly<Record<string, string>>
-): void {
-  send(req, res, status, { ...headers }, '', JSON_TYPE, [])
-}
-
 function send(
   req: IncomingMessage,
   res: ServerResponse,

@@ -29,7 +29,7 @@ import {
   SESSION_COOKIE,
   type ThreadOwner
 } from './guards.ts'
-import { sendBroken, sendEmpty, sendFailure, sendReply } from './reply.ts'
+import { sendBroken, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, targetOf } from './request.ts'
 import { breakOff, reset } from './reset.ts'
 import type { Route } from './route.ts'
@@ -73,16 +73,6 @@ export interface HttpOptions {
   readonly notYet?: () => Promise<string | null> | null
 }
 
-export interface HttpServer {
-  /** @param port 0 takes a free one */
-  listen(port: number, host: string): Promise<{ readonly url: string; readonly port: number }>
-  /**
-   * Accepts no new connections, closes idle ones, waits for requests in progress, and resets the rest after `graceMs`.
-   * May be called again; all calls wait for the same end.
-   */
-  close(graceMs: number): Promise<void>
-}
-
 /** Limit of unread response bytes per user: two of the longest. */
 const UNREAD_BYTES = 32 * 1024 * 1024
 /** Pipelined requests that are begun per turn of the loop. */
@@ -99,10 +89,6 @@ const REQUEST_MS = 300_000
 const CLOSING_MS = 2_000
 /** Interval for closing idle connections during shutdown. */
 const CLOSING_TICK_MS = 50
-
-export function createHttpServer(options: HttpOptions): HttpServer {
-  return new NodeServer(options)
-}
 
 /** What is known of a request so far, for metrics and limits. */
 interface Seen {
@@ -122,7 +108,7 @@ interface Asked {
   readonly given: Buffer | null
 }
 
-class NodeServer implements HttpServer {
+export class HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #server: Server
@@ -153,6 +139,7 @@ class NodeServer implements HttpServer {
     this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
   }
 
+  /** @param port 0 takes a free one */
   listen(port: number, host: string): Promise<{ readonly url: string; readonly port: number }> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
@@ -166,6 +153,10 @@ class NodeServer implements HttpServer {
     })
   }
 
+  /**
+   * Accepts no new connections, closes idle ones, waits for requests in progress, and resets the rest after `graceMs`.
+   * May be called again; all calls wait for the same end.
+   */
   close(graceMs: number): Promise<void> {
     this.#closed ??= this.#end(graceMs)
     return this.#closed
@@ -347,7 +338,7 @@ class NodeServer implements HttpServer {
     for (const name in headers) res.setHeader(name, headers[name] ?? '')
     const preflight = this.#options.origins.preflight(req)
     if (preflight === null) return false
-    sendEmpty(req, res, 204, preflight)
+    sendReply(req, res, { status: 204, headers: preflight })
     return true
   }
 

@@ -14,7 +14,6 @@ const STREAM_HEADERS = {
 }
 
 interface OpenOptions {
-  readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -23,7 +22,7 @@ interface OpenOptions {
  * A HEAD request gets the head; its stream is closed from the beginning.
  */
 export function openStream(call: Call, options: OpenOptions = {}): StreamWriter {
-  writeOpenHead(call, { ...STREAM_HEADERS, ...options.headers }, options.status ?? 200)
+  writeOpenHead(call, { ...STREAM_HEADERS, ...options.headers })
   return writerOf(call)
 }
 
@@ -38,10 +37,10 @@ export interface DeferredJson {
   onClose(listener: () => void): void
 }
 
-/** Takes over the response for JSON that is not known yet. The status is fixed now: fail before. */
+/** Takes over the response for JSON that is not known yet. It is a 200 from now on: fail before. */
 export function deferredJson(call: Call, options: OpenOptions = {}): DeferredJson {
   const headers = { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-cache, no-transform', 'X-Accel-Buffering': 'no' }
-  writeOpenHead(call, { ...headers, ...options.headers }, options.status ?? 200)
+  writeOpenHead(call, { ...headers, ...options.headers })
   const writer = plainWriter(call.res)
   return {
     beat() {
@@ -58,7 +57,7 @@ export function deferredJson(call: Call, options: OpenOptions = {}): DeferredJso
 
 const BLANK = Buffer.from(' ')
 
-function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>, status: number): void {
+function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>): void {
   const { req, res } = call
   // HTTP/1.0 clients (nginx's default upstream) know no chunks: for them the end of the connection is the end of the stream.
   const isOld = req.httpVersionMajor === 1 && req.httpVersionMinor === 0
@@ -66,7 +65,7 @@ function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>, st
   // Frames are small and urgent: Nagle's algorithm would hold them back until the last one is acknowledged.
   res.socket?.setNoDelay(true)
   gather(res.socket)
-  res.writeHead(status, { Connection: res.shouldKeepAlive ? 'keep-alive' : 'close', ...headers })
+  res.writeHead(200, { Connection: res.shouldKeepAlive ? 'keep-alive' : 'close', ...headers })
   res.flushHeaders()
   if (call.method === 'HEAD') res.end()
 }

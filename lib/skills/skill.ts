@@ -17,10 +17,7 @@ export type SkillHead = Pick<Skill, 'name' | 'description' | 'license'>
 
 /** An invalid skill; the text is for its author. */
 export class SkillError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'SkillError'
-  }
+  override readonly name = 'SkillError'
 }
 
 export const SKILL_FILE = 'SKILL.md'

@@ -1,6 +1,6 @@
 // The state of a thread in memory: immutable, with each message and channel as its stored JSON text. Texts are not parsed, because
 // a state is mostly passed on to checkpoints, values frames and replies.
-import type { Json, JsonObject, Message, Timestamp } from '../types.ts'
+import type { Json, Message } from '../types.ts'
 import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
 import { wellFormedJson } from '../well-formed.ts'
@@ -146,15 +146,10 @@ export class State {
   }
 
   /** A checkpoint of this state, and the state without unsaved bodies to continue from. */
-  toCheckpoint(head: {
-    thread_id: string
-    checkpoint_id: string
-    parent_checkpoint_id: string | null
-    run_id: string | null
-    created_at: Timestamp
-    metadata: JsonObject
-    next: readonly string[]
-  }): { checkpoint: CheckpointWrite; saved: State } {
+  toCheckpoint(head: Omit<CheckpointWrite, 'messages' | 'channels' | 'bodies'>): {
+    checkpoint: CheckpointWrite
+    saved: State
+  } {
     const { messages, channels, fresh } = this.#parts
     const checkpoint: CheckpointWrite = {
       messages: ranges(messages.map((one) => one.no)),

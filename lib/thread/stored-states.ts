@@ -21,16 +21,16 @@ import { displayName } from './title.ts'
 /** Maximum characters of a history page. */
 const HISTORY_LENGTH = 16 * 1024 * 1024
 
+/** Name of the only graph. */
+const GRAPH = 'lead_agent'
+
 export class StoredStates implements StatePort {
   readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
   readonly #writer: Writer
-  readonly #name: string
 
-  /** @param name of the only graph */
-  constructor(store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>, writer: Writer, name = 'lead_agent') {
+  constructor(store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>, writer: Writer) {
     this.#store = store
     this.#writer = writer
-    this.#name = name
   }
 
   async has(threadId: string, id: string): Promise<boolean> {
@@ -98,11 +98,11 @@ export class StoredStates implements StatePort {
   }
 
   graphs(): GraphInfo[] {
-    return [{ id: this.#name, description: null }]
+    return [{ id: GRAPH, description: null }]
   }
 
   async schemas(graphId: string): Promise<JsonObject | null> {
-    if (graphId !== this.#name) return null
+    if (graphId !== GRAPH) return null
     const state = { type: 'object', properties: { messages: { type: 'array', items: { type: 'object' } } } }
     const none = { type: 'object', properties: {} }
     return {
@@ -116,11 +116,11 @@ export class StoredStates implements StatePort {
   }
 
   async draw(graphId: string): Promise<JsonObject | null> {
-    return graphId === this.#name ? { ...DRAWING } : null
+    return graphId === GRAPH ? { ...DRAWING } : null
   }
 
   async subgraphs(graphId: string): Promise<JsonObject | null> {
-    return graphId === this.#name ? {} : null
+    return graphId === GRAPH ? {} : null
   }
 
   /** Adds run ids and feedback, read once for the whole page. */

@@ -408,8 +408,8 @@ t.test('a port that is taken is refused to who asks for it', async (t) => {
   const door = await openDoor(t, [health])
   const other = await openDoor(t, [health])
   await other.server.close(0)
-  const { createHttpServer } = await import('../../lib/http/server.ts')
-  const third = createHttpServer({
+  const { HttpServer } = await import('../../lib/http/server.ts')
+  const third = new HttpServer({
     routes: [],
     authenticate: async () => fail('token_invalid'),
     threadOwner: async () => undefined,

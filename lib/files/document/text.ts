@@ -9,12 +9,7 @@ export class TextFull extends Error {}
 
 export class DocumentText {
   readonly #blocks: string[] = []
-  readonly #charsMax: number
   #chars = 0
-
-  constructor(charsMax = CHARS_MAX) {
-    this.#charsMax = charsMax
-  }
 
   /**
    * Adds a block after an empty line, or directly after the last one with `close`. Blank blocks are left out.
@@ -24,10 +19,10 @@ export class DocumentText {
     const clean = printable(block).trimEnd()
     if (clean === '') return
     const parted = this.#blocks.length === 0 ? clean : `${close ? '\n' : '\n\n'}${clean}`
-    const left = this.#charsMax - this.#chars
+    const left = CHARS_MAX - this.#chars
     this.#blocks.push(parted.length > left ? `${parted.slice(0, left)}\n\n${CUT}` : parted)
     this.#chars += parted.length
-    if (this.#chars > this.#charsMax) throw new TextFull()
+    if (this.#chars > CHARS_MAX) throw new TextFull()
   }
 
   /** Markdown; '' when nothing was added. */
