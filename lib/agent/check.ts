@@ -1,7 +1,7 @@
 // Validates an agent's output, once, where it enters the run. Errors are one sentence that names the field.
 import * as v from 'valibot'
 import { cutTo } from '../types.ts'
-import { AgentError, type AgentRecord, type FrameMode, type ModelInfo, type StreamPart } from './runtime.ts'
+import { AgentError, type AgentRecord, FRAME_MODES, type ModelInfo, type StreamPart } from './runtime.ts'
 
 /** Deeper than any meaningful JSON, but far below what overflows the stack when encoding. */
 const DEPTH_MAX = 500
@@ -141,19 +141,6 @@ const caller = v.custom(
 )
 
 /** For agents that keep their states themselves. */
-const FRAME_MODES: FrameMode[] = [
-  'values',
-  'messages',
-  'custom',
-  'tools',
-  'updates',
-  'tasks',
-  'checkpoints',
-  'debug',
-  'envelope',
-  'events'
-]
-
 const Part = v.variant(
   'type',
   [

@@ -45,7 +45,7 @@ async function tell(yielded: ReturnType<AgentWork>, answer: Answer, signal: Abor
       if (next.done) break
       await answer.add(next.value)
     }
-    await answer.end()
+    await answer.close()
   } catch (error) {
     // Failing because of the abort is no failure.
     if (!signal.aborted) throw error
@@ -85,12 +85,8 @@ class Answer {
     if (isReasoning(piece)) return this.#say({ reasoning: piece.reasoning })
     if (isPart(piece)) return this.#wait(this.#sink.emit(piece))
     // Close the current message first: it comes before this in the conversation.
-    await this.#close()
+    await this.close()
     await this.#wait(this.#sink.record(piece))
-  }
-
-  async end(): Promise<void> {
-    await this.#close()
   }
 
   async #say(piece: { readonly text?: string; readonly reasoning?: string }): Promise<void> {
@@ -99,7 +95,7 @@ class Answer {
     await this.#wait(this.#sink.emit({ type: 'delta', messageId: this.#id, model: this.#model, ...piece }))
   }
 
-  async #close(): Promise<void> {
+  async close(): Promise<void> {
     if (this.#text === '' && this.#reasoning === '') return
     const message = this.#message()
     await this.#wait(

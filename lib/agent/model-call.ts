@@ -4,20 +4,15 @@ import { randomUUID } from 'node:crypto'
 import type { AiMessage, JsonObject } from '../types.ts'
 import { finishReason, toMessage, toTrace } from './chat.ts'
 import { PeerError } from './http/failures.ts'
-import type { CallIds, Completion, Model, ModelRequest, OnDelta, ToolSpec } from './model.ts'
+import type { CallIds, Completion, Model, ModelRequest, OnDelta } from './model.ts'
 import type { ModelCallStats, Reporting } from './observer.ts'
 import { AgentError, type AgentRecord, type Caller } from './runtime.ts'
 
-export interface ModelCall {
+export interface ModelCall extends Omit<ModelRequest, 'messageId' | 'onFirst'> {
   readonly model: Model
   readonly caller: Caller
-  /** In chat-completions form. */
-  readonly messages: readonly JsonObject[]
-  readonly tools?: readonly ToolSpec[]
-  readonly signal: AbortSignal
-  readonly onDelta?: OnDelta
   readonly about: CallIds
-  space?(): Promise<void>
+  readonly onDelta?: OnDelta
 }
 
 /**

@@ -70,18 +70,21 @@ export interface Custom {
   readonly name?: string
   readonly data: Json
 }
-export type FrameMode =
-  | 'values'
-  | 'messages'
-  | 'custom'
-  | 'tools'
-  | 'updates'
-  | 'tasks'
-  | 'checkpoints'
-  | 'debug'
+export const FRAME_MODES = [
+  'values',
+  'messages',
+  'custom',
+  'tools',
+  'updates',
+  'tasks',
+  'checkpoints',
+  'debug',
   /** Names the checkpoint of the values that follow: for readers of whole threads. */
-  | 'envelope'
-  | 'events'
+  'envelope',
+  'events'
+] as const
+export type FrameMode = (typeof FRAME_MODES)[number]
+
 /** A frame sent unchanged to readers of its mode, from agents that keep their states themselves. */
 export interface Frame {
   readonly type: 'frame'

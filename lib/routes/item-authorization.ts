@@ -1,23 +1,19 @@
 // Applies the operator's auth handlers to the long-term store. Handlers may change the namespace and key of a call; a filter
 // they return is matched against an item's value, namespace and key.
 import { fail, Refused } from '../errors.ts'
-import { isObject, type JsonObject } from '../types.ts'
+import { isObject, type JsonObject, type StoreItem } from '../types.ts'
 import { type Authorization, type Authorizer, bodyOf, holds, shown, withBody } from './authorizer.ts'
+import type { NamespacesBody, SearchBody } from './items.ts'
 
 const isWanted = (wanted: JsonObject | null, namespace: readonly string[], key?: string, value?: JsonObject): boolean =>
   wanted === null || holds({ ...value, namespace: [...namespace], ...(key !== undefined && { key }) }, wanted)
-
-interface ItemAddress {
-  readonly namespace: readonly string[]
-  readonly key: string
-}
 
 /** Namespace and key as the handlers changed them. @throws Failure item_not_found for an item that the filter hides */
 async function itemAt(ask: Authorizer, action: string, given: JsonObject) {
   const value = structuredClone(given)
   const wanted = await ask.ask('store', action, value)
   // Validated by Items.
-  const { namespace, key } = { ...given, ...value } as unknown as ItemAddress
+  const { namespace, key } = { ...given, ...value } as unknown as Pick<StoreItem, 'namespace' | 'key'>
   const found = wanted && (await ask.items.get(namespace, key))
   if (found && !isWanted(wanted, namespace, key, found.value)) throw fail('item_not_found')
   return { namespace, key, value: value.value, wanted, isThere: found !== null }
@@ -62,8 +58,6 @@ async function scanned<T>(
   return found.slice(offset, offset + limit)
 }
 
-type Page = { readonly limit: number; readonly offset: number }
-
 const searching: Authorization = async (call, ask) => {
   const names = ['filter', 'limit', 'offset', 'query']
   const value: JsonObject = {
@@ -74,18 +68,13 @@ const searching: Authorization = async (call, ask) => {
   const body = { ...bodyOf(call), namespace_prefix: value.namespace }
   if (wanted === null) return { ...call, body }
   // The route's schema has made it.
-  const { namespace_prefix: prefix, filter, ...page } = body as unknown as Page & ItemSearch
+  const { namespace_prefix: prefix, filter, ...page } = body as unknown as SearchBody
   const items = await scanned(
     page,
     (part) => ask.items.search({ prefix, ...part, ...(filter && { filter }) }),
     (item) => isWanted(wanted, item.namespace, item.key, item.value)
   )
   return { reply: { json: { items } } }
-}
-
-interface ItemSearch {
-  readonly namespace_prefix: string[]
-  readonly filter?: JsonObject
 }
 
 const listingNamespaces: Authorization = async (call, ask) => {
@@ -95,19 +84,13 @@ const listingNamespaces: Authorization = async (call, ask) => {
   const body = { ...bodyOf(call), prefix: value.namespace }
   if (wanted === null) return { ...call, body }
   // The route's schema has made it.
-  const { prefix, suffix, max_depth: maxDepth, ...page } = body as unknown as Page & NamespaceSearch
+  const { prefix, suffix, max_depth: maxDepth, ...page } = body as unknown as NamespacesBody
   const namespaces = await scanned(
     page,
     (part) => ask.items.namespaces({ prefix, suffix, ...part, ...(maxDepth && { maxDepth }) }),
     (namespace) => isWanted(wanted, namespace)
   )
   return { reply: { json: { namespaces } } }
-}
-
-interface NamespaceSearch {
-  readonly prefix: string[]
-  readonly suffix: string[]
-  readonly max_depth?: number
 }
 
 export const ITEM_AUTHORIZATIONS: Readonly<Record<string, Authorization>> = {

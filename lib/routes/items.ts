@@ -40,6 +40,7 @@ const searchBody = objectOf({
   // For semantic search, which is not implemented: results are newest first.
   query: v.nullish(v.pipe(v.string(), v.maxLength(QUERY_MAX)))
 })
+export type SearchBody = v.InferOutput<typeof searchBody>
 const namespacesBody = objectOf({
   prefix: v.nullish(namespace, []),
   suffix: v.nullish(namespace, []),
@@ -47,6 +48,7 @@ const namespacesBody = objectOf({
   limit: limit(100),
   offset
 })
+export type NamespacesBody = v.InferOutput<typeof namespacesBody>
 
 export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>): Route[] {
   const put = async ({ body }: UserCall<v.InferOutput<typeof putBody>>): Promise<Reply> => {
@@ -63,12 +65,12 @@ export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>
     json: await items.get(query.namespace === '' ? [] : query.namespace.split('.'), query.key)
   })
 
-  const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {
+  const search = async ({ body }: UserCall<SearchBody>): Promise<Reply> => {
     const { namespace_prefix: prefix, filter, limit, offset } = body
     return { json: { items: await items.search({ prefix, limit, offset, ...(filter && { filter }) }) } }
   }
 
-  const namespaces = async ({ body }: UserCall<v.InferOutput<typeof namespacesBody>>): Promise<Reply> => {
+  const namespaces = async ({ body }: UserCall<NamespacesBody>): Promise<Reply> => {
     const { max_depth: maxDepth, ...query } = body
     return { json: { namespaces: await items.namespaces({ ...query, ...(maxDepth && { maxDepth }) }) } }
   }

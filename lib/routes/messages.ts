@@ -23,11 +23,7 @@ const eventsQuery = objectOf({
 type PageQuery = v.InferOutput<typeof pageQuery>
 
 function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
-  return {
-    limit,
-    ...(before_seq !== undefined && { before: before_seq }),
-    ...(after_seq !== undefined && { after: after_seq })
-  }
+  return { limit, before: before_seq, after: after_seq }
 }
 
 /** Maximum characters per page, not counting its first row. */
@@ -102,8 +98,9 @@ export function messageRoutes({ store }: Services): Route[] {
     }
     const threadId = params.thread_id!
     const { before_seq, limit } = query
-    const wanted: SeqPage = { limit: limit + 1, ...(before_seq !== undefined && { before: before_seq }) }
-    const page = await bounded(wanted, (one) => store.events.listMessages(threadId, one))
+    const page = await bounded({ limit: limit + 1, before: before_seq }, (one) =>
+      store.events.listMessages(threadId, one)
+    )
     const { data, has_more } = trimmed(page, limit, false)
     const next_before_seq = has_more ? (data[0]?.seq ?? null) : null
     return { json: { data: await withFeedback(threadId, data), has_more, next_before_seq } }

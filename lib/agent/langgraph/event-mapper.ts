@@ -13,7 +13,7 @@ import {
   type ToolMessage,
   isObject
 } from '../../types.ts'
-import { objectOr, objectsIn, textOr } from '../json.ts'
+import { objectOr, objectsIn, textOr, textsIn } from '../json.ts'
 import { AgentError, type AgentInput, type AgentRecord, type StreamPart, type Sink } from '../runtime.ts'
 import type { GraphState, Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
@@ -100,7 +100,7 @@ export class GraphEventMapper implements Listener {
 
   #hearCheckpoint({ id, next }: JsonObject): void {
     this.#at(textOr(id))
-    this.#next = namesIn(next)
+    this.#next = textsIn(next)
   }
 
   /** Moves the reference to this checkpoint. */
@@ -215,11 +215,6 @@ export class GraphEventMapper implements Listener {
     }
     this.record({ type: 'step', node: this.#lastNode, next: this.#next })
   }
-}
-
-/** The strings in a list. */
-export function namesIn(given: Json | undefined): string[] {
-  return Array.isArray(given) ? given.filter((name) => typeof name === 'string') : []
 }
 
 /** Interrupts in a list; versions differ in the name of the id. */

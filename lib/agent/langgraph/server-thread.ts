@@ -6,8 +6,8 @@ import { cutTo, type Json, type JsonObject, isObject } from '../../types.ts'
 import { IdleTimeout } from '../http/idle-timeout.ts'
 import { type ConnectionLost, isOk, ResponseBody } from '../http/post.ts'
 import { pauseMs, RetryableError } from '../http/retry.ts'
-import { objectOr, objectsIn, textOr } from '../json.ts'
-import { interruptsIn, namesIn } from './event-mapper.ts'
+import { objectOr, objectsIn, textOr, textsIn } from '../json.ts'
+import { interruptsIn } from './event-mapper.ts'
 import { EventStreamParser } from './event-stream-parser.ts'
 import type { GraphInput, GraphState, GraphThread, Part } from './graph.ts'
 import type { Requests } from './requests.ts'
@@ -201,7 +201,7 @@ function stateIn(given: Json): GraphState | null {
     checkpointId,
     runId: textOr(objectOr(metadata).run_id),
     values: objectOr(values),
-    next: namesIn(next),
+    next: textsIn(next),
     interrupts: objectsIn(tasks).flatMap((task) => interruptsIn(task.interrupts))
   }
 }
