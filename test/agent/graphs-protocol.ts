@@ -14,8 +14,6 @@ for (const version of Object.keys(VERSIONS) as Version[])
   t.test(`LangGraph ${version}`, async (t) => {
     const { person } = await graphSite(t, { version })
     const hooked = await graphSite(t, { version, graphs: HOOKED })
-    // The newest tells what is said in a task as said in its graph.
-    const namesTasks = version === '1.4'
 
     /** All that a run of the graph tells, and the blocks of its messages. */
     const spoken = async (assistant_id: string) => {
@@ -59,7 +57,7 @@ for (const version of Object.keys(VERSIONS) as Version[])
       const lifecycle = of(events, 'lifecycle').map((event) => `${names(event)} ${event.params.data.event}`)
       // What a tool answers is nothing that is said.
       const tasks = ['agent', 'agent'].flatMap((name) => [`${name} started`, `${name} completed`])
-      t.strictSame(lifecycle, [' running', ...(namesTasks ? tasks : []), ' completed'])
+      t.strictSame(lifecycle, [' running', ...tasks, ' completed'])
       const isDone = ({ method, params: { data } }: HeardEvent) => method === 'tasks' && 'result' in data
       for (const [i, event] of events.entries())
         if (event.params.data.event === 'message-finish') {
@@ -96,7 +94,7 @@ for (const version of Object.keys(VERSIONS) as Version[])
         t.strictSame(lifecycle, [
           ' running',
           'weather_graph started',
-          ...(namesTasks ? speaking : []),
+          ...speaking,
           'weather_graph completed',
           ' completed'
         ])
@@ -179,7 +177,12 @@ for (const version of Object.keys(VERSIONS) as Version[])
           { event: 'tool-finished', output: { content: 'Rome is sunny' } }
         ]
       )
-      t.ok(of(events, 'tools').every((event) => names(event) === (namesTasks ? 'tools' : '')))
+      t.ok(of(events, 'tools').every((event) => names(event) === 'tools'))
+      const tasks = of(events, 'lifecycle').map((event) => `${names(event)} ${event.params.data.event}`)
+      t.strictSame(
+        tasks.filter((told) => told.startsWith('tools ')),
+        ['tools started', 'tools completed']
+      )
       const kinds = of(events, 'messages').map(({ params }) => params.data)
       t.match(
         kinds.filter(({ event }) => event === 'content-block-finish').map(({ content }) => content),

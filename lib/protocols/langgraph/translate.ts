@@ -19,6 +19,8 @@ export interface RunState {
   readonly ended: readonly Namespace[]
   /** Those that have completed last: what is heard of one of them late does not begin it again. */
   readonly over: readonly string[]
+  /** Which task makes a call of a tool, by the call's id. */
+  readonly calls: ReadonlyMap<string, Namespace>
   /** What an error frame has said. */
   readonly failure: string | null
 }
@@ -29,6 +31,7 @@ export const BEGINNING: RunState = {
   namespaces: new Map(),
   ended: [],
   over: [],
+  calls: new Map(),
   failure: null
 }
 
@@ -75,7 +78,7 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null)
     case Kind.envelope:
       return below(state, heardIn(frame), tellEnvelope)
     case Kind.tools:
-      return below(state, heardIn(frame), tellTool)
+      return tellTool(state, heardIn(frame))
     case Kind.error:
       return { state: { ...state, failure: failureIn(frame) }, told: [] }
     default:
@@ -253,25 +256,21 @@ function nameOf(segment: string): string {
 
 function tellMessages(state: RunState, heard: Heard): Telling {
   // This process or one before it wrote it: a message or a chunk, and what is known of who says it.
-  const said = JSON.parse(heard.json()) as [JsonObject, JsonObject]
-  const { namespace } = heard
-  const hasBegun = namespace.length === 0 || state.namespaces.has(namespace.join('|'))
-  // The first that is heard of a task begins it, unless it is a message that is not told there.
-  if (!hasBegun && !isSpoken(said[0])) return { state, told: [] }
-  return below(state, heard, (begun) => tellMessage(begun, namespace, said))
-}
-
-function tellMessage(state: RunState, namespace: Namespace, [piece, metadata]: [JsonObject, JsonObject]): Telling {
+  const [piece, metadata] = JSON.parse(heard.json()) as [JsonObject, JsonObject]
   const task = metadata.langgraph_checkpoint_ns ?? metadata.checkpoint_ns
   const isTask = typeof task === 'string' && task !== ''
-  const speaker = {
-    namespace: isTask ? task.split('|') : namespace,
-    node: typeof metadata.langgraph_node === 'string' ? metadata.langgraph_node : 'agent',
-    // A graph tells of its tools itself.
-    tellsTools: !isTask
-  }
-  const { open, told } = hear(state.open, piece, speaker)
-  return { state: open === state.open ? state : { ...state, open }, told }
+  // LangGraph 1.4 names the task, later ones its graph.
+  const namespace = isTask ? task.split('|') : heard.namespace
+  const hasBegun = namespace.length === 0 || state.namespaces.has(namespace.join('|'))
+  // The first that is heard of a task begins it, unless it is a message that is not told there.
+  if (!hasBegun && !isSpoken(piece)) return { state, told: [] }
+  const node = typeof metadata.langgraph_node === 'string' ? metadata.langgraph_node : 'agent'
+  // A graph tells of its tools itself.
+  const speaker = { namespace, node, tellsTools: !isTask }
+  return below(state, { ...heard, namespace }, (begun) => {
+    const { open, told } = hear(begun.open, piece, speaker)
+    return { state: open === begun.open ? begun : { ...begun, open }, told }
+  })
 }
 
 const tellUpdates: Tell = (state, { namespace, json }) => {
@@ -309,12 +308,16 @@ const tellEnvelope: Tell = (state, { namespace, json }) => {
   return { state: { ...state, open }, told: [...finished, data('checkpoints', namespace, json())] }
 }
 
-/** What a tool of a graph tells, in the words of LangChain. */
-const tellTool: Tell = (state, { namespace, json }) => {
-  const { event, toolCallId, name, input, data: piece, output, error } = objectIn(json())
+/** What a tool of a graph tells, in the words of LangChain: below the task that has called it, which only LangGraph 1.4 names. */
+function tellTool(state: RunState, heard: Heard): Telling {
+  const { event, toolCallId, name, input, data: piece, output, error } = objectIn(heard.json())
   const tool_call_id = typeof toolCallId === 'string' ? toolCallId : ''
+  const namespace = state.calls.get(tool_call_id) ?? heard.namespace
   const about = toolEvent(String(event), { name, input, piece, output, error })
-  return { state, told: about ? [data('tools', namespace, JSON.stringify({ ...about, tool_call_id }))] : [] }
+  return below(state, { ...heard, namespace }, (begun) => ({
+    state: begun,
+    told: about ? [data('tools', namespace, JSON.stringify({ ...about, tool_call_id }))] : []
+  }))
 }
 
 function toolEvent(event: string, said: Readonly<Record<string, Json | undefined>>): JsonObject | null {
@@ -352,13 +355,26 @@ const tellCustom: Tell = (state, { namespace, json }) => {
 const tellTasks: Tell = (state, { namespace, json }) => {
   const text = json()
   const told = data('tasks', namespace, text)
-  const { id, name, result, error } = state.namespaces.size > 0 || state.open.size > 0 ? objectIn(text) : {}
-  if (result === undefined && error === undefined) return { state, told: [told] }
+  const { id, name, input = null, result, error } = objectIn(text)
   const task = [...namespace, `${name}:${id}`]
+  if (result === undefined && error === undefined) return { state: withCalls(state, task, input), told: [told] }
   const { open, told: finished } = finishTask(state.open, task)
-  const known = state.namespaces.get(task.join('|'))
+  const path = task.join('|')
+  const known = state.namespaces.get(path)
   const ended = known ? [...state.ended, known] : state.ended
-  return { state: { ...state, open, ended }, told: [...finished, told] }
+  const calls = new Map([...state.calls].filter(([, caller]) => caller.join('|') !== path))
+  return { state: { ...state, open, ended, calls }, told: [...finished, told] }
+}
+
+/** A task that begins makes the call that it is given, or those of the message before it. */
+function withCalls(state: RunState, task: Namespace, input: Json): RunState {
+  const { lg_tool_call: own, messages = input } = isObject(input) ? input : {}
+  const last = Array.isArray(messages) ? messages.at(-1) : null
+  const given = isObject(last) && Array.isArray(last.tool_calls) ? last.tool_calls : []
+  const calls = (own === undefined ? given : [own]).flatMap((call) =>
+    isObject(call) && typeof call.id === 'string' ? [[call.id, task] as const] : []
+  )
+  return calls.length === 0 ? state : { ...state, calls: new Map([...state.calls, ...calls]) }
 }
 
 function objectIn(json: string): JsonObject {
