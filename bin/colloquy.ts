@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line: one table of commands, their help, and how a failure ends.
+// The command line: one table of commands, their help, and how a failure ends. A command loads what it needs when it runs.
 import { VERSION } from '../lib/version.ts'
 import { bench } from './bench.ts'
 import { type Command, helpOf, UsageError } from './command.ts'

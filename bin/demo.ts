@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Colloquy } from '../lib/client/colloquy.ts'
 import { loadConfig } from '../lib/config.ts'
-import { startGateway } from '../lib/gateway.ts'
 import { type Command, parse } from './command.ts'
 
 const EMAIL = 'demo@example.com'
@@ -33,6 +32,7 @@ export async function startDemo(port: string): Promise<Demo> {
   // Nothing of the environment: a key of the user's would call a real model.
   const config = loadConfig({ file, home, port, env: {} })
   const quiet = () => {}
+  const { startGateway } = await import('../lib/gateway.ts')
   const gateway = await startGateway({ config, log: { info: quiet, warn: quiet, error: quiet } })
   const stop = async () => {
     await gateway.stop()

@@ -1,5 +1,4 @@
 // colloquy reset-admin: the administrator's way back in, also beside a running server.
-import { resetAdministrator } from '../lib/operator.ts'
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
 
 export const resetAdmin: Command = {
@@ -9,6 +8,7 @@ export const resetAdmin: Command = {
   options: [['--email ADDRESS', 'which administrator; default the first one'], ...INSTALLATION_HELP],
   async run(args) {
     const { values } = parse(args, { ...INSTALLATION, email: { type: 'string' } })
+    const { resetAdministrator } = await import('../lib/operator.ts')
     const { email, file } = await resetAdministrator(configOf(values), values.email ?? null)
     process.stdout.write(`${email}: the new password is in ${file}\n`)
   }

@@ -1,7 +1,5 @@
 // colloquy serve: the gateway, until a signal ends it.
-import { pino } from 'pino'
 import { loadConfig } from '../lib/config.ts'
-import { startGateway } from '../lib/gateway.ts'
 import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
 
 /** A second signal ends the process at once: the first has had its chance. */
@@ -35,6 +33,8 @@ export const serve: Command = {
     const { values } = parse(args, { ...INSTALLATION, ...options, watch: { type: 'boolean' } })
     const { config: file, ...flags } = values
     const config = loadConfig({ file, ...flags })
+    // Loaded only now: a configuration that is refused is refused at once.
+    const [{ pino }, { startGateway }] = await Promise.all([import('pino'), import('../lib/gateway.ts')])
     const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))
     const gateway = await startGateway({ config, log })
     onSignals(async (signal) => {

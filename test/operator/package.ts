@@ -25,21 +25,21 @@ function run(cwd: string, command: string, ...args: readonly string[]): Ran {
   return { status, text: `${stdout}${stderr}` }
 }
 
-/** The packed package in this folder: the name of its file; null: it could not be packed. */
-function pack(t: Test, folder: string): string | null {
+/** The packed package. */
+const TARBALL = pack(homeOf(t))
+
+function pack(folder: string): string {
   const packed = run(ROOT, 'npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', folder)
-  if (!t.equal(packed.status, 0, packed.text)) return null
-  return readdirSync(folder).find((name) => name.endsWith('.tgz'))!
+  if (packed.status !== 0) throw new Error(`npm pack: ${packed.text}`)
+  return join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz'))!)
 }
 
 /** Without scripts: the build stands, and what a package compiles is taken from here, because it takes minutes. */
 function install(t: Test): string | null {
   const folder = homeOf(t)
-  const tarball = pack(t, folder)
-  if (tarball === null) return null
   writeFileSync(join(folder, 'package.json'), '{ "name": "somebody", "private": true, "type": "module" }')
   const flags = ['--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
-  const installed = run(folder, 'npm', 'install', ...flags, `./${tarball}`)
+  const installed = run(folder, 'npm', 'install', ...flags, TARBALL)
   if (installed.status !== 0 && /ENOTFOUND|ECONNREFUSED|EAI_AGAIN|network/i.test(installed.text)) return null
   if (!t.equal(installed.status, 0, installed.text)) return null
   const compiled = join(MODULES, 'better-sqlite3', 'build')
@@ -147,9 +147,7 @@ t.test(
   'what the kit imports is declared: tap and fast-check as peers, which who does not run the kit need not have',
   async (t) => {
     const folder = homeOf(t)
-    const tarball = pack(t, folder)
-    if (tarball === null) return
-    const unpacked = run(folder, 'tar', '-xzf', tarball)
+    const unpacked = run(folder, 'tar', '-xzf', TARBALL)
     if (!t.equal(unpacked.status, 0, unpacked.text)) return
     const own = join(folder, 'package')
     const declared = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Record<string, object | undefined>
