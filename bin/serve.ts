@@ -36,11 +36,13 @@ export const serve: Command = {
     // Loaded only now: a configuration that is refused is refused at once.
     const [{ pino }, { startGateway }] = await Promise.all([import('pino'), import('../lib/gateway.ts')])
     const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))
-    const gateway = await startGateway({ config, log })
-    onSignals(async (signal) => {
+    const stop = async (signal: string) => {
       log.info({ signal }, 'a signal ends the process; a second one ends it at once')
-      await gateway.stop()
-    })
-    process.stdout.write(`Colloquy is listening on ${gateway.url}\n`)
+      await (await starting).stop()
+    }
+    // Before anybody can connect a signal may end the process as it is.
+    const starting = startGateway({ config, log, onListening: () => onSignals(stop) })
+    const { url } = await starting
+    process.stdout.write(`Colloquy is listening on ${url}\n`)
   }
 }

@@ -71,6 +71,8 @@ export interface GatewayParts {
   /** Replaces the configured one: for tests and embedders. */
   readonly agent?: Agent
   readonly store?: Store
+  /** Clients can connect; the start goes on. */
+  readonly onListening?: () => void
 }
 
 /** Timeout for pending responses after all streams were reset, in ms. */
@@ -78,7 +80,7 @@ const CLOSE_MS = 5000
 
 /**
  * Opens the store, listens, and then recovers the runs of the previous process. Everything that can fail comes before
- * that, so a failing start does not begin queued runs. Until it is done, requests are answered 503.
+ * that, so a failing start does not begin queued runs. Requests that come before it is done wait for that.
  * @throws Error when the database cannot be opened or the address is taken
  */
 export async function startGateway(parts: GatewayParts): Promise<Gateway> {
@@ -303,6 +305,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     start: async () => {
       url = await listening(server, 'server', config.server)
       innerCalls.url = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+      parts.onListening?.()
     },
     stop: () => {
       // After a start that failed nobody need wait for it.

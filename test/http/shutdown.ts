@@ -1,9 +1,13 @@
 // A deploy: SIGTERM to the process that people talk to. Nobody is told that an answer is complete which is not, and whoever comes
 // back to the next process finds all there was.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
-import { type Child, startChild } from '../fixtures/child.ts'
-import { asked, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { Child, startChild } from '../fixtures/child.ts'
+import { freePort } from '../fixtures/free-port.ts'
+import { asked, homeOf, listIn, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type Stream, textOf } from '../fixtures/stream.ts'
 
 const LONG = '/demo deltas=9999 rate=50'
@@ -152,4 +156,18 @@ t.test('a stop without anything to wait for is quick', async (t) => {
   const since = performance.now()
   t.same(await child.stop(), { code: 0, signal: null })
   t.ok(performance.now() - since < 2000, 'not the time over which readers are reset: there are none')
+})
+
+t.test('a signal while the server starts ends it in order, when it has started', async (t) => {
+  const port = await freePort()
+  const backend = { module: fileURLToPath(new URL('../fixtures/slow-start.js', import.meta.url)) }
+  const child = new Child(homeOf(t), { port, config: { database: { backend } } })
+  t.teardown(() => child.kill())
+  const person = new Person(`http://127.0.0.1:${port}`)
+  const isUp = async () => (await person.get('/health').catch(() => null))?.status === 200
+  await until(isUp, 'it listens', 30_000)
+  child.process.kill('SIGTERM')
+  await until(() => child.log.includes('a signal ends the process'), 'the signal')
+  writeFileSync(join(child.home, 'go'), '')
+  t.same(await child.exited, { code: 0, signal: null })
 })
