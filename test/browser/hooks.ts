@@ -112,12 +112,15 @@ const CASES: Readonly<Record<string, readonly [rule: string, test: (t: Test, hoo
     'what a writer says is told with its name and without, in every run; messages know the checkpoint before them',
     async (t, hooks) => {
       await hooks.say('go')
-      const first = await hooks.settles(saysAll(['go', 'told']), 'an answer')
+      // It comes on lines of its own, which may be behind that of the messages.
+      const isTold = (seen: Seen, count: number) => seen.told >= count && seen.status !== undefined
+      const first = await hooks.settles((seen) => saysAll(['go', 'told'])(seen) && isTold(seen, 3), 'an answer')
       t.match(first, { told: 3, status: { label: 'answering' } })
       t.ok(first.threadId)
       await hooks.settles(({ messages }) => messages[0]?.parent !== '', 'the checkpoint before it')
       await hooks.say('again')
-      const second = await hooks.settles(saysAll(['go', 'told', 'again', 'told']), 'the next one')
+      const all = ['go', 'told', 'again', 'told']
+      const second = await hooks.settles((seen) => saysAll(all)(seen) && isTold(seen, 6), 'the next one')
       t.equal(second.told, 6)
       t.equal((second.values.messages as unknown[]).length, 4)
     }
@@ -225,8 +228,9 @@ const CASES: Readonly<Record<string, readonly [rule: string, test: (t: Test, hoo
   slow: [
     'what is submitted meanwhile waits in a queue, is taken back or done in its order',
     async (t, hooks) => {
-      const config = { configurable: { delay: 600 } }
-      await hooks.say('one', { config })
+      const config = { configurable: { delay: 300 } }
+      // Until the others wait, and one of them does no more.
+      await hooks.say('one', { config: { configurable: { delay: 3000 } } })
       await hooks.sees((seen) => seen.isLoading && seen.messages[0]?.status === 'pending', 'it is shown at once')
       for (const text of ['two', 'three', 'four']) await hooks.say(text, { multitaskStrategy: 'enqueue', config })
       await hooks.sees((seen) => isSame(seen.queue, ['two', 'three', 'four']), 'three wait')
