@@ -9,15 +9,15 @@ const TURN_MS = 4
  */
 const FREE_TURNS_MAX = 64
 
-/** Turns for which work is put off while connections come; then it has as many, so that connections without end hold up nothing. */
+/** While connections arrive, work is put off for this many turns and then has as many, so that an endless stream of them holds up nothing. */
 const ARRIVAL_TURNS = 256
 
 /**
- * Connections that come. libuv accepts one per turn: whoever connects behind two hundred others waits for two hundred turns, and these
- * are to be short. So what has turns of its own waits until nobody is left at the door.
+ * Arriving connections. libuv accepts one per turn, so a client behind two hundred others waits for two hundred turns. To keep those
+ * short, work that takes turns waits until all are accepted.
  */
 export class Arrivals {
-  /** Since how many turns connections come; 0: there was none in the last one. */
+  /** Successive turns in which connections arrived; 0: there was none in the last one. */
   #turns = 0
   #hasCome = false
 

@@ -54,7 +54,6 @@ const LOGGED_MAX = 500
 
 type Outcome = ToolAnswer & { readonly status: 'success' | 'error' }
 
-/** One run of the lead agent. */
 class LeadRun implements MiddlewareContext {
   readonly input: AgentInput
   readonly signal: AbortSignal

@@ -15,7 +15,7 @@ export interface Flags {
   readonly watch?: boolean | undefined
 }
 
-/** `~` is the operator's own folder: no shell has said so of what stands in a file or behind `--home=`. */
+/** Expands a leading `~`, which no shell does in a file or after `--home=`. */
 export function absolute(from: string, path: string): string {
   return resolve(from, path.replace(/^~(?=$|\/)/, homedir()))
 }
@@ -32,7 +32,7 @@ export function withVariables(value: unknown, env: Env, path: string, problems: 
 }
 
 function variable(value: string, env: Env, path: string, problems: string[]): string {
-  // A bare one only alone: texts such as passwords may have a dollar in them.
+  // Without braces it has to be the whole text: a password may contain a dollar.
   return value.replace(/^\$([A-Za-z_]\w*)$|\$\{([A-Za-z_]\w*)\}/g, (written, alone?: string, inside?: string) => {
     const name = alone ?? inside ?? ''
     const found = env[name]

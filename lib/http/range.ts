@@ -48,7 +48,7 @@ interface RangedBody {
   read(start: number, end: number): AsyncIterable<Buffer>
 }
 
-/** Pieces, of some 64 KB, that are sent per turn of the loop: two hundred in one would be a turn of tens of ms. */
+/** Pieces of some 64 KB sent per turn of the loop: two hundred at once would block it for tens of ms. */
 const pieceTurns = new LoopTurns(8)
 
 /**

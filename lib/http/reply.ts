@@ -102,10 +102,7 @@ export function cookieText(cookie: Cookie): string {
 const REST_BYTES = 65_536
 const LINGER_BYTES = 64 * 1024 * 1024
 const LINGER_MS = 2_000
-/**
- * Pieces of such bodies that are discarded per turn of the loop, of all connections. Read as fast as they come, 200 of them would be a
- * turn of many ms, and whoever connects meanwhile waits for many of those.
- */
+/** Pieces of such bodies discarded per turn of the loop, over all connections: 200 at once would block it for many ms. */
 const restTurns = new LoopTurns(2)
 
 function hasLongRest(req: IncomingMessage): boolean {

@@ -85,16 +85,14 @@ export function hasBody(req: IncomingMessage): boolean {
 }
 
 const NOTHING = Buffer.alloc(0)
-/** So much of a body comes as fast as it can, in bytes; the rest in turns of the loop, in which sixty long bodies would be one of tens of ms. */
+/** Bytes of a body read as fast as they come. The rest takes turns: sixty long bodies at once would block the loop for tens of ms. */
 const UNTIMED_BYTES = 128 * 1024
 const bodyTurns = new LoopTurns(8)
 const SOON = { 'Retry-After': '1' }
 
-/** Limits for one body. */
 interface BodyBounds {
   /** In bytes. */
   readonly limit: number
-  /** Its share of the body budget. */
   readonly share: BodyShare
   /** Timeout from first to last byte, in ms; null: that of the whole request. */
   readonly arrivesWithin: number | null

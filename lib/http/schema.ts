@@ -94,7 +94,6 @@ export const jsonObject = v.pipe(
   describedAs<JsonObject>({ type: 'object', additionalProperties: true })
 )
 
-/** Any JSON value. */
 export const json = v.pipe(
   v.unknown(),
   // JSON.parse makes nothing else.

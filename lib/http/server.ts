@@ -116,7 +116,7 @@ export class HttpServer {
   readonly #bodies: BodyReader
   /** Most handlers run synchronously, some for tens of ms: only a few requests run per turn of the event loop. */
   readonly #turns = new LoopTurns()
-  /** What was sent behind a request that is not answered yet: a few of all connections per turn, so that others are served in between. */
+  /** Pipelined requests: a few per turn, over all connections, so that others are served in between. */
   readonly #pipelined = new LoopTurns(PIPELINED_A_TURN)
   readonly #unread = new UnreadAnswers(UNREAD_BYTES)
   #closed: Promise<void> | null = null

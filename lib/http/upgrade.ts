@@ -9,7 +9,7 @@ const offered = new WeakSet<IncomingMessage>()
 const full = new WeakSet<Socket>()
 const surplus = new WeakSet<IncomingMessage>()
 
-/** Of later bytes on the connection, only one request head is parsed, and handed over as an upgrade. */
+/** Only one more request head is parsed on this connection, and it arrives as an upgrade. */
 export function wantNoMore(socket: Socket): void {
   full.add(socket)
 }
@@ -30,7 +30,7 @@ Object.defineProperty(UpgradableMessage.prototype, 'upgrade', {
   get(this: IncomingMessage): boolean {
     return surplus.has(this) || (offered.has(this) && (this.method === 'CONNECT' || isForWebSocket(this)))
   },
-  /** By node:http, while it reads the head. */
+  /** Called by node:http while it reads the head. */
   set(this: IncomingMessage, isOffered: boolean): void {
     if (isOffered) offered.add(this)
     else offered.delete(this)

@@ -120,7 +120,7 @@ function textSocket(ws: WebSocket, socket: Duplex): TextSocket {
     heardAt = performance.now()
   }
   ws.on('pong', heard)
-  // Told again by `close`.
+  // A `close` event follows.
   ws.on('error', () => {})
   const write = (bytes: Uint8Array) => ws.readyState === ws.OPEN && !socket.destroyed && socket.write(bytes)
   const close = (code: number, reason: string) => {

@@ -2,11 +2,11 @@
 import type { Call } from '../http/call.ts'
 import type { JsonObject } from '../types.ts'
 
-/** Where the project names none: without what proxies add. */
+/** What is passed on when the project names no headers: nothing that proxies add. */
 const BY_DEFAULT = /^(x-(?!real-ip$|forwarded-).+|user-agent)$/
-/** Credentials are never told, whatever the project says: configurations are stored with their runs, and shown. */
+/** Credentials are never passed on, whatever the project says: configurations are stored with their runs, and shown. */
 const CREDENTIAL = /^((proxy-)?authorization|cookie|x-(api-key|tenant-id|service-key|csrf-token)|sec-websocket-.+)$/
-/** What a runtime finds its way by; further reserved keys go with those of the body. */
+/** Keys the runtime sets itself; the other reserved ones are dropped together with those of the body. */
 const PLACE = /^(thread|run|graph|assistant)_id$/
 
 export class ConfigurableHeaders {
@@ -31,7 +31,7 @@ export class ConfigurableHeaders {
   }
 }
 
-/** In linear time, whoever makes up the name: a regular expression with many stars would try all ways. */
+/** In linear time, whatever name the client sends: a regular expression with many stars would backtrack. */
 function matches(pattern: string, name: string): boolean {
   const [head = '', ...parts] = pattern.split('*')
   const tail = parts.pop()

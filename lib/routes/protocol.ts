@@ -58,7 +58,6 @@ export function protocolRoutes(services: Services): Route[] {
   const stateOf = async (threadId: string): Promise<JsonObject> =>
     JSON.parse((await states.get(threadId, NEWEST, true)) ?? '{}') as JsonObject
 
-  /** Ids of the open interrupts. */
   const pendingInterrupts = async (threadId: string): Promise<string[]> => {
     const { tasks } = await stateOf(threadId)
     return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []

@@ -255,7 +255,6 @@ export function runRoutes(services: Services): Route[] {
     return joined(call, run)
   }
 
-  /** The reader and its position. */
   const readingOf = (call: Call): Pick<JoinRequest, 'reader' | 'position' | 'isWithoutEnd'> => ({
     reader: readerOf(services, call),
     isWithoutEnd: isLangGraphClient(call),

@@ -28,7 +28,6 @@ export interface Services {
   readonly registry: Registry
   readonly runs: Runs
   readonly webhooks: Pick<Webhooks, 'prepare'>
-  /** The states of the configured agent. */
   readonly states: StatePort
   readonly assistants: Assistants
   readonly agent: Agent

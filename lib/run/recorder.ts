@@ -208,7 +208,6 @@ export class Recorder implements Source {
     return isResumed ? [] : this.#journal.closeCalls()
   }
 
-  /** Input for the agent. */
   input(): AgentInput {
     return agentInput(this.#records, this.#deps.options.recursionLimit)
   }
@@ -315,7 +314,6 @@ export class Recorder implements Source {
     this.#state.ask(interrupt)
   }
 
-  /** Nodes that would run next after this step. */
   #nextAfter(node: string): string[] {
     // The step ends when all its calls are answered.
     if (this.#asks) return [node]

@@ -14,7 +14,6 @@ export interface RunEnd {
   readonly rollback: boolean
 }
 
-/** Error text of a rolled back run. */
 export const ROLLED_BACK = 'Rolled back by user'
 
 export const SUCCESS: RunEnd = { status: 'success', failure: null, error: null, stopReason: null, rollback: false }

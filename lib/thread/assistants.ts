@@ -16,7 +16,6 @@ export interface AssistantQuery {
   readonly metadata: JsonObject
 }
 
-/** The assistant of a run. */
 export interface RunAssistant {
   /** The assistant_id of the run; null: none was named. */
   readonly name: string | null

@@ -26,7 +26,6 @@ export class IdleTimeout {
     this.#arm()
   }
 
-  /** The signal for the request. */
   get signal(): AbortSignal {
     return this.#request.signal
   }

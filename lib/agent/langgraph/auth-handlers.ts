@@ -27,7 +27,6 @@ export class AuthHandlers {
     this.#handlers = handlers
   }
 
-  /** Whether it has an `authenticate` handler. */
   get authenticates(): boolean {
     return typeof this.#handlers.authenticate === 'function'
   }

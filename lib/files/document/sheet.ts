@@ -20,7 +20,6 @@ interface Cell {
   value: string
 }
 
-/** Columns that a sheet can have. */
 const COLUMNS_MAX = 16_384
 
 /** @throws TextFull */

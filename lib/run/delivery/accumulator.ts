@@ -184,7 +184,7 @@ function addToolCallChunks(before: Json | undefined, pieces: Json | undefined): 
   return chunks
 }
 
-/** Merged as the journal does (partial.ts): the first name and the last id win. */
+/** Merged as PartialMessage does: the first name and the last id win. */
 function grownCall(known: JsonObject, piece: JsonObject): JsonObject {
   return {
     ...known,

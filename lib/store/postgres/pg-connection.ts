@@ -12,7 +12,6 @@ import { readUrl } from './url.ts'
 
 /** Timeout for connecting and signing in, in seconds. */
 const CONNECT_TIMEOUT_S = 10
-/** Statement timeout, in ms. */
 export const STATEMENT_TIMEOUT_MS = 30_000
 /** Lock timeout, in ms: as long as on SQLite [Limits]. */
 const LOCK_TIMEOUT_MS = 5000
