@@ -81,7 +81,8 @@ t.test('who watches a thread is not held up by a run that is to start later, and
   const threadId = await person.thread()
   const stream = await person.open('GET', `/api/threads/${threadId}/stream?last_event_id=-1`)
   const idOf = (path: string) => path.split('/').at(-1)
-  const later = await person.run(threadId, '/demo deltas=1 rate=0', { after_seconds: 1 })
+  // Long enough for the other one to be asked for meanwhile.
+  const later = await person.run(threadId, '/demo deltas=1 rate=0', { after_seconds: 3 })
   const soon = await person.run(threadId, '/demo deltas=1 rate=0', { multitask_strategy: 'enqueue' })
   const heads = () => stream.frames.filter(({ event }) => event === 'metadata')
   const shown = () => [...new Set(heads().map(({ data }) => at(JSON.parse(data), 'run_id')))]
@@ -98,7 +99,7 @@ t.test('runs of a thread are told in the order in which they have started, to wh
   const threadId = await person.thread()
   const live = await openProtocol(person, threadId)
   await live.subscribe()
-  await person.run(threadId, '/demo deltas=3 rate=0', { after_seconds: 1 })
+  await person.run(threadId, '/demo deltas=3 rate=0', { after_seconds: 3 })
   // It begins with what is to come, and not with the run that has no place yet.
   const stream = await person.open('GET', `/api/threads/${threadId}/stream`)
   await person.run(threadId, '/demo deltas=5 rate=0', { multitask_strategy: 'enqueue' })
@@ -212,7 +213,7 @@ t.test('a receiver that fails is told again, with the same id, until it takes it
 t.test('a receiver that hangs, redirects or lies inward is given up after so many tries', async (t) => {
   const inward = 'http://169.254.169.254/latest/meta-data'
   const wrongs: [string, (res: ServerResponse) => void, RegExp, Options][] = [
-    ['hangs', () => {}, /did not answer in time/, { timeout_ms: 100 }],
+    ['hangs', () => {}, /did not answer in time/, { timeout_ms: 1000 }],
     ['answers without an end', (res) => void res.writeHead(500).write('x'), /answered 500/, {}],
     ['redirects inward', (res) => void res.writeHead(307, { location: inward }).end(), /redirects, which is not/, {}],
     ['lies inward', (res) => void res.end(), /private network that is not allowed \(webhooks/, { allowed_networks: [] }]
