@@ -91,7 +91,7 @@ for (const [misdeed, commit] of Object.entries(MISDEEDS)) {
 }
 
 t.test('a run that cannot be closed ends when its time is over', async (t) => {
-  const room = await Room.open(t, { timeoutMs: 50 })
+  const room = await Room.open(t, { timeoutMs: 500 })
   const { run, stage } = await begun(room)
   t.throws(() => MISDEEDS['an answer whose content is null']!(stage))
   t.match(await room.ended(run), { status: 'timeout' })
