@@ -227,4 +227,5 @@ t.test('a run whose thread is deleted under it ends, and brings nothing back', a
   await until(() => room.registry.active === 0, 'the registry forgets it')
   t.equal(await room.gate.inner.runs.get(run.run_id, null), null)
   t.equal(await room.gate.inner.threads.get(room.threadId, null), null)
+  t.notMatch(room.logged.join(), /refuses|too late/, 'what was deleted is not in the log file either')
 })

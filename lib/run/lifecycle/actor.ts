@@ -6,7 +6,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Agent, AgentError } from '../../agent/runtime.ts'
 import { withoutUser } from '../../scope.ts'
-import type { Op } from '../../store/store.ts'
+import type { Op, Store } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
@@ -31,6 +31,7 @@ export interface ActorOptions extends RecorderOptions {
 }
 
 export interface ActorDeps extends LiveDeps {
+  readonly store: Pick<Store, 'frames' | 'checkpoints' | 'runs'>
   readonly states: StateCache
   readonly committer: Committer
   readonly agent: Agent
@@ -258,14 +259,22 @@ export class RunActor implements RecorderEvents {
    */
   onRefused(message: string, ops: readonly Op[]): void {
     if (!this.#enter('refusal')) return
-    const { run_id, thread_id } = this.run
-    this.#deps.log.error(
-      { run_id, thread_id, refused: message, records: ops.map(loggable) },
-      'the store refuses the records of a run'
-    )
+    void this.#logRefused(message, ops)
     this.#stopWork()
     this.#armSettleTimeout()
     void this.#salvage(this.#recorder.closeRefused(ops))
+  }
+
+  async #logRefused(refused: string, ops: readonly Op[]): Promise<void> {
+    const { run_id, thread_id } = this.run
+    const { store, log } = this.#deps
+    const isDeleted = await store.runs.get(run_id, null).then(
+      (run) => run === null,
+      () => false
+    )
+    // What a user has deleted while the run went on is kept nowhere.
+    if (isDeleted) return
+    log.error({ run_id, thread_id, refused, records: ops.map(loggable) }, 'the store refuses the records of a run')
   }
 
   async #salvage(attempts: readonly (readonly Op[])[]): Promise<void> {
