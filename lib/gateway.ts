@@ -30,6 +30,7 @@ import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
 import { ConfigurableHeaders } from './routes/configurable-headers.ts'
 import { runBodyOf } from './routes/crons.ts'
+import { finalValuesOf } from './routes/final-values.ts'
 import { routes } from './routes/index.ts'
 import { metricsRoutes } from './routes/metrics.ts'
 import { orderFor, runView } from './routes/run-request.ts'
@@ -188,7 +189,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     store,
     writer,
     view: runView,
-    valuesOf: async (run) => (await states.values(run.thread_id, run.final_checkpoint_id))?.json ?? null,
+    valuesOf: (run) => finalValuesOf(run, states, registry.readers),
     post: (address, init) => (address.startsWith('/') && app ? app.call(address, init) : egress.fetch(address, init)),
     options: config.webhooks,
     log

@@ -51,6 +51,8 @@ export interface StateValues {
   readonly json: string
   /** Open questions, by task. */
   readonly interrupts: JsonObject
+  /** The run has answered with channels too that no checkpoint keeps: the state that it showed last has them. */
+  readonly isPartial?: boolean
 }
 
 /** A graph a run can name; for the built-in agent, the lead agent is the only one. */

@@ -17,6 +17,7 @@ import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
 import { isInFlight, type Run } from '../types.ts'
+import { finalValuesOf } from './final-values.ts'
 import {
   endsByLeaving,
   filterQuery,
@@ -172,8 +173,8 @@ export function runRoutes(services: Services): Route[] {
       const error = await errorNameOf(run)
       return JSON.stringify({ __error__: { error, message }, status: run.status, error: message })
     }
-    const final = await states.values(run.thread_id, run.final_checkpoint_id)
-    return final ? final.json : JSON.stringify({ status: run.status, error: run.error })
+    const final = await finalValuesOf(run, states, registry.readers)
+    return final ?? JSON.stringify({ status: run.status, error: run.error })
   }
 
   /** The error type that the agent reported. */

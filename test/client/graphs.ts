@@ -105,3 +105,12 @@ probe('a run that fails says so by the name that the graph gives it', async (t, 
   await t.rejects(client.runs.wait(thread_id, 'error', FOO), { message: /Boo!/ })
   t.match(await client.threads.get(thread_id), { status: 'error' })
 })
+
+probe('what a graph answers and keeps in no checkpoint is in the answer of its run', async (t, { client }) => {
+  const { thread_id } = await client.threads.create()
+  const wanted = { answer: { degrees: 20 }, messages: [{ content: 'foo' }, { content: 'warm' }] }
+  t.match(await client.runs.wait(thread_id, 'structured', FOO), wanted)
+  const [run] = await client.runs.list(thread_id)
+  t.match(await client.runs.join(thread_id, run!.run_id), wanted, 'also when it is asked for later')
+  t.same(Object.keys((await client.threads.getState(thread_id)).values), ['messages'])
+})

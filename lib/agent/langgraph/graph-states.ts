@@ -46,15 +46,17 @@ export class GraphStates implements StatePort {
   }
 
   async values(threadId: string, checkpointId: string | null): Promise<StateValues | null> {
-    const snapshot = await this.#snapshot(threadId, { checkpointId, namespace: '' }, false)
-    if (!snapshot?.createdAt) return null
+    const graph = await this.#graphFor(threadId, 'threads.read')
+    const snapshot = await graph?.getState(configOf(threadId, { checkpointId, namespace: '' }))
+    if (!graph || !snapshot?.createdAt) return null
     const { values, tasks } = stateView(snapshot)
     const interrupts = objectsIn(tasks).filter((task) => objectsIn(task.interrupts).length > 0)
     const asked = interrupts.map((task): [string, Json] => [String(task.id), task.interrupts ?? []])
     // Final values include the open interrupts, as the last `values` frame does.
     const waiting = checkpointId === null ? [] : asked.flatMap(([, list]) => objectsIn(list))
     const shown = waiting.length > 0 && isObject(values) ? { ...values, __interrupt__: waiting } : values
-    return { json: JSON.stringify(shown), interrupts: Object.fromEntries(asked) }
+    const isPartial = hasUntrackedOutputs(graph)
+    return { json: JSON.stringify(shown), interrupts: Object.fromEntries(asked), ...(isPartial && { isPartial }) }
   }
 
   async history(threadId: string, query: HistoryQuery): Promise<string[]> {
@@ -202,6 +204,16 @@ export class GraphStates implements StatePort {
     const own = { graph_id: loaded.id, ...(threadId !== null && { thread_id: threadId }) }
     return this.#set.make(loaded, { ...config, configurable: { ...objectOr(config.configurable), ...own } }, access)
   }
+}
+
+/** As the structured response of LangChain's createAgent. */
+function hasUntrackedOutputs({ channels, outputChannels }: CompiledGraph): boolean {
+  const outputs = Array.isArray(outputChannels) ? outputChannels : []
+  return outputs.some((name) => {
+    const channel = channels?.[String(name)]
+    const isNamed = typeof channel === 'object' && channel !== null && 'lc_graph_name' in channel
+    return isNamed && channel.lc_graph_name === 'UntrackedValue'
+  })
 }
 
 function configOf(threadId: string, { checkpointId, namespace }: StatePlace, named: JsonObject = {}): object {

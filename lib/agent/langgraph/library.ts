@@ -42,6 +42,8 @@ export interface CompiledGraph {
   checkpointer?: unknown
   store?: unknown
   readonly channels?: Record<string, unknown>
+  /** Names of channels that make the answer of a call. */
+  readonly outputChannels?: unknown
   /** The builder it was compiled from, with its input and output channels. */
   readonly builder?: { readonly _inputDefinition?: object; readonly _outputDefinition?: object }
   stream(input: unknown, options: object): Promise<AsyncIterable<unknown>>

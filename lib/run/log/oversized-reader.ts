@@ -36,7 +36,7 @@ export async function* wholeBytes(
 /** Reads no states. */
 const NO_STATES = filterOf(['custom'])
 
-async function* framesFrom(log: RunLog, from: number): AsyncGenerator<RawFrame> {
+export async function* framesFrom(log: RunLog, from: number): AsyncGenerator<RawFrame> {
   for (let next = from; next < log.head; ) {
     // Frames that are not in memory are stored, and stay stored: each step locates its frames again.
     const before = next
