@@ -79,6 +79,10 @@ const UNREAD_BYTES = 32 * 1024 * 1024
 const PIPELINED_A_TURN = 4
 /** Lifetime of a csrf_token set with a refusal: no session lasts longer. */
 const CSRF_SECONDS = 30 * 86_400
+const FOREIGN = 'a page of another origin was refused: if it is yours, set server.public_url or server.cors_origins'
+/** So many of them are logged, once each. */
+const FOREIGN_MAX = 20
+const ORIGIN_LENGTH_MAX = 256
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
 const KEEP_ALIVE_MS = 75_000
 /** A slower request head is an attack or a dead connection. Above the keep-alive timeout, which it would cut short. */
@@ -116,6 +120,8 @@ export class HttpServer {
   readonly #bodies: BodyReader
   /** Most handlers run synchronously, some for tens of ms: only a few requests run per turn of the event loop. */
   readonly #turns = new LoopTurns()
+  /** Origins whose refusal was logged. */
+  readonly #foreign = new Set<string>()
   /** Pipelined requests: a few per turn, over all connections, so that others are served in between. */
   readonly #pipelined = new LoopTurns(PIPELINED_A_TURN)
   readonly #unread = new UnreadAnswers(UNREAD_BYTES)
@@ -249,24 +255,38 @@ export class HttpServer {
 
   /** The guards before routing. Returns null when no sign-in is required. */
   async #pass(req: IncomingMessage, match: Match, cookies: Cookie[], isApps: boolean): Promise<Principal | null> {
-    const { origins, authenticate, authenticateRequest = null, proxies, publicUrl = null } = this.#options
+    const { authenticate, authenticateRequest = null, proxies } = this.#options
     if (isChanging(req.method ?? 'GET')) {
       if (isExempt(match)) {
-        checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
+        this.#checkOrigin(req)
         // A sign-in's handler sets one that lasts as long as the session. This one covers every other outcome.
         const secure = proxies.isSecure(req)
         cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
       } else if (authenticateRequest !== null && credentialOf(req) === null) {
         // The operator's rules may rely on something browsers send by themselves, and there is no csrf_token to compare with.
-        checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
+        this.#checkOrigin(req)
       } else if (needsCsrf(req)) checkCsrf(req)
     }
     // A page of another site can open a WebSocket with its visitor's cookies.
-    if (isUpgrade(req)) checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
+    if (isUpgrade(req)) this.#checkOrigin(req)
     const start = isPublicRead(match) ? null : (this.#options.notYet?.() ?? null)
     const reason = start === null ? null : await start
     if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
     return needsSession(match) || isApps ? principalOf(req, authenticate, authenticateRequest) : null
+  }
+
+  /** @throws Failure cross_site, which the log explains: an operator behind a proxy meets it first. */
+  #checkOrigin(req: IncomingMessage): void {
+    const { origins, proxies, publicUrl = null, log } = this.#options
+    try {
+      checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
+    } catch (error) {
+      const { origin = '' } = req.headers
+      const isNew = !this.#foreign.has(origin) && this.#foreign.size < FOREIGN_MAX && origin.length <= ORIGIN_LENGTH_MAX
+      if (isNew) log.warn({ origin, host: req.headers.host }, FOREIGN)
+      if (isNew) this.#foreign.add(origin)
+      throw error
+    }
   }
 
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {

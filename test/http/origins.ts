@@ -65,6 +65,13 @@ t.test('a sign-in from another site is refused; the own site and no Origin pass'
     t.strictSame([answer.status, answer.body.detail], [403, 'Cross-site auth request denied.'], headers.origin ?? '')
     t.equal(answer.headers['set-cookie'], undefined)
   }
+  await door.knock('POST', PATH, { headers: { origin: 'https://evil.example' } })
+  const lines = door.logged.filter(([, , text]) => /server\.public_url/.test(text)).map(([, fields]) => fields)
+  t.match(lines[0], { origin: 'https://evil.example', host: new URL(door.url).host })
+  const origins = new Set(foreign.map(({ origin }) => origin))
+  t.equal(lines.length, origins.size, 'each origin is a line of the log, once')
+  for (let i = 0; i < 40; i++) await door.knock('POST', PATH, { headers: { origin: `https://${i}.example` } })
+  t.equal(door.logged.filter(([, , text]) => /server\.public_url/.test(text)).length, 20, 'and no more than a few')
 })
 
 t.test('[Auth 2] an odd spelling of an exempt path is exempt for nothing else', async (t) => {

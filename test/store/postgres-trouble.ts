@@ -1,4 +1,5 @@
 // The PostgreSQL store while its server, or the way to it, is in trouble: nothing is lost, nothing is written twice.
+import { type AddressInfo, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
@@ -194,6 +195,19 @@ t.test('a transaction that the server ends while it is open is written later, on
   await holder.close()
   t.match(await batch, [{ ok: true, results: [null, 1] }])
   t.strictSame(await written(store, run), { seqs: [1], frames: [0] })
+})
+
+t.test('a server that speaks no TLS where the URL wants it is said so at start', async (t) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    // To the question whether it speaks TLS, and then it hangs up.
+    socket.once('data', () => socket.write('N', () => socket.once('data', () => socket.destroy())))
+  })
+  t.teardown(() => server.close())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const url = `postgres://me:secret@127.0.0.1:${port}/none?sslmode=require`
+  await t.rejects(openPostgresStore(url), { message: /cannot be used: it does not speak TLS.*sslmode/ })
 })
 
 t.test('a server that cannot be reached is said so at start, without the password', async (t) => {

@@ -65,11 +65,16 @@ async function checkEncoding(connection: PgConnection): Promise<void> {
     throw new Error(`The database has the encoding ${row?.server_encoding}: it must be UTF8, or texts would be lost`)
 }
 
+const NO_TLS = 'it does not speak TLS, turn that on there or leave sslmode out of the URL'
+
 /** Without the URL: it may hold a password. */
 function unreachable(url: string, error: unknown): Error {
   const { host, port } = readUrl(url)
   const where = host.startsWith('/') ? host : `${host}:${port}`
-  return new Error(`PostgreSQL at ${where} cannot be used: ${messageOf(error)}`, { cause: error })
+  const message = messageOf(error)
+  // It has said no, and was spoken to in TLS nevertheless.
+  const reason = message.includes('before secure TLS connection') ? NO_TLS : message
+  return new Error(`PostgreSQL at ${where} cannot be used: ${reason}`, { cause: error })
 }
 
 function is(error: unknown, code: string): boolean {
