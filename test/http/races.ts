@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Store } from '../../lib/store/store.ts'
 import { ScriptedAgent, type Stage } from '../fixtures/agent.ts'
+import { databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { digests, remainsOf } from '../fixtures/remains.ts'
 import type { Stream } from '../fixtures/stream.ts'
@@ -217,4 +218,19 @@ t.test('whoever joins while a run is let go gets all of it, and its end', async 
     const messages = listIn((await waits).body, 'messages')
     if (at(messages.at(-1), 'id') !== stage.input.runId) t.fail('who waits was told something else')
   })
+})
+
+// The end of one and the admission of the next may be in one commit.
+onEachBackend(t, 'a run that is queued while the one before it ends is streamed to its end', async (t, backend) => {
+  const site = await openSite(t, { config: { database: await databaseSection(t, backend) } })
+  const person = await signIn(site)
+  const talk = async () => {
+    const thread = await person.thread()
+    const queued = { ...MODES, multitask_strategy: 'enqueue' }
+    const streams: Stream[] = []
+    for (let n = 0; n < 8; n++) streams.push(await person.stream(thread, '/demo deltas=2 rate=0', queued))
+    return Promise.all(streams.map(({ ended }) => ended))
+  }
+  const endings = (await Promise.all(Array.from({ length: 6 }, talk))).flat()
+  t.same(new Set(endings), new Set(['whole']))
 })

@@ -46,6 +46,8 @@ interface RegistryDeps {
 
 /** Maximum time over which streams are reset at shutdown, in ms. */
 const RESET_MS_MAX = 5000
+/** Ended runs that are remembered: more than one commit has. */
+const ENDED_MAX = 4096
 
 export class Registry {
   readonly #deps: RegistryDeps
@@ -66,6 +68,8 @@ export class Registry {
   readonly #budget: PendingBudget
   readonly #states: StateCache
   readonly #ticker: Ticker
+  /** The last runs whose end this process has stored. */
+  readonly #ended = new Set<string>()
   #isStopping = false
   /** Called when runs of ours are not taken over yet; set by the cluster. */
   onLeftBehind: () => void = () => {}
@@ -182,8 +186,9 @@ export class Registry {
       if (admission.owner !== undefined) peers.tell(admission.owner, { kind: 'arrived', runs: [run.run_id] })
       return admission
     }
-    // Earlier runs of the thread were orphaned: this one waits until they are taken over, in order.
-    if (peers && admission.inFlight.some((id) => !this.knows(id))) {
+    // Earlier runs of the thread were orphaned: this one waits until they are taken over, in order. One that has ended in the same
+    // commit was in flight when this one was admitted.
+    if (peers && admission.inFlight.some((id) => !this.knows(id) && !this.#ended.has(id))) {
       this.onLeftBehind()
       return admission
     }
@@ -284,6 +289,7 @@ export class Registry {
     // It was abandoned; another process may have handed it back meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
+    if (actor.phase === 'closed') this.#remember(run_id)
     // First, because the next run of the thread waits only for this.
     this.#queues.remove(actor)
     this.#compactor.add(key, actor.log.wholeBytes)
@@ -292,6 +298,12 @@ export class Registry {
     } catch (error) {
       this.#deps.log.error({ err: error, run_id }, 'an ended run could not be released from memory')
     }
+  }
+
+  #remember(runId: string): void {
+    this.#ended.add(runId)
+    const [oldest] = this.#ended
+    if (this.#ended.size > ENDED_MAX && oldest !== undefined) this.#ended.delete(oldest)
   }
 
   /** Resolves when a run being admitted can be found, or was refused. */
