@@ -11,7 +11,6 @@ import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { type ModuleRef, openDatabaseModule, openEventModule } from './module.ts'
-import { openPostgresStore } from './postgres/open.ts'
 import { openSplitStore } from './split/open.ts'
 import { openSqliteStore } from './sqlite/open.ts'
 import type { EventStore, Store, Warn } from './store.ts'
@@ -70,9 +69,12 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
     case 'memory':
       warn({}, 'database.backend is memory: nothing is kept over a restart')
       return openMemoryStore({ onForget: (threadId) => warn({ thread_id: threadId }, FULL) })
-    case 'postgres':
+    case 'postgres': {
       if (!postgres_url) throw new Error('database.postgres_url is missing')
+      // Most have no server: its driver is loaded by those who do.
+      const { openPostgresStore } = await import('./postgres/open.ts')
       return openPostgresStore(postgres_url, { onMigrated, ...(runs && { leaseMs: runs.lease_ms }) })
+    }
   }
 }
 
