@@ -218,13 +218,13 @@ t.test('colloquy token makes, lists and revokes beside the running server, which
   t.notOk(others.isOver, 'that of the session goes on')
   others.leave()
 
-  for (const args of [
-    ['token', 'revoke', id],
-    ['token', 'create', '--email', 'nobody@example.com'],
-    ['token', 'create', '--email', email, '--scope', 'threads:all']
-  ]) {
+  for (const [code, ...args] of [
+    [1, 'token', 'revoke', id],
+    [1, 'token', 'create', '--email', 'nobody@example.com'],
+    [2, 'token', 'create', '--email', email, '--scope', 'threads:all']
+  ] as const) {
     const said = await command(child.home, ...args)
-    t.strictSame([said.code, said.out], [1, ''], args.join(' '))
+    t.strictSame([said.code, said.out], [code, ''], args.join(' '))
   }
   t.equal((await command(child.home, 'token', 'list')).code, 2)
   t.equal((await command(child.home, 'token', 'revoke')).code, 2)
