@@ -3,9 +3,11 @@ import t from 'tap'
 import { sseEncoding, webSocketEncoding } from '../../lib/protocols/langgraph/encoding.ts'
 import { type Encoding, EventFeed } from '../../lib/protocols/langgraph/feed.ts'
 import { eventFilter } from '../../lib/protocols/langgraph/subscription.ts'
+import { Subscriptions } from '../../lib/protocols/langgraph/subscriptions.ts'
+import { seqOf } from '../../lib/protocols/langgraph/event.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
-import { aLog, appendState, HandStore } from '../fixtures/run-log.ts'
+import { aLog, aStoredRun, appendState, commit, HandStore } from '../fixtures/run-log.ts'
 
 function feed(log: RunLog, encoding: Encoding = sseEncoding, channels = ['messages']): EventFeed {
   const filter = eventFilter([{ channels }])
@@ -136,4 +138,46 @@ t.test('pictures and sounds, whoever has put them into words, are told in those 
     ]
   )
   t.end()
+})
+
+/** Numbers of the root's events that a client is told, which claims to have been told that one by that attempt. */
+function toldAfter(log: RunLog, n: number, epoch: number | null): () => Promise<number[]> {
+  const subscriptions = new Subscriptions()
+  const { ordinal } = log.run
+  subscriptions.add('', { channels: ['lifecycle', 'custom'] }, -1, { seq: seqOf(ordinal, n, 0), epoch })
+  subscriptions.meet(log.run, log)
+  const reader = new EventFeed(log.run, log, sseEncoding, (seq) => subscriptions.wanted(seq))
+  return async () => {
+    let text = ''
+    for (let fed = reader.next(null); fed !== 'tail'; ) {
+      if (typeof fed !== 'string') text += fed.bytes.toString()
+      fed = reader.next(fed === 'behind' ? await reader.load() : null)
+    }
+    return [...text.matchAll(/"seq":(\d+)/g)].map(([, seq]) => (Number(seq) - seqOf(ordinal, 0, 0)) / seqOf(0, 1, 0))
+  }
+}
+
+function attempt(epoch: number, frames: number, store = new HandStore(), head = 0): RunLog {
+  const log = aLog({ epoch, head, store, windowBytes: 1 << 20 })
+  log.append(Kind.metadata, 'metadata', '{}')
+  for (let n = 1; n < frames; n++) log.append(Kind.custom, 'custom', String(n))
+  return log
+}
+
+t.test('who was told of an attempt that was lost whole is told all of the one after it', async (t) => {
+  const after = attempt(9, 4)
+  t.strictSame(await toldAfter(after, 0, 7)(), [0, 1, 2, 3], 'also of what has the same number')
+  t.strictSame(await toldAfter(after, 2, 7)(), [0, 1, 2, 3])
+  t.strictSame(await toldAfter(after, 0, 9)(), [1, 2, 3], 'of this attempt nothing twice')
+  t.strictSame(await toldAfter(after, 2, null)(), [3], 'a number names no attempt')
+  t.strictSame(await toldAfter(after, 4, null)(), [0, 1, 2, 3], 'but may be of none that there is')
+
+  const store = new HandStore()
+  const replica = await RunLog.replica(aStoredRun({ status: 'running' }), store)
+  const [lost, same] = [toldAfter(replica, 1, 7), toldAfter(replica, 1, 9)]
+  t.strictSame([await lost(), await same()], [[], []], 'elsewhere nothing of it is stored yet')
+  store.stored.push(...commit(attempt(9, 4)))
+  await replica.advance()
+  t.strictSame(await lost(), [0, 1, 2, 3])
+  t.strictSame(await same(), [2, 3])
 })

@@ -1,6 +1,7 @@
 // A client's subscriptions in a thread. They share one cursor: a new one takes it back to the start, and until it
 // catches up, each event only goes to subscriptions that have not had it.
 import type { RunLog } from '../../run/log/run-log.ts'
+import type { Position } from '../../run/log/sse.ts'
 import { frameAt, type ProtocolEvent, seqOf } from './event.ts'
 import type { Selection } from './feed.ts'
 import { type EventFilter, eventFilter, type SubscriptionParams } from './subscription.ts'
@@ -25,7 +26,10 @@ export const NOTHING_TOLD = -1
 
 export class Subscriptions {
   readonly #byId = new Map<string, Subscription>()
-  #since: Since | null = null
+  /** What the last one claims, as a position in its run's log. */
+  #claim: Position = null
+  /** The log of another process's run, which does not know the claimed attempt yet: it may not be stored, or be lost. */
+  #doubt: { readonly ordinal: number; readonly log: RunLog } | null = null
   #all: Selection = steady(eventFilter([]))
   /** From this number on they are all told what they want. */
   #togetherFrom = NOTHING_TOLD
@@ -41,7 +45,7 @@ export class Subscriptions {
       this.#byId.set(known, { ...one, from: Math.max(one.from, toldUpTo), isClaimed: false })
     const from = since?.seq ?? NOTHING_TOLD
     this.#byId.set(id, { params, filter: eventFilter([params]), from, isClaimed: since !== null })
-    this.#since = since
+    this.#claim = since && { epoch: since.epoch, n: frameAt(since.seq).n }
     this.#changed()
   }
 
@@ -50,12 +54,13 @@ export class Subscriptions {
    * everything from the attempt after that.
    */
   meet({ ordinal }: { readonly ordinal: number }, log: RunLog): void {
+    this.#doubt = null
     for (const [id, one] of this.#byId) {
       const { n, ordinal: claimed } = frameAt(Math.max(0, one.from))
       if (!one.isClaimed || claimed !== ordinal) continue
-      const isLost = log.attempts > 1 && n >= log.attemptFirst && this.#since?.epoch !== log.epoch
-      const from = isLost ? seqOf(ordinal, log.attemptFirst, 0) - 1 : one.from
-      this.#byId.set(id, { ...one, from, isClaimed: false })
+      const next = nextAfter(log, n, this.#claim)
+      if (next === null) this.#doubt = { ordinal, log }
+      else this.#byId.set(id, { ...one, isClaimed: false, from: next > n ? one.from : seqOf(ordinal, next, 0) - 1 })
     }
     this.#met()
   }
@@ -78,6 +83,7 @@ export class Subscriptions {
 
   /** What is wanted behind the event with this number. */
   wanted(seq: number): Selection {
+    if (this.#doubt !== null) this.meet(this.#doubt, this.#doubt.log)
     if (seq >= this.#togetherFrom) return this.#all
     const subscriptions = [...this.#byId.values()]
     const { filter } = this.#all
@@ -85,6 +91,15 @@ export class Subscriptions {
     const key = `${filter.key} ${subscriptions.map(({ from }) => from).join()}`
     return { filter, takes, key }
   }
+}
+
+/** n of the first frame that a client has not seen which claims to have seen this one; null: the log does not know yet. */
+function nextAfter(log: RunLog, n: number, claim: Position): number | null {
+  const epoch = claim?.epoch ?? null
+  if (epoch === null && log.attempts > 1 && n >= log.attemptFirst) return log.attemptFirst
+  // What follows the last frame has numbers behind it, and is told when all is stored.
+  if (epoch === log.epoch || (epoch === null && log.isClosed)) return n + 1
+  return log.place(epoch === null ? { epoch, n } : claim)
 }
 
 function steady(filter: EventFilter): Selection {
