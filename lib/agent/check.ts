@@ -140,7 +140,6 @@ const caller = v.custom(
   'must be lead_agent, subagent:<name> or middleware:<tag>'
 )
 
-/** For agents that keep their states themselves. */
 const Part = v.variant(
   'type',
   [
