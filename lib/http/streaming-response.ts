@@ -82,7 +82,7 @@ function writerOf(call: Call): StreamWriter {
   const { socket } = res
   // Pipelined requests have no socket yet, HTTP/1.0 clients take no chunks, HEAD requests no body.
   const isDirect = socket !== null && res.chunkedEncoding && !res.writableEnded
-  return isDirect ? directWriter(res, socket) : plainWriter(res)
+  return isDirect ? new DirectWriter(res, socket) : plainWriter(res)
 }
 
 function plainWriter(res: ServerResponse): StreamWriter {
@@ -103,32 +103,48 @@ function plainWriter(res: ServerResponse): StreamWriter {
  * Writes chunks to the socket directly: node:http would frame the same bytes again for every joiner, a third of the
  * cost of a write. Only the end goes through node:http, so that the connection can be reused.
  */
-function directWriter(res: ServerResponse, socket: Socket): StreamWriter {
-  let drained: (() => void) | null = null
-  const letGo = () => {
-    if (drained) socket.off('drain', drained)
-    drained = null
+class DirectWriter implements StreamWriter {
+  readonly #res: ServerResponse
+  readonly #socket: Socket
+  #drained: (() => void) | null = null
+
+  constructor(res: ServerResponse, socket: Socket) {
+    this.#res = res
+    this.#socket = socket
   }
-  res.once('close', letGo)
-  return {
-    write: (bytes) => !res.writableEnded && !socket.destroyed && writeChunk(socket, bytes),
-    end: (last) => {
-      // The connection's next request has a reader of its own.
-      letGo()
-      if (res.writableEnded || socket.destroyed) return
-      // In one packet with the final chunk: node:http uncorks when it ends.
-      socket.cork()
-      // An empty chunk would end the response.
-      if (last.length > 0) writeChunk(socket, last)
-      res.end()
-    },
-    reset: () => reset(res),
-    onDrain: (listener) => {
-      letGo()
-      drained = listener
-      socket.on('drain', listener)
-    },
-    onClose: (listener) => onClose(res, listener)
+
+  write(bytes: Uint8Array): boolean {
+    return !this.#res.writableEnded && !this.#socket.destroyed && writeChunk(this.#socket, bytes)
+  }
+
+  end(last: Uint8Array): void {
+    this.#letGo()
+    if (this.#res.writableEnded || this.#socket.destroyed) return
+    // In one packet with the final chunk: node:http uncorks when it ends.
+    this.#socket.cork()
+    // An empty chunk would end the response.
+    if (last.length > 0) writeChunk(this.#socket, last)
+    this.#res.end()
+  }
+
+  reset(): void {
+    reset(this.#res)
+  }
+
+  onDrain(listener: () => void): void {
+    this.#letGo()
+    this.#drained = listener
+    this.#socket.on('drain', listener)
+  }
+
+  onClose(listener: () => void): void {
+    onClose(this.#res, listener)
+  }
+
+  /** The connection's next request has a reader of its own. */
+  #letGo(): void {
+    if (this.#drained) this.#socket.off('drain', this.#drained)
+    this.#drained = null
   }
 }
 

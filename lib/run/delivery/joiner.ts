@@ -56,7 +56,8 @@ export class Joiner implements LogReader, OpenStream {
   readonly #writer: StreamWriter
   readonly #end: Buffer
   readonly #log: RunLog
-  readonly #hooks: ReaderHooks
+  readonly #hooks: ReaderHooks<Joiner>
+  readonly #onLeft: ((why: CloseReason) => void) | null
   readonly #since = timestamp()
   #phase: Phase = 'waiting'
   readonly #start: Position | Snapshot
@@ -67,13 +68,14 @@ export class Joiner implements LogReader, OpenStream {
   readonly #socket: PacedWriter
   #isLoading = false
 
-  /** Attached to the log until it is gone; `pump` sends the first frames. */
+  /** Attached to the log until it is gone; `pump` sends the first frames. `hooks` are shared by all joiners, `onLeft` is its own. */
   constructor(
     { wire: writer, reader, isWithoutEnd = false }: Pick<JoinRequest, 'wire' | 'reader' | 'isWithoutEnd'>,
     log: RunLog,
     filter: Filter,
     start: Position | Snapshot,
-    hooks: ReaderHooks
+    hooks: ReaderHooks<Joiner>,
+    onLeft: ((why: CloseReason) => void) | null = null
   ) {
     this.#writer = writer
     this.#socket = new PacedWriter(writer)
@@ -82,6 +84,7 @@ export class Joiner implements LogReader, OpenStream {
     this.filter = filter
     this.#start = start
     this.#hooks = hooks
+    this.#onLeft = onLeft
     this.reader = reader
     log.attach(this)
     writer.onDrain(() => this.#drained())
@@ -107,7 +110,7 @@ export class Joiner implements LogReader, OpenStream {
       this.#pump(loaded)
     } catch (error) {
       this.reset()
-      this.#hooks.onTrouble(error)
+      this.#hooks.onTrouble(error, this)
     }
   }
 
@@ -203,5 +206,6 @@ export class Joiner implements LogReader, OpenStream {
     this.#socket.drop()
     this.#log.detach(this)
     this.#hooks.onLeave(this, why)
+    this.#onLeft?.(why)
   }
 }

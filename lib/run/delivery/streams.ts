@@ -20,11 +20,11 @@ export interface OpenStream {
 }
 
 /** Callbacks of a reader. */
-export interface ReaderHooks {
+export interface ReaderHooks<R extends OpenStream = OpenStream> {
   /** Called once, when it is gone for whatever reason. */
-  onLeave(reader: OpenStream, why: CloseReason): void
+  onLeave(reader: R, why: CloseReason): void
   /** It failed and was reset; other readers must not notice. */
-  onTrouble(error: unknown): void
+  onTrouble(error: unknown, reader: R): void
 }
 
 /** Limits for streams per user and in total; 0: none. */
@@ -42,10 +42,22 @@ interface StreamsDeps {
 }
 
 /** A reserved place for one stream. */
-export interface Place {
+export class Place {
   /** A stream holds it now, and releases it when closed. */
-  isTaken: boolean
-  free(): void
+  isTaken = false
+  readonly #quota: StreamQuota
+  readonly #userId: string | null
+  #isFree = false
+
+  constructor(quota: StreamQuota, userId: string | null) {
+    this.#quota = quota
+    this.#userId = userId
+  }
+
+  free(): void {
+    if (!this.#isFree) this.#quota.free(this.#userId)
+    this.#isFree = true
+  }
 }
 
 /** Counts streams open or being opened, by user. */
@@ -73,15 +85,11 @@ export class StreamQuota {
     if ((total > 0 && this.#total >= total) || (perUser > 0 && own >= perUser)) return null
     this.#total++
     this.#byUser.set(userId, own + 1)
-    let isFree = false
-    const free = () => {
-      if (!isFree) this.#freed(userId)
-      isFree = true
-    }
-    return { isTaken: false, free }
+    return new Place(this, userId)
   }
 
-  #freed(userId: string | null): void {
+  /** Called once for each place. */
+  free(userId: string | null): void {
     this.#total--
     const own = this.#byUser.get(userId)! - 1
     if (own > 0) this.#byUser.set(userId, own)

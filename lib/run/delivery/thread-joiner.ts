@@ -119,7 +119,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
       this.#pump(loaded)
     } catch (error) {
       this.reset('broken')
-      this.#hooks.onTrouble(error)
+      this.#hooks.onTrouble(error, this)
     }
   }
 
@@ -168,7 +168,7 @@ export class ThreadJoiner implements LogReader, OpenStream {
     } catch (error) {
       // The store does not answer: the client reconnects.
       if (!isOver()) this.reset('broken')
-      return this.#hooks.onTrouble(error)
+      return this.#hooks.onTrouble(error, this)
     }
     this.#isFinding = false
     this.pump()

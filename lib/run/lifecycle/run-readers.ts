@@ -3,7 +3,7 @@ import type { Store } from '../../store/store.ts'
 import { isInFlight, type Run } from '../../types.ts'
 import type { RemoteRuns } from '../cluster/remote-runs.ts'
 import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joiner.ts'
-import type { CloseReason, OpenStream, Place, Streams } from '../delivery/streams.ts'
+import type { CloseReason, OpenStream, Place, ReaderHooks, Streams } from '../delivery/streams.ts'
 import { type OpenedRun, ThreadJoiner, type ThreadRequest } from '../delivery/thread-joiner.ts'
 import { filterOf } from '../log/filter.ts'
 import { RunLog } from '../log/run-log.ts'
@@ -31,6 +31,11 @@ export class RunReaders {
   #size = 0
   /** Lookups of a thread's next run made in this tick. */
   readonly #asking = new Map<string, Promise<Run | null>>()
+  readonly #joinerHooks: ReaderHooks<Joiner> = {
+    onLeave: (joiner) => this.#left(joiner),
+    onTrouble: (error, { runId }) =>
+      this.#deps.log.error({ err: error, run_id: runId }, 'a reader of a run failed and was reset')
+  }
 
   constructor(deps: RunReadersDeps) {
     this.#deps = deps
@@ -64,11 +69,7 @@ export class RunReaders {
     if (streams.isClosing) return request.wire.reset()
     // Looked up after the await: it may have ended meanwhile.
     if (!actor || find(run_id) !== actor) return this.#joinStored(run_id, request, place)
-    const isTheirs = request.isCreator || request.endsRun || isCreator(actor.run, request.reader)
-    if (isTheirs) actor.creatorCame()
-    this.#attach(actor.log, request, start, place, (why) => {
-      if (isTheirs && why === 'left') actor.creatorLeft(request.endsRun)
-    })
+    this.#attach(actor.log, request, start, place, creatorWatch(actor, request))
   }
 
   async #joinStored(runId: string, request: JoinRequest, place: Place): Promise<void> {
@@ -105,17 +106,10 @@ export class RunReaders {
     request: JoinRequest,
     start: Position | Snapshot,
     place: Place,
-    onLeave?: (why: CloseReason) => void
+    onLeft: ((why: CloseReason) => void) | null = null
   ): void {
     const filter = filterOf(request.modes ?? modesOf(log.run))
-    const joiner = new Joiner(request, log, filter, start, {
-      onLeave: (gone, why) => {
-        this.#left(gone)
-        onLeave?.(why)
-      },
-      onTrouble: (error) =>
-        this.#deps.log.error({ err: error, run_id: log.run.run_id }, 'a reader of a run failed and was reset')
-    })
+    const joiner = new Joiner(request, log, filter, start, this.#joinerHooks, onLeft)
     this.#add(joiner, place)
     joiner.pump()
   }
@@ -179,5 +173,15 @@ export class RunReaders {
     if (live) return live
     const log = isInFlight(run) ? await RunLog.replica(run, store) : await RunLog.ended(run, store)
     return find(run.run_id)?.log ?? log
+  }
+}
+
+/** Counts a reader whose disconnect may cancel its run; null: it is none. Its request is not kept, as idle readers are many. */
+function creatorWatch(actor: RunActor, request: JoinRequest): ((why: CloseReason) => void) | null {
+  const { endsRun } = request
+  if (!request.isCreator && !endsRun && !isCreator(actor.run, request.reader)) return null
+  actor.creatorCame()
+  return (why) => {
+    if (why === 'left') actor.creatorLeft(endsRun)
   }
 }
