@@ -148,6 +148,23 @@ t.test('a run of A is read, waited for and cancelled on B', { timeout: 170_000 }
     t.same(runs, ['success', 'error', 'interrupted', 'success', 'interrupted'])
   })
 
+  await t.test('runs queued on either while the one before them ends are streamed to their ends', async (t) => {
+    const quick = scripted({ deltas: 2 })
+    const queued = { ...MODES, multitask_strategy: 'enqueue' }
+    const talk = async () => {
+      const thread = await onA.thread()
+      const streams: Stream[] = []
+      for (let n = 0; n < 6; n++)
+        streams.push(...(await Promise.all([onA, onB].map((person) => person.stream(thread, quick, queued)))))
+      return Promise.all(streams.map(({ ended }) => ended))
+    }
+    const endings = (await Promise.all(Array.from({ length: 4 }, talk))).flat()
+    t.same(
+      endings,
+      endings.map(() => 'whole')
+    )
+  })
+
   await t.test('one Idempotency-Key on both at once is one run', async (t) => {
     const thread = await onA.thread()
     const body = asked(scripted({ text: 'once' }), { multitask_strategy: 'enqueue' })

@@ -15,6 +15,8 @@ const DELETES = sized(60, 200)
 const AT_ONCE = 10
 /** For how long nothing may come after an end, in ms. */
 const QUIET_MS = sized(3000, 10_000)
+/** Longer than any test: renewals take over what was left behind. */
+const LEASE_MS = 600_000
 const MODES = { stream_mode: ['messages-tuple', 'values'] }
 
 const runIdOf = (path: string) => path.split('/').at(-1)!
@@ -222,8 +224,19 @@ t.test('whoever joins while a run is let go gets all of it, and its end', async 
 
 // The end of one and the admission of the next may be in one commit.
 onEachBackend(t, 'a run that is queued while the one before it ends is streamed to its end', async (t, backend) => {
-  const site = await openSite(t, { config: { database: await databaseSection(t, backend) } })
-  const person = await signIn(site)
+  let claims = 0
+  const countingClaims = (store: Store): Store => {
+    const { peers } = store
+    if (!peers) return store
+    const claim = peers.claim.bind(peers)
+    peers.claim = () => {
+      claims++
+      return claim()
+    }
+    return store
+  }
+  const config = { database: await databaseSection(t, backend), runs: { lease_ms: LEASE_MS } }
+  const person = await signIn(await openSite(t, { config, behind: countingClaims }))
   const talk = async () => {
     const thread = await person.thread()
     const queued = { ...MODES, multitask_strategy: 'enqueue' }
@@ -233,4 +246,5 @@ onEachBackend(t, 'a run that is queued while the one before it ends is streamed 
   }
   const endings = (await Promise.all(Array.from({ length: 6 }, talk))).flat()
   t.same(new Set(endings), new Set(['whole']))
+  t.equal(claims, backend === 'postgres' ? 1 : 0, 'at the start only: none of them counts as left behind')
 })

@@ -12,6 +12,7 @@ import type { CancelAction } from '../run-end.ts'
 import { PeerSubscriptions } from '../cluster/peer-subscriptions.ts'
 import { type StreamLimits, Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
+import { LeftBehind } from './left-behind.ts'
 import { isFinal } from './run-phase.ts'
 import { RunQueues } from './run-queues.ts'
 import type { Journal } from '../log/journal.ts'
@@ -46,8 +47,6 @@ interface RegistryDeps {
 
 /** Maximum time over which streams are reset at shutdown, in ms. */
 const RESET_MS_MAX = 5000
-/** Ended runs that are remembered: more than one commit has. */
-const ENDED_MAX = 4096
 
 export class Registry {
   readonly #deps: RegistryDeps
@@ -55,6 +54,7 @@ export class Registry {
   readonly #queues = new RunQueues()
   /** Runs whose admission is being written. Others may see the row a moment before we know it was written. */
   readonly #pendingAdmissions = new Map<string, Promise<Admission>>()
+  readonly #leftBehind = new LeftBehind()
   readonly quota: RunQuota
   /** All open streams, of any run. */
   readonly streams: Streams
@@ -68,8 +68,6 @@ export class Registry {
   readonly #budget: PendingBudget
   readonly #states: StateCache
   readonly #ticker: Ticker
-  /** The last runs whose end this process has stored. */
-  readonly #ended = new Set<string>()
   #isStopping = false
   /** Called when runs of ours are not taken over yet; set by the cluster. */
   onLeftBehind: () => void = () => {}
@@ -140,6 +138,7 @@ export class Registry {
       runs: this.#actors.size,
       queues: this.#queues.size,
       admissions: this.#pendingAdmissions.size,
+      leftBehind: this.#leftBehind.size,
       reserved: this.quota.size,
       streams: this.streams.size,
       places: this.streams.quota.total,
@@ -177,6 +176,7 @@ export class Registry {
 
   async #admit(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const isLater = startsAt(run) > Date.now()
+    const ahead = this.#queues.of(run.thread_id)
     const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp, isLater }, 'limited')
     if (admission.outcome !== 'created') return admission
     this.#tellOfRun(run.thread_id)
@@ -186,9 +186,12 @@ export class Registry {
       if (admission.owner !== undefined) peers.tell(admission.owner, { kind: 'arrived', runs: [run.run_id] })
       return admission
     }
-    // Earlier runs of the thread were orphaned: this one waits until they are taken over, in order. One that has ended in the same
-    // commit was in flight when this one was admitted.
-    if (peers && admission.inFlight.some((id) => !this.knows(id) && !this.#ended.has(id))) {
+    // One that has ended in the same commit was in flight when this one was admitted.
+    const hasEnded = (id: string) => ahead.some(({ run, phase }) => run.run_id === id && phase === 'closed')
+    // Earlier runs were orphaned, or a peer has just admitted them: this one waits until they are taken over, in order.
+    if (peers && admission.inFlight.some((id) => !this.knows(id) && !hasEnded(id))) {
+      // Nothing is taken over during a shutdown.
+      if (!this.#isStopping) this.#leftBehind.add(run.run_id)
       this.onLeftBehind()
       return admission
     }
@@ -222,6 +225,7 @@ export class Registry {
   resume(run: Run, past: LogBounds, journal?: Journal): void {
     if (this.knows(run.run_id)) return
     this.#enqueue(run, past, journal)
+    this.#leftBehind.release(run.run_id)
     this.remoteRuns?.drop(run.run_id)
     const { multitask_strategy: strategy } = run
     if (strategy !== 'interrupt' && strategy !== 'rollback') return
@@ -238,6 +242,7 @@ export class Registry {
     const actors = [...this.#actors.values()]
     this.#actors.clear()
     this.#queues.clear()
+    this.#leftBehind.releaseAll()
     this.subscriptions?.clear()
     for (const actor of actors) actor.abandon()
   }
@@ -289,7 +294,6 @@ export class Registry {
     // It was abandoned; another process may have handed it back meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)
-    if (actor.phase === 'closed') this.#remember(run_id)
     // First, because the next run of the thread waits only for this.
     this.#queues.remove(actor)
     this.#compactor.add(key, actor.log.wholeBytes)
@@ -300,15 +304,10 @@ export class Registry {
     }
   }
 
-  #remember(runId: string): void {
-    this.#ended.add(runId)
-    const [oldest] = this.#ended
-    if (this.#ended.size > ENDED_MAX && oldest !== undefined) this.#ended.delete(oldest)
-  }
-
   /** Resolves when a run being admitted can be found, or was refused. */
   async admitted(runId: string): Promise<void> {
     await this.#pendingAdmissions.get(runId)?.catch(() => {})
+    await this.#leftBehind.queued(runId)
   }
 
   /** Cancels a run of this process. False: it has ended, its end is being written, or another process owns it. */
@@ -381,6 +380,7 @@ export class Registry {
   drain(): void {
     this.#isStopping = true
     this.#queues.halt()
+    this.#leftBehind.releaseAll()
     for (const actor of this.#actors.values()) if (actor.phase === 'pending') actor.forgetCreator()
   }
 

@@ -48,10 +48,15 @@ export class RunQueues {
     }
   }
 
+  /** The runs of a thread, the running one first. */
+  of(threadId: string): RunActor[] {
+    const { running, waiting } = this.#queues.get(threadId) ?? { running: null, waiting: [] }
+    return running ? [running, ...waiting] : [...waiting]
+  }
+
   /** Runs queued ahead of a run. */
   before({ thread_id, ordinal }: Run): RunActor[] {
-    const { running, waiting } = this.#queues.get(thread_id) ?? { running: null, waiting: [] }
-    return [...(running ? [running] : []), ...waiting].filter(({ run }) => run.ordinal < ordinal)
+    return this.of(thread_id).filter(({ run }) => run.ordinal < ordinal)
   }
 
   /** Starts no more queued runs. */
