@@ -34,7 +34,7 @@ export function isPythonClient({ req }: { readonly req: IncomingMessage }): bool
 
 /** Whether a 404 is a bare sentence: LangGraph's client for JavaScript shows the body as it is, and its server sends no more. */
 export function takesBareText(req: IncomingMessage): boolean {
-  return isAtRoot(firstSegment(req)) && !/json/.test(req.headers.accept ?? '') && !isPythonClient({ req })
+  return isAtRoot(firstSegment(req)) && !/json/i.test(req.headers.accept ?? '') && !isPythonClient({ req })
 }
 
 function firstSegment({ url = '' }: IncomingMessage): string | undefined {

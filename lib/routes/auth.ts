@@ -118,12 +118,13 @@ export function authRoutes(services: AuthServices): Route[] {
 
   /**
    * Whether this is the user's password. A locked-out address is refused at once; the lock is checked again when the
-   * hashing turn comes, so that parallel attempts count one by one.
+   * hashing turn comes, and when it is over, so that parallel attempts count one by one.
    */
   const checkPassword = async (call: Call, password: string, hash: string | null): Promise<boolean> => {
     refuseLocked(call)
     const turn = { address: call.address, lastCheck: () => refuseLocked(call) }
     const isRight = await unlessBusy(verifyPassword(password, hash, turn))
+    refuseLocked(call)
     if (isRight) limiter.succeeded(call.address)
     else limiter.failed(call.address)
     return isRight

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fail } from '../errors.ts'
+import { namesType } from '../http/accept.ts'
 import { type Asset, sendAsset } from '../http/asset.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
@@ -63,7 +64,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   /** The page; clients that accept JSON get links to the API's description. */
   const home = (call: Call): Reply | typeof HANDLED => {
     const accept = call.req.headers.accept ?? ''
-    if (accept.includes('text/html') || !accept.includes('json')) return send(call, 'index.html')
+    if (namesType(accept, 'text/html') || !/json/i.test(accept)) return send(call, 'index.html')
     return {
       json: { service: 'colloquy', openapi: '/openapi.json', docs: '/docs', client: '/colloquy.js' },
       headers: { Vary: 'Accept' }

@@ -1,4 +1,5 @@
 // Parses join requests: who reads, where to resume, which modes, and whether to stream.
+import { namesType } from '../http/accept.ts'
 import type { Call } from '../http/call.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { Services } from './services.ts'
@@ -69,7 +70,7 @@ export function wantsSnapshot(call: Call): boolean {
 export function wantsStream(call: Call): boolean {
   const { accept } = call.req.headers
   const isForStreams = positionText(call) !== undefined || wantsSnapshot(call)
-  return accept === undefined || accept.includes('text/event-stream') || isForStreams
+  return accept === undefined || namesType(accept, 'text/event-stream') || isForStreams
 }
 
 /** Who reads a stream; streams are reset when the credential is revoked. */

@@ -37,7 +37,12 @@ t.test('a browser gets the page, and a client that asks for JSON gets JSON', asy
   t.match(page.bytes.toString(), /<script type="module" src="\/console\/[0-9a-f]{16}\/console\/main\.js">/)
   for (const headers of [{}, { accept: '*/*' }] as Record<string, string>[])
     t.match((await get(url, headers)).headers['content-type'], /^text\/html/, 'so does who takes anything')
-  for (const accept of ['application/json', 'application/json, */*;q=0.1']) {
+  for (const accept of [
+    'application/json',
+    'application/json, */*;q=0.1',
+    'Application/JSON',
+    'application/json, text/html;q=0'
+  ]) {
     const { status, bytes } = await get(url, { accept })
     t.match([status, JSON.parse(bytes.toString())], [200, { service: 'colloquy' }])
   }

@@ -69,6 +69,25 @@ t.test('who waits for a run is told where the answer is, and gets it there as JS
   }
 })
 
+t.test('a join is a stream for who names one in Accept, in any case; a weight of 0 refuses it', async (t) => {
+  const person = await signIn(await openSite(t))
+  const path = await person.run(await person.thread(), WORDS)
+  await (await person.join(path)).whole()
+  const typeFor = async (accept: string) => {
+    const { headers } = await person.open('GET', `${path}/join`, { headers: { accept } })
+    return headers.get('content-type')?.split(';')[0]
+  }
+  for (const accept of ['text/event-stream', 'Text/Event-Stream', 'application/json, TEXT/EVENT-STREAM; q=0.1'])
+    t.equal(await typeFor(accept), 'text/event-stream', accept)
+  for (const accept of [
+    'application/json',
+    '*/*',
+    'application/json, text/event-stream;q=0',
+    'text/event-stream; Q=0.0'
+  ])
+    t.equal(await typeFor(accept), 'application/json', accept)
+})
+
 t.test('a stream ends also when the set-up of its run fails [Events 8]', async (t) => {
   let isBroken = false
   const behind = (store: Store): Store => ({
