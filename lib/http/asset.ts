@@ -47,7 +47,8 @@ function encodingFor(req: IncomingMessage, { encoded }: Asset): string | null {
   return null
 }
 
-function isHeld(req: IncomingMessage, tag: string): boolean {
+/** The client has this version already and says so: it is answered 304. */
+export function isHeld(req: IncomingMessage, tag: string): boolean {
   const held = req.headers['if-none-match']
-  return held?.split(',').some((one) => one.trim().replace(/^W\//, '') === tag) ?? false
+  return held?.split(',').some((one) => ['*', tag].includes(one.trim().replace(/^W\//, ''))) ?? false
 }

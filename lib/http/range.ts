@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { fail } from '../errors.ts'
 import { LoopTurns } from '../loop-turns.ts'
+import { isHeld } from './asset.ts'
 import { type Call, HANDLED } from './call.ts'
 import { boundReading } from './reply.ts'
 import { isGone } from './reset.ts'
@@ -52,7 +53,7 @@ interface RangedBody {
 const pieceTurns = new LoopTurns(8)
 
 /**
- * Sends the body, or the requested range of it.
+ * Sends the body, or the requested range of it; nothing of what the client has already.
  * @throws Failure range_outside
  * @throws Error when it cannot be read to its end: the server then resets the response, so that nobody takes it for complete
  */
@@ -63,6 +64,10 @@ export async function sendRanged(
 ): Promise<typeof HANDLED> {
   boundReading(res, stallMs)
   const { size, tag, safety = {} } = body
+  if (isHeld(req, tag)) {
+    res.writeHead(304, { ...safety, ETag: tag }).end()
+    return HANDLED
+  }
   const range = wantedRange(req, body)
   if (range === 'outside') throw fail('range_outside', null, { ...safety, 'Content-Range': `bytes */${size}` })
   const { start, end } = range ?? { start: 0, end: size - 1 }

@@ -96,12 +96,14 @@ const joins = (summary: string, answers: Told['answers'] = stream): Told =>
   told(summary, answers, [429], { query: position, headers: resume })
 const ranges = {
   Range: 'A part of the file: bytes=0-1023',
-  'If-Range': 'Send the range only if the ETag still matches'
+  'If-Range': 'Send the range only if the ETag still matches',
+  'If-None-Match': 'Send nothing if the ETag still matches'
 }
-/** The whole, or the part that a Range asks for. */
+/** The whole, the part that a Range asks for, or nothing to who has it. */
 const partly = (type: string, schema: JsonObject, others: Answer['also'] = {}): Told['answers'] => ({
   200: { type, schema, also: others, headers: { ETag: 'Changes with the content', 'Accept-Ranges': 'bytes' } },
-  206: { type, schema: {}, also: others, headers: { 'Content-Range': 'The range sent, and the size of the whole' } }
+  206: { type, schema: {}, also: others, headers: { 'Content-Range': 'The range sent, and the size of the whole' } },
+  304: null
 })
 const binary: JsonObject = { type: 'string', format: 'binary' }
 const absent = shaped({ enabled: yesNo })

@@ -326,39 +326,62 @@ t.test('a name cannot leave its place in Content-Disposition [RFC 6266]', async 
   t.equal((await artifact('mnt/user-data/outputs/a?download=perhaps')).status, 422)
 })
 
-t.test('one range is served, one outside is 416, and what is no single range is passed over', async (t) => {
-  const { artifact, put, door } = await open(t)
-  await put('outputs/a.html', '0123456789')
-  await put('outputs/empty', '')
-  const path = 'mnt/user-data/outputs/a.html'
-  const ask = (range: string, more: Record<string, string> = {}) => artifact(path, { headers: { range, ...more } })
-  for (const [range, text, content] of [
-    ['bytes=0-3', '0123', 'bytes 0-3/10'],
-    ['bytes=4-', '456789', 'bytes 4-9/10'],
-    ['bytes=-2', '89', 'bytes 8-9/10'],
-    ['bytes=-100', '0123456789', 'bytes 0-9/10'],
-    ['Bytes=9-99999999999999999999', '9', 'bytes 9-9/10']
-  ] as const) {
-    const headers = { ...SAFETY, 'content-range': content, 'content-length': String(text.length) }
-    t.match(await ask(range), { status: 206, text, headers }, range)
+t.test(
+  'one range is served, one outside is 416, and what is no single range is passed over; who has the file already is told so',
+  async (t) => {
+    const { artifact, put, door } = await open(t)
+    await put('outputs/a.html', '0123456789')
+    await put('outputs/empty', '')
+    const path = 'mnt/user-data/outputs/a.html'
+    const ask = (range: string, more: Record<string, string> = {}) => artifact(path, { headers: { range, ...more } })
+    for (const [range, text, content] of [
+      ['bytes=0-3', '0123', 'bytes 0-3/10'],
+      ['bytes=4-', '456789', 'bytes 4-9/10'],
+      ['bytes=-2', '89', 'bytes 8-9/10'],
+      ['bytes=-100', '0123456789', 'bytes 0-9/10'],
+      ['Bytes=9-99999999999999999999', '9', 'bytes 9-9/10']
+    ] as const) {
+      const headers = { ...SAFETY, 'content-range': content, 'content-length': String(text.length) }
+      t.match(await ask(range), { status: 206, text, headers }, range)
+    }
+    for (const range of ['bytes=10-', 'bytes=99-100', 'bytes=-0', `bytes=${'9'.repeat(400)}-`]) {
+      t.match(await ask(range), { status: 416, headers: { ...SAFETY, 'content-range': 'bytes */10' } }, range)
+    }
+    for (const range of [
+      'bytes=5-2',
+      'bytes=x-y',
+      'bytes=-',
+      'lines=1-2',
+      'bytes',
+      '',
+      'bytes=0-1,4-5',
+      'bytes=0-1-2'
+    ]) {
+      t.match(await ask(range), { status: 200, text: '0123456789', headers: { 'accept-ranges': 'bytes' } }, range)
+    }
+    const { etag = '' } = (await artifact(path)).headers
+    t.equal((await ask('bytes=0-3', { 'if-range': etag })).status, 206)
+    for (const held of [etag, `W/${etag}`, `"other", ${etag}`, '*'])
+      t.match(
+        await artifact(path, { headers: { 'if-none-match': held } }),
+        { status: 304, text: '', headers: { etag } },
+        held
+      )
+    t.match(await artifact(path, { headers: { 'if-none-match': '"other"' } }), { status: 200, text: '0123456789' })
+    await put('outputs/a.html', 'abcdefghij')
+    t.match(
+      await ask('bytes=0-3', { 'if-range': etag }),
+      { status: 200, text: 'abcdefghij' },
+      'no part of another file'
+    )
+    const empty = await artifact('mnt/user-data/outputs/empty', { headers: { range: 'bytes=0-' } })
+    t.match(empty, { status: 416, headers: { 'content-range': 'bytes */0' } })
+    t.match(
+      await door.knock('HEAD', `/api/threads/mine/artifacts/${path}`, { as: 'u', headers: { range: 'bytes=0-3' } }),
+      { status: 200, text: '', headers: { ...SAFETY, 'content-length': '10' } }
+    )
   }
-  for (const range of ['bytes=10-', 'bytes=99-100', 'bytes=-0', `bytes=${'9'.repeat(400)}-`]) {
-    t.match(await ask(range), { status: 416, headers: { ...SAFETY, 'content-range': 'bytes */10' } }, range)
-  }
-  for (const range of ['bytes=5-2', 'bytes=x-y', 'bytes=-', 'lines=1-2', 'bytes', '', 'bytes=0-1,4-5', 'bytes=0-1-2']) {
-    t.match(await ask(range), { status: 200, text: '0123456789', headers: { 'accept-ranges': 'bytes' } }, range)
-  }
-  const { etag = '' } = (await artifact(path)).headers
-  t.equal((await ask('bytes=0-3', { 'if-range': etag })).status, 206)
-  await put('outputs/a.html', 'abcdefghij')
-  t.match(await ask('bytes=0-3', { 'if-range': etag }), { status: 200, text: 'abcdefghij' }, 'no part of another file')
-  const empty = await artifact('mnt/user-data/outputs/empty', { headers: { range: 'bytes=0-' } })
-  t.match(empty, { status: 416, headers: { 'content-range': 'bytes */0' } })
-  t.match(
-    await door.knock('HEAD', `/api/threads/mine/artifacts/${path}`, { as: 'u', headers: { range: 'bytes=0-3' } }),
-    { status: 200, text: '', headers: { ...SAFETY, 'content-length': '10' } }
-  )
-})
+)
 
 t.test('a file that becomes shorter while it is sent is broken off, not ended', async (t) => {
   const { door, put } = await open(t)
