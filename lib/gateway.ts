@@ -13,27 +13,25 @@ import { openTokens, type Revocation } from './auth/token.ts'
 import { projectSettings } from './agent/langgraph/config-file.ts'
 import { AccessPolicy } from './auth/policy.ts'
 import { composeAgent, graphPorts } from './compose-agent.ts'
+import { composeServers } from './compose-http.ts'
 import { type Component, Components } from './components.ts'
 import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
 import { type Config, unusedOptions } from './config.ts'
-import { Failure } from './errors.ts'
 import { holderBefore, leaveHolder, lockPremises } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Documents } from './files/documents.ts'
 import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
-import { Proxies } from './http/address.ts'
-import { isLoopbackName, Origins } from './http/guards.ts'
-import { type HttpOptions, HttpServer, type Log } from './http/server.ts'
+import { isLoopbackName } from './http/guards.ts'
+import { listen } from './http/listen.ts'
+import type { Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
 import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
 import { ConfigurableHeaders } from './routes/configurable-headers.ts'
-import { runBodyOf } from './routes/crons.ts'
+import { orderOfCron } from './routes/crons.ts'
 import { finalValuesOf } from './routes/final-values.ts'
-import { routes } from './routes/index.ts'
-import { metricsRoutes } from './routes/metrics.ts'
-import { orderFor, runView } from './routes/run-request.ts'
+import { runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
 import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
@@ -51,7 +49,7 @@ import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
 import { VERSION } from './version.ts'
-import { type Store, StoreUnavailable } from './store/store.ts'
+import type { Store } from './store/store.ts'
 
 export interface Gateway {
   /** `http://host:port` under which it answers. */
@@ -226,62 +224,32 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     crons: store.crons,
     writer,
     runs: services.runs,
-    orderOf: (cron, key) => {
-      const { cron_id, thread_id: threadId, user_id: userId } = cron
-      const path = `/crons/${cron_id}`
-      return orderFor(services, {
-        threadId,
-        userId,
-        body: runBodyOf(cron),
-        key,
-        path,
-        creator: null,
-        isLangGraph: true
-      })
-    },
+    orderOf: (cron, key) => orderOfCron(services, cron, key),
     removeThread: async (run, userId) => {
       await webhooks.prepare(run)
       await removeThread(services, run.thread_id, userId)
     },
     log
   })
-  const proxies = new Proxies(config.server.trusted_proxies, (message) => log.warn({}, message))
-  const common: Omit<HttpOptions, 'routes'> = {
-    authenticate: credentials.authenticate,
-    authenticateRequest: policy?.authenticates ? policy.authenticate : null,
-    threadOwner: (threadId) => store.threads.ownerOf(threadId),
-    origins: new Origins([...config.server.cors_origins, ...(project?.http.origins ?? [])], (message) =>
-      log.warn({}, message)
-    ),
-    proxies,
-    publicUrl: config.server.public_url,
-    limits: { connectionsPerAddress: config.server.connections_per_address },
+  const { server, metricsServer } = composeServers({
+    config,
     log,
-    failureOf: unreachable,
-    notYet: readiness.notYet
-  }
-  const server = new HttpServer({
-    ...common,
-    onAnswered: metrics.request,
+    services,
+    accounts: {
+      users: store.users,
+      sessions,
+      tokens,
+      apiTokens,
+      invitations: new Invitations(scoped.apiTokens, writer)
+    },
+    credentials,
+    policy,
     app,
-    routes: routes(
-      services,
-      {
-        config,
-        users: store.users,
-        writer,
-        sessions,
-        tokens,
-        apiTokens,
-        invitations: new Invitations(scoped.apiTokens, writer),
-        log,
-        allowanceOf: (call) => proxies.allowanceOf(call.req),
-        onLoginRefused: (code) => metrics.loginRefused(code)
-      },
-      { disabled: project?.http.disabled ?? [], policy }
-    )
+    project,
+    threadOwner: (threadId) => store.threads.ownerOf(threadId),
+    metrics,
+    notYet: readiness.notYet
   })
-  const watchers = config.metrics.port === 0 ? null : new HttpServer({ ...common, routes: metricsRoutes(services) })
   const expiry = new ThreadExpiry({
     store,
     writer,
@@ -298,13 +266,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     start: () => cluster?.join(unlock ? holderBefore(config.home) : null),
     stop: () => cluster?.stop()
   }
-  const watched: Component = {
-    start: () => watchers && listening(watchers, 'metrics', config.metrics),
-    stop: () => watchers?.close(0)
+  const metricsDoor: Component = {
+    start: () => metricsServer && listen(metricsServer, 'metrics', config.metrics),
+    stop: () => metricsServer?.close(0)
   }
   const door: Component = {
     start: async () => {
-      url = await listening(server, 'server', config.server)
+      url = await listen(server, 'server', config.server)
       innerCalls.url = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
       parts.onListening?.()
     },
@@ -333,7 +301,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const order: readonly Component[] = [
     hour,
     lease, // kept until everything is written
-    watched,
+    metricsDoor,
     drained(committer, config, log),
     agentServices,
     documents,
@@ -397,30 +365,4 @@ function installationOf({ file, home, database, run_events, agent, models }: Con
 /** Processes on one database may share a home, unless files in it have a single writer. */
 function canShareHome({ database, run_events }: Config): boolean {
   return database.backend === 'postgres' && run_events.backend === 'db'
-}
-
-/** A database that does not answer a read is not the request's fault, and a retry may work. */
-function unreachable(error: unknown): Failure | null {
-  if (!(error instanceof StoreUnavailable)) return null
-  return new Failure('store_unreachable', { reason: error.message }, { 'Retry-After': '5' })
-}
-
-const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process listens there, take another port or end it',
-  EADDRNOTAVAIL: 'this machine has no such address',
-  ENOTFOUND: 'there is no such name',
-  EAI_AGAIN: 'the name cannot be looked up',
-  EACCES: 'ports below 1024 need more rights'
-}
-
-/** @returns its URL. @throws Error that names the address and its options */
-async function listening(server: HttpServer, section: string, { host, port }: Config['metrics']): Promise<string> {
-  try {
-    return (await server.listen(port, host)).url
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
-    const problem = LISTEN_PROBLEMS[code] ?? 'it cannot be listened on'
-    const options = `${section}.host, ${section}.port`
-    throw new Error(`The address ${host}:${port} (${options}) cannot be used: ${problem} (${code})`, { cause: error })
-  }
 }

@@ -13,6 +13,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   bin: ['client', 'version', 'gateway', 'operator', 'config', 'index', 'types'],
   gateway: ['*'],
   'compose-agent': ['*'],
+  'compose-http': ['*'],
   'compose-run': ['*'],
   components: [],
   metrics: ['version', 'agent/observer', 'run', 'store/store'],

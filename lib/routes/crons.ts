@@ -5,12 +5,13 @@ import { fail } from '../errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
+import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
 import { Containment } from '../thread/contains.ts'
 import { type Cron, type JsonObject, timestamp, type Timestamp } from '../types.ts'
 import { costly, tooLong } from './input.ts'
 import { orderEntry, pageEntries, pageReply, sorted } from './page.ts'
-import { checkStrategy, type RunBody, runEntries } from './run-request.ts'
+import { checkStrategy, orderFor, type RunBody, runEntries } from './run-request.ts'
 import type { Services } from './services.ts'
 
 const SCHEDULE_MAX = 200
@@ -157,9 +158,20 @@ function payloadOf(fields: Fields): JsonObject {
   return Object.fromEntries(known) as JsonObject
 }
 
-/** The run's body, validated when it was stored. */
-export function runBodyOf({ payload, metadata, cron_id }: Cron): RunBody {
-  return { ...payload, metadata: { ...metadata, cron_id } }
+/** The run of a cron that is due; `key`: its idempotency key. */
+export function orderOfCron(services: Services, cron: Cron, key: string): Promise<RunOrder> {
+  const { cron_id, thread_id: threadId, user_id: userId, payload, metadata } = cron
+  // Validated when it was stored.
+  const body: RunBody = { ...payload, metadata: { ...metadata, cron_id } }
+  return orderFor(services, {
+    threadId,
+    userId,
+    body,
+    key,
+    path: `/crons/${cron_id}`,
+    creator: null,
+    isLangGraph: true
+  })
 }
 
 /**
