@@ -1,14 +1,11 @@
 // Parses join requests: who reads, where to resume, which modes, and whether to stream.
 import { namesType } from '../http/accept.ts'
 import type { Call } from '../http/call.ts'
+import { listIn, searchParams } from '../http/query-list.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { Services } from './services.ts'
 
-function searchParams({ req }: Call): URLSearchParams {
-  const url = req.url ?? ''
-  const at = url.indexOf('?')
-  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
-}
+export { listIn }
 
 /** The position to resume after: a header, or a query parameter for clients that cannot set headers. */
 export function positionText(call: Call): string | undefined {
@@ -19,12 +16,6 @@ export function positionText(call: Call): string | undefined {
 
 /** Stream modes in the query; null: none. */
 export const modesIn = (call: Call): string[] | null => listIn(call, 'stream_mode')
-
-/** A list in the query: repeated, comma-separated or a JSON list, depending on the client's version. */
-export function listIn(call: Call, name: string): string[] | null {
-  const given = searchParams(call).getAll(name).flatMap(readList)
-  return given.length ? given : null
-}
 
 /** The query of the Location header: reconnecting clients drop their own query, or append it again. */
 export function filterQuery(call: Call): string {
@@ -42,20 +33,6 @@ export function endsByLeaving(call: Call): boolean {
   const { grant } = call
   const mayCancel = grant?.kind === 'token' && grant.permissions?.has('runs:cancel')
   return mayCancel === true && ['1', 'true'].includes(searchParams(call).get(ENDS) ?? '')
-}
-
-function readList(text: string): string[] {
-  if (!text.startsWith('['))
-    return text
-      .split(',')
-      .map((name) => name.trim())
-      .filter(Boolean)
-  try {
-    const list: unknown = JSON.parse(text)
-    return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []
-  } catch {
-    return []
-  }
 }
 
 /** Start with a snapshot instead of the first frame. */

@@ -58,7 +58,7 @@ export class Subscriptions {
     for (const [id, one] of this.#byId) {
       const { n, ordinal: claimed } = frameAt(Math.max(0, one.from))
       if (!one.isClaimed || claimed !== ordinal) continue
-      const next = nextAfter(log, n, this.#claim)
+      const next = firstUnseen(log, n, this.#claim)
       if (next === null) this.#doubt = { ordinal, log }
       else this.#byId.set(id, { ...one, isClaimed: false, from: next > n ? one.from : seqOf(ordinal, next, 0) - 1 })
     }
@@ -93,8 +93,8 @@ export class Subscriptions {
   }
 }
 
-/** n of the first frame that a client has not seen which claims to have seen this one; null: the log does not know yet. */
-function nextAfter(log: RunLog, n: number, claim: Position): number | null {
+/** n of the first frame that a client which claims to have seen this one has not; null: the log does not know yet. */
+function firstUnseen(log: RunLog, n: number, claim: Position): number | null {
   const epoch = claim?.epoch ?? null
   if (epoch === null && log.attempts > 1 && n >= log.attemptFirst) return log.attemptFirst
   // What follows the last frame has numbers behind it, and is told when all is stored.
