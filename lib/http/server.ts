@@ -6,29 +6,12 @@ import { diskFailure, Failure, fail } from '../errors.ts'
 import { asUser } from '../scope.ts'
 import { LoopTurns } from '../loop-turns.ts'
 import type { Principal } from '../types.ts'
-import type { Proxies } from './address.ts'
 import { BodyReader } from './body-reader.ts'
 import { type Call, type Cookie, type Reply, HANDLED } from './call.ts'
 import { Connections } from './connections.ts'
 import type { CustomApp } from './custom-app.ts'
-import {
-  type Authenticate,
-  type AuthenticateRequest,
-  checkCsrf,
-  checkIds,
-  checkOrigin,
-  checkOwner,
-  checkPermission,
-  credentialOf,
-  csrfCookie,
-  isChanging,
-  mayLast,
-  needsCsrf,
-  type Origins,
-  principalOf,
-  SESSION_COOKIE,
-  type ThreadOwner
-} from './guards.ts'
+import { type EntryOptions, EntryGuard } from './entry-guard.ts'
+import { checkIds, checkOwner, checkPermission, isChanging, SESSION_COOKIE, type ThreadOwner } from './guards.ts'
 import { sendBroken, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, targetOf } from './request.ts'
 import { breakOff, reset } from './reset.ts'
@@ -37,7 +20,7 @@ import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
 import { isSurplus, UpgradableMessage } from './upgrade.ts'
 import { UnreadAnswers } from './unread-answers.ts'
-import { isUpgrade, noteUpgrade } from './web-socket.ts'
+import { noteUpgrade } from './web-socket.ts'
 
 /** Compatible with pino. */
 export interface Log {
@@ -46,18 +29,11 @@ export interface Log {
   error(fields: object, message: string): void
 }
 
-export interface HttpOptions {
+export interface HttpOptions extends EntryOptions {
   readonly routes: readonly Route[]
-  readonly authenticate: Authenticate
-  /** Authenticates callers without a credential of ours; null: they are anonymous. */
-  readonly authenticateRequest?: AuthenticateRequest | null
   /** The operator's own routes. */
   readonly app?: CustomApp | null
   readonly threadOwner: ThreadOwner
-  readonly origins: Origins
-  readonly proxies: Proxies
-  /** Public URL of this server, if known: its origin is our own. */
-  readonly publicUrl?: string | null
   readonly limits?: {
     /** Timeout for bodies of anonymous senders, in ms. */
     readonly publicBodyMs?: number
@@ -69,20 +45,12 @@ export interface HttpOptions {
   readonly failureOf?: (error: unknown) => Failure | null
   /** A response, or the head of a stream, was sent: route path (`none`: no route), method, status, ms. Must not throw. */
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
-  /** At startup all but public information waits for this, and is refused if it names a reason; null: the start is over. */
-  readonly notYet?: () => Promise<string | null> | null
 }
 
 /** Limit of unread response bytes per user: two of the longest. */
 const UNREAD_BYTES = 32 * 1024 * 1024
 /** Pipelined requests that are begun per turn of the loop. */
 const PIPELINED_A_TURN = 4
-/** Lifetime of a csrf_token set with a refusal: no session lasts longer. */
-const CSRF_SECONDS = 30 * 86_400
-const FOREIGN = 'a page of another origin was refused: if it is yours, set server.public_url or server.cors_origins'
-/** So many of them are logged, once each. */
-const FOREIGN_MAX = 20
-const ORIGIN_LENGTH_MAX = 256
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
 const KEEP_ALIVE_MS = 75_000
 /** A slower request head is an attack or a dead connection. Above the keep-alive timeout, which it would cut short. */
@@ -116,12 +84,11 @@ export class HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #server: Server
+  readonly #entry: EntryGuard
   readonly #connections: Connections
   readonly #bodies: BodyReader
   /** Most handlers run synchronously, some for tens of ms: only a few requests run per turn of the event loop. */
   readonly #turns = new LoopTurns()
-  /** Origins whose refusal was logged. */
-  readonly #foreign = new Set<string>()
   /** Pipelined requests: a few per turn, over all connections, so that others are served in between. */
   readonly #pipelined = new LoopTurns(PIPELINED_A_TURN)
   readonly #unread = new UnreadAnswers(UNREAD_BYTES)
@@ -130,6 +97,7 @@ export class HttpServer {
   constructor(options: HttpOptions) {
     this.#options = options
     this.#router = new Router(options.routes)
+    this.#entry = new EntryGuard(options)
     this.#connections = new Connections(options)
     this.#bodies = new BodyReader(options, this.#turns)
     this.#server = createServer({
@@ -245,48 +213,12 @@ export class HttpServer {
       this.#handle({ req, res, match, principal, given: body }, seen)
     // The operator's app authenticates its own callers, and learns nothing about our users.
     if (isApps && !app.needsUser) {
-      const answer = async (body: Buffer | null) => ours(await this.#pass(req, match, cookies, false), body)
+      const answer = async (body: Buffer | null) => ours(await this.#entry.pass(req, match, cookies, false), body)
       return app.answer(req, res, null, { isStream, answer })
     }
-    const principal = await this.#pass(req, match, cookies, isApps)
+    const principal = await this.#entry.pass(req, match, cookies, isApps)
     if (!isApps && !app?.surrounds(method, target.path)) return ours(principal, null)
     return app.answer(req, res, principal, { isStream, answer: (body) => ours(principal, body) })
-  }
-
-  /** The guards before routing. Returns null when no sign-in is required. */
-  async #pass(req: IncomingMessage, match: Match, cookies: Cookie[], isApps: boolean): Promise<Principal | null> {
-    const { authenticate, authenticateRequest = null, proxies } = this.#options
-    if (isChanging(req.method ?? 'GET')) {
-      if (isExempt(match)) {
-        this.#checkOrigin(req)
-        // A sign-in's handler sets one that lasts as long as the session. This one covers every other outcome.
-        const secure = proxies.isSecure(req)
-        cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
-      } else if (authenticateRequest !== null && credentialOf(req) === null) {
-        // The operator's rules may rely on something browsers send by themselves, and there is no csrf_token to compare with.
-        this.#checkOrigin(req)
-      } else if (needsCsrf(req)) checkCsrf(req)
-    }
-    // A page of another site can open a WebSocket with its visitor's cookies.
-    if (isUpgrade(req)) this.#checkOrigin(req)
-    const start = isPublicRead(match) ? null : (this.#options.notYet?.() ?? null)
-    const reason = start === null ? null : await start
-    if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
-    return needsSession(match) || isApps ? principalOf(req, authenticate, authenticateRequest) : null
-  }
-
-  /** @throws Failure cross_site, which the log explains: an operator behind a proxy meets it first. */
-  #checkOrigin(req: IncomingMessage): void {
-    const { origins, proxies, publicUrl = null, log } = this.#options
-    try {
-      checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
-    } catch (error) {
-      const { origin = '' } = req.headers
-      const isNew = !this.#foreign.has(origin) && this.#foreign.size < FOREIGN_MAX && origin.length <= ORIGIN_LENGTH_MAX
-      if (isNew) log.warn({ origin, host: req.headers.host }, FOREIGN)
-      if (isNew) this.#foreign.add(origin)
-      throw error
-    }
   }
 
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
@@ -383,21 +315,6 @@ function endRead(socket: Duplex): void {
   socket.once('close', () => clearTimeout(late))
   socket.end()
   socket.resume()
-}
-
-function isPublicRead(match: Match): boolean {
-  return match.kind === 'found' && match.route.access === 'public' && match.route.method === 'GET'
-}
-
-function isExempt(match: Match): boolean {
-  return match.kind === 'found' && match.route.csrf === 'exempt'
-}
-
-/** Also for unknown paths: without a session nobody learns which paths exist [Auth 3]. */
-function needsSession(match: Match): boolean {
-  if (match.kind === 'found') return match.route.access === 'user'
-  if (match.kind === 'method') return !match.isPublic
-  return true
 }
 
 function missed(match: Exclude<Match, { kind: 'found' }>): never {

@@ -84,6 +84,7 @@ const SEARCH: Path = {
     'http/body-reader',
     'http/call',
     'http/connections',
+    'http/entry-guard',
     'http/json-list',
     'http/langgraph-client',
     'http/route',
