@@ -58,7 +58,7 @@ function Password() {
     <h3>Password</h3>
     <form class="row" onSubmit=${submit}>
       <input type="email" autocomplete="username" value=${me.value?.email} hidden readonly />
-      ${needsSetup && html`<label>E-mail<input name="email" type="email" required value=${me.value?.email} /></label>`}
+      ${needsSetup && html`<label>E-mail<input name="email" type="email" required defaultValue=${me.value?.email} /></label>`}
       <label>Current<input name="current" type="password" required autocomplete="current-password" /></label>
       <label>New<input name="next" type="password" required minlength="8" autocomplete="new-password" aria-describedby="new-rules" /></label>
       <button class="plain">Change</button>

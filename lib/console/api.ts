@@ -1,8 +1,6 @@
 // The page's API client, and its handling of ended sessions.
 import { ApiError, Colloquy } from '../client/colloquy.ts'
 
-export const colloquy = new Colloquy()
-
 let onSignedOut: () => void = () => {}
 
 /** Called when an answer shows that the session has ended. */
@@ -10,19 +8,22 @@ export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener
 }
 
-/** Calls the API. An ended session is reported to the page. */
-export async function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  try {
-    return await colloquy.call<T>(method, path, body, signal)
-  } catch (error) {
-    noticeSignedOut(error)
-    throw error
+/** Reports an ended session to the page, whichever call finds it. */
+class PageClient extends Colloquy {
+  override async send(...request: Parameters<Colloquy['send']>): Promise<Response> {
+    try {
+      return await super.send(...request)
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials') onSignedOut()
+      throw error
+    }
   }
 }
 
-/** Reports an error that means that the session has ended. */
-export function noticeSignedOut(error: unknown): void {
-  if (error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials') onSignedOut()
+export const colloquy = new PageClient()
+
+export function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return colloquy.call<T>(method, path, body, signal)
 }
 
 /** An error as a sentence for the user. */

@@ -65,8 +65,9 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      if (event.key === 'Escape' && conversation.active.value && !document.querySelector('dialog[open]'))
-        void conversation.stop()
+      // Elsewhere Escape has another meaning.
+      const isMeant = !event.isComposing && !document.querySelector('dialog[open], #search:focus')
+      if (event.key === 'Escape' && isMeant) void conversation.stop()
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
@@ -81,7 +82,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   if (state === 'missing')
     return html`<main class="chat empty"><div class="welcome"><h1>There is nothing here</h1><p class="lead">This conversation does not exist, or it is not yours.</p><button class="primary" onClick=${() => go('#/')}>Start a new one</button></div></main>`
 
-  const isEmpty = messages.length === 0 && !isRunning && state !== 'loading'
+  const isEmpty = messages.length === 0 && !isRunning && state !== 'loading' && state !== 'broken'
   const lastAi = messages.at(-1)
   const waitsForWords = isRunning && !(lastAi?.type === 'ai' && lastAi.isPartial)
   return html`<main
@@ -148,7 +149,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
         <${Connecting} conversation=${conversation} />
         <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />
         <p class="hint foot">
-          ${isRunning ? 'The answer goes on when you close this page.' : 'Answers can be wrong. Check what matters.'}
+          ${conversation.active.value ? 'The answer goes on when you close this page.' : 'Answers can be wrong. Check what matters.'}
           ${conversation.tokens.value ? html`<span class="total">${count(conversation.tokens.value)} tokens</span>` : null}
         </p>
       </div>

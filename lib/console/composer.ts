@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { call } from './api.ts'
 import type { Conversation } from './conversation.ts'
 import { html, Icon } from './html.ts'
+import { keep, kept } from './tab-storage.ts'
 import { bytes } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import type { Uploads } from './uploads.ts'
@@ -25,7 +26,7 @@ interface ComposerProps {
 export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const { threadId, state } = conversation
   const key = draftKey(state.value === 'new' ? 'new' : threadId)
-  const [text, setText] = useState(() => sessionStorage.getItem(key) ?? '')
+  const [text, setText] = useState(() => kept(key) ?? '')
   const [models, setModels] = useState<readonly Model[]>([])
   const [model, setModel] = useState(() => localStorage.getItem(MODEL_KEY))
   const area = useRef<HTMLTextAreaElement>(null)
@@ -45,8 +46,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     if (!box) return
     box.style.height = 'auto'
     box.style.height = `${Math.min(box.scrollHeight, innerHeight * 0.4)}px`
-    if (text) sessionStorage.setItem(key, text)
-    else sessionStorage.removeItem(key)
+    keep(key, text)
   }, [text])
 
   const send = async () => {

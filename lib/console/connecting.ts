@@ -16,11 +16,14 @@ export function Connecting({ conversation }: { readonly conversation: Conversati
   }, [isLost])
   if (!isLost && !isBroken) return null
   const seconds = Math.max(0, Math.ceil((retryAt - now) / 1000))
+  const lost = conversation.active.value
+    ? 'The connection is lost. The answer goes on without it'
+    : 'The connection is lost. Your message is not sent yet'
   const words = isBroken
     ? 'The server cannot be reached.'
     : state === 'waiting' && seconds > 0
-      ? `The connection is lost. The answer goes on without it; trying again in ${seconds} s.`
-      : 'The connection is lost. Trying again…'
+      ? `${lost}; trying again in ${seconds} s.`
+      : `${lost}. Trying again…`
   return html`<div class="lost" role="status">
     <span>${words}</span>
     <button class="link" onClick=${() => conversation.retryNow()}>Try now</button>

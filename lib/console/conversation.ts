@@ -10,7 +10,7 @@ import {
   type TranscriptMessage
 } from '../client/colloquy.ts'
 import { isKnown, say, sayGrowing } from './announce.ts'
-import { call, colloquy, noticeSignedOut, textOf } from './api.ts'
+import { call, colloquy, textOf } from './api.ts'
 import { Branches } from './branches.ts'
 import { Outbox, type Unsent } from './outbox.ts'
 import {
@@ -65,6 +65,9 @@ export class Conversation {
   readonly #outbox: Outbox
   #runOf = new Map<string, string>()
   #stream: RunStream | null = null
+  /** Loads and streams so far: what a load has read is dropped if another has begun since. */
+  #readings = 0
+  #loading: Promise<void> | null = null
   #isClosed = false
   #isDue = false
   #looks: ReturnType<typeof setInterval> | null = null
@@ -96,21 +99,27 @@ export class Conversation {
   // ------------------------------------------------------------------------------------------------ reading
 
   /** Loads the stored state, and joins the run in flight if there is one. */
-  async load(): Promise<void> {
+  load(): Promise<void> {
+    this.#loading = this.#load(++this.#readings)
+    return this.#loading
+  }
+
+  async #load(reading: number): Promise<void> {
+    const isOld = () => this.#isClosed || reading !== this.#readings
     try {
       const [runs, history] = await Promise.all([
         call<Run[]>('GET', `${this.#path}/runs?limit=${RUNS_MAX}`),
         call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 })
       ])
-      if (this.#isClosed) return
+      if (isOld()) return
       const [newest] = history
       if (newest) await this.#findOrigins(newest)
       if (newest) await this.branches.find(runs, this.#runsIn(newest))
-      if (this.#isClosed) return
+      if (isOld()) return
       batch(() => {
         this.runs.value = runs
         if (newest) this.#show(newest)
-        this.state.value = newest || runs.length > 0 || this.#outbox.unsent ? 'ready' : 'missing'
+        this.state.value = newest || runs.length > 0 || this.#outbox.unsent ? 'ready' : this.#missing
         const last = runs[0]
         this.failure.value = last && isFailed(last) ? (last.error ?? 'The run failed') : null
       })
@@ -120,13 +129,17 @@ export class Conversation {
       if (inFlight) void this.#follow(colloquy.watch(inFlight, this.#watching(true)), inFlight.run_id)
       void this.#countTokens()
     } catch (error) {
-      noticeSignedOut(error)
-      if (this.#isClosed) return
+      if (isOld()) return
       const { unsent } = this.#outbox
-      const isMissing = error instanceof ApiError && (error.status === 404 || error.status === 422)
-      if (isMissing && unsent && this.active.value === null) return void this.#resend(unsent)
-      this.state.value = isMissing ? 'missing' : this.state.value === 'ready' ? 'ready' : 'broken'
+      if (isMissing(error) && unsent && this.active.value === null) return void this.#resend(unsent)
+      if (isMissing(error)) this.state.value = this.#missing
+      else if (this.state.value === 'loading') this.state.value = 'broken'
     }
+  }
+
+  /** A new thread is missing until its first message has been taken. */
+  get #missing(): 'new' | 'missing' {
+    return this.state.value === 'new' ? 'new' : 'missing'
   }
 
   /** Finds the runs of messages whose state does not name them: a graph's state is its own. */
@@ -169,10 +182,12 @@ export class Conversation {
     if (document.hidden || this.active.value !== null || this.#isClosed) return
     if (this.state.value === 'broken') return this.load()
     if (this.state.value !== 'ready') return
-    const [newest] = await call<Run[]>('GET', `${this.#path}/runs?limit=1`).catch(() => [])
-    if (!newest || this.active.value !== null || this.#isClosed) return
-    const known = this.runs.value.find(({ run_id }) => run_id === newest.run_id)
-    if (!known || known.updated_at !== newest.updated_at) await this.load()
+    const found = await call<Run[]>('GET', `${this.#path}/runs?limit=1`).catch(() => null)
+    if (!found || this.active.value !== null || this.#isClosed) return
+    const [newest] = found
+    const known = this.runs.value.find(({ run_id }) => run_id === newest?.run_id)
+    // None any more: the thread was deleted elsewhere.
+    if (known?.updated_at !== newest?.updated_at || (!newest && this.runs.value.length > 0)) await this.load()
   }
 
   #heard(data: { threadId?: string; what?: string }): void {
@@ -190,6 +205,7 @@ export class Conversation {
   async #follow(stream: RunStream, runId: string | null): Promise<void> {
     this.#stream?.close()
     this.#stream = stream
+    this.#readings++
     batch(() => {
       this.active.value = runId ?? ''
       this.failure.value = null
@@ -210,7 +226,6 @@ export class Conversation {
       for await (const frame of stream) this.#take(frame, id)
     } catch (error) {
       if (this.#isClosed || this.#stream !== stream) return
-      noticeSignedOut(error)
       this.#ended(stream)
       if (id === null) throw error
       this.failure.value = textOf(error)
@@ -284,6 +299,8 @@ export class Conversation {
   // ------------------------------------------------------------------------------------------------- acting
 
   async send(text: string, files: readonly Attached[], model: string | null): Promise<void> {
+    if (this.state.value === 'broken') void this.load()
+    while (this.state.value === 'loading' && !this.#isClosed) await this.#loading
     await this.#start(humanMessage(text, files), { model, parent: this.#lastRun() })
   }
 
@@ -313,17 +330,23 @@ export class Conversation {
   }
 
   async stop(): Promise<void> {
-    const runId = this.active.value
-    if (!runId) return
+    const stream = this.#stream
+    if (!stream) return
+    // Not sent yet: it is taken back.
+    if (this.active.value === '' && this.connection.value.failures > 0) {
+      this.#outbox.clear()
+      return stream.close()
+    }
+    const run = await stream.started.catch(() => null)
     try {
-      await colloquy.cancel({ thread_id: this.threadId, run_id: runId })
+      if (run) await colloquy.cancel(run)
     } catch (error) {
       // The run has just ended by itself.
       if (!(error instanceof ApiError && error.status === 409)) notifyFailure(error)
     }
   }
 
-  async #again(message: TranscriptMessage, next: object): Promise<void> {
+  async #again(message: TranscriptMessage, next: Unsent['message']): Promise<void> {
     const runId = this.runOf(message)
     const base = runId && (await this.branches.checkpointBefore(runId))
     if (!runId || !base) throw new Error('The checkpoint before this message is no longer stored')
@@ -338,23 +361,23 @@ export class Conversation {
   }
 
   async #start(
-    message: object,
+    message: Unsent['message'],
     more: { model?: string | null; base?: string; parent: string | null; branchOf?: string }
   ): Promise<void> {
     const body = {
       input: { messages: [message] },
+      ...(this.state.value === 'new' && { if_not_exists: 'create' }),
       metadata: { parent_run: more.parent, ...(more.branchOf && { branch_of: more.branchOf }) },
       ...(more.base && { checkpoint_id: more.base }),
       ...(more.model && { context: { model_name: more.model } })
     }
-    await this.#sendOff({ key: newId(), message, body }, this.state.value === 'new')
+    await this.#sendOff({ key: newId(), message, body })
   }
 
   /** Keeps the message until the start is answered; a page reloaded before that sends it again. */
-  async #sendOff(unsent: Unsent, isNew: boolean): Promise<void> {
+  async #sendOff(unsent: Unsent): Promise<void> {
     this.#outbox.keep(unsent)
     try {
-      if (isNew) await call('POST', '/api/threads', { thread_id: this.threadId })
       this.#transcript.apply({ event: 'messages', data: [unsent.message, {}], id: null })
       this.#publish()
       await this.#run(unsent.body, unsent.key)
@@ -362,13 +385,21 @@ export class Conversation {
     } catch (error) {
       // A refusal is an answer; a request cut by a reload is not.
       if (error instanceof ApiError) this.#outbox.clear()
+      this.#takeBack(String(unsent.message.id))
       throw error
     }
   }
 
+  /** Removes a message that no run has taken. */
+  #takeBack(id: string): void {
+    const left = this.#transcript.messages.filter((message) => message.id !== id || this.runOf(message) !== null)
+    this.#transcript.replace({ ...this.#transcript.values, messages: left.map(({ raw }) => raw) })
+    this.#publish()
+  }
+
   async #resend(unsent: Unsent): Promise<void> {
     this.state.value = 'ready'
-    await this.#sendOff(unsent, true).catch(notifyFailure)
+    await this.#sendOff(unsent).catch(notifyFailure)
   }
 
   /** @throws the error of the start; the page then shows the stored state */
@@ -429,4 +460,9 @@ export class Conversation {
   get #path(): string {
     return `/api/threads/${encodeURIComponent(this.threadId)}`
   }
+}
+
+/** Whether the thread does not exist, for this user at least. */
+function isMissing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 404 || error.status === 422)
 }

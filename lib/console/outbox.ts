@@ -1,8 +1,9 @@
 // Keeps the start of a run until the gateway has answered, also across a reload. Its idempotency key prevents a second run.
+import { keep, kept } from './tab-storage.ts'
 
 export interface Unsent {
   readonly key: string
-  readonly message: object
+  readonly message: Readonly<Record<string, unknown>>
   readonly body: object
 }
 
@@ -14,16 +15,16 @@ export class Outbox {
   }
 
   get unsent(): Unsent | null {
-    const text = sessionStorage.getItem(this.#name)
+    const text = kept(this.#name)
     // Written by `keep`.
     return text === null ? null : (JSON.parse(text) as Unsent)
   }
 
   keep(unsent: Unsent): void {
-    sessionStorage.setItem(this.#name, JSON.stringify(unsent))
+    keep(this.#name, JSON.stringify(unsent))
   }
 
   clear(): void {
-    sessionStorage.removeItem(this.#name)
+    keep(this.#name, '')
   }
 }

@@ -14,12 +14,21 @@ export type Place =
 export const place = signal<Place>(read())
 
 function read(): Place {
-  const [view, id, what, runId, otherId] = location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent)
+  const [view, id, what, runId, otherId] = parts()
   if (view === 't' && id) {
     const isRun = what === 'r' && runId
     return { view: 'thread', threadId: id, runId: isRun ? runId : null, otherId: isRun && otherId ? otherId : null }
   }
   return view === 'overview' ? { view: 'overview' } : { view: 'new' }
+}
+
+function parts(): readonly string[] {
+  try {
+    return location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent)
+  } catch {
+    // Not a URL of ours.
+    return []
+  }
 }
 
 addEventListener('hashchange', () => {

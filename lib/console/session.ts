@@ -2,6 +2,8 @@
 import { signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy, whenSignedOut } from './api.ts'
+import { keepFor } from './tab-storage.ts'
+import { notifyFailure } from './toast.ts'
 
 export interface User {
   readonly id: string
@@ -30,6 +32,15 @@ export const hasEnded = signal(false)
 
 const STATUS_KEY = 'colloquy.setup-status'
 
+/** Tells other tabs who has signed in; null: nobody any more. */
+const tabs = new BroadcastChannel('colloquy-session')
+/** The user whose data this page has loaded. */
+let loadedFor: string | null = null
+
+tabs.addEventListener('message', ({ data }) => {
+  if (loadedFor !== data) location.reload()
+})
+
 whenSignedOut(() => {
   if (stage.value !== 'in') return
   hasEnded.value = true
@@ -42,8 +53,7 @@ export async function begin(): Promise<void> {
   // The cookie exists only with a session.
   if (!document.cookie.includes('csrf_token=')) return beginSignedOut()
   try {
-    me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
-    stage.value = 'in'
+    greet(await call<User>('GET', '/api/v1/auth/me'))
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return beginSignedOut()
     stage.value = 'unreachable'
@@ -71,9 +81,19 @@ async function setupStatus(): Promise<SetupStatus> {
 
 async function enter(): Promise<void> {
   localStorage.removeItem(STATUS_KEY)
-  me.value = await colloquy.call<User>('GET', '/api/v1/auth/me')
-  hasEnded.value = false
+  const user = await call<User>('GET', '/api/v1/auth/me')
+  tabs.postMessage(user.id)
   if (invitation) location.hash = ''
+  // The page still holds the data of the user before.
+  if (loadedFor !== null && loadedFor !== user.id) location.reload()
+  else greet(user)
+}
+
+function greet(user: User): void {
+  keepFor(user.id)
+  loadedFor = user.id
+  me.value = user
+  hasEnded.value = false
   stage.value = 'in'
 }
 
@@ -90,7 +110,13 @@ export async function signUp(email: string, password: string, isFirst: boolean, 
 }
 
 export async function signOut(): Promise<void> {
-  await colloquy.call('POST', '/api/v1/auth/logout')
+  try {
+    await call('POST', '/api/v1/auth/logout')
+  } catch (error) {
+    return notifyFailure(error)
+  }
+  tabs.postMessage(null)
+  keepFor('')
   // Reload, because the page still holds the user's data.
   location.hash = ''
   location.reload()

@@ -248,3 +248,43 @@ browserTest('a thumb is kept, and taken back', async (t) => {
   await page.locator('[aria-label="Good answer"][aria-pressed=true]').click()
   await until(async () => listIn(await given()).length === 0, 'it is taken back')
 })
+
+browserTest('a title that is being typed stays when the list is loaded anew', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/state`, { values: { title: 'Before' } })
+  await visitor.open()
+  await page.getByRole('button', { name: 'Actions for Before' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('menuitem', { name: 'Rename' }).click()
+  await page.getByLabel('Title').fill('After')
+  // A selection that ends beside the dialog does not close it.
+  await page.getByLabel('Title').hover()
+  await page.mouse.down()
+  await page.mouse.move(5, 5)
+  await page.mouse.up()
+  await person.post(`/api/threads/${await person.thread()}/state`, { values: { title: 'Another' } })
+  // By itself, every few seconds.
+  await page.locator('.thread .title', { hasText: 'Another' }).waitFor()
+  t.equal(await page.getByLabel('Title').inputValue(), 'After')
+  await page.getByRole('button', { name: 'Rename' }).click()
+  await page.locator('.thread .title', { hasText: 'After' }).waitFor()
+})
+
+browserTest('a browser that keeps nothing more sends as ever', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await page.locator('.welcome').waitFor()
+  await page.evaluate(`(() => {
+    for (let size = 5_000_000; size >= 1; size = Math.floor(size / 2))
+      for (let n = 0; n < 3; n++) try { sessionStorage.setItem(\`\${size} \${n}\`, 'x'.repeat(size)) } catch {}
+  })()`)
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), 'w0000 w0001 w0002')
+})

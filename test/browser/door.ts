@@ -143,3 +143,45 @@ browserTest('a token is shown once and works within its scopes; a changed passwo
   await visitor.say('/demo deltas=3 rate=0')
   await visitor.answered()
 })
+
+browserTest('an address that is none leads to a new conversation', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  await visitor.open('#/t/%E0%A4%A')
+  await visitor.page.locator('.welcome').waitFor()
+  await visitor.page.evaluate("location.hash = '#/t/%'")
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+})
+
+browserTest('who signs in where another was signed in finds nothing of the other, in no tab', async (t) => {
+  const site = await openSite(t)
+  const ada = await account(site.url, 'ada@example.com')
+  await account(site.url, 'eve@example.com')
+  await new Person(site.url).post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
+  // More than a page of them, so that the list has an end that is not loaded anew.
+  await Promise.all(Array.from({ length: 45 }, () => ada.thread()))
+  const visitor = await visit(t, site.url, { person: ada })
+  const { page } = visitor
+  visitor.expect(/status of 40[14]/)
+  await visitor.open()
+  await page.locator('.thread').nth(39).waitFor()
+  await page.locator('.thread').nth(39).scrollIntoViewIfNeeded()
+  await page.locator('.thread').nth(44).waitFor()
+  await page.fill('#composer', 'a secret of Ada')
+  const other = await visitor.tab()
+  other.expect(/status of 40[14]/)
+  await other.open()
+  await other.page.locator('.thread').first().waitFor()
+  await ada.post('/api/v1/auth/change-password', { current_password: PASSWORD, new_password: 'another-horse-43' })
+  await page.getByText('Your session has ended').waitFor()
+  await page.getByLabel('E-mail').fill('eve@example.com')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  for (const tab of [page, other.page]) {
+    await tab.getByRole('button', { name: 'eve@example.com' }).waitFor()
+    await tab.getByText('Your conversations will be listed here.').waitFor()
+    t.equal(await tab.locator('.thread').count(), 0)
+    t.equal(await tab.inputValue('#composer'), '')
+  }
+})

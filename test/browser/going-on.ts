@@ -1,4 +1,6 @@
 // What makes the page worth it: whatever happens between the model and the reader, each word stands there once and in its place.
+import { EventEmitter, once } from 'node:events'
+import type { Route } from 'playwright-core'
 import t from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
@@ -208,4 +210,171 @@ browserTest('a failed run says why, also after a reload', async (t) => {
   await visitor.threadId()
   await visitor.page.reload()
   await failure.getByText('asked to fail').waitFor()
+})
+
+/** Answers to that request of the page that wait until they are let go. */
+async function held({ page }: Visitor, path: string): Promise<{ arrived: Promise<unknown>; release: () => void }> {
+  const gate = new EventEmitter()
+  const [arrived, released] = [once(gate, 'arrived'), once(gate, 'released')]
+  await page.route(
+    path,
+    async (route) => {
+      const response = await route.fetch()
+      gate.emit('arrived')
+      await released
+      await route.fulfill({ response })
+    },
+    { times: 1 }
+  )
+  return { arrived, release: () => gate.emit('released') }
+}
+
+browserTest('a look at what is stored that is older than the message just sent does not hide it', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  await visitor.open()
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  const look = await held(visitor, '**/history')
+  // Noticed by a look, whose answer then comes late.
+  await person.run(threadId, '/demo deltas=3 rate=0 size=7')
+  await look.arrived
+  const text = '/demo deltas=100000 rate=50'
+  await visitor.say(text)
+  await visitor.hasWords('w0003')
+  const shown = visitor.page.waitForResponse('**/history')
+  look.release()
+  await shown
+  const { length } = await visitor.lastAnswer()
+  await until(async () => (await visitor.lastAnswer()).length > length + 30, 'further words')
+  t.equal((await visitor.page.locator('.message.human').allInnerTexts()).at(-1)?.trim(), text)
+  t.ok(await isPrefix(visitor, demoText(100_000)))
+  await visitor.page.keyboard.press('Escape')
+  await visitor.answered()
+  t.equal(await visitor.page.locator('.message').count(), 6, 'with what the other client had asked')
+})
+
+browserTest('a message that is sent before its conversation is there follows what was said', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.run(thread, '/demo deltas=3 rate=0')
+  const [before] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+  const visitor = await visit(t, site.url, { person })
+  const load = await held(visitor, '**/history')
+  await visitor.open(`#/t/${thread}`)
+  await load.arrived
+  await visitor.say('/demo deltas=3 rate=0 size=7')
+  load.release()
+  await visitor.hasWords('w00002')
+  await visitor.answered()
+  t.equal(await visitor.page.locator('.message').count(), 4)
+  const [newest] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+  t.equal(textIn(newest, 'metadata', 'parent_run'), textIn(before, 'run_id'))
+})
+
+browserTest('a first message without a network stands there, says that it waits, and is sent once', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const proxy = await openProxy(t, site.url)
+  const visitor = await visit(t, proxy.url, { person })
+  visitor.expect(/net::ERR_/)
+  await visitor.open()
+  await visitor.page.locator('.welcome').waitFor()
+  proxy.down()
+  await visitor.say('/demo deltas=4 rate=0')
+  await visitor.page.locator('.lost').getByText('Your message is not sent yet').waitFor()
+  t.equal(await visitor.page.locator('.message.human').count(), 1)
+  proxy.up()
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), demoText(4))
+  t.equal(await visitor.page.inputValue('#composer'), '')
+  t.equal(listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body).length, 1)
+})
+
+browserTest('a first message of whose start the answer is lost is not sent twice', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  visitor.expect(/net::ERR_/)
+  await visitor.open()
+  const start = async (route: Route) => {
+    await route.fetch()
+    await route.abort()
+  }
+  await visitor.page.route('**/runs/stream', start, { times: 1 })
+  await visitor.say('/demo deltas=4 rate=0')
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), demoText(4))
+  t.equal(await visitor.page.locator('.message').count(), 2)
+  t.equal(listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body).length, 1)
+})
+
+browserTest('a first message that is refused stands where it was written, and can be sent again', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  visitor.expect(/status of 413/)
+  await visitor.open()
+  const refusal = { status: 413, json: { detail: { code: 'too_long', message: 'That is too much' } } }
+  await page.route('**/runs/stream', (route) => route.fulfill(refusal), { times: 1 })
+  await visitor.say('/demo deltas=3 rate=0')
+  await page.locator('.toast').getByText('That is too much').waitFor()
+  await until(async () => (await page.inputValue('#composer')) !== '', 'the words are back')
+  t.equal(await page.locator('.message').count(), 0)
+  await page.locator('#composer').press('Enter')
+  await visitor.answered()
+  t.equal(await page.locator('.message').count(), 2)
+})
+
+browserTest('a message that could not be sent is taken back by stop, and stands where it was written', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const proxy = await openProxy(t, site.url)
+  const visitor = await visit(t, proxy.url, { person })
+  visitor.expect(/net::ERR_/)
+  await visitor.open()
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+  proxy.down()
+  await visitor.say('what was that?')
+  await visitor.page.locator('.lost').waitFor()
+  await visitor.page.keyboard.press('Escape')
+  await until(async () => (await visitor.page.inputValue('#composer')) === 'what was that?', 'the words are back')
+  t.equal(await visitor.page.locator('.message.human').count(), 1)
+  proxy.up()
+  await visitor.page.reload()
+  await visitor.answered()
+  t.equal(await visitor.page.locator('.message.human').count(), 1, 'nor is it sent later')
+  t.equal(listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body).length, 1)
+})
+
+browserTest('a conversation that cannot be loaded does not look like a new one', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.run(thread, '/demo deltas=3 rate=0')
+  const visitor = await visit(t, site.url, { person })
+  visitor.expect(/net::ERR_/)
+  await visitor.page.route('**/history', (route) => route.abort())
+  await visitor.open(`#/t/${thread}`)
+  await visitor.page.getByText('The server cannot be reached.').waitFor()
+  t.equal(await visitor.page.locator('.welcome').count(), 0)
+  await visitor.page.unroute('**/history')
+  await visitor.page.getByRole('button', { name: 'Try now' }).click()
+  await visitor.hasWords('w0002')
+})
+
+browserTest('a conversation that is deleted elsewhere goes from here', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  visitor.expect(/status of 404/)
+  await visitor.open()
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+  await person.ask('DELETE', `/api/threads/${await visitor.threadId()}`)
+  await visitor.page.getByText('This conversation does not exist').waitFor()
 })
