@@ -13,14 +13,16 @@ interface DialogProps {
 export function Dialog({ title, onClose, isWide, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null)
   useEffect(() => {
+    const opener = document.activeElement as HTMLElement | null
     box.current?.showModal()
+    return () => opener?.focus()
   }, [])
   return html`<dialog
     ref=${box}
     class=${isWide ? 'wide' : ''}
     aria-label=${title}
     onClose=${onClose}
-    onClick=${(event: MouseEvent) => event.target === box.current && onClose()}
+    onMouseDown=${(event: MouseEvent) => event.target === box.current && onClose()}
   >
     <div class="dialog">
       <header>

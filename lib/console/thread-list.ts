@@ -78,12 +78,34 @@ function Item({ thread, isOpen, menu, onRename, onDelete }: ItemProps) {
   const id = thread.thread_id
   const isMenuOpen = menu.value === id
   const title = titleOf(thread)
+  const box = useRef<HTMLLIElement>(null)
+  const items = () => [...(box.current?.querySelectorAll<HTMLElement>('[role=menuitem]') ?? [])]
+  const close = () => {
+    menu.value = null
+    box.current?.querySelector<HTMLElement>('.more')?.focus()
+  }
   const choose = (what: () => void) => (event: MouseEvent) => {
     event.stopPropagation()
-    menu.value = null
+    close()
     what()
   }
-  return html`<li class=${classes('thread', isOpen && 'open')}>
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (!isMenuOpen) return
+    if (event.key === 'Tab') return close()
+    const all = items()
+    const at = all.indexOf(document.activeElement as HTMLElement)
+    const next = { ArrowDown: at + 1, ArrowUp: at < 0 ? -1 : at - 1, Home: 0, End: -1 }[event.key]
+    if (next === undefined && event.key !== 'Escape') return
+    event.preventDefault()
+    // Escape would also stop the answer.
+    event.stopPropagation()
+    if (next === undefined) close()
+    else all.at(next % all.length)?.focus()
+  }
+  useEffect(() => {
+    if (isMenuOpen) items()[0]?.focus()
+  }, [isMenuOpen])
+  return html`<li ref=${box} class=${classes('thread', isOpen && 'open')} onKeyDown=${onKeyDown}>
     <a href=${threadLink(id)} aria-current=${isOpen ? 'page' : undefined}>
       ${isPinned(thread) && html`<${Icon} name="pin" />`}
       <span class="title">${title}</span>
@@ -121,7 +143,7 @@ function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose
   }
   return html`<${Dialog} title="Rename" onClose=${onClose}>
     <form class="stack" onSubmit=${submit}>
-      <label>Title<input name="title" maxlength="256" value=${titleOf(thread)} autofocus /></label>
+      <label>Title<input name="title" maxlength="256" defaultValue=${titleOf(thread)} autofocus /></label>
       <footer><button class="primary">Rename</button></footer>
     </form>
   <//>`

@@ -85,6 +85,62 @@ browserTest('what is spoken are sentences and not words', async (t) => {
   t.equal(text.split('Hello').length, 2, 'each sentence once')
 })
 
+browserTest(
+  'with keys alone: a menu opens, is walked through and closes, and the focus returns to where it was',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    // It goes on for as long as the test does: an Escape that means the menu does not stop it.
+    await visitor.say('/demo deltas=100000 rate=20')
+    await page.locator('[aria-label=Stop]').waitFor()
+    const more = page.getByRole('button', { name: /^Actions for/ })
+    await more.waitFor()
+    const focused = (what: string) =>
+      until(
+        async () =>
+          String(
+            await page.evaluate('document.activeElement.ariaLabel ?? document.activeElement.textContent')
+          ).includes(what),
+        `the focus on ${what}`
+      )
+    await more.focus()
+    await page.keyboard.press('Enter')
+    await focused('Pin')
+    await page.keyboard.press('ArrowDown')
+    await focused('Rename')
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('ArrowUp')
+    await focused('Delete')
+    await page.keyboard.press('Escape')
+    await page.locator('.menu').waitFor({ state: 'detached' })
+    await focused('Actions for')
+    await page.keyboard.press('Enter')
+    await focused('Pin')
+    await page.keyboard.press('Tab')
+    await page.locator('.menu').waitFor({ state: 'detached' })
+    await more.focus()
+    await page.keyboard.press('Enter')
+    await focused('Pin')
+    await page.keyboard.press('End')
+    await focused('Delete')
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog', { name: 'Delete this conversation?' })
+    await dialog.waitFor()
+    await dialog.getByRole('button', { name: 'Keep it' }).press('Enter')
+    await dialog.waitFor({ state: 'detached' })
+    await focused('Actions for')
+    t.equal(await page.locator('[aria-label=Stop]').count(), 1, 'the answer goes on')
+    await page.getByRole('button', { name: 'ada@example.com' }).press('Enter')
+    await page.getByRole('button', { name: 'Close' }).press('Enter')
+    await focused('ada@example.com')
+    await page.keyboard.press('Escape')
+    await visitor.answered()
+  }
+)
+
 for (const [width, height] of [
   [380, 700],
   [3840, 2160]
