@@ -20,11 +20,14 @@ const SECRETS_APART =
   'another process on this database signs sessions with another secret, so its sessions are not valid here: give both the same ' +
   'auth.jwt_secret (AUTH_JWT_SECRET)'
 
+/** What was revoked: one credential, by digest, or all of a user. */
+type Revocation = { readonly digest: string } | { readonly userId: string }
+
 interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly peers: Peers
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
   /** Something was revoked elsewhere. */
-  readonly onRevoked: (revocation: { readonly digest: string } | { readonly userId: string }) => void
+  readonly onRevoked: (revocation: Revocation) => void
   /** A thread was removed by a peer. `hadRuns`: runs of it were live here and may have left files; their agents have stopped. */
   readonly onRemoved: (threadId: string, userId: string | null, hadRuns: boolean) => Promise<void>
   /** How this process introduces itself to its peers. */
@@ -138,10 +141,8 @@ export class Cluster implements PeerListener {
         'orphaned runs of another process could not be taken over; the next renewal tries again'
       )
     }
-    registry.remoteRuns?.stored(
-      runs.map(({ run_id }) => run_id),
-      runs.map(({ run_id }) => run_id)
-    )
+    const ids = runs.map(({ run_id }) => run_id)
+    registry.remoteRuns?.stored(ids, ids)
   }
 
   /**
@@ -181,7 +182,7 @@ export class Cluster implements PeerListener {
       case 'admitted':
         return registry.watchers.tell(message.thread)
       case 'cancel':
-        return void registry.cancel(message.run, message.action, message.reason)
+        return void registry.cancel(message.run, message.action)
       case 'creator':
         return message.isHere ? registry.creatorCame(message.run) : registry.creatorLeft(message.run, message.isAsked)
       case 'clear':
@@ -255,7 +256,7 @@ export class Cluster implements PeerListener {
 
   // ----------------------------------------------------------------------------------------- messages to peers
 
-  revoked(revocation: { readonly digest: string } | { readonly userId: string }): void {
+  revoked(revocation: Revocation): void {
     this.#deps.peers.tell(null, { kind: 'revoked', ...revocation })
   }
 

@@ -1,6 +1,7 @@
 // Which peers have readers of which of our runs, and notifying each of them of what was stored: one message per commit
 // and peer, however many runs. A run nobody follows costs one map lookup.
 import type { Peers } from '../../store/store.ts'
+import { PeerInterests } from './peer-interests.ts'
 
 /** A subscription that is not renewed expires after this time, in ms. */
 const FORGOTTEN_AFTER_MS = 20_000
@@ -12,8 +13,7 @@ interface News {
 
 export class PeerSubscriptions {
   readonly #peers: Peers
-  /** Run -> peer -> expiry, by `performance.now()`. */
-  readonly #byRun = new Map<string, Map<string, number>>()
+  readonly #byRun = new PeerInterests(FORGOTTEN_AFTER_MS)
   /** What each peer is sent at the end of this tick. */
   #news = new Map<string, News>()
 
@@ -26,39 +26,27 @@ export class PeerSubscriptions {
   }
 
   follow(peer: string, runId: string): void {
-    const peers = this.#byRun.get(runId) ?? new Map<string, number>()
-    this.#byRun.set(runId, peers)
-    peers.set(peer, performance.now() + FORGOTTEN_AFTER_MS)
+    this.#byRun.add(runId, peer)
   }
 
   unfollow(peer: string, runId: string): void {
-    const peers = this.#byRun.get(runId)
-    if (peers?.delete(peer) && peers.size === 0) this.#byRun.delete(runId)
+    this.#byRun.remove(runId, peer)
   }
 
   /** Drops expired subscriptions, also to runs we never had or do not have yet. */
   forgetLate(): void {
-    const now = performance.now()
-    for (const [runId, peers] of this.#byRun)
-      for (const [peer, until] of peers) if (until <= now) this.unfollow(peer, runId)
+    this.#byRun.forgetLate()
   }
 
   /** Whether a peer has readers of this run. */
   has(runId: string): boolean {
-    const now = performance.now()
-    return [...(this.#byRun.get(runId)?.values() ?? [])].some((until) => until > now)
+    return this.#byRun.of(runId).length > 0
   }
 
   /** Records of a run were committed; `isOver`: its end was among them. */
   stored(runId: string, isOver: boolean): void {
-    const peers = this.#byRun.get(runId)
-    if (!peers) return
-    const now = performance.now()
-    for (const [peer, until] of peers) {
-      if (until > now) this.#add(peer, runId, isOver)
-      else this.unfollow(peer, runId)
-    }
-    if (isOver) this.#byRun.delete(runId)
+    for (const peer of this.#byRun.of(runId)) this.#add(peer, runId, isOver)
+    if (isOver) this.#byRun.forget(runId)
   }
 
   /** These runs belong to another process now. */

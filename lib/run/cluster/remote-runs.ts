@@ -12,7 +12,8 @@ import type { Position } from '../log/sse.ts'
 import { withTimeout } from '../lifecycle/with-timeout.ts'
 import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 
-const LOOK_MS = 1000
+/** Interval of polls, in ms. */
+const POLL_MS = 1000
 /** Polls after which a subscription is renewed: the owner may have missed it, or be about to expire it. */
 const FOLLOW_AGAIN = 5
 
@@ -20,13 +21,8 @@ interface RemoteRunsDeps {
   readonly store: ReplicaDeps['store'] & TailStore
   readonly peers: Peers
   /** The same for a run that turns out to be ours. */
-  readonly cancelHere: (runId: string, action: CancelAction, reason: string | null) => void
+  readonly cancelHere: (runId: string, action: CancelAction) => void
   readonly onTrouble: (error: unknown) => void
-}
-
-interface PendingCancel {
-  readonly action: CancelAction
-  readonly reason: string | null
 }
 
 interface ThreadDrain {
@@ -42,7 +38,7 @@ export class RemoteRuns {
   /** Replicas being opened: readers that come meanwhile share them. */
   readonly #opening = new Map<string, Promise<RunReplica>>()
   readonly #snapshots = new Map<string, Promise<Snapshot | null>>()
-  readonly #pendingCancels = new Map<string, PendingCancel>()
+  readonly #pendingCancels = new Map<string, CancelAction>()
   readonly #threadDrains = new Set<ThreadDrain>()
   /** Messages about creators go to owners in order. */
   #telling: Promise<void> = Promise.resolve()
@@ -161,10 +157,10 @@ export class RemoteRuns {
   // ----------------------------------------------------------------------------------------------- ending them
 
   /** Cancels a run in flight, resending until it ends. False: it has ended already. */
-  async cancel(runId: string, action: CancelAction, reason: string | null): Promise<boolean> {
+  async cancel(runId: string, action: CancelAction): Promise<boolean> {
     const [location] = await this.#deps.peers.runLocations([runId])
     if (!location || !isInFlight(location)) return false
-    this.#pendingCancels.set(runId, { action, reason })
+    this.#pendingCancels.set(runId, action)
     this.#resend(location)
     this.#wake()
     return true
@@ -178,7 +174,7 @@ export class RemoteRuns {
     const tell = () => {
       for (const owner of owners) this.#deps.peers.tell(owner, { kind: 'clear', thread: threadId })
     }
-    const again = setInterval(tell, LOOK_MS)
+    const again = setInterval(tell, POLL_MS)
     const drain: ThreadDrain = { threadId, peers: new Set(owners), resolve: () => {} }
     const cleared = new Promise<void>((resolve) => {
       drain.resolve = resolve
@@ -196,11 +192,11 @@ export class RemoteRuns {
     }
   }
 
-  // ------------------------------------------------------------------------------------------ one look for all
+  // ------------------------------------------------------------------------------------------- one poll for all
 
   #wake(): void {
     if (this.#isStopped) return
-    this.#timer ??= setInterval(() => void this.revalidate(), LOOK_MS).unref()
+    this.#timer ??= setInterval(() => void this.revalidate(), POLL_MS).unref()
   }
 
   #sleep(): void {
@@ -251,11 +247,11 @@ export class RemoteRuns {
   }
 
   #resend({ run_id, owner }: RunLocation): void {
-    const pending = this.#pendingCancels.get(run_id)
-    if (!pending || owner === null) return
+    const action = this.#pendingCancels.get(run_id)
+    if (!action || owner === null) return
     const { peers, cancelHere } = this.#deps
-    if (owner === peers.id) cancelHere(run_id, pending.action, pending.reason)
-    else peers.tell(owner, { kind: 'cancel', run: run_id, ...pending })
+    if (owner === peers.id) cancelHere(run_id, action)
+    else peers.tell(owner, { kind: 'cancel', run: run_id, action })
   }
 
   async #tellOwner(runId: string, message: PeerMessage): Promise<void> {

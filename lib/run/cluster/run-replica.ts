@@ -16,11 +16,12 @@ export class RunReplica {
   /** Its row when its frames were last read. */
   #run: Run
   #isGone = false
-  /** A read of the store is in progress; what was asked for meanwhile. */
+  /** A read of the store is in progress. */
   #reading: Promise<void> | null = null
-  #wanted: { isOver: boolean } | null = null
+  /** What is to be read next. */
+  #wanted: { isRowStale: boolean } | null = null
   #waitingForEnd: ((isStored: boolean) => void)[] = []
-  /** Its owner, as far as known, and whether that owner knows we follow. */
+  /** Its owner, as far as known. */
   owner: string | null = null
 
   private constructor(run: Run, log: RunLog, deps: ReplicaDeps) {
@@ -62,10 +63,10 @@ export class RunReplica {
     if (!this.isWanted) this.#deps.onIdle()
   }
 
-  /** There is more in the store. `isOver`: the run has ended, or its row has to be read. */
-  async refresh(isOver: boolean): Promise<void> {
+  /** There is more in the store. `isRowStale`: the run may have ended, so that its row is read too. */
+  async refresh(isRowStale: boolean): Promise<void> {
     if (this.log.isClosed || this.#isGone) return
-    this.#wanted = { isOver: isOver || this.#wanted?.isOver === true }
+    this.#wanted = { isRowStale: isRowStale || this.#wanted?.isRowStale === true }
     this.#reading ??= this.#readAll().finally(() => {
       this.#reading = null
     })
@@ -75,11 +76,11 @@ export class RunReplica {
   async #readAll(): Promise<void> {
     try {
       while (this.#wanted && !this.#isGone) {
-        const { isOver } = this.#wanted
+        const { isRowStale } = this.#wanted
         this.#wanted = null
-        const mustLook = isOver || this.#run.status === 'pending'
+        const readsRow = isRowStale || this.#run.status === 'pending'
         // The row before the frames: whatever belongs to its status is stored with it.
-        const run = mustLook ? await this.#deps.store.runs.get(this.#run.run_id, null) : this.#run
+        const run = readsRow ? await this.#deps.store.runs.get(this.#run.run_id, null) : this.#run
         // Its thread was deleted: there is nothing to come back to, and no end to wait for.
         if (!run) return this.#end(true)
         await this.log.advance()

@@ -98,7 +98,7 @@ export class Registry {
           ...deps.options,
           peers,
           store: deps.store,
-          cancelHere: (runId, action, reason) => this.#actors.get(runId)?.cancel(action, reason),
+          cancelHere: (runId, action) => this.cancel(runId, action),
           onTrouble: (error) => deps.log.warn({ err: error }, 'runs of other processes could not be polled')
         })
       : null
@@ -215,7 +215,7 @@ export class Registry {
     const actor = this.#actors.get(runId)
     if (actor && isVisible(actor.run, userId)) actor.cancel(strategy)
     if (actor || !this.remoteRuns || !(await this.#deps.store.runs.get(runId, userId))) return
-    await this.remoteRuns.cancel(runId, strategy, null)
+    await this.remoteRuns.cancel(runId, strategy)
   }
 
   /**
@@ -311,14 +311,14 @@ export class Registry {
   }
 
   /** Cancels a run of this process. False: it has ended, its end is being written, or another process owns it. */
-  cancel(runId: string, action: CancelAction, reason: string | null = null): boolean {
-    return this.#actors.get(runId)?.cancel(action, reason) ?? false
+  cancel(runId: string, action: CancelAction): boolean {
+    return this.#actors.get(runId)?.cancel(action) ?? false
   }
 
   /** Asks the owning process to cancel a run, until it has ended. False: no such run in flight. */
   async cancelElsewhere(runId: string, action: CancelAction): Promise<boolean> {
     if (!this.remoteRuns || this.#actors.has(runId)) return false
-    return this.remoteRuns.cancel(runId, action, null)
+    return this.remoteRuns.cancel(runId, action)
   }
 
   /** Resolves when the run's end is stored; immediately if it is not live. */

@@ -1,18 +1,19 @@
 // Readers that wait for the next run of a thread. Runs admitted here wake them at once. Other processes are told which threads are
 // watched here, and announce the runs they admit there. Messages may get lost, so both are repeated after a while.
 import type { Peers } from '../../store/store.ts'
+import { PeerInterests } from '../cluster/peer-interests.ts'
 
 /** How often watched threads are announced again and checked for runs of other processes, in ms. */
-const LOOK_MS = 5000
+const REPEAT_MS = 5000
 /** A process that has not repeated its announcement for this long is forgotten, in ms. */
-const FORGOTTEN_AFTER_MS = 4 * LOOK_MS
+const FORGOTTEN_AFTER_MS = 4 * REPEAT_MS
 /** Threads in one message. */
 const THREADS_MAX = 50
 
 export class ThreadWatchers {
   readonly #byThread = new Map<string, Set<() => void>>()
-  /** Thread -> process that watches it -> until when, by `performance.now()`. */
-  readonly #peersByThread = new Map<string, Map<string, number>>()
+  /** Other processes that watch a thread. */
+  readonly #peersByThread = new PeerInterests(FORGOTTEN_AFTER_MS)
   readonly #peers: Pick<Peers, 'tell'> | undefined
   #timer: NodeJS.Timeout | null = null
 
@@ -32,7 +33,7 @@ export class ThreadWatchers {
     listeners.add(listener)
     this.#byThread.set(threadId, listeners)
     if (!known) this.#say([threadId])
-    if (this.#peers) this.#timer ??= setInterval(() => this.#again(), LOOK_MS).unref()
+    if (this.#peers) this.#timer ??= setInterval(() => this.#again(), REPEAT_MS).unref()
     return () => {
       if (listeners.delete(listener) && listeners.size === 0) this.#byThread.delete(threadId)
       if (this.#byThread.size === 0) this.stop()
@@ -46,21 +47,14 @@ export class ThreadWatchers {
 
   /** Another process watches these threads. It may have missed runs admitted before it said so. */
   watched(peer: string, threads: readonly string[]): void {
-    const now = performance.now()
-    for (const threadId of threads) {
-      const peers = this.#peersByThread.get(threadId) ?? new Map<string, number>()
-      // A repeated announcement: it has missed nothing.
-      if ((peers.get(peer) ?? 0) <= now) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
-      this.#peersByThread.set(threadId, peers.set(peer, now + FORGOTTEN_AFTER_MS))
-    }
+    for (const threadId of threads)
+      if (this.#peersByThread.add(threadId, peer)) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
   }
 
   /** A run of the thread was admitted here. */
   admitted(threadId: string): void {
     this.tell(threadId)
-    const now = performance.now()
-    for (const [peer, until] of this.#peersByThread.get(threadId) ?? [])
-      if (until > now) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
+    for (const peer of this.#peersByThread.of(threadId)) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
   }
 
   /** There may be another run in the thread. */
@@ -75,11 +69,7 @@ export class ThreadWatchers {
 
   /** Forgets processes that no longer watch, or are gone. */
   forgetLate(): void {
-    const now = performance.now()
-    for (const [threadId, peers] of this.#peersByThread) {
-      for (const [peer, until] of peers) if (until <= now) peers.delete(peer)
-      if (peers.size === 0) this.#peersByThread.delete(threadId)
-    }
+    this.#peersByThread.forgetLate()
   }
 
   #again(): void {

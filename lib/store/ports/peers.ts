@@ -9,12 +9,7 @@ export type PeerMessage =
   | { readonly kind: 'follow' | 'unfollow'; readonly runs: readonly string[] }
   /** Records of `runs` were stored; those in `over` have ended. */
   | { readonly kind: 'stored'; readonly runs: readonly string[]; readonly over: readonly string[] }
-  | {
-      readonly kind: 'cancel'
-      readonly run: string
-      readonly action: 'interrupt' | 'rollback'
-      readonly reason: string | null
-    }
+  | { readonly kind: 'cancel'; readonly run: string; readonly action: 'interrupt' | 'rollback' }
   /** Readers here wait for the next run of these threads: announce it. */
   | { readonly kind: 'watch'; readonly threads: readonly string[] }
   /** There may be another run in the thread. */
