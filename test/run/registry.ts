@@ -1,5 +1,6 @@
 // The registry: who runs, who waits, and how all of it ends.
 import t from 'tap'
+import { LeftBehind } from '../../lib/run/lifecycle/left-behind.ts'
 import { StoreUnavailable } from '../../lib/store/store.ts'
 import { ANN, finish, holding, isOver, Room, toldTo } from '../fixtures/room.ts'
 import { loopTurns, until } from '../fixtures/until.ts'
@@ -104,6 +105,25 @@ t.test('and waits no longer than it was told to', async (t) => {
   await room.agent.stage(run)
   room.gate.hold()
   await t.resolves(room.registry.cancelThread(room.threadId, 20))
+})
+
+t.test('readers of a run that is left behind wait until it is queued here, or never will be', async (t) => {
+  const runs = new LeftBehind()
+  const told: string[] = []
+  for (const id of ['queued', "somebody else's"]) {
+    runs.add(id)
+    void runs.queued(id).then(() => told.push(id))
+  }
+  await runs.queued('not left behind')
+  await loopTurns(3)
+  t.same(told, [])
+  runs.release('queued')
+  await loopTurns(3)
+  t.same(told, ['queued'])
+  runs.releaseAll()
+  await loopTurns(3)
+  t.same(told, ['queued', "somebody else's"])
+  t.equal(runs.size, 0)
 })
 
 t.test('active runs of one user are counted, whether they run or wait', async (t) => {

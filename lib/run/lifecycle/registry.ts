@@ -95,7 +95,6 @@ export class Registry {
     this.subscriptions = peers ? new PeerSubscriptions(peers) : null
     this.remoteRuns = peers
       ? new RemoteRuns({
-          ...deps.options,
           peers,
           store: deps.store,
           cancelHere: (runId, action) => this.cancel(runId, action),
