@@ -5,8 +5,6 @@ import { listIn, searchParams } from '../http/query-list.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { Services } from './services.ts'
 
-export { listIn }
-
 /** The position to resume after: a header, or a query parameter for clients that cannot set headers. */
 export function positionText(call: Call): string | undefined {
   const header = call.req.headers['last-event-id']

@@ -6,6 +6,7 @@ import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
 import { jsonList } from '../http/json-list.ts'
 import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
+import { listIn } from '../http/query-list.ts'
 import { deferredJson, openStream } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { badId, isId, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
@@ -21,7 +22,6 @@ import { finalValuesOf } from './final-values.ts'
 import {
   endsByLeaving,
   filterQuery,
-  listIn,
   modesIn,
   positionText,
   readerOf,
