@@ -2,7 +2,6 @@
 // keep their elements.
 import DOMPurify from 'dompurify'
 import { Marked, type Tokens } from 'marked'
-import type { VNode } from 'preact'
 import { useRef } from 'preact/hooks'
 import { html } from './html.ts'
 
@@ -42,20 +41,17 @@ interface Block {
   readonly raw: string
   /** Start in the parsed text. */
   readonly at: number
-  readonly node: VNode
+  readonly html: string
 }
 
-function blocksOf(text: string, from: number): Block[] {
+function blocksOf(text: string): Block[] {
   const blocks: Block[] = []
   let at = 0
   for (const token of marked.lexer(text)) {
     const begin = at
     at += token.raw.length
     if (token.type === 'space' || token.type === 'def') continue
-    const inner = DOMPurify.sanitize(marked.parser([token]), RULES)
-    const key = from + blocks.length
-    const node = html`<div key=${key} class="block" dangerouslySetInnerHTML=${{ __html: inner }} />` as VNode
-    blocks.push({ raw: token.raw, at: begin, node })
+    blocks.push({ raw: token.raw, at: begin, html: DOMPurify.sanitize(marked.parser([token]), RULES) })
   }
   return blocks
 }
@@ -69,10 +65,10 @@ class Growing {
   #settledEnd = 0
   #open: Block[] = []
 
-  nodes(given: string): VNode[] {
+  blocks(given: string): readonly Block[] {
     const text = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given
     if (text !== this.#text) this.#read(text)
-    return [...this.#settled, ...this.#open].map(({ node }) => node)
+    return [...this.#settled, ...this.#open]
   }
 
   #read(text: string): void {
@@ -84,7 +80,7 @@ class Growing {
     const grows = text.startsWith(this.#text)
     this.#text = text
     const rest = text.slice(this.#settledEnd)
-    const blocks = blocksOf(rest, this.#settled.length)
+    const blocks = blocksOf(rest)
     // Unchanged blocks keep their elements.
     this.#open = grows ? blocks.map((block, i) => (before[i]?.raw === block.raw ? before[i]! : block)) : blocks
     const done = this.#open.length - OPEN_BLOCKS
@@ -100,7 +96,11 @@ class Growing {
 export function Markdown({ text }: { readonly text: string }) {
   const growing = useRef<Growing | null>(null)
   growing.current ??= new Growing()
-  return html`<div class="markdown">${growing.current.nodes(text)}</div>`
+  const blocks = growing.current.blocks(text)
+  // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
+  return html`<div class="markdown">${blocks.map(
+    (block, i) => html`<div key=${i} class="block" dangerouslySetInnerHTML=${{ __html: block.html }} />`
+  )}</div>`
 }
 
 /** Copies a code block when its button is clicked. */

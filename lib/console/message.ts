@@ -80,8 +80,9 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const next = String(new FormData(event.currentTarget as HTMLFormElement).get('text')).trim()
-    if (next) conversation.edit(message, next).catch(failed)
-    onClose()
+    // What could not be sent stays to be sent again.
+    if (next) conversation.edit(message, next).then(onClose, failed)
+    else onClose()
   }
   return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${(event: KeyboardEvent) => event.key === 'Escape' && onClose()}>
     <textarea name="text" aria-label="Edit your message" rows="4" autofocus>${text}</textarea>

@@ -1,8 +1,9 @@
 // Uploads to a thread: dropped, pasted or picked files, with progress.
 import { signal } from '@preact/signals'
-import { csrfToken } from '../client/colloquy.ts'
+import { ApiError, csrfToken } from '../client/colloquy.ts'
+import { call } from './api.ts'
 import type { Attached } from './records.ts'
-import { notify } from './toast.ts'
+import { notify, notifyFailure } from './toast.ts'
 
 export interface Upload {
   readonly id: number
@@ -19,6 +20,7 @@ let count = 0
 export class Uploads {
   readonly list = signal<readonly Upload[]>([])
   readonly #threadId: string
+  readonly #requests = new Map<number, XMLHttpRequest>()
 
   constructor(threadId: string) {
     this.#threadId = threadId
@@ -36,7 +38,17 @@ export class Uploads {
     for (const file of files) this.#send(file)
   }
 
+  /** Takes a file back, which the agent would otherwise still find. */
   remove(id: number): void {
+    const filename = this.list.value.find((one) => one.id === id)?.file?.filename
+    this.#forget(id)
+    if (filename === undefined) return
+    call('DELETE', `/api/threads/${this.#threadId}/uploads/${encodeURIComponent(filename)}`).catch(notifyFailure)
+  }
+
+  #forget(id: number): void {
+    this.#requests.get(id)?.abort()
+    this.#requests.delete(id)
     this.list.value = this.list.value.filter((one) => one.id !== id)
   }
 
@@ -49,6 +61,7 @@ export class Uploads {
     const id = count++
     this.list.value = [...this.list.value, { id, name: file.name, size: file.size, progress: 0, file: null }]
     const request = new XMLHttpRequest()
+    this.#requests.set(id, request)
     const form = new FormData()
     form.append('files', file, file.name || 'pasted')
     request.upload.onprogress = ({ loaded, total }) => this.#change(id, { progress: total ? loaded / total : 0 })
@@ -60,14 +73,15 @@ export class Uploads {
   }
 
   #answered(id: number, name: string, { status, responseText }: XMLHttpRequest): void {
+    this.#requests.delete(id)
     const answer = jsonOf(responseText)
     const [file] = answer.files ?? []
     if (status === 200 && file) return this.#change(id, { progress: 1, file })
-    this.#failed(id, name, typeof answer.detail === 'string' ? answer.detail : 'it was not taken')
+    this.#failed(id, name, status === 200 ? 'it was not taken' : new ApiError(status, answer.detail, null).message)
   }
 
   #failed(id: number, name: string, reason: string): void {
-    this.remove(id)
+    this.#forget(id)
     notify(`${name}: ${reason}`, true)
   }
 

@@ -216,6 +216,53 @@ browserTest(
   }
 )
 
+browserTest('a file that is taken back before it is sent is gone; one that is refused says why', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  visitor.expect(/status of 4\d\d/)
+  await visitor.open()
+  const pick = (name: string) =>
+    page
+      .locator('input[type=file]')
+      .setInputFiles({ name, mimeType: 'text/plain', buffer: Buffer.from('not for the agent') })
+  await visitor.say('/demo deltas=1 rate=0 size=7')
+  await visitor.answered()
+  const refusal = { status: 413, json: { detail: { code: 'too_large', message: 'That is too much' } } }
+  await page.route('**/uploads', (route) => route.fulfill(refusal), { times: 1 })
+  await pick('large.txt')
+  await page.locator('.toast').getByText('large.txt: That is too much').waitFor()
+  await pick('secret.txt')
+  await page.locator('.composer .files li').waitFor()
+  await until(async () => (await page.locator('.composer progress').count()) === 0, 'it is there')
+  const gone = page.waitForResponse((response) => response.request().method() === 'DELETE')
+  await page.getByRole('button', { name: 'Remove secret.txt' }).click()
+  t.equal((await gone).status(), 200)
+  const { body } = await person.get(`/api/threads/${await visitor.threadId()}/uploads/list`)
+  t.same(listIn(body, 'files'), [])
+})
+
+browserTest('an edit that could not be sent stays to be sent again', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  visitor.expect(/net::ERR_/)
+  await visitor.open()
+  await visitor.say('/demo deltas=2 rate=0')
+  await visitor.answered()
+  await page.route('**/history', (route) => route.abort(), { times: 1 })
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.getByLabel('Edit your message').fill('/demo deltas=3 rate=0 size=7')
+  await page.getByRole('button', { name: 'Send again' }).click()
+  await page.locator('.toast.bad').waitFor()
+  await page.getByRole('button', { name: 'Send again' }).click()
+  await visitor.hasWords('w00002')
+  await visitor.answered()
+  await page.getByText('2 / 2').waitFor()
+  t.equal(await page.getByLabel('Edit your message').count(), 0)
+})
+
 browserTest('a question of the agent is a form; its answer goes on with the run', async (t) => {
   const site = await openSite(t)
   const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })

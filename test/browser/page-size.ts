@@ -92,3 +92,32 @@ browserTest('a model flat out leaves the heap of the page flat', async (t) => {
   t.comment(`${runs} runs: ${(before / 1e6).toFixed(1)} MB, then ${(after / 1e6).toFixed(1)} MB`)
   t.ok(after - before < 20e6, `${after - before} bytes more`)
 })
+
+browserTest(
+  'of a conversation that grows the page keeps what is in sight: older messages leave no nodes behind',
+  async (t) => {
+    const site = await openSite(t)
+    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+    await visitor.open()
+    const devtools = await visitor.context.newCDPSession(visitor.page)
+    await devtools.send('Performance.enable')
+    const nodes = async () => {
+      await devtools.send('HeapProfiler.collectGarbage')
+      const { metrics } = await devtools.send('Performance.getMetrics')
+      return metrics.find(({ name }) => name === 'Nodes')!.value
+    }
+    const ask = async (from: number, to: number) => {
+      for (let n = from; n < to; n++) {
+        await visitor.say(`/demo deltas=2 rate=0 size=${n + 6}`)
+        await visitor.hasWords(`w${'1'.padStart(n + 4, '0')}`)
+        await visitor.answered()
+      }
+    }
+    // What is drawn by then is as much as is ever drawn.
+    await ask(0, 20)
+    const before = await nodes()
+    await ask(20, 45)
+    // A kept message has some twenty of them.
+    await until(async () => (await nodes()) < before + 500, 'the nodes of fifty messages to go')
+  }
+)
