@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { decodeText, encodeText, texts } from '../../lib/store/postgres/text.ts'
 import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/types.ts'
@@ -20,6 +21,7 @@ import {
   messageCount
 } from '../contract/harness.ts'
 import { migratedDatabase, onServer } from '../fixtures/postgres.ts'
+import { until } from '../fixtures/until.ts'
 
 const WRITERS = 64
 const EVENTS = 200
@@ -246,3 +248,37 @@ t.test('any text is stored as it is or escaped, comes back as it was, and no two
     )
   })
 })
+
+t.test(
+  'a thread that another process makes while a run of it is admitted was not there: its row is not held',
+  async (t) => {
+    const database = await migratedDatabase()
+    const store = await openPostgresStore(database.url)
+    const patient = new URL(database.url)
+    patient.searchParams.set('idle_in_transaction_session_timeout', '0')
+    const line = await PgConnection.open(patient.href)
+    // A transaction sees the sessions as they were when it first asked.
+    const watch = await PgConnection.open(database.url)
+    t.teardown(async () => {
+      await line.close()
+      await watch.close()
+      await store.close()
+      await database.remove()
+    })
+    const { thread_id } = await addThread(store)
+    await line.rows(`CREATE TEMP TABLE kept AS SELECT * FROM threads_meta WHERE thread_id = '${thread_id}'`)
+    await line.rows(`DELETE FROM threads_meta WHERE thread_id = '${thread_id}'`)
+    await line.rows('BEGIN')
+    await line.rows('LOCK TABLE runs IN ACCESS EXCLUSIVE MODE')
+    // It has looked for the thread, and asks for runs now.
+    const run = aRun(thread_id, { idempotency_key: 'key', idempotency_hash: 'hash' })
+    const admission = write(store, { name: 'run.create', run, autoFollowUp: false })
+    const waiting = `SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%runs%'`
+    await until(async () => (await watch.rows(waiting)).length > 0, 'the admission waits')
+    await line.rows('INSERT INTO threads_meta SELECT * FROM kept')
+    await line.rows('COMMIT')
+    t.match(await admission, { outcome: 'thread_missing' })
+    t.equal((await addRun(store, thread_id)).ordinal, 1, 'the next one finds it')
+  }
+)

@@ -31,7 +31,8 @@ export const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
       batch.rows<{ run_id: string }>(LATEST_SUCCESS, [run.user_id, thread_id])
     ])
     if (earlier) return earlier
-    if (!thread) return { outcome: 'thread_missing' }
+    // One that another process made after this batch had looked is not held, and its next ordinal may be taken meanwhile.
+    if (!thread || !batch.threads.has(thread_id)) return { outcome: 'thread_missing' }
     if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
     const follow_up_to_run_id = autoFollowUp ? (success?.run_id ?? null) : run.follow_up_to_run_id
     const admitted = { ...run, ordinal: thread.next_ordinal + (isLater ? UNPLACED : 0), follow_up_to_run_id }
