@@ -5,12 +5,13 @@ import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { decodeText, encodeText, texts } from '../../lib/store/postgres/text.ts'
 import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run, Thread } from '../../lib/types.ts'
 import {
   addRun,
   addThread,
   anEvent,
   apply,
+  aCheckpoint,
   aRun,
   aSettlement,
   aThread,
@@ -117,6 +118,29 @@ t.test(
     )
     t.equal(deadlocks, 0)
     for (const run of runs) t.equal(await messageCount(stores[0], run.thread_id, null), 80)
+  }
+)
+
+t.test(
+  'two processes that create the same threads in one batch, in any order, do not lock each other out',
+  async (t) => {
+    const stores = await twoProcesses(t)
+    let deadlocks = 0
+    for (let round = 0; round < 30; round++) {
+      const threads = Array.from({ length: 5 }, () => aThread())
+      const creations = (order: readonly Thread[]) =>
+        order.map((thread): Op[] => [{ name: 'thread.create', thread, checkpoint: aCheckpoint(thread.thread_id) }])
+      const create = (store: Store, order: readonly Thread[]) =>
+        insisting(() =>
+          apply(store, ...creations(order)).catch((error: unknown) => {
+            if (error instanceof StoreUnavailable && error.code === '40P01') deadlocks++
+            throw error
+          })
+        )
+      const outcomes = await Promise.all([create(stores[0], threads), create(stores[1], threads.toReversed())])
+      t.ok(outcomes.flat().every(({ ok }) => ok))
+    }
+    t.equal(deadlocks, 0)
   }
 )
 
