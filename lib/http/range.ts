@@ -65,7 +65,8 @@ export async function sendRanged(
   boundReading(res, stallMs)
   const { size, tag, safety = {} } = body
   if (isHeld(req, tag)) {
-    res.writeHead(304, { ...safety, ETag: tag }).end()
+    const cacheControl = body.headers['Cache-Control']
+    res.writeHead(304, { ...safety, ...(cacheControl && { 'Cache-Control': cacheControl }), ETag: tag }).end()
     return HANDLED
   }
   const range = wantedRange(req, body)

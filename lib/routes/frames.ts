@@ -20,8 +20,8 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
     if (!whole) throw fail('frame_not_found', { n: params.n!, id })
     const body = {
       size: whole.bytes,
-      // A frame never changes.
-      tag: `"${id}-${n}"`,
+      // A crash may take back a frame that was shown; the next attempt may have another one in its place.
+      tag: `"${id}-${log.epoch}-${n}"`,
       headers: {
         'Content-Type': 'application/json',
         'Cache-Control': 'private, no-cache',

@@ -99,7 +99,7 @@ const ranges = {
   'If-Range': 'Send the range only if the ETag still matches',
   'If-None-Match': 'Send nothing if the ETag still matches'
 }
-/** The whole, the part that a Range asks for, or nothing to who has it. */
+/** The whole, the part that a Range asks for, or nothing if the client has it already. */
 const partly = (type: string, schema: JsonObject, others: Answer['also'] = {}): Told['answers'] => ({
   200: { type, schema, also: others, headers: { ETag: 'Changes with the content', 'Accept-Ranges': 'bytes' } },
   206: { type, schema: {}, also: others, headers: { 'Content-Range': 'The range sent, and the size of the whole' } },

@@ -364,7 +364,7 @@ t.test(
     for (const held of [etag, `W/${etag}`, `"other", ${etag}`, '*'])
       t.match(
         await artifact(path, { headers: { 'if-none-match': held } }),
-        { status: 304, text: '', headers: { etag } },
+        { status: 304, text: '', headers: { etag, 'cache-control': 'private, no-cache' } },
         held
       )
     t.match(await artifact(path, { headers: { 'if-none-match': '"other"' } }), { status: 200, text: '0123456789' })

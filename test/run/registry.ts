@@ -115,6 +115,7 @@ t.test('readers of a run that is left behind wait until it is queued here, or ne
     void runs.queued(id).then(() => told.push(id))
   }
   await runs.queued('not left behind')
+  t.same([runs.has('queued'), runs.has('not left behind')], [true, false])
   await loopTurns(3)
   t.same(told, [])
   runs.release('queued')

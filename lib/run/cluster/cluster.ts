@@ -142,6 +142,7 @@ export class Cluster implements PeerListener {
       )
     }
     const ids = runs.map(({ run_id }) => run_id)
+    registry.releaseReaders(ids)
     registry.remoteRuns?.stored(ids, ids)
   }
 
@@ -155,7 +156,10 @@ export class Cluster implements PeerListener {
     for (const { run_id } of found) {
       if (registry.knows(run_id)) continue
       const run = await store.runs.get(run_id, null)
-      if (!run || !isInFlight(run)) continue
+      if (!run || !isInFlight(run)) {
+        registry.releaseReaders([run_id])
+        continue
+      }
       const before = (await store.runs.inFlight(run.thread_id)).filter(({ ordinal }) => ordinal < run.ordinal)
       const isTaken = (id: string) => registry.knows(id) || runs.some((one) => one.run_id === id)
       if (!registry.knows(run_id) && before.every((one) => isTaken(one.run_id))) runs.push(run)

@@ -26,12 +26,16 @@ export class LeftBehind {
     await this.#runs.get(runId)?.isQueued
   }
 
-  /** It is queued. */
+  has(runId: string): boolean {
+    return this.#runs.has(runId)
+  }
+
+  /** It is queued, or never will be. */
   release(runId: string): void {
     this.#runs.get(runId)?.release()
   }
 
-  /** Other processes take them over. */
+  /** This process takes nothing over any more. */
   releaseAll(): void {
     for (const { release } of this.#runs.values()) release()
   }

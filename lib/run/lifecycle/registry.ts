@@ -175,6 +175,7 @@ export class Registry {
 
   async #admit(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
     const isLater = startsAt(run) > Date.now()
+    // Read before the write: what ends in the same commit leaves its queue.
     const ahead = this.#queues.of(run.thread_id)
     const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp, isLater }, 'limited')
     if (admission.outcome !== 'created') return admission
@@ -186,9 +187,10 @@ export class Registry {
       return admission
     }
     // One that has ended in the same commit was in flight when this one was admitted.
-    const hasEnded = (id: string) => ahead.some(({ run, phase }) => run.run_id === id && phase === 'closed')
+    const hasEnded = (id: string) => ahead.some((actor) => actor.run.run_id === id && actor.phase === 'closed')
+    const isForeign = (id: string) => this.#leftBehind.has(id) || (!this.knows(id) && !hasEnded(id))
     // Earlier runs were orphaned, or a peer has just admitted them: this one waits until they are taken over, in order.
-    if (peers && admission.inFlight.some((id) => !this.knows(id) && !hasEnded(id))) {
+    if (peers && admission.inFlight.some(isForeign)) {
       // Nothing is taken over during a shutdown.
       if (!this.#isStopping) this.#leftBehind.add(run.run_id)
       this.onLeftBehind()
@@ -229,6 +231,11 @@ export class Registry {
     const { multitask_strategy: strategy } = run
     if (strategy !== 'interrupt' && strategy !== 'rollback') return
     for (const actor of this.#queues.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
+  }
+
+  /** Runs that were left behind have ended, or are queued elsewhere or nowhere: their readers find that in the store. */
+  releaseReaders(runIds: readonly string[]): void {
+    for (const runId of runIds) this.#leftBehind.release(runId)
   }
 
   /** Whether a run is live here, or being admitted. */

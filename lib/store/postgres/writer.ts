@@ -234,8 +234,9 @@ async function applyGroup(group: Group, batch: Batch): Promise<unknown[]> {
 
 /**
  * Which groups may run in parallel: a queue per thread, in order, and one for groups without a thread. A group of
- * several threads would merge their queues: then there is one queue for all. Sorted by thread, since a thread that is
- * not there yet is locked only by its creation: two processes that create the same two must not do it crosswise.
+ * several threads would merge their queues: then there is one queue for all. Queues begin sorted by
+ * thread, since a thread that is not there yet is locked only by its creation: two processes that create the same two
+ * must not do it crosswise.
  */
 function queuesOf(groups: readonly Group[]): number[][] {
   const queues = new Map<string, number[]>()
