@@ -32,6 +32,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const area = useRef<HTMLTextAreaElement>(null)
   const picker = useRef<HTMLInputElement>(null)
   const isRunning = conversation.active.value !== null
+  const isWaiting = conversation.isWaiting.value
   const isEmpty = text.trim() === '' && uploads.list.value.length === 0
 
   useEffect(() => {
@@ -50,12 +51,14 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   }, [text])
 
   const send = async () => {
-    if (isEmpty || isRunning || uploads.isBusy) return
-    const files = uploads.done
+    if (isEmpty || isRunning || isWaiting || uploads.isBusy) return
     const known = models.length > 1 && models.some(({ name }) => name === model) ? model : null
-    setText('')
-    uploads.clear()
     try {
+      // Until then the text stays, and stays a draft.
+      if (!(await conversation.canSend()) || uploads.isBusy) return
+      const files = uploads.done
+      setText('')
+      uploads.clear()
       const isNew = state.value === 'new'
       const sending = conversation.send(text.trim(), files, known)
       if (isNew) onSent()
@@ -101,6 +104,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       id="composer"
       rows="1"
       value=${text}
+      readOnly=${isWaiting}
       placeholder="Write a message"
       aria-label="Message"
       onInput=${(event: InputEvent) => setText((event.currentTarget as HTMLTextAreaElement).value)}
@@ -126,7 +130,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       ${
         isRunning
           ? html`<button type="button" class="round stop" aria-label="Stop" title="Stop (Esc)" onClick=${() => void conversation.stop()}><${Icon} name="stop" /></button>`
-          : html`<button class="round" aria-label="Send" title="Send (Enter)" disabled=${isEmpty || uploads.isBusy}><${Icon} name="send" /></button>`
+          : html`<button class="round" aria-label="Send" title="Send (Enter)" disabled=${isEmpty || isWaiting || uploads.isBusy}><${Icon} name="send" /></button>`
       }
     </div>
   </form>`

@@ -50,6 +50,8 @@ export class Conversation {
   readonly runs = signal<readonly Run[]>([])
   /** The active run; null: none. `''`: being started. */
   readonly active = signal<string | null>(null)
+  /** A message waits until the conversation is loaded. */
+  readonly isWaiting = signal(false)
   readonly connection = signal<Connection>({ state: 'closed', failures: 0 })
   /** The error of the newest run. */
   readonly failure = signal<string | null>(null)
@@ -67,6 +69,7 @@ export class Conversation {
   #stream: RunStream | null = null
   /** Loads and streams so far: what a load has read is dropped if another has begun since. */
   #readings = 0
+  /** The newest load, while it is under way. */
   #loading: Promise<void> | null = null
   #isClosed = false
   #isDue = false
@@ -100,8 +103,11 @@ export class Conversation {
 
   /** Loads the stored state, and joins the run in flight if there is one. */
   load(): Promise<void> {
-    this.#loading = this.#load(++this.#readings)
-    return this.#loading
+    const loading = this.#load(++this.#readings).finally(() => {
+      if (this.#loading === loading) this.#loading = null
+    })
+    this.#loading = loading
+    return loading
   }
 
   async #load(reading: number): Promise<void> {
@@ -177,13 +183,13 @@ export class Conversation {
     return typeof run_id === 'string' ? run_id : (this.#runOf.get(message.id) ?? null)
   }
 
-  /** Looks for a run started elsewhere. */
+  /** Looks for a run started elsewhere. Not during a load: on a slow link none would ever end if each look began another. */
   async #look(): Promise<void> {
-    if (document.hidden || this.active.value !== null || this.#isClosed) return
+    if (document.hidden || this.active.value !== null || this.#isClosed || this.#loading) return
     if (this.state.value === 'broken') return this.load()
     if (this.state.value !== 'ready') return
     const found = await call<Run[]>('GET', `${this.#path}/runs?limit=1`).catch(() => null)
-    if (!found || this.active.value !== null || this.#isClosed) return
+    if (!found || this.active.value !== null || this.#isClosed || this.#loading) return
     const [newest] = found
     const known = this.runs.value.find(({ run_id }) => run_id === newest?.run_id)
     // None any more: the thread was deleted elsewhere.
@@ -298,9 +304,32 @@ export class Conversation {
 
   // ------------------------------------------------------------------------------------------------- acting
 
+  /**
+   * Waits until what was said is there, which a message follows.
+   *
+   * @returns false if no message can be sent now: the conversation was left, or a run is active
+   * @throws if it cannot be loaded
+   */
+  async canSend(): Promise<boolean> {
+    if (this.isWaiting.value) return false
+    this.isWaiting.value = true
+    try {
+      if (this.state.value === 'broken' && !this.#loading) void this.load()
+      while (this.#loading && !this.#isClosed && this.#isUnknown) await this.#loading
+    } finally {
+      this.isWaiting.value = false
+    }
+    if (this.#isClosed || this.active.value !== null) return false
+    if (this.#isUnknown) throw new Error('The conversation could not be loaded')
+    return true
+  }
+
+  get #isUnknown(): boolean {
+    return this.state.value === 'loading' || this.state.value === 'broken'
+  }
+
+  /** Sends a message, if it `canSend`. */
   async send(text: string, files: readonly Attached[], model: string | null): Promise<void> {
-    if (this.state.value === 'broken') void this.load()
-    while (this.state.value === 'loading' && !this.#isClosed) await this.#loading
     await this.#start(humanMessage(text, files), { model, parent: this.#lastRun() })
   }
 
@@ -351,6 +380,7 @@ export class Conversation {
     const base = runId && (await this.branches.checkpointBefore(runId))
     if (!runId || !base) throw new Error('The checkpoint before this message is no longer stored')
     const at = this.messages.value.findIndex(({ id }) => id === message.id)
+    if (at < 0) throw new Error('This message is no longer shown')
     const parent = this.#lastRun(at)
     // Until the run starts, shows the conversation up to there.
     this.#transcript.replace({

@@ -77,18 +77,24 @@ interface EditProps {
 }
 
 function Edit({ message, conversation, text, onClose }: EditProps) {
+  const isSending = useSignal(false)
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const next = String(new FormData(event.currentTarget as HTMLFormElement).get('text')).trim()
+    if (!next) return onClose()
+    if (isSending.value) return
+    isSending.value = true
     // What could not be sent stays to be sent again.
-    if (next) conversation.edit(message, next).then(onClose, failed)
-    else onClose()
+    conversation.edit(message, next).then(onClose, (error: unknown) => {
+      isSending.value = false
+      failed(error)
+    })
   }
   return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${(event: KeyboardEvent) => event.key === 'Escape' && onClose()}>
     <textarea name="text" aria-label="Edit your message" rows="4" autofocus>${text}</textarea>
     <div class="row end">
       <button type="button" class="plain" onClick=${onClose}>Cancel</button>
-      <button class="primary">Send again</button>
+      <button class="primary" disabled=${isSending.value}>Send again</button>
     </div>
     <p class="hint">What was answered before stays, as another branch.</p>
   </form>`

@@ -42,7 +42,9 @@ export class Uploads {
   remove(id: number): void {
     const filename = this.list.value.find((one) => one.id === id)?.file?.filename
     this.#forget(id)
-    if (filename === undefined) return
+    const isNamed = (one: Upload) => (one.file?.filename ?? one.name) === filename
+    // The same file attached twice is stored once.
+    if (filename === undefined || this.list.value.some(isNamed)) return
     call('DELETE', `/api/threads/${this.#threadId}/uploads/${encodeURIComponent(filename)}`).catch(notifyFailure)
   }
 

@@ -1,4 +1,5 @@
 // Conversations and what can be done with them: find, name, delete, say otherwise, attach, rate, answer.
+import { EventEmitter, once } from 'node:events'
 import { account, browserTest, visit, words } from '../fixtures/browser.ts'
 import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
 import { templateFolder } from '../fixtures/graphs.ts'
@@ -243,7 +244,7 @@ browserTest('a file that is taken back before it is sent is gone; one that is re
   t.same(listIn(body, 'files'), [])
 })
 
-browserTest('an edit that could not be sent stays to be sent again', async (t) => {
+browserTest('an edit that could not be sent stays to be sent again; pressed twice, it is sent once', async (t) => {
   const site = await openSite(t)
   const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
   const { page } = visitor
@@ -256,7 +257,11 @@ browserTest('an edit that could not be sent stays to be sent again', async (t) =
   await page.getByLabel('Edit your message').fill('/demo deltas=3 rate=0 size=7')
   await page.getByRole('button', { name: 'Send again' }).click()
   await page.locator('.toast.bad').waitFor()
-  await page.getByRole('button', { name: 'Send again' }).click()
+  const gate = new EventEmitter()
+  const pressed = once(gate, 'pressed')
+  await page.route('**/history', (route) => pressed.then(() => route.continue()), { times: 1 })
+  await page.getByRole('button', { name: 'Send again' }).dblclick()
+  gate.emit('pressed')
   await visitor.hasWords('w00002')
   await visitor.answered()
   await page.getByText('2 / 2').waitFor()

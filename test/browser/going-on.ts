@@ -267,7 +267,82 @@ browserTest('a message that is sent before its conversation is there follows wha
   await visitor.open(`#/t/${thread}`)
   await load.arrived
   await visitor.say('/demo deltas=3 rate=0 size=7')
+  // Pressed again meanwhile, it is sent once all the same.
+  await visitor.page.locator('#composer').press('Enter')
   load.release()
+  await visitor.hasWords('w00002')
+  await visitor.answered()
+  t.equal(await visitor.page.locator('.message').count(), 4)
+  t.equal(await visitor.page.inputValue('#composer'), '')
+  t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 2)
+  const [newest] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+  t.equal(textIn(newest, 'metadata', 'parent_run'), textIn(before, 'run_id'))
+})
+
+browserTest('a message whose conversation is left before it is there stays a draft', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.run(thread, '/demo deltas=3 rate=0')
+  const visitor = await visit(t, site.url, { person })
+  const load = await held(visitor, '**/history')
+  await visitor.open(`#/t/${thread}`)
+  await load.arrived
+  await visitor.say('what was that?')
+  await visitor.open('#/')
+  await visitor.page.locator('.welcome').waitFor()
+  const late = visitor.page.waitForResponse('**/history')
+  load.release()
+  await (await late).finished()
+  await visitor.open(`#/t/${thread}`)
+  await visitor.hasWords('w0002')
+  t.equal(await visitor.page.inputValue('#composer'), 'what was that?')
+  t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1)
+})
+
+browserTest('over a link on which each load outlasts a look, a conversation heals and shows what is new', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.run(thread, '/demo deltas=3 rate=0')
+  const visitor = await visit(t, site.url, { person })
+  visitor.expect(/net::ERR_/)
+  await visitor.page.route('**/history', (route) => route.abort(), { times: 1 })
+  await visitor.open(`#/t/${thread}`)
+  await visitor.page.getByText('The server cannot be reached.').waitFor()
+  await visitor.page.route('**/history', async (route) => {
+    const response = await route.fetch()
+    await new Promise((resolve) => setTimeout(resolve, 4000))
+    // The page may be closed by now.
+    await route.fulfill({ response }).catch(() => {})
+  })
+  await visitor.hasWords('w0002')
+  await person.run(thread, '/demo deltas=3 rate=0 size=7')
+  await visitor.hasWords('w00002')
+})
+
+browserTest('a message to a conversation that cannot be loaded stays in its place until it can', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.run(thread, '/demo deltas=3 rate=0')
+  const [before] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+  const visitor = await visit(t, site.url, { person })
+  visitor.expect(/net::ERR_/)
+  await visitor.page.route('**/history', (route) => route.abort())
+  await visitor.open(`#/t/${thread}`)
+  await visitor.page.getByText('The server cannot be reached.').waitFor()
+  const text = '/demo deltas=3 rate=0 size=7'
+  await visitor.say(text)
+  await visitor.page.locator('.toast').first().waitFor()
+  t.equal(await visitor.page.inputValue('#composer'), text)
+  t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1)
+  await visitor.page.unroute('**/history')
+  // A look that had begun before may still fail.
+  await until(async () => {
+    await visitor.page.locator('#composer').press('Enter')
+    return (await visitor.page.inputValue('#composer')) === ''
+  }, 'it is sent')
   await visitor.hasWords('w00002')
   await visitor.answered()
   t.equal(await visitor.page.locator('.message').count(), 4)
