@@ -31,3 +31,8 @@ export function textOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
   return navigator.onLine ? 'The server does not answer.' : 'You are offline.'
 }
+
+/** Whether a thread does not exist, for this user at least. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 404 || error.status === 422)
+}

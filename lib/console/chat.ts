@@ -61,7 +61,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const isRunning = conversation.active.value !== null
   const { isAway, toEnd } = useEnd(scroller, messages)
   const rows = useMemo(() => rowsOf(messages), [messages])
-  const send = (text: string) => conversation.send(text, [], null).catch(notifyFailure)
+  const send = (text: string) => conversation.outbox.send(text, [], null).catch(notifyFailure)
 
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -120,7 +120,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
             conversation.questions.value.map(
               (question) =>
                 html`<${QuestionForm} key=${question.id} question=${question} onAnswer=${(answer: unknown) =>
-                  conversation.answer(question.id, answer).catch((error) => {
+                  conversation.outbox.answer(question.id, answer).catch((error) => {
                     notifyFailure(error)
                     throw error
                   })} />`
@@ -160,7 +160,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
 function Failed({ conversation }: { readonly conversation: Conversation }) {
   const runId = conversation.runs.value[0]?.run_id
-  const again = () => conversation.retry(runId!).catch(notifyFailure)
+  const again = () => conversation.outbox.retry(runId!).catch(notifyFailure)
   return html`<div class="failure">
     <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
     ${runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}

@@ -60,7 +60,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       setText('')
       uploads.clear()
       const isNew = state.value === 'new'
-      const sending = conversation.send(text.trim(), files, known)
+      const sending = conversation.outbox.send(text.trim(), files, known)
       if (isNew) onSent()
       await sending
     } catch (error) {

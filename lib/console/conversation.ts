@@ -10,20 +10,18 @@ import {
   type TranscriptMessage
 } from '../client/colloquy.ts'
 import { isKnown, say, sayGrowing } from './announce.ts'
-import { call, colloquy, textOf } from './api.ts'
+import { call, colloquy, isMissing, textOf } from './api.ts'
 import { Branches } from './branches.ts'
-import { Outbox, type Unsent } from './outbox.ts'
+import { Outbox } from './outbox.ts'
 import {
-  type Attached,
   type Checkpoint,
-  filesOf,
-  humanMessage,
   isFailed,
   isInFlight,
   messagesIn,
-  newId,
   type Origin,
+  exchangeIn,
   plainText,
+  progressIn,
   type Question,
   type Run
 } from './records.ts'
@@ -39,9 +37,6 @@ const LOOK_MS = 3000
 
 /** Tells other tabs about changes before their next poll. */
 const tabs = new BroadcastChannel('colloquy-runs')
-
-/** Characters of a message sent for suggestions. */
-const SUGGESTION_CHARS = 2000
 
 export class Conversation {
   readonly threadId: string
@@ -64,7 +59,7 @@ export class Conversation {
   readonly progress = signal<string | null>(null)
   readonly #transcript = new Transcript()
   readonly branches: Branches
-  readonly #outbox: Outbox
+  readonly outbox: Outbox
   #runOf = new Map<string, string>()
   #stream: RunStream | null = null
   /** Loads and streams so far: what a load has read is dropped if another has begun since. */
@@ -81,7 +76,7 @@ export class Conversation {
   constructor(threadId: string, isNew: boolean) {
     this.threadId = threadId
     this.branches = new Branches(this.#path, this.runs)
-    this.#outbox = new Outbox(threadId)
+    this.outbox = new Outbox(this)
     if (isNew) this.state.value = 'new'
     tabs.addEventListener('message', this.#onTab)
     document.addEventListener('visibilitychange', this.#onVisible)
@@ -124,20 +119,21 @@ export class Conversation {
       if (isOld()) return
       batch(() => {
         this.runs.value = runs
-        if (newest) this.#show(newest)
-        this.state.value = newest || runs.length > 0 || this.#outbox.unsent ? 'ready' : this.#missing
+        if (newest) this.#showStored(newest)
+        this.state.value = newest || runs.length > 0 || this.outbox.unsent ? 'ready' : this.#missing
         const last = runs[0]
         this.failure.value = last && isFailed(last) ? (last.error ?? 'The run failed') : null
       })
-      const { unsent } = this.#outbox
-      if (unsent && this.active.value === null) return void this.#resend(unsent)
+      const { unsent } = this.outbox
+      if (unsent && this.active.value === null) return void this.outbox.resend(unsent).catch(notifyFailure)
       const inFlight = runs.find(isInFlight)
       if (inFlight) void this.#follow(colloquy.watch(inFlight, this.#watching(true)), inFlight.run_id)
       void this.#countTokens()
     } catch (error) {
       if (isOld()) return
-      const { unsent } = this.#outbox
-      if (isMissing(error) && unsent && this.active.value === null) return void this.#resend(unsent)
+      const { unsent } = this.outbox
+      if (isMissing(error) && unsent && this.active.value === null)
+        return void this.outbox.resend(unsent).catch(notifyFailure)
       if (isMissing(error)) this.state.value = this.#missing
       else if (this.state.value === 'loading') this.state.value = 'broken'
     }
@@ -159,13 +155,19 @@ export class Conversation {
     return new Set(messagesIn(values).map(({ id, run_id }) => run_id ?? this.#runOf.get(String(id))))
   }
 
-  #show({ values, tasks }: Checkpoint): void {
+  #showStored({ values, tasks }: Checkpoint): void {
     this.#transcript.replace(values)
     for (const { id, raw, content } of this.#transcript.messages) {
       if (typeof raw.run_id === 'string') this.#runOf.set(id, raw.run_id)
       if (this.state.value !== 'ready') isKnown(id, plainText(content).length)
     }
     this.questions.value = tasks.flatMap(({ interrupts }) => interrupts)
+    this.#publish()
+  }
+
+  /** Replaces the shown messages until the next load. */
+  show(messages: readonly Readonly<Record<string, unknown>>[]): void {
+    this.#transcript.replace({ ...this.#transcript.values, messages })
     this.#publish()
   }
 
@@ -181,6 +183,13 @@ export class Conversation {
   runOf(message: TranscriptMessage): string | null {
     const { run_id } = message.raw
     return typeof run_id === 'string' ? run_id : (this.#runOf.get(message.id) ?? null)
+  }
+
+  /** The human message of a run, if it is on the page. */
+  asked(runId: string): TranscriptMessage | undefined {
+    const messages = this.messages.value
+    const at = messages.findIndex((one) => this.runOf(one) === runId)
+    return messages.slice(0, at + 1).findLast(({ type }) => type === 'human')
   }
 
   /** Looks for a run started elsewhere. Not during a load: on a slow link none would ever end if each look began another. */
@@ -261,7 +270,7 @@ export class Conversation {
 
   #take(frame: Frame, runId: string): void {
     if (frame.event === 'error') this.failure.value = String(frame.data?.message ?? 'The run failed')
-    if (frame.event === 'custom') this.#tellProgress(frame.data)
+    if (frame.event === 'custom') this.progress.value = progressIn(frame.data) ?? this.progress.value
     if (!this.#transcript.apply(frame)) return
     const last = this.#transcript.messages.at(-1)
     if (last && last.type !== 'human' && !this.#runOf.has(last.id)) this.#runOf.set(last.id, runId)
@@ -277,14 +286,6 @@ export class Conversation {
     }
     if (document.hidden) setTimeout(draw, 250)
     else requestAnimationFrame(draw)
-  }
-
-  #tellProgress(data: unknown): void {
-    if (typeof data === 'string') this.progress.value = data
-    if (typeof data !== 'object' || data === null) return
-    const { message, percent } = data as Record<string, unknown>
-    if (typeof message === 'string') this.progress.value = message
-    else if (typeof percent === 'number') this.progress.value = `${percent} %`
   }
 
   #watching(snapshot: boolean) {
@@ -328,34 +329,23 @@ export class Conversation {
     return this.state.value === 'loading' || this.state.value === 'broken'
   }
 
-  /** Sends a message, if it `canSend`. */
-  async send(text: string, files: readonly Attached[], model: string | null): Promise<void> {
-    await this.#start(humanMessage(text, files), { model, parent: this.#lastRun() })
-  }
-
-  /** Replaces a message by another; what followed it stays as another branch. */
-  async edit(message: TranscriptMessage, text: string): Promise<void> {
-    await this.#again(message, humanMessage(text, filesOf(message)))
-  }
-
-  /** The human message of a run, if it is on the page. */
-  asked(runId: string): TranscriptMessage | undefined {
-    const messages = this.messages.value
-    const at = messages.findIndex((one) => this.runOf(one) === runId)
-    return messages.slice(0, at + 1).findLast(({ type }) => type === 'human')
-  }
-
-  /** Sends the run's message again. */
-  async retry(runId: string): Promise<void> {
-    const asked = this.asked(runId)
-    if (asked) await this.#again(asked, humanMessage(plainText(asked.content), filesOf(asked)))
-  }
-
-  /** With several questions, the others are asked again. */
-  async answer(id: string, value: unknown): Promise<void> {
-    const isOnly = this.questions.value.length === 1
-    const metadata = { parent_run: this.#lastRun() }
-    await this.#run({ command: { resume: isOnly ? value : { [id]: value } }, metadata })
+  /**
+   * Starts a run and follows it.
+   * @throws the error of the start; the page then shows the stored state
+   */
+  async run(body: object, key: string): Promise<void> {
+    const stream = colloquy.start(
+      this.threadId,
+      { ...body, stream_mode: MODES, on_disconnect: 'continue' },
+      { ...this.#watching(false), key }
+    )
+    const following = this.#follow(stream, null)
+    following.catch(() => {})
+    await stream.started.catch(async (error: unknown) => {
+      if (error instanceof ApiError) this.outbox.clear()
+      await this.load()
+      throw error
+    })
   }
 
   async stop(): Promise<void> {
@@ -363,7 +353,7 @@ export class Conversation {
     if (!stream) return
     // Not sent yet: it is taken back.
     if (this.active.value === '' && this.connection.value.failures > 0) {
-      this.#outbox.clear()
+      this.outbox.clear()
       return stream.close()
     }
     const run = await stream.started.catch(() => null)
@@ -373,85 +363,6 @@ export class Conversation {
       // The run has just ended by itself.
       if (!(error instanceof ApiError && error.status === 409)) notifyFailure(error)
     }
-  }
-
-  async #again(message: TranscriptMessage, next: Unsent['message']): Promise<void> {
-    const runId = this.runOf(message)
-    const base = runId && (await this.branches.checkpointBefore(runId))
-    if (!runId || !base) throw new Error('The checkpoint before this message is no longer stored')
-    const at = this.messages.value.findIndex(({ id }) => id === message.id)
-    if (at < 0) throw new Error('This message is no longer shown')
-    const parent = this.#lastRun(at)
-    // Until the run starts, shows the conversation up to there.
-    this.#transcript.replace({
-      ...this.#transcript.values,
-      messages: this.messages.value.slice(0, at).map(({ raw }) => raw)
-    })
-    await this.#start(next, { base, parent, branchOf: this.branches.rootOf(runId) })
-  }
-
-  async #start(
-    message: Unsent['message'],
-    more: { model?: string | null; base?: string; parent: string | null; branchOf?: string }
-  ): Promise<void> {
-    const body = {
-      input: { messages: [message] },
-      ...(this.state.value === 'new' && { if_not_exists: 'create' }),
-      metadata: { parent_run: more.parent, ...(more.branchOf && { branch_of: more.branchOf }) },
-      ...(more.base && { checkpoint_id: more.base }),
-      ...(more.model && { context: { model_name: more.model } })
-    }
-    await this.#sendOff({ key: newId(), message, body })
-  }
-
-  /** Keeps the message until the start is answered; a page reloaded before that sends it again. */
-  async #sendOff(unsent: Unsent): Promise<void> {
-    this.#outbox.keep(unsent)
-    try {
-      this.#transcript.apply({ event: 'messages', data: [unsent.message, {}], id: null })
-      this.#publish()
-      await this.#run(unsent.body, unsent.key)
-      this.#outbox.clear()
-    } catch (error) {
-      // A refusal is an answer; a request cut by a reload is not.
-      if (error instanceof ApiError) this.#outbox.clear()
-      this.#takeBack(String(unsent.message.id))
-      throw error
-    }
-  }
-
-  /** Removes a message that no run has taken. */
-  #takeBack(id: string): void {
-    const left = this.#transcript.messages.filter((message) => message.id !== id || this.runOf(message) !== null)
-    this.#transcript.replace({ ...this.#transcript.values, messages: left.map(({ raw }) => raw) })
-    this.#publish()
-  }
-
-  async #resend(unsent: Unsent): Promise<void> {
-    this.state.value = 'ready'
-    await this.#sendOff(unsent).catch(notifyFailure)
-  }
-
-  /** @throws the error of the start; the page then shows the stored state */
-  async #run(body: object, key = newId()): Promise<void> {
-    const stream = colloquy.start(
-      this.threadId,
-      { ...body, stream_mode: MODES, on_disconnect: 'continue' },
-      { ...this.#watching(false), key }
-    )
-    const following = this.#follow(stream, null)
-    following.catch(() => {})
-    await stream.started.catch(async (error: unknown) => {
-      if (error instanceof ApiError) this.#outbox.clear()
-      await this.load()
-      throw error
-    })
-  }
-
-  /** The run of the last message before `at`. */
-  #lastRun(at = this.messages.value.length): string | null {
-    const last = this.messages.value.slice(0, at).findLast((message) => this.runOf(message) !== null)
-    return last ? this.runOf(last) : null
   }
 
   async rate(runId: string, messageId: string, rating: 1 | -1 | null): Promise<void> {
@@ -465,13 +376,7 @@ export class Conversation {
   }
 
   async #suggest(): Promise<void> {
-    const messages = this.messages.value
-      .filter(({ type, content }) => (type === 'human' || type === 'ai') && plainText(content))
-      .slice(-6)
-      .map(({ type, content }) => ({
-        role: type === 'human' ? 'user' : 'assistant',
-        content: plainText(content).slice(0, SUGGESTION_CHARS)
-      }))
+    const messages = exchangeIn(this.messages.value)
     const { suggestions } = await call<{ suggestions: string[] }>('POST', `${this.#path}/suggestions`, {
       messages
     }).catch(() => ({ suggestions: [] }))
@@ -490,9 +395,4 @@ export class Conversation {
   get #path(): string {
     return `/api/threads/${encodeURIComponent(this.threadId)}`
   }
-}
-
-/** Whether the thread does not exist, for this user at least. */
-function isMissing(error: unknown): boolean {
-  return error instanceof ApiError && (error.status === 404 || error.status === 422)
 }

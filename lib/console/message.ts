@@ -85,7 +85,7 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
     if (isSending.value) return
     isSending.value = true
     // What could not be sent stays to be sent again.
-    conversation.edit(message, next).then(onClose, (error: unknown) => {
+    conversation.outbox.edit(message, next).then(onClose, (error: unknown) => {
       isSending.value = false
       failed(error)
     })
@@ -179,7 +179,7 @@ function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
     <${Copy} text=${text} />
     <button class=${classes('quiet', given === 1 && 'on')} title="Good answer" aria-label="Good answer" aria-pressed=${given === 1} onClick=${() => rate(1)}><${Icon} name="up" /></button>
     <button class=${classes('quiet', given === -1 && 'on')} title="Bad answer" aria-label="Bad answer" aria-pressed=${given === -1} onClick=${() => rate(-1)}><${Icon} name="down" /></button>
-    <button class="quiet" title="Try again" aria-label="Try again" onClick=${() => conversation.retry(runId).catch(failed)}><${Icon} name="retry" /></button>
+    <button class="quiet" title="Try again" aria-label="Try again" onClick=${() => conversation.outbox.retry(runId).catch(failed)}><${Icon} name="retry" /></button>
     <a class="quiet button" title="Look inside this run" aria-label="Look inside this run" href=${threadLink(conversation.threadId, runId)}><${Icon} name="pulse" /></a>
     ${tokens ? html`<small class="tokens">${count(tokens)} tokens</small>` : null}
   </div>`

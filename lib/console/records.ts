@@ -71,6 +71,30 @@ export function humanMessage(text: string, files: readonly Attached[]): Record<s
   }
 }
 
+/** Messages, and characters of each, from which suggestions are made. */
+const EXCHANGE_MESSAGES = 6
+const EXCHANGE_CHARS = 2000
+
+/** The last messages as POST /suggestions takes them. */
+export function exchangeIn(messages: readonly TranscriptMessage[]): { role: string; content: string }[] {
+  return messages
+    .filter(({ type, content }) => (type === 'human' || type === 'ai') && plainText(content))
+    .slice(-EXCHANGE_MESSAGES)
+    .map(({ type, content }) => ({
+      role: type === 'human' ? 'user' : 'assistant',
+      content: plainText(content).slice(0, EXCHANGE_CHARS)
+    }))
+}
+
+/** The progress in a custom event: a text, `{message}` or `{percent}`; null: it has none. */
+export function progressIn(data: unknown): string | null {
+  if (typeof data === 'string') return data
+  if (typeof data !== 'object' || data === null) return null
+  const { message, percent } = data as Record<string, unknown>
+  if (typeof message === 'string') return message
+  return typeof percent === 'number' ? `${percent} %` : null
+}
+
 /** randomUUID only exists on secure origins. */
 export function newId(): string {
   const hex = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
