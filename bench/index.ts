@@ -27,6 +27,7 @@ import { storage } from './storage.ts'
 import { stores } from './stores.ts'
 import { targetRows } from './targets.ts'
 import { threadGrowth } from './thread-growth.ts'
+import { ways } from './ways.ts'
 
 const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   fanout,
@@ -47,8 +48,8 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   logins
 }
 
-/** Not part of all: they need what may not be there. */
-const MORE: typeof BENCHES = { proxy }
+/** Not part of all: they need what may not be there, or measure no time. */
+const MORE: typeof BENCHES = { proxy, ways }
 
 const REPEATS = 3
 const CHART = 'bench/chart.svg'

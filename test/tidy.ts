@@ -235,7 +235,7 @@ t.test('every file that lib/README.md names is there', async (t) => {
   const text = readFileSync(join(ROOT, 'lib/README.md'), 'utf8')
   const names = [...text.matchAll(/`([\w./-]+\.ts)`/g)].map(([, name]) => name!)
   t.ok(names.length > 20)
-  const all = [...files, ...sources('test')]
+  const all = [...files, ...sources('test'), ...sources('bench')]
   const missing = names.filter((name) => !all.some((file) => `/${file}`.endsWith(`/${name}`)))
   t.same(missing, [])
 })
