@@ -26,9 +26,10 @@ export async function loadAgent(path: string, ports: GraphPorts | null = null, l
   // What it yields is checked at run time.
   if (typeof main === 'function') return defineAgent(main as AgentWork, { name: 'module' })
   // A module is an object.
-  const graph = [main, memberOf(file, 'graph'), ...Object.values(file as object)].find(isCompiledGraph)
-  if (graph !== undefined && ports) {
-    const loaded = await loadedGraph({ id: MODULE_GRAPH, description: null, file: path }, graph)
+  const named = { default: main, graph: memberOf(file, 'graph'), ...(file as object) }
+  const [name, graph] = Object.entries(named).find(([, one]) => isCompiledGraph(one)) ?? []
+  if (name !== undefined && ports) {
+    const loaded = await loadedGraph({ id: MODULE_GRAPH, description: null, file: path }, name, graph)
     return createGraphsAgent(new GraphSet([loaded], ports.reads), ports)
   }
   throw new AgentFileError(

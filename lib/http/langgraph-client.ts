@@ -1,5 +1,6 @@
 // Recognises LangGraph's own clients, which use other paths and expect other defaults.
 import type { IncomingMessage } from 'node:http'
+import type { Failure } from '../errors.ts'
 
 /** LangGraph servers have their resources at the root; ours are the same, below /api. */
 const AT_ROOT: ReadonlySet<string> = new Set(['threads', 'runs', 'assistants', 'store', 'ui'])
@@ -32,9 +33,14 @@ export function isPythonClient({ req }: { readonly req: IncomingMessage }): bool
   return /^langgraph-sdk-py/i.test(agentOf(req))
 }
 
-/** Whether a 404 is a bare sentence: LangGraph's client for JavaScript shows the body as it is, and its server sends no more. */
-export function takesBareText(req: IncomingMessage): boolean {
-  return isAtRoot(firstSegment(req)) && !/json/i.test(req.headers.accept ?? '') && !isPythonClient({ req })
+/**
+ * The bare sentence that a 404 is to LangGraph's client for JavaScript, which shows the body as it is; its server sends no more.
+ * null: the client is another, or the failure.
+ */
+export function bareText(req: IncomingMessage, { code, status, detail }: Failure): string | null {
+  if (status !== 404 || typeof detail !== 'string' || !isAtRoot(firstSegment(req))) return null
+  if (/json/i.test(req.headers.accept ?? '') || isPythonClient({ req })) return null
+  return code === 'thread_not_found' ? detail.replace(/^Thread /, 'Thread with ID ') : detail
 }
 
 function firstSegment({ url = '' }: IncomingMessage): string | undefined {

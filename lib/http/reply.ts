@@ -5,7 +5,7 @@ import type { Failure } from '../errors.ts'
 import { LoopTurns } from '../loop-turns.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import type { Cookie, Reply } from './call.ts'
-import { takesBareText } from './langgraph-client.ts'
+import { bareText } from './langgraph-client.ts'
 import { hasBody, readOn } from './request.ts'
 
 export const JSON_TYPE = 'application/json'
@@ -38,8 +38,9 @@ export function sendFailure(
   cookies: readonly Cookie[] = []
 ): void {
   const { detail, message } = failure
-  if (failure.status === 404 && typeof detail === 'string' && takesBareText(req))
-    return send(req, res, failure.status, { ...failure.headers }, detail, 'text/plain; charset=utf-8', cookies)
+  const bare = bareText(req, failure)
+  if (bare !== null)
+    return send(req, res, failure.status, { ...failure.headers }, bare, 'text/plain; charset=utf-8', cookies)
   const text = JSON.stringify(typeof detail === 'string' ? { detail } : { detail, message })
   send(req, res, failure.status, { ...failure.headers }, text, JSON_TYPE, cookies)
 }

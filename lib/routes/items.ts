@@ -1,6 +1,8 @@
 // LangGraph's long-term store: the caller's items by namespace and key.
 import * as v from 'valibot'
+import { fail } from '../errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
+import { isPythonClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
 import { ADDRESS_MAX } from '../memory/items.ts'
@@ -61,9 +63,13 @@ export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>
     return { status: 204 }
   }
 
-  const get = async ({ query }: UserCall<unknown, v.InferOutput<typeof getQuery>>): Promise<Reply> => ({
-    json: await items.get(query.namespace === '' ? [] : query.namespace.split('.'), query.key)
-  })
+  const get = async (call: UserCall<unknown, v.InferOutput<typeof getQuery>>): Promise<Reply> => {
+    const { namespace, key } = call.query
+    const item = await items.get(namespace === '' ? [] : namespace.split('.'), key)
+    // LangGraph's server answers its Python client so; that for JavaScript takes a null for what is missing.
+    if (item === null && isPythonClient(call)) throw fail('item_not_found')
+    return { json: item }
+  }
 
   const search = async ({ body }: UserCall<SearchBody>): Promise<Reply> => {
     const { namespace_prefix: prefix, filter, limit, offset } = body

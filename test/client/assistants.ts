@@ -36,7 +36,15 @@ t.test(
     t.equal(await told('/api/assistants/nobody'), ours)
     t.equal(await told('/api/langgraph/assistants/nobody'), ours)
     t.equal(await told('/assistants/nobody', { accept: 'application/json' }), ours)
-    t.equal(await told('/assistants/nobody', { 'user-agent': 'langgraph-sdk-py/0.4' }), ours)
+    const python = { 'user-agent': 'langgraph-sdk-py/0.4' }
+    t.equal(await told('/assistants/nobody', python), ours)
+    const thread = crypto.randomUUID()
+    for (const path of [`/threads/${thread}`, `/threads/${thread}/state`])
+      t.equal(await told(path), `Thread with ID ${thread} not found`)
+    t.equal(await told(`/api/threads/${thread}`), `{"detail":"Thread ${thread} not found"}`)
+    const item = '/store/items?namespace=a&key=none'
+    t.equal(await told(item), 'null', 'which this client takes for a missing item')
+    t.equal((await person.get(item, { headers: python })).status, 404)
   }
 )
 

@@ -7,6 +7,34 @@ import { at, listIn } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
 import { probes, type Sdk } from '../fixtures/sdk.ts'
 
+/** Graphs whose states are only types. */
+const DECLARED = `
+  import type { BaseMessage, BaseMessageLike } from '@langchain/core/messages'
+  import { Annotation, END, messagesStateReducer, START, StateGraph } from '@langchain/langgraph'
+
+  const Messages = Annotation<BaseMessage[], BaseMessageLike[]>({ reducer: messagesStateReducer, default: () => [] })
+  const Input = Annotation.Root({ messages: Messages })
+  const Output = Annotation.Root({ ...Input.spec, mood: Annotation<'calm' | 'loud' | undefined>() })
+  const State = Annotation.Root({
+    ...Output.spec,
+    isOpen: Annotation<boolean>(),
+    city: Annotation<string | null>(),
+    notes: Annotation<{ id: number; tags?: string[]; at: [number, Date] }[]>({ reducer: (a, b) => a.concat(b), default: () => [] }),
+    sums: Annotation<Record<string, number>>()
+  })
+  const Config = Annotation.Root({ model: Annotation<string>() })
+  const deepest = new StateGraph(Annotation.Root({ depth: Annotation<number>() })).addNode('a', () => ({})).addEdge(START, 'a').compile()
+  const inner = new StateGraph(Annotation.Root({ words: Annotation<string[]>() })).addNode('deepest', deepest).addEdge(START, 'deepest').compile()
+  const builder = new StateGraph({ stateSchema: State, input: Input, output: Output }, Config)
+    .addNode('asking', async (state: typeof State.State) => ({ city: state.city }))
+    .addNode('inner', inner)
+    .addEdge(START, 'asking')
+    .addEdge('asking', 'inner')
+    .addEdge('inner', END)
+  export const graph = builder.compile()
+  export const make = async () => builder
+`
+
 /** A project whose environment configures two graphs of three. */
 function project(): string {
   const folder = graphsFolder(t, 'newest', {
@@ -16,8 +44,11 @@ function project(): string {
     nested: 'nested',
     told: 'told',
     agent: 'graph',
-    fan: 'fan'
+    fan: 'fan',
+    declared: 'declared.ts:graph',
+    made: 'declared.ts:make'
   })
+  writeFileSync(join(folder, 'declared.ts'), DECLARED)
   const file = join(folder, 'langgraph.json')
   const configured = { teamed: { context: { team: 'blue' } }, noded: { configurable: { node: 'configured' } } }
   const given = JSON.parse(readFileSync(file, 'utf8'))
@@ -71,6 +102,37 @@ probe(
     t.same(await client.assistants.getSubgraphs(assistant_id), {})
   }
 )
+
+probe('schemas of a graph whose state is only a type are read from its source', async (t, { client }) => {
+  const messages = { type: 'array', items: { $ref: '#/definitions/BaseMessage' } }
+  const notes = { id: { type: 'number' }, tags: { type: 'array', items: { type: 'string' } } }
+  const state = {
+    messages,
+    mood: { type: 'string', enum: ['calm', 'loud'] },
+    isOpen: { type: 'boolean' },
+    city: { anyOf: [{ type: 'null' }, { type: 'string' }] },
+    notes: { type: 'array', items: { type: 'object', properties: notes } },
+    sums: { type: 'object', additionalProperties: { type: 'number' } }
+  }
+  for (const name of ['declared', 'made']) {
+    const schemas = await client.assistants.getSchemas(name)
+    t.match(at(schemas, 'state_schema', 'properties'), state)
+    t.ok(at(schemas, 'state_schema', 'definitions', 'BaseMessage'), 'what is named is defined')
+    t.same(at(schemas, 'input_schema', 'properties'), { messages })
+    t.same(Object.keys(at(schemas, 'output_schema', 'properties') as object).sort(), ['messages', 'mood'])
+    t.same(at(schemas, 'config_schema', 'properties'), { model: { type: 'string' } })
+    t.same(at(schemas, 'context_schema'), at(schemas, 'config_schema'))
+  }
+})
+
+probe('each subgraph has the schemas of its own state, however deep it lies', async (t, { client }) => {
+  const subgraphs = await client.assistants.getSubgraphs('declared', { recurse: true })
+  const words = { properties: { words: { type: 'array', items: { type: 'string' } } } }
+  t.match(subgraphs, {
+    inner: { state: words, state_schema: words },
+    'inner|deepest': { state: { properties: { depth: { type: 'number' } } } }
+  })
+})
 
 probe('checkpoints of a stream are those of the history, member by member', async (t, { client }) => {
   const { thread_id } = await client.threads.create()

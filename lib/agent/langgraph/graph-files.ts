@@ -19,16 +19,16 @@ export async function loadGraph(spec: GraphSpec, name: string): Promise<LoadedGr
   if (!existsSync(spec.file)) throw new AgentFileError(`There is no file ${spec.file} for graph ${spec.id}`)
   const exported = exportOf(await imported(spec.file), name)
   if (exported === undefined) throw new AgentFileError(`${spec.file} exports no ${name}, which graph ${spec.id} names`)
-  return loadedGraph(spec, await exported)
+  return loadedGraph(spec, name, await exported)
 }
 
-/** @throws AgentFileError if it is not a graph, or its project has no LangGraph */
-export async function loadedGraph(spec: GraphSpec, exported: unknown): Promise<LoadedGraph> {
+/** @param name of the export. @throws AgentFileError if it is not a graph, or its project has no LangGraph */
+export async function loadedGraph(spec: GraphSpec, name: string, exported: unknown): Promise<LoadedGraph> {
   // A function is a factory.
   const made = typeof exported === 'function' ? (exported as GraphFactory) : compiledIn(exported)
   if (!made) throw new AgentFileError(`What ${spec.file} exports for graph ${spec.id} is not a graph`)
   try {
-    return { ...spec, ...defaultsOf(spec.id), made, library: await langGraphOf(spec.file) }
+    return { ...spec, exportName: name, ...defaultsOf(spec.id), made, library: await langGraphOf(spec.file) }
   } catch (error) {
     throw new AgentFileError(`@langchain/langgraph cannot be loaded from ${spec.file}: ${sentenceOf(error)}`)
   }

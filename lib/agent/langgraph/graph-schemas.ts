@@ -1,32 +1,73 @@
-// JSON schemas of a graph: LangGraph's own for state with run-time types, else derived from its channels.
+// JSON schemas of a graph: LangGraph's own for state with run-time types, else read from its types, else derived from its channels.
 import { isObject, type Json, type JsonObject } from '../../types.ts'
-import type { CompiledGraph, LangGraph } from './library.ts'
+import type { LoadedGraph } from './graph-set.ts'
+import type { CompiledGraph, GraphSchemas as RunTimeSchemas } from './library.ts'
 import { plain } from './plain.ts'
+import { TypeSchemaReader } from './type-schemas.ts'
+import type { TypeSchemas } from './type-schemas-worker.ts'
 
 const DRAFT = 'http://json-schema.org/draft-07/schema#'
+const MESSAGE_REF = '#/definitions/BaseMessage'
 
-export function schemasOf(graph: CompiledGraph, { schemas, messagesStateReducer }: LangGraph): JsonObject {
-  const named = namesOf(graph, messagesStateReducer)
-  if (!schemas) return named
-  const told = (ask: (graph: object) => unknown): JsonObject | null => {
+type Schemas = Readonly<Record<`${'state' | 'input' | 'output' | 'config' | 'context'}_schema`, JsonObject | null>>
+
+export class GraphSchemas {
+  readonly #types = new TypeSchemaReader()
+
+  /** @param path of a graph within `loaded`: `outer|inner`; '': itself */
+  async of(graph: CompiledGraph, { library, file, exportName }: LoadedGraph, path: string): Promise<JsonObject> {
+    const { schemas, messagesStateReducer } = library
+    const named = namesOf(graph, messagesStateReducer)
+    const typed = schemas && known(runTimeSchemas(graph, schemas))
+    if (typed && Object.keys(typed).length > 0) return { ...named, ...typed }
+    const declared = (await this.#types.of(file, exportName))[path]
+    return declared ? { ...named, ...known(declaredSchemas(declared)) } : named
+  }
+}
+
+/** Null for what has no run-time type, or one without a JSON schema. */
+function runTimeSchemas(graph: CompiledGraph, schemas: RunTimeSchemas): Schemas {
+  const read = (ask: (graph: object) => unknown): JsonObject | null => {
     try {
       const schema = plain(ask(graph))
       return isObject(schema) ? schema : null
     } catch {
-      // The type has no JSON schema.
       return null
     }
   }
-  const config = told(schemas.getConfigTypeSchema)
-  const typed = {
-    state_schema: told(schemas.getStateTypeSchema),
-    input_schema: told(schemas.getInputTypeSchema),
-    output_schema: told(schemas.getOutputTypeSchema),
+  const config = read(schemas.getConfigTypeSchema)
+  return {
+    state_schema: read(schemas.getStateTypeSchema),
+    input_schema: read(schemas.getInputTypeSchema),
+    output_schema: read(schemas.getOutputTypeSchema),
     config_schema: config,
     // In LangGraph.js they are the same.
     context_schema: config
   }
-  return { ...named, ...Object.fromEntries(Object.entries(typed).filter(([, schema]) => schema !== null)) }
+}
+
+function declaredSchemas({ state, input, output, config }: TypeSchemas): Schemas {
+  return {
+    state_schema: withMessages(state),
+    input_schema: withMessages(input),
+    output_schema: withMessages(output),
+    config_schema: config,
+    context_schema: config
+  }
+}
+
+const known = (schemas: Schemas): JsonObject =>
+  Object.fromEntries(Object.entries(schemas).filter((entry): entry is [string, JsonObject] => entry[1] !== null))
+
+/** Those of LangGraph's server for a subgraph, whose SDK declares the long ones. */
+export function inServersWords(schemas: JsonObject): JsonObject {
+  const words = ['state', 'input', 'output', 'config']
+  return Object.fromEntries(words.map((word) => [word, schemas[`${word}_schema`] ?? null]))
+}
+
+function withMessages(schema: JsonObject | null): JsonObject | null {
+  const hasMessages = schema !== null && JSON.stringify(schema).includes(MESSAGE_REF)
+  return hasMessages ? { ...schema, definitions: DEFINITIONS } : schema
 }
 
 /** Schemas with the names of the channels, and which of them hold messages. */
@@ -53,7 +94,7 @@ function namesOf({ channels = {}, builder }: CompiledGraph, reducer: unknown): J
 }
 
 const OPEN: JsonObject = { type: 'object', properties: {} }
-const MESSAGES: JsonObject = { type: 'array', items: { $ref: '#/definitions/BaseMessage' } }
+const MESSAGES: JsonObject = { type: 'array', items: { $ref: MESSAGE_REF } }
 
 const text: JsonObject = { type: 'string' }
 const anything: JsonObject = { type: 'object', additionalProperties: true }

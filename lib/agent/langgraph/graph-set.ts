@@ -15,6 +15,7 @@ export interface LoadedGraph {
   readonly context: JsonObject
   /** Absolute. */
   readonly file: string
+  readonly exportName: string
   readonly library: LangGraph
   readonly made: CompiledGraph | GraphFactory
 }

@@ -13,7 +13,7 @@ import type {
 } from '../states.ts'
 import type { GraphThreads } from './graph-ports.ts'
 import { checkpointIn, commandOf, taskPlace } from './graph-run.ts'
-import { schemasOf } from './graph-schemas.ts'
+import { GraphSchemas, inServersWords } from './graph-schemas.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
@@ -25,6 +25,7 @@ export class GraphStates implements StatePort {
   readonly #set: GraphSet
   readonly #reads: GraphReads
   readonly #threads: GraphThreads
+  readonly #schemas = new GraphSchemas()
 
   constructor(set: GraphSet, reads: GraphReads, threads: GraphThreads) {
     this.#set = set
@@ -146,9 +147,9 @@ export class GraphStates implements StatePort {
   }
 
   schemas(graphId: string, config: JsonObject = {}): Promise<JsonObject | null> {
-    return this.#describe(graphId, config, (graph, { library }) => ({
+    return this.#describe(graphId, config, async (graph, loaded) => ({
       graph_id: graphId,
-      ...schemasOf(graph, library)
+      ...(await this.#schemas.of(graph, loaded, ''))
     }))
   }
 
@@ -160,10 +161,12 @@ export class GraphStates implements StatePort {
   }
 
   subgraphs(graphId: string, namespace: string | null, recurse: boolean, config: JsonObject = {}) {
-    return this.#describe(graphId, config, async (graph, { library }) => {
+    return this.#describe(graphId, config, async (graph, loaded) => {
       const found: JsonObject = {}
-      for await (const [name, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? [])
-        found[name] = schemasOf(inner, library)
+      for await (const [path, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? []) {
+        const schemas = await this.#schemas.of(inner, loaded, path)
+        found[path] = { ...schemas, ...inServersWords(schemas) }
+      }
       return found
     })
   }
