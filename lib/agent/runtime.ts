@@ -81,7 +81,9 @@ export const FRAME_MODES = [
   'debug',
   /** Names the checkpoint of the values that follow: for readers of whole threads. */
   'envelope',
-  'events'
+  'events',
+  /** What a graph's stream transformers make, `{ name, payload }`: for readers of protocol v2. */
+  'extension'
 ] as const
 export type FrameMode = (typeof FRAME_MODES)[number]
 

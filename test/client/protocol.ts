@@ -4,6 +4,7 @@ import { Client as Client115 } from 'sdk-1.15'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
+import { graphsFolder } from '../fixtures/graphs.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
 const said = (content: string) => ({ messages: [{ type: 'human', content }] })
@@ -23,9 +24,9 @@ function open(person: Person, Client: typeof Client112, transport: (typeof TRANS
   // As browsers send a cookie by themselves.
   const webSocketFactory = (address: string) =>
     new WebSocket(address, { headers: { cookie } }) as unknown as globalThis.WebSocket
-  const stream = (threadId?: string) =>
+  const stream = (threadId?: string, assistantId = 'lead_agent') =>
     client.threads.stream(threadId as string, {
-      assistantId: 'lead_agent',
+      assistantId,
       transport,
       ...(isSocket && { webSocketFactory })
     })
@@ -109,3 +110,36 @@ t.test('a WebSocket that is cut goes on by itself: nothing is missing, nothing t
     await reading
   }
 })
+
+t.test(
+  "what a graph's own stream transformers make is there as thread.extensions, live and for who comes later",
+  async (t) => {
+    for (const version of ['newest', '1.4'] as const) {
+      const config = graphsFolder(t, version, { counted: 'hooks.mjs:counted' })
+      const person = await signIn(await openSite(t, { config: { agent: { runtime: 'graphs', config } } }))
+      for (const [name, Client] of Object.entries(CLIENTS)) {
+        const { client, stream } = open(person, Client, 'sse')
+        const thread = stream(undefined, 'counted')
+        const { updates, total } = thread.extensions as Record<string, AsyncIterable<object> & PromiseLike<object>>
+        const counts: object[] = []
+        const reading = (async () => {
+          for await (const update of updates!) counts.push(update)
+        })()
+        await thread.run.start({ input: said('go') })
+        t.same(await total, { total: 2 }, `${version}, ${name}: the final value`)
+        await reading
+        t.same(counts, [{ count: 1 }, { count: 2 }])
+        const later = stream(thread.threadId, 'counted')
+        t.same(await later.extensions.total, { total: 2 }, 'it is part of the log')
+        await Promise.all([thread.close(), later.close()])
+        const classic: string[] = []
+        for await (const { event } of client.runs.stream(thread.threadId, 'counted', {
+          input: said('go'),
+          streamMode: ['custom', 'values']
+        }))
+          classic.push(event)
+        t.notOk(classic.includes('custom'), 'readers by mode get what the graph itself has sent')
+      }
+    }
+  }
+)

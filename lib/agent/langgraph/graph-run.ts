@@ -13,6 +13,7 @@ import { plain, plainText } from './plain.ts'
 import type { GraphPorts } from './graph-ports.ts'
 import { createGraphStore } from './graph-store.ts'
 import { type GraphReads, RunSession } from './saver.ts'
+import { type Extension, type GraphOptions, streamOf } from './transformers.ts'
 
 /** Always logged, because later readers may want other modes than the creator. */
 const MODES = ['values', 'messages', 'custom', 'tools']
@@ -100,12 +101,13 @@ class GraphRun {
     const base = input === RESUMED ? {} : this.#base()
     const options = this.#options({ ...configurable, ...base }, signal)
     const given = input === RESUMED ? null : input
+    const { library } = this.#graph
     if (given === ENDED) {
       await graph.updateState({ configurable: { ...place, ...base } }, null, END)
       return this.#shown(await graph.getState({ configurable: place }))
     }
     if (this.#modes.includes('events') && graph.streamEvents) await this.#hearEvents(graph, given, options, signal)
-    else await this.#hearAll(await graph.stream(given, options), signal)
+    else await this.#hearAll(await streamOf(graph, library, given, options, (one) => this.#extension(one)), signal)
     signal.throwIfAborted()
     const state = await graph.getState({ configurable: place })
     this.#end(state)
@@ -159,7 +161,7 @@ class GraphRun {
     }
   }
 
-  #options(configurable: JsonObject, signal: AbortSignal): object {
+  #options(configurable: JsonObject, signal: AbortSignal): GraphOptions {
     const { config, metadata, interrupt_before, interrupt_after, durability, context } = this.#request
     const { tags, recursion_limit, metadata: configured } = objectOr(config)
     const { userId, runId, attempt, recursionLimit } = this.#input
@@ -191,6 +193,11 @@ class GraphRun {
   }
 
   // --------------------------------------------------------------------------------------------------- its stream
+
+  /** What transformers make is for readers of protocol v2. */
+  #extension({ name, payload, namespace }: Extension): void {
+    this.#frame('extension', ['custom', ...namespace].join('|'), plainText({ name, payload }))
+  }
 
   async #hearAll(told: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> {
     for await (const chunk of told) {

@@ -44,6 +44,8 @@ export interface CompiledGraph {
   readonly channels?: Record<string, unknown>
   /** Names of channels that make the answer of a call. */
   readonly outputChannels?: unknown
+  /** Of `compile({ transformers })`. */
+  readonly streamTransformers?: readonly unknown[]
   /** The builder it was compiled from, with its input and output channels. */
   readonly builder?: { readonly _inputDefinition?: object; readonly _outputDefinition?: object }
   stream(input: unknown, options: object): Promise<AsyncIterable<unknown>>
@@ -54,6 +56,17 @@ export interface CompiledGraph {
   bulkUpdateState?(config: object, supersteps: object[]): Promise<RunnableConfig>
   getGraphAsync?(config: object): Promise<{ toJSON(): unknown }>
   getSubgraphsAsync?(namespace?: string, recurse?: boolean): AsyncIterable<[string, CompiledGraph]>
+}
+
+/** What LangGraph's stream transformers make of a run. */
+export interface GraphRunStream extends AsyncIterable<ProtocolEvent> {
+  /** What each transformer has returned: channels, and promises of final values. */
+  readonly extensions: Readonly<Record<string, unknown>>
+}
+
+interface ProtocolEvent {
+  readonly method: string
+  readonly params: { readonly namespace: readonly string[]; readonly data: unknown }
 }
 
 /** JSON schemas of graphs whose state is declared with run-time types (zod); undefined for others. */
@@ -70,6 +83,9 @@ export interface LangGraph {
   readonly schemas: GraphSchemas | null
   /** The reducer of message channels. */
   readonly messagesStateReducer?: unknown
+  /** Since 1.3; and the modes of the chunks that it reads. */
+  readonly createGraphRunStream?: (chunks: AsyncIterable<unknown>, transformers: readonly unknown[]) => GraphRunStream
+  readonly STREAM_EVENTS_V3_MODES?: readonly string[]
   readonly BaseCheckpointSaver: new () => { serde: Serde }
   readonly BaseStore: new () => object
   readonly Command: new (fields: object) => object

@@ -80,7 +80,8 @@ function isSegment(given: string, wanted: string): boolean {
   return end >= 0 && !wanted.includes(':') && given.slice(0, end) === wanted
 }
 
-const ALWAYS = bit(Kind.metadata) | bit(Kind.error) | bit(Kind.custom) | bit(Kind.updates) | bit(Kind.tasks)
+const ALWAYS =
+  bit(Kind.metadata) | bit(Kind.error) | bit(Kind.custom) | bit(Kind.extension) | bit(Kind.updates) | bit(Kind.tasks)
 const FILTERS = [0, bit(Kind.values)].map(
   (values): Filter => ({ mask: ALWAYS | bit(Kind.messages) | values, accumulate: false })
 )

@@ -70,6 +70,7 @@ function tell(run: Run, state: RunState, frame: RawFrame, values: string | null)
     case Kind.updates:
       return below(state, heardIn(frame), tellUpdates)
     case Kind.custom:
+    case Kind.extension:
       return below(state, heardIn(frame), tellCustom)
     case Kind.tasks:
       return below(state, heardIn(frame), tellTasks)

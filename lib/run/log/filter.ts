@@ -25,7 +25,9 @@ export const Kind = {
   /** Names the checkpoint of the values frame that follows. No mode passes it. */
   envelope: 14,
   /** Where feedback on the run is put, by the keys that its creator has named. */
-  feedback: 15
+  feedback: 15,
+  /** What a graph's stream transformers make. No mode passes it. */
+  extension: 16
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
