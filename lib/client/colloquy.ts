@@ -13,6 +13,8 @@ export interface ColloquyOptions {
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
   readonly fetch?: typeof fetch
+  /** Silence after which a `call` is given up, in ms. */
+  readonly timeoutMs?: number
 }
 
 /** Identifies a run. */
@@ -48,9 +50,11 @@ export interface WatchOptions {
   readonly snapshot?: boolean
   readonly signal?: AbortSignal
   readonly onConnection?: (connection: Connection) => void
-  /** In ms: the first delay (about), the longest delay, and the silence after which a connection counts as dead. */
+  /** In ms: the first delay (about), the longest delay, and the limit for an attempt to be answered. */
   readonly backoffMs?: number
   readonly backoffMaxMs?: number
+  readonly connectMs?: number
+  /** Silence after which a connection counts as dead, in ms. Absent: one and a half of the gateway's heartbeats. */
   readonly silenceMs?: number
 }
 
@@ -101,14 +105,19 @@ export class Colloquy {
 
   /** Cancels a run; `rollback` also undoes its changes to the thread. */
   async cancel(run: RunRef, action: 'interrupt' | 'rollback' = 'interrupt'): Promise<void> {
-    await this.send('POST', `${pathOf(run)}/cancel?action=${action}`)
+    await this.call('POST', `${pathOf(run)}/cancel?action=${action}`)
   }
 
-  /** Any other API call: JSON in, JSON out. */
+  /** Any other API call: JSON in, JSON out. Given up when nothing arrives for `timeoutMs`. */
   async call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-    const response = await this.send(method, path, { body, ...(signal && { signal }) })
-    const text = await response.text()
-    return (text === '' ? null : JSON.parse(text)) as T
+    const watch = new Watchdog(this.#options.timeoutMs ?? TIMEOUT_MS, signal)
+    try {
+      const response = await this.send(method, path, { body, signal: watch.signal })
+      const text = await textOf(response, watch)
+      return (text === '' ? null : JSON.parse(text)) as T
+    } finally {
+      watch.stop()
+    }
   }
 
   /** @throws ApiError for a status other than 2xx; errors of fetch */
@@ -144,8 +153,64 @@ type Open = (signal: AbortSignal) => Promise<Response>
 
 const BACKOFF_MS = 500
 const BACKOFF_MAX_MS = 30_000
-/** Heartbeats come every 5 s; after four missed ones the connection counts as dead. */
-const SILENCE_MS = 20_000
+const CONNECT_MS = 10_000
+const TIMEOUT_MS = 30_000
+/** A gateway that does not say how often it sends heartbeats sends them every 5 s. */
+const BEAT_MS = 5000
+/** An attempt without an answer for this long may hang, in ms. */
+const HANGING_MS = 500
+/**
+ * After silence the connections that a browser keeps alive may be dead as well, and each attempt uses one up: so many attempts are
+ * short, and follow each other without delay.
+ */
+const SHORT_ATTEMPTS = 5
+const SHORT_MS = 1000
+
+class Silence extends Error {}
+
+/** Aborts a request when nothing has arrived for a while, or when `parent` is aborted. */
+class Watchdog {
+  readonly #abort = new AbortController()
+  readonly #parent: AbortSignal | undefined
+  readonly #onParent = () => this.giveUp(this.#parent?.reason)
+  #ms: number
+  #heardAt = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  constructor(ms: number, parent?: AbortSignal) {
+    this.#ms = ms
+    this.#parent = parent
+    if (parent?.aborted) this.#onParent()
+    else parent?.addEventListener('abort', this.#onParent)
+    this.heard()
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+  get silentMs(): number {
+    return performance.now() - this.#heardAt
+  }
+
+  /** Something has arrived; from now on it may be silent for `ms`. */
+  heard(ms = this.#ms): void {
+    if (this.#abort.signal.aborted) return
+    this.#ms = ms
+    this.#heardAt = performance.now()
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.giveUp(new Silence('The connection is silent')), ms)
+  }
+
+  giveUp(error: unknown): void {
+    this.stop()
+    this.#abort.abort(error)
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#parent?.removeEventListener('abort', this.#onParent)
+  }
+}
 
 /**
  * A live run: iterate it for frames, or `text()` for the text of the answer. It ends with the run, and only throws errors that
@@ -166,6 +231,12 @@ export class RunStream implements AsyncIterable<Frame> {
   #isSnapshot: boolean
   #failures = 0
   #wake: (() => void) | null = null
+  /** Of the attempt or connection under way. */
+  #watchdog: Watchdog | null = null
+  /** Silence after which it may hang, in ms. */
+  #hangingMs = HANGING_MS
+  /** Short attempts that are left; null: nothing was silent. */
+  #shortLeft: number | null = null
   #onStarted: (run: RunRef) => void = () => {}
   #onRefused: (error: unknown) => void = () => {}
 
@@ -202,9 +273,12 @@ export class RunStream implements AsyncIterable<Frame> {
     await this.#client.cancel(await this.started, action)
   }
 
-  /** Retries now: the network is back. */
+  /** Retries now: the network is back. What seems to hang is given up. */
   retryNow(): void {
-    this.#wake?.()
+    if (this.#wake) return this.#wake()
+    if (!this.#watchdog || this.#watchdog.silentMs < this.#hangingMs) return
+    this.#shortLeft = SHORT_ATTEMPTS
+    this.#watchdog.giveUp(new Silence('The connection was silent'))
   }
 
   /**
@@ -252,11 +326,21 @@ export class RunStream implements AsyncIterable<Frame> {
   /** One attempt; null: it failed, and the delay is over. */
   async #connect(): Promise<Response | null> {
     this.#tell({ state: 'connecting', failures: this.#failures })
+    const { connectMs = CONNECT_MS, silenceMs } = this.#options
+    const ms = this.#shortLeft ? Math.min(SHORT_MS, connectMs) : connectMs
+    const watchdog = new Watchdog(ms, this.#abort.signal)
+    this.#watchdog = watchdog
+    this.#hangingMs = HANGING_MS
     try {
-      const response = await this.#open()
+      const response = await this.#open(watchdog.signal)
+      const beatMs = Number(response.headers.get('x-heartbeat-ms') ?? BEAT_MS)
+      this.#hangingMs = beatMs * 1.2
+      watchdog.heard(silenceMs ?? beatMs * 1.5)
+      this.#shortLeft = null
       this.#tell({ state: 'open', failures: this.#failures })
       return response
     } catch (error) {
+      watchdog.stop()
       if (!this.#isClosed && !isTemporary(error)) this.#onRefused(error)
       if (!this.#isClosed && !isTemporary(error)) throw error
       await this.#wait(error)
@@ -264,8 +348,7 @@ export class RunStream implements AsyncIterable<Frame> {
     }
   }
 
-  async #open(): Promise<Response> {
-    const { signal } = this.#abort
+  async #open(signal: AbortSignal): Promise<Response> {
     if (this.#first && !this.#run) {
       const response = await this.#first(signal)
       const [, thread_id, run_id] = /\/threads\/([^/]+)\/runs\/([^/]+)/.exec(locationIn(response)) ?? []
@@ -288,11 +371,13 @@ export class RunStream implements AsyncIterable<Frame> {
     const reader = response.body?.getReader()
     if (!reader) return
     const parser = new FrameParser()
+    const watchdog = this.#watchdog
     let isDead = false
     try {
       while (!this.#isClosed) {
-        const { done, value } = await this.#inTime(reader)
+        const { done, value } = await reader.read()
         if (done) break
+        watchdog?.heard()
         for (const frame of parser.feed(value)) {
           if (this.#takesBack(frame)) return
           if (frame.id !== null) this.cursor = frame.id
@@ -304,6 +389,7 @@ export class RunStream implements AsyncIterable<Frame> {
       isDead = true
       if (!this.#isClosed) await this.#wait(error)
     } finally {
+      watchdog?.stop()
       // Reading the end of the body lets the connection be reused.
       await (parser.hasEnded ? reader.read() : reader.cancel()).catch(() => {})
     }
@@ -323,28 +409,13 @@ export class RunStream implements AsyncIterable<Frame> {
     return true
   }
 
-  #inTime(reader: ReadableStreamDefaultReader<Uint8Array>): ReturnType<typeof reader.read> {
-    const { silenceMs = SILENCE_MS } = this.#options
-    return new Promise((resolve, reject) => {
-      const stop = () => reject(new Error('The stream is closed'))
-      const timer = setTimeout(() => reject(new Error('The connection is silent')), silenceMs)
-      const { signal } = this.#abort
-      signal.addEventListener('abort', stop, { once: true })
-      const done = () => {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', stop)
-      }
-      reader.read().then(resolve, reject).finally(done)
-    })
-  }
-
   /** Exponential backoff with jitter, so that clients cut at the same moment do not return together. */
   #wait(error: unknown): Promise<void> {
     if (this.#isClosed) return Promise.resolve()
     const { backoffMs = BACKOFF_MS, backoffMaxMs = BACKOFF_MAX_MS } = this.#options
     const asked = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0
     const most = Math.min(backoffMaxMs, backoffMs * 2 ** this.#failures)
-    const ms = Math.max(asked, most / 2 + (Math.random() * most) / 2)
+    const ms = this.#isHasty(error) ? 0 : Math.max(asked, most / 2 + (Math.random() * most) / 2)
     this.#failures++
     this.#tell({ state: 'waiting', failures: this.#failures, retryAt: Date.now() + ms, error })
     return new Promise((resolve) => {
@@ -356,6 +427,13 @@ export class RunStream implements AsyncIterable<Frame> {
       const timer = setTimeout(go, ms)
       this.#wake = go
     })
+  }
+
+  /** Whether the next attempt is made without delay: of a series of short ones, which ends with one that is not short. */
+  #isHasty(error: unknown): boolean {
+    if (!(error instanceof Silence)) return false
+    this.#shortLeft = this.#shortLeft === 0 ? null : (this.#shortLeft ?? SHORT_ATTEMPTS + 1) - 1
+    return this.#shortLeft !== null
   }
 
   #tell(connection: Connection): void {
@@ -536,6 +614,19 @@ export class FrameParser {
 
 function pathOf({ thread_id, run_id }: RunRef): string {
   return `/api/threads/${encodeURIComponent(thread_id)}/runs/${encodeURIComponent(run_id)}`
+}
+
+/** The text of a response; each piece of it is reported to `watchdog`. */
+async function textOf({ body }: Response, watchdog: Watchdog): Promise<string> {
+  const reader = body?.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true }
+    text += decoder.decode(value, { stream: !done })
+    if (done) return text
+    watchdog.heard()
+  }
 }
 
 function locationIn({ headers }: Response): string {

@@ -20,7 +20,10 @@ class PageClient extends Colloquy {
   }
 }
 
-export const colloquy = new PageClient()
+/** A call on which nothing arrives for this long is given up, in ms: somebody waits in front of the page. */
+const TIMEOUT_MS = 15_000
+
+export const colloquy = new PageClient({ timeoutMs: TIMEOUT_MS })
 
 export function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   return colloquy.call<T>(method, path, body, signal)

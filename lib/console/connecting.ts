@@ -1,19 +1,99 @@
-// The notice of a lost connection.
+// The connection to the active run: whether it is lost, stopping the run over it, and the notice of its loss.
+import { batch, type ReadonlySignal, signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
-import type { Conversation } from './conversation.ts'
+import { ApiError, type Connection, type RunStream } from '../client/colloquy.ts'
+import { call } from './api.ts'
 import { html } from './html.ts'
+import { notifyFailure } from './toast.ts'
 
-export function Connecting({ conversation }: { readonly conversation: Conversation }) {
-  const { state, retryAt = 0, failures } = conversation.connection.value
+/** Delay before a cancel is sent again, in ms. */
+const CANCEL_AGAIN_MS = 1000
+
+export class RunConnection {
+  readonly now = signal<Connection>({ state: 'closed', failures: 0 })
+  /** Since when there is none although there should be, as Date.now. */
+  readonly lostSince = signal<number | null>(null)
+  /** The user has stopped the run, and the server does not know yet. */
+  readonly isStopping = signal(false)
+  #cancelAbort: AbortController | null = null
+
+  changed(now: Connection): void {
+    const isLost = now.state === 'waiting' || now.state === 'connecting'
+    batch(() => {
+      this.now.value = now
+      this.lostSince.value = isLost ? (this.lostSince.value ?? Date.now()) : null
+    })
+    if (now.state === 'open') this.sendAgain()
+  }
+
+  /** The run is over, or not followed any more. */
+  closed(): void {
+    this.changed({ state: 'closed', failures: 0 })
+    this.sendAgain()
+  }
+
+  /** A cancel that hangs is given up, and sent again at once. */
+  sendAgain(): void {
+    this.#cancelAbort?.abort()
+  }
+
+  /** Cancels the run as soon as the server can be reached. `isOver`: there is nothing to cancel any more. */
+  async stop(path: string, { started }: RunStream, isOver: () => boolean): Promise<void> {
+    this.isStopping.value = true
+    const run = await started.catch(() => null)
+    while (run && !isOver() && !(await this.#cancel(`${path}/${run.run_id}/cancel?action=interrupt`)));
+    this.isStopping.value = false
+  }
+
+  /** False: the server was not reached, and the time until the next attempt is over. */
+  async #cancel(path: string): Promise<boolean> {
+    const abort = new AbortController()
+    this.#cancelAbort = abort
+    try {
+      await call('POST', path, undefined, abort.signal)
+      return true
+    } catch (error) {
+      if (!(error instanceof ApiError)) return await wait(CANCEL_AGAIN_MS, abort.signal)
+      // 409: the run has just ended by itself.
+      if (error.status !== 409) notifyFailure(error)
+      return true
+    } finally {
+      this.#cancelAbort = null
+    }
+  }
+}
+
+/** Resolves with false after `ms`, or when `signal` is aborted. */
+function wait(ms: number, signal: AbortSignal): Promise<false> {
+  return new Promise((resolve) => {
+    const done = () => resolve(false)
+    if (signal.aborted) return done()
+    setTimeout(done, ms)
+    signal.addEventListener('abort', done)
+  })
+}
+
+/** A shorter loss is not shown, because it usually recovers at once. */
+const SHOWN_AFTER_MS = 3000
+
+interface Connected {
+  readonly connection: RunConnection
+  readonly active: ReadonlySignal<string | null>
+  readonly state: ReadonlySignal<string>
+  retryNow(): void
+}
+
+export function Connecting({ conversation }: { readonly conversation: Connected }) {
+  const { state, retryAt = 0, failures } = conversation.connection.now.value
   const isBroken = conversation.state.value === 'broken'
-  // The first failure is not shown, because it usually recovers at once.
-  const isLost = conversation.active.value !== null && failures > 1 && (state === 'waiting' || state === 'connecting')
+  const since = conversation.active.value === null ? null : conversation.connection.lostSince.value
   const [now, setNow] = useState(Date.now())
   useEffect(() => {
-    if (!isLost) return
+    if (since === null) return
     const timer = setInterval(() => setNow(Date.now()), 250)
     return () => clearInterval(timer)
-  }, [isLost])
+  }, [since])
+  const isLost = since !== null && (failures > 1 || now - since > SHOWN_AFTER_MS)
   if (!isLost && !isBroken) return null
   const seconds = Math.max(0, Math.ceil((retryAt - now) / 1000))
   const lost = conversation.active.value
@@ -25,7 +105,7 @@ export function Connecting({ conversation }: { readonly conversation: Conversati
       ? `${lost}; trying again in ${seconds} s.`
       : `${lost}. Trying again…`
   return html`<div class="lost" role="status">
-    <span>${words}</span>
+    <span>${words}${isLost && conversation.connection.isStopping.value && ' Stop is sent as soon as it is back.'}</span>
     <button class="link" onClick=${() => conversation.retryNow()}>Try now</button>
   </div>`
 }

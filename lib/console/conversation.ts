@@ -12,6 +12,7 @@ import {
 import { isKnown, say, sayGrowing } from './announce.ts'
 import { call, colloquy, isMissing, textOf } from './api.ts'
 import { Branches } from './branches.ts'
+import { RunConnection } from './connecting.ts'
 import { Outbox } from './outbox.ts'
 import {
   type Checkpoint,
@@ -47,7 +48,7 @@ export class Conversation {
   readonly active = signal<string | null>(null)
   /** A message waits until the conversation is loaded. */
   readonly isWaiting = signal(false)
-  readonly connection = signal<Connection>({ state: 'closed', failures: 0 })
+  readonly connection = new RunConnection()
   /** The error of the newest run. */
   readonly failure = signal<string | null>(null)
   readonly questions = signal<readonly Question[]>([])
@@ -66,11 +67,17 @@ export class Conversation {
   #readings = 0
   /** The newest load, while it is under way. */
   #loading: Promise<void> | null = null
+  /** Aborts the calls of the newest load. */
+  #loadAbort = new AbortController()
   #isClosed = false
   #isDue = false
   #looks: ReturnType<typeof setInterval> | null = null
   readonly #onTab = ({ data }: MessageEvent) => void this.#heard(data)
-  readonly #onVisible = () => void this.#look()
+  readonly #onVisible = () => {
+    if (document.hidden) return
+    this.#stream?.retryNow()
+    void this.#look()
+  }
   readonly #onOnline = () => this.retryNow()
 
   constructor(threadId: string, isNew: boolean) {
@@ -88,6 +95,8 @@ export class Conversation {
   close(): void {
     this.#isClosed = true
     this.#stream?.close()
+    this.#loadAbort.abort()
+    this.connection.closed()
     if (this.#looks) clearInterval(this.#looks)
     tabs.removeEventListener('message', this.#onTab)
     document.removeEventListener('visibilitychange', this.#onVisible)
@@ -98,19 +107,21 @@ export class Conversation {
 
   /** Loads the stored state, and joins the run in flight if there is one. */
   load(): Promise<void> {
-    const loading = this.#load(++this.#readings).finally(() => {
+    this.#loadAbort.abort()
+    this.#loadAbort = new AbortController()
+    const loading = this.#load(++this.#readings, this.#loadAbort.signal).finally(() => {
       if (this.#loading === loading) this.#loading = null
     })
     this.#loading = loading
     return loading
   }
 
-  async #load(reading: number): Promise<void> {
+  async #load(reading: number, signal: AbortSignal): Promise<void> {
     const isOld = () => this.#isClosed || reading !== this.#readings
     try {
       const [runs, history] = await Promise.all([
-        call<Run[]>('GET', `${this.#path}/runs?limit=${RUNS_MAX}`),
-        call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 })
+        call<Run[]>('GET', `${this.#path}/runs?limit=${RUNS_MAX}`, undefined, signal),
+        call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 }, signal)
       ])
       if (isOld()) return
       const [newest] = history
@@ -264,7 +275,7 @@ export class Conversation {
       this.#stream = null
       this.active.value = null
       this.progress.value = null
-      this.connection.value = { state: 'closed', failures: 0 }
+      this.connection.closed()
     })
   }
 
@@ -292,15 +303,15 @@ export class Conversation {
     return {
       modes: MODES,
       snapshot,
-      onConnection: (connection: Connection) => {
-        this.connection.value = connection
-      }
+      onConnection: (now: Connection) => this.connection.changed(now)
     }
   }
 
+  /** The network may be back: what hangs is given up, and tried again. */
   retryNow(): void {
     this.#stream?.retryNow()
-    if (this.state.value === 'broken') void this.load()
+    this.connection.sendAgain()
+    if (this.state.value === 'broken' || this.#loading) void this.load()
   }
 
   // ------------------------------------------------------------------------------------------------- acting
@@ -350,19 +361,13 @@ export class Conversation {
 
   async stop(): Promise<void> {
     const stream = this.#stream
-    if (!stream) return
+    if (!stream || this.connection.isStopping.value) return
     // Not sent yet: it is taken back.
-    if (this.active.value === '' && this.connection.value.failures > 0) {
+    if (this.active.value === '' && this.connection.now.value.failures > 0) {
       this.outbox.clear()
       return stream.close()
     }
-    const run = await stream.started.catch(() => null)
-    try {
-      if (run) await colloquy.cancel(run)
-    } catch (error) {
-      // The run has just ended by itself.
-      if (!(error instanceof ApiError && error.status === 409)) notifyFailure(error)
-    }
+    await this.connection.stop(`${this.#path}/runs`, stream, () => this.#isClosed || this.#stream !== stream)
   }
 
   async rate(runId: string, messageId: string, rating: 1 | -1 | null): Promise<void> {
@@ -377,9 +382,11 @@ export class Conversation {
 
   async #suggest(): Promise<void> {
     const messages = exchangeIn(this.messages.value)
-    const { suggestions } = await call<{ suggestions: string[] }>('POST', `${this.#path}/suggestions`, {
-      messages
-    }).catch(() => ({ suggestions: [] }))
+    const { suggestions } = await colloquy
+      // Without the limit of other calls: nobody waits for what a model may take long to write.
+      .send('POST', `${this.#path}/suggestions`, { body: { messages } })
+      .then((response): Promise<{ suggestions: string[] }> => response.json())
+      .catch(() => ({ suggestions: [] }))
     if (this.active.value === null) this.suggestions.value = suggestions
   }
 

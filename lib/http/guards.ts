@@ -23,7 +23,7 @@ export function isChanging(method: string): boolean {
 // ------------------------------------------------------------------------------------------------- CORS
 
 const EXPOSED =
-  'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag'
+  'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag, X-Heartbeat-Ms'
 const PREFLIGHT_SECONDS = '600'
 
 /** Foreign origins whose pages may call with the user's cookies. */

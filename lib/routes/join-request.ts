@@ -2,7 +2,9 @@
 import { namesType } from '../http/accept.ts'
 import type { Call } from '../http/call.ts'
 import { listIn, searchParams } from '../http/query-list.ts'
+import { openStream } from '../http/streaming-response.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
+import type { StreamWriter } from '../stream-writer.ts'
 import type { Services } from './services.ts'
 
 /** The position to resume after: a header, or a query parameter for clients that cannot set headers. */
@@ -46,6 +48,15 @@ export function wantsStream(call: Call): boolean {
   const { accept } = call.req.headers
   const isForStreams = positionText(call) !== undefined || wantsSnapshot(call)
   return accept === undefined || namesType(accept, 'text/event-stream') || isForStreams
+}
+
+/** Opens an event stream. Its head says how often heartbeats come, so that clients know when it is dead. */
+export function openEvents(
+  { config }: Pick<Services, 'config'>,
+  call: Call,
+  headers: Readonly<Record<string, string>> = {}
+): StreamWriter {
+  return openStream(call, { headers: { ...headers, 'X-Heartbeat-Ms': String(config.streams.heartbeat_ms) } })
 }
 
 /** Who reads a stream; streams are reset when the credential is revoked. */

@@ -7,7 +7,6 @@ import { requirePermission } from '../http/guards.ts'
 import { parseJson } from '../http/request.ts'
 import { type Route, route } from '../http/route.ts'
 import { check, integer, jsonObject, objectOf } from '../http/schema.ts'
-import { openStream } from '../http/streaming-response.ts'
 import { acceptWebSocket } from '../http/web-socket.ts'
 import { sseEncoding } from '../protocols/langgraph/encoding.ts'
 import { epochIn, frameAt, seqIn, seqOf } from '../protocols/langgraph/event.ts'
@@ -29,7 +28,7 @@ import { asUser } from '../scope.ts'
 import { newThread } from '../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../types.ts'
 import { Authorizer } from './authorizer.ts'
-import { positionText, readerOf } from './join-request.ts'
+import { openEvents, positionText, readerOf } from './join-request.ts'
 import { checkStrategy, orderFor, runBody } from './run-request.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
@@ -217,7 +216,7 @@ export function protocolRoutes(services: Services): Route[] {
       const joiner = registry.readers.joinThread(
         call.params.thread_id!,
         {
-          writer: openStream(call),
+          writer: openEvents(services, call),
           reader: readerOf(services, call),
           heartbeat: HEARTBEAT,
           after: since ? frameAt(since.seq).ordinal - 1 : 0,

@@ -7,7 +7,7 @@ import { requirePermission } from '../http/guards.ts'
 import { jsonList } from '../http/json-list.ts'
 import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
 import { listIn } from '../http/query-list.ts'
-import { deferredJson, openStream } from '../http/streaming-response.ts'
+import { deferredJson } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { badId, isId, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { ROLLED_BACK } from '../run/run-end.ts'
@@ -23,6 +23,7 @@ import {
   endsByLeaving,
   filterQuery,
   modesIn,
+  openEvents,
   positionText,
   readerOf,
   wantsSnapshot,
@@ -115,7 +116,7 @@ export function runRoutes(services: Services): Route[] {
   const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const run = await made()
-      const wire = temporary.around(run, openStream(call, { headers: headersOf(run, 'stream') }))
+      const wire = temporary.around(run, openEvents(services, call, headersOf(run, 'stream')))
       const modes = call.body.stream_mode ?? null
       await registry.readers.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
       return HANDLED
@@ -239,7 +240,7 @@ export function runRoutes(services: Services): Route[] {
   const joined = (call: Call, run: Run): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const headers = { Location: `${pathOf(run)}/stream${filterQuery(call)}` }
-      const wire = temporary.around(run, openStream(call, { headers }))
+      const wire = temporary.around(run, openEvents(services, call, headers))
       const asks = { modes: modesIn(call), isSnapshot: wantsSnapshot(call), endsRun: endsByLeaving(call) }
       const request = { ...readingOf(call), wire, ...asks }
       await registry.readers.join(run, request, place)

@@ -1,12 +1,11 @@
 // The stream of a thread: all its runs, one after the other (LangGraph's `threads.joinStream`).
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { openStream } from '../http/streaming-response.ts'
 import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/delivery/frame-feed.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
 import { HANDLED } from '../http/call.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
-import { modesIn, positionText, readerOf } from './join-request.ts'
+import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
 import type { Services } from './services.ts'
 
 const PAGE = 100
@@ -36,7 +35,7 @@ export function threadStreamRoutes(services: Services): Route[] {
       const start = await startOf(call)
       const modes = modesIn(call)
       const isLifecycle = modes?.includes('lifecycle') === true && !modes.includes('run_modes')
-      const writer = openStream(call)
+      const writer = openEvents(services, call)
       const joiner = registry.readers.joinThread(
         call.params.thread_id!,
         {

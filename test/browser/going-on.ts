@@ -1,7 +1,7 @@
 // What makes the page worth it: whatever happens between the model and the reader, each word stands there once and in its place.
 import { EventEmitter, once } from 'node:events'
 import type { Route } from 'playwright-core'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
@@ -132,6 +132,63 @@ browserTest(
     t.equal(await visitor.page.locator('.lost').count(), 0)
   }
 )
+
+/** The page over a network that can swallow everything; heartbeats come twice a second. */
+async function overProxy(t: Test) {
+  const site = await openSite(t, { config: { streams: { heartbeat_ms: 500 } } })
+  const person = await account(site.url, 'ada@example.com')
+  const proxy = await openProxy(t, site.url)
+  const visitor = await visit(t, proxy.url, { person })
+  visitor.expect(/net::ERR_|ERR_CONNECTION|ERR_EMPTY|ERR_ABORTED/)
+  await visitor.open()
+  return { person, proxy, visitor }
+}
+
+browserTest('a network that swallows everything is said, and left by "Try now"; no word is lost', async (t) => {
+  const { proxy, visitor } = await overProxy(t)
+  await visitor.say('/demo deltas=400 rate=50')
+  await visitor.hasWords('w0010')
+  proxy.swallow()
+  await visitor.page.locator('.lost').getByText('The connection is lost. The answer goes on without it').waitFor()
+  proxy.up()
+  await visitor.page.getByText('Try now').click()
+  await visitor.page.locator('.lost').waitFor({ state: 'detached' })
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), demoText(400))
+})
+
+browserTest(
+  'a message that is swallowed is said to be unsent, and goes out once when the network is good',
+  async (t) => {
+    const { proxy, visitor } = await overProxy(t)
+    await visitor.say('/demo deltas=3 rate=0')
+    await visitor.answered()
+    proxy.swallow()
+    await visitor.say('/demo deltas=20 rate=50')
+    await visitor.page.locator('.lost').getByText('Your message is not sent yet').waitFor()
+    proxy.up()
+    await visitor.page.evaluate("dispatchEvent(new Event('online'))")
+    await visitor.hasWords('w0019')
+    await visitor.answered()
+    t.equal(await visitor.page.locator('.message.human').count(), 2)
+  }
+)
+
+browserTest('Stop on a network that swallows says that it will be sent, and is', async (t) => {
+  const { person, proxy, visitor } = await overProxy(t)
+  await visitor.say('/demo deltas=100000 rate=50')
+  await visitor.hasWords('w0010')
+  const threadId = await visitor.threadId()
+  proxy.swallow()
+  await visitor.page.locator('[aria-label=Stop]').click()
+  await visitor.page.locator('.lost').getByText('Stop is sent as soon as it is back').waitFor()
+  t.equal(at((await person.get(`/api/threads/${threadId}`)).body, 'status'), 'running')
+  proxy.up()
+  await visitor.page.getByText('Try now').click()
+  await visitor.answered()
+  const [run] = listIn((await person.get(`/api/threads/${threadId}/runs`)).body)
+  t.equal(at(run, 'status'), 'interrupted')
+})
 
 /** Milliseconds for which the network is gone; the longest goes with the long form. */
 for (const ms of IS_LONG ? [1000, 5000, 40_000] : [1000, 5000])

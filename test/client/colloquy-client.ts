@@ -5,7 +5,15 @@ import { type AddressInfo, connect, createServer as createLine } from 'node:net'
 import { brotliCompressSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
-import { ApiError, Colloquy, type Connection, type Frame, FrameParser, Transcript } from '../../lib/client/colloquy.ts'
+import {
+  ApiError,
+  Colloquy,
+  type ColloquyOptions,
+  type Connection,
+  type Frame,
+  FrameParser,
+  Transcript
+} from '../../lib/client/colloquy.ts'
 import { startChild } from '../fixtures/child.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
@@ -15,10 +23,10 @@ const FAST = { backoffMs: 5, backoffMaxMs: 200 }
 const MODES = ['messages-tuple']
 
 /** A client with an API token of the person, over `url`. */
-async function clientOf(person: Person, url = person.url): Promise<Colloquy> {
+async function clientOf(person: Person, url = person.url, more: ColloquyOptions = {}): Promise<Colloquy> {
   const scopes = ['threads:read', 'threads:write', 'runs:create', 'runs:read', 'runs:cancel']
   const { body } = await person.post('/api/v1/auth/tokens', { scopes })
-  return new Colloquy({ url, token: textIn(body, 'token') })
+  return new Colloquy({ url, token: textIn(body, 'token'), ...more })
 }
 
 async function open(t: Test): Promise<{ person: Person; client: Colloquy; threadId: string }> {
@@ -219,6 +227,93 @@ t.test('a connection without any sign of life counts as dead, and is opened anew
   // The token was asked for over the person's own line, so the first connection is the stream's.
   const frames = await all(client.watch(ref, { modes: MODES, silenceMs: 300, ...FAST }))
   t.equal(told(frames), demoText(30))
+})
+
+/** A client whose gateway beats five times a second, over a network that can be cut. */
+async function overProxy(t: Test) {
+  const person = await signIn(await openSite(t, { config: { streams: { heartbeat_ms: 200 } } }))
+  const proxy = await openProxy(t, person.url)
+  const client = await clientOf(person, proxy.url, { timeoutMs: 300 })
+  return { person, proxy, threadId: await person.thread(), client }
+}
+
+t.test('a network that swallows everything is left within two heartbeats, and no word is lost', async (t) => {
+  const { proxy, client, threadId } = await overProxy(t)
+  const states: Connection[] = []
+  const onConnection = (connection: Connection) => void states.push(connection)
+  const run = client.start(threadId, asked('/demo deltas=100 rate=50', { stream_mode: MODES }), {
+    backoffMs: 5,
+    backoffMaxMs: 50,
+    connectMs: 300,
+    onConnection
+  })
+  const frames: Frame[] = []
+  const read = (async () => {
+    for await (const frame of run) frames.push(frame)
+  })()
+  await until(() => frames.length > 10, 'the first words')
+  proxy.swallow()
+  await until(() => states.filter(({ state }) => state === 'waiting').length > 2, 'attempts that are given up')
+  t.match(String(states.find(({ state }) => state === 'waiting')?.error), /silent/)
+  proxy.up()
+  await read
+  t.equal(told(frames), demoText(100))
+  const ids = frames.map(({ id }) => id).filter((id) => id !== null)
+  t.equal(new Set(ids).size, ids.length, 'no frame twice')
+})
+
+t.test('a start that is swallowed is repeated, and starts one run', async (t) => {
+  const { person, proxy, client, threadId } = await overProxy(t)
+  proxy.swallow()
+  const run = client.start(threadId, asked('/demo deltas=5 rate=0', { stream_mode: MODES }), {
+    connectMs: 100,
+    ...FAST
+  })
+  const before = proxy.connections
+  await until(() => proxy.connections > before + 1, 'another attempt')
+  proxy.up()
+  t.equal(told(await all(run)), demoText(5))
+  t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 1)
+})
+
+/** Without `retryNow` nobody would come back before the test is over. */
+const PATIENT = { connectMs: 600_000, silenceMs: 600_000, backoffMs: 600_000, backoffMaxMs: 600_000 }
+
+t.test('retryNow gives up an attempt that hangs, and tries again at once', async (t) => {
+  const { person, proxy, client, threadId } = await overProxy(t)
+  proxy.swallow()
+  const run = client.start(threadId, asked('/demo deltas=5 rate=0', { stream_mode: MODES }), PATIENT)
+  const begun = performance.now()
+  await until(() => proxy.connections > 0 && performance.now() - begun > 600, 'an attempt that hangs')
+  proxy.up()
+  run.retryNow()
+  t.equal(told(await all(run)), demoText(5))
+  t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 1)
+})
+
+t.test('retryNow gives up a stream that is silent for longer than a heartbeat', async (t) => {
+  const { proxy, client, threadId } = await overProxy(t)
+  // A connection that is kept alive may be swallowed as well: an attempt over it is given up by its own limit.
+  const options = { ...FAST, connectMs: 500, silenceMs: 600_000 }
+  const run = client.start(threadId, asked('/demo deltas=200 rate=100', { stream_mode: MODES }), options)
+  const frames: Frame[] = []
+  for await (const frame of run) {
+    if (frames.push(frame) !== 20) continue
+    proxy.swallow()
+    const begun = performance.now()
+    await until(() => performance.now() - begun > 500, 'silence')
+    proxy.up()
+    run.retryNow()
+  }
+  t.equal(told(frames), demoText(200))
+})
+
+t.test('a call whose answer stops arriving is given up', async (t) => {
+  const { proxy, client, threadId } = await overProxy(t)
+  proxy.swallow()
+  await t.rejects(client.call('GET', `/api/threads/${threadId}`), /silent/)
+  proxy.up()
+  t.match(await client.call('GET', `/api/threads/${threadId}`), { thread_id: threadId })
 })
 
 t.test('events are read whatever pieces they come in', async (t) => {
