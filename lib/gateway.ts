@@ -26,6 +26,7 @@ import { isLoopbackName } from './http/guards.ts'
 import { listen } from './http/listen.ts'
 import type { Log } from './http/server.ts'
 import { Items } from './memory/items.ts'
+import { callerOfRun } from './loopback.ts'
 import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
 import { ConfigurableHeaders } from './routes/configurable-headers.ts'
@@ -188,7 +189,12 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     writer,
     view: runView,
     valuesOf: (run) => finalValuesOf(run, states, registry.readers),
-    post: (address, init) => (address.startsWith('/') && app ? app.call(address, init) : egress.fetch(address, init)),
+    post: async (address, init, run) => {
+      if (!address.startsWith('/') || !app) return egress.fetch(address, init)
+      const caller = callerOfRun(run.user_id, run.kwargs)
+      if (caller === null) throw new Error('the run has no user')
+      return app.call(address, init, await innerCalls.principalFor(caller))
+    },
     options: config.webhooks,
     log
   })

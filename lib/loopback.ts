@@ -1,6 +1,6 @@
 // Calls from within: LangGraph's client without a URL, in the project's own code, calls this server on behalf of the user it runs for.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { JsonObject, Permission, Principal } from './types.ts'
+import { isObject, type JsonObject, type Permission, type Principal } from './types.ts'
 
 /** The user code runs for. */
 export interface Caller {
@@ -9,6 +9,21 @@ export interface Caller {
   readonly authUser: JsonObject | null
   /** null: everything an API token can allow. */
   readonly permissions: readonly Permission[] | null
+}
+
+/**
+ * The one a run works for. A run whose record is gone may do nothing beyond what needs no permission. null: it works for nobody.
+ * @param kwargs of the run; undefined: its record is gone
+ */
+export function callerOfRun(userId: string | null, kwargs: JsonObject | undefined): Caller | null {
+  if (userId === null) return null
+  const { auth_user = null, permissions = null } = kwargs ?? { permissions: [] }
+  return {
+    userId,
+    authUser: isObject(auth_user) ? auth_user : null,
+    // Written by `orderFor`.
+    permissions: permissions as Permission[] | null
+  }
 }
 
 /** Issues credentials for single calls. */

@@ -31,12 +31,14 @@ export class InnerCalls implements Door {
   /** null: not one of these. Rejects with user_not_found. */
   principalOf(text: string): Promise<Principal> | null {
     const caller = this.#callers.get(text)
-    return caller ? this.#principalOf(caller, text) : null
+    return caller ? this.principalFor(caller, text) : null
   }
 
-  async #principalOf(caller: Caller, text: string): Promise<Principal> {
-    // Made by `authUser`.
-    if (caller.authUser) return assertedPrincipal(caller.authUser as AuthUser)
+  /** @throws Failure user_not_found */
+  async principalFor(caller: Caller, text = ''): Promise<Principal> {
+    // Made by `authUser`, which describes accounts as well.
+    const asserted = caller.authUser && assertedPrincipal(caller.authUser as AuthUser)
+    if (asserted?.user.id === caller.userId) return asserted
     const user = await this.#users.byId(caller.userId)
     if (!user) throw fail('user_not_found')
     const permissions = new Set(caller.permissions ?? PERMISSIONS)

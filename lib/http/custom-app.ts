@@ -7,9 +7,12 @@ import type { Principal } from '../types.ts'
 import { HANDLED, type Reply } from './call.ts'
 import { boundReading, JSON_TYPE } from './reply.ts'
 import { hasBody, requestOf } from './request.ts'
+import { spellingsOf, targetOf } from './target.ts'
 
 export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>
+  /** Hono's: the path it routes by. */
+  getPath?(request: Request): string
   /** Hono's router, which knows the declared routes. */
   readonly router?: { match(method: string, path: string): unknown }
   /** Hono's: the handler after all middlewares, when no route has answered. */
@@ -25,7 +28,7 @@ const OURS = Symbol('ours')
 
 interface Env {
   readonly user: object | null
-  readonly [OURS]?: Behind
+  readonly [OURS]?: Pick<Behind, 'respond'>
 }
 
 /** Our own answer to the request. */
@@ -34,6 +37,14 @@ export interface Ours {
   answer(body: Buffer | null): Promise<Reply | typeof HANDLED>
   /** The response is a stream: it begins after the app's middlewares. */
   readonly isStream: boolean
+}
+
+/** A request to the app. */
+interface Asked {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly principal: Principal | null
+  readonly ours: Ours
 }
 
 interface CustomAppOptions {
@@ -60,30 +71,50 @@ export class CustomApp {
     app.notFound?.(async ({ env, req }) => (await env[OURS]?.respond(req)) ?? new Response('404 Not Found', NOT_FOUND))
   }
 
-  /** Whether the app declares a route for this method and path; handlers for all methods do not count. */
+  /** Whether the app declares a route for this method and path, in any spelling; handlers for all methods do not count. */
   has(method: string, path: string): boolean {
-    const wanted = methodOf(method)
-    return this.#matching(method, path).some((one) => {
-      const [declared] = listOf(one)
-      const [, route] = listOf(declared)
-      return typeof route === 'object' && route !== null && 'method' in route && route.method === wanted
-    })
+    return spellingsOf(path).some((one) => declares(method, this.#matching(method, one)))
   }
 
-  /** Whether any of its handlers, middlewares included, matches this method and path. */
-  surrounds(method: string, path: string): boolean {
-    return this.#matching(method, path).length > 0
+  /**
+   * The spellings of a path under which the app is asked, the outermost first, so that all of its handlers that match any of them run,
+   * middlewares included. One is enough unless the app declares some for one spelling and others for another; then one that may answer
+   * comes last. Empty: nothing of the app matches.
+   */
+  pathsOf(method: string, path: string): readonly string[] {
+    const found = spellingsOf(path)
+      .map((one) => ({ one, handlers: new Set(this.#matching(method, one)) }))
+      .filter(({ handlers }) => handlers.size > 0)
+    const all = new Set(found.flatMap(({ handlers }) => [...handlers]))
+    const whole = found.find(({ handlers }) => handlers.size === all.size)
+    if (whole) return [whole.one]
+    const isLast = ({ handlers }: (typeof found)[number]) => Number(declares(method, [...handlers]))
+    return found.sort((a, b) => isLast(a) - isLast(b)).map(({ one }) => one)
   }
 
-  /** Hono returns [[handler, route], parameters] for all matches, including middlewares. */
+  /** Hono returns [[handler, route], parameters] for all matches, including middlewares. These are the routes. */
   #matching(method: string, path: string): unknown[] {
-    const [fitting] = listOf(this.#app.router?.match(methodOf(method), path))
-    return listOf(fitting)
+    if (!this.#app.router) return []
+    const own = path.includes('%') ? this.#app.getPath?.(new Request(`http://localhost${path}`)) : path
+    const [matches] = listOf(this.#app.router.match(methodOf(method), own ?? path))
+    return listOf(matches).map((one) => listOf(listOf(one)[0])[1])
   }
 
-  /** A call by the service itself, without a user. */
-  async call(path: string, init: RequestInit): Promise<Response> {
-    return this.#app.fetch(new Request(new URL(path, 'http://localhost'), init), { user: null })
+  /**
+   * A call by the service itself, on behalf of a user.
+   * @throws Error when the app declares no such route
+   */
+  async call(url: string, init: RequestInit & { readonly method: string }, principal: Principal): Promise<Response> {
+    const { path, search } = targetOf({ url })
+    if (!this.has(init.method, path)) throw new Error('http.app has no such route')
+    const caller = this.needsUser ? principal : null
+    const user = caller && this.#options.userOf(caller)
+    const at = async ([own, ...others]: readonly string[]): Promise<Response> => {
+      const further = others.length > 0 && { [OURS]: { respond: () => at(others) } }
+      return this.#app.fetch(new Request(`http://localhost${own}?${search}`, init), { user, ...further })
+    }
+    const work = () => at(this.pathsOf(init.method, path))
+    return caller ? actingFor(callerOf(caller), work) : work()
   }
 
   /**
@@ -96,13 +127,30 @@ export class CustomApp {
     principal: Principal | null,
     ours: Ours
   ): Promise<Reply | typeof HANDLED> {
+    const { path } = targetOf(req)
+    const paths = this.pathsOf(req.method ?? 'GET', path)
+    return this.#answerAt(paths.length > 0 ? paths : spellingsOf(path).slice(0, 1), { req, res, principal, ours }, null)
+  }
+
+  /** The app's handlers for the first spelling lie around those for the others, and these around ours. */
+  async #answerAt(
+    [path, ...others]: readonly string[],
+    asked: Asked,
+    given: Buffer | null
+  ): Promise<Reply | typeof HANDLED> {
+    const { req, res, principal } = asked
+    const ours =
+      others.length === 0
+        ? asked.ours
+        : { ...asked.ours, answer: (read: Buffer | null) => this.#answerAt(others, asked, read) }
     const away = new AbortController()
     res.once('close', () => away.abort())
     const user = principal && this.#options.userOf(principal)
-    const body = new BoundBody(req, this.#options.bodyLimit)
+    const body = new BoundBody(req, this.#options.bodyLimit, given)
     const behind = new Behind(ours, body)
     try {
-      const work = async () => this.#app.fetch(appRequestOf(req, body, away.signal), { user, [OURS]: behind })
+      const request = () => appRequestOf(req, body, { signal: away.signal }, path)
+      const work = async () => this.#app.fetch(request(), { user, [OURS]: behind })
       const response = await (principal ? actingFor(callerOf(principal), work) : work())
       // An oversized body is our error, whatever the app makes of it.
       if (body.isTooLarge) throw body.failure
@@ -127,7 +175,7 @@ const OF_BODY: ReadonlySet<string> = new Set([PLACE, 'content-type', 'content-le
 class Behind {
   readonly #ours: Ours
   readonly #body: BoundBody
-  #read: Buffer | null = null
+  #read: Buffer | null
   #reply: Reply | typeof HANDLED | null = null
   #shown: Response['body'] = null
   #error: unknown = null
@@ -135,6 +183,7 @@ class Behind {
   constructor(ours: Ours, body: BoundBody) {
     this.#ours = ours
     this.#body = body
+    this.#read = body.given
   }
 
   async respond(asked: ReadRequest): Promise<Response> {
@@ -189,15 +238,19 @@ class BoundBody {
   readonly failure: Failure
   readonly #req: IncomingMessage
   readonly #limit: number
+  /** The body, if it was read already. */
+  readonly given: Buffer | null
 
-  constructor(req: IncomingMessage, limit: number) {
+  constructor(req: IncomingMessage, limit: number, given: Buffer | null) {
     this.#req = req
     this.#limit = limit
+    this.given = given
     this.failure = new Failure('body_too_large', { limit })
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     this.isBegun = true
+    if (this.given !== null) return yield this.given
     let left = this.#limit
     for await (const chunk of this.#req as AsyncIterable<Buffer>) {
       left -= chunk.length
@@ -208,10 +261,10 @@ class BoundBody {
   }
 }
 
-function appRequestOf(req: IncomingMessage, body: BoundBody, signal: AbortSignal): Request {
-  if (!hasBody(req) || req.method === 'GET' || req.method === 'HEAD') return requestOf(req, { signal })
+function appRequestOf(req: IncomingMessage, body: BoundBody, init: RequestInit, path: string | undefined): Request {
+  if (!hasBody(req) || req.method === 'GET' || req.method === 'HEAD') return requestOf(req, init, path)
   // fetch requires this for streaming bodies; its type lacks it.
-  return requestOf(req, { signal, body: ReadableStream.from(body), duplex: 'half' } as RequestInit)
+  return requestOf(req, { ...init, body: ReadableStream.from(body), duplex: 'half' } as RequestInit, path)
 }
 
 async function send(req: IncomingMessage, res: ServerResponse, response: Response, stallMs: number): Promise<void> {
@@ -232,6 +285,12 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
     res.socket?.setTimeout(0)
   }
   res.end()
+}
+
+/** Whether one of these routes of Hono's is for this method. */
+function declares(method: string, routes: readonly unknown[]): boolean {
+  const wanted = methodOf(method)
+  return routes.some((one) => typeof one === 'object' && one !== null && 'method' in one && one.method === wanted)
 }
 
 function methodOf(method: string): string {

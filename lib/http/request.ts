@@ -7,32 +7,12 @@ import { LoopTurns } from '../loop-turns.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import { isObject } from '../types.ts'
 import { issue } from './schema.ts'
+import { spellingsOf, targetOf } from './target.ts'
 
 /** Maximum nesting of a body. SQLite's JSON functions stop at 1000, our own recursion later. */
 const DEPTH_MAX = 500
 /** Maximum number of values in a body: each costs more memory and time than its bytes. */
 export const VALUES_MAX = 50_000
-
-export interface Target {
-  /** Still encoded, beginning with / (or `*` of an OPTIONS request). */
-  readonly path: string
-  /** What follows the question mark, or ''. */
-  readonly search: string
-}
-
-/** Path and query of the request line. The absolute form that proxies use is stripped: we route by path alone. */
-export function targetOf(req: IncomingMessage): Target {
-  const url = originForm(req.url ?? '/')
-  const mark = url.indexOf('?')
-  return mark < 0 ? { path: url, search: '' } : { path: url.slice(0, mark), search: url.slice(mark + 1) }
-}
-
-function originForm(url: string): string {
-  const scheme = url.startsWith('/') ? -1 : url.indexOf('://')
-  if (scheme < 0) return url
-  const slash = url.indexOf('/', scheme + 3)
-  return slash < 0 ? '/' : url.slice(slash)
-}
 
 /** Parses a query or a form; the last value of a repeated name wins. Never throws. */
 export function fieldsOf(encoded: string): Record<string, string> {
@@ -58,6 +38,16 @@ function unquoted(value: string): string {
   return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value
 }
 
+/** The media types that Accept names, in lower case. A weight of 0 is a refusal [RFC 9110 12.4.2]. */
+export function acceptedTypes({ headers: { accept = '' } }: Pick<IncomingMessage, 'headers'>): string[] {
+  return accept
+    .toLowerCase()
+    .split(',')
+    .map((range) => range.split(';').map((part) => part.trim()))
+    .filter(([, ...parameters]) => !parameters.some((one) => /^q=0(\.0*)?$/.test(one)))
+    .map(([name = '']) => name)
+}
+
 /** The first value of a header that proxies may have extended to a list. */
 export function firstOf(header: string | string[] | undefined): string | undefined {
   const text = Array.isArray(header) ? header[0] : header
@@ -65,13 +55,20 @@ export function firstOf(header: string | string[] | undefined): string | undefin
 }
 
 /**
- * The request as fetch has it, for the operator's own code.
+ * The request as fetch has it, for the operator's own code. Its path is the one that was matched, however it was spelled: that code decides
+ * by it.
+ * @param spelling one of the path's; without it that of LangGraph's servers
  * @throws Failure bad_path; method_not_allowed for TRACE, which fetch does not allow
  */
-export function requestOf({ method = 'GET', url = '/', headers }: IncomingMessage, more: RequestInit = {}): Request {
-  const address = URL.parse(url, `http://${headers.host ?? 'localhost'}`)
-  // fetch refuses credentials in an address, wherever the client has put them.
-  if (address === null || address.username !== '' || address.password !== '') throw new Failure('bad_path')
+export function requestOf(req: IncomingMessage, more: RequestInit = {}, spelling?: string): Request {
+  const { method = 'GET', headers } = req
+  const { path, search } = targetOf(req)
+  const own = spelling ?? spellingsOf(path)[0] ?? path
+  const { host = 'localhost' } = headers
+  // Behind a number sign the address would end, and the query would not be the one that our routes read.
+  const address = URL.parse(`http://${host}${own}${search && `?${search.replaceAll('#', '%23')}`}`)
+  // Neither credentials, which fetch refuses, nor another path.
+  if (address === null || /[/?#@\\]/.test(host)) throw new Failure('bad_path')
   if (method === 'TRACE') throw new Failure('method_not_allowed')
   const given = new Headers()
   for (const [name, value] of Object.entries(headers))

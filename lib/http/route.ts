@@ -37,6 +37,8 @@ export interface Route {
   readonly tail: boolean
   /** The handler streams the response. */
   readonly isStream: boolean
+  /** What an operator can turn off together: `threads`, `runs`, `store`... */
+  readonly part: string
   readonly handler: Handler
 }
 
@@ -48,7 +50,9 @@ type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : u
 
 /** A route definition: everything with an obvious default may be omitted. */
 export interface RouteSpec<Body, Query, Who extends Access = Access>
-  extends Partial<Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail' | 'isStream'>> {
+  extends Partial<
+    Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail' | 'isStream' | 'part'>
+  > {
   readonly method: Method
   readonly path: string
   /** Default: user, so that a new route is closed. */
@@ -99,9 +103,17 @@ export function route<
     form: spec.form ?? false,
     tail: spec.tail ?? false,
     isStream: spec.isStream ?? false,
+    part: spec.part ?? partOf(path),
     // The server passes the handler what the route's own schemas returned, which is its type.
     handler: access === 'user' ? withUser(spec.handler as Handler, spec.admin) : (spec.handler as Handler)
   }
+}
+
+/** By its place below /api; runs below a thread count as runs. */
+function partOf(path: string): string {
+  const [first, second, ...more] = path.split('/').slice(1)
+  if (first !== 'api') return first!
+  return second === 'threads' && more.includes('runs') ? 'runs' : second!
 }
 
 /** Even if the guards fail to run, such a handler needs a user [Auth 5]. */

@@ -1,6 +1,6 @@
 // The router: method and path -> route and parameters. A tree of segments without regular expressions; a static segment wins over a {name}.
-import { isAtRoot, isOfServer } from './langgraph-client.ts'
 import type { Route } from './route.ts'
+import { segmentsOf } from './target.ts'
 
 export type Match =
   | {
@@ -97,27 +97,6 @@ function staticChild(node: Node, segment: string): Node {
 function anyChild(node: Node): Node {
   node.any ??= newNode()
   return node.any
-}
-
-/**
- * Decoded segments, or null when the encoding is broken. A trailing slash is dropped. /api/langgraph/... and LangGraph's paths at the root
- * become /api/..., as front proxies of existing deployments rewrite them. An encoded slash stays inside its segment.
- */
-function segmentsOf(target: string): string[] | null {
-  const end = target.length > 1 && target.endsWith('/') ? target.length - 1 : target.length
-  const segments = target.slice(1, end).split('/')
-  if (segments.length === 1 && segments[0] === '') return []
-  if (segments[0] === 'api' && segments[1] === 'langgraph') segments.splice(1, 1)
-  if (isAtRoot(segments[0])) segments.unshift('api')
-  if (isOfServer(segments)) segments.shift()
-  if (!target.includes('%')) return target.includes('\0') ? null : segments
-  try {
-    const decoded = segments.map(decodeURIComponent)
-    // The system ends file names at a NUL, we do not: no path needs one.
-    return decoded.some((segment) => segment.includes('\0')) ? null : decoded
-  } catch {
-    return null
-  }
 }
 
 // Depth first, best match first. `missed` collects matches with another method, for Allow.

@@ -13,11 +13,12 @@ import type { CustomApp } from './custom-app.ts'
 import { type EntryOptions, EntryGuard } from './entry-guard.ts'
 import { checkIds, checkOwner, checkPermission, isChanging, SESSION_COOKIE, type ThreadOwner } from './guards.ts'
 import { sendBroken, sendFailure, sendReply } from './reply.ts'
-import { cookieOf, fieldsOf, targetOf } from './request.ts'
+import { cookieOf, fieldsOf } from './request.ts'
 import { breakOff, reset } from './reset.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
+import { targetOf } from './target.ts'
 import { isSurplus, UpgradableMessage } from './upgrade.ts'
 import { UnreadAnswers } from './unread-answers.ts'
 import { noteUpgrade } from './web-socket.ts'
@@ -217,7 +218,7 @@ export class HttpServer {
       return app.answer(req, res, null, { isStream, answer })
     }
     const principal = await this.#entry.pass(req, match, cookies, isApps)
-    if (!isApps && !app?.surrounds(method, target.path)) return ours(principal, null)
+    if (!isApps && (app === null || app.pathsOf(method, target.path).length === 0)) return ours(principal, null)
     return app.answer(req, res, principal, { isStream, answer: (body) => ours(principal, body) })
   }
 

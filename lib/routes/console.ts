@@ -4,9 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fail } from '../errors.ts'
-import { namesType } from '../http/accept.ts'
 import { type Asset, sendAsset } from '../http/asset.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
+import { acceptedTypes } from '../http/request.ts'
 import { type Route, route } from '../http/route.ts'
 import type { Services } from './services.ts'
 
@@ -63,8 +63,8 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
 
   /** The page; clients that accept JSON get links to the API's description. */
   const home = (call: Call): Reply | typeof HANDLED => {
-    const accept = call.req.headers.accept ?? ''
-    if (namesType(accept, 'text/html') || !/json/i.test(accept)) return send(call, 'index.html')
+    const types = acceptedTypes(call.req)
+    if (types.includes('text/html') || !types.some((type) => type.includes('json'))) return send(call, 'index.html')
     return {
       json: { service: 'colloquy', openapi: '/openapi.json', docs: '/docs', client: '/colloquy.js' },
       headers: { Vary: 'Accept' }

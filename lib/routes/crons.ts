@@ -5,13 +5,14 @@ import { fail } from '../errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
+import { callerOfRun } from '../loopback.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
 import { Containment } from '../thread/contains.ts'
-import { type Cron, type JsonObject, timestamp, type Timestamp } from '../types.ts'
+import { type Cron, isObject, type JsonObject, timestamp, type Timestamp } from '../types.ts'
 import { costly, tooLong } from './input.ts'
 import { orderEntry, pageEntries, pageReply, sorted } from './page.ts'
-import { checkStrategy, orderFor, type RunBody, runEntries } from './run-request.ts'
+import { callerIn, checkStrategy, orderFor, type RunBody, runEntries } from './run-request.ts'
 import type { Services } from './services.ts'
 
 const SCHEDULE_MAX = 200
@@ -55,8 +56,15 @@ const searchBody = objectOf({
 })
 type Fields = v.InferOutput<typeof updateBody>
 
-export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assistants' | 'config'>): Route[] {
+export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assistants' | 'config' | 'policy'>): Route[] {
   const { store, writer, assistants, config } = services
+
+  /** Its runs may do no more than who made it, or changed it last. */
+  const withRights = ({ caller: _, ...payload }: JsonObject, call: UserCall): JsonObject => {
+    const { authUser: auth_user, permissions } = callerIn(services, call)!
+    if (auth_user === null && permissions === null) return payload
+    return { ...payload, caller: { auth_user, permissions: permissions && [...permissions] } }
+  }
 
   const create = async (call: UserCall<v.InferOutput<typeof createBody>>): Promise<Reply> => {
     const { user, body, params } = call
@@ -71,7 +79,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       thread_id: params.thread_id ?? null,
       schedule: body.schedule,
       timezone: body.timezone ?? null,
-      payload: payloadOf(body),
+      payload: withRights(payloadOf(body), call),
       metadata: body.metadata ?? {},
       on_run_completed: body.on_run_completed ?? 'delete',
       enabled: body.enabled ?? true,
@@ -96,7 +104,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       Object.entries({ ...body, end_time: body.end_time }).filter(([, value]) => value !== undefined)
     ) as Fields // the same members, those that were given
     const { schedule, timezone, enabled, on_run_completed, end_time, metadata: more } = given
-    const payload = { ...before.payload, ...payloadOf(given) }
+    const payload = withRights({ ...before.payload, ...payloadOf(given) }, call)
     if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES)) throw tooLong(['body'], CRON_BYTES)
     const set = scheduled({
       ...before,
@@ -162,10 +170,11 @@ function payloadOf(fields: Fields): JsonObject {
 export function orderOfCron(services: Services, cron: Cron, key: string): Promise<RunOrder> {
   const { cron_id, thread_id: threadId, user_id: userId, payload, metadata } = cron
   // Validated when it was stored.
-  const body: RunBody = { ...payload, metadata: { ...metadata, cron_id } }
+  const { caller, ...fields } = payload
+  const body: RunBody = { ...fields, metadata: { ...metadata, cron_id } }
   return orderFor(services, {
     threadId,
-    userId,
+    caller: callerOfRun(userId, isObject(caller) ? caller : {}),
     body,
     key,
     path: `/crons/${cron_id}`,

@@ -33,7 +33,7 @@ import { uploadRoutes } from './uploads.ts'
 
 /** Settings of the operator's project (langgraph.json). */
 export interface TableRules {
-  /** Path prefixes that are not served. */
+  /** Parts that are not served. */
   readonly disabled?: readonly string[]
   /** Asked before a user's action. */
   readonly policy?: AccessPolicy | null
@@ -68,13 +68,6 @@ export function routes(services: Services, auth: AuthServices, { disabled = [], 
     ...uiRoutes(services), //       /api/ui
     ...featureRoutes() //           /api/features
   ]
-  const served = all.filter(({ path }) => !disabled.includes(partOf(path)))
+  const served = all.filter(({ part }) => !disabled.includes(part))
   return withOpenApi(withPolicy(served, policy ?? null, services))
-}
-
-/** Which part of LangGraph's API a path belongs to; runs below a thread count as runs. */
-function partOf(path: string): string {
-  const segments = path.split('/').slice(1)
-  if (segments[0] !== 'api') return segments[0]!
-  return segments[1] === 'threads' && segments.includes('runs') ? 'runs' : segments[1]!
 }

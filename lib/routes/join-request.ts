@@ -1,7 +1,7 @@
 // Parses join requests: who reads, where to resume, which modes, and whether to stream.
-import { namesType } from '../http/accept.ts'
 import type { Call } from '../http/call.ts'
 import { listIn, searchParams } from '../http/query-list.ts'
+import { acceptedTypes } from '../http/request.ts'
 import { openStream } from '../http/streaming-response.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { StreamWriter } from '../stream-writer.ts'
@@ -45,9 +45,8 @@ export function wantsSnapshot(call: Call): boolean {
  * `runs.join` accepts only JSON and gets the final values.
  */
 export function wantsStream(call: Call): boolean {
-  const { accept } = call.req.headers
   const isForStreams = positionText(call) !== undefined || wantsSnapshot(call)
-  return accept === undefined || namesType(accept, 'text/event-stream') || isForStreams
+  return call.req.headers.accept === undefined || acceptedTypes(call.req).includes('text/event-stream') || isForStreams
 }
 
 /** Opens an event stream. Its head says how often heartbeats come, so that clients know when it is dead. */

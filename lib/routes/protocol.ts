@@ -1,6 +1,5 @@
 // LangGraph's protocol v2 on a thread: commands, and events as an event stream or over a WebSocket.
 import * as v from 'valibot'
-import { authUser } from '../auth/policy.ts'
 import { Failure, fail } from '../errors.ts'
 import { type Call, HANDLED, type Reply, type UserCall } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
@@ -29,7 +28,7 @@ import { newThread } from '../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../types.ts'
 import { Authorizer } from './authorizer.ts'
 import { openEvents, positionText, readerOf } from './join-request.ts'
-import { checkStrategy, orderFor, runBody } from './run-request.ts'
+import { callerIn, checkStrategy, orderFor, runBody } from './run-request.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
@@ -81,10 +80,9 @@ export function protocolRoutes(services: Services): Route[] {
     const ours = { checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
     const given = check(runBody, { ...asked, ...ours }, 'body')
     const body = policy ? await new Authorizer(policy, services, call).run(given, threadId) : given
-    const request = { threadId, userId: call.user.id, body, key: null, path: call.path, creator: null }
+    const request = { threadId, caller: callerIn(services, call), body, key: null, path: call.path, creator: null }
     const headers = services.configurableHeaders.of(call)
-    const more = { isLangGraph: true, authUser: policy ? authUser(call) : null, headers }
-    const order = await orderFor(services, { ...request, ...more })
+    const order = await orderFor(services, { ...request, isLangGraph: true, headers })
     await ensureThread(call, String(asked.assistant_id), body.metadata ?? {})
     return runs.start(threadId, order)
   }
@@ -247,7 +245,8 @@ export function protocolRoutes(services: Services): Route[] {
   const thread = '/api/threads/{thread_id}'
   const path = `${thread}/stream/events`
   const bodyLimit = config.server.body_bytes
-  const on = { permission: 'runs:read', thread: 'read' } as const
+  // It starts runs, and shows them.
+  const on = { permission: 'runs:read', thread: 'read', part: 'runs' } as const
   return [
     route({ ...on, method: 'POST', path: `${thread}/commands`, body: commandBody, bodyLimit, handler: command }),
     route({ ...on, method: 'POST', path, isStream: true, body: eventsBody, handler: events }),

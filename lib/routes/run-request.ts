@@ -1,11 +1,12 @@
 // Turns a client's request for a run into a run record.
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import type { AuthUser } from '../auth/policy.ts'
+import { authUser } from '../auth/policy.ts'
 import { fail, Invalid } from '../errors.ts'
 import type { Call } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
 import { describedAs, fewKeys, integer, issue, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
+import type { Caller } from '../loopback.ts'
 import { configWithoutReserved, withoutReserved } from '../reserved.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
@@ -84,6 +85,13 @@ export const runEntries = {
 export const runBody = v.pipe(objectOf(runEntries), describedAs({ title: 'RunRequest' }))
 export type RunBody = v.InferOutput<typeof runBody>
 
+/** The one a call's run works for, with no more rights than the call had. */
+export function callerIn({ policy }: Pick<Services, 'policy'>, { user, grant }: Call): Caller | null {
+  if (user === null) return null
+  const permissions = grant?.permissions ? [...grant.permissions] : null
+  return { userId: user.id, authUser: policy ? authUser({ user, grant }) : null, permissions }
+}
+
 /** A strategy that ends other runs of the thread needs the permission to cancel. */
 export function checkStrategy(call: Call, strategy: Json | undefined): void {
   if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
@@ -122,7 +130,8 @@ export function threadIdIn({ config }: RunBody): string | null {
 export interface RunRequest {
   /** Null: a new one. */
   readonly threadId: string | null
-  readonly userId: string | null
+  /** Whom it works for; null: nobody. */
+  readonly caller: Caller | null
   readonly body: RunBody
   /** Value of the Idempotency-Key header. */
   readonly key: string | null
@@ -136,8 +145,6 @@ export interface RunRequest {
   readonly waitsByDefault?: boolean
   /** It gets a thread of its own, which is deleted with it. */
   readonly isTemporary?: boolean
-  /** The caller as the operator's auth handlers see them, passed on to graphs; null: there are none. */
-  readonly authUser?: AuthUser | null
   /** Request headers to pass on to graphs. */
   readonly headers?: JsonObject
 }
@@ -150,7 +157,8 @@ export async function orderFor(
   { assistants, agent, config, app }: Pick<Services, 'assistants' | 'agent' | 'config' | 'app'>,
   request: RunRequest
 ): Promise<RunOrder> {
-  const { body, userId } = request
+  const { body, caller } = request
+  const userId = caller?.userId ?? null
   const isGraph = agent.states !== undefined
   if (!isGraph) refuseGraphWords(body)
   if (body.webhook?.startsWith('/') && !app?.has('POST', body.webhook.split('?', 1)[0]!))
@@ -177,7 +185,8 @@ export async function orderFor(
       ...kwargsOf(request, config.runs.on_disconnect, isGraph),
       ...configuration,
       graph_id: assistant.graphId,
-      ...(request.authUser && { auth_user: request.authUser }),
+      ...(caller?.authUser && { auth_user: caller.authUser }),
+      ...(caller?.permissions && { permissions: [...caller.permissions] }),
       ...(request.isTemporary && { temporary: true })
     },
     error: null,

@@ -1,6 +1,5 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
-import { authUser } from '../auth/policy.ts'
 import { fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
@@ -31,7 +30,7 @@ import {
 } from './join-request.ts'
 import { pick } from './page.ts'
 import { runOf } from './run-of.ts'
-import { checkStrategy, keyOf, orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
+import { callerIn, checkStrategy, keyOf, orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
 import type { Services } from './services.ts'
 import { isForOnce, TemporaryThreads } from './temporary-thread.ts'
@@ -67,7 +66,7 @@ export function runRoutes(services: Services): Route[] {
     const threadId = call.params.thread_id ?? threadIdIn(call.body)
     return orderFor(services, {
       threadId,
-      userId: call.user!.id,
+      caller: callerIn(services, call),
       body: call.body,
       key: key === null || at === null ? key : `${at} ${key}`,
       path: call.path,
@@ -75,7 +74,6 @@ export function runRoutes(services: Services): Route[] {
       isLangGraph,
       waitsByDefault: isPythonClient(call),
       headers: services.configurableHeaders.of(call),
-      authUser: services.policy ? authUser({ user: call.user!, grant: call.grant }) : null,
       isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
     })
   }

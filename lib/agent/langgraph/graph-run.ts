@@ -1,6 +1,6 @@
 // One run of an in-process graph: called as LangGraph's server calls it; its stream goes into the run's log verbatim. The
 // graph keeps its own state; messages also become records, for events and counts.
-import { actingFor } from '../../loopback.ts'
+import { actingFor, callerOfRun } from '../../loopback.ts'
 import type { Json, JsonObject } from '../../types.ts'
 import { isObject } from '../../types.ts'
 import { objectOr, textOr, textsIn } from '../json.ts'
@@ -49,9 +49,7 @@ export async function runGraph(
     }
   }
   const { userId, request } = input
-  const authUser = isObject(request.auth_user) ? request.auth_user : null
-  const caller = userId === null ? null : { userId, authUser, permissions: null }
-  await actingFor(caller, () => set.inSession(session, work))
+  await actingFor(callerOfRun(userId, request), () => set.inSession(session, work))
 }
 
 /** What an attempt after a crash needs to know; null: first attempt. */

@@ -26,6 +26,10 @@ interface WebhookOptions {
   readonly attempts: number
 }
 
+type PostInit = RequestInit & { readonly method: 'POST' }
+/** On whose behalf a route of the project is called; without kwargs: the run's record is gone. */
+type RunOwner = Pick<Run, 'user_id'> & Partial<Pick<Run, 'kwargs'>>
+
 interface WebhookDeps {
   readonly store: Pick<Store, 'webhooks' | 'runs'>
   readonly writer: Writer
@@ -34,7 +38,7 @@ interface WebhookDeps {
   /** JSON of its final values; null: it has none. */
   readonly valuesOf: (run: Run) => Promise<string | null>
   /** fetch, restricted to the allowed networks; of a path, the project's own route. */
-  readonly post: (url: string, init: RequestInit) => Promise<Response>
+  readonly post: (url: string, init: PostInit, run: RunOwner) => Promise<Response>
   readonly options: WebhookOptions
   readonly log: { warn(fields: object, text: string): void }
 }
@@ -169,7 +173,7 @@ export class Webhooks {
   }
 
   /** Null: delivered; else why not. */
-  async #send({ run_id, url, payload }: Webhook): Promise<string | null> {
+  async #send({ run_id, user_id, url, payload }: Webhook): Promise<string | null> {
     const { store, post, options } = this.#deps
     const run = payload === null ? await store.runs.get(run_id, null) : null
     // Its thread was deleted meanwhile: there is nothing to send.
@@ -177,7 +181,8 @@ export class Webhooks {
     const body = payload ?? (await this.#payloadOf(run!))
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(options.timeout_ms)])
     try {
-      const answer = await post(url, { method: 'POST', headers: this.#headers(run_id, body), body, signal })
+      const init = { method: 'POST', headers: this.#headers(run_id, body), body, signal } as const
+      const answer = await post(url, init, run ?? { user_id })
       // The response body is ignored: it may be endless.
       await answer.body?.cancel().catch(() => {})
       return answer.ok ? null : `it answered ${answer.status}`

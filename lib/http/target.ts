@@ -1,0 +1,103 @@
+// The target of a request. However its path is spelled (escaped letters, dot segments, a trailing slash, with /api, /api/langgraph or at
+// the root), it is one path for the router, for the operator's own code and for logs.
+import type { IncomingMessage } from 'node:http'
+
+export interface Target {
+  /** Still encoded, beginning with / (or `*` of an OPTIONS request). */
+  readonly path: string
+  /** What follows the question mark, or ''. */
+  readonly search: string
+}
+
+/** LangGraph servers have their resources at the root; ours are the same, below /api. */
+const AT_ROOT: ReadonlySet<string> = new Set(['threads', 'runs', 'assistants', 'store', 'ui'])
+
+/** Server information, which LangGraph's clients request below any base URL. */
+const OF_SERVER: ReadonlySet<string> = new Set(['ok', 'info', 'openapi.json'])
+
+/** Path and query of the request line. The absolute form that proxies use is stripped: we route by path alone. */
+export function targetOf({ url = '/' }: Pick<IncomingMessage, 'url'>): Target {
+  const own = originForm(url)
+  const mark = own.indexOf('?')
+  return mark < 0 ? { path: own, search: '' } : { path: own.slice(0, mark), search: own.slice(mark + 1) }
+}
+
+function originForm(url: string): string {
+  const scheme = url.startsWith('/') ? -1 : url.indexOf('://')
+  if (scheme < 0) return url
+  const slash = url.indexOf('/', scheme + 3)
+  return slash < 0 ? '/' : url.slice(slash)
+}
+
+/** True for a path in the form of LangGraph's servers, without our prefix. */
+export function isAtRoot(path: string): boolean {
+  return AT_ROOT.has(decodedSegments(path)?.[0] ?? '')
+}
+
+/**
+ * Segments of the path as the route table has it, or null when the encoding is broken. An encoded slash stays inside its segment.
+ * /api/langgraph/... and LangGraph's paths at the root become /api/..., as front proxies of existing deployments rewrite them.
+ */
+export function segmentsOf(path: string): string[] | null {
+  const segments = decodedSegments(path)
+  if (segments === null) return null
+  if (segments[0] === 'api' && segments[1] === 'langgraph') segments.splice(1, 1)
+  if (AT_ROOT.has(segments[0] ?? '')) segments.unshift('api')
+  if (segments[0] === 'api' && segments.length === 2 && OF_SERVER.has(segments[1]!)) segments.shift()
+  return segments
+}
+
+/**
+ * All spellings of a path, encoded in one way, that of LangGraph's servers first: code of the operator may name any of them. Empty: broken.
+ */
+export function spellingsOf(path: string): readonly string[] {
+  const segments = segmentsOf(path)
+  if (segments === null) return []
+  const [prefix, ...below] = segments
+  if (prefix === 'api' && AT_ROOT.has(below[0] ?? ''))
+    return [below, segments, ['api', 'langgraph', ...below]].map(encoded)
+  if (prefix === 'api') return [segments, ['api', 'langgraph', ...below]].map(encoded)
+  if (segments.length === 1 && OF_SERVER.has(prefix!))
+    return [segments, ['api', ...segments], ['api', 'langgraph', ...segments]].map(encoded)
+  return [encoded(segments)]
+}
+
+/** Without a trailing slash, and without dot segments as in any URL [WHATWG]. */
+function decodedSegments(path: string): string[] | null {
+  const end = path.length > 1 && path.endsWith('/') ? path.length - 1 : path.length
+  const given = path.slice(1, end).split('/')
+  if (given.length === 1 && given[0] === '') return []
+  // No path needs a NUL, which would end file names for the system and not for us.
+  if (path.includes('\0') || path.includes('%00')) return null
+  const decoded = path.includes('%') ? given.map(decodedSegment) : given
+  if (decoded.includes(null)) return null
+  // None of them is null.
+  return withoutDots(decoded as string[])
+}
+
+function decodedSegment(segment: string): string | null {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return null
+  }
+}
+
+function withoutDots(segments: string[]): string[] {
+  if (!segments.includes('.') && !segments.includes('..')) return segments
+  const kept: string[] = []
+  for (const segment of segments) {
+    if (segment === '..') kept.pop()
+    else if (segment !== '.') kept.push(segment)
+  }
+  return kept
+}
+
+function encoded(segments: readonly string[]): string {
+  return `/${segments.map(encodedSegment).join('/')}`
+}
+
+/** Only what must be is escaped [RFC 3986 3.3]. */
+function encodedSegment(segment: string): string {
+  return encodeURIComponent(segment).replace(/%(?:40|3A|24|26|2B|2C|3B|3D)/g, decodeURIComponent)
+}
