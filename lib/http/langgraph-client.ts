@@ -28,7 +28,6 @@ export function bareText(req: IncomingMessage, { code, status, detail }: Failure
   if (acceptedTypes(req).some((type) => type.includes('json')) || isPythonClient({ req })) return null
   return code === 'thread_not_found' ? detail.replace(/^Thread /, 'Thread with ID ') : detail
 }
-}
 
 function agentOf({ headers }: IncomingMessage): string {
   return headers['user-agent'] ?? ''

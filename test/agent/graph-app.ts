@@ -101,6 +101,93 @@ t.test('a webhook that is a path is a route of the project', async (t) => {
 })
 
 t.test(
+  'a webhook that is a path runs as the run’s user, with the rights of who asked for it, however it is spelled',
+  async (t) => {
+    const folder = graphsFolder(
+      t,
+      'newest',
+      { agent: 'graph' },
+      { auth: { path: './auth.mjs:auth' }, http: { app: './hooked.mjs:app' } }
+    )
+    writeFileSync(
+      join(folder, 'hooked.mjs'),
+      `import { Client } from '@langchain/langgraph-sdk'
+     import { Hono } from 'hono'
+     const seen = []
+     export const app = new Hono()
+       .use('/admin/*', (c, next) => (c.env.user?.permissions.includes('boss') ? next() : c.text('bosses only', 403)))
+       .post('/admin/delete/:id', (c) => c.text(seen.push('deleted')))
+       .post('/hook', async (c) => {
+         const made = await new Client().threads.create().catch((error) => ({ thread_id: error.message }))
+         seen.push({ user: c.env.user, made: made.thread_id })
+         return c.text('')
+       })
+       .get('/seen', (c) => c.json(seen))`
+    )
+    const webhooks = { retry_ms: 20, attempts: 1 }
+    const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder }, webhooks } })
+    const person = await signIn(site)
+    const john = { authorization: 'Bearer john:me', 'content-type': 'application/json' }
+    const scopes = ['runs:create', 'runs:read', 'threads:read']
+    const made = await person.post('/api/v1/auth/tokens', { name: 'few', scopes })
+    const few = { 'x-api-key': textIn(made.body, 'token'), 'content-type': 'application/json' }
+    const start = (headers: Record<string, string>, webhook: string) => {
+      const body = JSON.stringify({ assistant_id: 'agent', input: { messages: [] }, webhook })
+      return status(site, '/runs/wait', { method: 'POST', headers, body })
+    }
+    const seen = async () => listIn((await person.get('/seen')).body)
+    const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+    for (const [headers, webhook, user, mayWrite] of [
+      [john, '/hook', { identity: 'john', permissions: ['me'] }, true],
+      [few, '/x/../hook', { identity: id, permissions: scopes }, false],
+      [{ ...person.headers(), 'content-type': 'application/json' }, '/%68ook/', { identity: id }, true]
+    ] as const) {
+      const before = (await seen()).length
+      t.equal(await start(headers, webhook), 200)
+      await until(async () => (await seen()).length > before, webhook)
+      const last = (await seen()).at(-1)
+      t.match(last, { user }, webhook)
+      t.equal(/^[0-9a-f-]{36}$/.test(textIn(last, 'made')), mayWrite, `${webhook}: ${at(last, 'made')}`)
+    }
+    for (const webhook of ['/admin/delete/42', '/files/../admin/delete/42', '/x/%2e%2E/admin/delete/42/'])
+      t.equal(await start(john, webhook), 200)
+    const gone = () => site.logged.filter(([, fields]) => /answered 403/.test(String(at(fields, 'reason')))).length
+    await until(() => gone() === 3, 'what the project refuses')
+    t.notOk((await seen()).includes('deleted'))
+  }
+)
+
+t.test('of a project that names a route in two forms, what is said of either is asked', async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { http: { app: './two.mjs:app' } })
+  writeFileSync(
+    join(folder, 'two.mjs'),
+    `import { Hono } from 'hono'
+     const mark = (name) => async (c, next) => {
+       if (c.req.query('refuse') === name) return c.text(name, 418)
+       if (c.req.query('read') === name) await c.req.json()
+       await next()
+       c.header('x-' + name, 'here')
+     }
+     export const app = new Hono()
+       .use('/threads/*', mark('root'))
+       .use('/api/threads/*', mark('api'))
+       .get('/threads/:id/mine', (c) => c.text('mine'))`
+  )
+  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
+  const person = await signIn(site)
+  for (const prefix of ['', '/api', '/api/langgraph']) {
+    for (const name of ['root', 'api']) {
+      t.equal((await person.post(`${prefix}/threads/search?refuse=${name}`)).text, name)
+      t.equal((await person.get(`${prefix}/threads/x/mine?refuse=${name}`)).text, name)
+      t.match(await person.post(`${prefix}/threads/search?read=${name}`, { limit: 1 }), { status: 200, body: [] })
+    }
+    const { headers } = await person.post(`${prefix}/threads/search`)
+    t.strictSame([headers.get('x-root'), headers.get('x-api')], ['here', 'here'])
+    t.equal((await person.get(`${prefix}/threads/x/mine`)).text, 'mine')
+  }
+})
+
+t.test(
   'components for pages are bundled by the tool beside the project, and told as its own server tells them',
   async (t) => {
     const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { ui: { agent: './ui.tsx', 'two.0': './ui.tsx' } })

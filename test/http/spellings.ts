@@ -36,7 +36,7 @@ function sender(t: Test, { url }: Site, person: Person) {
       const req = request({ hostname, port, method, path, agent, headers: { ...own, ...(text && length) } }, (res) => {
         const parts: Buffer[] = []
         res.on('data', (part: Buffer) => parts.push(part))
-        const isOpen = res.headers['content-type'] === 'text/event-stream'
+        const isOpen = res.headers['content-type']?.startsWith('text/event-stream')
         if (isOpen) resolve({ status: res.statusCode ?? 0, text: '' })
         if (isOpen) return void res.destroy()
         res.on('end', () => resolve({ status: res.statusCode ?? 0, text: Buffer.concat(parts).toString() }))
