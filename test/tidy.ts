@@ -63,6 +63,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'version',
     'errors',
     'scope',
+    'loopback',
     'loop-turns',
     'reserved',
     'stream-writer',
