@@ -1,9 +1,10 @@
 // Responses that stay open: an event stream, or JSON that takes long.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Failure } from '../errors.ts'
 import type { StreamWriter } from '../stream-writer.ts'
 import type { Call } from './call.ts'
-import { boundReading, COPIED_MAX, JSON_TYPE } from './reply.ts'
+import { boundReading, COPIED_MAX, JSON_TYPE, sendFailure } from './reply.ts'
 import { reset } from './reset.ts'
 
 // no-transform and X-Accel-Buffering: proxies that compress or buffer would hold frames back until the run is over.
@@ -28,27 +29,45 @@ export function openStream(call: Call, options: OpenOptions = {}): StreamWriter 
 
 /** A slow JSON response: spaces keep proxies from giving up, and JSON ignores them. */
 export interface DeferredJson {
-  /** Sends one space, unless the client is not reading. */
+  /** Sends one space, unless the client is not reading or the head is still held. */
   beat(): void
   end(jsonText: string): void
+  /** Ends it with a failure: with its status while the head is held, and else with `jsonText`. */
+  fail(failure: Failure, jsonText: string): void
   /** Resets it, so that no client takes a partial response for complete. */
   reset(): void
   /** Called once, whichever side closed it. */
   onClose(listener: () => void): void
 }
 
-/** Takes over the response for JSON that is not known yet. It is a 200 from now on: fail before. */
-export function deferredJson(call: Call, options: OpenOptions = {}): DeferredJson {
+/**
+ * Takes over the response for JSON that is not known yet. Its head, a 200, is held for `heldMs`: some clients need its headers at once,
+ * to others a failure can still be told by its status.
+ */
+export function deferredJson(call: Call, options: OpenOptions & { readonly heldMs?: number } = {}): DeferredJson {
+  const { req, res } = call
+  const heldUntil = performance.now() + (options.heldMs ?? 0)
   const headers = { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-cache, no-transform', 'X-Accel-Buffering': 'no' }
-  writeOpenHead(call, { ...headers, ...options.headers })
-  const writer = plainWriter(call.res)
+  const open = () => {
+    if (!res.headersSent && !res.destroyed) writeOpenHead(call, { ...headers, ...options.headers })
+  }
+  if (!options.heldMs) open()
+  const writer = plainWriter(res)
+  const end = (jsonText: string) => {
+    open()
+    boundReading(res)
+    writer.end(Buffer.from(jsonText))
+  }
   return {
     beat() {
-      if (!call.res.writableNeedDrain) writer.write(BLANK)
+      if (performance.now() < heldUntil) return
+      open()
+      if (!res.writableNeedDrain) writer.write(BLANK)
     },
-    end(jsonText) {
-      boundReading(call.res)
-      writer.end(Buffer.from(jsonText))
+    end,
+    fail(failure, jsonText) {
+      if (res.headersSent) end(jsonText)
+      else sendFailure(req, res, failure)
     },
     reset: writer.reset,
     onClose: writer.onClose

@@ -1,6 +1,6 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
-import { fail, Invalid } from '../errors.ts'
+import { Failure, fail, Invalid } from '../errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
 import { jsonList } from '../http/json-list.ts'
@@ -14,7 +14,7 @@ import { isCreator } from '../run/run-kwargs.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
-import { readPosition } from '../run/log/sse.ts'
+import { readPosition, stopError } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
 import { isInFlight, type Run } from '../types.ts'
 import { finalValuesOf } from './final-values.ts'
@@ -42,6 +42,14 @@ const cancelQuery = objectOf({
 type CancelCall = Call<unknown, v.InferOutput<typeof cancelQuery>>
 /** LangGraph's SDK sends this limit by default. */
 const LIBRARY_LIMIT = 10
+/**
+ * How long the head of an answer that waits is held, in ms: so long a credential that ends is a 401. LangGraph's clients take the run's
+ * id from the head, and proxies want a first byte.
+ */
+const HEAD_HELD_MS = 15_000
+/** What the answer is when the credential has ended behind its head. */
+const { detail, message: error } = new Failure('token_revoked')
+const REVOKED = JSON.stringify({ detail, __error__: { error: 'Unauthorized', message: error }, status: 'error', error })
 /** Default limit of a list [contract 3.1]. */
 const LISTED = 100
 /** Total size of `kwargs` shown in a list; runs beyond it are listed without. */
@@ -133,7 +141,7 @@ export function runRoutes(services: Services): Route[] {
     headers: Record<string, string>,
     isNew = false
   ): Promise<typeof HANDLED> => {
-    const reply = deferredJson(call, { headers })
+    const reply = deferredJson(call, { headers, heldMs: isLangGraphClient(call) ? 0 : HEAD_HELD_MS })
     const reader = readerOf(services, call)
     const endsRun = endsByLeaving(call)
     const isTheirs = isNew || endsRun || isCreator(run, reader)
@@ -144,9 +152,10 @@ export function runRoutes(services: Services): Route[] {
       reader,
       isEnding: false,
       beat: () => reply.beat(),
-      reset: () => {
+      reset: (why) => {
         isReset = true
-        reply.reset()
+        if (why === 'revoked') reply.fail(new Failure('token_revoked'), REVOKED)
+        else reply.reset()
       }
     }
     reply.onClose(() => {
@@ -159,14 +168,16 @@ export function runRoutes(services: Services): Route[] {
       reply.reset()
       return HANDLED
     }
-    const final = await finalJson(ended)
+    const final = await finalJson(ended, call)
     if (temporary.has(run)) await temporary.remove(run)
     reply.end(final)
     return HANDLED
   }
 
   /** Final values of a run, or its error; never null, which some clients cannot parse. */
-  const finalJson = async (run: Run): Promise<string> => {
+  const finalJson = async (run: Run, call: Call): Promise<string> => {
+    const stop = isLangGraphClient(call) ? stopError(run) : null
+    if (stop) return JSON.stringify({ __error__: stop, status: run.status, error: stop.message })
     if (run.status === 'error' || run.status === 'timeout') {
       const message = run.error ?? 'The run failed'
       const error = await errorNameOf(run)

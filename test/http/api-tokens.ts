@@ -2,6 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { loadConfig } from '../../lib/config.ts'
+import type { AuthServices } from '../../lib/routes/auth.ts'
+import { routes } from '../../lib/routes/index.ts'
+import type { Services } from '../../lib/routes/services.ts'
 import { PERMISSIONS } from '../../lib/types.ts'
 import { command, startChild } from '../fixtures/child.ts'
 import { asked, at, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
@@ -103,6 +107,47 @@ t.test(
     })
   }
 )
+
+/** Rows of the table that keep their answer open. */
+function openRows() {
+  const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
+  // No handler is called: of all services only the configuration is looked at while the table is made.
+  const parts = { config } as unknown as Services & AuthServices
+  return routes(parts, parts).filter(({ isStream }) => isStream)
+}
+
+t.test('a token that is revoked ends every answer that waits with 401, and resets every stream', async (t) => {
+  const site = await openSite(t)
+  const person = await signIn(site)
+  const program = await programOf(person, ...PERMISSIONS)
+  const thread_id = await person.thread()
+  const run_id = (await person.run(thread_id, '/demo deltas=100000 rate=20')).split('/').at(-1)!
+  const given = { channels: ['lifecycle'], ...asked('/demo deltas=100000 rate=20', { multitask_strategy: 'enqueue' }) }
+  // What is only spoken over a WebSocket.
+  let refused = 0
+  const asks = openRows().map(async ({ method, path }) => {
+    const filled = path.replace('{thread_id}', thread_id).replace('{run_id}', run_id)
+    const headers = { ...program.headers(), accept: 'application/json', 'content-type': 'application/json' }
+    const body = method === 'POST' ? JSON.stringify(given) : null
+    const response = await fetch(site.url + filled, { method, headers, body })
+    const { status } = response
+    if (status === 426) refused++
+    const isStream = response.headers.get('content-type')?.includes('event-stream')
+    return { name: `${method} ${path}`, status, isStream, text: await response.text().catch(() => 'reset') }
+  })
+  await until(() => site.sizes().streams === asks.length - refused, 'all of them')
+  const [token] = listIn((await person.get('/api/v1/auth/tokens')).body, 'tokens')
+  t.equal((await person.ask('DELETE', `/api/v1/auth/tokens/${textIn(token, 'token_id')}`)).status, 200)
+  let waiting = 0
+  for (const { name, status, isStream, text } of await Promise.all(asks)) {
+    if (isStream) t.equal(text, 'reset', name)
+    else if (status !== 426) {
+      waiting++
+      t.match([status, text], [401, /"code":"token_invalid"/], name)
+    }
+  }
+  t.equal(waiting, 3, 'runs/wait of a thread and of none, and the JSON of a join')
+})
 
 t.test('a token that is none, was revoked or has ended is 401 with the one message', async (t) => {
   const site = await openSite(t)

@@ -147,6 +147,42 @@ t.test(
   }
 )
 
+t.test(
+  'to clients that know no end, a run that a stop has cut short ends with an error: once, and behind its last frame',
+  async (t) => {
+    const { child, person } = await open(t, 0)
+    const threadId = await person.thread()
+    const stream = await person.stream(threadId, LONG, MODES)
+    await stream.untilFrames(20)
+    t.same(await child.stop(), { code: 0, signal: null })
+    await restart(t, child, person)
+    const { runPath } = stream
+    const atRoot = runPath.replace(/^\/api/, '')
+    const whole = await (await person.join(runPath)).whole()
+    const rest = await (await person.join(atRoot, stream.lastId)).whole()
+    const error = rest.at(-1)!
+    t.equal(error.event, 'error')
+    t.match(JSON.parse(error.data), { error: 'ServerShutdown', message: /stopped/ })
+    t.same([...stream.frames, ...rest.slice(0, -1)], whole.slice(0, -1), 'all there is comes before it')
+    const last = whole.at(-2)!.id!.split('-').map(Number)
+    t.equal(error.id, `${last[0]}-${last[1]! + 1}`)
+    t.same(await (await person.join(atRoot, error.id)).whole(), [], 'who has seen it has everything')
+    t.match(await (await person.join(runPath, error.id)).whole(), [{ event: 'end' }])
+    const joined = await person.get(`${atRoot}/join`, { headers: { accept: 'application/json' } })
+    t.match(joined.body, { __error__: { error: 'ServerShutdown' } })
+    const thread = await person.open('GET', `/threads/${threadId}/stream`, { headers: { 'last-event-id': '1:0-0' } })
+    await until(() => thread.frames.some(({ data }) => data.includes('run_done')), 'the end of the run')
+    t.match(thread.frames.slice(-2), [{ event: 'error' }, { event: 'metadata', data: /run_done/ }])
+    thread.leave()
+    const events = await person.open('POST', `/threads/${threadId}/stream/events`, {
+      body: { channels: ['lifecycle'] }
+    })
+    await until(() => events.frames.some(({ data }) => /"(failed|interrupted)"/.test(data)), 'its end')
+    t.match(events.frames.at(-1), { data: /"event":"failed".*stopped/ })
+    events.leave()
+  }
+)
+
 t.test('a stop without anything to wait for is quick', async (t) => {
   const graceMs = 60_000
   const { child, person } = await open(t, graceMs)

@@ -2,7 +2,7 @@
 // events and state out, so that every reader gets the same events, live, late, or on another process.
 import { Kind } from '../../run/log/filter.ts'
 import type { RawFrame } from '../../run/log/segment.ts'
-import { dataOf } from '../../run/log/sse.ts'
+import { dataOf, stopError } from '../../run/log/sse.ts'
 import { aboutIn, checkpointIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../types.ts'
 import { type Channel, eventAt, FRAMES_MAX, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
@@ -134,12 +134,12 @@ function data(channel: Channel, namespace: Namespace, json: string, about: Parti
  */
 export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
   const event = statusOf(run)
-  const finished =
-    event === 'completed' ? finishAll(state.open) : event === 'interrupted' ? finishCut(state.open) : null
+  const isCut = run.status === 'interrupted'
+  const finished = event === 'completed' ? finishAll(state.open) : isCut ? finishCut(state.open) : null
   const done = event === 'failed' ? { state, told: [] } : complete(state)
   const open = [...done.state.namespaces.values()].reverse()
   const below = [...done.told, ...open.map((namespace) => lifecycle(namespace, endOf(namespace, event)))]
-  const error = event === 'failed' ? (state.failure ?? run.error ?? 'The run failed') : null
+  const error = event === 'failed' ? (state.failure ?? run.error ?? stopError(run)?.message ?? 'The run failed') : null
   const root = lifecycle(ROOT, { event, graph_name: graphOf(run), ...(error !== null && { error }) })
   const told = [...(finished?.told ?? []), ...below]
   const { epoch } = at
@@ -150,10 +150,11 @@ export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoc
 }
 
 /** As the protocol says it. */
-export function statusOf({ status }: Run): 'running' | 'completed' | 'failed' | 'interrupted' {
+export function statusOf(run: Run): 'running' | 'completed' | 'failed' | 'interrupted' {
+  const { status } = run
   if (isInFlight({ status })) return 'running'
   if (status === 'success') return 'completed'
-  return status === 'interrupted' ? 'interrupted' : 'failed'
+  return status === 'interrupted' && stopError(run) === null ? 'interrupted' : 'failed'
 }
 
 // ------------------------------------------------------------------------------------------------ what a run tells

@@ -3,7 +3,7 @@
 import type { Run } from '../../types.ts'
 import { bit, type Filter, filterOf, Kind } from '../log/filter.ts'
 import type { RunLog } from '../log/run-log.ts'
-import { cursorText, frameText, type Position, readPosition } from '../log/sse.ts'
+import { cursorText, frameText, type Position, readPosition, stopError } from '../log/sse.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import { modesOf } from '../run-kwargs.ts'
 import { Accumulator } from './accumulator.ts'
@@ -85,10 +85,13 @@ export class FrameFeed implements RunFeed {
 
   #end(): Fed {
     this.#hasEnded = true
-    const { head, epoch } = this.#log
+    const { head, epoch, run } = this.#log
     if (this.#hasAll()) return 'end'
     const { run_id, thread_id, ordinal } = this.#run
-    const json = JSON.stringify({ status: 'run_done', run_id, thread_id })
-    return { bytes: Buffer.from(frameText('metadata', json, `${ordinal}:${cursorText(epoch, head)}`)), count: 1 }
+    const id = `${ordinal}:${cursorText(epoch, head)}`
+    const error = stopError(run)
+    const done = frameText('metadata', JSON.stringify({ status: 'run_done', run_id, thread_id }), id)
+    const bytes = Buffer.from((error ? frameText('error', JSON.stringify(error), id) : '') + done)
+    return { bytes, count: error ? 2 : 1 }
   }
 }

@@ -12,14 +12,12 @@ import { counters } from '../log/counters.ts'
 import { type Filter, modesOf } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
-import { END_FRAME, HEARTBEAT, type Position } from '../log/sse.ts'
+import { cursorText, END_FRAME, frameText, HEARTBEAT, type Position, stopError } from '../log/sse.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import { Accumulator } from './accumulator.ts'
 import type { Reader } from './credential-revalidator.ts'
 import { PacedWriter } from './paced-writer.ts'
 import type { CloseReason, OpenStream, ReaderHooks } from './streams.ts'
-
-const NOTHING = Buffer.alloc(0)
 
 /** A request to read a run: in which modes, and from where on. */
 export interface JoinRequest {
@@ -54,7 +52,7 @@ export class Joiner implements LogReader, OpenStream {
   readonly reader: Reader
   readonly filter: Filter
   readonly #writer: StreamWriter
-  readonly #end: Buffer
+  readonly #isWithoutEnd: boolean
   readonly #log: RunLog
   readonly #hooks: ReaderHooks<Joiner>
   readonly #onLeft: ((why: CloseReason) => void) | null
@@ -79,7 +77,7 @@ export class Joiner implements LogReader, OpenStream {
   ) {
     this.#writer = writer
     this.#socket = new PacedWriter(writer)
-    this.#end = isWithoutEnd ? NOTHING : END_FRAME
+    this.#isWithoutEnd = isWithoutEnd
     this.#log = log
     this.filter = filter
     this.#start = start
@@ -197,7 +195,16 @@ export class Joiner implements LogReader, OpenStream {
   #finish(): void {
     this.#phase = 'ending'
     this.#socket.waitsSince = performance.now()
-    this.#writer.end(this.#end)
+    this.#writer.end(this.#isWithoutEnd ? this.#stop() : END_FRAME)
+  }
+
+  /** The error of a run that the server has stopped, once: for who knows no `end`, the stream would end as if whole. */
+  #stop(): Buffer {
+    const { run, head, epoch } = this.#log
+    const error = stopError(run)
+    const hasSeenIt = this.#start !== null && 'n' in this.#start && this.#start.n === head
+    if (error === null || hasSeenIt) return Buffer.alloc(0)
+    return Buffer.from(frameText('error', JSON.stringify(error), cursorText(epoch, head)))
   }
 
   #leave(why: CloseReason): void {

@@ -13,7 +13,16 @@ import { boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
 import { beginning, type Cutting, fits, PART_BYTES, type Shorten, shortened, wholeOf } from './oversized.ts'
 import type { RawFrame } from './segment.ts'
 import { Slabs, type StateText } from './slabs.ts'
-import { cursorPrefix, cursorText, frameText, type LogBounds, nextAfter, nextStored, type Position } from './sse.ts'
+import {
+  cursorPrefix,
+  cursorText,
+  frameText,
+  type LogBounds,
+  nextAfter,
+  nextStored,
+  type Position,
+  stopError
+} from './sse.ts'
 import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
 import { type CheckpointAbout, valuesText } from './values-frame.ts'
 
@@ -311,6 +320,7 @@ export class RunLog {
    * frames, not stored yet; the reader asks again when there is more.
    */
   place(position: Position): number | null {
+    if (this.#isBehindEnd(position)) return this.#head
     const bounds = { epochs: this.#epochs, head: this.shown }
     if (!this.#isReplica || this.#isClosed || position === null) return nextAfter(position, bounds)
     const since = this.#unplaced.get(position) ?? this.#readsBegun
@@ -318,6 +328,12 @@ export class RunLog {
     if (from === null) this.#unplaced.set(position, since)
     this.#hasUnplaced ||= from === null
     return from
+  }
+
+  /** Something that follows from the row was sent behind the last frame, with the n that comes next. */
+  #isBehindEnd(position: Position): boolean {
+    const isThere = this.#isClosed && stopError(this.run) !== null
+    return isThere && position?.epoch === this.epoch && position.n === this.#head
   }
 
   /** What follows from frame `from` on, as `filter` passes it and `sink` shows it. `loaded`: what `load` has read. */

@@ -1,4 +1,5 @@
 // The text of the stream: frames, heartbeats, the last frame, and cursors.
+import type { Run } from '../../types.ts'
 
 /** Position of a frame: the n-th of its run, sent under an epoch (one attempt of one process). On the wire `<epoch>-<n>`. */
 export interface Cursor {
@@ -30,6 +31,15 @@ export function dataOf(frame: Buffer): string {
 
 /** The last frame of every stream. Without an id: it is not in the log but follows from the run's status. */
 export const END_FRAME = Buffer.from('event: end\ndata: null\n\n')
+
+/**
+ * What only the row says: a stop of the server has cut the run short. For clients that take the end of a stream without an error for
+ * that of the answer. null: the log says all.
+ */
+export function stopError({ stop_reason }: Pick<Run, 'stop_reason'>): { error: string; message: string } | null {
+  if (stop_reason !== 'shutdown') return null
+  return { error: 'ServerShutdown', message: 'The server was stopped before this run was finished' }
+}
 
 /** One line without a blank line after it, which some clients would take for an event. */
 export const HEARTBEAT = Buffer.from(': heartbeat\n')
