@@ -284,8 +284,11 @@ export function graphPorts(store: Store, committer: Committer, items: Items, doo
     threads: {
       graphOf: async (threadId) => {
         const thread = await store.threads.get(threadId, null)
-        const id = thread?.metadata.graph_id
-        return thread && (typeof id === 'string' ? id : null)
+        if (!thread) return null
+        const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)
+        // Metadata is what a client says; the state is that of the graph that has run.
+        const id = newest?.kwargs.graph_id ?? thread.metadata.graph_id
+        return typeof id === 'string' ? id : null
       },
       configOf: async (threadId) => {
         const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)

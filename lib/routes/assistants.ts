@@ -1,7 +1,7 @@
 // Assistants: search, create, get, update, delete, versions; and information about their graphs.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { Failure, fail } from '../errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { jsonList } from '../http/json-list.ts'
@@ -11,9 +11,10 @@ import type { AssistantPatch } from '../store/store.ts'
 import { ASSISTANTS_MAX, isUuid, VERSIONS_MAX } from '../thread/assistants.ts'
 import { Containment } from '../thread/contains.ts'
 import { type Assistant, type JsonObject, timestamp } from '../types.ts'
+import { Authorizer } from './authorizer.ts'
 import { costly, tooLong } from './input.ts'
 import { orderEntry, pageEntries, pageReply, sorted } from './page.ts'
-import { removeThreads } from './remove-thread.ts'
+import { ownThreads, removeThread } from './remove-thread.ts'
 import type { Services } from './services.ts'
 
 /** Size of an assistant: a search reads all assistants of the user. */
@@ -175,10 +176,24 @@ export function assistantRoutes(services: Services): Route[] {
     return { jsonText }
   }
 
+  /**
+   * The caller's threads of the assistant, but those that the operator's rules hide.
+   * @throws Failure what the rules refuse with, before anything is removed
+   */
+  const threadsToRemove = async (call: UserCall, assistant_id: string): Promise<string[]> => {
+    const threads = await ownThreads(services, { assistant_id }, call.user.id)
+    if (!services.policy) return threads
+    const ask = new Authorizer(services.policy, services, call)
+    const kept: string[] = []
+    for (const id of threads) if (await ask.mayRemove(id)) kept.push(id)
+    return kept
+  }
+
   const remove = async (call: UserCall<unknown, v.InferOutput<typeof deleteQuery>>) => {
     const { assistant_id } = await own(call)
+    const threads = call.query.delete_threads ? await threadsToRemove(call, assistant_id) : []
     if (!(await writer.write({ name: 'assistant.remove', assistant_id }))) throw fail('assistant_not_found')
-    if (call.query.delete_threads) await removeThreads(services, { assistant_id }, call.user.id)
+    for (const id of threads) await removeThread(services, id, call.user.id).catch(alreadyGone)
     return { json: [assistant_id] }
   }
 
@@ -228,4 +243,9 @@ export function assistantRoutes(services: Services): Route[] {
     route({ ...listing, path: `${one}/subgraphs` }),
     route({ ...listing, path: `${one}/subgraphs/{namespace}` })
   ]
+}
+
+/** Somebody else has removed the thread meanwhile. */
+function alreadyGone(error: unknown): void {
+  if (!(error instanceof Failure && error.code === 'thread_not_found')) throw error
 }

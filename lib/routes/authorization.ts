@@ -40,6 +40,10 @@ const creating =
   async (call, ask) => {
     const value = { ...shown(bodyOf(call), ...names), metadata: { ...objectIn(call, 'metadata') } }
     const wanted = await ask.ask(resource, 'create', value)
+    const { assistant_id } = bodyOf(call)
+    // An existing assistant is only returned to a caller who may see it.
+    if (resource === 'assistants' && typeof assistant_id === 'string' && !(await ask.isFree(assistant_id, wanted)))
+      throw fail('assistant_exists')
     return withBody(call, { metadata: stamped(value.metadata, wanted) })
   }
 
@@ -98,17 +102,16 @@ const cancelling: Authorization = async (call, ask) => {
 
 const pruning: Authorization = async (call, ask) => {
   const kept: Json[] = []
-  for (const thread_id of (call.body as { thread_ids: string[] }).thread_ids) {
-    const wanted = await ask.ask('threads', 'delete', { thread_id })
-    if (await ask.isMine(thread_id, wanted)) kept.push(thread_id)
-  }
+  for (const thread_id of (call.body as { thread_ids: string[] }).thread_ids)
+    if (await ask.mayRemove(thread_id)) kept.push(thread_id)
   return withBody(call, { thread_ids: kept })
 }
 
 const copying: Authorization = async (call, ask) => {
   const value = await ask.thread('read', call.params.thread_id!)
-  await ask.ask('threads', 'create', { ...value, metadata: {} })
-  return call
+  const copy = { ...value, metadata: {} }
+  // The route takes no body: what the copy bears beside the metadata of the original.
+  return withBody(call, { metadata: stamped(copy.metadata, await ask.ask('threads', 'create', copy)) })
 }
 
 const NONE: Reply = { json: [], headers: { 'X-Pagination-Total': '0' } }

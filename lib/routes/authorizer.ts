@@ -40,6 +40,17 @@ export class Authorizer {
     return value
   }
 
+  /** Whether the handlers let the caller delete a thread; false: they hide it. @throws Failure what they refuse with */
+  async mayRemove(thread_id: string): Promise<boolean> {
+    return this.isMine(thread_id, await this.ask('threads', 'delete', { thread_id }))
+  }
+
+  /** Whether no assistant of this id is there that a filter hides. */
+  async isFree(id: string, wanted: JsonObject | null): Promise<boolean> {
+    const found = wanted && (await this.#services.assistants.get(id, this.#call.user!.id))
+    return !found || !wanted || holds(found.metadata, wanted)
+  }
+
   /** Also true for a thread without a record, which has nothing to hide. */
   async isMine(threadId: string, wanted: JsonObject | null): Promise<boolean> {
     if (wanted === null) return true
@@ -104,9 +115,15 @@ export function holds(metadata: JsonObject, wanted: JsonObject): boolean {
   return new Containment().holds(metadata, wanted)
 }
 
-/** Adds the filter to the metadata of a new record, so that the filter will find it. Existing members win. */
+/** The metadata of a new record, which the filter will find whatever the caller says; a list holds what the filter wants besides. */
 export function stamped(metadata: Json | undefined, wanted: JsonObject | null): JsonObject {
-  return { ...wanted, ...(isObject(metadata) ? metadata : {}) }
+  const made: JsonObject = isObject(metadata) ? { ...metadata } : {}
+  for (const [key, one] of Object.entries(wanted ?? {})) {
+    const given = made[key]
+    made[key] =
+      Array.isArray(one) && Array.isArray(given) ? [...given, ...one.filter((item) => !given.includes(item))] : one
+  }
+  return made
 }
 
 export const bodyOf = ({ body }: UserCall): JsonObject => (isObject(body) ? body : {})

@@ -49,13 +49,17 @@ async function scanned<T>(
   isMeant: (one: T) => boolean
 ): Promise<T[]> {
   const found: T[] = []
-  for (let from = 0; found.length < offset + limit; from += SCANNED_AT_ONCE) {
+  let skip = offset
+  let from = 0
+  while (found.length < limit) {
     if (from >= SCANNED_MAX) throw fail('scan_too_long', { max: SCANNED_MAX })
+    // It may be shorter than asked for, where values are long: only an empty one is the end.
     const page = await next({ limit: SCANNED_AT_ONCE, offset: from })
-    found.push(...page.filter(isMeant))
-    if (page.length < SCANNED_AT_ONCE) break
+    if (page.length === 0) break
+    from += page.length
+    for (const one of page) if (isMeant(one) && skip-- <= 0) found.push(one)
   }
-  return found.slice(offset, offset + limit)
+  return found.slice(0, limit)
 }
 
 const searching: Authorization = async (call, ask) => {

@@ -26,13 +26,16 @@ export async function removeThread(
   return removeFiles(threadId, owner === undefined ? userId : owner)
 }
 
-/** Deletes all of the caller's own threads with this metadata. */
-export async function removeThreads(services: RemovalServices, metadata: JsonObject, userId: string): Promise<void> {
-  for (;;) {
-    const { threads } = await services.store.threads.search({ metadata, limit: PAGE, offset: 0 }, userId)
-    const own = threads.filter(({ user_id }) => user_id === userId)
-    for (const { thread_id } of own) await removeThread(services, thread_id, userId)
-    // Only shared threads are left.
-    if (threads.length < PAGE || own.length === 0) return
+/** Ids of the caller's own threads with this metadata. */
+export async function ownThreads(
+  { store }: Pick<Services, 'store'>,
+  metadata: JsonObject,
+  userId: string
+): Promise<string[]> {
+  const ids: string[] = []
+  for (let offset = 0; ; offset += PAGE) {
+    const { threads } = await store.threads.search({ metadata, limit: PAGE, offset }, userId)
+    for (const { thread_id, user_id } of threads) if (user_id === userId) ids.push(thread_id)
+    if (threads.length < PAGE) return ids
   }
 }

@@ -11,7 +11,8 @@ import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
 import type { ThreadTtl } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
-import { type JsonObject, type Thread, timestamp } from '../types.ts'
+import { isObject, type JsonObject, type Thread, timestamp } from '../types.ts'
+import { stamped } from './authorizer.ts'
 import { tooLong } from './input.ts'
 import { removeThread } from './remove-thread.ts'
 import type { Services } from './services.ts'
@@ -130,7 +131,14 @@ export function threadRoutes(services: Services): Route[] {
     if (!original) throw fail('thread_not_found', { id: from })
     const { assistant_id, metadata, display_name, status } = original
     const thread_id = randomUUID()
-    const given = { thread_id, user_id: call.user.id, assistant_id, metadata: { ...metadata, thread_id } }
+    // Of the operator's rules; clients send no body.
+    const stamp = isObject(call.body) && isObject(call.body.metadata) ? call.body.metadata : {}
+    const given = {
+      thread_id,
+      user_id: call.user.id,
+      assistant_id,
+      metadata: { ...stamped(metadata, stamp), thread_id }
+    }
     const { thread, checkpoint } = newThread(given, timestamp())
     // An open interrupt stays open in both threads.
     const waits = status === 'interrupted' ? { status } : {}

@@ -297,6 +297,32 @@ t.test('items are kept as long as the project says, and what it asks for in vain
   t.ok(said.some((text) => text.startsWith('store.ttl.refresh_on_read:')))
 })
 
+t.test('a graph is told which thread, run, assistant and graph it is for, and not what the caller says', async (t) => {
+  const { person } = await graphSite(t, { graphs: { described: 'described' } })
+  const thread = await person.thread()
+  const names = ['thread_id', 'run_id', 'assistant_id', 'graph_id']
+  const metadata = { ...Object.fromEntries(names.map((name) => [name, 'forged'])), own: 'yes' }
+  const asked = { assistant_id: 'described', input: { steps: [] }, metadata, config: { metadata } }
+  const { body } = await person.post(`/api/threads/${thread}/runs/wait`, asked)
+  const told = JSON.parse(String(listIn(body, 'steps')[0]))
+  const [run] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+  const ids = { run_id: at(run, 'run_id'), assistant_id: at(run, 'assistant_id') }
+  t.match(told, { thread_id: thread, ...ids, graph_id: 'described', own: 'yes' })
+  t.notMatch(JSON.stringify(told), /forged/)
+})
+
+t.test('a thread whose metadata names a graph that is gone has the state of the one that ran', async (t) => {
+  const { person } = await graphSite(t)
+  const { body } = await person.post('/api/threads', { metadata: { graph_id: 'gone' } })
+  const path = `/api/threads/${textIn(body, 'thread_id')}`
+  const asked = { assistant_id: 'agent', input: { messages: [{ role: 'user', content: 'foo' }] } }
+  t.equal(listIn((await person.post(`${path}/runs/wait`, asked)).body, 'messages').length, 4)
+  t.equal(listIn((await person.get(`${path}/state`)).body, 'values', 'messages').length, 4)
+  // Nor does another that is there take its place.
+  await person.ask('PATCH', path, { body: { metadata: { graph_id: 'asker' } } })
+  t.equal(listIn((await person.get(path)).body, 'values', 'messages').length, 4)
+})
+
 t.test('headers that the project names are told to graphs, credentials and reserved keys never', async (t) => {
   const settings = { http: { configurable_headers: { include: ['*'], exclude: ['x-private-*', 'Accept*', 'host'] } } }
   const { site, person } = await graphSite(t, { settings, graphs: { told: 'told' } })

@@ -1,5 +1,6 @@
 // The sections of langgraph.json beside its graphs: rules about who calls and what they may do, routes of the project's own, defaults of
 // the store.
+import { randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from '@langchain/langgraph-sdk'
@@ -7,7 +8,7 @@ import t, { type Test } from 'tap'
 import { AuthHandlers } from '../../lib/agent/langgraph/auth-handlers.ts'
 import { AccessPolicy } from '../../lib/auth/policy.ts'
 import { withPolicy } from '../../lib/routes/authorization.ts'
-import { at, listIn, openSite } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, textIn } from '../fixtures/gateway.ts'
 import { type GraphSite, graphSite, graphsFolder } from '../fixtures/graphs.ts'
 import { table } from '../fixtures/openapi.ts'
 
@@ -249,6 +250,101 @@ t.test('a filter holds for items too: by their value, their namespace and their 
   t.match(await all.getItem(['notes'], 'there'), { value: { text: 'x', by: 'rule' } })
   await two.deleteItem(['notes', 'deep'], 'b')
   t.equal(await all.getItem(['notes', 'deep'], 'b'), null)
+})
+
+/** A project whose rule for each event is the expression after it; a person is who X-Person says. */
+async function ruled(t: Test, rules: Readonly<Record<string, string>>) {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph', asker: 'asker' }, { auth: { path: './ruled.mjs' } })
+  const on = Object.entries(rules).map(([event, rule]) => `.on(${JSON.stringify(event)}, ${rule})`)
+  writeFileSync(
+    join(folder, 'ruled.mjs'),
+    `import { Auth, HTTPException } from '@langchain/langgraph-sdk/auth'
+     export default new Auth().authenticate((request) => request.headers.get('x-person'))${on.join('')}`
+  )
+  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
+  const ask = async (method: string, path: string, body?: object) => {
+    const headers = { 'x-person': 'john', 'content-type': 'application/json' }
+    const answer = await fetch(site.url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+    const text = await answer.text()
+    return { status: answer.status, body: text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : text }
+  }
+  return { site, ask }
+}
+
+t.test('threads that go with their assistant are each asked about, before anything is removed', async (t) => {
+  const rules = {
+    'threads:delete': `({ value }) => {
+      if (value.thread_id.startsWith('0')) throw new HTTPException(403, { message: 'kept' })
+      return { project: 'open' }
+    }`
+  }
+  const { ask } = await ruled(t, rules)
+  const assistant = async () => textIn((await ask('POST', '/assistants', { graph_id: 'agent' })).body, 'assistant_id')
+  const thread = async (assistant_id: string, start: string, project: string) => {
+    const thread_id = start + randomUUID().slice(1)
+    await ask('POST', '/threads', { thread_id, metadata: { assistant_id, project } })
+    return thread_id
+  }
+  const isThere = async (id: string) => (await ask('GET', `/threads/${id}`)).status === 200
+  const [one, other] = [await assistant(), await assistant()]
+  const ids = [await thread(one, '1', 'open'), await thread(one, '0', 'open')]
+  t.match(await ask('DELETE', `/assistants/${one}?delete_threads=true`), { status: 403, body: { detail: 'kept' } })
+  t.equal((await ask('GET', `/assistants/${one}`)).status, 200)
+  t.strictSame(await Promise.all(ids.map(isThere)), [true, true], 'nothing is half removed')
+  const [open, hidden] = [await thread(other, '1', 'open'), await thread(other, '1', 'other')]
+  t.equal((await ask('DELETE', `/assistants/${other}?delete_threads=true`)).status, 200)
+  t.strictSame([await isThere(open), await isThere(hidden)], [false, true], 'what a filter hides stays')
+})
+
+t.test('what is made bears the filter of its rule, whatever its maker says', async (t) => {
+  const { ask } = await ruled(t, {
+    '*:create': `() => ({ owner: { $eq: 'rule' }, teams: { $contains: 'blue' } })`,
+    'threads:create_run': `() => ({ owner: 'rule' })`
+  })
+  const metadata = { owner: 'me', teams: ['red'], own: 1 }
+  const borne = { metadata: { owner: 'rule', teams: ['red', 'blue'], own: 1 } }
+  const thread = await ask('POST', '/threads', { metadata })
+  t.match(thread, { status: 200, body: borne })
+  t.match(await ask('POST', '/assistants', { graph_id: 'agent', metadata }), { status: 200, body: borne })
+  t.match(await ask('POST', '/runs/crons', { schedule: '0 0 1 1 *', metadata }), { status: 200, body: borne })
+  const id = textIn(thread.body, 'thread_id')
+  t.match(await ask('POST', `/threads/${id}/copy`), { status: 200, body: borne })
+  const run = await ask('POST', `/threads/${id}/runs`, { assistant_id: 'agent', input: { messages: [] }, metadata })
+  t.match(run, { status: 200, body: { metadata: { owner: 'rule', own: 1 } } })
+})
+
+t.test('a copy is made with what the rule for making says', async (t) => {
+  const { ask } = await ruled(t, {
+    'threads:create': `({ value }) => ('thread_id' in value && value.if_exists === undefined ? { project: 'copies' } : true)`
+  })
+  const { body } = await ask('POST', '/threads', { metadata: { project: 'open' } })
+  t.match(await ask('POST', `/threads/${textIn(body, 'thread_id')}/copy`), {
+    body: { metadata: { project: 'copies' } }
+  })
+})
+
+t.test('an assistant that a filter hides is not shown to who makes it again', async (t) => {
+  const { ask } = await ruled(t, {
+    'assistants:create': `({ value }) => (value.name === 'first' ? true : { project: 'open' })`
+  })
+  const asked = { assistant_id: randomUUID(), graph_id: 'agent', if_exists: 'do_nothing' }
+  t.equal((await ask('POST', '/assistants', { ...asked, name: 'first' })).status, 200)
+  t.equal((await ask('POST', '/assistants', asked)).status, 409)
+})
+
+t.test('a search under a filter finds all items that it holds for, however long they are', async (t) => {
+  const { ask } = await ruled(t, { 'store:search': `() => ({ owner: 'john' })` })
+  const text = 'x'.repeat(60_000)
+  for (let n = 0; n < 150; n++)
+    await ask('PUT', '/store/items', {
+      namespace: ['many'],
+      key: `k${n}`,
+      value: { owner: n % 3 ? 'john' : 'jane', text }
+    })
+  const found = await ask('POST', '/store/items/search', { namespace_prefix: ['many'], limit: 1000 })
+  t.equal(listIn(found.body, 'items').length, 100)
+  const last = await ask('POST', '/store/items/search', { namespace_prefix: ['many'], limit: 5, offset: 97 })
+  t.equal(listIn(last.body, 'items').length, 3)
 })
 
 t.test('rules that are none, fail or do not answer are said, and let nobody in', async (t) => {

@@ -162,7 +162,7 @@ class GraphRun {
   #options(configurable: JsonObject, signal: AbortSignal): GraphOptions {
     const { config, metadata, interrupt_before, interrupt_after, durability, context } = this.#request
     const { tags, recursion_limit, metadata: configured } = objectOr(config)
-    const { userId, runId, attempt, recursionLimit } = this.#input
+    const { userId, threadId, runId, assistantId, attempt, recursionLimit } = this.#input
     const modes = new Set([...MODES, ...EXTRAS.filter((mode) => this.#modes.includes(mode))])
     // An undefined member would override the graph's own default.
     return {
@@ -176,6 +176,10 @@ class GraphRun {
         ...objectOr(configured),
         ...objectOr(metadata),
         ...(userId !== null && { user_id: userId }),
+        thread_id: threadId,
+        run_id: runId,
+        graph_id: this.#graph.id,
+        assistant_id: assistantId,
         run_attempt: attempt,
         langgraph_version: this.#graph.library.version
       },
