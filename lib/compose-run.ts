@@ -61,7 +61,7 @@ export function registryOptions(config: Config): RegistryOptions {
     heartbeatMs: streams.heartbeat_ms,
     stallMs: streams.stall_ms,
     coalesceMs: streams.gather_ms ?? streams.coalesce_ms,
-    streams: { perUser: streams.per_user, total: streams.total },
+    streams: { each: streams.per_user, all: streams.total },
     activePerUser: runs.active_per_user,
     windowBytes: streams.window_bytes,
     pendingBytes: streams.pending_bytes,

@@ -1,5 +1,6 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. The list at the end of compose() is the order in
 // which everything starts; it stops in reverse.
+import { ofHeap } from './budget.ts'
 import { extname } from 'node:path'
 import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
@@ -93,12 +94,21 @@ export async function startGateway(parts: GatewayParts): Promise<Gateway> {
   }
 }
 
+/** What V8 allows with --max-old-space-size=64: with less, a body of the largest kind can abort the process. */
+const LEAST_HEAP_MB = 112
+
 async function compose(parts: GatewayParts, components: Components): Promise<Gateway> {
   const { config, log } = parts
   const began = performance.now()
   const options = registryOptions(config)
   log.info(installationOf(config), 'starting')
   for (const sentence of unusedOptions(config)) log.warn({}, sentence)
+  const heapMb = Math.floor(ofHeap(Number.POSITIVE_INFINITY, 1) / 2 ** 20)
+  if (heapMb < LEAST_HEAP_MB)
+    log.warn(
+      { heap_mb: heapMb },
+      `this process may use ${heapMb} MB of heap, and needs ${LEAST_HEAP_MB}: raise --max-old-space-size`
+    )
 
   // Stopped last: everything else depends on these three.
   const unlock = lockPremises({

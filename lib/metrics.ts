@@ -168,7 +168,7 @@ export class Metrics implements AgentObserver, CommitObserver {
     this.#gauge(
       'colloquy_streams_open',
       'Open streams, including those of ended runs',
-      () => registry.streams.quota.total
+      () => registry.streams.quota.held
     )
     this.#gauge('colloquy_joiners', 'Readers of frames', () => registry.readers.size)
     this.#gauge('colloquy_commit_queue', 'Writes and runs waiting for their transaction', () => committer.size)

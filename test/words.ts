@@ -10,7 +10,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 /** Of files, without ending. */
 const FILES: Readonly<Record<string, string>> = {
-  census: 'stream-quota',
+  census: 'budget',
   companion: 'markdown-copy',
   drains: 'committer',
   elsewhere: 'remote-runs',
@@ -52,7 +52,7 @@ const NAMES: Readonly<Record<string, string>> = {
   attend: 'trackWaiter',
   Belonging: 'ThreadOwned',
   Broken: 'ConnectionLost',
-  Census: 'StreamQuota',
+  Census: 'Budget',
   Clearing: 'ThreadDrain',
   clearings: 'threadDrains',
   Counts: 'TotalsCache',

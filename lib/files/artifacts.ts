@@ -85,8 +85,10 @@ const CHUNK_BYTES = 65_536
 
 /** `x.skill/<member>`: the member of an archive [contract 6.2]. @returns null for other paths */
 export function memberIn(virtualPath: string): { readonly archive: string; readonly member: string } | null {
-  const [, archive, member] = /^(.*?\.skill)\/(.+)$/i.exec(virtualPath) ?? []
-  return archive === undefined || member === undefined ? null : { archive, member }
+  const found = /\.skill\//i.exec(virtualPath)
+  if (found === null) return null
+  const end = found.index + found[0].length
+  return end === virtualPath.length ? null : { archive: virtualPath.slice(0, end - 1), member: virtualPath.slice(end) }
 }
 
 export class Artifacts {

@@ -1,5 +1,6 @@
 // A request as handlers see it, and their answers. Routes use these and not node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Share } from '../budget.ts'
 import { Failure } from '../errors.ts'
 import type { Grant, User } from '../types.ts'
 
@@ -23,6 +24,8 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly grant: Grant | null
   /** The session token as sent, valid or not; null: none. */
   readonly credential: string | null
+  /** What the request holds of its sender's memory: its body, or of a socket what has arrived. Released with its response. */
+  readonly share: Share
   readonly req: IncomingMessage
   readonly res: ServerResponse
 }

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { Budget } from '../budget.ts'
 import { arrivals } from '../loop-turns.ts'
 import type { Proxies } from './address.ts'
 import { wantNoMore } from './upgrade.ts'
@@ -27,13 +28,14 @@ export class Connections {
   readonly #options: ConnectionsOptions
   /** With their pending responses, of which only one has the socket. */
   readonly #sockets = new Map<Socket, Set<ServerResponse>>()
-  readonly #byAddress = new Map<string, number>()
+  readonly #byAddress: Budget
   /** Pending responses behind others of their connections. */
   #pipelined = 0
   #hasWarned = false
 
   constructor(options: ConnectionsOptions) {
     this.#options = options
+    this.#byAddress = new Budget({ each: options.limits?.connectionsPerAddress ?? 0, all: 0 })
   }
 
   get all(): Iterable<Socket> {
@@ -58,8 +60,8 @@ export class Connections {
     const most = limits?.connectionsPerAddress ?? 0
     const address = socket.remoteAddress ?? ''
     if (most === 0 || proxies.isTrustedAddress(address)) return true
-    const count = this.#byAddress.get(address) ?? 0
-    if (count >= most) {
+    const share = this.#byAddress.share(address)
+    if (!share.take(1)) {
       if (!this.#hasWarned)
         log.warn(
           { address, most },
@@ -68,12 +70,7 @@ export class Connections {
       this.#hasWarned = true
       return false
     }
-    this.#byAddress.set(address, count + 1)
-    socket.once('close', () => {
-      const left = (this.#byAddress.get(address) ?? 1) - 1
-      if (left > 0) this.#byAddress.set(address, left)
-      else this.#byAddress.delete(address)
-    })
+    socket.once('close', () => share.release())
     return true
   }
 

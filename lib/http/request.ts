@@ -1,8 +1,8 @@
 // Parses requests: target, query, cookies, body. Lenient where a mistake is harmless, with limits everywhere.
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
+import { BYTE_WEIGHT, type Share } from '../budget.ts'
 import { Failure, Invalid } from '../errors.ts'
-import type { BodyShare } from './body-budget.ts'
 import { LoopTurns } from '../loop-turns.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import { isObject } from '../types.ts'
@@ -13,6 +13,20 @@ import { spellingsOf, targetOf } from './target.ts'
 const DEPTH_MAX = 500
 /** Maximum number of values in a body: each costs more memory and time than its bytes. */
 export const VALUES_MAX = 50_000
+
+/** Memory of a value beside its bytes, and of a piece of a body beside its own. */
+const VALUE_BYTES = 256
+const PIECE_BYTES = 256
+
+/** What a body of this many bytes takes at most. */
+export function weightOf(bytes: number): number {
+  return bytes * BYTE_WEIGHT + Math.min(bytes, VALUES_MAX) * VALUE_BYTES
+}
+
+/** Counts a piece of a body or message that has arrived. False: over budget. */
+export function takePiece(share: Share, bytes: number): boolean {
+  return share.take(bytes * BYTE_WEIGHT + PIECE_BYTES)
+}
 
 /** Parses a query or a form; the last value of a repeated name wins. Never throws. */
 export function fieldsOf(encoded: string): Record<string, string> {
@@ -90,7 +104,7 @@ const SOON = { 'Retry-After': '1' }
 interface BodyBounds {
   /** In bytes. */
   readonly limit: number
-  readonly share: BodyShare
+  readonly share: Share
   /** Timeout from first to last byte, in ms; null: that of the whole request. */
   readonly arrivesWithin: number | null
 }
@@ -113,8 +127,8 @@ export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: 
       chunks.push(chunk)
       size += chunk.length
       if (size > limit) stop(() => reject(new Failure('body_too_large', { limit })))
-      else if (!share.take(chunk.length)) stop(() => reject(new Failure('bodies_in_flight', null, SOON)))
-      else if (size > UNTIMED_BYTES) readOn(req, bodyTurns, share.sender)
+      else if (!takePiece(share, chunk.length)) stop(() => reject(new Failure('bodies_in_flight', null, SOON)))
+      else if (size > UNTIMED_BYTES) readOn(req, bodyTurns, share.key)
     }
     const onEnd = () =>
       stop(() => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
@@ -143,21 +157,23 @@ export function readOn(req: IncomingMessage, turns: LoopTurns, sender: string): 
  * @param form the route takes application/x-www-form-urlencoded
  * @param optional an empty body, or null, counts as `{}`
  * @param takesList the route's body is a list
- * @throws Invalid
+ * @param share counts its values
+ * @throws Invalid; Failure bodies_in_flight
  */
 export function parseBody(
   req: IncomingMessage,
   bytes: Buffer,
   form: boolean,
   optional: boolean,
-  takesList = false
+  takesList = false,
+  share: Share | null = null
 ): unknown {
   if (bytes.length === 0) {
     if (optional) return {}
     throw new Invalid([issue('missing', ['body'])])
   }
   if (form && isForm(req)) return fieldsOf(bytes.toString('utf8'))
-  const value = parseJson(bytes)
+  const value = parseJson(bytes, share)
   if (value === null && optional) return {}
   // valibot would let an array pass for an object.
   if (!isObject(value) && !(takesList && Array.isArray(value)))
@@ -171,11 +187,15 @@ function isForm(req: IncomingMessage): boolean {
 
 /**
  * JSON text -> value, without a key `__proto__` at any level.
- * @throws Invalid type json_invalid: no JSON, no UTF-8, or nested too deep for what comes after us
+ * @param share counts its values
+ * @throws Invalid type json_invalid: no JSON, no UTF-8, or nested too deep for what comes after us; Failure bodies_in_flight
  */
-export function parseJson(bytes: Buffer): unknown {
+export function parseJson(bytes: Buffer, share: Share | null = null): unknown {
   if (!isUtf8(bytes)) throw notJson(0, 'not valid UTF-8')
-  if (bytes.length > 2 * DEPTH_MAX) checkShape(bytes)
+  if (bytes.length > 2 * DEPTH_MAX) {
+    const values = checkShape(bytes)
+    if (share && !share.take(values * VALUE_BYTES)) throw new Failure('bodies_in_flight', null, SOON)
+  }
   const text = bytes.toString('utf8', hasMark(bytes) ? 3 : 0)
   const value = parseText(text)
   // A later copy by assignment would set the prototype.
@@ -207,9 +227,10 @@ const COMMA = 0x2c
 
 /**
  * Counts nesting and values before parsing, with a scan that neither recurses nor allocates.
+ * @returns the number of values
  * @throws Invalid
  */
-function checkShape(bytes: Buffer): void {
+function checkShape(bytes: Buffer): number {
   let depth = 0
   let values = 1
   for (let i = 0; i < bytes.length; i++) {
@@ -223,6 +244,7 @@ function checkShape(bytes: Buffer): void {
     if (depth > DEPTH_MAX) throw notJson(0, 'nested too deeply')
     if (values > VALUES_MAX) throw notJson(0, `more than ${VALUES_MAX} values`)
   }
+  return values
 }
 
 // Long strings are most of a large body: let indexOf skip them.

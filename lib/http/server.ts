@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { BYTE_WEIGHT, Budget, ofHeap, type Share } from '../budget.ts'
 import { diskFailure, Failure, fail } from '../errors.ts'
 import { asUser } from '../scope.ts'
 import { LoopTurns } from '../loop-turns.ts'
@@ -20,7 +21,6 @@ import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
 import { targetOf } from './target.ts'
 import { isSurplus, UpgradableMessage } from './upgrade.ts'
-import { UnreadAnswers } from './unread-answers.ts'
 import { noteUpgrade } from './web-socket.ts'
 
 /** Compatible with pino. */
@@ -48,8 +48,11 @@ export interface HttpOptions extends EntryOptions {
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
 }
 
-/** Limit of unread response bytes per user: two of the longest. */
+/** Limit of unread response bytes per user: two of the longest; and the part of the heap that it may be at most. */
 const UNREAD_BYTES = 32 * 1024 * 1024
+const UNREAD_PARTS = 8
+/** Shorter ones are not counted. */
+const UNREAD_MIN = 64 * 1024
 /** Pipelined requests that are begun per turn of the loop. */
 const PIPELINED_A_TURN = 4
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
@@ -81,6 +84,8 @@ interface Asked {
   readonly given: Buffer | null
 }
 
+type Received = Omit<Asked, 'match'> & { readonly share: Share }
+
 export class HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
@@ -92,7 +97,11 @@ export class HttpServer {
   readonly #turns = new LoopTurns()
   /** Pipelined requests: a few per turn, over all connections, so that others are served in between. */
   readonly #pipelined = new LoopTurns(PIPELINED_A_TURN)
-  readonly #unread = new UnreadAnswers(UNREAD_BYTES)
+  /**
+   * Responses being sent: what a client does not read stays in memory, so above a limit a user's next response has to wait. None for
+   * all of them: who reads nothing would keep everybody waiting.
+   */
+  readonly #unread = new Budget({ each: ofHeap(UNREAD_BYTES, UNREAD_PARTS), all: 0 })
   #closed: Promise<void> | null = null
 
   constructor(options: HttpOptions) {
@@ -167,7 +176,7 @@ export class HttpServer {
       const reply = await this.#answer(req, res, cookies, seen)
       if (!('taken' in reply)) {
         sendReply(req, res, reply, cookies)
-        if (seen.user !== null) this.#unread.add(seen.user, res)
+        if (seen.user !== null) this.#countUnread(seen.user, res)
       }
     } catch (error) {
       this.#refuse(req, res, error, cookies)
@@ -222,13 +231,33 @@ export class HttpServer {
     return app.answer(req, res, principal, { isStream, answer: (body) => ours(principal, body) })
   }
 
+  #countUnread(user: string, res: ServerResponse): void {
+    const bytes = res.writableLength
+    if (bytes < UNREAD_MIN || res.closed) return
+    const share = this.#unread.share(user)
+    share.add(bytes)
+    res.once('close', () => share.release())
+  }
+
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
     if (match.kind !== 'found') throw missed(match)
     const { req, res, principal } = asked
     if (principal !== null) checkPermission(match.route, principal.grant)
-    const call = await this.#callOf(asked, match)
+    const share = this.#bodies.share(principal?.user.id ?? null, this.#options.proxies.addressOf(req))
+    try {
+      const reply = await this.#work(await this.#callOf({ ...asked, share }, match), match, seen)
+      if ('taken' in reply && !res.closed) keepUntilClosed(share, res)
+      else share.release()
+      return reply
+    } catch (error) {
+      share.release()
+      throw error
+    }
+  }
+
+  async #work(call: Call, match: Found, seen: Seen): Promise<Reply | typeof HANDLED> {
     const { handler } = match.route
-    const { user } = call
+    const { req, res, user } = call
     if (user === null) {
       if (isChanging(call.method)) await this.#turns.enter(call.address)
       return handler(call)
@@ -237,7 +266,7 @@ export class HttpServer {
     for (;;) {
       await this.#turns.enter(user.id)
       if (this.#unread.hasRoom(user.id)) break
-      await this.#unread.less()
+      await this.#unread.whenLess()
     }
     // The client left while the request waited for its turn.
     if (res.destroyed && req.method === 'GET') return HANDLED
@@ -262,7 +291,7 @@ export class HttpServer {
     }
   }
 
-  async #callOf({ req, res, principal, given }: Omit<Asked, 'match'>, match: Found): Promise<Call> {
+  async #callOf({ req, res, principal, given, share }: Received, match: Found): Promise<Call> {
     const { route, params, path } = match
     const user = principal?.user ?? null
     checkIds(params)
@@ -278,6 +307,7 @@ export class HttpServer {
       address: this.#options.proxies.addressOf(req),
       secure: this.#options.proxies.isSecure(req),
       credential: cookieOf(req, SESSION_COOKIE) ?? null,
+      share,
       req,
       res
     }
@@ -309,6 +339,12 @@ export class HttpServer {
 }
 
 function ignore(): void {}
+
+/** A stream keeps the body of its request, and nothing of what was made of it meanwhile. */
+function keepUntilClosed(share: Share, res: ServerResponse): void {
+  share.give(share.held - Math.floor(share.held / BYTE_WEIGHT))
+  res.once('close', () => share.release())
+}
 
 /** Closes a connection nobody reads any more: with unread bytes the client's FIN would never be seen, and the socket would stay open. */
 function endRead(socket: Duplex): void {

@@ -3,9 +3,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
+import type { Share } from '../budget.ts'
 import { Failure } from '../errors.ts'
 import type { ResetReason, StreamWriter } from '../stream-writer.ts'
 import type { Call } from './call.ts'
+import { takePiece } from './request.ts'
 
 /** Text messages in both directions. Frames may be written in pieces: only the writer knows when other frames may come between. */
 export interface TextSocket extends StreamWriter {
@@ -31,6 +33,13 @@ const CLOSED: Readonly<Record<ResetReason, readonly [number, string]>> = {
 }
 /** Timeout for the closing handshake, in ms. */
 const CLOSING_MS = 1000
+/** Why a message was not read to its end. */
+const SLOW = [1008, 'a message did not arrive in time'] as const
+const IN_FLIGHT = [1013, 'too many messages and bodies are on their way; try again'] as const
+/** Parts of a message: each costs more memory than its bytes. */
+const PARTS_MAX = 4096
+/** A message has the time of a body: a connection that keeps one unfinished for longer does so on purpose. */
+const ARRIVES_WITHIN_MS = 300_000
 
 const PONG = 0x8a
 const TEXT = 0x81
@@ -88,18 +97,29 @@ function serverFor(maxBytes: number): WebSocketServer {
     clientTracking: false,
     perMessageDeflate: false,
     autoPong: false,
-    maxPayload: maxBytes
+    maxPayload: maxBytes,
+    maxFragments: PARTS_MAX
   }
   const server = known ?? new WebSocketServer(options)
   accepting.set(maxBytes, server)
   return server
 }
 
+export interface MessageBounds {
+  readonly maxBytes: number
+  /** From its first byte to its last, in ms. */
+  readonly arrivesWithin?: number
+}
+
 /**
- * Takes over a call's connection as a WebSocket. The handler returns HANDLED. Messages above `maxBytes` close it.
+ * Takes over a call's connection as a WebSocket. The handler returns HANDLED. Messages above `maxBytes` close it; what has arrived of
+ * one that is not whole counts in the call's share, which is released when the socket is closed.
  * @throws Failure 426 upgrade_required when the request is not an upgrade
  */
-export function acceptWebSocket(call: Call, maxBytes: number): TextSocket {
+export function acceptWebSocket(
+  call: Call,
+  { maxBytes, arrivesWithin = ARRIVES_WITHIN_MS }: MessageBounds
+): TextSocket {
   const { req, res } = call
   const upgrade = upgrades.get(req)
   if (!upgrade) throw new Failure('upgrade_required', null, { Upgrade: 'websocket' })
@@ -109,9 +129,101 @@ export function acceptWebSocket(call: Call, maxBytes: number): TextSocket {
   res.statusCode = 101
   let accepted: TextSocket | null = null
   serverFor(maxBytes).handleUpgrade(req, socket, head, (ws) => {
+    ws.once('close', () => call.share.release())
+    countUnfinished(ws, socket, call.share, arrivesWithin)
     accepted = textSocket(ws, socket)
   })
   return accepted ?? refused(socket)
+}
+
+/** Counts what has arrived of a message, and closes the socket when that is too much, or takes too long. */
+function countUnfinished(ws: WebSocket, socket: Duplex, share: Share, arrivesWithin: number): void {
+  const arriving = new ArrivingMessage()
+  let held = 0
+  let late: NodeJS.Timeout | undefined
+  const close = ([code, reason]: typeof SLOW | typeof IN_FLIGHT) => {
+    // No more of it is read.
+    socket.off('data', onData)
+    ws.pause()
+    ws.close(code, reason)
+    setTimeout(() => ws.terminate(), CLOSING_MS).unref()
+  }
+  const begin = () => {
+    late ??= setTimeout(() => close(SLOW), arrivesWithin).unref()
+  }
+  const end = () => {
+    clearTimeout(late)
+    late = undefined
+    share.give(held)
+    held = 0
+  }
+  const onData = (bytes: Buffer) => {
+    const unfinished = arriving.take(bytes)
+    if (arriving.hasEnded || unfinished === 0) end()
+    if (unfinished === 0) return
+    begin()
+    const before = share.held
+    if (!takePiece(share, unfinished)) return close(IN_FLIGHT)
+    held += share.held - before
+  }
+  socket.on('data', onData)
+  ws.once('close', () => {
+    socket.off('data', onData)
+    end()
+  })
+}
+
+const FIN = 0x80
+const CONTROL = 0x08
+const LENGTH = 0x7f
+const MASK_BYTES = 4
+
+/** Follows the frames of a client [RFC 6455 5.2], only to know where its messages end. */
+export class ArrivingMessage {
+  /** A message has ended in the bytes taken last. */
+  hasEnded = false
+  readonly #head = Buffer.alloc(14)
+  #headBytes = 0
+  /** Bytes of the frame that are still to come. */
+  #left = 0
+  #isUnfinished = false
+
+  /** @returns how many of these bytes belong to a message that is not whole */
+  take(bytes: Buffer): number {
+    this.hasEnded = false
+    let from = 0
+    for (let at = 0; at < bytes.length; ) {
+      at = this.#left > 0 ? this.#skip(bytes, at) : this.#readHead(bytes, at)
+      if (this.#left > 0 || this.#headBytes > 0 || !this.#endsMessage()) continue
+      this.hasEnded = true
+      from = at
+    }
+    return this.#isUnfinished || this.#headBytes > 0 || this.#left > 0 ? bytes.length - from : 0
+  }
+
+  #skip(bytes: Buffer, at: number): number {
+    const length = Math.min(this.#left, bytes.length - at)
+    this.#left -= length
+    return at + length
+  }
+
+  #readHead(bytes: Buffer, at: number): number {
+    this.#head[this.#headBytes++] = bytes[at]!
+    const short = this.#headBytes < 2 ? 0 : this.#head[1]! & LENGTH
+    const lengthBytes = short === 126 ? 2 : short === 127 ? 8 : 0
+    if (this.#headBytes < 2 + lengthBytes + MASK_BYTES) return at + 1
+    this.#left = lengthBytes === 0 ? short : Number(`0x${this.#head.toString('hex', 2, 2 + lengthBytes)}`)
+    this.#headBytes = 0
+    return at + 1
+  }
+
+  /** A frame has ended. Control frames may come between those of a message. */
+  #endsMessage(): boolean {
+    const first = this.#head[0]!
+    if ((first & CONTROL) !== 0) return false
+    this.#isUnfinished = (first & FIN) === 0
+    return !this.#isUnfinished
+  }
 }
 
 function textSocket(ws: WebSocket, socket: Duplex): TextSocket {

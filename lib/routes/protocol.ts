@@ -231,10 +231,11 @@ export function protocolRoutes(services: Services): Route[] {
 
   const socket = (call: UserCall): Promise<typeof HANDLED> =>
     registry.streams.hold(call.user.id, async (place) => {
-      const line = acceptWebSocket(call, config.server.body_bytes)
+      const line = acceptWebSocket(call, { maxBytes: config.server.body_bytes })
       new ProtocolSocket(line, {
         threadId: call.params.thread_id!,
         reader: readerOf(services, call),
+        share: call.share,
         join: (request) => registry.readers.joinThread(call.params.thread_id!, request, place),
         command: (asked) => commandOnSocket(call, asked),
         parse: (text) => parseJson(Buffer.from(text))

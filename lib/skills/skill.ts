@@ -25,6 +25,10 @@ export const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/
 const NAME_MAX = 64
 const DESCRIPTION_MAX = 1024
 const CONTENT_MAX = 256 * 1024
+/** Of the front matter: four times the longest description. The parser takes 0.2 ms a key, more for each before it. */
+const HEAD_MAX = 4096
+/** Where it is nested deeper the parser recurses until the stack is full, and a regular expression compiled there aborts the process. */
+const NESTING_MAX = 32
 
 const Head = v.object({
   name: v.pipe(
@@ -50,6 +54,10 @@ export function readHead(content: string): SkillHead {
   const yaml = /^---\r?\n([\s\S]*?)\r?\n---(\r?\n|$)/.exec(content.replace(/^\uFEFF/, ''))?.[1]
   if (yaml === undefined)
     throw new SkillError(`${SKILL_FILE} does not begin with front matter between two lines of ---`)
+  if (yaml.length > HEAD_MAX)
+    throw new SkillError(`The front matter of ${SKILL_FILE} is longer than ${HEAD_MAX} characters`)
+  if (isNestedBelow(yaml, NESTING_MAX))
+    throw new SkillError(`The front matter of ${SKILL_FILE} has more than ${NESTING_MAX} levels`)
   const parsed = v.safeParse(Head, parseYaml(yaml))
   if (parsed.success) return parsed.output
   const [first] = parsed.issues
@@ -57,6 +65,22 @@ export function readHead(content: string): SkillHead {
   throw new SkillError(
     `The front matter of ${SKILL_FILE}: ${key ?? 'it'} ${key && first.input === undefined ? 'is missing' : first.message}`
   )
+}
+
+/** Whether brackets, or the indicators at the start of a line, may nest deeper than this. Text counts too: a head has little of it. */
+function isNestedBelow(yaml: string, most: number): boolean {
+  let depth = 0
+  for (const char of yaml) {
+    if (char === '[' || char === '{') depth++
+    else if ((char === ']' || char === '}') && depth > 0) depth--
+    if (depth > most) return true
+  }
+  return yaml.split('\n').some((line) => indicatorsOf(line) > most)
+}
+
+function indicatorsOf(line: string): number {
+  const [indicators = ''] = /^(?:[-?:]?\s)*/.exec(line) ?? []
+  return indicators.replace(/\s/g, '').length
 }
 
 function parseYaml(yaml: string): unknown {

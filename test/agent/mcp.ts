@@ -10,6 +10,7 @@ import { masked, problemOfMasks, secretsIn, unmasked } from '../../lib/agent/mcp
 import type { McpServerConfig } from '../../lib/agent/mcp/server-config.ts'
 import { ToolServers } from '../../lib/agent/mcp/tool-servers.ts'
 import { until } from '../fixtures/gateway.ts'
+import { ToolServer } from '../fixtures/hanging-tool.ts'
 import { HOSTILE_SERVERS } from '../fixtures/hostile.ts'
 import { A_SERVER, OAUTH } from '../fixtures/tool-server.ts'
 
@@ -285,3 +286,47 @@ t.test('an answer over HTTP is bounded as one over stdio is: whole, and an event
     'a stream is as long as it likes'
   )
 })
+
+t.test(
+  '[28.A.4] a server has a number of tools and a length of definitions; what is more is left out, with a warning',
+  async (t) => {
+    const tool = (n: number, description = 'x'.repeat(300)) => ({
+      name: `tool_${n}`,
+      description,
+      inputSchema: { type: 'object' }
+    })
+    const tools = (count: number, description?: string) => Array.from({ length: count }, (_, n) => tool(n, description))
+    const [many, long, fine] = await Promise.all([
+      ToolServer.start(t, tools(20_000)),
+      ToolServer.start(t, tools(40, 'x'.repeat(10_000))),
+      ToolServer.start(t, tools(40))
+    ])
+    const warned: [unknown, string][] = []
+    const servers = new ToolServers({
+      egress: new Egress(['127.0.0.0/8']),
+      connectTimeoutMs: 60_000,
+      callTimeoutMs: 500,
+      log: { warn: ({ server }: { server?: unknown }, text) => warned.push([server, text]) }
+    })
+    t.teardown(() => servers.close())
+    const at = ({ url }: ToolServer) => ({ ...A_SERVER, type: 'http' as const, url })
+    servers.configure({ many: at(many), long: at(long), fine: at(fine) })
+    for (const name of ['many', 'long', 'fine'])
+      await until(() => servers.status(name).state === 'ready', `${name} is connected`)
+    const box = await servers.open()
+    const of = (name: string) => box.tools.filter((one) => one.name.startsWith(`${name}_`)).length
+    t.strictSame([of('many'), of('long'), of('fine')], [256, 26, 40])
+    t.ok(JSON.stringify(box.tools).length < 600_000, 'every request to a model carries them')
+    t.match(
+      servers.status('many').last_error,
+      /offers 20000 tools; the last 19744 are left out: a server has at most 256/
+    )
+    t.match(servers.status('long').last_error, /offers 40 tools; the last 14 are left out/)
+    t.equal(servers.status('fine').last_error, null)
+    t.strictSame(warned.sort(), [
+      ['long', 'a tool server offers too many tools'],
+      ['many', 'a tool server offers too many tools']
+    ])
+    box.close()
+  }
+)

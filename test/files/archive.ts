@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { ArchiveError, readArchive, openMember } from '../../lib/files/archive.ts'
-import { Artifacts } from '../../lib/files/artifacts.ts'
+import { Artifacts, memberIn } from '../../lib/files/artifacts.ts'
 import { MutexBusy } from '../../lib/files/keyed-mutex.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { hostileArchives } from '../fixtures/hostile.ts'
@@ -108,3 +108,16 @@ t.test(
     t.strictSame([opened, refused], [100, 1])
   }
 )
+
+t.test('[28.A.4] a path of many archives is taken apart in one pass, whatever stands behind them', (t) => {
+  t.strictSame(memberIn('a/B.SKILL/c.skill/d'), { archive: 'a/B.SKILL', member: 'c.skill/d' })
+  for (const path of ['a.skill', 'a.skill/', 'a.skills/b', 'skill/b']) t.equal(memberIn(path), null, path)
+  const timeOf = (archives: number) => {
+    const began = performance.now()
+    memberIn(`${'x.skill/'.repeat(archives)}\n`)
+    return performance.now() - began
+  }
+  timeOf(100)
+  t.ok(timeOf(100_000) < 100, 'it took minutes')
+  t.end()
+})

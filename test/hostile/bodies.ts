@@ -1,5 +1,6 @@
 // Bodies that are announced, begun and never finished: what they hold is bounded, whoever sends them, and honest people get in.
 import t from 'tap'
+import { startChild } from '../fixtures/child.ts'
 import { Person, signIn } from '../fixtures/gateway.ts'
 import { answerOn, besieged, dial, WHOLE, withstands } from '../fixtures/siege.ts'
 
@@ -43,4 +44,43 @@ t.test('[18.A.1] half-sent runs of one user cost what one user may hold, and oth
     )
   }
   await withstands(t, child, `${MANY} runs of 2 MB`, attack, { growthMb: 160 })
+})
+
+t.test(
+  '[28.A.6] with the least memory that is named, sixty large bodies at once are answered and the process lives',
+  async (t) => {
+    const env = { NODE_OPTIONS: '--max-old-space-size=64' }
+    const child = await startChild(t, { env, config: { log_level: 'silent' } })
+    const person = await signIn(child)
+    const threads = await Promise.all(Array.from({ length: 60 }, () => person.thread()))
+    const said = (content: unknown) => ({ input: { messages: [{ role: 'user', content }] } })
+    const long = 'x'.repeat(900_000)
+    const many = { input: { messages: Array.from({ length: 9_000 }, () => ({ role: 'user', content: '' })) } }
+    const kinds: Record<string, (n: number) => Promise<{ readonly status: number }>> = {
+      'a run waited for': () => person.post('/api/runs/wait', said(`/demo deltas=1 rate=0\n${long}`)),
+      'nine thousand messages': () => person.post('/api/runs/wait', many),
+      'a run in the background': (n) =>
+        person.post(`/api/threads/${threads[n]}/runs`, said(`/demo deltas=1 rate=0\n${long}`)),
+      'an update of a state': (n) => person.post(`/api/threads/${threads[n]}/state`, { values: { title: 'a', long } })
+    }
+    for (const [what, ask] of Object.entries(kinds)) {
+      const answers = await Promise.all(threads.map((_, n) => ask(n)))
+      t.ok(
+        answers.some(({ status }) => status === 200),
+        `${what}: some are answered`
+      )
+      t.ok(
+        answers.every(({ status }) => status === 200 || status === 429),
+        `${what}: the others may try again`
+      )
+      t.notOk(child.hasExited, `${what}: the process lives`)
+    }
+  }
+)
+
+t.test('[28.A.6] a process with less memory than it needs says at start how much that is', async (t) => {
+  const less = await startChild(t, { env: { NODE_OPTIONS: '--max-old-space-size=48' } })
+  t.match(less.log, /needs 112: raise --max-old-space-size/)
+  const enough = await startChild(t, { env: { NODE_OPTIONS: '--max-old-space-size=64' } })
+  t.notMatch(enough.log, /max-old-space-size/)
 })

@@ -222,3 +222,78 @@ t.test('a WebSocket that was refused leaves no connection open, whatever its cli
   await until(async () => !(await child.sockets()).some((port) => ports.includes(port)), 'they are gone')
   for (const socket of sockets) socket.destroy()
 })
+
+/** The head of a masked text frame that is not the last of its message, and its length. */
+function beginning(length: number): Buffer {
+  const head = Buffer.alloc(14)
+  head.writeUInt8(0x01, 0)
+  head.writeUInt8(0x80 | 127, 1)
+  head.writeBigUInt64BE(BigInt(length), 2)
+  return head
+}
+
+const MB = 1024 * 1024
+
+t.test('[28.A.1] subscriptions have a length, are refused above it, and are gone with their socket', async (t) => {
+  const child = await besieged(t, {}, { env: { NODE_OPTIONS: '--max-old-space-size=256' } })
+  const person = await signIn(child)
+  const thread = await person.thread()
+  const namespaces = (n: number) =>
+    Array.from({ length: 64 }, (_, i) => Array.from({ length: 16 }, (_, j) => `${n} ${i} ${j}`.padEnd(256, 'x')))
+  const before = await child.held()
+  const answers = []
+  for (let round = 0; round < 3; round++) {
+    const client = await openProtocol(person, thread)
+    const made = Array.from({ length: 100 }, (_, n) =>
+      client.command('subscription.subscribe', { channels: ['messages'], namespaces: namespaces(n) })
+    )
+    answers.push(...(await Promise.all(made)))
+    const small = { channels: ['messages'], namespaces: [['tools:1']] }
+    t.match(await client.command('subscription.subscribe', small), { type: 'success' }, 'what is small is taken')
+    const held = (await child.held()) - before
+    t.ok(held < 16 * MB, `${(held / MB).toFixed(1)} MB are held`)
+    client.close()
+  }
+  t.match(answers[0], { type: 'error', error: 'invalid_argument', message: /at most 65536 characters/ })
+  t.ok(answers.every(({ type }) => type === 'error'))
+  const long = { channels: ['messages'], namespaces: namespaces(0).slice(0, 12) }
+  for (let n = 0; n < 1_100; n++) {
+    const reading = new AbortController()
+    const body = JSON.stringify({ ...long, namespaces: [[`${n}`], ...long.namespaces] })
+    const headers = { ...person.headers(), 'content-type': 'application/json' }
+    const response = await fetch(child.url + eventsPath(thread), {
+      method: 'POST',
+      body,
+      headers,
+      signal: reading.signal
+    })
+    t.equal(response.status, 200)
+    reading.abort()
+  }
+  await until(async () => (await child.held()) - before < 8 * MB, 'nothing of them is left')
+})
+
+t.test('[28.A.2] unfinished messages of all sockets of a user count with his bodies', async (t) => {
+  const child = await besieged(t, {}, { env: { NODE_OPTIONS: '--max-old-space-size=256' } })
+  const [person, other] = [await signIn(child), await signIn(child)]
+  const before = await child.held()
+  const half = Buffer.concat([beginning(2 * MB - 1), Buffer.alloc(MB, 'x')])
+  const sockets = await Promise.all(Array.from({ length: 100 }, () => rawSocket(person, randomUUID())))
+  const texts = sockets.map((socket) => {
+    const heard: Buffer[] = []
+    socket.on('data', (bytes: Buffer) => heard.push(bytes))
+    return heard
+  })
+  for (const socket of sockets) socket.write(half)
+  const refused = () => texts.filter((heard) => Buffer.concat(heard).includes('too many messages and bodies')).length
+  await until(() => refused() >= 90, 'most of them are closed, and told why')
+  const held = (await child.held()) - before
+  t.ok(held < 38 * MB, `${(held / MB).toFixed(1)} MB are held`)
+  const body = { values: { title: 'x'.repeat(60_000) } }
+  const mine = await person.post(`/api/threads/${await person.thread()}/state`, body)
+  t.equal((await other.post(`/api/threads/${await other.thread()}/state`, body)).status, 200, 'others have their own')
+  t.ok([200, 429].includes(mine.status))
+  for (const socket of sockets) socket.destroy()
+  await until(async () => (await child.held()) - before < 16 * MB, 'nothing of them is left')
+  t.equal((await person.post(`/api/threads/${await person.thread()}/state`, body)).status, 200)
+})

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import * as v from 'valibot'
-import { BodyBudget } from '../../lib/http/body-budget.ts'
+import { Budget } from '../../lib/budget.ts'
 import { parseJson } from '../../lib/http/request.ts'
 import { route } from '../../lib/http/route.ts'
 import { aRoute, openDoor } from '../fixtures/door.ts'
@@ -175,7 +175,7 @@ t.test('of refused bodies a little is discarded per turn of the loop, however ma
 })
 
 t.test('[18.A.1] bodies on their way have a budget for each sender and one for all, and give it back', (t) => {
-  const budget = new BodyBudget({ each: 10, all: 25 })
+  const budget = new Budget({ each: 10, all: 25 })
   const [ann, ben, cid] = ['ann', 'ben', 'cid'].map((name) => budget.share(name))
   t.ok(ann!.take(10))
   t.notOk(ann!.take(1), 'a sender has no more')

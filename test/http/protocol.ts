@@ -1,6 +1,7 @@
 // Protocol v2: commands, and a thread's events over a WebSocket and as an event stream.
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import { Budget } from '../../lib/budget.ts'
 import type { Agent } from '../../lib/agent/runtime.ts'
 import type { TextSocket } from '../../lib/http/web-socket.ts'
 import { ProtocolSocket, type SocketParts } from '../../lib/protocols/langgraph/socket.ts'
@@ -61,6 +62,7 @@ function handSocket({
   const joiner = { isAtBorder: true, isInRun: false, ordinal: 0, restart }
   const parts: Partial<SocketParts> = {
     threadId: 't',
+    share: new Budget({ each: 0, all: 0 }).share('ann'),
     join: ({ onDrain }) => {
       heard.drain = onDrain!
       return joiner as unknown as ThreadJoiner

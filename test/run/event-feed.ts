@@ -10,8 +10,8 @@ import { RunLog } from '../../lib/run/log/run-log.ts'
 import { aLog, aStoredRun, appendState, commit, HandStore } from '../fixtures/run-log.ts'
 
 function feed(log: RunLog, encoding: Encoding = sseEncoding, channels = ['messages']): EventFeed {
-  const filter = eventFilter([{ channels }])
-  return new EventFeed(log.run, log, encoding, () => ({ filter, takes: filter.takes, key: filter }))
+  const filter = eventFilter({ channels })
+  return new EventFeed(log.run, log, encoding, () => ({ filter, takes: filter.takes, key: filter.key }))
 }
 
 const methodsIn = (pieces: readonly Buffer[]) =>

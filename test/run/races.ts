@@ -218,7 +218,7 @@ async function unread(t: Test, room: Room, clock: Clock): Promise<{ run: Run; wi
 
 t.test('who was told the end counts until its socket has taken it, and is left alone meanwhile', async (t) => {
   const clock = Clock.stopFor(t)
-  const room = await Room.open(t, { heartbeatMs: 1000, stallMs: 30_000, streams: { perUser: 1, total: 0 } })
+  const room = await Room.open(t, { heartbeatMs: 1000, stallMs: 30_000, streams: { each: 1, all: 0 } })
   const { wire } = await unread(t, room, clock)
   const { length } = wire.written
   await clock.pass(20_000)
@@ -227,7 +227,7 @@ t.test('who was told the end counts until its socket has taken it, and is left a
   wire.flush()
   t.equal(wire.ending, 'ended')
   t.equal(hasSpace(room.registry, 'ann'), true)
-  t.equal(room.registry.streams.quota.total, 0)
+  t.equal(room.registry.streams.quota.held, 0)
 })
 
 t.test('who was told the end and reads none of it is reset like any other that stalls', async (t) => {
@@ -238,7 +238,7 @@ t.test('who was told the end and reads none of it is reset like any other that s
   t.equal(wire.ending, 'ended')
   await clock.pass(3000)
   t.equal(wire.ending, 'reset')
-  t.equal(room.registry.streams.quota.total, 0)
+  t.equal(room.registry.streams.quota.held, 0)
 })
 
 t.test('a revocation reaches who was told the end and has not read it', async (t) => {
@@ -249,7 +249,7 @@ t.test('a revocation reaches who was told the end and has not read it', async (t
   t.equal(wire.ending, 'ended')
   room.registry.streams.reset(({ userId }) => userId === 'ann')
   t.equal(wire.ending, 'reset')
-  t.equal(room.registry.streams.quota.total, 0)
+  t.equal(room.registry.streams.quota.held, 0)
 })
 
 t.test('a stop does not break off what was ended: it is on its way', async (t) => {

@@ -9,7 +9,7 @@ import { FakeWire } from '../fixtures/wire.ts'
 const beats = (wire: FakeWire) => wire.text.match(/^: heartbeat$/gm)?.length ?? 0
 
 t.test('open streams are counted by user, and a place is free again when its reader has gone', async (t) => {
-  const room = await Room.open(t, { streams: { perUser: 2, total: 3 } })
+  const room = await Room.open(t, { streams: { each: 2, all: 3 } })
   const run = await room.ask()
   const wires = [await room.join(run), await room.join(run)]
   t.equal(hasSpace(room.registry, 'ann'), false)
@@ -21,10 +21,10 @@ t.test('open streams are counted by user, and a place is free again when its rea
   wires[0]!.leave()
   t.equal(hasSpace(room.registry, 'ann'), true)
   room.registry.streams.reset(({ userId }) => userId === 'ben')
-  t.equal(room.registry.streams.quota.total, 1)
+  t.equal(room.registry.streams.quota.held, 1)
   await finish(room, run)
   await until(isOver(wires[1]!), 'the last one is told')
-  t.equal(room.registry.streams.quota.total, 0)
+  t.equal(room.registry.streams.quota.held, 0)
 })
 
 t.test('a reader that catches up is given 128 KB at a time, and nothing more while its socket is full', async (t) => {
@@ -138,17 +138,17 @@ t.test('a reader that is behind when the run ends goes on, keeps its place, and 
   await until(() => wire.written.length > 1, 'it is full')
   await finish(room, run)
   t.equal(wire.ending, 'open')
-  t.equal(room.registry.streams.quota.total, 1)
+  t.equal(room.registry.streams.quota.held, 1)
   wire.drain()
   // What it has not taken is read from the store: a run that is over keeps nothing in memory.
   await until(() => wire.ending === 'ended', 'it gets the end')
   // Metadata, a hundred deltas and the last chunk; n 1 is a values frame.
   t.equal(wire.ns.length, 102)
-  t.equal(room.registry.streams.quota.total, 0)
+  t.equal(room.registry.streams.quota.held, 0)
 })
 
 t.test('who reads a run that has ended gives its place back as well', async (t) => {
-  const room = await Room.open(t, { streams: { perUser: 1, total: 0 } })
+  const room = await Room.open(t, { streams: { each: 1, all: 0 } })
   const run = await room.ask()
   await finish(room, run)
   for (let i = 0; i < 3; i++) {
@@ -158,9 +158,9 @@ t.test('who reads a run that has ended gives its place back as well', async (t) 
   }
   const go = room.gate.holdReads()
   const wire = await room.join(run)
-  t.equal(room.registry.streams.quota.total, 1)
+  t.equal(room.registry.streams.quota.held, 1)
   wire.leave()
-  t.equal(room.registry.streams.quota.total, 0, 'also when it leaves in the middle')
+  t.equal(room.registry.streams.quota.held, 0, 'also when it leaves in the middle')
   go()
 })
 
@@ -189,7 +189,7 @@ t.test('a run that is gone resets its wire', async (t) => {
   await room.gate.inner.apply([{ ops: [{ name: 'thread.remove', thread_id: room.threadId, user: null }] }])
   const wire = await room.join(run)
   t.equal(wire.ending, 'reset')
-  t.equal(room.registry.streams.quota.total, 0)
+  t.equal(room.registry.streams.quota.held, 0)
 })
 
 t.test('a finished run answers every position: all of it, the rest, or the end alone [design 5]', async (t) => {
@@ -289,5 +289,5 @@ t.test('a reader of an ended run whose socket stays full is reset like any other
   t.equal(wire.ending, 'open')
   await clock.pass(3000)
   t.equal(wire.ending, 'reset')
-  t.equal(room.registry.streams.quota.total, 0)
+  t.equal(room.registry.streams.quota.held, 0)
 })

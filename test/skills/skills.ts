@@ -157,3 +157,18 @@ t.test('no draft of an installation is left over', async (t) => {
   await skills.install(archive([{ name: 'SKILL.md', data: md('one') }]))
   t.same(readdirSync(join(home, 'skills', 'incoming')), [])
 })
+
+t.test('[28.A.4] front matter has a length and a depth, which are known before it is parsed', (t) => {
+  const head = (yaml: string) => `---\n${yaml}\n---\n`
+  for (const unit of ['[', '{', '- ', '? ', ': ', '{a: ', 'a: [', '- [', '{[', '- - ']) {
+    t.throws(() => readHead(head(unit.repeat(4_000 / unit.length))), /more than 32 levels/, `${unit} many times`)
+    t.throws(
+      () => readHead(head(unit.repeat(200_000 / unit.length))),
+      /longer than 4096 characters/,
+      `${unit} for long`
+    )
+  }
+  const wordy = 'See [one](x), {two}, and - three - ? four: '.repeat(20)
+  t.equal(readHead(head(`name: a\ndescription: ${JSON.stringify(wordy)}`)).description, wordy.trim())
+  t.end()
+})

@@ -1,8 +1,13 @@
 // The memory store keeps every obligation of lib/store/store.ts but durability, and its frames are bounded.
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import { FrameBound } from '../../lib/store/memory/bounds.ts'
+import { heapAfterGc } from '../fixtures/heap.ts'
 import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import type { Store } from '../../lib/store/store.ts'
+import type { NewRun, OpName, OpOf, Store } from '../../lib/store/store.ts'
+import { connect } from '../../lib/store/sqlite/connection.ts'
+import { migrate } from '../../lib/store/sqlite/schema.ts'
 import type { Run } from '../../lib/types.ts'
 import {
   applyContract,
@@ -14,12 +19,14 @@ import {
 } from '../contract/index.ts'
 import { splitStore } from '../../lib/store/split/open.ts'
 import {
+  aCheckpoint,
   addEndedRun,
   addEvents,
   addRun,
   addThread,
   anEvent,
   apply,
+  aRun,
   aSettlement,
   refuses,
   time,
@@ -27,6 +34,10 @@ import {
   messageCount,
   someEvents
 } from '../contract/harness.ts'
+
+function createOp(run: NewRun): OpOf<'run.create'> {
+  return { name: 'run.create', run, autoFollowUp: false }
+}
 
 storeContract(t, 'memory', async () => {
   const store = openMemoryStore()
@@ -155,6 +166,86 @@ t.test(
     t.equal(await messageCount(store, b.thread_id, null), 0, 'the same id made anew is empty')
   }
 )
+
+t.test(
+  '[28.A.5] what a memory database refuses to store counts as nothing, and what is gone leaves nothing',
+  async (t) => {
+    const forgotten: string[] = []
+    const store = openMemoryStore({ bytesMax: 60_000, onForget: (threadId) => forgotten.push(threadId) })
+    const other = await addThread(store)
+    const mine = await addThread(store)
+    const long = { kwargs: { long: 'x'.repeat(20_000) } }
+    const run = await addRun(store, mine.thread_id, { idempotency_key: 'k', idempotency_hash: 'h' })
+    const checkpoint = aCheckpoint(mine.thread_id)
+    const refusals: readonly [string, OpOf<OpName>, unknown][] = [
+      ['a busy thread', createOp(aRun(mine.thread_id, { ...long, multitask_strategy: 'reject' })), 'busy'],
+      ['no thread', createOp(aRun('none', long)), 'thread_missing'],
+      [
+        'a repeated key',
+        createOp(aRun(mine.thread_id, { ...long, idempotency_key: 'k', idempotency_hash: 'h' })),
+        'repeated'
+      ],
+      [
+        'a key with another body',
+        createOp(aRun(mine.thread_id, { ...long, idempotency_key: 'k', idempotency_hash: 'other' })),
+        'key_reused'
+      ],
+      [
+        'a thread that is there',
+        { name: 'thread.create', thread: { ...mine, metadata: { long: long.kwargs.long } }, checkpoint },
+        undefined
+      ],
+      [
+        'an update while a run is in flight',
+        {
+          name: 'state.update',
+          thread_id: mine.thread_id,
+          base: null,
+          checkpoint_id: 'c',
+          now: time(1),
+          messages: null,
+          channels: { long: JSON.stringify(long.kwargs.long) },
+          as_node: null,
+          title: null
+        },
+        'busy'
+      ]
+    ]
+    for (const [what, op, outcome] of refusals) {
+      for (let n = 0; n < 5; n++) {
+        const result: unknown = await write(store, op)
+        if (outcome !== undefined) t.match(result, { outcome }, what)
+      }
+      t.strictSame(forgotten, [], what)
+    }
+    t.equal(await store.threads.ownerOf(other.thread_id), 'ann', 'nobody has lost a thread')
+    await write(store, aSettlement(run))
+    t.equal(await write(store, aSettlement(run)), false, 'it has ended already')
+    await addEvents(store, run, [anEvent(0, { content: 'x'.repeat(25_000) })])
+    const copy = await addThread(store)
+    await write(store, { name: 'state.copy', from: mine.thread_id, thread_id: copy.thread_id })
+    const last = await addThread(store)
+    await write(store, { name: 'state.copy', from: mine.thread_id, thread_id: last.thread_id })
+    t.ok(forgotten.includes(other.thread_id), 'a copy takes what its original takes')
+  }
+)
+
+t.test('[28.A.5] an ended run of a thread that is gone keeps no bytes', async (t) => {
+  const db = connect(':memory:')
+  migrate(db)
+  const bound = new FrameBound(db, 1)
+  const round = (size: number) => {
+    const thread_id = randomUUID()
+    for (let n = 0; n < size; n++) bound.written(aSettlement({ run_id: randomUUID(), thread_id }))
+    bound.written({ name: 'thread.remove', thread_id, user: null })
+  }
+  round(1_000)
+  const before = await heapAfterGc()
+  for (let n = 0; n < 20; n++) round(1_000)
+  const each = ((await heapAfterGc()) - before) / 20_000
+  t.ok(each < 20, `${each.toFixed(0)} bytes a run`)
+  db.close()
+})
 
 t.test('events in memory beside a database have a bound of their own', async (t) => {
   const forgotten: string[] = []

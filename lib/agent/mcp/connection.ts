@@ -28,6 +28,9 @@ export interface McpConnectionOptions {
 const RETRY_MS = [1_000, 60_000] as const
 /** Characters kept of a tool server's messages. */
 const ERROR_MAX = 500
+/** Tools of one server, and the characters of their definitions as JSON: every request to a model carries all of them. */
+const TOOLS_MAX = 256
+const DEFINITIONS_MAX = 256 * 1024
 
 export class McpConnection {
   readonly config: McpServerConfig
@@ -122,7 +125,6 @@ export class McpConnection {
       // The client's own timeout is per request, and some transports wait before their first one.
       await withTimeout(client.connect(transport, { timeout }), timeout, this.#stop.signal)
       const { tools } = await withTimeout(client.listTools(undefined, { timeout }), timeout, this.#stop.signal)
-      this.#lastError = null
       this.#offer(tools)
     } catch (error) {
       await client.close().catch(() => {})
@@ -133,7 +135,9 @@ export class McpConnection {
   }
 
   #offer(tools: readonly McpTool[]): void {
-    this.#tools = tools
+    this.#tools = withinBounds(tools)
+    const left = tools.length - this.#tools.length
+    this.#lastError = left === 0 ? null : `It offers ${tools.length} tools; the last ${left} are left out: ${BOUNDS}`
     this.#set('ready')
   }
 
@@ -208,6 +212,18 @@ async function withTimeout<T>(work: Promise<T>, ms: number, signal: AbortSignal)
     timer.abort()
     work.catch(() => {})
   }
+}
+
+const BOUNDS = `a server has at most ${TOOLS_MAX}, with definitions of ${DEFINITIONS_MAX} characters together.`
+
+/** The first tools, up to the bounds. */
+function withinBounds(tools: readonly McpTool[]): readonly McpTool[] {
+  let length = 0
+  const end = tools.slice(0, TOOLS_MAX).findIndex(({ name, description, inputSchema }) => {
+    length += JSON.stringify({ name, description, inputSchema }).length
+    return length > DEFINITIONS_MAX
+  })
+  return tools.slice(0, end < 0 ? TOOLS_MAX : end)
 }
 
 /** The readable part of a result; binary data is named, not shown. */

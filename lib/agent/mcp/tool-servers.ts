@@ -16,6 +16,8 @@ const NAME_MAX = 64
 /** How long a run waits for servers still connecting, in ms. */
 const SETTLE_MS = 500
 
+const WARNINGS = { failed: 'a tool server is not available', ready: 'a tool server offers too many tools' }
+
 interface Entry {
   readonly connection: McpConnection
   readonly key: string
@@ -87,8 +89,8 @@ export class ToolServers implements ToolSource {
       ...this.#options,
       processGroups: this.#processGroups,
       onChange: ({ state, last_error }) => {
-        if (state === 'failed' && last_error !== told)
-          this.#options.log.warn({ server: name, error: last_error }, 'a tool server is not available')
+        if (last_error !== null && last_error !== told && (state === 'failed' || state === 'ready'))
+          this.#options.log.warn({ server: name, error: last_error }, WARNINGS[state])
         told = last_error
         for (const wake of this.#waiting) wake()
       }

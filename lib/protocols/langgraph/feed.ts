@@ -23,12 +23,12 @@ export interface Selection {
   /** Of what the filter takes. */
   takes(event: ProtocolEvent): boolean
   /** Readers with the same key at the same position share the result. */
-  readonly key: EventFilter | string
+  readonly key: string
 }
 
 interface EncodedRange extends TranslatedRange {
   /** By encoding and by what is wanted of it. */
-  readonly bytes: Map<Encoding, Map<Selection['key'], Fed & object>>
+  readonly bytes: Map<Encoding, Map<string, Fed & object>>
 }
 
 const ranges = new Ranges<EncodedRange>()
@@ -100,13 +100,15 @@ export class EventFeed implements RunFeed {
     return { next, ...translator.done(), bytes: new Map() }
   }
 
-  #fed({ bytes, events }: EncodedRange, wanted: Selection): Fed {
+  #fed(range: EncodedRange, wanted: Selection): Fed {
+    const { bytes, events } = range
     const known = bytes.get(this.#encoding)
     const made = known?.get(wanted.key)
     if (made) return made
     const fed = this.#encode(events, wanted)
     if (known) known.set(wanted.key, fed)
     else bytes.set(this.#encoding, new Map([[wanted.key, fed]]))
+    ranges.grow(range, fed.bytes.length + wanted.key.length)
     return fed
   }
 

@@ -2,6 +2,7 @@
 // never splits an event, and precedes the events it causes.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
+import { BYTE_WEIGHT, type Share } from '../../budget.ts'
 import { PING, type TextSocket, textFrames } from '../../http/web-socket.ts'
 import type { RunFeed, ThreadJoiner, ThreadRequest } from '../../run/delivery/thread-joiner.ts'
 import type { Reader } from '../../run/delivery/credential-revalidator.ts'
@@ -15,6 +16,11 @@ import { NOTHING_TOLD, Subscriptions } from './subscriptions.ts'
 
 /** Maximum subscriptions per socket: each is checked for every event. */
 const SUBSCRIPTIONS_MAX = 100
+/** Maximum length of them all, as JSON: hundreds of namespaces, and no more than a stream has in a body. */
+const SUBSCRIPTIONS_LENGTH = 64 * 1024
+/** Memory of a subscription beside its text, and of a character of it: the text is kept as values. */
+const SUBSCRIPTION_BYTES = 1024
+const CHARACTER_BYTES = 4
 /** Queue of commands; the socket is not read while it is full. */
 const WAITING_MAX = 1000
 /** Invalid messages in a row before it is closed. */
@@ -29,6 +35,7 @@ const WATCHED: ReadonlySet<string> = new Set(['lifecycle', 'input'])
 /** Of a run in its thread, as databases have it. */
 const ORDINAL_MAX = 2 ** 31 - 1
 const POLICY = 1008
+const TRY_AGAIN = 1013
 
 export interface Command {
   readonly id: number
@@ -68,12 +75,21 @@ export function commandIn(value: unknown): Command | null {
 export interface SocketParts {
   readonly threadId: string
   readonly reader: Reader
+  /** Of its user's memory: commands that wait, and subscriptions. */
+  readonly share: Share
   /** Reads the thread for it; it begins when `pump` is called. */
   join(request: ThreadRequest): ThreadJoiner
   /** Any command but those about subscriptions. Never rejects. */
   command(command: Command): Promise<Answer>
   /** JSON that may not be trusted. Throws when it is none. */
   parse(text: string): unknown
+}
+
+const TOO_LONG = `The subscriptions of a socket have at most ${SUBSCRIPTIONS_LENGTH} characters together.`
+const IN_FLIGHT = 'Too many messages, bodies and subscriptions of yours are held. Try again.'
+
+function costOf(length: number): number {
+  return SUBSCRIPTION_BYTES + CHARACTER_BYTES * length
 }
 
 export class ProtocolSocket {
@@ -90,6 +106,8 @@ export class ProtocolSocket {
   #feed: EventFeed | null = null
   /** Subscriptions that were answered and not begun. */
   #fresh: { readonly name: string; readonly params: SubscriptionParams }[] = []
+  /** Lengths of all subscriptions, by name. */
+  readonly #lengths = new Map<string, number>()
   #isWorking = false
   #isClosed = false
   #garbage = 0
@@ -155,6 +173,8 @@ export class ProtocolSocket {
   #hear(text: string): void {
     this.#waiting.push(text)
     if (this.#waiting.length > WAITING_MAX) return this.#socket.close(POLICY, 'too many commands at once')
+    if (!this.#parts.share.take(text.length * BYTE_WEIGHT))
+      return this.#socket.close(TRY_AGAIN, 'too many commands are on their way; try again')
     this.#socket.pause()
     void this.#work()
   }
@@ -163,7 +183,11 @@ export class ProtocolSocket {
   async #work(): Promise<void> {
     if (this.#isWorking) return
     this.#isWorking = true
-    while (this.#waiting.length > 0 && this.#takesAnswers && !this.#isClosed) await this.#answer(this.#waiting.shift()!)
+    while (this.#waiting.length > 0 && this.#takesAnswers && !this.#isClosed) {
+      const text = this.#waiting.shift()!
+      await this.#answer(text)
+      this.#parts.share.give(text.length * BYTE_WEIGHT)
+    }
     this.#isWorking = false
     if (this.#waiting.length === 0) this.#socket.resume()
     if (this.#fresh.length > 0) this.#beginSoon()
@@ -209,7 +233,12 @@ export class ProtocolSocket {
       return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names a channel that there is not.'))
     if (this.#subscriptions.size + this.#fresh.length >= SUBSCRIPTIONS_MAX)
       return this.#say(errorAnswer(id, 'invalid_argument', `A socket has at most ${SUBSCRIPTIONS_MAX} subscriptions.`))
+    const { length } = JSON.stringify(read.output)
+    const all = [...this.#lengths.values()].reduce((sum, one) => sum + one, length)
+    if (all > SUBSCRIPTIONS_LENGTH) return this.#say(errorAnswer(id, 'invalid_argument', TOO_LONG))
+    if (!this.#parts.share.take(costOf(length))) return this.#say(errorAnswer(id, 'unknown_error', IN_FLIGHT))
     const name = randomUUID()
+    this.#lengths.set(name, length)
     this.#fresh.push({ name, params: read.output })
     this.#say(successAnswer(id, { subscription_id: name, replayed_events: 0 }, { thread_id: this.#parts.threadId }))
   }
@@ -246,6 +275,8 @@ export class ProtocolSocket {
     this.#fresh = this.#fresh.filter((one) => one.name !== name)
     if (!isFresh && !this.#subscriptions.remove(name))
       return this.#say(errorAnswer(id, 'no_such_subscription', `There is no subscription ${name.slice(0, 100)}.`))
+    this.#parts.share.give(costOf(this.#lengths.get(name) ?? 0))
+    this.#lengths.delete(name)
     this.#say(successAnswer(id, {}, { thread_id: this.#parts.threadId }))
   }
 }

@@ -1,4 +1,5 @@
 // A subscription to a thread: channels, namespaces, and a position.
+import { createHash } from 'node:crypto'
 import * as v from 'valibot'
 import { bit, type Filter, Kind } from '../../run/log/filter.ts'
 import { CHANNELS, type ProtocolEvent } from './event.ts'
@@ -26,31 +27,37 @@ export function isChannel(given: string): boolean {
   return (CHANNELS as readonly string[]).includes(given) || /^custom:./.test(given)
 }
 
-/** A subscription's filter. Equal ones are one object, so that readers share bytes. */
+/** A subscription's filter. */
 export interface EventFilter {
+  /** Short, and the same for equal ones: readers that want the same share bytes. */
   readonly key: string
   takes(event: ProtocolEvent): boolean
   /** Needs the states that values frames refer to. */
   readonly withValues: boolean
 }
 
-const KEPT_MAX = 1024
-const kept = new Map<string, EventFilter>()
+export function eventFilter(wanted: SubscriptionParams): EventFilter {
+  return { key: digest(canonical(wanted)), takes: matcherOf(wanted), withValues: wanted.channels.includes('values') }
+}
 
-export function eventFilter(wanted: readonly SubscriptionParams[]): EventFilter {
-  const key = JSON.stringify(wanted.map(canonical).sort())
-  const known = kept.get(key)
-  if (known) return known
-  const matchers = wanted.map(matcherOf)
-  const filter: EventFilter = {
-    key,
-    takes: (event) => matchers.some((matches) => matches(event)),
-    withValues: wanted.some(({ channels }) => channels.includes('values'))
+/** Takes what any of them takes. */
+export function anyOf(filters: readonly EventFilter[]): EventFilter {
+  const [only] = filters
+  if (only && filters.length === 1) return only
+  return {
+    key: digest(
+      filters
+        .map(({ key }) => key)
+        .sort()
+        .join()
+    ),
+    takes: (event) => filters.some((one) => one.takes(event)),
+    withValues: filters.some((one) => one.withValues)
   }
-  // What was made first is made again if it is asked for once more.
-  if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value!)
-  kept.set(key, filter)
-  return filter
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64')
 }
 
 function canonical({ channels, namespaces, depth }: SubscriptionParams): string {

@@ -4,10 +4,9 @@ import type { RunLog } from '../../run/log/run-log.ts'
 import type { Position } from '../../run/log/sse.ts'
 import { frameAt, type ProtocolEvent, seqOf } from './event.ts'
 import type { Selection } from './feed.ts'
-import { type EventFilter, eventFilter, type SubscriptionParams } from './subscription.ts'
+import { anyOf, type EventFilter, eventFilter, type SubscriptionParams } from './subscription.ts'
 
 interface Subscription {
-  readonly params: SubscriptionParams
   readonly filter: EventFilter
   /** Events up to and including this one are not sent (again). */
   readonly from: number
@@ -30,7 +29,7 @@ export class Subscriptions {
   #claim: Position = null
   /** The log of another process's run, which does not know the claimed attempt yet: it may not be stored, or be lost. */
   #doubt: { readonly ordinal: number; readonly log: RunLog } | null = null
-  #all: Selection = steady(eventFilter([]))
+  #all: Selection = steady(anyOf([]))
   /** From this number on they are all told what they want. */
   #togetherFrom = NOTHING_TOLD
 
@@ -44,7 +43,7 @@ export class Subscriptions {
     for (const [known, one] of toldUpTo > NOTHING_TOLD ? this.#byId : [])
       this.#byId.set(known, { ...one, from: Math.max(one.from, toldUpTo), isClaimed: false })
     const from = since?.seq ?? NOTHING_TOLD
-    this.#byId.set(id, { params, filter: eventFilter([params]), from, isClaimed: since !== null })
+    this.#byId.set(id, { filter: eventFilter(params), from, isClaimed: since !== null })
     this.#claim = since && { epoch: since.epoch, n: frameAt(since.seq).n }
     this.#changed()
   }
@@ -73,7 +72,7 @@ export class Subscriptions {
   }
 
   #changed(): void {
-    this.#all = steady(eventFilter([...this.#byId.values()].map(({ params }) => params)))
+    this.#all = steady(anyOf([...this.#byId.values()].map(({ filter }) => filter)))
     this.#met()
   }
 
@@ -88,7 +87,8 @@ export class Subscriptions {
     const subscriptions = [...this.#byId.values()]
     const { filter } = this.#all
     const takes = (event: ProtocolEvent) => subscriptions.some((one) => event.seq > one.from && one.filter.takes(event))
-    const key = `${filter.key} ${subscriptions.map(({ from }) => from).join()}`
+    // In their order, for what each has seen makes the difference.
+    const key = subscriptions.map((one) => `${one.filter.key} ${one.from}`).join()
     return { filter, takes, key }
   }
 }
@@ -103,5 +103,5 @@ function firstUnseen(log: RunLog, n: number, claim: Position): number | null {
 }
 
 function steady(filter: EventFilter): Selection {
-  return { filter, takes: filter.takes, key: filter }
+  return { filter, takes: filter.takes, key: filter.key }
 }

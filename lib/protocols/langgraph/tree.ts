@@ -15,8 +15,8 @@ type GraphNode = {
 }
 
 const LINES: Encoding = { bytes: (events) => Buffer.from(events.map(({ json }) => `${json}\n`).join('')) }
-const FILTER = eventFilter([{ channels: ['lifecycle'] }])
-const LIFECYCLE = { filter: FILTER, takes: FILTER.takes, key: FILTER }
+const FILTER = eventFilter({ channels: ['lifecycle'] })
+const LIFECYCLE = { filter: FILTER, takes: FILTER.takes, key: FILTER.key }
 
 export async function treeOf(run: Run, log: RunLog): Promise<GraphNode> {
   const root: GraphNode = { namespace: [], status: statusOf(run), graph_name: graphOf(run) }

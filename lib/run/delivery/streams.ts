@@ -2,6 +2,7 @@
 //
 // A stream is anything that keeps a response open: a reader of frames, or a request waiting for the end of a run as
 // JSON. Its place is reserved before the first await, so that a burst of requests cannot overshoot a limit together.
+import { Budget, type Limits, type Share } from '../../budget.ts'
 import { fail } from '../../errors.ts'
 import type { ResetReason } from '../../stream-writer.ts'
 import { CredentialRevalidator, type Reader } from './credential-revalidator.ts'
@@ -27,14 +28,9 @@ export interface ReaderHooks<R extends OpenStream = OpenStream> {
   onTrouble(error: unknown, reader: R): void
 }
 
-/** Limits for streams per user and in total; 0: none. */
-export interface StreamLimits {
-  readonly perUser: number
-  readonly total: number
-}
-
 interface StreamsDeps {
-  readonly limits: StreamLimits
+  /** Streams of a user, and of all. */
+  readonly limits: Limits
   readonly heartbeatMs: number
   /** How long a socket may stay full without any progress before its stream is reset, in ms; 0: for ever. */
   readonly stallMs: number
@@ -42,59 +38,10 @@ interface StreamsDeps {
 }
 
 /** A reserved place for one stream. */
-export class Place {
+export interface Place {
   /** A stream holds it now, and releases it when closed. */
-  isTaken = false
-  readonly #quota: StreamQuota
-  readonly #userId: string | null
-  #isFree = false
-
-  constructor(quota: StreamQuota, userId: string | null) {
-    this.#quota = quota
-    this.#userId = userId
-  }
-
-  free(): void {
-    if (!this.#isFree) this.#quota.free(this.#userId)
-    this.#isFree = true
-  }
-}
-
-/** Counts streams open or being opened, by user. */
-export class StreamQuota {
-  readonly #limits: StreamLimits
-  readonly #byUser = new Map<string | null, number>()
-  #total = 0
-
-  constructor(limits: StreamLimits) {
-    this.#limits = limits
-  }
-
-  get total(): number {
-    return this.#total
-  }
-  /** Users with at least one. */
-  get users(): number {
-    return this.#byUser.size
-  }
-
-  /** Reserves a place for this user; null: none left. */
-  reserve(userId: string | null): Place | null {
-    const { perUser, total } = this.#limits
-    const own = this.#byUser.get(userId) ?? 0
-    if ((total > 0 && this.#total >= total) || (perUser > 0 && own >= perUser)) return null
-    this.#total++
-    this.#byUser.set(userId, own + 1)
-    return new Place(this, userId)
-  }
-
-  /** Called once for each place. */
-  free(userId: string | null): void {
-    this.#total--
-    const own = this.#byUser.get(userId)! - 1
-    if (own > 0) this.#byUser.set(userId, own)
-    else this.#byUser.delete(userId)
-  }
+  isTaken: boolean
+  readonly share: Share<string | null>
 }
 
 export class Streams {
@@ -102,12 +49,13 @@ export class Streams {
   readonly #open = new Map<OpenStream, Place>()
   readonly #revalidator: CredentialRevalidator
   readonly #heartbeat: NodeJS.Timeout
-  readonly quota: StreamQuota
+  /** Streams open or being opened, by user. */
+  readonly quota: Budget<string | null>
   #isClosing = false
 
   constructor(deps: StreamsDeps) {
     this.#deps = deps
-    this.quota = new StreamQuota(deps.limits)
+    this.quota = new Budget(deps.limits)
     this.#revalidator = new CredentialRevalidator({
       readers: () => [...this.#open.keys()].map(({ reader }) => reader),
       reset: (isMeant) => this.reset(isMeant, 'revoked'),
@@ -133,12 +81,12 @@ export class Streams {
    * @throws Failure `too_many_streams`, before `open` is called
    */
   async hold<T>(userId: string | null, open: (place: Place) => Promise<T>): Promise<T> {
-    const place = this.quota.reserve(userId)
-    if (!place) throw fail('too_many_streams', null, { 'Retry-After': '5' })
+    const place: Place = { isTaken: false, share: this.quota.share(userId) }
+    if (!place.share.take(1)) throw fail('too_many_streams', null, { 'Retry-After': '5' })
     try {
       return await open(place)
     } finally {
-      if (!place.isTaken) place.free()
+      if (!place.isTaken) place.share.release()
     }
   }
 
@@ -152,7 +100,7 @@ export class Streams {
   }
 
   remove(stream: OpenStream): void {
-    this.#open.get(stream)?.free()
+    this.#open.get(stream)?.share.release()
     this.#open.delete(stream)
   }
 

@@ -1,4 +1,5 @@
 // The registry of live runs in this process: admits, finds and stops them.
+import type { Limits } from '../../budget.ts'
 import { isVisible, withoutUser } from '../../scope.ts'
 import type { Admission, NewRun, Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
@@ -10,7 +11,7 @@ import { PendingBudget } from '../commit/pending-budget.ts'
 import { RemoteRuns } from '../cluster/remote-runs.ts'
 import type { CancelAction } from '../run-end.ts'
 import { PeerSubscriptions } from '../cluster/peer-subscriptions.ts'
-import { type StreamLimits, Streams } from '../delivery/streams.ts'
+import { Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
 import { LeftBehind } from './left-behind.ts'
 import { isFinal } from './run-phase.ts'
@@ -28,7 +29,7 @@ export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number
   /** How long a joiner's socket may stay full before it is reset, in ms; 0: for ever. */
   readonly stallMs: number
-  readonly streams: StreamLimits
+  readonly streams: Limits
   /** Unstored bytes of all runs above which every agent pauses; 0: no limit. */
   readonly pendingTotalBytes?: number
   /** Minimum time frames of a busy run are coalesced, in ms. */
@@ -140,8 +141,8 @@ export class Registry {
       leftBehind: this.#leftBehind.size,
       reserved: this.quota.size,
       streams: this.streams.size,
-      places: this.streams.quota.total,
-      readers: this.streams.quota.users,
+      places: this.streams.quota.held,
+      readers: this.streams.quota.keys,
       due: this.#ticker.size,
       uncompacted: this.#compactor.size,
       pendingBytes: this.#budget.bytes,

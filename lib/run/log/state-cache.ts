@@ -1,13 +1,15 @@
 // Cached final states of threads: a conversation mostly continues in the process that has just had all of it in memory,
 // and reading it again is the most expensive part of starting a run. The store is asked each time which checkpoint is
 // newest, so writes by users or other processes are never missed.
+import { ofHeap } from '../../budget.ts'
 import { readTurns } from '../../loop-turns.ts'
 import { State } from '../../thread/state.ts'
 import type { StoredCheckpoint } from '../../store/store.ts'
 import type { LogStore } from './stored-frames.ts'
 
-/** Bytes kept for all threads together, about. */
+/** Bytes kept for all threads together, about, and the part of the heap that it may be. */
 const KEPT_BYTES = 8 * 1024 * 1024
+const PARTS = 32
 /** Overhead of a thread, and of each of its texts, in bytes, about. */
 const THREAD_BYTES = 512
 const BODY_BYTES = 128
@@ -36,7 +38,7 @@ export class StateCache {
   readonly #kept = new Map<string, SavedState & { readonly bytes: number }>()
   #bytes = 0
 
-  constructor(store: Pick<LogStore, 'checkpoints'>, maxBytes = KEPT_BYTES) {
+  constructor(store: Pick<LogStore, 'checkpoints'>, maxBytes = ofHeap(KEPT_BYTES, PARTS)) {
     this.#store = store
     this.#maxBytes = maxBytes
   }

@@ -13,8 +13,9 @@ export const BYTES_MAX = 256 * 1024 * 1024
 
 export class FrameBound {
   readonly #max: number
-  /** Ids of runs in the order they ended. */
-  readonly #ended = new Set<string>()
+  /** Runs in the order they ended, and their threads: with a thread its runs are forgotten. */
+  readonly #ended = new Map<string, string>()
+  readonly #byThread = new Map<string, Set<string>>()
   readonly #remove: Database.Statement<[string], { bytes: number }>
   readonly #count: Database.Statement<[], number>
   #bytes = 0
@@ -28,17 +29,35 @@ export class FrameBound {
 
   written(op: Op): void {
     if (op.name === 'frames.append') this.#bytes += op.segment.index.length + op.segment.data.length
-    else if (op.name === 'run.settle') this.#ended.add(op.run_id)
-    else if (op.name === 'thread.remove' || op.name === 'run.remove' || op.name === 'frames.sweep')
+    else if (op.name === 'run.settle') this.#add(op.run_id, op.thread_id)
+    else if (op.name === 'run.remove') this.#drop(op.run_id)
+    else if (op.name === 'thread.remove') for (const runId of this.#byThread.get(op.thread_id) ?? []) this.#drop(runId)
+    if (op.name === 'thread.remove' || op.name === 'run.remove' || op.name === 'frames.sweep')
       this.#bytes = this.#count.get() ?? 0
+  }
+
+  #add(runId: string, threadId: string): void {
+    this.#ended.set(runId, threadId)
+    const runs = this.#byThread.get(threadId)
+    if (runs) runs.add(runId)
+    else this.#byThread.set(threadId, new Set([runId]))
+  }
+
+  #drop(runId: string): void {
+    const threadId = this.#ended.get(runId)
+    if (threadId === undefined) return
+    this.#ended.delete(runId)
+    const runs = this.#byThread.get(threadId)!
+    runs.delete(runId)
+    if (runs.size === 0) this.#byThread.delete(threadId)
   }
 
   /** Frames of runs in flight always stay. */
   keep(): void {
-    for (const runId of this.#ended) {
+    for (const runId of this.#ended.keys()) {
       if (this.#bytes <= this.#max) return
       for (const { bytes } of this.#remove.all(runId)) this.#bytes -= bytes
-      this.#ended.delete(runId)
+      this.#drop(runId)
     }
   }
 }
@@ -60,7 +79,7 @@ export class ThreadBound {
     if (op.name === 'thread.remove') return this.#forget(op.thread_id)
     const threadId = threadOf(op)
     if (threadId === null) return
-    const bytes = sizeOf(op)
+    const bytes = sizeOf(op) + (op.name === 'state.copy' ? (this.#byThread.get(op.from) ?? 0) : 0)
     const before = this.#byThread.get(threadId) ?? 0
     this.#byThread.delete(threadId)
     this.#byThread.set(threadId, before + bytes)
@@ -82,8 +101,20 @@ export class ThreadBound {
   }
 }
 
+/** Ops that have changed the database. */
 export function* writtenOps(groups: readonly Group[], outcomes: readonly Outcome[]): Iterable<Op> {
-  for (const [at, { ops }] of groups.entries()) if (outcomes[at]!.ok) yield* ops
+  for (const [at, { ops }] of groups.entries()) {
+    const outcome = outcomes[at]!
+    if (!outcome.ok) continue
+    for (const [n, op] of ops.entries()) if (!isRefused(outcome.results[n])) yield op
+  }
+}
+
+/** Refusals are results too: of a run that may not be made, a thread that exists or is somebody else's, a run that has ended already. */
+function isRefused(result: unknown): boolean {
+  if (typeof result !== 'object' || result === null) return result === false
+  if ('created' in result) return result.created !== true
+  return 'outcome' in result && result.outcome !== 'created' && result.outcome !== 'written'
 }
 
 /** The thread an op adds data to; null: none, or next to none. Frames have a limit of their own. */
@@ -96,6 +127,7 @@ function threadOf(op: Op): string | null {
     case 'events.append':
     case 'checkpoint.put':
     case 'state.update':
+    case 'state.copy':
     case 'graph.put':
     case 'graph.write':
       return op.thread_id

@@ -1,11 +1,13 @@
 // Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the process.
+import { ofHeap } from '../../budget.ts'
 import type { EventRecord, EventStore } from '../store.ts'
 import { messageIdOf } from '../event.ts'
 import { firstFrom, grouped, selectEvents } from '../event-query.ts'
 import { copyOf, sizeOf } from './rows.ts'
 
-/** Limit for all events, in bytes, about; above it the least recently written thread loses its events. */
+/** Limit for all events, in bytes, about; above it the least recently written thread loses its events. And the part of the heap that it may be. */
 const EVENT_BYTES_MAX = 256 * 1024 * 1024
+const PARTS = 6
 
 /** Records of one thread; each list ascending by seq. */
 interface ThreadRecords {
@@ -21,7 +23,7 @@ interface MemoryEventOptions {
 }
 
 export function openMemoryEvents({
-  bytesMax = EVENT_BYTES_MAX,
+  bytesMax = ofHeap(EVENT_BYTES_MAX, PARTS),
   onForget = () => {}
 }: MemoryEventOptions = {}): EventStore {
   /** Least recently written first. */
