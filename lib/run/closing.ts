@@ -73,7 +73,8 @@ function closeState(records: RunRecords, end: RunEnd, asks: boolean, title: Titl
     journal.breakOff('interrupted')
     state.rollBack()
   } else {
-    if (end !== ASKING) keepBroken(records, end)
+    if (end === ASKING) keepQuestion(records)
+    else keepBroken(records, end)
     giveTitle(state, asks, title)
   }
   recordEnd(journal, end)
@@ -105,6 +106,13 @@ function keepBroken(records: RunRecords, { status }: RunEnd): void {
   }
   state.unask()
   if (state.state.hasFresh) state.close('agent', [], 'loop')
+}
+
+/** The agent may have ended right behind its question: without a checkpoint of its own nobody would see or answer it. */
+function keepQuestion(records: RunRecords): void {
+  const { journal, state } = records
+  for (const message of journal.breakOffMessages('stop')) addReply(records, message)
+  if (state.state.hasFresh || state.next.length === 0) state.close('agent', ['agent'], 'loop')
 }
 
 function giveTitle(builder: StateBuilder, asks: boolean, title: TitleOptions): void {

@@ -1,5 +1,6 @@
 // A run that has to ask its user: it ends, the question stands in stream, state, history and thread, and the answer goes on with it.
 import t, { type Test } from 'tap'
+import { defineAgent, type Yielded } from '../../lib/agent/define.ts'
 import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, type ScriptedCall, scripted, startModel } from '../fixtures/model.ts'
 
@@ -30,6 +31,8 @@ const ASKED = {
     }
   }
 }
+
+const ONE_QUESTION: Yielded = { type: 'interrupt', interrupt: { id: 'q1', value: 'Which colour?' } }
 
 interface Scene {
   readonly model: FakeModel
@@ -248,3 +251,55 @@ t.test('what would change the course of a run and is not supported is refused: 4
   t.equal(made.status, 200)
   t.equal((await person.get(`/api/threads/${thread}/runs/${textIn(made.body, 'run_id')}`)).status, 200)
 })
+
+/** Agents that ask and end, each in its own form; resumed, each says what it was answered. */
+const ASKERS: Readonly<Record<string, readonly Yielded[]>> = {
+  'behind a text': ['I need to know. ', ONE_QUESTION],
+  'with nothing before it': [ONE_QUESTION],
+  'before a text': [ONE_QUESTION, 'So tell me.'],
+  'behind a step of its own': ['I need to know. ', { type: 'step', node: 'agent' }, ONE_QUESTION],
+  'behind a channel': [{ type: 'update', channels: { draft: 'red?' } }, ONE_QUESTION],
+  'before a channel': [ONE_QUESTION, { type: 'update', channels: { draft: 'red?' } }],
+  'beside another one': [ONE_QUESTION, { type: 'interrupt', interrupt: { id: 'q2', value: 'Which size?' } }]
+}
+
+for (const title of [{ enabled: false }, { enabled: true, model_name: null }])
+  t.test(
+    `a question that an agent asks at its end stands everywhere, whatever is said around it (title ${title.enabled})`,
+    async (t) => {
+      const script = new Map<string, readonly Yielded[]>()
+      const agent = defineAgent(async function* ({ threadId, resume }) {
+        if (resume === null) yield* script.get(threadId)!
+        else yield `You said ${JSON.stringify(resume.value)}.`
+      })
+      const site = await openSite(t, { agent, config: { memory: { enabled: false }, title } })
+      const person = await signIn(site)
+      for (const [form, yielded] of Object.entries(ASKERS)) {
+        const thread = await person.thread()
+        script.set(thread, yielded)
+        const path = `/api/threads/${thread}`
+        const { body: values } = await person.post(`${path}/runs/wait`, asked('hello'))
+        t.match(at(values, '__interrupt__'), [{ id: 'q1', value: 'Which colour?' }], `${form}: among the final values`)
+        const { body: state } = await person.get(`${path}/state`)
+        const { body: history } = await person.post(`${path}/history`, {})
+        for (const [where, one] of [
+          ['state', state],
+          ['history', listIn(history)[0]]
+        ])
+          t.match(
+            at(listIn(one, 'tasks')[0], 'interrupts'),
+            [{ id: 'q1', value: 'Which colour?' }],
+            `${form}: in the ${where}`
+          )
+        const { body: shown } = await person.get(path)
+        t.match(shown, { status: 'interrupted' }, form)
+        t.match(Object.values(at(shown, 'interrupts') as object), [[{ id: 'q1' }]], `${form}: on the thread`)
+        const said = listIn(state, 'values', 'messages').map((one) => at(one, 'content'))
+        const texts = yielded.filter((one) => typeof one === 'string')
+        t.strictSame(said, ['hello', ...texts], `${form}: once each`)
+        const { body: after } = await person.post(`${path}/runs/wait`, { command: { resume: 'red' } })
+        t.equal(at(listIn(after, 'messages').at(-1), 'content'), 'You said "red".', `${form}: it can be answered`)
+        t.notOk(at(after, '__interrupt__'), `${form}: and is answered then`)
+      }
+    }
+  )

@@ -201,12 +201,17 @@ export class Journal {
    * for every open call. Without them the model server would refuse every later run of the thread.
    */
   breakOff(finishReason: string): (AiMessage | ToolMessage)[] {
+    return [...this.breakOffMessages(finishReason), ...this.closeCalls()]
+  }
+
+  /** The message in progress, as far as it came; open calls wait for their results. */
+  breakOffMessages(finishReason: string): AiMessage[] {
     const broken = this.messages.breakOff(finishReason)
     const messages = broken.flatMap(({ message }) => message ?? [])
     // An interrupted call is billed too.
     for (const { usage } of broken) if (usage) this.#count('lead_agent', usage)
     for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
-    return [...messages, ...this.closeCalls()]
+    return messages
   }
 
   /** The previous run left calls open for its user to answer: this run has to close them. */
