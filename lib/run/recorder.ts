@@ -172,15 +172,18 @@ export class Recorder implements Source {
 
   // ---------------------------------------------------------------------------------------- the agent's output
 
-  /** Starts from a stored state, or none, and the run's input: from now on the agent's records are accepted. */
-  begin(saved: SavedState | null): void {
+  /**
+   * Starts from a stored state, or none, and the run's input: from now on the agent's records are accepted. `newest`: the
+   * thread's newest state, where the run starts from an earlier one.
+   */
+  begin(saved: SavedState | null, newest = saved): void {
     const { run_id, thread_id, follow_up_to_run_id } = this.#run
     this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp(), isLater: isUnplaced(this.#run) })
     if (this.#kept) return this.#open()
     const input = inputOf(this.#run)
     const human = lastHuman(input.messages)
     this.#begun = performance.now()
-    this.#state.open(saved)
+    this.#state.open(saved, newest)
     // Before the new messages, both in the state and among the events.
     const results = this.#closeAsked(human)
     this.#journal.begin(human, follow_up_to_run_id)
@@ -437,7 +440,11 @@ export class Recorder implements Source {
     const settlement = this.#settlement
     this.#settlement = null
     if (settlement) ops.push({ name: 'run.settle', ...settlement })
-    if (ops.length === 0) return null
+    if (ops.length === 0) {
+      // What was in flight when somebody began to wait was all there was.
+      this.#tellCommitted(true)
+      return null
+    }
     const bytes = segments.reduce((sum, segment) => sum + segment.data.length, 0)
     this.#inFlight = { ops, last: segments.at(-1)?.last ?? null, bytes, recordBytes, settles: settlement !== null }
     const { owner } = this.#deps

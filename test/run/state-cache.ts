@@ -89,7 +89,7 @@ t.test('a checkpoint by a clock that is behind does not pass unseen', async (t) 
   const [early, late] = [checkpointId(), checkpointId()]
   const first = (await states.newest(given.thread_id))!.state
   const left = await put(first.withMessages([human('one')]), late)
-  states.left(given.thread_id, { state: left, checkpointId: late, step: 1 })
+  states.left(given.thread_id, { state: left, checkpointId: late, step: 1, next: [] })
   t.equal((await states.newest(given.thread_id))!.state, left, 'from memory')
   await put(left.withMessages([human('by another process')]), early)
   const read = (await states.newest(given.thread_id))!
@@ -102,12 +102,17 @@ t.test('no more is kept than there is space for, and who was left last stays', a
   const store = openMemoryStore()
   const states = new StateCache(store, 10_000)
   const state = State.empty.withMessages([human('x'.repeat(2000))])
-  for (const thread of ['a', 'b', 'c', 'd']) states.left(thread, { state, checkpointId: 'c', step: 0 })
+  for (const thread of ['a', 'b', 'c', 'd']) states.left(thread, { state, checkpointId: 'c', step: 0, next: [] })
   t.ok(states.bytes > 7000 && states.bytes <= 10_000, `${states.bytes} bytes`)
   const before = states.bytes
   states.forget('a')
   t.equal(states.bytes, before, 'the first one is not there any more')
-  states.left('e', { state: State.empty.withMessages([human('x'.repeat(20_000))]), checkpointId: 'c', step: 0 })
+  states.left('e', {
+    state: State.empty.withMessages([human('x'.repeat(20_000))]),
+    checkpointId: 'c',
+    step: 0,
+    next: []
+  })
   t.equal(states.bytes, before, 'one that is larger than all the space is not kept')
   states.forget('d')
   t.ok(states.bytes < before, 'the last one was')

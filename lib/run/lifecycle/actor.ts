@@ -117,13 +117,13 @@ export class RunActor implements RecorderEvents {
     this.#armTimeout()
     try {
       const base = this.#deps.keepsStates ? null : baseOf(this.run)
-      const saved = await untilRead(
-        () => (this.#deps.keepsStates ? Promise.resolve(null) : this.#savedState(base)),
+      const [saved, newest] = await untilRead(
+        () => this.#statesBefore(base),
         () => !this.#isOpen()
       )
       if (base !== null && !saved) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
       // Whoever cancelled meanwhile has ended the run.
-      if (this.#isOpen()) await this.#work(saved)
+      if (this.#isOpen()) await this.#work(saved, newest)
       this.#end(this.#recorder.isAsking ? ASKING : SUCCESS)
     } catch (error) {
       this.#end(failed(error), error)
@@ -131,13 +131,16 @@ export class RunActor implements RecorderEvents {
     return this.closed
   }
 
-  #savedState(base: string | null): Promise<SavedState | null> {
-    const { states } = this.#deps
-    return base === null ? states.newest(this.run.thread_id) : states.at(this.run.thread_id, base)
+  /** The state to start from, and the thread's newest. */
+  async #statesBefore(base: string | null): Promise<readonly [from: SavedState | null, newest: SavedState | null]> {
+    const { states, keepsStates } = this.#deps
+    if (keepsStates) return [null, null]
+    const newest = await states.newest(this.run.thread_id)
+    return [base === null ? newest : await states.at(this.run.thread_id, base), newest]
   }
 
-  async #work(saved: SavedState | null): Promise<void> {
-    this.#recorder.begin(saved)
+  async #work(saved: SavedState | null, newest: SavedState | null): Promise<void> {
+    this.#recorder.begin(saved, newest)
     if (this.#recorder.isLong) {
       // Its input has taken long enough this turn; passing the conversation to the agent takes as long again.
       await turn()

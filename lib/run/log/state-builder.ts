@@ -21,8 +21,10 @@ export class StateBuilder {
   #state: State = State.empty
   /** The state of the newest checkpoint. */
   #saved: State = State.empty
-  /** The state the run began with: what a rollback restores. Null: it has not begun. */
+  /** The state the run began with. Null: it has not begun. */
   #before: State | null = null
+  /** The thread's newest state before the run, which a rollback restores; null: there was none. */
+  #newestBefore: Pick<SavedState, 'state' | 'next'> | null = null
   #checkpointId: string | null = null
   #step = -1
   #next: readonly string[] = []
@@ -50,13 +52,15 @@ export class StateBuilder {
     return this.#next
   }
 
-  /** Starts from a stored state, or none. */
-  open(saved: SavedState | null): void {
+  /** Starts from a stored state, or none. `newest`: the thread's newest, where that is another one. */
+  open(saved: SavedState | null, newest = saved): void {
     if (saved) {
       this.#state = saved.state
       this.#checkpointId = saved.checkpointId
       this.#step = saved.step
+      this.#next = saved.next
     }
+    this.#newestBefore = newest
     this.#saved = this.#state
     this.#before = this.#state
   }
@@ -65,7 +69,7 @@ export class StateBuilder {
   get saved(): SavedState | null {
     return this.#checkpointId === null
       ? null
-      : { state: this.#saved, checkpointId: this.#checkpointId, step: this.#step }
+      : { state: this.#saved, checkpointId: this.#checkpointId, step: this.#step, next: this.#next }
   }
 
   /** Starts the run with its input as the first step. */
@@ -105,10 +109,11 @@ export class StateBuilder {
     if (interruptsIn(this.#state.channel(INTERRUPTS)).length) this.set({ [INTERRUPTS]: [] })
   }
 
-  /** Restores the state from before the run. */
+  /** Restores the thread's state from before the run, with the questions that were open in it. */
   rollBack(): void {
-    this.#state = this.#before!.following(this.#state)
-    this.close('rollback', [], 'update')
+    const { state, next } = this.#newestBefore ?? { state: State.empty, next: [] }
+    this.#state = state.following(this.#state)
+    this.close('rollback', next, 'update')
   }
 
   /** Closes a step of `node`; `next` names the nodes that would run next. */
@@ -179,6 +184,7 @@ export class StateBuilder {
     this.#state = State.empty
     this.#saved = State.empty
     this.#before = State.empty
+    this.#newestBefore = null
   }
 }
 

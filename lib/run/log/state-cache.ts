@@ -20,6 +20,8 @@ export interface SavedState {
   readonly checkpointId: string
   /** Step number of its checkpoint; -1: it has none. */
   readonly step: number
+  /** Nodes that would run next: those that wait for an answer. */
+  readonly next: readonly string[]
 }
 
 export function savedState(stored: StoredCheckpoint): SavedState {
@@ -27,7 +29,8 @@ export function savedState(stored: StoredCheckpoint): SavedState {
   return {
     state: State.fromStored(stored),
     checkpointId: stored.checkpoint_id,
-    step: typeof step === 'number' ? step : -1
+    step: typeof step === 'number' ? step : -1,
+    next: stored.next
   }
 }
 
