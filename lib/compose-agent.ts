@@ -297,14 +297,11 @@ export function graphPorts(store: Store, committer: Committer, items: Items, doo
       },
       isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,
       copy: async (from, thread_id) => void (await committer.write({ name: 'state.copy', from, thread_id })),
-      write: async (thread_id, writes, { isWaiting, title }) => {
-        const status = isWaiting ? 'interrupted' : 'idle'
-        const stand = { name: 'thread.stand', thread_id, status, title, now: timestamp() } as const
+      update: async (update) => {
         try {
-          await committer.writeAll([stand, ...writes], 'limited')
-          return true
+          return await committer.write({ name: 'graph.update', now: timestamp(), ...update }, 'limited')
         } catch (error) {
-          if (error instanceof WriteRefused) return false
+          if (error instanceof WriteRefused) return 'busy'
           throw error
         }
       }

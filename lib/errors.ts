@@ -52,6 +52,7 @@ const TABLE = {
   // Threads and their state.
   thread_not_found: [404, 'Thread {id} not found'],
   thread_exists: [409, 'Thread already exists'],
+  state_conflict: [409, 'The state of thread {id} was changed by others at the same time. Try again.'],
   thread_in_flight: [409, 'Thread {id} has work in flight. Try again after the work finishes.'],
   checkpoint_not_found: [404, 'Checkpoint {id} not found'],
   checkpoint_elsewhere: [400, 'The checkpoint belongs to thread {id}'],

@@ -21,6 +21,16 @@ export interface GraphTaskWrite {
   readonly data: string
 }
 
+/** Pending writes for one checkpoint. */
+export interface GraphTaskWrites {
+  readonly thread_id: string
+  readonly ns: string
+  readonly checkpoint_id: string
+  /** The run they belong to, which may not be the checkpoint's: they go when it is rolled back. null: a state update. */
+  readonly run_id: string | null
+  readonly writes: readonly GraphTaskWrite[]
+}
+
 export interface GraphCheckpointHead {
   readonly thread_id: string
   /** Namespace of a subgraph; empty: the graph itself. */
@@ -40,6 +50,22 @@ export interface GraphCheckpointHead {
 export interface GraphCheckpointWrite extends GraphCheckpointHead {
   /** The new values. */
   readonly values: readonly GraphValue[]
+}
+
+/** What a checkpointer writes, in its order. */
+export type GraphWrite =
+  | ({ readonly name: 'graph.put' } & GraphCheckpointWrite)
+  | ({ readonly name: 'graph.write' } & GraphTaskWrites)
+
+/** A change of a graph's state outside of a run, with how its thread stands afterwards. */
+export interface GraphUpdate {
+  readonly thread_id: string
+  /** The version the change was made of, see `GraphStateReads.version`; absent: it is a fork, whatever is newest. */
+  readonly expected?: string | null
+  readonly writes: readonly GraphWrite[]
+  readonly status: 'idle' | 'interrupted'
+  /** The thread's new name; null: unchanged. */
+  readonly title: string | null
 }
 
 export interface StoredGraphCheckpoint extends GraphCheckpointHead {

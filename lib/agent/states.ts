@@ -41,8 +41,8 @@ export interface StateChange extends StateUpdate {
 export type StateChanged =
   /** The state afterwards, as `get` returns it. */
   | { readonly outcome: 'written'; readonly json: string }
-  /** `busy`: a run of the thread is in flight. */
-  | { readonly outcome: 'busy' | 'checkpoint_missing' }
+  /** `busy`: a run of the thread is in flight; `conflict`: others kept changing the state meanwhile. */
+  | { readonly outcome: 'busy' | 'conflict' | 'checkpoint_missing' }
   /** No such node or channel, or message `index` is invalid; the text is for the caller. */
   | { readonly outcome: 'invalid'; readonly message: string; readonly index?: number }
 

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type JsonObject, isObject } from '../types.ts'
 import { atomicWrite } from './atomic-write.ts'
-import { KeyedMutex } from './keyed-mutex.ts'
+import { KeyedMutex } from '../keyed-mutex.ts'
 import { nullIfMissing } from './paths.ts'
 
 export interface ExtensionsFile {

@@ -7,7 +7,7 @@
 import { readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { atomicWrite } from '../files/atomic-write.ts'
-import { KeyedMutex } from '../files/keyed-mutex.ts'
+import { KeyedMutex } from '../keyed-mutex.ts'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
 import { emptyMemory, type Memory, parseMemory } from './memory.ts'
 

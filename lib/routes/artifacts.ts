@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { fail } from '../errors.ts'
 import { type Artifact, memberIn } from '../files/artifacts.ts'
-import { MutexBusy } from '../files/keyed-mutex.ts'
+import { MutexBusy } from '../keyed-mutex.ts'
 import { PathError } from '../files/paths.ts'
 import type { HANDLED, UserCall } from '../http/call.ts'
 import { sendRanged } from '../http/range.ts'

@@ -43,6 +43,8 @@ export function writtenState(changed: StateChanged, threadId: string, base: stri
       return changed.json
     case 'busy':
       throw fail('thread_in_flight', { id: threadId })
+    case 'conflict':
+      throw fail('state_conflict', { id: threadId })
     case 'checkpoint_missing':
       throw fail('checkpoint_not_found', { id: base ?? threadId })
     case 'invalid': {

@@ -42,8 +42,11 @@ export function channelsOf({ channels }: CheckpointHead, wanted: Wanted): [name:
   return Object.entries(channels).filter(([name]) => wanted.channels === null || wanted.channels.includes(name))
 }
 
+/** A head names a body that is not there: it was read before the head's thread was pruned, or the database has lost it. */
+export class BodyMissing extends Error {}
+
 function textOf(texts: ReadonlyMap<number, string>, no: number): string {
   const text = texts.get(no)
-  if (text === undefined) throw new Error(`checkpoint body ${no} was never written`)
+  if (text === undefined) throw new BodyMissing(`checkpoint body ${no} was never written`)
   return text
 }

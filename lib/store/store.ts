@@ -22,6 +22,9 @@
 //     that names an owner is written only while that process has its lease, and nobody gets its runs before the lease is lost.
 // 11. Checkpoints of a thread are in the order they were written, and the last one is the newest: a store counts them, and compares
 //     neither ids nor times, which come from clocks that differ and may be set back.
+// 12. The state of a graph that is changed without a run (`graph.update`) changes whole, and only from the version the change was made
+//     of: otherwise it answers `conflict`, while a run is in flight `busy`, and nothing is written. Heads are read and copied as of one
+//     moment with everything they name.
 import type { ApiTokenReads } from './ports/api-tokens.ts'
 import type { AssistantReads } from './ports/assistants.ts'
 import type { CheckpointReads } from './ports/checkpoints.ts'

@@ -1,11 +1,12 @@
 // Obligations of CheckpointReads and of checkpoint.put.
 import type { Test } from 'tap'
-import type { HistoryPage } from '../../lib/store/store.ts'
+import type { GraphCheckpointWrite, GraphValue, Group, HistoryPage } from '../../lib/store/store.ts'
 import { addConversation, channels, messageText, put, texts } from './conversation.ts'
 import {
   aCheckpoint,
   addRun,
   addThread,
+  apply,
   checkpointId,
   durableRules,
   HOSTILE_KEYS,
@@ -19,6 +20,11 @@ import {
   write
 } from './harness.ts'
 import { stateContract } from './state-update.ts'
+
+function aGraphCheckpoint(thread_id: string, checkpoint_id: string, value: GraphValue): GraphCheckpointWrite {
+  const head = { thread_id, ns: '', checkpoint_id, parent_id: null, run_id: null, checkpoint: '{}', metadata: '{}' }
+  return { ...head, names: [value.name], values: [value] }
+}
 
 export function checkpointStoreContract(t: Test, open: Open): void {
   readsContract(t, open)
@@ -344,6 +350,30 @@ function writesContract(t: Test, open: Open): void {
     t.strictSame(copied, (await store.checkpoints.history(from, page)).map(rowOf), 'and nothing that it began with')
     await put(store, aCheckpoint(thread_id, { checkpoint_id: checkpointId(8), bodies: [{ no: 6, json: '"more"' }] }))
     t.equal((await store.checkpoints.load(from, null))?.checkpoint_id, checkpointId(2))
+  })
+
+  test('a copy made while its thread is written has what was written before it, and whole [Store 2]', async (t, store) => {
+    const from = await addConversation(store)
+    const { thread_id } = await addThread(store)
+    /** Writes a state of each kind; each has one text. */
+    const written = (step: number): Group['ops'] => {
+      const head = { checkpoint_id: checkpointId(step), channels: { title: step } }
+      const value = { name: `title ${step}`, type: 'json', data: `"${step}"` }
+      return [
+        { name: 'checkpoint.put', ...aCheckpoint(from, { ...head, bodies: [{ no: step, json: `"${step}"` }] }) },
+        { name: 'graph.put', ...aGraphCheckpoint(from, checkpointId(step), value) }
+      ]
+    }
+    const steps = (first: number) => Array.from({ length: 20 }, (_, at) => written(first + at))
+    const outcomes = await apply(store, ...steps(10), [{ name: 'state.copy', from, thread_id }], ...steps(30))
+    t.ok(outcomes.every(({ ok }) => ok))
+    t.strictSame(channels(await store.checkpoints.load(thread_id, null)), { title: '"29"' })
+    t.equal((await store.checkpoints.history(thread_id, { limit: 99, channels: null })).length, 23)
+    const graphs = await store.graphStates.list(thread_id, { ns: '', limit: 99 })
+    t.strictSame(
+      graphs.map(({ values }) => values[0]?.data),
+      Array.from({ length: 20 }, (_, at) => `"${29 - at}"`)
+    )
   })
 
   test('a thread that is pruned has its newest state as it was, and goes on from there', async (t, store) => {

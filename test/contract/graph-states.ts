@@ -1,15 +1,17 @@
 // Obligations of GraphStateReads and the ops of graphs.
 import type { Test } from 'tap'
-import type { GraphCheckpointWrite, Store } from '../../lib/store/store.ts'
+import type { GraphCheckpointWrite, Op, OpOf, Store } from '../../lib/store/store.ts'
 import {
   addRun,
   addThread,
+  apply,
   checkpointId,
   durableRules,
   HOSTILE_TEXTS,
   type Open,
   refuses,
   rules,
+  startRun,
   time,
   write
 } from './harness.ts'
@@ -30,6 +32,12 @@ function aGraphCheckpoint(thread_id: string, set: Partial<GraphCheckpointWrite> 
 }
 
 const put = (store: Store, checkpoint: GraphCheckpointWrite) => write(store, { name: 'graph.put', ...checkpoint })
+const placeOf = (thread_id: string, id: number, run_id: string | null) => ({
+  thread_id,
+  ns: '',
+  checkpoint_id: checkpointId(id),
+  run_id
+})
 const taskWrite = { task_id: 'task', task_path: '', idx: 0, channel: 'messages', type: 'json', data: '"b"' }
 
 async function addGraph(store: Store): Promise<string> {
@@ -99,7 +107,7 @@ export function graphStateContract(t: Test, open: Open): void {
 
   test('what tasks have written stands with their checkpoint, once for each place', async (t, store) => {
     const thread_id = await addGraph(store)
-    const place = { thread_id, ns: '', checkpoint_id: checkpointId(2) }
+    const place = { thread_id, ns: '', checkpoint_id: checkpointId(2), run_id: 'run' }
     const writesOf = async (id: number) => (await store.graphStates.load(thread_id, '', checkpointId(id)))?.writes
     await write(store, { name: 'graph.write', ...place, writes: [taskWrite, { ...taskWrite, idx: -3 }] })
     const again = [0, -3].map((idx) => ({ ...taskWrite, idx, data: '"c"' }))
@@ -113,23 +121,169 @@ export function graphStateContract(t: Test, open: Open): void {
     t.strictSame(await writesOf(1), [])
   })
 
-  test('the checkpoints of a run that is rolled back are gone, and no others', async (t, store) => {
+  test('a run that is rolled back leaves nothing: checkpoints, values, pending writes at any checkpoint', async (t, store) => {
     const thread_id = await addGraph(store)
-    await put(store, aGraphCheckpoint(thread_id, { run_id: 'other', checkpoint_id: checkpointId(3) }))
+    const asked = { ...taskWrite, idx: -3, channel: '__interrupt__', data: '"first"' }
+    const page = { ns: null, limit: 9 }
+    await write(store, { name: 'graph.write', ...placeOf(thread_id, 2, 'run'), writes: [asked, taskWrite] })
+    await write(store, {
+      name: 'graph.write',
+      ...placeOf(thread_id, 2, null),
+      writes: [{ ...asked, idx: -4, data: '"mine"' }]
+    })
+    const before = await store.graphStates.list(thread_id, page)
+    const answer = { ...asked, idx: -4, channel: '__resume__', data: '"yes"' }
+    const theirs = [answer, { ...asked, data: '"second"' }, { ...taskWrite, data: '"later"' }, { ...taskWrite, idx: 1 }]
+    await write(store, { name: 'graph.write', ...placeOf(thread_id, 2, 'other'), writes: theirs })
+    t.strictSame(
+      (await store.graphStates.load(thread_id, '', null))?.writes.map(({ idx, data }) => [idx, data]),
+      [
+        [-4, '"yes"'],
+        [-3, '"second"'],
+        [0, '"b"'],
+        [1, '"b"']
+      ],
+      'until then they count'
+    )
+    const third = {
+      run_id: 'other',
+      checkpoint_id: checkpointId(3),
+      parent_id: checkpointId(2),
+      names: ['messages 1', 'title 2']
+    }
+    const own = { name: 'title 2', type: 'json', data: '"taken back"' }
+    await put(store, aGraphCheckpoint(thread_id, { ...third, values: [own] }))
+    await put(store, aGraphCheckpoint(thread_id, { ...third, ns: 'inner:1', values: [own], names: ['title 2'] }))
+    await write(store, { name: 'graph.write', ...placeOf(thread_id, 3, 'other'), writes: [taskWrite] })
     await write(store, { name: 'graph.removeRun', thread_id, run_id: 'other' })
-    t.equal((await store.graphStates.load(thread_id, '', null))?.checkpoint_id, checkpointId(2))
-    t.equal((await store.graphStates.list(thread_id, { ns: null, limit: 9 })).length, 2)
+    t.strictSame(await store.graphStates.list(thread_id, page), before, 'what it stood before is there again')
+    await put(
+      store,
+      aGraphCheckpoint(thread_id, { checkpoint_id: checkpointId(4), names: ['title 2', 'title 1'], values: [] })
+    )
+    const values = (await store.graphStates.load(thread_id, '', null))?.values
+    t.strictSame(values, [{ name: 'title 1', type: 'json', data: '"T"' }], 'its values are deleted, and no others')
+    await put(
+      store,
+      aGraphCheckpoint(thread_id, { ns: 'inner:1', checkpoint_id: checkpointId(4), names: ['title 2'], values: [] })
+    )
+    t.strictSame((await store.graphStates.load(thread_id, 'inner:1', null))?.values, [], 'in every namespace')
+  })
+
+  const anUpdate = (thread_id: string, id: number, set: Partial<OpOf<'graph.update'>> = {}): OpOf<'graph.update'> => ({
+    name: 'graph.update',
+    thread_id,
+    writes: [
+      { name: 'graph.put', ...aGraphCheckpoint(thread_id, { run_id: null, checkpoint_id: checkpointId(id) }) },
+      { name: 'graph.write', ...placeOf(thread_id, id, null), writes: [taskWrite] }
+    ],
+    status: 'idle',
+    title: null,
+    now: time(9),
+    ...set
   })
 
   test('a state that is written without a run says how its thread stands; not while a run is in flight', async (t, store) => {
     const thread_id = await addGraph(store)
-    const stand = { name: 'thread.stand', thread_id, status: 'interrupted', title: 'T', now: time(9) } as const
-    t.equal(await write(store, stand), null)
+    t.equal(await write(store, anUpdate(thread_id, 3, { status: 'interrupted', title: 'T' })), 'written')
     t.match(await store.threads.get(thread_id, null), { status: 'interrupted', display_name: 'T', updated_at: time(9) })
-    await write(store, { ...stand, title: null, status: 'idle' })
+    t.match(await store.graphStates.load(thread_id, '', null), { checkpoint_id: checkpointId(3), writes: [taskWrite] })
+    t.equal(await write(store, anUpdate(thread_id, 4)), 'written')
     t.match(await store.threads.get(thread_id, null), { status: 'idle', display_name: 'T' })
-    await addRun(store, thread_id)
-    await refuses(t, store, stand, 'refused')
+    const expected = await store.graphStates.version(thread_id)
+    const run = await addRun(store, thread_id)
+    const before = await store.graphStates.list(thread_id, { ns: null, limit: 9 })
+    for (const set of [{}, { expected }, { expected: 'other' }])
+      t.equal(await write(store, anUpdate(thread_id, 5, { ...set, title: 'X' })), 'busy')
+    await startRun(store, run)
+    t.equal(await write(store, anUpdate(thread_id, 5, { title: 'X' })), 'busy')
+    t.strictSame(await store.graphStates.list(thread_id, { ns: null, limit: 9 }), before, 'and nothing is written')
+    t.match(await store.threads.get(thread_id, null), { display_name: 'T' })
+  })
+
+  test('a state changes only from the version it was made of [Store 12]', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    t.equal(await store.graphStates.version(thread_id), null)
+    t.equal(await write(store, anUpdate(thread_id, 1, { expected: 'other' })), 'conflict', 'of none there is')
+    t.equal(await write(store, anUpdate(thread_id, 1, { expected: null })), 'written')
+    const first = await store.graphStates.version(thread_id)
+    t.equal(
+      await write(store, anUpdate(thread_id, 2, { expected: null })),
+      'conflict',
+      'there was none, and there is one now'
+    )
+    t.equal(await write(store, anUpdate(thread_id, 2, { expected: first })), 'written')
+    t.equal(
+      await write(store, anUpdate(thread_id, 3, { expected: first, title: 'X', status: 'interrupted' })),
+      'conflict'
+    )
+    t.match(
+      await store.threads.get(thread_id, null),
+      { status: 'idle', display_name: null },
+      'nothing of it is written'
+    )
+    t.equal((await store.graphStates.list(thread_id, { ns: null, limit: 9 })).length, 2)
+    t.equal(await write(store, anUpdate(thread_id, 3)), 'written', 'a fork expects nothing')
+    const seen: unknown[] = [await store.graphStates.version(thread_id)]
+    const changes: Op[] = [
+      { name: 'graph.put', ...aGraphCheckpoint(thread_id, { ns: 'inner:1', checkpoint_id: checkpointId(2) }) },
+      { name: 'graph.put', ...aGraphCheckpoint(thread_id, { checkpoint_id: checkpointId(4), run_id: 'later' }) },
+      { name: 'graph.removeRun', thread_id, run_id: 'later' },
+      { name: 'graph.put', ...aGraphCheckpoint(thread_id, { checkpoint_id: checkpointId(5) }) }
+    ]
+    for (const change of changes) {
+      t.ok((await apply(store, [change]))[0]?.ok)
+      seen.push(await store.graphStates.version(thread_id))
+    }
+    t.equal(seen[1], seen[3], 'what is taken back leaves the version before it')
+    t.equal(
+      new Set(seen).size,
+      4,
+      'whatever is written changes it, in any namespace, also in the place of what was taken back'
+    )
+  })
+
+  test('of updates made of the same version at once exactly one is written [Store 2, 12]', async (t, store) => {
+    const thread_id = await addGraph(store)
+    const expected = await store.graphStates.version(thread_id)
+    const groups = Array.from({ length: 10 }, (_, at) => [anUpdate(thread_id, 10 + at, { expected })])
+    const outcomes = await apply(store, ...groups)
+    t.strictSame(
+      outcomes.map((outcome) => outcome.ok && outcome.results[0]),
+      ['written', ...Array.from({ length: 9 }, () => 'conflict')]
+    )
+    t.equal((await store.graphStates.list(thread_id, { ns: '', limit: 99 })).length, 3)
+  })
+
+  test('what the newest state is rebuilt from is not pruned', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const counters = '{"counters_since_delta_snapshot":{"items":[2,3]}}'
+    for (let id = 1; id <= 6; id++) {
+      // Of the list `items` only the second has a value; LangGraph counts what was written since.
+      const names = [`sum ${id}`, ...(id === 2 ? ['items 2'] : [])]
+      await put(
+        store,
+        aGraphCheckpoint(thread_id, {
+          checkpoint_id: checkpointId(id),
+          parent_id: id === 1 ? null : checkpointId(id - 1),
+          metadata: id > 2 ? counters : '{}',
+          names,
+          values: names.map((name) => ({ name, type: 'json', data: '[]' }))
+        })
+      )
+      await write(store, { name: 'graph.write', ...placeOf(thread_id, id, 'run'), writes: [taskWrite] })
+    }
+    const other = { checkpoint_id: checkpointId(9), parent_id: checkpointId(3), names: [], values: [] }
+    await put(store, aGraphCheckpoint(thread_id, { ...other, ns: 'inner:1', metadata: counters }))
+    const page = { ns: '', limit: 9 }
+    const before = await store.graphStates.list(thread_id, page)
+    t.equal(await write(store, { name: 'state.prune', thread_id }), true)
+    t.strictSame(
+      await store.graphStates.list(thread_id, page),
+      before.slice(0, 5),
+      'back to the last value of the list'
+    )
+    t.equal((await store.graphStates.list(thread_id, { ns: null, limit: 9 })).length, 6)
   })
 
   test('a copy of a thread has its graphs, and goes with it alone', async (t, store) => {
@@ -139,6 +293,7 @@ export function graphStateContract(t: Test, open: Open): void {
       thread_id: from,
       ns: '',
       checkpoint_id: checkpointId(2),
+      run_id: 'run',
       writes: [taskWrite]
     })
     const { thread_id } = await addThread(store)
@@ -171,6 +326,7 @@ export function graphStateContract(t: Test, open: Open): void {
         thread_id,
         ns: '',
         checkpoint_id: checkpointId(id),
+        run_id: 'run',
         writes: [taskWrite]
       })
     const page = { ns: null, limit: 9 }
@@ -193,7 +349,7 @@ export function graphStateContract(t: Test, open: Open): void {
     const thread_id = await addGraph(store)
     await write(store, { name: 'thread.remove', thread_id, user: null })
     await refuses(t, store, { name: 'graph.put', ...aGraphCheckpoint(thread_id) }, 'put')
-    const place = { thread_id, ns: '', checkpoint_id: checkpointId(1) }
+    const place = { thread_id, ns: '', checkpoint_id: checkpointId(1), run_id: null }
     await refuses(t, store, { name: 'graph.write', ...place, writes: [taskWrite] }, 'write')
     t.equal(await store.graphStates.load(thread_id, '', null), null)
   })

@@ -18,7 +18,7 @@ import { addThread, idsOf } from '../contract/harness.ts'
 import { oldSqlite, SQLITE_STEPS as STEPS } from '../fixtures/old-schema.ts'
 
 /** Steps after which the version of the program before them would read or write something wrong. */
-const BREAKING = [5, 6, 8, 9]
+const BREAKING = [5, 6, 8, 9, 16]
 /** Rows enough that a migration takes some time. */
 const MANY = 60_000
 
@@ -55,9 +55,29 @@ function madeBy(t: Test, version: number, bodies = 3): string {
     for (let no = 0; no < bodies; no++)
       body.run('t', no, no === 2 ? '"A title"' : `{"type":"human","id":"m${no}","content":"${no}"}`)
   })()
+  if (version >= 12) addGraph(db)
   db.close()
   return path
 }
+
+/** What a graph has kept of thread `t` that waits for an answer, as tables were before their last step. */
+function addGraph(db: ReturnType<typeof oldSqlite>): void {
+  db.exec(`
+    INSERT INTO graph_checkpoints (thread_id, ns, checkpoint_id, run_id, checkpoint, metadata, names_json)
+      VALUES ('t', '', 'c', 'r', '{}', '{"step":1}', '["items 1"]');
+    INSERT INTO graph_values (thread_id, ns, name, type, data) VALUES ('t', '', 'items 1', 'json', '["in"]');`)
+  const columns = db.prepare("SELECT name FROM pragma_table_info('graph_writes') WHERE name = 'run_id'").all()
+  const [name, value] = columns.length > 0 ? [', run_id', `, ''`] : ['', '']
+  const pending = db.prepare(`INSERT INTO graph_writes
+    (thread_id, ns, checkpoint_id, task_id, task_path, idx, channel, type, data${name}) VALUES ('t', '', 'c', ?, '', ?, ?, 'json', ?${value})`)
+  pending.run('b', 0, 'items', '["n1"]')
+  pending.run('a', -3, '__interrupt__', '"which?"')
+}
+
+const PENDING = [
+  { task_id: 'a', task_path: '', idx: -3, channel: '__interrupt__', type: 'json', data: '"which?"' },
+  { task_id: 'b', task_path: '', idx: 0, channel: 'items', type: 'json', data: '["n1"]' }
+]
 
 /** All rows of tables, but for the numbers that rows have since a later schema. */
 function rowsOf(path: string, tables: readonly string[]): unknown {
@@ -91,6 +111,9 @@ for (const version of STEPS.map((_, index) => index + 1)) {
     for (const [id, user, metadata] of THREADS.slice(2)) t.strictSame(await idsOf(store, { metadata }, user), [id], id)
     const state = await store.checkpoints.load('t', null)
     t.match(state, { messageBodies: [{ json: /"m0"/ }, { json: /"m1"/ }], channelBodies: [{ json: '"A title"' }] })
+    const values = [{ name: 'items 1', type: 'json', data: '["in"]' }]
+    const graph = { checkpoint_id: 'c', metadata: '{"step":1}', values, writes: PENDING }
+    t.match(await store.graphStates.load('t', '', null), version >= 12 ? graph : null)
     await store.close()
     t.strictSame(rowsOf(path, TABLES), before)
   })

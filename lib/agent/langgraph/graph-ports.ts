@@ -1,8 +1,9 @@
 // Services for in-process graphs.
 import type { Door } from '../../loopback.ts'
+import type { GraphUpdate } from '../../graph-state.ts'
 import type { JsonObject } from '../../types.ts'
 import type { GraphItems } from './graph-store.ts'
-import type { GraphReads, GraphWrite } from './saver.ts'
+import type { GraphReads } from './saver.ts'
 
 /** Thread lookups, and storing updates. */
 export interface GraphThreads {
@@ -11,20 +12,21 @@ export interface GraphThreads {
   /** Config of the thread's newest run, with which a factory makes the same graph again. */
   configOf(threadId: string): Promise<JsonObject>
   /**
-   * Stores the writes of an update in one transaction. `title`: the thread's new name.
-   * @returns false: a run is in flight, or the thread is gone
+   * Stores an update in one transaction.
+   * @returns `busy`: a run is in flight, or the thread is gone; `conflict`: the thread has another version than expected
    */
-  write(
-    threadId: string,
-    writes: readonly GraphWrite[],
-    stand: { readonly isWaiting: boolean; readonly title: string | null }
-  ): Promise<boolean>
+  update(update: GraphUpdate): Promise<'written' | 'busy' | 'conflict'>
   copy(fromId: string, toId: string): Promise<void>
   isBusy(threadId: string): Promise<boolean>
 }
 
+export interface VersionedReads extends GraphReads {
+  /** Changes with every checkpoint of the thread; null: it has none. */
+  version(threadId: string): Promise<string | null>
+}
+
 export interface GraphPorts {
-  readonly reads: GraphReads
+  readonly reads: VersionedReads
   readonly threads: GraphThreads
   readonly items: GraphItems
   /** Access to our own API. */

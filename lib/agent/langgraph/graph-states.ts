@@ -1,4 +1,6 @@
 // Thread states of in-process graphs: LangGraph's snapshots under the field names of our API.
+import { setTimeout as pause } from 'node:timers/promises'
+import { KeyedMutex } from '../../keyed-mutex.ts'
 import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { objectOr, objectsIn, textOr } from '../json.ts'
 import type {
@@ -11,23 +13,33 @@ import type {
   StateUpdate,
   StateValues
 } from '../states.ts'
-import type { GraphThreads } from './graph-ports.ts'
+import type { GraphThreads, VersionedReads } from './graph-ports.ts'
 import { checkpointIn, commandOf, taskPlace } from './graph-run.ts'
 import { GraphSchemas, inServersWords } from './graph-schemas.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
-import { type GraphReads, type GraphWrite, RunSession } from './saver.ts'
+import { UpdateSession } from './saver.ts'
 
 const NOWHERE: StatePlace = { checkpointId: null, namespace: '' }
 
+/** How often an update is made anew because another process was faster. */
+const ATTEMPTS = 8
+/** Longest pause between attempts, in ms. */
+const PAUSE_MS_MAX = 2000
+
+/** Runs the graph for an update, in its session. */
+type UpdateWork = (graph: CompiledGraph, loaded: LoadedGraph, config: JsonObject) => Promise<void>
+
 export class GraphStates implements StatePort {
   readonly #set: GraphSet
-  readonly #reads: GraphReads
+  readonly #reads: VersionedReads
   readonly #threads: GraphThreads
   readonly #schemas = new GraphSchemas()
+  /** Updates of a thread come one after the other: a conflict is only with another process. */
+  readonly #updates = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
-  constructor(set: GraphSet, reads: GraphReads, threads: GraphThreads) {
+  constructor(set: GraphSet, reads: VersionedReads, threads: GraphThreads) {
     this.#set = set
     this.#reads = reads
     this.#threads = threads
@@ -79,7 +91,8 @@ export class GraphStates implements StatePort {
     if (place.checkpointId !== null && !(await this.#reads.load(threadId, place.namespace, place.checkpointId)))
       return { outcome: 'checkpoint_missing' }
     const title = titleIn(values)
-    return this.#write(threadId, null, title, async (graph, { library }, config) => {
+    const isFork = place.checkpointId !== null
+    return this.#write(threadId, { graphId: null, title, isFork }, async (graph, { library }, config) => {
       // A graph without a title channel is not told about a new title.
       if (title !== null && isOnlyTitle(values) && !Object.hasOwn(graph.channels ?? {}, 'title')) return
       const given = command ? commandOf(library, command) : values
@@ -92,7 +105,7 @@ export class GraphStates implements StatePort {
     graphId: string | null,
     supersteps: readonly (readonly StateUpdate[])[]
   ): Promise<StateChanged> {
-    return this.#write(threadId, graphId, null, async (graph, { library }, config) => {
+    return this.#write(threadId, { graphId, title: null, isFork: false }, async (graph, { library }, config) => {
       const steps = supersteps.map((updates) => ({
         updates: updates.map(({ values, asNode, command }) => ({
           values: command ? commandOf(library, command) : values,
@@ -104,23 +117,38 @@ export class GraphStates implements StatePort {
     })
   }
 
-  /** Collects the graph's writes and stores them in one transaction. */
   async #write(
     threadId: string,
-    graphId: string | null,
-    title: string | null,
-    work: (graph: CompiledGraph, loaded: LoadedGraph, config: JsonObject) => Promise<void>
+    about: { readonly graphId: string | null; readonly title: string | null; readonly isFork: boolean },
+    work: UpdateWork
   ): Promise<StateChanged> {
+    const { graphId, title, isFork } = about
     if (await this.#threads.isBusy(threadId)) return { outcome: 'busy' }
     const loaded = this.#set.find(graphId ?? (await this.#threads.graphOf(threadId)) ?? null)
     if (!loaded) return { outcome: 'invalid', message: `there is no graph ${JSON.stringify(graphId)}` }
-    const writes: GraphWrite[] = []
-    const session = new RunSession(
-      null,
-      this.#reads,
-      (write) => void writes.push(write),
-      async () => {}
-    )
+    return this.#updates.run(threadId, async () => {
+      for (let attempt = 1; ; attempt++) {
+        const began = performance.now()
+        const changed = await this.#attempt(threadId, loaded, title, isFork, work)
+        if (changed.outcome !== 'conflict' || attempt === ATTEMPTS) return changed
+        // Who was faster begins its next one at once and would be faster again: its queue is given time to end.
+        const took = performance.now() - began
+        await pause(Math.min(took * 2 ** attempt, PAUSE_MS_MAX) * (0.5 + Math.random() / 2))
+      }
+    })
+  }
+
+  /** Collects the graph's writes and stores them in one transaction, if the thread is still at the version they are made of. */
+  async #attempt(
+    threadId: string,
+    loaded: LoadedGraph,
+    title: string | null,
+    isFork: boolean,
+    work: UpdateWork
+  ): Promise<StateChanged> {
+    // Before anything is read of the state: what changes after this moment is noticed.
+    const expected = isFork ? {} : { expected: await this.#reads.version(threadId) }
+    const session = new UpdateSession(this.#reads)
     return this.#set.inSession(session, async (named) => {
       let isWaiting: boolean
       try {
@@ -131,8 +159,11 @@ export class GraphStates implements StatePort {
         // Rejected by the graph; nothing was stored yet.
         return { outcome: 'invalid', message: error instanceof Error ? error.message : String(error) }
       }
-      if (!(await this.#threads.write(threadId, writes, { isWaiting, title }))) return { outcome: 'busy' }
-      return { outcome: 'written', json: (await this.get(threadId, NOWHERE)) ?? '{}' }
+      const status = isWaiting ? 'interrupted' : 'idle'
+      const update = { thread_id: threadId, ...expected, writes: session.writes, status, title } as const
+      const outcome = await this.#threads.update(update)
+      if (outcome !== 'written') return { outcome }
+      return { outcome, json: (await this.get(threadId, NOWHERE)) ?? '{}' }
     })
   }
 

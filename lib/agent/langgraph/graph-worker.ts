@@ -103,8 +103,8 @@ const agent = (async () => {
   registerLoopback(door)
   const graphs = await loadGraphs(graphsPath, graphsFile)
   const ports: GraphPorts = {
-    reads: remote('reads', ['load', 'list']),
-    threads: remote('threads', ['graphOf', 'configOf', 'write', 'copy', 'isBusy']),
+    reads: remote('reads', ['load', 'list', 'version']),
+    threads: remote('threads', ['graphOf', 'configOf', 'update', 'copy', 'isBusy']),
     items: remote('items', ['get', 'put', 'remove', 'search', 'namespaces']),
     door,
     log

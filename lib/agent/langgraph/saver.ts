@@ -2,20 +2,16 @@
 // under the same lease, and are deleted with the thread. One instance serves all graphs and runs, as LangGraph expects; the
 // config of a call names its session.
 import { randomBytes } from 'node:crypto'
-import type { GraphCheckpointWrite, GraphPage, GraphTaskWrite, StoredGraphCheckpoint } from '../../graph-state.ts'
+import type {
+  GraphPage,
+  GraphTaskWrite,
+  GraphTaskWrites,
+  GraphValue,
+  GraphWrite,
+  StoredGraphCheckpoint
+} from '../../graph-state.ts'
 import { isObject, type JsonObject } from '../../types.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
-
-/** Store ops that write a graph's checkpoints. */
-export type GraphWrite =
-  | ({ readonly name: 'graph.put' } & GraphCheckpointWrite)
-  | {
-      readonly name: 'graph.write'
-      readonly thread_id: string
-      readonly ns: string
-      readonly checkpoint_id: string
-      readonly writes: readonly GraphTaskWrite[]
-    }
 
 export interface GraphReads {
   load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null>
@@ -150,8 +146,9 @@ export function createSaver(
         channel,
         ...(await dumped(this.serde, value))
       }))
-      const place = { thread_id: threadId, ns, checkpoint_id: checkpointId }
-      await sessionOf(config).keep({ name: 'graph.write', ...place, writes: await Promise.all(saved) })
+      const session = sessionOf(config)
+      const place = { thread_id: threadId, ns, checkpoint_id: checkpointId, run_id: session.runId }
+      await session.keep({ name: 'graph.write', ...place, writes: await Promise.all(saved) })
     }
 
     /** Checkpoints are deleted with their thread. */
@@ -261,9 +258,9 @@ async function loaded(
   return serde.loadsTyped(type.slice('base64 '.length), Buffer.from(data, 'base64'))
 }
 
-/** A session that caches the newest checkpoints, which may not be stored yet. */
+/** A run's session: caches the newest checkpoints, which may not be stored yet. */
 export class RunSession implements SaverSession {
-  readonly runId: string | null
+  readonly runId: string
   readonly #reads: GraphReads
   readonly #write: (write: GraphWrite) => Promise<void> | void
   readonly #flushed: () => Promise<void>
@@ -275,7 +272,7 @@ export class RunSession implements SaverSession {
   opened: StoredGraphCheckpoint | null | undefined
 
   constructor(
-    runId: string | null,
+    runId: string,
     reads: GraphReads,
     write: (write: GraphWrite) => Promise<void> | void,
     flushed: () => Promise<void>
@@ -306,7 +303,7 @@ export class RunSession implements SaverSession {
     return stored
   }
 
-  async list(threadId: string, page: Parameters<GraphReads['list']>[1]): Promise<StoredGraphCheckpoint[]> {
+  async list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]> {
     await this.#flushed()
     return this.#reads.list(threadId, page)
   }
@@ -325,11 +322,58 @@ export class RunSession implements SaverSession {
     this.#newest.set(checkpoint.ns, { ...checkpoint, values, writes: [] })
   }
 
-  #add({ ns, checkpoint_id, writes }: GraphWrite & { name: 'graph.write' }): void {
+  #add({ ns, checkpoint_id, writes }: GraphTaskWrites): void {
     for (const held of [this.#newest, this.#addressed]) {
       const one = held.get(ns)
       if (one?.checkpoint_id === checkpoint_id) held.set(ns, withWrites(one, writes))
     }
+  }
+}
+
+/** An update's session: it sees its own writes over what is stored; they are stored together at its end, or not at all. */
+export class UpdateSession implements SaverSession {
+  readonly runId = null
+  readonly writes: GraphWrite[] = []
+  readonly #reads: GraphReads
+  /** Values it has seen, by namespace and name: its checkpoints name old ones too. */
+  readonly #values = new Map<string, GraphValue>()
+
+  constructor(reads: GraphReads) {
+    this.#reads = reads
+  }
+
+  async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null> {
+    const found = this.#own(ns, checkpointId) ?? (await this.#reads.load(threadId, ns, checkpointId))
+    if (!found) return null
+    this.#know(ns, found.values)
+    return this.writes.reduce((whole, one) => {
+      const isOfIt = one.name === 'graph.write' && one.ns === ns && one.checkpoint_id === found.checkpoint_id
+      return isOfIt ? withWrites(whole, one.writes) : whole
+    }, found)
+  }
+
+  list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]> {
+    return this.#reads.list(threadId, page)
+  }
+
+  keep(write: GraphWrite): void {
+    this.writes.push(write)
+    if (write.name === 'graph.put') this.#know(write.ns, write.values)
+  }
+
+  #know(ns: string, values: readonly GraphValue[]): void {
+    for (const value of values) this.#values.set(`${ns}\n${value.name}`, value)
+  }
+
+  #own(ns: string, checkpointId: string | null): StoredGraphCheckpoint | null {
+    for (const one of this.writes.toReversed()) {
+      if (one.name !== 'graph.put' || one.ns !== ns) continue
+      if (checkpointId !== null && one.checkpoint_id !== checkpointId) continue
+      const { name: _, ...checkpoint } = one
+      const values = one.names.flatMap((name) => this.#values.get(`${ns}\n${name}`) ?? [])
+      return { ...checkpoint, values, writes: [] }
+    }
+    return null
   }
 }
 

@@ -130,6 +130,7 @@ function threadOf(op: Op): string | null {
     case 'state.copy':
     case 'graph.put':
     case 'graph.write':
+    case 'graph.update':
       return op.thread_id
     default:
       return null

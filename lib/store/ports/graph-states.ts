@@ -3,9 +3,12 @@ import type { GraphPage, StoredGraphCheckpoint } from '../../graph-state.ts'
 
 export type * from '../../graph-state.ts'
 
+/** Each answer is of one moment: no write and no removal falls between its parts [Store 12]. */
 export interface GraphStateReads {
   /** `checkpointId` null: the newest of the namespace, i.e. the one written last [Store 11]. */
   load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null>
   /** Newest first. */
   list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]>
+  /** Names the checkpoint written last, in any namespace: changes with each that is written or taken back. null: there is none. */
+  version(threadId: string): Promise<string | null>
 }

@@ -3,7 +3,7 @@ import type { ApiToken, Cron, Assistant, Feedback, JsonObject, Thread, Timestamp
 import type { Owner } from '../../scope.ts'
 import type { AssistantCreation, AssistantPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
-import type { GraphCheckpointWrite, GraphTaskWrite } from './graph-states.ts'
+import type { GraphCheckpointWrite, GraphTaskWrites, GraphUpdate } from './graph-states.ts'
 import type { Claim, CronPatch } from './crons.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
@@ -115,24 +115,27 @@ export interface Ops {
     }
     out: StateUpdate
   }
-  /** Copies all checkpoints of a thread, in order, to another one just made [Store 11]. */
+  /** Copies all checkpoints of a thread at one moment, in order, to another one just made [Store 11]. */
   'state.copy': { in: { from: string; thread_id: string }; out: null }
-  /** Removes all states of the thread but the newest of each graph. False, and nothing changes: a run of it is in flight. */
+  /**
+   * Removes all states of the thread but the newest of each graph, and those it is rebuilt from. False, and nothing changes: a run
+   * of it is in flight.
+   */
   'state.prune': { in: { thread_id: string }; out: boolean }
   /** Writes a graph's checkpoint with its new values. An existing one is overwritten. */
   'graph.put': { in: GraphCheckpointWrite; out: null }
-  /** Adds pending writes to a checkpoint. For the same task and index the first wins, below 0 the last. */
-  'graph.write': {
-    in: { thread_id: string; ns: string; checkpoint_id: string; writes: readonly GraphTaskWrite[] }
-    out: null
-  }
-  /** Deletes all checkpoints a run made: it was rolled back. */
+  /**
+   * Adds pending writes to a checkpoint. For the same task and index the first wins, below 0 the last; each run has its own, so
+   * that a rollback brings back what they stood before.
+   */
+  'graph.write': { in: GraphTaskWrites; out: null }
+  /**
+   * Changes a state without a run, whole or not at all [Store 12]. `busy`: a run is in flight; `conflict`: the version is not
+   * the expected one any more.
+   */
+  'graph.update': { in: GraphUpdate & { readonly now: Timestamp }; out: 'written' | 'busy' | 'conflict' }
+  /** Takes back what a run that is rolled back has written: its checkpoints with their values, and its pending writes anywhere. */
   'graph.removeRun': { in: { thread_id: string; run_id: string }; out: null }
-  /** Sets the thread's status and title after a state update without a run. Refused while a run is in flight. */
-  'thread.stand': {
-    in: { thread_id: string; status: 'idle' | 'interrupted'; title: string | null; now: Timestamp }
-    out: null
-  }
   /** Writes the caller's only feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
   /** Writes an item or its new value; too_many: its user would exceed a limit, and nothing is changed. */

@@ -26,17 +26,19 @@ interface ThreadState {
 /** Bytes per statement, about: the server takes a gigabyte at most, and holds several copies of it. */
 const STATEMENT_BYTES = 8 * 1024 * 1024
 
-/** The thread an op writes to; null: none, or one its rows name. */
-export function threadOf(op: Op): string | null {
-  if (op.name === 'thread.create') return op.thread.thread_id
-  if (op.name === 'run.create') return op.run.thread_id
-  if (op.name === 'feedback.upsert') return op.feedback.thread_id
-  return 'thread_id' in op ? op.thread_id : null
+/** The threads an op writes to, or copies from; none: it has none, or its rows name it. */
+function threadsOfOp(op: Op): readonly string[] {
+  if (op.name === 'thread.create') return [op.thread.thread_id]
+  if (op.name === 'run.create') return [op.run.thread_id]
+  if (op.name === 'feedback.upsert') return [op.feedback.thread_id]
+  // What is copied must not change meanwhile, neither by other groups nor by other processes.
+  if (op.name === 'state.copy') return [op.from, op.thread_id]
+  return 'thread_id' in op && op.thread_id !== null ? [op.thread_id] : []
 }
 
 /** The distinct threads of these ops. */
 export function threadsOf(ops: readonly Op[]): string[] {
-  return [...new Set(ops.flatMap((op) => threadOf(op) ?? []))]
+  return [...new Set(ops.flatMap(threadsOfOp))]
 }
 
 /** Locks those of the threads that exist and returns their counters. */
@@ -76,7 +78,7 @@ export class Batch implements Db {
   /** Locks these threads and reads what the batch's ops need to know about them. None of their rows may be waiting. */
   async load(threadIds: readonly string[]): Promise<void> {
     const ids = new Set(threadIds)
-    const ops = this.#ops.filter((op) => ids.has(threadOf(op) ?? ''))
+    const ops = this.#ops.filter((op) => threadsOfOp(op).some((id) => ids.has(id)))
     const runIds = new Map(ops.flatMap((op) => (op.name === 'events.append' ? [[op.run_id, op.thread_id]] : [])))
     const runKeys = new Set(ops.flatMap((op) => (op.name === 'frames.append' ? [op.run_key] : [])))
     const [counters, lasts, runs] = await Promise.all([

@@ -1,5 +1,5 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
-import { channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
+import { BodyMissing, channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { PRESENT } from '../sql/removal.ts'
 import {
   type CheckpointRow,
@@ -7,12 +7,13 @@ import {
   findHead,
   type InsertBodies,
   putCheckpoint,
+  type StateOps,
   stateWrites,
   toHead
 } from '../sql/checkpoints.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
-import type { Db } from './db.ts'
+import type { Db, ReadDb } from './db.ts'
 import type { Writers } from './rows.ts'
 import { runSteps, stepWriters } from './steps.ts'
 import { numbers } from './text.ts'
@@ -55,19 +56,34 @@ async function filled(db: Db, heads: readonly CheckpointHead[], wanted: Wanted):
 /** Older than $3. A checkpoint that does not exist has no older ones. */
 const OLDER = 'AND key < (SELECT key FROM checkpoints WHERE thread_id = $1 AND checkpoint_id = $3)'
 
-export function checkpointReads(db: Db): CheckpointReads {
+/**
+ * Heads and bodies never change, they only go: a pruning between the two statements is noticed by a body that is missing. Only
+ * then they are read once more, in one snapshot, which costs two more commands.
+ */
+async function consistent<T>(db: ReadDb, read: (db: Db) => Promise<T>): Promise<T> {
+  try {
+    return await read(db)
+  } catch (error) {
+    if (!(error instanceof BodyMissing)) throw error
+    return db.snapshot(read)
+  }
+}
+
+export function checkpointReads(pool: ReadDb): CheckpointReads {
   return {
-    async load(threadId, checkpointId, channels) {
-      const head = await runSteps(db, findHead(threadId, checkpointId))
-      return head && ((await filled(db, [head], wantedOf(channels)))[0] ?? null)
-    },
-    async history(threadId, { limit, before, channels = [] }) {
-      const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ${PRESENT} ${before === undefined ? '' : OLDER}
-        ORDER BY key DESC LIMIT $2`
-      const params = [threadId, limit, ...(before === undefined ? [] : [before])]
-      const heads = (await db.rows<CheckpointRow>(sql, params)).map(toHead)
-      return filled(db, heads, wantedOf(channels))
-    }
+    load: (threadId, checkpointId, channels) =>
+      consistent(pool, async (db) => {
+        const head = await runSteps(db, findHead(threadId, checkpointId))
+        return head && ((await filled(db, [head], wantedOf(channels)))[0] ?? null)
+      }),
+    history: (threadId, { limit, before, channels = [] }) =>
+      consistent(pool, async (db) => {
+        const sql = `SELECT ${COLUMNS} FROM checkpoints WHERE thread_id = $1 AND ${PRESENT} ${before === undefined ? '' : OLDER}
+          ORDER BY key DESC LIMIT $2`
+        const params = [threadId, limit, ...(before === undefined ? [] : [before])]
+        const heads = (await db.rows<CheckpointRow>(sql, params)).map(toHead)
+        return filled(db, heads, wantedOf(channels))
+      })
   }
 }
 
@@ -85,7 +101,7 @@ export function checkpointPut(checkpoint: CheckpointWrite, batch: Batch): Promis
   return runSteps(batch, putCheckpoint(checkpoint, insertBodies))
 }
 
-export const checkpointWrites: Writers<'checkpoint.put' | 'state.update' | 'state.copy'> = {
+export const checkpointWrites: Writers<'checkpoint.put' | StateOps> = {
   ...stepWriters(stateWrites(insertBodies)),
   'checkpoint.put': async ({ name: _, ...checkpoint }, batch) => {
     batch.needs(checkpoint.thread_id)

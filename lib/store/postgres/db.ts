@@ -14,3 +14,9 @@ export interface Db {
   /** Number of rows a statement changed. */
   changes(sql: string, params?: readonly Param[]): Promise<number>
 }
+
+/** Runs reads: the pool. */
+export interface ReadDb extends Db {
+  /** Runs `work` on one connection, whose statements all see the same moment. A second time when the connection was lost. */
+  snapshot<T>(work: (db: Db) => Promise<T>): Promise<T>
+}

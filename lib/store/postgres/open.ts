@@ -4,7 +4,7 @@ import type { Store } from '../store.ts'
 import { sqlReads } from '../sql/nouns.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './prepare.ts'
-import type { Db } from './db.ts'
+import type { ReadDb } from './db.ts'
 import { originReads } from './events.ts'
 import { frameReads } from './frames.ts'
 import { Lease } from './lease.ts'
@@ -68,8 +68,13 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
 }
 
 /** All reads of the store. */
-export function readsOf(db: Db) {
+export function readsOf(db: ReadDb) {
   const run: RunSteps = (steps) => runSteps(db, steps)
-  const nouns = sqlReads(run, { search: threadSearch(db), beside: run, runsOfMessages: originReads(db) })
+  const nouns = sqlReads(run, {
+    search: threadSearch(db),
+    beside: run,
+    snapshot: (make) => db.snapshot((one) => runSteps(one, make())),
+    runsOfMessages: originReads(db)
+  })
   return { frames: frameReads(db), checkpoints: checkpointReads(db), ...nouns }
 }

@@ -1,7 +1,7 @@
 // The connection pool: connections are kept open and lent for one piece of work at a time.
 import { StoreUnavailable } from '../store.ts'
 import { PgConnection, type PgConnectionOptions, STATEMENT_TIMEOUT_MS } from './pg-connection.ts'
-import type { Db, Param, Planning } from './db.ts'
+import type { Db, Param, Planning, ReadDb } from './db.ts'
 import { unavailable } from './sqlstate.ts'
 import { readUrl } from './url.ts'
 
@@ -33,7 +33,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-export class Pool implements Db {
+export class Pool implements ReadDb {
   readonly #url: string
   readonly #max: number
   readonly #answerMs: number
@@ -83,6 +83,18 @@ export class Pool implements Db {
 
   changes(sql: string, params?: readonly Param[]): Promise<number> {
     return this.#read((connection) => connection.changes(sql, params))
+  }
+
+  snapshot<T>(work: (db: Db) => Promise<T>): Promise<T> {
+    return this.#read(async (connection) => {
+      // The first statement need not wait for the answer to BEGIN.
+      const begun = connection.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
+      try {
+        return (await Promise.all([work(connection), begun]))[0]
+      } finally {
+        if (!connection.isLost) await connection.rows('COMMIT')
+      }
+    })
   }
 
   /** Retries once when the connection was lost: the server was restarted while it was idle, and a new one may work. */

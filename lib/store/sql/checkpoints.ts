@@ -1,7 +1,7 @@
 // Checkpoints as rows of both databases, and what is written of them outside a run.
 import { updated } from '../state-update.ts'
 import type { BodyRange, CheckpointHead, CheckpointWrite } from '../store.ts'
-import { GRAPH_COPIES } from './graph-states.ts'
+import { GRAPH_COPIES, pruneGraphs } from './graph-states.ts'
 import { parseObject } from './json.ts'
 import { PRESENT } from './removal.ts'
 import { hasRunInFlight } from './runs.ts'
@@ -24,11 +24,11 @@ export const COLUMN_NAMES = [
 ] as const satisfies readonly (keyof CheckpointRow)[]
 export const COLUMNS = COLUMN_NAMES.join(', ')
 
-/** Copies all states of thread $1 to $2. */
+/** Copies all states of thread $1 to $2. Heads before bodies: what a head names is written with it, or was before. */
 const COPIES = [
-  `INSERT INTO checkpoint_bodies (thread_id, no, json) SELECT $2, no, json FROM checkpoint_bodies WHERE thread_id = $1`,
   `INSERT INTO checkpoints (${COLUMNS})
    SELECT $2, ${COLUMN_NAMES.slice(1).join(', ')} FROM checkpoints WHERE thread_id = $1 ORDER BY key`,
+  `INSERT INTO checkpoint_bodies (thread_id, no, json) SELECT $2, no, json FROM checkpoint_bodies WHERE thread_id = $1`,
   ...GRAPH_COPIES
 ] as const
 
@@ -70,7 +70,29 @@ export function* putCheckpoint(checkpoint: CheckpointWrite, insertBodies: Insert
   yield { together: [...insertBodies(thread_id, bodies), head] }
 }
 
-export function stateWrites(insertBodies: InsertBodies): StepWrites<'state.update' | 'state.copy'> {
+type Newest = Pick<CheckpointRow, 'messages_json' | 'channels_json'> & { readonly key: number }
+
+/** The newest state stays, with the bodies it consists of. */
+function* pruneStates(threadId: string): Steps<void> {
+  const sql = `SELECT key, messages_json, channels_json FROM checkpoints WHERE thread_id = $1 ORDER BY key DESC LIMIT 1`
+  const newest = yield* askOne<Newest>(sql, threadId)
+  if (!newest) return
+  yield* ask('DELETE FROM checkpoints WHERE thread_id = $1 AND key < $2', threadId, newest.key)
+  // Only written by `putCheckpoint`.
+  const messages = JSON.parse(newest.messages_json) as BodyRange[]
+  const channels = Object.values(JSON.parse(newest.channels_json) as Record<string, number>)
+  const kept = [...messages, ...channels.map((no): BodyRange => [no, no])].sort(([one], [other]) => one - other)
+  let from = 0
+  for (const [first, last] of kept) {
+    const between = 'DELETE FROM checkpoint_bodies WHERE thread_id = $1 AND no >= $2 AND no < $3'
+    if (first > from) yield* ask(between, threadId, from, first)
+    from = Math.max(from, last + 1)
+  }
+}
+
+export type StateOps = 'state.update' | 'state.copy' | 'state.prune'
+
+export function stateWrites(insertBodies: InsertBodies): StepWrites<StateOps> {
   return {
     *'state.copy'({ from, thread_id }) {
       yield* needsThread(thread_id)
@@ -95,6 +117,14 @@ export function stateWrites(insertBodies: InsertBodies): StepWrites<'state.updat
       yield* ask(touch, thread_id, title, now)
       const { bodies: _, ...head } = checkpoint
       return { outcome: 'written', checkpoint: head }
+    },
+
+    *'state.prune'({ thread_id }) {
+      yield* needsThread(thread_id)
+      if (yield* hasRunInFlight(thread_id)) return false
+      yield* pruneStates(thread_id)
+      yield* pruneGraphs(thread_id)
+      return true
     }
   }
 }

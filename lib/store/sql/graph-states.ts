@@ -1,16 +1,18 @@
 // Graph checkpoints as rows of both databases: heads in the order written, values once per version, and pending writes.
-import { Refused } from '../refused.ts'
 import type {
   GraphCheckpointHead,
+  GraphCheckpointWrite,
   GraphPage,
   GraphStateReads,
   GraphTaskWrite,
+  GraphTaskWrites,
   GraphValue,
   StoredGraphCheckpoint
 } from '../store.ts'
+import { parseObject } from './json.ts'
 import { PRESENT } from './removal.ts'
 import { hasRunInFlight } from './runs.ts'
-import { ask, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { ask, askOne, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
 
 const COLUMNS = 'thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names_json'
@@ -18,7 +20,7 @@ const COLUMNS = 'thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, me
 const NAMES_AT_ONCE = 500
 
 type Row = Omit<GraphCheckpointHead, 'names'> & { readonly names_json: string }
-type WriteRow = GraphTaskWrite & Pick<GraphCheckpointHead, 'ns' | 'checkpoint_id'>
+type WriteRow = GraphTaskWrite & Pick<GraphCheckpointHead, 'ns' | 'checkpoint_id'> & { readonly key: number }
 type ValueRow = GraphValue & Pick<GraphCheckpointHead, 'ns'>
 
 function toHead({ names_json, ...row }: Row): GraphCheckpointHead {
@@ -51,17 +53,24 @@ function* filled(threadId: string, heads: readonly GraphCheckpointHead[]): Steps
   const names = new Set(heads.flatMap((head) => head.names))
   const values = yield* among<ValueRow>('ns, name, type, data', 'graph_values', 'name', threadId, [...names])
   const ids = heads.map(({ checkpoint_id }) => checkpoint_id)
-  const columns = 'ns, checkpoint_id, task_id, task_path, idx, channel, type, data'
+  const columns = 'key, ns, checkpoint_id, task_id, task_path, idx, channel, type, data'
   const writes = yield* among<WriteRow>(columns, 'graph_writes', 'checkpoint_id', threadId, ids)
   const byName = new Map(values.map(({ ns, ...value }) => [`${ns}\n${value.name}`, value]))
   return heads.map((head) => ({
     ...head,
     values: head.names.flatMap((name) => byName.get(`${head.ns}\n${name}`) ?? []),
-    writes: writes
-      .filter(({ ns, checkpoint_id }) => ns === head.ns && checkpoint_id === head.checkpoint_id)
-      .map(({ ns: _, checkpoint_id: __, ...write }) => write)
-      .sort(inOrder)
+    writes: inForce(writes.filter(({ ns, checkpoint_id }) => ns === head.ns && checkpoint_id === head.checkpoint_id))
   }))
+}
+
+/** Of the writes of all runs at one checkpoint, those that count: of a task's result the first, of what it has only one the last. */
+function inForce(rows: readonly WriteRow[]): GraphTaskWrite[] {
+  const byPlace = new Map<string, GraphTaskWrite>()
+  for (const { key: _, ns: __, checkpoint_id: ___, ...write } of rows.toSorted((one, other) => one.key - other.key)) {
+    const place = `${write.idx} ${write.task_id}`
+    if (write.idx < 0 || !byPlace.has(place)) byPlace.set(place, write)
+  }
+  return [...byPlace.values()].sort(inOrder)
 }
 
 /** Rows of a thread whose column has one of these values. */
@@ -89,65 +98,179 @@ export function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
   return one.idx - other.idx
 }
 
-export const graphStateReads: StepReads<GraphStateReads> = { load, list }
+/** By namespace, because an index has each namespace's newest at its end. */
+const NEWEST_KEYS = 'SELECT max(key) AS newest FROM graph_checkpoints WHERE thread_id = $1 GROUP BY ns'
 
-type GraphOps = 'graph.put' | 'graph.write' | 'graph.removeRun' | 'thread.stand'
+function* version(threadId: string): Steps<string | null> {
+  const newest = `SELECT max(newest) FROM (${NEWEST_KEYS}) AS of_each`
+  const sql = `SELECT key, checkpoint_id FROM graph_checkpoints WHERE key = (${newest}) AND ${PRESENT}`
+  const row = yield* askOne<{ key: number; checkpoint_id: string }>(sql, threadId)
+  // A database may give the key of a checkpoint that was taken back again; never its id.
+  return row ? `${row.key} ${row.checkpoint_id}` : null
+}
 
-export const graphWrites: StepWrites<GraphOps> = {
-  *'graph.put'({ values, names, ...head }) {
-    const { thread_id, ns, checkpoint_id } = head
-    yield* needsThread(thread_id)
-    for (const { name, type, data } of values)
+export const graphStateReads: StepReads<GraphStateReads> = { load, list, version }
+
+function* putCheckpoint(given: GraphCheckpointWrite): Steps<void> {
+  const { thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names, values } = given
+  for (const { name, type, data } of values)
+    yield* ask(
+      `INSERT INTO graph_values (thread_id, ns, name, type, data) VALUES (${places(5)})
+       ON CONFLICT (thread_id, ns, name) DO NOTHING`,
+      ...[thread_id, ns, name, type, data]
+    )
+  yield* ask(
+    `INSERT INTO graph_checkpoints (${COLUMNS}) VALUES (${places(8)})
+     ON CONFLICT (thread_id, ns, checkpoint_id) DO UPDATE
+       SET checkpoint = excluded.checkpoint, metadata = excluded.metadata, names_json = excluded.names_json`,
+    ...[thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, JSON.stringify(names)]
+  )
+}
+
+const WRITE_COLUMNS = 'ns, checkpoint_id, task_id, idx, run_id, task_path, channel, type, data'
+
+function* putTaskWrites({ thread_id, ns, checkpoint_id, run_id, writes }: GraphTaskWrites): Steps<void> {
+  for (const { task_id, task_path, idx, channel, type, data } of writes) {
+    const place = [thread_id, ns, checkpoint_id, task_id, idx, run_id ?? '']
+    // Written anew, behind those of other runs: of this kind the last one counts.
+    if (idx < 0)
       yield* ask(
-        `INSERT INTO graph_values (thread_id, ns, name, type, data) VALUES (${places(5)})
-         ON CONFLICT (thread_id, ns, name) DO NOTHING`,
-        ...[thread_id, ns, name, type, data]
+        `DELETE FROM graph_writes WHERE thread_id = $1 AND ns = $2 AND checkpoint_id = $3 AND task_id = $4 AND idx = $5
+           AND run_id = $6`,
+        ...place
       )
     yield* ask(
-      `INSERT INTO graph_checkpoints (${COLUMNS}) VALUES (${places(8)})
-       ON CONFLICT (thread_id, ns, checkpoint_id) DO UPDATE
-         SET checkpoint = excluded.checkpoint, metadata = excluded.metadata, names_json = excluded.names_json`,
-      ...[thread_id, ns, checkpoint_id, head.parent_id, head.run_id, head.checkpoint, head.metadata],
-      JSON.stringify(names)
+      `INSERT INTO graph_writes (thread_id, ${WRITE_COLUMNS}) VALUES (${places(10)})
+       ON CONFLICT (thread_id, ns, checkpoint_id, task_id, idx, run_id) DO NOTHING`,
+      ...[...place, task_path, channel, type, data]
     )
+  }
+}
+
+interface NamedRow {
+  readonly ns: string
+  readonly names_json: string
+}
+
+/** The names of values, by namespace. */
+function namesOf(rows: readonly NamedRow[]): Map<string, Set<string>> {
+  const byNs = new Map<string, Set<string>>()
+  for (const { ns, names_json } of rows) {
+    const names = byNs.get(ns) ?? new Set()
+    // Written by `putCheckpoint` alone.
+    for (const name of JSON.parse(names_json) as string[]) names.add(name)
+    byNs.set(ns, names)
+  }
+  return byNs
+}
+
+/** Values go with the last checkpoint that names them. */
+function* removeRun(threadId: string, runId: string): Steps<void> {
+  const made = 'SELECT checkpoint_id FROM graph_checkpoints WHERE thread_id = $1 AND run_id = $2'
+  yield* ask(
+    `DELETE FROM graph_writes WHERE thread_id = $1 AND (run_id = $2 OR checkpoint_id IN (${made}))`,
+    ...[threadId, runId]
+  )
+  const removal = 'DELETE FROM graph_checkpoints WHERE thread_id = $1 AND run_id = $2 RETURNING ns, names_json'
+  const removed = namesOf(yield* ask<NamedRow>(removal, threadId, runId))
+  const left = 'SELECT ns, names_json FROM graph_checkpoints WHERE thread_id = $1 AND ns = $2'
+  for (const [ns, names] of removed) {
+    const named = namesOf(yield* ask<NamedRow>(left, threadId, ns)).get(ns) ?? new Set()
+    const unnamed = [...names].filter((name) => !named.has(name))
+    yield* ask('DELETE FROM graph_values WHERE thread_id = $1 AND ns = $2 AND name = ANY($3)', threadId, ns, unnamed)
+  }
+}
+
+type GraphOps = 'graph.put' | 'graph.write' | 'graph.update' | 'graph.removeRun'
+
+export const graphWrites: StepWrites<GraphOps> = {
+  *'graph.put'(checkpoint) {
+    yield* needsThread(checkpoint.thread_id)
+    yield* putCheckpoint(checkpoint)
     return null
   },
 
-  *'graph.write'({ thread_id, ns, checkpoint_id, writes }) {
+  *'graph.write'(writes) {
+    yield* needsThread(writes.thread_id)
+    yield* putTaskWrites(writes)
+    return null
+  },
+
+  *'graph.update'({ thread_id, expected, writes, status, title, now }) {
     yield* needsThread(thread_id)
-    for (const { task_id, task_path, idx, channel, type, data } of writes)
-      yield* ask(
-        `INSERT INTO graph_writes (thread_id, ns, checkpoint_id, task_id, task_path, idx, channel, type, data) VALUES (${places(9)})
-         ON CONFLICT (thread_id, ns, checkpoint_id, task_id, idx) DO UPDATE
-           SET channel = excluded.channel, type = excluded.type, data = excluded.data WHERE graph_writes.idx < 0`,
-        ...[thread_id, ns, checkpoint_id, task_id, task_path, idx, channel, type, data]
-      )
-    return null
-  },
-
-  *'graph.removeRun'({ thread_id, run_id }) {
-    const ofRun = 'SELECT checkpoint_id FROM graph_checkpoints WHERE thread_id = $1 AND run_id = $2'
-    yield* ask(`DELETE FROM graph_writes WHERE thread_id = $1 AND checkpoint_id IN (${ofRun})`, ...[thread_id, run_id])
-    yield* ask('DELETE FROM graph_checkpoints WHERE thread_id = $1 AND run_id = $2', thread_id, run_id)
-    return null
-  },
-
-  *'thread.stand'({ thread_id, status, title, now }) {
-    yield* needsThread(thread_id)
-    if (yield* hasRunInFlight(thread_id)) throw new Refused(`thread ${thread_id} has a run in flight`)
+    if (yield* hasRunInFlight(thread_id)) return 'busy'
+    if (expected !== undefined && expected !== (yield* version(thread_id))) return 'conflict'
+    for (const write of writes) yield* write.name === 'graph.put' ? putCheckpoint(write) : putTaskWrites(write)
     const stand = `UPDATE threads_meta SET status = $2, display_name = coalesce($3, display_name), updated_at = $4
       WHERE thread_id = $1`
     yield* ask(stand, thread_id, status, title, now)
+    return 'written'
+  },
+
+  *'graph.removeRun'({ thread_id, run_id }) {
+    yield* removeRun(thread_id, run_id)
     return null
   }
 }
 
-/** Copies all graph checkpoints of thread $1 to $2. */
+type PrunedRow = NamedRow & Pick<Row, 'checkpoint_id' | 'parent_id' | 'metadata'>
+
+/**
+ * Channels that a checkpoint has no value of: they are rebuilt from what tasks have written since an earlier one that has.
+ * LangGraph counts for each of its DeltaChannels what was written since.
+ */
+function rebuiltIn({ metadata, names_json }: PrunedRow): Set<string> {
+  const { counters_since_delta_snapshot: counters } = parseObject(metadata)
+  const channels = typeof counters === 'object' && counters !== null ? Object.keys(counters) : []
+  return new Set(channels.filter((channel) => !hasValueOf(channel, names_json)))
+}
+
+function hasValueOf(channel: string, names_json: string): boolean {
+  // Written by `putCheckpoint` alone: a channel, a space, and its version.
+  return (JSON.parse(names_json) as string[]).some((name) => name.slice(0, name.lastIndexOf(' ')) === channel)
+}
+
+/** A checkpoint, and those before it that it is rebuilt from. */
+function* withSources(threadId: string, newest: PrunedRow): Steps<PrunedRow[]> {
+  const kept = [newest]
+  const rebuilt = rebuiltIn(newest)
+  const sql = `SELECT ns, checkpoint_id, parent_id, metadata, names_json FROM graph_checkpoints
+    WHERE thread_id = $1 AND ns = $2 AND checkpoint_id = $3`
+  for (let last = newest; rebuilt.size > 0 && last.parent_id !== null; ) {
+    const parent = yield* askOne<PrunedRow>(sql, threadId, last.ns, last.parent_id)
+    if (!parent) break
+    kept.push(parent)
+    for (const channel of rebuilt) if (hasValueOf(channel, parent.names_json)) rebuilt.delete(channel)
+    last = parent
+  }
+  return kept
+}
+
+/** The newest of each namespace stays, because a subgraph that waits continues from its own, with what it is rebuilt from. */
+export function* pruneGraphs(threadId: string): Steps<void> {
+  const sql = `SELECT ns, checkpoint_id, parent_id, metadata, names_json FROM graph_checkpoints
+    WHERE thread_id = $1 AND key IN (${NEWEST_KEYS})`
+  for (const newest of yield* ask<PrunedRow>(sql, threadId)) {
+    const { ns } = newest
+    const kept = yield* withSources(threadId, newest)
+    const ids = kept.map(({ checkpoint_id }) => checkpoint_id)
+    const names = [...(namesOf(kept).get(ns) ?? [])]
+    for (const table of ['graph_checkpoints', 'graph_writes'])
+      yield* ask(
+        `DELETE FROM ${table} WHERE thread_id = $1 AND ns = $2 AND NOT (checkpoint_id = ANY($3))`,
+        ...[threadId, ns, ids]
+      )
+    const unnamed = 'DELETE FROM graph_values WHERE thread_id = $1 AND ns = $2 AND NOT (name = ANY($3))'
+    yield* ask(unnamed, threadId, ns, names)
+  }
+}
+
+/** Copies all graph checkpoints of thread $1 to $2. Heads first, see COPIES. */
 export const GRAPH_COPIES = [
+  `INSERT INTO graph_checkpoints (${COLUMNS})
+   SELECT $2, ${COLUMNS.replace('thread_id, ', '')} FROM graph_checkpoints WHERE thread_id = $1 ORDER BY key`,
   `INSERT INTO graph_values (thread_id, ns, name, type, data)
    SELECT $2, ns, name, type, data FROM graph_values WHERE thread_id = $1`,
-  `INSERT INTO graph_writes (thread_id, ns, checkpoint_id, task_id, task_path, idx, channel, type, data)
-   SELECT $2, ns, checkpoint_id, task_id, task_path, idx, channel, type, data FROM graph_writes WHERE thread_id = $1`,
-  `INSERT INTO graph_checkpoints (${COLUMNS})
-   SELECT $2, ${COLUMNS.replace('thread_id, ', '')} FROM graph_checkpoints WHERE thread_id = $1 ORDER BY key`
+  `INSERT INTO graph_writes (thread_id, ${WRITE_COLUMNS})
+   SELECT $2, ${WRITE_COLUMNS} FROM graph_writes WHERE thread_id = $1 ORDER BY key`
 ] as const

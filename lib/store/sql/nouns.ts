@@ -8,8 +8,7 @@ import { feedbackReads, feedbackWrites } from './feedback.ts'
 import { graphStateReads, graphWrites } from './graph-states.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { runReads, runRemoval } from './runs.ts'
-import { statePrune } from './state-prune.ts'
-import { readsBy, type RunSteps } from './steps.ts'
+import { readsBy, type RunSnapshot, type RunSteps, snapshotsBy } from './steps.ts'
 import { threadReads } from './threads.ts'
 import { ttlReads, ttlWrites } from './ttls.ts'
 import { userReads, userWrites } from './users.ts'
@@ -18,6 +17,8 @@ import { webhookReads, webhookWrites } from './webhooks.ts'
 /** The reads each database does in its own way. */
 interface ReadDialect extends EventDialect {
   readonly search: ThreadReads['search']
+  /** All statements of a read see the same moment. */
+  readonly snapshot: RunSnapshot
 }
 
 export function sqlReads(run: RunSteps, dialect: ReadDialect) {
@@ -28,7 +29,7 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     threads: threadReads(run, dialect.search),
     runs: runReads(run),
     events: eventReads(run, dialect),
-    graphStates: readsBy(run, graphStateReads),
+    graphStates: snapshotsBy(dialect.snapshot, graphStateReads),
     items: itemReads(run, dialect.beside),
     ttls: readsBy(run, ttlReads),
     crons: readsBy(run, cronReads),
@@ -42,7 +43,6 @@ export const SQL_WRITES = {
   ...apiTokenWrites,
   ...assistantWrites,
   ...runRemoval,
-  ...statePrune,
   ...ttlWrites,
   ...graphWrites,
   ...itemWrites,

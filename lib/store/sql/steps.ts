@@ -38,14 +38,21 @@ export type StepReads<Reads> = {
 
 /** The reads of a port, each run by itself. */
 export function readsBy<Reads>(run: RunSteps, reads: StepReads<Reads>): Reads {
+  return snapshotsBy((make) => run(make()), reads)
+}
+
+/** The same, where the statements of a read must see the same moment. */
+export function snapshotsBy<Reads>(run: RunSnapshot, reads: StepReads<Reads>): Reads {
   // Wraps each function by name, which the compiler cannot follow.
   const entries = Object.entries(reads) as [string, (...args: unknown[]) => Steps<unknown>][]
-  const around = entries.map(([name, steps]) => [name, (...args: unknown[]) => run(steps(...args))])
+  const around = entries.map(([name, steps]) => [name, (...args: unknown[]) => run(() => steps(...args))])
   return Object.fromEntries(around) as Reads
 }
 
 /** Runs steps outside a transaction. */
 export type RunSteps = <T>(steps: Steps<T>) => Promise<T>
+/** Runs steps in one snapshot; a second time when the connection was lost. */
+export type RunSnapshot = <T>(make: () => Steps<T>) => Promise<T>
 
 /** One statement; its SQL determines the shape of its rows. */
 export function* ask<Row>(sql: string, ...params: Statement['params']): Steps<Row[]> {

@@ -7,6 +7,7 @@ import {
   COLUMNS,
   type InsertBodies,
   putCheckpoint,
+  type StateOps,
   stateWrites,
   toHead
 } from '../sql/checkpoints.ts'
@@ -142,7 +143,7 @@ const INSERT_BODY = 'INSERT INTO checkpoint_bodies (thread_id, no, json) VALUES 
 export const insertBodies: InsertBodies = (threadId, bodies) =>
   bodies.map(({ no, json }) => ({ sql: INSERT_BODY, params: [threadId, no, json] }))
 
-export const checkpointWrites: StepWrites<'checkpoint.put' | 'state.update' | 'state.copy'> = {
+export const checkpointWrites: StepWrites<'checkpoint.put' | StateOps> = {
   ...stateWrites(insertBodies),
   *'checkpoint.put'({ name: _, ...checkpoint }) {
     yield* needsThread(checkpoint.thread_id)

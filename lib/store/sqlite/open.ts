@@ -13,7 +13,7 @@ import { originReads } from './origins.ts'
 import { type Reader, ReaderThread } from './reader.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
 import { ThreadSearch } from './search.ts'
-import { runStepsBeside, readRunner } from './steps.ts'
+import { readRunner, runStepsBeside, snapshotRunner } from './steps.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 
@@ -72,6 +72,7 @@ export function readsOf(db: Database.Database, reader: Reader) {
   const run = readRunner(db)
   const nouns = sqlReads(run, {
     search: search.search,
+    snapshot: snapshotRunner(db),
     beside: (steps) => runStepsBeside(reader, steps),
     runsOfMessages: originReads(db)
   })

@@ -1,7 +1,15 @@
 // Runs the steps of a noun synchronously.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
-import { type Param, runLater, type RunSteps, type Statement, type StepWrites, type Steps } from '../sql/steps.ts'
+import {
+  type Param,
+  type RunSnapshot,
+  runLater,
+  type RunSteps,
+  type Statement,
+  type StepWrites,
+  type Steps
+} from '../sql/steps.ts'
 import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
@@ -47,6 +55,21 @@ export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
 export function readRunner(db: Database.Database): RunSteps {
   const run = stepRunner(db)
   return async (steps) => run(steps)
+}
+
+/** The same in one read transaction: between two statements the writer thread may commit. */
+export function snapshotRunner(db: Database.Database): RunSnapshot {
+  const run = stepRunner(db)
+  const begin = db.prepare('BEGIN')
+  const commit = db.prepare('COMMIT')
+  return async (make) => {
+    begin.run()
+    try {
+      return run(make())
+    } finally {
+      commit.run()
+    }
+  }
 }
 
 /** On the reader thread. */
