@@ -174,6 +174,8 @@ export interface Run extends RunTotals {
   readonly status: RunStatus
   /** Position of the run in its thread, from 1; from UNPLACED on it has none yet. */
   readonly ordinal: number
+  /** How often a process has begun it; never on the wire. A run that ends its process each time must not be begun for ever. */
+  readonly attempts: number
   readonly model_name: string | null
   readonly multitask_strategy: MultitaskStrategy
   readonly metadata: JsonObject

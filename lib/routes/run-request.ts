@@ -297,6 +297,7 @@ export function runView(run: Run): JsonObject {
     first_human_message,
     last_ai_message,
     ordinal,
+    attempts,
     model_name,
     ...shown
   } = run

@@ -174,11 +174,11 @@ export class Recorder implements Source {
 
   /**
    * Starts from a stored state, or none, and the run's input: from now on the agent's records are accepted. `newest`: the
-   * thread's newest state, where the run starts from an earlier one.
+   * thread's newest state, where the run starts from an earlier one; `attempt`: how often the run was begun, with this time.
    */
-  begin(saved: SavedState | null, newest = saved): void {
+  begin(saved: SavedState | null, newest = saved, attempt = 1): void {
     const { run_id, thread_id, follow_up_to_run_id } = this.#run
-    this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp(), isLater: isUnplaced(this.#run) })
+    this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp(), attempt, isLater: isUnplaced(this.#run) })
     if (this.#kept) return this.#open()
     const input = inputOf(this.#run)
     const human = lastHuman(input.messages)
@@ -222,7 +222,7 @@ export class Recorder implements Source {
       record: (record) => this.record(record),
       space: () => this.#share.space(),
       keep: (write) => this.#keep(write),
-      flushed: () => this.#flushed()
+      flushed: () => this.flushed()
     }
   }
 
@@ -234,8 +234,8 @@ export class Recorder implements Source {
     this.#appended()
   }
 
-  /** Everything so far is stored. */
-  #flushed(): Promise<void> {
+  /** Everything so far is stored, or will never be. */
+  flushed(): Promise<void> {
     if (!this.#isOpen || this.pendingBytes + this.#ops.length === 0) return Promise.resolve()
     const commits = this.#inFlight ? 2 : 1
     this.#feeds.committer.schedule(this, true)

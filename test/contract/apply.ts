@@ -51,7 +51,7 @@ function everyWrite({ thread_id, run_id, key }: Run, other: Run, hasFeedback: bo
       run: aRun(thread_id, { run_id: 'created', idempotency_key: 'key', idempotency_hash: 'hash' }),
       autoFollowUp: true
     },
-    { name: 'run.start', run_id, thread_id, now: time(31) },
+    { name: 'run.start', run_id, attempt: 1, thread_id, now: time(31) },
     { name: 'events.append', thread_id, run_id, user_id: 'ann', events: someEvents(0, 2) },
     { name: 'frames.append', run_key: key, thread_id, segment },
     {
@@ -184,7 +184,7 @@ export function applyContract(t: Test, open: Open): void {
       { name: 'thread.create', thread, checkpoint: aCheckpoint(thread_id) },
       { name: 'run.create', run, autoFollowUp: true },
       { name: 'events.append', thread_id, run_id: run.run_id, user_id: 'ann', events: someEvents(0, 2) },
-      { name: 'run.start', run_id: run.run_id, thread_id, now: time(3) },
+      { name: 'run.start', run_id: run.run_id, attempt: 1, thread_id, now: time(3) },
       { name: 'events.append', thread_id, run_id: run.run_id, user_id: 'ann', events: someEvents(2, 1) },
       aSettlement({ run_id: run.run_id, thread_id }),
       { name: 'run.create', run: aRun(thread_id), autoFollowUp: true }

@@ -224,7 +224,7 @@ export function createRun(store: Store, run: NewRun, autoFollowUp = false): Prom
 }
 
 export function startRun(store: Store, { run_id, thread_id }: Run, now = time(5)): Promise<boolean> {
-  return write(store, { name: 'run.start', run_id, thread_id, now })
+  return write(store, { name: 'run.start', run_id, attempt: 1, thread_id, now })
 }
 
 /** Creates a run and answers it. */

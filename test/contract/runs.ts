@@ -53,7 +53,7 @@ function readsContract(t: Test, open: Open): void {
     if (answer.outcome !== 'created') return void t.fail(answer.outcome)
     const { outcome, run, inFlight } = answer
     t.strictSame({ outcome, inFlight }, { outcome: 'created', inFlight: [] })
-    t.strictSame(run, { ...asked, ordinal: 1, key: run.key })
+    t.strictSame(run, { ...asked, ordinal: 1, attempts: 1, key: run.key })
     t.ok(Number.isSafeInteger(answer.run.key))
     t.strictSame(await store.runs.get(asked.run_id, 'ann'), answer.run)
     t.equal(await store.runs.get('missing', 'ann'), null)
@@ -120,7 +120,14 @@ function readsContract(t: Test, open: Open): void {
       (await store.runs.inFlight(thread_id)).map(({ run_id }) => run_id),
       [soon.run_id, later.run_id]
     )
-    const start = { name: 'run.start', run_id: later.run_id, thread_id, now: time(6), isLater: true } as const
+    const start = {
+      name: 'run.start',
+      run_id: later.run_id,
+      attempt: 1,
+      thread_id,
+      now: time(6),
+      isLater: true
+    } as const
     t.equal(await write(store, start), true)
     t.match(await store.runs.after(thread_id, soon.ordinal, 'ann'), { run_id: later.run_id, ordinal: 3 })
     t.equal(await write(store, start), false, 'once')
@@ -276,9 +283,37 @@ function lifeContract(t: Test, open: Open): void {
       t.equal(await startRun(store, run, time(50)), false, status)
       t.equal((await store.runs.get(run.run_id, null))?.status, status)
     }
-    const missing = { name: 'run.start', run_id: 'missing', thread_id: thread.thread_id, now: time(50) } as const
+    const missing = {
+      name: 'run.start',
+      run_id: 'missing',
+      attempt: 1,
+      thread_id: thread.thread_id,
+      now: time(50)
+    } as const
     t.equal(await write(store, missing), false)
     t.match(await store.threads.get(thread.thread_id, null), { status: 'idle', updated_at: time(9) })
+  })
+
+  test('the attempts at a run are counted: the first by its creation when it starts at once', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const attemptsOf = async ({ run_id }: Run) => (await store.runs.get(run_id, null))?.attempts
+    const [first, second] = [await addRun(store, thread_id), await addRun(store, thread_id)]
+    t.same([first.attempts, second.attempts], [1, 0], 'the second waits')
+    t.same([await attemptsOf(first), await attemptsOf(second)], [1, 0])
+    const delayed = aRun((await addThread(store)).thread_id)
+    const admission = await write(store, { name: 'run.create', run: delayed, autoFollowUp: false, isLater: true })
+    t.match(admission, { run: { attempts: 0 } }, 'it starts later')
+    const attempt = (run: Run, attempt: number) =>
+      write(store, { name: 'run.start', run_id: run.run_id, attempt, thread_id, now: time(5) })
+    t.equal(await attempt(first, 1), true)
+    t.equal(await attempt(first, 1), false, 'it is at this attempt already')
+    t.equal(await attempt(first, 2), true, 'its process is gone, and the next one goes on')
+    t.equal(await attemptsOf(first), 2)
+    t.equal((await store.runs.get(first.run_id, null))?.status, 'running')
+    await write(store, aSettlement(first))
+    t.equal(await attempt(first, 3), false)
+    t.equal(await attempt(second, 1), true)
+    t.equal(await attemptsOf(second), 1)
   })
 
   test('a thread has one running run: run.start beside it is refused [Store 6]', async (t, store) => {
@@ -286,7 +321,12 @@ function lifeContract(t: Test, open: Open): void {
     const first = await addRun(store, thread_id)
     const second = await addRun(store, thread_id)
     await startRun(store, first)
-    await refuses(t, store, { name: 'run.start', run_id: second.run_id, thread_id, now: time(6) }, 'refused')
+    await refuses(
+      t,
+      store,
+      { name: 'run.start', run_id: second.run_id, attempt: 1, thread_id, now: time(6) },
+      'refused'
+    )
     t.equal((await store.runs.get(second.run_id, null))?.status, 'pending')
     const other = await addThread(store)
     t.equal(await startRun(store, await addRun(store, other.thread_id)), true, 'other threads do not count')
@@ -299,7 +339,10 @@ function lifeContract(t: Test, open: Open): void {
     const first = await addRun(store, thread_id)
     const second = await addRun(store, thread_id)
     await startRun(store, first)
-    const ops = [aSettlement(first), { name: 'run.start', run_id: second.run_id, thread_id, now: time(10) }] as const
+    const ops = [
+      aSettlement(first),
+      { name: 'run.start', run_id: second.run_id, attempt: 1, thread_id, now: time(10) }
+    ] as const
     t.strictSame(await store.apply([{ ops }]), [{ ok: true, results: [true, true] }])
     t.equal((await store.threads.get(thread_id, null))?.status, 'running')
   })
@@ -393,7 +436,12 @@ function lifeContract(t: Test, open: Open): void {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
     await write(store, { name: 'thread.remove', thread_id, user: null })
-    await refuses(t, store, { name: 'run.start', run_id: run.run_id, thread_id, now: time(5) }, 'run.start is refused')
+    await refuses(
+      t,
+      store,
+      { name: 'run.start', run_id: run.run_id, attempt: 1, thread_id, now: time(5) },
+      'run.start is refused'
+    )
     await refuses(t, store, aSettlement(run), 'run.settle is refused')
     t.equal(await store.runs.get(run.run_id, null), null)
     t.equal(await store.threads.ownerOf(thread_id), undefined)

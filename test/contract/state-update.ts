@@ -95,7 +95,7 @@ export function stateContract(t: Test, open: Open): void {
     const run = await addRun(store, thread_id)
     const update = anUpdate(thread_id, { title: 'Renamed', messages: [] })
     t.strictSame(await write(store, update), { outcome: 'busy' }, 'pending')
-    await write(store, { name: 'run.start', run_id: run.run_id, thread_id, now: time(3) })
+    await write(store, { name: 'run.start', run_id: run.run_id, attempt: 1, thread_id, now: time(3) })
     t.strictSame(await write(store, update), { outcome: 'busy' }, 'running')
     t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 3)
     t.equal((await store.threads.get(thread_id, null))?.display_name, null)

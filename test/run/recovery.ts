@@ -5,9 +5,9 @@ import { recover } from '../../lib/run/lifecycle/recovery.ts'
 import { Registry } from '../../lib/run/lifecycle/registry.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { type Store, StoreUnavailable } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import { type Run, timestamp } from '../../lib/types.ts'
 import { ScriptedAgent } from '../fixtures/agent.ts'
-import { begun, OPTIONS, Room, toldTo } from '../fixtures/room.ts'
+import { begun, holding, OPTIONS, Room, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
@@ -171,4 +171,44 @@ t.test('runs whose lease is lost while they are read are left to the process tha
     isOver: () => isLost
   })
   t.equal(registry.active, 0, 'one that waited is not begun by two')
+})
+
+t.test('a queued run that was begun three times is ended, one that was begun twice is begun again', async (t) => {
+  for (const [attempts, status] of [
+    [2, 'running'],
+    [3, 'error']
+  ] as const) {
+    const store = openMemoryStore()
+    const room = await Room.open(t, {}, store)
+    room.gate.refuses = holding('run.start')
+    const run = await room.ask()
+    await room.committer.drained()
+    room.gate.hold()
+    const begun = { ...(await room.row(run)), attempts, status: 'pending' } as Run
+    const counted = { ...store, runs: { ...store.runs, unfinished: async () => [begun] } }
+    const { agent } = await takeOver(t, counted)
+    if (status === 'running') await agent.stage(run)
+    t.equal(agent.started.length, status === 'running' ? 1 : 0)
+    if (status === 'running')
+      t.match(await room.row(run), { status, attempts: 3 }, 'stored before the agent was called')
+  }
+})
+
+t.test('a delayed run with interrupt ends no run that was admitted after it', async (t) => {
+  const store = openMemoryStore()
+  const room = await Room.open(t, {}, store)
+  const created_at = timestamp(Date.now() + 3_600_000)
+  const later = await room.ask({ created_at, asks: { after_seconds: 3600 }, multitask_strategy: 'interrupt' })
+  const run = await room.ask({ text: 'now' })
+  await room.agent.stage(run)
+  await room.committer.drained()
+  room.gate.hold()
+  const { registry, agent } = await takeOver(t, { ...store, runs: { ...store.runs, unfinished: async () => [] } })
+  const waiting = { ...run, status: 'pending' } as Run
+  registry.resume(waiting, { epochs: [], head: 0 })
+  await agent.stage(run)
+  registry.resume(later, { epochs: [], head: 0 })
+  t.equal(registry.find(run.run_id)?.phase, 'open')
+  registry.cancel(later.run_id, 'interrupt')
+  registry.cancel(run.run_id, 'interrupt')
 })

@@ -58,6 +58,8 @@ export class RunActor implements RecorderEvents {
   /** Waiters for the stored end, with a timeout. */
   #waitingForEnd: ((isStored: boolean) => void)[] = []
   #course: Promise<void> | null = null
+  /** How often the run was begun, with this time. */
+  readonly #attempt: number
   /** Resolves when the end is stored, or the run belongs to another process. */
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
@@ -69,6 +71,7 @@ export class RunActor implements RecorderEvents {
   constructor(run: Run, deps: ActorDeps, past?: LogBounds, journal?: Journal) {
     this.run = run
     this.#deps = deps
+    this.#attempt = past === undefined && run.attempts === 1 ? 1 : run.attempts + 1
     this.#recorder = Recorder.begin(run, deps, this, past, journal)
     this.#disconnect = new DisconnectTimer(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')
@@ -140,7 +143,11 @@ export class RunActor implements RecorderEvents {
   }
 
   async #work(saved: SavedState | null, newest: SavedState | null): Promise<void> {
-    this.#recorder.begin(saved, newest)
+    this.#recorder.begin(saved, newest, this.#attempt)
+    // Its creation has counted the first attempt of a run that starts at once. Any other one must be stored before the agent can end
+    // the process, or nobody would know that it has.
+    if (this.#attempt > this.run.attempts) await this.#recorder.flushed()
+    if (!this.#isOpen()) return
     if (this.#recorder.isLong) {
       // Its input has taken long enough this turn; passing the conversation to the agent takes as long again.
       await turn()

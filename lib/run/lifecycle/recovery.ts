@@ -14,7 +14,7 @@ import { untilRead } from './retry.ts'
 
 /** Runs ended at the same time: what is ready together shares a transaction. */
 const AT_ONCE = 16
-/** Maximum attempts: a run that crashes its process each time ends as an error. */
+/** Maximum attempts, of agents that go on and of runs that were queued: one that ends its process each time ends as an error. */
 const ATTEMPTS_MAX = 3
 
 export interface RecoveryParts {
@@ -47,12 +47,11 @@ export async function recover(
   const waiting = unfinished.filter(({ status }) => status === 'pending')
   for (let at = 0; at < started.length; at += AT_ONCE)
     await Promise.all(started.slice(at, at + AT_ONCE).map((run) => recoverOrFail(run, parts, end)))
-  const resume = async (run: Run, past: LogBounds) => () => registry.resume(run, past)
   for (const run of waiting) await recoverOrFail(run, parts, resume)
-  const ended = started.filter(({ run_id }) => !registry.knows(run_id))
+  const ended = unfinished.filter(({ run_id }) => !registry.knows(run_id))
   // Last, because nobody waits for it.
   for (const { key } of ended) registry.archive(key)
-  return { ended: ended.length, resumed: waiting.length + started.length - ended.length }
+  return { ended: ended.length, resumed: unfinished.length - ended.length }
 }
 
 /**
@@ -85,10 +84,19 @@ async function recoverOrFail(
  * All in one group: a crash during recovery leaves the run as it was.
  */
 async function end(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
-  if (parts.goesOn && past.epochs.length < ATTEMPTS_MAX) {
+  if (parts.goesOn && run.attempts < ATTEMPTS_MAX) {
     const { journal } = await readJournal(run, parts.store, parts.options)
     return () => parts.registry.resume(run, past, journal)
   }
+  return ended(run, past, parts)
+}
+
+/** A queued run waits for its turn again, unless it has ended its process each time before its first record was stored. */
+async function resume(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
+  return run.attempts < ATTEMPTS_MAX ? () => parts.registry.resume(run, past) : ended(run, past, parts)
+}
+
+async function ended(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
   const recorder = await Recorder.resumed(run, past, parts.store, parts)
   recorder.close(RESTARTED, true)
   const { ops } = recorder.take()!

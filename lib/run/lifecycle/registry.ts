@@ -231,7 +231,10 @@ export class Registry {
     this.remoteRuns?.drop(run.run_id)
     const { multitask_strategy: strategy } = run
     if (strategy !== 'interrupt' && strategy !== 'rollback') return
-    for (const actor of this.#queues.before(run)) if (isVisible(actor.run, run.user_id)) actor.cancel(strategy)
+    for (const actor of this.#queues.before(run)) {
+      // A delayed run has its place behind all others: those admitted after it are not what it was to end.
+      if (actor.run.key < run.key && isVisible(actor.run, run.user_id)) actor.cancel(strategy)
+    }
   }
 
   /** Runs that were left behind have ended, or are queued elsewhere or nowhere: their readers find that in the store. */

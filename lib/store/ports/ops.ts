@@ -65,11 +65,18 @@ export interface Ops {
    * Admits a run [Store 6]. `strategy` reject returns busy while another one is in flight; other strategies store it as
    * pending behind those, and `inFlight` names them. `autoFollowUp`: follow_up_to_run_id becomes the thread's newest
    * successful run that its user may see.
-   * `isLater`: the run gets its place in the thread when it starts.
+   * `isLater`: the run gets its place in the thread when it starts. `attempts` of the run is 1 when it starts at once, which is when no
+   * other one is in flight and it is not later; else 0.
    */
   'run.create': { in: { run: NewRun; autoFollowUp: boolean; isLater?: boolean }; out: Admission }
-  /** pending -> running, and the thread with it. `isLater`: it gets its place in the thread now. False: it is not pending any more. */
-  'run.start': { in: { run_id: string; thread_id: string; now: Timestamp; isLater?: boolean }; out: boolean }
+  /**
+   * pending -> running, and the thread with it; or the next attempt at a running one. `isLater`: it gets its place in the thread now.
+   * `attempt`: which one it is, from 1. False: it has ended, or is at this attempt already.
+   */
+  'run.start': {
+    in: { run_id: string; thread_id: string; now: Timestamp; attempt: number; isLater?: boolean }
+    out: boolean
+  }
   /** Ends a run: status, totals, thread status and title together. False: it was terminal already [Store 7]. */
   'run.settle': { in: Settlement; out: boolean }
   /** Removes an ended run with its frames and feedback; its messages stay in the thread. False: no such ended run. */

@@ -2,8 +2,8 @@
 import type { Run, RunStatus, RunTotals, ThreadStatus, Timestamp } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
-/** A run to create: the store assigns `key` and `ordinal`, and the follow-up if asked to. */
-export type NewRun = Omit<Run, 'key' | 'ordinal'>
+/** A run to create: the store assigns `key`, `ordinal` and `attempts`, and the follow-up if asked to. */
+export type NewRun = Omit<Run, 'key' | 'ordinal' | 'attempts'>
 
 export type Admission =
   /** `owner`: the process that owns it, maybe another one [Store 10]. */

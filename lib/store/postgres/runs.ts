@@ -1,10 +1,26 @@
 // Admitting, starting and settling runs in PostgreSQL: what takes SQLite several statements is one here, to save round trips.
 import { type Run, UNPLACED } from '../../types.ts'
 import { Refused } from '../refused.ts'
-import { IN_FLIGHT, insertRun, LATEST_SUCCESS, repeated, SETTLE_RUN, SETTLE_THREAD, settledOf } from '../sql/runs.ts'
+import {
+  IN_FLIGHT,
+  insertRun,
+  LATEST_SUCCESS,
+  repeated,
+  SETTLE_RUN,
+  SETTLE_THREAD,
+  settledOf,
+  startRun
+} from '../sql/runs.ts'
 import type { Batch } from './batch.ts'
 import type { Writers } from './rows.ts'
 import { boundParams, runSteps } from './steps.ts'
+
+const NEXT_ORDINAL = 'SELECT next_ordinal FROM threads_meta WHERE thread_id = $4'
+const START = `WITH started AS (
+    ${startRun(`, ordinal = CASE WHEN $5::boolean THEN (${NEXT_ORDINAL}) ELSE ordinal END`)}
+  )
+  UPDATE threads_meta SET status = 'running', updated_at = $2, next_ordinal = next_ordinal + $5::boolean::int
+  WHERE thread_id = $4 AND EXISTS (SELECT 1 FROM started)`
 
 /** Inserts the run and advances its thread's ordinal in one statement; on a conflict neither happens. Returns the key, or null. */
 async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promise<number | null> {
@@ -35,7 +51,9 @@ export const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
     if (!thread || !batch.threads.has(thread_id)) return { outcome: 'thread_missing' }
     if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
     const follow_up_to_run_id = autoFollowUp ? (success?.run_id ?? null) : run.follow_up_to_run_id
-    const admitted = { ...run, ordinal: thread.next_ordinal + (isLater ? UNPLACED : 0), follow_up_to_run_id }
+    const ordinal = thread.next_ordinal + (isLater ? UNPLACED : 0)
+    const attempts = before.length === 0 && !isLater ? 1 : 0
+    const admitted = { ...run, ordinal, attempts, follow_up_to_run_id }
     // All runs in flight of a thread belong to one process, which alone can keep their order [Store 10].
     const owner = before.find((run) => run.owner !== null)?.owner ?? batch.writerId
     const key = await insert(admitted, owner, batch)
@@ -52,16 +70,9 @@ export const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
     throw new Refused(`run ${run.run_id} exists already`)
   },
 
-  'run.start': async ({ run_id, thread_id, now, isLater = false }, batch) => {
+  'run.start': async ({ run_id, thread_id, now, attempt, isLater = false }, batch) => {
     batch.needs(thread_id)
-    const sql = `WITH started AS (
-        UPDATE runs SET status = 'running', updated_at = $3,
-          ordinal = CASE WHEN $4::boolean THEN (SELECT next_ordinal FROM threads_meta WHERE thread_id = $2) ELSE ordinal END
-        WHERE run_id = $1 AND status = 'pending' RETURNING 1
-      )
-      UPDATE threads_meta SET status = 'running', updated_at = $3, next_ordinal = next_ordinal + $4::boolean::int
-      WHERE thread_id = $2 AND EXISTS (SELECT 1 FROM started)`
-    return (await batch.changes(sql, [run_id, thread_id, now, isLater])) > 0
+    return (await batch.changes(START, [run_id, now, attempt, thread_id, isLater])) > 0
   },
 
   'run.settle': async (end, batch) => {

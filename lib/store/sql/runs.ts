@@ -29,6 +29,7 @@ const GIVEN_NAMES = [
   'assistant_id',
   'status',
   'ordinal',
+  'attempts',
   'model_name',
   'multitask_strategy',
   'metadata_json',
@@ -55,6 +56,10 @@ export function insertRun({ metadata, kwargs, ...run }: Omit<Run, 'key'>, more: 
   const columns = [...GIVEN_NAMES, ...Object.keys(more)]
   return { sql: `INSERT INTO runs (${columns.join(', ')}) VALUES (${places(params.length)})`, params }
 }
+
+/** pending -> running, or the next attempt at a running run: $1 the run, $2 now, $3 the attempt. `more`: further columns. */
+export const startRun = (more = '') => `UPDATE runs SET status = 'running', updated_at = $2, attempts = $3${more}
+  WHERE run_id = $1 AND (status = 'pending' OR (status = 'running' AND attempts < $3)) RETURNING 1`
 
 export const IN_FLIGHT = "status IN ('pending', 'running')"
 

@@ -1,8 +1,19 @@
 // Admitting, starting and settling runs in SQLite.
 import { UNPLACED } from '../../types.ts'
-import { IN_FLIGHT, insertRun, LATEST_SUCCESS, repeated, SETTLE_RUN, SETTLE_THREAD, settledOf } from '../sql/runs.ts'
+import {
+  IN_FLIGHT,
+  insertRun,
+  LATEST_SUCCESS,
+  repeated,
+  SETTLE_RUN,
+  SETTLE_THREAD,
+  settledOf,
+  startRun
+} from '../sql/runs.ts'
 import { ask, askOne, type Steps, type StepWrites } from '../sql/steps.ts'
 import { hasThread, needsThread } from '../sql/threads.ts'
+
+const START_RUN = startRun()
 
 function* nextOrdinal(threadId: string): Steps<number> {
   const counted = yield* askOne<{ ordinal: number }>(
@@ -25,17 +36,16 @@ export const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = 
       ? ((yield* askOne<{ run_id: string }>(LATEST_SUCCESS, user_id, thread_id))?.run_id ?? null)
       : run.follow_up_to_run_id
     const ordinal = (yield* nextOrdinal(thread_id)) + (isLater ? UNPLACED : 0)
-    const admitted = { ...run, ordinal, follow_up_to_run_id: followUp }
+    const attempts = before.length === 0 && !isLater ? 1 : 0
+    const admitted = { ...run, ordinal, attempts, follow_up_to_run_id: followUp }
     const { sql, params } = insertRun(admitted)
     const made = yield* askOne<{ key: number }>(`${sql} RETURNING key`, ...params)
     return { outcome: 'created', run: { ...admitted, key: made!.key }, inFlight: before }
   },
 
-  *'run.start'({ run_id, thread_id, now, isLater }) {
+  *'run.start'({ run_id, thread_id, now, attempt, isLater }) {
     yield* needsThread(thread_id)
-    const start =
-      "UPDATE runs SET status = 'running', updated_at = $2 WHERE run_id = $1 AND status = 'pending' RETURNING 1"
-    if ((yield* ask(start, run_id, now)).length === 0) return false
+    if ((yield* ask(START_RUN, run_id, now, attempt)).length === 0) return false
     if (isLater) yield* ask('UPDATE runs SET ordinal = $2 WHERE run_id = $1', run_id, yield* nextOrdinal(thread_id))
     yield* ask("UPDATE threads_meta SET status = 'running', updated_at = $2 WHERE thread_id = $1", thread_id, now)
     return true

@@ -1,0 +1,2 @@
+-- How often a run was begun: one that ends its process each time is given up.
+ALTER TABLE runs ADD COLUMN attempts integer NOT NULL DEFAULT 0;
