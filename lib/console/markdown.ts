@@ -1,27 +1,8 @@
-// Streaming Markdown: the text is split into blocks; while it grows, only the last two are parsed again, and unchanged blocks
-// keep their elements.
+// Streaming Markdown on the page: blocks that have not changed keep their elements.
 import DOMPurify from 'dompurify'
-import { Marked, type Tokens } from 'marked'
 import { useRef } from 'preact/hooks'
+import { GrowingMarkdown } from './growing-markdown.ts'
 import { html } from './html.ts'
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)
-}
-
-const marked = new Marked({
-  gfm: true,
-  breaks: true,
-  renderer: {
-    // HTML in the text is shown as text.
-    html: ({ text }: Tokens.HTML | Tokens.Tag) => escaped(text),
-    // Loading a remote image would reveal the reader to its server, so it is only a link.
-    image: ({ href, text }: Tokens.Image) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
-    checkbox: ({ checked }: Tokens.Checkbox) => (checked ? '☑ ' : '☐ '),
-    code: ({ text, lang }: Tokens.Code) =>
-      `<div class="code"><div class="code-head"><span>${escaped(lang?.split(/\s/)[0] || 'text')}</span><button type="button" data-copy>Copy</button></div><pre tabindex="0"><code>${escaped(text)}</code></pre></div>`
-  }
-})
 
 DOMPurify.addHook('afterSanitizeAttributes', (node) => {
   if (node.tagName !== 'A') return
@@ -37,69 +18,24 @@ const RULES = {
   ALLOWED_URI_REGEXP: /^(?:(?:https?|mailto):|[^a-z]|[a-z+.-]+(?:[^a-z+.\-:]|$))/i
 }
 
+/** A block and its sanitised HTML, which is made again only if it has changed. */
 interface Block {
-  readonly raw: string
-  /** Start in the parsed text. */
-  readonly at: number
-  readonly html: string
-}
-
-function blocksOf(text: string): Block[] {
-  const blocks: Block[] = []
-  let at = 0
-  for (const token of marked.lexer(text)) {
-    const begin = at
-    at += token.raw.length
-    if (token.type === 'space' || token.type === 'def') continue
-    blocks.push({ raw: token.raw, at: begin, html: DOMPurify.sanitize(marked.parser([token]), RULES) })
-  }
-  return blocks
-}
-
-/** Last blocks that may still change: a list may continue after a blank line, a paragraph may become a table's head. */
-const OPEN_BLOCKS = 2
-
-class Growing {
-  #text = ''
-  #settled: Block[] = []
-  #settledEnd = 0
-  #open: Block[] = []
-
-  blocks(given: string): readonly Block[] {
-    const text = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given
-    if (text !== this.#text) this.#read(text)
-    return [...this.#settled, ...this.#open]
-  }
-
-  #read(text: string): void {
-    const before = this.#open
-    if (!text.startsWith(this.#text.slice(0, this.#settledEnd))) {
-      this.#settled = []
-      this.#settledEnd = 0
-    }
-    const grows = text.startsWith(this.#text)
-    this.#text = text
-    const rest = text.slice(this.#settledEnd)
-    const blocks = blocksOf(rest)
-    // Unchanged blocks keep their elements.
-    this.#open = grows ? blocks.map((block, i) => (before[i]?.raw === block.raw ? before[i]! : block)) : blocks
-    const done = this.#open.length - OPEN_BLOCKS
-    if (done <= 0) return
-    // Positions are from the new parse, even for old blocks.
-    const end = blocks[done]!.at
-    this.#settled = [...this.#settled, ...this.#open.slice(0, done)]
-    this.#open = this.#open.slice(done)
-    this.#settledEnd += end
-  }
+  readonly given: string
+  readonly clean: string
 }
 
 export function Markdown({ text }: { readonly text: string }) {
-  const growing = useRef<Growing | null>(null)
-  growing.current ??= new Growing()
-  const blocks = growing.current.blocks(text)
+  const growing = useRef(new GrowingMarkdown())
+  const before = useRef<readonly Block[]>([])
+  const blocks = growing.current
+    .blocks(text)
+    .map((given, i) =>
+      before.current[i]?.given === given ? before.current[i] : { given, clean: DOMPurify.sanitize(given, RULES) }
+    )
+  before.current = blocks
   // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
   return html`<div class="markdown">${blocks.map(
-    (block, i) => html`<div key=${i} class="block" dangerouslySetInnerHTML=${{ __html: block.html }} />`
+    ({ clean }, i) => html`<div key=${i} class="block" dangerouslySetInnerHTML=${{ __html: clean }} />`
   )}</div>`
 }
 

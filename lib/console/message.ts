@@ -7,7 +7,7 @@ import { artifactUrl } from './artifacts.ts'
 import type { Conversation } from './conversation.ts'
 import { classes, html, Icon } from './html.ts'
 import { copyText, Markdown } from './markdown.ts'
-import { filesOf, plainText } from './records.ts'
+import { filesOf, partsOf, plainText } from './records.ts'
 import { threadLink } from './router.ts'
 import { bytes, count } from './time.ts'
 import { notify } from './toast.ts'
@@ -117,7 +117,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
         <div class="inside"><${Markdown} text=${reasoning} /></div>
       </details>`
     }
-    ${text && html`<${Markdown} text=${text} />`}
+    ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} />` : html`<${Picture} key=${i} url=${part.image} />`))}
     ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning }} />`)}
     ${
       isLast && !isPartial && !isRunning && runId !== null && !waits
@@ -125,6 +125,13 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
         : null
     }
   </article>`
+}
+
+/** Loading an image from elsewhere would reveal the reader to its server, so it is only a link. */
+function Picture({ url }: { readonly url: string }) {
+  if (/^data:image\/(?!svg)/.test(url)) return html`<img class="picture" src=${url} alt="Image in the answer" />`
+  if (!/^https?:/.test(url)) return html`<p class="hint">An image that cannot be shown.</p>`
+  return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url}</a></p>`
 }
 
 interface CallProps {

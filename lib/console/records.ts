@@ -57,6 +57,33 @@ export function plainText(content: TranscriptMessage['content']): string {
     .join('')
 }
 
+/** A part of a message as it is shown. */
+export type Part = { readonly text: string } | { readonly image: string }
+
+/** Texts and images of a message, in its order. */
+export function partsOf(content: TranscriptMessage['content']): readonly Part[] {
+  if (typeof content === 'string') return content ? [{ text: content }] : []
+  const parts: Part[] = []
+  for (const block of content) {
+    const image = imageIn(block)
+    const last = parts.at(-1)
+    const text = image === null ? plainText([block]) : ''
+    if (image !== null) parts.push({ image })
+    else if (last && 'text' in last) parts[parts.length - 1] = { text: last.text + text }
+    else if (text) parts.push({ text })
+  }
+  return parts
+}
+
+/** The URL of an image block, in the form of chat completions or of LangChain; null: another block. */
+function imageIn(block: unknown): string | null {
+  const { type, image_url, url, data, mime_type } = (block ?? {}) as Record<string, unknown>
+  if (type !== 'image_url' && type !== 'image') return null
+  const given = typeof image_url === 'object' ? (image_url as { url?: unknown } | null)?.url : (image_url ?? url)
+  if (typeof given === 'string') return given
+  return typeof data === 'string' ? `data:${String(mime_type ?? 'image/png')};base64,${data}` : null
+}
+
 export function filesOf({ raw }: TranscriptMessage): readonly Attached[] {
   const files = (raw.additional_kwargs as { files?: unknown } | undefined)?.files
   return Array.isArray(files) ? (files as Attached[]) : []

@@ -1,0 +1,275 @@
+// Markdown that grows: HTML of a text by blocks, of which only the end is parsed again when more arrives. The text is cut where no later
+// character can change what stands before, and each piece is parsed by itself; so a text that grew has the HTML of the same text read at
+// once. Definitions (links, footnotes) count in all pieces, also those that come before them.
+import { Lexer, type Links, Marked, Renderer, type Token, type Tokens } from 'marked'
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)
+}
+
+/** Formulas are shown as they were written, to be read and copied. */
+const FORMULA = String.raw`\\\((?:(?!\n[ \t]*\n)[^])+?\\\)|\\\[(?:(?!\n[ \t]*\n)[^])+?\\\]|\$\$(?:(?!\n[ \t]*\n)[^])+?\$\$`
+const FORMULA_HERE = new RegExp(`^(?:${FORMULA})`)
+const FORMULA_BLOCK = new RegExp(`^ {0,3}(${FORMULA})[ \\t]*(?:\\n+|$)`)
+/** A footnote's text: up to a blank line, and the indented lines behind it. */
+const NOTE =
+  /^ {0,3}\[\^([^\]\s]+)\]:[ \t]*([^\n]*(?:\n(?! {0,3}(?:\[\^[^\]\s]+\]:|#{1,6}\s|```|~~~))[ \t]*\S[^\n]*|\n[ \t]*\n(?: {2,}|\t)[^\n]*\S[^\n]*)*)(?:\n+|$)/
+const NOTE_MARK = /^\[\^([^\]\s]+)\]/
+
+const none = (): Links => Object.create(null)
+/** As the library compares labels. */
+const folded = (text: string): string => text.toLowerCase().toUpperCase().toLowerCase()
+/** Footnotes are kept among the links, by names in capitals, which no link has. */
+const noteTag = (name: string): string => `NOTE ${folded(name)}`
+const labelOf = (tag: string): string => `[${tag.replace(/^NOTE /, '^')}]`
+
+const tables = new Renderer()
+
+/** The library with our words for code, tables, images, formulas and footnotes. */
+export const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  renderer: {
+    // HTML in the text is shown as text.
+    html: ({ text }: Tokens.HTML | Tokens.Tag) => escaped(text),
+    // Loading a remote image would reveal the reader to its server, so it is only a link.
+    image: ({ href, text }: Tokens.Image) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
+    checkbox: ({ checked }: Tokens.Checkbox) => (checked ? '☑ ' : '☐ '),
+    code: ({ text, lang }: Tokens.Code) =>
+      `<div class="code"><div class="code-head"><span>${escaped(lang?.split(/\s/)[0] || 'text')}</span><button type="button" data-copy>Copy</button></div><pre tabindex="0"><code>${escaped(text)}</code></pre></div>`,
+    // A wide table scrolls by itself, also by keys.
+    table(token: Tokens.Table) {
+      tables.parser = this.parser
+      return `<div class="table" tabindex="0">${tables.table(token)}</div>`
+    }
+  },
+  extensions: [
+    {
+      name: 'formula',
+      level: 'block',
+      tokenizer: (text) => {
+        const [raw, formula] = FORMULA_BLOCK.exec(text) ?? []
+        return raw === undefined ? undefined : { type: 'formula', raw, text: formula }
+      },
+      renderer: ({ text }) => `<p class="formula">${escaped(String(text))}</p>`
+    },
+    {
+      name: 'inline-formula',
+      level: 'inline',
+      start: (text) => text.search(/\\[([]|\$\$/),
+      tokenizer: (text) => {
+        const [raw] = FORMULA_HERE.exec(text) ?? []
+        return raw === undefined ? undefined : { type: 'inline-formula', raw }
+      },
+      renderer: ({ raw }) => `<span class="formula">${escaped(raw)}</span>`
+    },
+    {
+      name: 'note',
+      level: 'block',
+      tokenizer(text) {
+        const [raw, name, note] = NOTE.exec(text) ?? []
+        if (raw === undefined || name === undefined || note === undefined) return undefined
+        this.lexer.tokens.links[noteTag(name)] ??= { href: '', title: undefined }
+        return { type: 'note', raw, name, tokens: this.lexer.inline(note) }
+      },
+      renderer(token) {
+        return `<p class="note"><sup>${escaped(String(token.name))}</sup> ${this.parser.parseInline(token.tokens ?? [])}</p>`
+      }
+    },
+    {
+      name: 'note-mark',
+      level: 'inline',
+      tokenizer(text) {
+        const [raw, name] = NOTE_MARK.exec(text) ?? []
+        if (raw === undefined || name === undefined || !(noteTag(name) in this.lexer.tokens.links)) return undefined
+        return { type: 'note-mark', raw, name }
+      },
+      renderer: ({ name }) => `<sup class="note-mark">${escaped(String(name))}</sup>`
+    }
+  ]
+})
+
+// -------------------------------------------------------------------------------------------------- pieces
+
+const HTML_ENDS: readonly [RegExp, RegExp][] = [
+  [/^ {0,3}<(?:script|pre|style|textarea)(?=[\s>]|$)/i, /<\/(?:script|pre|style|textarea)>/i],
+  [/^ {0,3}<!--/, /-->/],
+  [/^ {0,3}<\?/, /\?>/],
+  [/^ {0,3}<!\[CDATA\[/, /\]\]>/],
+  [/^ {0,3}<![a-z]/i, />/],
+  // Any other tag, up to a blank line.
+  [/^ {0,3}<[a-z/]/i, /^[ \t]*$/]
+]
+const FENCE = /^( {0,3})(`{3,}(?=[^`]*$)|~{3,})/
+const HEADING = /^#{1,6}(?:[ \t]|$)/
+const BULLET = /^(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)/
+
+/**
+ * Finds the places where a text may be cut: a line that begins a block whatever follows, behind a block that it ends. In doubt it finds none,
+ * which costs time and changes nothing. It reads whole lines only.
+ */
+class Cutter {
+  /** Where pieces begin. */
+  readonly starts = [0]
+  #at = 0
+  /** What closes the code that is open. */
+  #fence: RegExp | null = null
+  #isFlush = false
+  #htmlEnd: RegExp | null = null
+  /** What the last line has ended: anything but a list, or a list too. */
+  #ended: 'nothing' | 'block' | 'list' = 'nothing'
+
+  read(text: string): void {
+    for (let end = text.indexOf('\n', this.#at); end >= 0; end = text.indexOf('\n', this.#at)) {
+      if (this.#isStart(text.slice(this.#at, end)) && this.#at > 0) this.starts.push(this.#at)
+      this.#at = end + 1
+    }
+  }
+
+  #isStart(line: string): boolean {
+    if (this.#fence) {
+      this.#closeFence(line)
+      return false
+    }
+    if (this.#htmlEnd) {
+      this.#closeHtml(line)
+      return false
+    }
+    if (/^[ \t]*$/.test(line)) {
+      if (this.#ended === 'nothing') this.#ended = 'block'
+      return false
+    }
+    const [, indent, fence] = FENCE.exec(line) ?? []
+    const isWhole = HEADING.test(line) || indent === ''
+    const isFree = this.#ended === 'list' || (this.#ended === 'block' && !BULLET.test(line))
+    this.#ended = HEADING.test(line) ? 'list' : 'nothing'
+    if (fence) {
+      this.#fence = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`)
+      this.#isFlush = indent === ''
+    } else this.#openHtml(line)
+    return isWhole || (isFree && /^\S/.test(line))
+  }
+
+  #closeFence(line: string): void {
+    if (!this.#fence?.test(line)) return
+    this.#fence = null
+    this.#ended = this.#isFlush ? 'list' : 'nothing'
+  }
+
+  #openHtml(line: string): void {
+    const [, end] = HTML_ENDS.find(([begin]) => begin.test(line)) ?? []
+    if (!end || end.test(line)) return
+    this.#htmlEnd = end
+  }
+
+  #closeHtml(line: string): void {
+    if (!this.#htmlEnd?.test(line)) return
+    this.#htmlEnd = null
+    this.#ended = /^[ \t]*$/.test(line) ? 'block' : 'nothing'
+  }
+}
+
+class Piece {
+  readonly raw: string
+  /** Its own definitions. */
+  readonly links: Links
+  /** By block. */
+  blocks: readonly string[] = []
+  #lexer: Lexer | null
+  #labels: string | null = null
+
+  constructor(raw: string) {
+    this.raw = raw
+    this.#lexer = lexed(raw)
+    this.links = this.#lexer.tokens.links
+  }
+
+  /** Makes its HTML with the definitions of the whole text. */
+  render(links: Links): void {
+    const lexer = this.#lexer ?? lexed(this.raw)
+    this.#lexer = null
+    const { tokens } = lexer
+    tokens.links = links
+    for (const { src, tokens } of lexer.inlineQueue) {
+      lexer.state.inRawBlock = false
+      lexer.inlineTokens(src, tokens)
+    }
+    this.blocks = tokens.filter(isShown).map((token) => marked.parser([token]))
+  }
+
+  /** Whether it may refer to a definition. */
+  mentions(tag: string): boolean {
+    this.#labels ??= this.raw.includes('[') ? labelsIn(this.raw) : ''
+    return this.#labels.includes(labelsIn(labelOf(tag)))
+  }
+}
+
+const isShown = ({ type }: Token): boolean => type !== 'space' && type !== 'def'
+
+/** Without what stands inside the lines, which needs the definitions of the whole text. */
+function lexed(raw: string): Lexer {
+  const lexer = new Lexer(marked.defaults)
+  lexer.blockTokens(raw, lexer.tokens)
+  return lexer
+}
+
+/** Labels as they are compared, whatever the case, line breaks, quotation marks and escapes of tables between their words. */
+function labelsIn(text: string): string {
+  return folded(text)
+    .replaceAll('\\|', '|')
+    .replace(/[\s>]+/g, ' ')
+    .replaceAll('[ ', '[')
+    .replaceAll(' ]', ']')
+}
+
+// ------------------------------------------------------------------------------------------------- growing
+
+export class GrowingMarkdown {
+  #text = ''
+  #cutter = new Cutter()
+  #pieces: readonly Piece[] = []
+  #links = none()
+
+  /** HTML of the text by blocks, to be sanitised. */
+  blocks(given: string): readonly string[] {
+    const text = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given
+    if (text !== this.#text) this.#read(text)
+    return this.#pieces.flatMap(({ blocks }) => blocks)
+  }
+
+  #read(text: string): void {
+    const grows = text.startsWith(this.#text)
+    if (!grows) this.#cutter = new Cutter()
+    this.#text = text
+    this.#cutter.read(text)
+    const before = this.#pieces
+    // All pieces but the last are as they were.
+    const kept = grows ? before.slice(0, -1) : []
+    const { starts } = this.#cutter
+    const further = starts.slice(kept.length).map((start, i) => {
+      const raw = text.slice(start, starts[kept.length + i + 1])
+      const was = before[kept.length + i]
+      return was?.raw === raw ? was : new Piece(raw)
+    })
+    this.#pieces = [...kept, ...further]
+    const links = linksOf(this.#pieces)
+    const changed = differing(this.#links, links)
+    this.#links = links
+    const fresh = new Set(further.filter((piece) => !before.includes(piece)))
+    const stale = changed.length === 0 ? fresh : this.#pieces
+    for (const piece of stale) if (fresh.has(piece) || changed.some((tag) => piece.mentions(tag))) piece.render(links)
+  }
+}
+
+/** Of several definitions the first counts. */
+function linksOf(pieces: readonly Piece[]): Links {
+  const all = none()
+  for (const { links } of pieces) for (const tag of Object.keys(links)) all[tag] ??= links[tag]!
+  return all
+}
+
+function differing(a: Links, b: Links): string[] {
+  const isSame = (tag: string) =>
+    a[tag]?.href === b[tag]?.href && a[tag]?.title === b[tag]?.title && tag in a === tag in b
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((tag) => !isSame(tag))
+}
