@@ -277,8 +277,12 @@ export const Options = v.object({
     // Total bytes of a user's uploads. Without it one user fills the disk.
     user_bytes: whole(5 * 1024 * MIB, 0)
   }),
-  // The page at `/`. Off: there is only the API.
-  console: section({ enabled: flag(true) }),
+  console: section({
+    // The page at `/`. Off: there is only the API.
+    enabled: flag(true),
+    // First questions that an empty conversation offers. None by default; the demo model has its own, for only it answers them.
+    starters: texts()
+  }),
   // Whether pages show token counts.
   token_usage: section({ enabled: flag(true) }),
   // Tool servers that speak MCP; they are set at run time by PUT /api/mcp/config.

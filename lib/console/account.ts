@@ -120,7 +120,7 @@ function Tokens() {
       shown &&
       html`<div class="secret" role="status">
         <code>${shown}</code>
-        <button class="plain" onClick=${() => void copyText(shown).then(() => notify('Copied'))}><${Icon} name="copy" /> Copy</button>
+        <button class="plain" onClick=${() => void copyText(shown).then((isCopied) => isCopied && notify('Copied'))}><${Icon} name="copy" /> Copy</button>
         <p class="hint">Keep it now: it is shown this once and stored nowhere.</p>
       </div>`
     }

@@ -1,14 +1,16 @@
 // The conversation view: messages, progress of the run, and the composer.
-import { useSignal } from '@preact/signals'
+import { signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
+import { call } from './api.ts'
 import { ArtifactPanel, nameOf } from './artifacts.ts'
 import { Composer } from './composer.ts'
 import { Connecting } from './connecting.ts'
 import type { Conversation } from './conversation.ts'
-import { classes, html, Icon } from './html.ts'
+import { classes, focusComposer, html, Icon } from './html.ts'
 import { copyOnClick } from './markdown.ts'
 import { Message } from './message.ts'
+import { stopOf } from './records.ts'
 import { QuestionForm } from './question.ts'
 import { go } from './router.ts'
 import { Group, useEnd } from './scroll.ts'
@@ -18,8 +20,6 @@ import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
 
 const GROUP = 20
-
-const STARTERS = ['Show me everything', 'Think, then write a report', 'A table and some code', 'Ask me something']
 
 interface Row {
   readonly message: TranscriptMessage
@@ -52,7 +52,7 @@ interface ChatProps {
 }
 
 export function Chat({ conversation, onSent }: ChatProps) {
-  const uploads = useMemo(() => new Uploads(conversation.threadId), [conversation])
+  const uploads = useMemo(() => Uploads.of(conversation.threadId), [conversation])
   const scroller = useRef<HTMLDivElement>(null)
   const openFile = useSignal<string | null>(null)
   const isDropping = useSignal(false)
@@ -66,7 +66,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       // Elsewhere Escape has another meaning.
-      const isMeant = !event.isComposing && !document.querySelector('dialog[open], #search:focus')
+      const isMeant = !event.isComposing && !document.querySelector('dialog[open], #search:focus, .chat[inert]')
       if (event.key === 'Escape' && isMeant) void conversation.stop()
     }
     addEventListener('keydown', onKey)
@@ -84,6 +84,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
   const isEmpty = messages.length === 0 && !isRunning && state !== 'loading' && state !== 'broken'
   const lastAi = messages.at(-1)
+  const [newestRun] = conversation.runs.value
   const waitsForWords = isRunning && !(lastAi?.type === 'ai' && lastAi.isPartial)
   return html`<main
       class=${classes('chat', isEmpty && 'empty', openFile.value && 'beside')}
@@ -114,13 +115,14 @@ export function Chat({ conversation, onSent }: ChatProps) {
                 )} />`
           )}
           ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
+          ${lastAi?.type === 'human' && !isRunning && newestRun && stopOf(newestRun) && html`<p class="cut">${stopOf(newestRun)}</p>`}
           ${conversation.failure.value && !isRunning && html`<${Failed} conversation=${conversation} />`}
           ${
             !isRunning &&
             conversation.questions.value.map(
               (question) =>
                 html`<${QuestionForm} key=${question.id} question=${question} onAnswer=${(answer: unknown) =>
-                  conversation.outbox.answer(question.id, answer).catch((error) => {
+                  conversation.outbox.answer(question.id, answer).then(focusComposer, (error) => {
                     notifyFailure(error)
                     throw error
                   })} />`
@@ -160,7 +162,10 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
 function Failed({ conversation }: { readonly conversation: Conversation }) {
   const runId = conversation.runs.value[0]?.run_id
-  const again = () => conversation.outbox.retry(runId!).catch(notifyFailure)
+  const again = () => {
+    focusComposer()
+    conversation.outbox.retry(runId!).catch(notifyFailure)
+  }
   return html`<div class="failure">
     <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
     ${runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
@@ -190,11 +195,21 @@ function MessageRow({ row, conversation, isRunning }: RowProps) {
   return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, branch: branch ?? -1 }} />`
 }
 
+/** First questions that the installation offers. */
+const starters = signal<readonly string[] | null>(null)
+
 function Welcome({ onAsk }: { readonly onAsk: (text: string) => void }) {
   const name = me.value?.email.split('@')[0]
+  useEffect(() => {
+    if (starters.value) return
+    call<{ starters: string[] }>('GET', '/api/suggestions/config').then(
+      (config) => (starters.value = config.starters),
+      () => {}
+    )
+  }, [])
   return html`<div class="welcome">
     <h1>Hello${name ? `, ${name}` : ''}</h1>
     <p class="lead">What would you like to talk about?</p>
-    <div class="starters">${STARTERS.map((text) => html`<button class="plain" key=${text} onClick=${() => onAsk(text)}>${text}</button>`)}</div>
+    <div class="starters">${(starters.value ?? []).map((text) => html`<button class="plain" key=${text} onClick=${() => onAsk(text)}>${text}</button>`)}</div>
   </div>`
 }

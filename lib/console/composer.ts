@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { call } from './api.ts'
 import type { Conversation } from './conversation.ts'
 import { html, Icon } from './html.ts'
+import type { Attached } from './records.ts'
 import { keep, kept } from './tab-storage.ts'
 import { bytes } from './time.ts'
 import { notifyFailure } from './toast.ts'
@@ -53,10 +54,11 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const send = async () => {
     if (isEmpty || isRunning || isWaiting || uploads.isBusy) return
     const known = models.length > 1 && models.some(({ name }) => name === model) ? model : null
+    let files: readonly Attached[] = []
     try {
       // Until then the text stays, and stays a draft.
       if (!(await conversation.canSend()) || uploads.isBusy) return
-      const files = uploads.done
+      files = uploads.done
       setText('')
       uploads.clear()
       const isNew = state.value === 'new'
@@ -66,6 +68,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     } catch (error) {
       // Keep the text if the message was refused.
       setText(text)
+      uploads.restore(files)
       notifyFailure(error)
     }
   }

@@ -9,7 +9,7 @@ import {
   Transcript,
   type TranscriptMessage
 } from '../client/colloquy.ts'
-import { isKnown, say, sayGrowing } from './announce.ts'
+import { isKnown, say } from './announce.ts'
 import { call, colloquy, isMissing, textOf } from './api.ts'
 import { Branches } from './branches.ts'
 import { RunConnection } from './connecting.ts'
@@ -21,7 +21,6 @@ import {
   messagesIn,
   type Origin,
   exchangeIn,
-  plainText,
   progressIn,
   type Question,
   type Run
@@ -168,9 +167,9 @@ export class Conversation {
 
   #showStored({ values, tasks }: Checkpoint): void {
     this.#transcript.replace(values)
-    for (const { id, raw, content } of this.#transcript.messages) {
+    for (const { id, raw } of this.#transcript.messages) {
       if (typeof raw.run_id === 'string') this.#runOf.set(id, raw.run_id)
-      if (this.state.value !== 'ready') isKnown(id, plainText(content).length)
+      if (!this.#stream) isKnown(id)
     }
     this.questions.value = tasks.flatMap(({ interrupts }) => interrupts)
     this.#publish()
@@ -266,7 +265,8 @@ export class Conversation {
     const run = this.runs.value.find(({ run_id }) => run_id === id)
     if (run?.status === 'success') void this.#suggest()
     if (run?.status === 'success' && performance.now() - begun > 1000) say('The answer is complete.')
-    if (run?.status === 'interrupted') say('The run was stopped.')
+    // A question announces itself.
+    if (run?.status === 'interrupted' && run.stop_reason !== 'asked_user') say('The answer was stopped.')
   }
 
   #ended(stream: RunStream): void {
@@ -290,10 +290,7 @@ export class Conversation {
     this.#isDue = true
     const draw = () => {
       this.#isDue = false
-      if (this.#isClosed) return
-      this.#publish()
-      const newest = this.#transcript.messages.at(-1)
-      if (newest?.type === 'ai') sayGrowing(newest.id, plainText(newest.content), !newest.isPartial)
+      if (!this.#isClosed) this.#publish()
     }
     if (document.hidden) setTimeout(draw, 250)
     else requestAnimationFrame(draw)

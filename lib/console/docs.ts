@@ -274,5 +274,8 @@ function StreamEvent({ api, schema }: { readonly api: ApiDocument; readonly sche
   </section>`
 }
 
-render(html`<${Page} />`, document.getElementById('app')!)
+const root = document.getElementById('app')!
+// What the page says by itself until its modules are here.
+root.replaceChildren()
+render(html`<${Page} />`, root)
 void load()

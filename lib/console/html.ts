@@ -4,6 +4,11 @@ import htm from 'htm'
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => ComponentChildren
 
+/** Brings the focus to the composer, from controls that go away. */
+export function focusComposer(): void {
+  document.getElementById('composer')?.focus()
+}
+
 /** Joins the class names that apply. */
 export function classes(...names: (string | false | null | undefined)[]): string {
   return names.filter(Boolean).join(' ')

@@ -356,5 +356,7 @@ function SideBySide({ run, events, other }: { run: Run; events: readonly RunEven
 function copyCurl(threadId: string, runId: string): void {
   const url = `${location.origin}/api/threads/${threadId}/runs/${runId}/stream`
   const text = `curl -N -H 'Accept: text/event-stream' -H "Authorization: Bearer $COLLOQUY_TOKEN" '${url}'`
-  void copyText(text).then(() => notify('Copied. Put an API token with runs:read into COLLOQUY_TOKEN.'))
+  void copyText(text).then((isCopied) => {
+    if (isCopied) notify('Copied. Put an API token with runs:read into COLLOQUY_TOKEN.')
+  })
 }

@@ -3,6 +3,7 @@ import DOMPurify from 'dompurify'
 import { useRef } from 'preact/hooks'
 import { GrowingMarkdown } from './growing-markdown.ts'
 import { html } from './html.ts'
+import { notify } from './toast.ts'
 
 DOMPurify.addHook('afterSanitizeAttributes', (node) => {
   if (node.tagName !== 'A') return
@@ -44,7 +45,8 @@ export function copyOnClick(event: MouseEvent): void {
   const button = (event.target as Element | null)?.closest?.('[data-copy]')
   const code = button?.closest('.code')?.querySelector('code')?.textContent
   if (!button || code == null) return
-  void copyText(code).then(() => {
+  void copyText(code).then((isCopied) => {
+    if (!isCopied) return
     button.textContent = 'Copied'
     setTimeout(() => {
       button.textContent = 'Copy'
@@ -52,13 +54,26 @@ export function copyOnClick(event: MouseEvent): void {
   })
 }
 
-/** navigator.clipboard only exists on secure origins; elsewhere a selection is copied. */
-export async function copyText(text: string): Promise<void> {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text)
+/** Copies a text. False: the browser has refused, and the page has said so. */
+export async function copyText(text: string): Promise<boolean> {
+  // It exists only on secure origins, and may be forbidden; then a selection is copied.
+  const isCopied = await navigator.clipboard?.writeText(text).then(
+    () => true,
+    () => false
+  )
+  if (isCopied || copySelected(text)) return true
+  notify('The browser did not allow copying. Select the text and copy it by hand.', true)
+  return false
+}
+
+function copySelected(text: string): boolean {
   const area = document.createElement('textarea')
+  const { activeElement } = document
   area.value = text
   document.body.append(area)
   area.select()
-  document.execCommand('copy')
+  const isCopied = document.execCommand('copy')
   area.remove()
+  if (activeElement instanceof HTMLElement) activeElement.focus()
+  return isCopied
 }

@@ -1,13 +1,15 @@
 // One message: text, reasoning and tool calls, and its actions.
 import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import { memo } from './memo.ts'
 import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'
+import { sayGrowing } from './announce.ts'
 import { textOf } from './api.ts'
 import { artifactUrl } from './artifacts.ts'
 import type { Conversation } from './conversation.ts'
-import { classes, html, Icon } from './html.ts'
+import { classes, focusComposer, html, Icon } from './html.ts'
 import { copyText, Markdown } from './markdown.ts'
-import { filesOf, partsOf, plainText } from './records.ts'
+import { cutOf, filesOf, partsOf, plainText } from './records.ts'
 import { threadLink } from './router.ts'
 import { bytes, count } from './time.ts'
 import { notify } from './toast.ts'
@@ -37,12 +39,25 @@ export const Message = memo((props: MessageProps) => {
 
 function Human({ message, conversation, isRunning, branch, branches }: MessageProps) {
   const isEditing = useSignal(false)
+  const box = useRef<HTMLElement>(null)
   const text = plainText(message.content)
   const files = filesOf(message)
-  if (isEditing.value)
-    return html`<${Edit} ...${{ message, conversation, text }} onClose=${() => (isEditing.value = false)} />`
-  const switchTo = (at: number) => conversation.switchTo(branches[at]!).catch(failed)
-  return html`<article class="message human" aria-label="You">
+  const close = () => {
+    isEditing.value = false
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>('.edits')?.focus())
+  }
+  if (isEditing.value) return html`<${Edit} ...${{ message, conversation, text }} onClose=${close} />`
+  const switchTo = async (at: number) => {
+    const place = humans().indexOf(box.current!)
+    await conversation.switchTo(branches[at]!).catch(failed)
+    // The message of the other branch stands in the same place, with buttons of its own.
+    requestAnimationFrame(() => {
+      const buttons = [...(humans()[place]?.querySelectorAll<HTMLButtonElement>('.switch button') ?? [])]
+      const wanted = at > branch ? buttons.toReversed() : buttons
+      wanted.find(({ disabled }) => !disabled)?.focus()
+    })
+  }
+  return html`<article class="message human" aria-label="You" ref=${box}>
     ${
       files.length > 0 &&
       html`<ul class="files">
@@ -63,11 +78,13 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
           <button class="quiet" aria-label="Next branch" disabled=${branch === branches.length - 1 || isRunning} onClick=${() => switchTo(branch + 1)}><${Icon} name="right" /></button>
         </span>`
       }
-      <button class="quiet" title="Edit" aria-label="Edit" disabled=${isRunning} onClick=${() => (isEditing.value = true)}><${Icon} name="pen" /></button>
+      <button class="quiet edits" title="Edit" aria-label="Edit" disabled=${isRunning} onClick=${() => (isEditing.value = true)}><${Icon} name="pen" /></button>
       <${Copy} text=${text} />
     </div>
   </article>`
 }
+
+const humans = () => [...document.querySelectorAll<HTMLElement>('.message.human')]
 
 interface EditProps {
   readonly message: TranscriptMessage
@@ -78,6 +95,11 @@ interface EditProps {
 
 function Edit({ message, conversation, text, onClose }: EditProps) {
   const isSending = useSignal(false)
+  const area = useRef<HTMLTextAreaElement>(null)
+  useEffect(() => {
+    area.current?.focus()
+    area.current?.setSelectionRange(text.length, text.length)
+  }, [])
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const next = String(new FormData(event.currentTarget as HTMLFormElement).get('text')).trim()
@@ -85,13 +107,21 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
     if (isSending.value) return
     isSending.value = true
     // What could not be sent stays to be sent again.
-    conversation.outbox.edit(message, next).then(onClose, (error: unknown) => {
+    conversation.outbox.edit(message, next).then(focusComposer, (error: unknown) => {
       isSending.value = false
       failed(error)
     })
   }
-  return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${(event: KeyboardEvent) => event.key === 'Escape' && onClose()}>
-    <textarea name="text" aria-label="Edit your message" rows="4" autofocus>${text}</textarea>
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.isComposing) return
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) area.current?.form?.requestSubmit()
+    if (event.key !== 'Escape') return
+    // Escape would also stop an answer.
+    event.stopPropagation()
+    onClose()
+  }
+  return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${onKeyDown}>
+    <textarea ref=${area} name="text" aria-label="Edit your message" rows="4">${text}</textarea>
     <div class="row end">
       <button type="button" class="plain" onClick=${onClose}>Cancel</button>
       <button class="primary" disabled=${isSending.value}>Send again</button>
@@ -102,14 +132,18 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
 
 function Ai({ message, conversation, results, isLast, isRunning }: MessageProps) {
   const text = plainText(message.content)
-  const { raw, reasoning, calls, isPartial } = message
+  const { id, raw, reasoning, calls, isPartial } = message
+  const box = useRef<HTMLElement>(null)
+  useEffect(() => sayGrowing(id, box.current!, !isPartial))
   const runId = conversation.runOf(message)
   // No actions while a question is open.
   const waits =
     conversation.questions.value.length > 0 &&
     conversation.messages.value.findLast(({ type }) => type === 'ai')?.id === message.id
   const isThinking = isPartial && reasoning !== '' && text === '' && calls.length === 0
-  return html`<article class=${classes('message ai', isPartial && 'live')} aria-label="Answer" aria-busy=${isPartial}>
+  const run = isLast ? conversation.runs.value.find(({ run_id }) => run_id === runId) : undefined
+  const cut = isPartial || isRunning || waits ? null : cutOf(message, run)
+  return html`<article class=${classes('message ai', isPartial && 'live')} aria-label="Answer" aria-busy=${isPartial} ref=${box}>
     ${
       reasoning &&
       html`<details class="fold reasoning">
@@ -119,6 +153,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
     }
     ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} />` : html`<${Picture} key=${i} url=${part.image} />`))}
     ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning }} />`)}
+    ${cut && html`<p class="cut">${cut}</p>`}
     ${
       isLast && !isPartial && !isRunning && runId !== null && !waits
         ? html`<${Actions} ...${{ conversation, message, runId, text, usage: raw.usage_metadata }} />`
@@ -181,12 +216,16 @@ interface ActionsProps {
 function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
   const given = (message.raw.feedback as { rating?: number } | null | undefined)?.rating ?? null
   const rate = (rating: 1 | -1) => conversation.rate(runId, message.id, given === rating ? null : rating).catch(failed)
+  const retry = () => {
+    focusComposer()
+    conversation.outbox.retry(runId).catch(failed)
+  }
   const tokens = (usage as { total_tokens?: number } | null)?.total_tokens
   return html`<div class="actions">
     <${Copy} text=${text} />
     <button class=${classes('quiet', given === 1 && 'on')} title="Good answer" aria-label="Good answer" aria-pressed=${given === 1} onClick=${() => rate(1)}><${Icon} name="up" /></button>
     <button class=${classes('quiet', given === -1 && 'on')} title="Bad answer" aria-label="Bad answer" aria-pressed=${given === -1} onClick=${() => rate(-1)}><${Icon} name="down" /></button>
-    <button class="quiet" title="Try again" aria-label="Try again" onClick=${() => conversation.outbox.retry(runId).catch(failed)}><${Icon} name="retry" /></button>
+    <button class="quiet" title="Try again" aria-label="Try again" onClick=${retry}><${Icon} name="retry" /></button>
     <a class="quiet button" title="Look inside this run" aria-label="Look inside this run" href=${threadLink(conversation.threadId, runId)}><${Icon} name="pulse" /></a>
     ${tokens ? html`<small class="tokens">${count(tokens)} tokens</small>` : null}
   </div>`
@@ -195,7 +234,8 @@ function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
 function Copy({ text }: { readonly text: string }) {
   const isDone = useSignal(false)
   const copy = () =>
-    copyText(text).then(() => {
+    copyText(text).then((isCopied) => {
+      if (!isCopied) return
       isDone.value = true
       setTimeout(() => (isDone.value = false), 1500)
     })

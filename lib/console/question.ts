@@ -1,5 +1,6 @@
 // The agent's open question as a form: options to choose from, tool calls to approve, or whatever a graph asks.
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { say } from './announce.ts'
 import { html } from './html.ts'
 import type { Question } from './records.ts'
 
@@ -25,17 +26,27 @@ interface Asked {
 export function QuestionForm({ question, onAnswer }: QuestionProps) {
   const [isSent, setSent] = useState(false)
   const [words, setWords] = useState('')
+  const form = useRef<HTMLFormElement>(null)
   const { text, detail, choices, hint, read } = asked(question.value)
+  const focus = () => form.current?.querySelector<HTMLElement>('.options button, input')?.focus()
+  useEffect(() => {
+    const labels = choices.map(({ label }) => label).join(', ')
+    say(`The agent asks you: ${text}${labels && ` Choose: ${labels}.`}`)
+    if (isFocusFree()) focus()
+  }, [])
   const answer = (value: unknown) => {
     if (isSent) return
     setSent(true)
-    onAnswer(value).catch(() => setSent(false))
+    onAnswer(value).catch(() => {
+      setSent(false)
+      requestAnimationFrame(focus)
+    })
   }
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     if (words.trim() && read) answer(read(words.trim()))
   }
-  return html`<form class="question" onSubmit=${submit} aria-label="A question for you">
+  return html`<form class="question" ref=${form} onSubmit=${submit} aria-label="A question for you">
     <p>${text}</p>
     ${detail && html`<pre tabindex="0">${detail}</pre>`}
     ${
@@ -49,6 +60,12 @@ export function QuestionForm({ question, onAnswer }: QuestionProps) {
       ${read && html`<button class="primary" disabled=${isSent}>Answer</button>`}
     </div>
   </form>`
+}
+
+/** Nobody is writing or reading anywhere: the focus is nowhere, or in an empty composer. */
+function isFocusFree(): boolean {
+  const { activeElement } = document
+  return !activeElement || activeElement === document.body || (activeElement as HTMLTextAreaElement).value === ''
 }
 
 const asIs = (words: string): unknown => words

@@ -128,5 +128,21 @@ export function newId(): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`
 }
 
+/** Why an answer ends before it is complete, as a sentence; null: it does not. */
+export function cutOf({ raw }: TranscriptMessage, run: Run | undefined): string | null {
+  const { finish_reason, stop_reason } = (raw.response_metadata ?? {}) as Record<string, unknown>
+  const reason = String(finish_reason ?? stop_reason)
+  if (/^(length|max_tokens|MAX_TOKENS)$/.test(reason))
+    return 'The answer is cut off: it reached the limit of its length.'
+  if (/^(content_filter|refusal|SAFETY)$/.test(reason)) return 'The answer is cut off: the model’s provider stopped it.'
+  return run ? stopOf(run) : null
+}
+
+/** How a run was stopped before its end, as a sentence; null: it was not. */
+export function stopOf({ status, stop_reason }: Run): string | null {
+  if (status !== 'interrupted' || stop_reason === 'asked_user') return null
+  return stop_reason === 'shutdown' ? 'The server was stopped before the answer was complete.' : 'Stopped.'
+}
+
 export const isInFlight = ({ status }: Run): boolean => status === 'pending' || status === 'running'
 export const isFailed = ({ status }: Run): boolean => status === 'error' || status === 'timeout'

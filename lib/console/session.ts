@@ -39,6 +39,8 @@ let loadedFor: string | null = null
 
 tabs.addEventListener('message', ({ data }) => {
   if (loadedFor !== data) location.reload()
+  // Another tab has signed the same user in again.
+  else if (data !== null && stage.value === 'out') void begin()
 })
 
 whenSignedOut(() => {

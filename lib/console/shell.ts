@@ -7,14 +7,17 @@ import { Chat } from './chat.ts'
 import { Conversation } from './conversation.ts'
 import { Dialog } from './dialog.ts'
 import { watchFigures } from './figures.ts'
-import { classes, html, Icon } from './html.ts'
+import { classes, focusComposer, html, Icon } from './html.ts'
 import { newId } from './records.ts'
 import { go, place, threadLink } from './router.ts'
 import { me } from './session.ts'
+import { keep, kept } from './tab-storage.ts'
 import { ThreadList } from './thread-list.ts'
 import { find, query, refresh, threads, titleOf } from './threads.ts'
 
 const REFRESH_MS = 10_000
+/** The thread of the conversation that has not begun. */
+const NEW_KEY = 'colloquy.new'
 
 const KEYS: readonly (readonly [string, string])[] = [
   ['Enter', 'send'],
@@ -29,7 +32,7 @@ const KEYS: readonly (readonly [string, string])[] = [
 
 /** The open conversation. A new one gets its thread id at once, so that files can be uploaded to it. */
 function useConversation(): { conversation: Conversation | null; onSent: () => void } {
-  const [fresh, setFresh] = useState(newId)
+  const [fresh, setFresh] = useState(() => kept(NEW_KEY) ?? newId())
   const { value } = place
   const id = value.view === 'thread' ? value.threadId : value.view === 'new' ? fresh : null
   const [sent, setSent] = useState<string | null>(null)
@@ -42,6 +45,8 @@ function useConversation(): { conversation: Conversation | null; onSent: () => v
   useEffect(() => {
     if (value.view === 'new' && sent === fresh) setFresh(newId())
   }, [value.view])
+  // Files of a draft lie in its thread, also after a reload.
+  useEffect(() => keep(NEW_KEY, sent === fresh ? '' : fresh), [fresh, sent])
   const onSent = () => {
     if (id === null || value.view !== 'new') return
     setSent(id)
@@ -72,12 +77,25 @@ export function Shell() {
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
   }, [])
+  // Over a narrow page the side is a drawer: it has the focus, and the page behind it is out of reach.
+  const isDrawer = isSideOpen.value && isNarrow()
+  useEffect(() => {
+    if (!isDrawer) return
+    for (const behind of document.querySelectorAll('.shell > :not(.side, .veil)')) behind.toggleAttribute('inert', true)
+    const { activeElement } = document
+    if (!activeElement?.closest('.side')) document.querySelector<HTMLElement>('.side .new')?.focus()
+    return () => {
+      for (const behind of document.querySelectorAll('.shell > [inert]')) behind.removeAttribute('inert')
+      document.querySelector<HTMLElement>('.top button')?.focus()
+    }
+  }, [isDrawer])
   useEffect(() => {
     const title = conversation?.title.value
     document.title = view === 'overview' ? 'Overview · Colloquy' : title ? `${title} · Colloquy` : 'Colloquy'
   })
 
   return html`<div class=${classes('shell', isSideOpen.value && 'side-open')}>
+    <${Skip} />
     <header class="top">
       <button class="quiet" aria-label="Conversations" aria-expanded=${isSideOpen.value} onClick=${() => (isSideOpen.value = !isSideOpen.value)}><${Icon} name="menu" /></button>
       <b>${view === 'overview' ? 'Overview' : (conversation?.title.value ?? 'Colloquy')}</b>
@@ -91,13 +109,14 @@ export function Shell() {
       <a class="new" href="#/"><${Icon} name="plus" /> New conversation</a>
       <label class="search"><${Icon} name="search" /><input id="search" type="search" placeholder="Search" aria-label="Search conversations" value=${query.value} onInput=${(event: InputEvent) => void find((event.currentTarget as HTMLInputElement).value)} /></label>
       <${ThreadList} />
+      <${Skip} />
       <div class="foot">
         ${me.value?.system_role === 'admin' && html`<a class=${classes('entry', view === 'overview' && 'on')} href="#/overview"><${Icon} name="gauge" /> Overview</a>`}
         <button class="entry" onClick=${() => (isAccountOpen.value = true)}><${Icon} name="user" /> <span>${me.value?.email}</span></button>
       </div>
     </aside>
     ${conversation && html`<${Chat} key=${conversation.threadId} conversation=${conversation} onSent=${onSent} />`}
-    ${view === 'overview' && html`<${Later} name="overview" props=${{}} />`}
+    ${view === 'overview' && (me.value?.system_role === 'admin' ? html`<${Later} name="overview" props=${{}} />` : html`<${NotYours} />`)}
     ${runId && conversation && html`<${Later} name="inspector" props=${{ conversation, runId, otherId: place.value.view === 'thread' ? place.value.otherId : null }} />`}
     ${isAccountOpen.value && html`<${Account} onClose=${() => (isAccountOpen.value = false)} />`}
     ${
@@ -109,6 +128,15 @@ export function Shell() {
   </div>`
 }
 
+/** Past what stands before the composer, for who walks by keys. */
+function Skip() {
+  return html`<button class="skip plain" onClick=${focusComposer}>Skip to the message</button>`
+}
+
+function NotYours() {
+  return html`<main class="chat empty"><div class="welcome"><h1>This page is for administrators</h1><p class="lead">Your account has no right to see the overview of this installation.</p><button class="primary" onClick=${() => go('#/')}>Back to your conversations</button></div></main>`
+}
+
 /** A view whose module is loaded when it is opened. */
 function Later({ name, props }: { readonly name: 'overview' | 'inspector'; readonly props: object }) {
   const [view, setView] = useState<{ View: FunctionComponent<never> } | null>(null)
@@ -118,6 +146,9 @@ function Later({ name, props }: { readonly name: 'overview' | 'inspector'; reado
   }, [name])
   return view ? html`<${view.View} ...${props} />` : null
 }
+
+/** Whether the side is a drawer above the page, as in shell.css. */
+const isNarrow = (): boolean => matchMedia('(max-width: 760px)').matches
 
 interface Toggles {
   readonly isSideOpen: { value: boolean }
@@ -131,7 +162,11 @@ function onShortcut(event: KeyboardEvent, { isSideOpen, areKeysShown }: Toggles)
     event.preventDefault()
     what()
   }
-  if (isCommand && event.key.toLowerCase() === 'k')
+  if (event.key === 'Escape' && isSideOpen.value && isNarrow() && !document.querySelector('dialog[open]'))
+    act(() => {
+      isSideOpen.value = false
+    })
+  else if (isCommand && event.key.toLowerCase() === 'k')
     act(() => {
       isSideOpen.value = true
       document.getElementById('search')?.focus()

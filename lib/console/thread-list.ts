@@ -24,6 +24,8 @@ import { notifyFailure } from './toast.ts'
 
 export function ThreadList() {
   const list = useRef<HTMLElement>(null)
+  /** The one entry that Tab stops at; arrows lead to the others. */
+  const stop = useSignal<string | null>(null)
   const menu = useSignal<string | null>(null)
   const renaming = useSignal<Thread | null>(null)
   const deleting = useSignal<Thread | null>(null)
@@ -41,7 +43,24 @@ export function ThreadList() {
     return () => removeEventListener('click', close)
   }, [])
 
-  return html`<nav class="threads" ref=${list} onScroll=${onScroll} aria-label="Conversations">
+  const openId = place.value.view === 'thread' ? place.value.threadId : null
+  const isShown = (id: string | null) => shown.some(({ thread_id }) => thread_id === id)
+  const stopId = [stop.value, openId].find(isShown) ?? shown[0]?.thread_id
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return
+    const links = [...list.current!.querySelectorAll<HTMLElement>('.thread > a')]
+    const at = links.findIndex((link) => link.parentElement?.contains(document.activeElement))
+    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: links.length - 1 }[event.key]
+    if (at < 0 || next === undefined) return
+    event.preventDefault()
+    links[Math.max(0, next)]?.focus()
+  }
+  const onFocus = (event: FocusEvent) => {
+    const entry = (event.target as Element).closest('[data-thread]')
+    if (entry) stop.value = entry.getAttribute('data-thread')
+  }
+
+  return html`<nav class="threads" ref=${list} onScroll=${onScroll} onKeyDown=${onKeyDown} onFocusCapture=${onFocus} aria-label="Conversations">
       ${query.value && html`<p class="hint">${isSearching.value ? 'Searching…' : `${found.value.length} found`}</p>`}
       ${!query.value && shown.length === 0 && total.value === 0 && html`<p class="hint">Your conversations will be listed here.</p>`}
       <ul>
@@ -49,7 +68,8 @@ export function ThreadList() {
           (thread) => html`<${Item}
             key=${thread.thread_id}
             thread=${thread}
-            isOpen=${place.value.view === 'thread' && place.value.threadId === thread.thread_id}
+            isOpen=${openId === thread.thread_id}
+            isStop=${stopId === thread.thread_id}
             menu=${menu}
             onRename=${() => {
               renaming.value = thread
@@ -60,7 +80,7 @@ export function ThreadList() {
           />`
         )}
       </ul>
-      ${!query.value && hasMore.value && html`<button class="plain wide" onClick=${() => void loadMore()}>More</button>`}
+      ${!query.value && hasMore.value && html`<button class="plain wide" tabindex="-1" onClick=${() => void loadMore()}>More</button>`}
     </nav>
     ${renaming.value && html`<${Rename} thread=${renaming.value} onClose=${() => (renaming.value = null)} />`}
     ${deleting.value && html`<${Delete} thread=${deleting.value} onClose=${() => (deleting.value = null)} />`}`
@@ -69,12 +89,14 @@ export function ThreadList() {
 interface ItemProps {
   readonly thread: Thread
   readonly isOpen: boolean
+  /** Whether Tab stops at it. */
+  readonly isStop: boolean
   readonly menu: { value: string | null }
   readonly onRename: () => void
   readonly onDelete: () => void
 }
 
-function Item({ thread, isOpen, menu, onRename, onDelete }: ItemProps) {
+function Item({ thread, isOpen, isStop, menu, onRename, onDelete }: ItemProps) {
   const id = thread.thread_id
   const isMenuOpen = menu.value === id
   const title = titleOf(thread)
@@ -105,8 +127,9 @@ function Item({ thread, isOpen, menu, onRename, onDelete }: ItemProps) {
   useEffect(() => {
     if (isMenuOpen) items()[0]?.focus()
   }, [isMenuOpen])
-  return html`<li ref=${box} class=${classes('thread', isOpen && 'open')} onKeyDown=${onKeyDown}>
-    <a href=${threadLink(id)} aria-current=${isOpen ? 'page' : undefined}>
+  const tabindex = isStop ? 0 : -1
+  return html`<li ref=${box} data-thread=${id} class=${classes('thread', isOpen && 'open')} onKeyDown=${onKeyDown}>
+    <a href=${threadLink(id)} tabindex=${tabindex} aria-current=${isOpen ? 'page' : undefined}>
       ${isPinned(thread) && html`<${Icon} name="pin" />`}
       <span class="title">${title}</span>
       ${
@@ -117,7 +140,7 @@ function Item({ thread, isOpen, menu, onRename, onDelete }: ItemProps) {
             : html`<time datetime=${thread.updated_at}>${ago(thread.updated_at)}</time>`
       }
     </a>
-    <button class="quiet more" aria-label=${`Actions for ${title}`} aria-haspopup="menu" aria-expanded=${isMenuOpen} onClick=${(
+    <button class="quiet more" tabindex=${tabindex} aria-label=${`Actions for ${title}`} aria-haspopup="menu" aria-expanded=${isMenuOpen} onClick=${(
       event: MouseEvent
     ) => {
       event.stopPropagation()

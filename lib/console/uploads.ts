@@ -3,6 +3,7 @@ import { signal } from '@preact/signals'
 import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call } from './api.ts'
 import type { Attached } from './records.ts'
+import { keep, kept } from './tab-storage.ts'
 import { notify, notifyFailure } from './toast.ts'
 
 export interface Upload {
@@ -16,14 +17,28 @@ export interface Upload {
 }
 
 let count = 0
+/** Those under way or attached to a draft, by thread. */
+const drafts = new Map<string, Uploads>()
 
 export class Uploads {
   readonly list = signal<readonly Upload[]>([])
   readonly #threadId: string
+  readonly #name: string
   readonly #requests = new Map<number, XMLHttpRequest>()
 
-  constructor(threadId: string) {
+  private constructor(threadId: string) {
     this.#threadId = threadId
+    this.#name = `colloquy.files.${threadId}`
+    const text = kept(this.#name)
+    // Written by `#show`.
+    this.restore(text === null ? [] : (JSON.parse(text) as Attached[]))
+  }
+
+  /** The files of a thread's draft: kept while another thread is open, and over a reload. */
+  static of(threadId: string): Uploads {
+    const known = drafts.get(threadId) ?? new Uploads(threadId)
+    drafts.set(threadId, known)
+    return known
   }
 
   get isBusy(): boolean {
@@ -51,17 +66,28 @@ export class Uploads {
   #forget(id: number): void {
     this.#requests.get(id)?.abort()
     this.#requests.delete(id)
-    this.list.value = this.list.value.filter((one) => one.id !== id)
+    this.#show(this.list.value.filter((one) => one.id !== id))
   }
 
   clear(): void {
-    this.list.value = []
+    this.#show([])
+  }
+
+  /** Attaches what has been uploaded before. */
+  restore(files: readonly Attached[]): void {
+    const uploads = files.map((file) => ({ id: count++, name: file.filename, size: file.size, progress: 1, file }))
+    this.#show([...this.list.value, ...uploads])
+  }
+
+  #show(list: readonly Upload[]): void {
+    this.list.value = list
+    keep(this.#name, this.done.length > 0 ? JSON.stringify(this.done) : '')
   }
 
   /** XMLHttpRequest, because fetch does not report upload progress. */
   #send(file: File): void {
     const id = count++
-    this.list.value = [...this.list.value, { id, name: file.name, size: file.size, progress: 0, file: null }]
+    this.#show([...this.list.value, { id, name: file.name, size: file.size, progress: 0, file: null }])
     const request = new XMLHttpRequest()
     this.#requests.set(id, request)
     const form = new FormData()
@@ -88,7 +114,7 @@ export class Uploads {
   }
 
   #change(id: number, change: Partial<Upload>): void {
-    this.list.value = this.list.value.map((one) => (one.id === id ? { ...one, ...change } : one))
+    this.#show(this.list.value.map((one) => (one.id === id ? { ...one, ...change } : one)))
   }
 }
 

@@ -332,8 +332,8 @@ export const WORDS: Readonly<Record<string, Told>> = {
   [`GET ${T}/artifacts/{path}`]: told('A file of the thread', partly('*/*', binary), [416, 429], { headers: ranges }),
   [`POST ${T}/suggestions`]: told('Suggest follow-up questions', one(shaped({ suggestions: listOf(text) }))),
   'GET /api/suggestions/config': told(
-    'Whether suggestions are enabled, and how many there are at most',
-    one(shaped({ enabled: yesNo, max_suggestions: integer }))
+    'Whether suggestions are enabled, how many there are at most, and first questions for an empty conversation',
+    one(shaped({ enabled: yesNo, max_suggestions: integer, starters: listOf(text) }))
   ),
 
   'GET /api/models': told(

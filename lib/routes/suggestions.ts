@@ -18,6 +18,9 @@ const TURNS = { all: 16, each: 1, waitingEach: 4 }
 /** Clients send the end of a conversation with complete answers. */
 const BODY_BYTES = 1024 * 1024
 
+/** Questions that show what the demo model does, and what the page does with it. */
+const DEMO_STARTERS = ['Show me everything', 'Think, then write a report', 'A table and some code', 'Ask me something']
+
 const Body = objectOf({
   messages: listOf(objectOf({ role: v.string(), content: v.string() }), MESSAGES_MAX),
   n: v.optional(integer({ min: 1, max: 5 }), 3),
@@ -31,6 +34,9 @@ export function suggestionRoutes({
   log
 }: Pick<Services, 'config' | 'completeOnce' | 'log'>): Route[] {
   const { enabled, max_suggestions, model_name } = config.suggestions
+
+  const isDemo = config.models.length === 0 && config.agent.runtime === 'lead'
+  const starters = config.console.starters.length > 0 || !isDemo ? config.console.starters : DEMO_STARTERS
 
   const turns = new KeyedMutex(TURNS)
 
@@ -60,7 +66,11 @@ export function suggestionRoutes({
       bodyLimit: BODY_BYTES,
       handler: suggest
     }),
-    route({ method: 'GET', path: '/api/suggestions/config', handler: () => ({ json: { enabled, max_suggestions } }) })
+    route({
+      method: 'GET',
+      path: '/api/suggestions/config',
+      handler: () => ({ json: { enabled, max_suggestions, starters } })
+    })
   ]
 }
 

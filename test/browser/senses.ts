@@ -1,6 +1,7 @@
 // For everybody: names for who does not see the page, keys for who has no mouse, narrow screens and wide ones, light and dark.
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { ScriptedAgent } from '../fixtures/agent.ts'
+import { account, browserTest, type Visitor, visit } from '../fixtures/browser.ts'
 import { listIn, openSite, Person, PASSWORD, until } from '../fixtures/gateway.ts'
 
 for (const colorScheme of ['light', 'dark'] as const)
@@ -85,6 +86,154 @@ browserTest('what is spoken are sentences and not words', async (t) => {
   t.equal(text.split('Hello').length, 2, 'each sentence once')
 })
 
+/** Until that has the focus: by its label, its id, or its words. */
+const hasFocus = ({ page }: Visitor, what: string) =>
+  until(async () => {
+    const names =
+      "(({ ariaLabel, id, textContent }) => [ariaLabel, id, textContent?.trim()].join('|'))(document.activeElement)"
+    return String(await page.evaluate(names))
+      .split('|')
+      .includes(what)
+  }, `the focus on ${what}`)
+
+/** What the page says aloud from now on. */
+async function listen({ page }: Visitor): Promise<() => Promise<string>> {
+  await page.evaluate(`
+    window.said = []
+    new MutationObserver(() => said.push(document.querySelector('.spoken').textContent))
+      .observe(document.querySelector('.spoken'), { childList: true, characterData: true, subtree: true })`)
+  return async () => String(await page.evaluate('said.join(" ")'))
+}
+
+browserTest('what is spoken is what is read: no Markdown, no code, no address', async (t) => {
+  const agent = new ScriptedAgent()
+  const site = await openSite(t, { agent })
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  await visitor.open()
+  const said = await listen(visitor)
+  await visitor.say('hello')
+  await until(() => agent.started.length === 1, 'the run')
+  const stage = await agent.stage({ run_id: agent.started[0]! })
+  const parts = [
+    '## A *title*\n\nSee [the ',
+    '_manual_](https://elsewhere.example/a_b) now. And',
+    ' then.\n\n```js\nlet secret = 1\n```\n\n',
+    '| Name | Size |\n|---|---|\n| one | two |\n\nThe end.'
+  ]
+  for (const part of parts) {
+    stage.say(part)
+    await visitor.page.waitForTimeout(100)
+  }
+  stage.reply(parts.join(''))
+  stage.finish()
+  await visitor.answered()
+  await until(async () => (await said()).includes('The end.'), 'the end is said')
+  const text = await said()
+  t.match(text, /A title See the manual now\. And then\. A block of code\. Name, Size\. one, two\. The end\./)
+  t.notMatch(text, /[#*_`|]|elsewhere|secret/)
+})
+
+browserTest('a question of the agent is spoken and has the focus; answered, one can write on', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  const said = await listen(visitor)
+  await visitor.say('/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}')
+  await page.locator('.question').waitFor()
+  await hasFocus(visitor, 'Green')
+  await until(async () => /The agent asks you: Which colour\? Choose: Green, Blue\./.test(await said()), 'it is spoken')
+  t.notMatch(await said(), /stopped/)
+  t.equal(await page.locator('.cut').count(), 0, 'nor is it shown as stopped')
+  await page.keyboard.press('Enter')
+  await visitor.hasWords('Green')
+  await hasFocus(visitor, 'composer')
+  await visitor.answered()
+})
+
+browserTest('with keys alone: what is done with a message leaves the focus where one goes on', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=2 rate=0 size=6')
+  await visitor.answered()
+  await page.getByRole('button', { name: 'Edit' }).press('Enter')
+  await hasFocus(visitor, 'Edit your message')
+  await page.keyboard.press('Escape')
+  await page.getByLabel('Edit your message').waitFor({ state: 'detached' })
+  await hasFocus(visitor, 'Edit')
+  await page.keyboard.press('Enter')
+  await hasFocus(visitor, 'Edit your message')
+  await page.keyboard.press('Control+a')
+  await page.keyboard.type('/demo deltas=2 rate=0 size=7')
+  await page.keyboard.press('Control+Enter')
+  await visitor.hasWords('w00001')
+  await visitor.answered()
+  await hasFocus(visitor, 'composer')
+  await page.getByRole('button', { name: 'Previous branch' }).press('Enter')
+  await visitor.hasWords('w0001')
+  await hasFocus(visitor, 'Next branch')
+  await page.keyboard.press('Enter')
+  await visitor.hasWords('w00001')
+  await hasFocus(visitor, 'Previous branch')
+  await page.getByRole('button', { name: 'Try again' }).press('Enter')
+  await page.getByText('3 / 3').waitFor()
+  await hasFocus(visitor, 'composer')
+  await visitor.answered()
+})
+
+browserTest('from the list the composer is three stops away, and arrows lead through the list', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  await Promise.all(Array.from({ length: 30 }, () => person.thread()))
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await page.locator('.thread').nth(29).waitFor()
+  const links = page.locator('.thread > a')
+  await links.first().focus()
+  await page.keyboard.press('ArrowDown')
+  t.equal(await page.evaluate('document.activeElement === document.querySelectorAll(".thread > a")[1]'), true)
+  await page.keyboard.press('End')
+  t.equal(await page.evaluate('document.activeElement === [...document.querySelectorAll(".thread > a")].at(-1)'), true)
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Tab')
+  await hasFocus(visitor, 'Skip to the message')
+  t.equal(await page.evaluate('document.querySelector(".side .skip").offsetHeight > 10'), true)
+  await page.keyboard.press('Enter')
+  await hasFocus(visitor, 'composer')
+  await page.locator('.shell > .skip').focus()
+  await page.keyboard.press('Enter')
+  await hasFocus(visitor, 'composer')
+})
+
+browserTest('on a phone the drawer has the focus while it is open, and Escape closes it', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person, context: { viewport: { width: 375, height: 700 } } })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await page.locator('[aria-label=Stop]').waitFor()
+  await page.getByRole('button', { name: 'Conversations', exact: true }).press('Enter')
+  await hasFocus(visitor, 'New conversation')
+  for (let n = 0; n < 12; n++) {
+    await page.keyboard.press('Tab')
+    t.equal(
+      await page.evaluate("!document.activeElement.closest('main, .top')"),
+      true,
+      'the page behind is out of reach'
+    )
+  }
+  await page.keyboard.press('Escape')
+  await until(() => page.locator('.side').isHidden(), 'the drawer is closed')
+  await hasFocus(visitor, 'Conversations')
+  t.equal(await page.locator('[aria-label=Stop]').count(), 1, 'the answer goes on')
+  await page.keyboard.press('Escape')
+  await visitor.answered()
+})
+
 browserTest(
   'with keys alone: a menu opens, is walked through and closes, and the focus returns to where it was',
   async (t) => {
@@ -142,6 +291,7 @@ browserTest(
 )
 
 for (const [width, height] of [
+  [320, 700],
   [380, 700],
   [3840, 2160]
 ] as const)
