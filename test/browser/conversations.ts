@@ -1,7 +1,8 @@
 // Conversations and what can be done with them: find, name, delete, say otherwise, attach, rate, answer.
 import { EventEmitter, once } from 'node:events'
+import { anAnswer, request, response, ScriptedAgent } from '../fixtures/agent.ts'
 import { account, browserTest, visit, words } from '../fixtures/browser.ts'
-import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, type Options, type Person, textIn, until } from '../fixtures/gateway.ts'
 import { templateFolder } from '../fixtures/graphs.ts'
 
 /** Threads with titles, made a few at once. */
@@ -242,6 +243,114 @@ browserTest('a file that is taken back before it is sent is gone; one that is re
   t.equal((await gone).status(), 200)
   const { body } = await person.get(`/api/threads/${await visitor.threadId()}/uploads/list`)
   t.same(listIn(body, 'files'), [])
+})
+
+browserTest(
+  'a file attached to a draft stays with it: in another conversation and back, and over a reload',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const other = await person.thread()
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    const file = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('for the agent') }
+    await page.locator('input[type=file]').setInputFiles(file)
+    const chip = page.getByRole('button', { name: 'Remove notes.txt' })
+    await chip.waitFor()
+    await until(async () => (await page.locator('.composer progress').count()) === 0, 'it is there')
+    await visitor.open(`#/t/${other}`)
+    await until(async () => (await chip.count()) === 0, 'it belongs to the other draft')
+    await visitor.open('#/')
+    await chip.waitFor()
+    await page.reload()
+    await chip.waitFor()
+    await visitor.say('/demo deltas=2 rate=0')
+    await visitor.answered()
+    t.equal(await chip.count(), 0)
+    const { body } = await person.get(`/api/threads/${await visitor.threadId()}/uploads/list`)
+    t.same(
+      listIn(body, 'files').map((one) => at(one, 'filename')),
+      ['notes.txt']
+    )
+    await page.locator('.message.human .files').getByText('notes.txt').waitFor()
+    await page.getByRole('link', { name: 'New conversation' }).first().click()
+    await page.locator('.welcome').waitFor()
+    t.equal(await chip.count(), 0, 'the next draft has none')
+  }
+)
+
+browserTest('an answer that was cut off says by what, live as after a reload', async (t) => {
+  const agent = new ScriptedAgent()
+  const site = await openSite(t, { agent })
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  const stageOf = async (n: number) => {
+    await until(() => agent.started.length > n, 'the run')
+    return agent.stage({ run_id: agent.started[n]! })
+  }
+  await visitor.say('a long story')
+  const stage = await stageOf(0)
+  const message = anAnswer('Once upon a')
+  stage.sink.record(request())
+  stage.sink.record(response({ ...message, response_metadata: { finish_reason: 'length' } }))
+  stage.sink.record({ type: 'step', node: 'agent' })
+  stage.finish()
+  const cuts = page.locator('.cut')
+  await until(async () => (await cuts.allInnerTexts()).join().includes('the limit of its length'), 'the length')
+  await visitor.answered()
+  await visitor.say('go on')
+  const second = await stageOf(1)
+  second.say('time, there', 'second')
+  await visitor.hasWords('time, there')
+  await page.keyboard.press('Escape')
+  await until(
+    async () =>
+      (await cuts.allInnerTexts()).join() === 'The answer is cut off: it reached the limit of its length.,Stopped.',
+    'both'
+  )
+  await visitor.say('and before a word')
+  await stageOf(2)
+  await page.keyboard.press('Escape')
+  await until(async () => (await cuts.allInnerTexts()).at(-1) === 'Stopped.' && (await cuts.count()) === 3, 'the third')
+  const live = await cuts.allInnerTexts()
+  await page.reload()
+  await until(async () => (await cuts.count()) === 3, 'after a reload')
+  t.same(await cuts.allInnerTexts(), live)
+})
+
+browserTest('where copying is not allowed the page says so', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=2 rate=0')
+  await visitor.answered()
+  await page.evaluate(`
+    Object.defineProperty(navigator, 'clipboard', { value: { writeText: () => Promise.reject(new Error('no')) } })
+    document.execCommand = () => false`)
+  await page.locator('.message.ai').getByRole('button', { name: 'Copy' }).click()
+  await page.locator('.toast.bad').getByText('The browser did not allow copying').waitFor()
+  t.equal(await page.getByRole('button', { name: 'Copied' }).count(), 0)
+})
+
+browserTest('first questions are those of the installation: of the demo only where the demo answers', async (t) => {
+  const shown = async (config: Options) => {
+    const site = await openSite(t, { config })
+    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+    const asked = visitor.page.waitForResponse('**/api/suggestions/config')
+    await visitor.open()
+    await (await asked).finished()
+    await visitor.page.locator('.welcome').waitFor()
+    await visitor.page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))')
+    return visitor.page.locator('.starters button').allInnerTexts()
+  }
+  const models = [{ name: 'main', provider: 'openai', base_url: 'http://127.0.0.1:9', api_key: 'k', model: 'm' }]
+  t.match(await shown({}), ['Show me everything', 'Think, then write a report'])
+  t.same(await shown({ models }), [])
+  const starters = ['Plan my week', 'What changed?']
+  t.same(await shown({ models, console: { starters } }), starters)
 })
 
 browserTest('an edit that could not be sent stays to be sent again; pressed twice, it is sent once', async (t) => {

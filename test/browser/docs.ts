@@ -10,6 +10,7 @@ for (const colorScheme of ['light', 'dark'] as const)
     const { page } = visitor
     await page.goto(`${site.url}/docs`)
     await page.getByRole('heading', { name: 'Colloquy' }).waitFor()
+    t.equal(await page.locator('.first').count(), 0, 'nothing is left of what stood there before the modules came')
     await isAccessible(t, visitor, 'the start')
     await page.goto(`${site.url}/docs#/post_threads_thread_id_runs_stream`)
     await page.getByRole('heading', { name: 'Try it' }).waitFor()
