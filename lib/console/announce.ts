@@ -51,7 +51,10 @@ function wordsOf(block: Element): string {
     [...row.children].map(({ textContent }) => textContent).join(', ')
   )
   const text = cells.length > 0 ? `${cells.join('. ')}.` : (block.textContent ?? '')
-  return text.replace(/[^\S\n]+/g, ' ').replace(/\s*\n\s*/g, '\n').trim()
+  return text
+    .replace(/[^\S\n]+/g, ' ')
+    .replace(/\s*\n\s*/g, '\n')
+    .trim()
 }
 
 /** The end of the last whole sentence or line. */

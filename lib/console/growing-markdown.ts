@@ -1,6 +1,6 @@
 // Markdown that grows: HTML of a text by blocks, of which only the end is parsed again when more arrives. The text is cut where no later
-// character can change what stands before, and each piece is parsed by itself; so a text that grew has the HTML of the same text read at
-// once. Definitions (links, footnotes) count in all pieces, also those that come before them.
+// character can change what stands before, and each section is parsed by itself; so a text that grew has the HTML of the same text read at
+// once. Definitions (links, footnotes) count in all sections, also those that come before them.
 import { Lexer, type Links, Marked, Renderer, type Token, type Tokens } from 'marked'
 
 function escaped(text: string): string {
@@ -89,7 +89,7 @@ export const marked = new Marked({
   ]
 })
 
-// -------------------------------------------------------------------------------------------------- pieces
+// -------------------------------------------------------------------------------------------------- sections
 
 const HTML_ENDS: readonly [RegExp, RegExp][] = [
   [/^ {0,3}<(?:script|pre|style|textarea)(?=[\s>]|$)/i, /<\/(?:script|pre|style|textarea)>/i],
@@ -109,7 +109,7 @@ const BULLET = /^(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)/
  * which costs time and changes nothing. It reads whole lines only.
  */
 class Cutter {
-  /** Where pieces begin. */
+  /** Where sections begin. */
   readonly starts = [0]
   #at = 0
   /** What closes the code that is open. */
@@ -169,7 +169,7 @@ class Cutter {
   }
 }
 
-class Piece {
+class Section {
   readonly raw: string
   /** Its own definitions. */
   readonly links: Links
@@ -227,14 +227,14 @@ function labelsIn(text: string): string {
 export class GrowingMarkdown {
   #text = ''
   #cutter = new Cutter()
-  #pieces: readonly Piece[] = []
+  #sections: readonly Section[] = []
   #links = none()
 
   /** HTML of the text by blocks, to be sanitised. */
   blocks(given: string): readonly string[] {
     const text = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given
     if (text !== this.#text) this.#read(text)
-    return this.#pieces.flatMap(({ blocks }) => blocks)
+    return this.#sections.flatMap(({ blocks }) => blocks)
   }
 
   #read(text: string): void {
@@ -242,29 +242,30 @@ export class GrowingMarkdown {
     if (!grows) this.#cutter = new Cutter()
     this.#text = text
     this.#cutter.read(text)
-    const before = this.#pieces
-    // All pieces but the last are as they were.
+    const before = this.#sections
+    // All sections but the last are as they were.
     const kept = grows ? before.slice(0, -1) : []
     const { starts } = this.#cutter
     const further = starts.slice(kept.length).map((start, i) => {
       const raw = text.slice(start, starts[kept.length + i + 1])
       const was = before[kept.length + i]
-      return was?.raw === raw ? was : new Piece(raw)
+      return was?.raw === raw ? was : new Section(raw)
     })
-    this.#pieces = [...kept, ...further]
-    const links = linksOf(this.#pieces)
+    this.#sections = [...kept, ...further]
+    const links = linksOf(this.#sections)
     const changed = differing(this.#links, links)
     this.#links = links
-    const fresh = new Set(further.filter((piece) => !before.includes(piece)))
-    const stale = changed.length === 0 ? fresh : this.#pieces
-    for (const piece of stale) if (fresh.has(piece) || changed.some((tag) => piece.mentions(tag))) piece.render(links)
+    const fresh = new Set(further.filter((section) => !before.includes(section)))
+    const stale = changed.length === 0 ? fresh : this.#sections
+    for (const section of stale)
+      if (fresh.has(section) || changed.some((tag) => section.mentions(tag))) section.render(links)
   }
 }
 
 /** Of several definitions the first counts. */
-function linksOf(pieces: readonly Piece[]): Links {
+function linksOf(sections: readonly Section[]): Links {
   const all = none()
-  for (const { links } of pieces) for (const tag of Object.keys(links)) all[tag] ??= links[tag]!
+  for (const { links } of sections) for (const tag of Object.keys(links)) all[tag] ??= links[tag]!
   return all
 }
 
