@@ -72,8 +72,13 @@ export const demo: Command = {
   async run(args) {
     const { values } = parse(args, { port: { type: 'string' } })
     const { url, email, password, stop } = await startDemo(values.port ?? '0')
-    for (const signal of ['SIGTERM', 'SIGINT'] as const)
-      process.once(signal, () => void stop().then(() => process.exit(0)))
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+      process.once(signal, () => {
+        stop().then(
+          () => process.exit(0),
+          () => process.exit(1)
+        )
+      })
     process.stdout.write(
       `Colloquy is listening on ${url}\nSign in as ${email} with ${password}\nNothing is kept: Ctrl+C ends it.\n`
     )

@@ -5,7 +5,7 @@ import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.
 /** A second signal ends the process at once: the first has had its chance. */
 function onSignals(stop: (signal: string) => Promise<void>): void {
   let isStopping = false
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(signal, () => {
       if (isStopping) process.exit(1)
       isStopping = true
@@ -20,7 +20,8 @@ function onSignals(stop: (signal: string) => Promise<void>): void {
 export const serve: Command = {
   name: 'serve',
   usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER] [--langgraph FILE [--watch]]',
-  summary: 'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM drains.',
+  summary:
+    'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM and SIGHUP drain.',
   options: [
     ...INSTALLATION_HELP,
     ['--host HOST', 'interface to listen on; default 127.0.0.1'],

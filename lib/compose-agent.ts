@@ -150,7 +150,9 @@ export async function composeAgent({
     start: async () => {
       if (workers && config.agent.watch) unwatch = watchGraphs(place, () => workers.reload(), log)
       // In the background: the agent's server may be slow, or down.
-      void adopt(agent, adminId, log, stop.signal)
+      adopt(agent, adminId, log, stop.signal).catch((error: unknown) =>
+        log.warn({ err: error }, 'assistants could not be adopted')
+      )
       toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
     },
     forget: (threadId) => {

@@ -52,6 +52,7 @@ import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
 import { VERSION } from './version.ts'
 import type { Store } from './store/store.ts'
+import { warnUnexpected } from './unexpected.ts'
 
 export interface Gateway {
   /** `http://host:port` under which it answers. */
@@ -155,9 +156,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
   }
   const endRevoked = (revocation: Revocation): void =>
-    void registry.streams.revalidate((reader) =>
-      'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
-    )
+    void registry.streams
+      .revalidate((reader) =>
+        'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
+      )
+      .catch(warnUnexpected)
   const tokens = await openTokens({
     home: config.home,
     secret: config.auth.jwt_secret,
@@ -305,7 +308,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     },
     // Connections are accepted until the grace period is over: readiness says 503, and clients that lose theirs can reconnect.
     stop: async () => {
-      cut = await registry.stop(config.server.shutdown_grace_ms, () => void server.close(CLOSE_MS))
+      cut = await registry.stop(
+        config.server.shutdown_grace_ms,
+        () => void server.close(CLOSE_MS).catch(warnUnexpected)
+      )
     }
   }
   const admission: Component = {

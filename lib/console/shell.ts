@@ -1,4 +1,5 @@
 // The layout: sidebar with threads, current view, and global shortcuts.
+import { notifyFailure } from './toast.ts'
 import { useSignal } from '@preact/signals'
 import type { FunctionComponent } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
@@ -142,7 +143,11 @@ function Later({ name, props }: { readonly name: 'overview' | 'inspector'; reado
   const [view, setView] = useState<{ View: FunctionComponent<never> } | null>(null)
   useEffect(() => {
     const module = name === 'overview' ? import('./overview.ts') : import('./inspector.ts')
-    module.then(({ View }) => setView({ View: View as FunctionComponent<never> }))
+    module.then(
+      ({ View }) => setView({ View: View as FunctionComponent<never> }),
+      // After a deploy the file has another name.
+      notifyFailure
+    )
   }, [name])
   return view ? html`<${view.View} ...${props} />` : null
 }

@@ -7,6 +7,7 @@ import { wellFormedJson } from '../well-formed.ts'
 import type { Cookie, Reply } from './call.ts'
 import { bareText } from './langgraph-client.ts'
 import { hasBody, readOn } from './request.ts'
+import { warnUnexpected } from '../unexpected.ts'
 
 export const JSON_TYPE = 'application/json'
 /** From this size on, a separate write is cheaper than copying the body behind its head. */
@@ -131,7 +132,7 @@ function lingeringClose(req: IncomingMessage, res: ServerResponse, body: string 
     req.off('data', onData).off('end', stop).off('close', stop)
     res.end()
   }
-  const timer = setTimeout(() => void restTurns.next(address).then(stop), LINGER_MS)
+  const timer = setTimeout(() => restTurns.next(address).then(stop).catch(warnUnexpected), LINGER_MS)
   req.on('data', onData).on('end', stop).on('close', stop)
   req.resume()
 }

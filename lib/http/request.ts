@@ -8,6 +8,7 @@ import { wellFormedJson } from '../well-formed.ts'
 import { isObject } from '../types.ts'
 import { issue } from './schema.ts'
 import { spellingsOf, targetOf } from './target.ts'
+import { warnUnexpected } from '../unexpected.ts'
 
 /** Maximum nesting of a body. SQLite's JSON functions stop at 1000, our own recursion later. */
 const DEPTH_MAX = 500
@@ -148,7 +149,10 @@ export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: 
 /** Reads the next piece of a body, some 64 KB, when the sender has a turn. */
 export function readOn(req: IncomingMessage, turns: LoopTurns, sender: string): void {
   req.pause()
-  void turns.next(sender).then(() => req.resume())
+  turns
+    .next(sender)
+    .then(() => req.resume())
+    .catch(warnUnexpected)
 }
 
 /**

@@ -117,7 +117,7 @@ export class HttpServer {
       noDelay: true,
       IncomingMessage: UpgradableMessage
     })
-    this.#server.on('request', (req, res) => void this.#serve(req, res))
+    this.#server.on('request', (req, res) => this.#begin(req, res))
     this.#server.on('clientError', (error, socket) => this.#connections.refuseHead(error, socket))
     this.#server.on('connection', (socket) => this.#connections.keep(socket))
     this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
@@ -162,6 +162,13 @@ export class HttpServer {
 
   // ------------------------------------------------------------------------------------ one request's life
 
+  #begin(req: IncomingMessage, res: ServerResponse): void {
+    this.#serve(req, res).catch((error: unknown) => {
+      this.#options.log.error({ err: error }, 'a request failed outside its handler')
+      reset(res)
+    })
+  }
+
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
@@ -200,7 +207,7 @@ export class HttpServer {
     }
     res.once('finish', () => endRead(socket))
     noteUpgrade(req, { socket, head })
-    void this.#serve(req, res)
+    this.#begin(req, res)
   }
 
   /** Guards in the spec's order, then the handler. `cookies` are set on any outcome. */

@@ -109,7 +109,7 @@ export function runRoutes(services: Services): Route[] {
 
   const createInBackground = async (call: Call<RunBody>, at?: number): Promise<Run> => {
     const run = await createStateless(call, false, at)
-    if (temporary.has(run)) void temporary.removeLater(run)
+    if (temporary.has(run)) temporary.removeLater(run)
     return run
   }
 

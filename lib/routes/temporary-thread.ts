@@ -5,6 +5,7 @@ import { type Run, timestamp } from '../types.ts'
 import { removeThread, type RemovalServices } from './remove-thread.ts'
 import type { RunBody } from './run-request.ts'
 import type { Services } from './services.ts'
+import { warnUnexpected } from '../unexpected.ts'
 
 /** How long it is kept for a client that was cut off or has not joined yet, in ms. */
 const STAYS_MS = 60_000
@@ -44,9 +45,14 @@ export class TemporaryThreads {
   }
 
   /** Deletes it some time after the run's end: the client may come back, or nobody is waiting. */
-  async removeLater(run: Run): Promise<void> {
+  removeLater(run: Run): void {
+    this.#removeLater(run).catch(warnUnexpected)
+  }
+
+  async #removeLater(run: Run): Promise<void> {
     await this.#outlive(run).catch(() => {})
-    await this.#services.registry.settled(run.run_id)
+    // A store that does not answer must not keep the thread: by then it may.
+    await this.#services.registry.settled(run.run_id).catch(() => {})
     await pause(STAYS_MS, undefined, { ref: false })
     await this.remove(run)
   }
@@ -66,7 +72,7 @@ export class TemporaryThreads {
     if (!this.has(run)) return writer
     let isTold = false
     writer.onClose(() => {
-      if (!isTold) void this.removeLater(run)
+      if (!isTold) this.removeLater(run)
     })
     return {
       write: (bytes) => writer.write(bytes),
@@ -75,7 +81,9 @@ export class TemporaryThreads {
       onClose: (listener) => writer.onClose(listener),
       end: (last) => {
         isTold = true
-        void this.remove(run).then(() => writer.end(last))
+        this.remove(run)
+          .then(() => writer.end(last))
+          .catch(warnUnexpected)
       }
     }
   }

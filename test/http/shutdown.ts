@@ -208,3 +208,13 @@ t.test('a signal while the server starts ends it in order, when it has started',
   writeFileSync(join(child.home, 'go'), '')
   t.same(await child.exited, { code: 0, signal: null })
 })
+
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+  t.test(`${signal} drains: what is running is kept, and the process ends by itself with 0`, async (t) => {
+    const { child, person } = await open(t, 200)
+    const stream = await person.stream(await person.thread(), LONG, MODES)
+    await stream.untilFrames(5)
+    t.same(await child.stop(signal), { code: 0, signal: null })
+    t.equal(await stream.ended, 'reset')
+    t.match(child.log, 'new runs are refused')
+  })

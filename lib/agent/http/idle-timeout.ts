@@ -1,4 +1,5 @@
 // Aborts a request when it is silent for too long or its run is aborted.
+import { warnUnexpected } from '../../unexpected.ts'
 
 export class IdleTimeout {
   /** The request was aborted by the idle timeout. */
@@ -77,7 +78,7 @@ export class IdleTimeout {
 
   #checkIn(ms: number): void {
     this.#stop()
-    this.#timer = setTimeout(() => void this.#check(), ms)
+    this.#timer = setTimeout(() => this.#check().catch(warnUnexpected), ms)
   }
 
   async #check(): Promise<void> {

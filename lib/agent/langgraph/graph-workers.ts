@@ -17,6 +17,7 @@ import { graphSpecs } from './config-file.ts'
 import type { GraphLog, GraphPorts } from './graph-ports.ts'
 import type { GraphWorkerData } from './graph-worker.ts'
 import { called, type ThreadPort, WorkerChannel } from './worker-channel.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** Messages of a run per acknowledgement to its worker. */
 const HEARD = 64
@@ -122,7 +123,7 @@ class GraphThread {
   }
 
   #leaveIfIdle(): void {
-    if (this.#isRetired && this.#hearings.size === 0 && this.#channel.size === 0) void this.close()
+    if (this.#isRetired && this.#hearings.size === 0 && this.#channel.size === 0) this.close().catch(warnUnexpected)
   }
 
   /** After an abort: a responsive worker gets a few seconds to end the run, an unresponsive one is terminated. */
@@ -159,10 +160,13 @@ class GraphThread {
       return hearing.fail(error)
     }
     hearing.isFull = true
-    void hearing.sink.space().then(() => {
-      hearing.isFull = false
-      this.#acknowledge(run, hearing)
-    })
+    hearing.sink
+      .space()
+      .then(() => {
+        hearing.isFull = false
+        this.#acknowledge(run, hearing)
+      })
+      .catch((error: unknown) => hearing.fail(error))
   }
 
   #acknowledge(run: number, hearing: Hearing): void {
@@ -218,7 +222,7 @@ export class GraphWorkers {
       this.#graphs = specs.map(({ id, file }) => ({ ...infos.get(id)!, file }))
       for (const thread of before) thread.retire()
     } catch (error) {
-      for (const thread of threads.values()) void thread.close()
+      for (const thread of threads.values()) thread.close().catch(warnUnexpected)
       throw error
     }
     return this.#graphs.map(({ id }) => id)

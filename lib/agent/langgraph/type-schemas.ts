@@ -5,6 +5,7 @@ import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { isTypeScript } from '../typescript.ts'
 import type { SchemasByPath, TypeSchemaRequest } from './type-schemas-worker.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** As LangGraph's server waits. */
 const TIMEOUT_MS = 30_000
@@ -33,7 +34,7 @@ async function read(file: string, name: string): Promise<SchemasByPath> {
     workerData,
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB }
   })
-  const timer = setTimeout(() => void worker.terminate(), TIMEOUT_MS)
+  const timer = setTimeout(() => worker.terminate().catch(warnUnexpected), TIMEOUT_MS)
   try {
     return await new Promise<SchemasByPath>((resolve) => {
       worker.once('message', resolve)

@@ -1,6 +1,7 @@
 // Calls and one-way messages between two threads, in order. Each side has a channel with handlers for the other.
 import { AgentFileError } from '../agent-file.ts'
 import { AgentError } from '../runtime.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** The part of MessagePort we use; Worker has it too. */
 export interface ThreadPort {
@@ -35,7 +36,7 @@ export class WorkerChannel {
   constructor(port: ThreadPort, handlers: Handlers) {
     this.#port = port
     this.#handlers = handlers
-    port.on('message', (message) => void this.#hear(message))
+    port.on('message', (message) => this.#hear(message).catch(warnUnexpected))
   }
 
   get size(): number {
@@ -65,7 +66,7 @@ export class WorkerChannel {
   }
 
   async #hear(message: ThreadMessage): Promise<void> {
-    if ('tell' in message) return void this.#handlers[message.tell]!(...message.args)
+    if ('tell' in message) return void (await this.#handlers[message.tell]!(...message.args))
     if ('answer' in message) {
       const { answer, value, error } = message
       const waiting = this.#waiting.get(answer)

@@ -8,6 +8,7 @@ import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import { MESSAGE_BYTES } from './egress.ts'
 import type { ProcessGroups } from './process-group.ts'
 import { withoutSecrets } from './secrets.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 export interface StdioCommand {
   readonly command: string
@@ -76,7 +77,7 @@ export class StdioTransport implements Transport {
     const drained = new Promise((resolve) => server.once('close', resolve))
     // A process that left the group may keep the pipes open for ever.
     const heard = this.#ended.then(() => Promise.race([drained, sleep(DRAIN_MS, null, { ref: false })]))
-    void heard.then(() => this.#over(server))
+    heard.then(() => this.#over(server)).catch(warnUnexpected)
     server.on('error', (error) => this.onerror?.(error))
     server.stdin.on('error', (error) => this.onerror?.(error))
     server.stdout.on('data', (bytes: Buffer) => this.#take(bytes))

@@ -13,6 +13,7 @@ import { frameAt, seqOf } from './event.ts'
 import { EventFeed } from './feed.ts'
 import { isChannel, type SubscriptionParams, subscriptionParams } from './subscription.ts'
 import { NOTHING_TOLD, Subscriptions } from './subscriptions.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** Maximum subscriptions per socket: each is checked for every event. */
 const SUBSCRIPTIONS_MAX = 100
@@ -165,7 +166,7 @@ export class ProtocolSocket {
     this.#pong = null
     this.#isFull = false
     for (const frame of held) this.#write(frame)
-    void this.#work()
+    this.#workOn()
   }
 
   // ---------------------------------------------------------------------------------------------------- commands
@@ -176,7 +177,14 @@ export class ProtocolSocket {
     if (!this.#parts.share.take(text.length * BYTE_WEIGHT))
       return this.#socket.close(TRY_AGAIN, 'too many commands are on their way; try again')
     this.#socket.pause()
-    void this.#work()
+    this.#workOn()
+  }
+
+  #workOn(): void {
+    this.#work().catch((error: unknown) => {
+      warnUnexpected(error)
+      this.#socket.reset()
+    })
   }
 
   /** One after the other; while any wait, no more are read. */

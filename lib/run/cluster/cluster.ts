@@ -63,8 +63,8 @@ export class Cluster implements PeerListener {
     this.#compare(await peers.start(this, identity, before))
     this.#renewedAt = begun
     onNewId(peers.id)
-    this.#deps.registry.onLeftBehind = () => void this.#turn()
-    this.#timer = setInterval(() => void this.#turn(), peers.leaseMs / RENEWALS).unref()
+    this.#deps.registry.onLeftBehind = () => this.#turnSoon()
+    this.#timer = setInterval(() => this.#turnSoon(), peers.leaseMs / RENEWALS).unref()
   }
 
   get lease(): LeaseState {
@@ -95,6 +95,13 @@ export class Cluster implements PeerListener {
     this.#turning ??= this.#turns()
     return this.#turning
   }
+
+  #turnSoon(): void {
+    this.#turn().catch(this.#onFailed)
+  }
+
+  readonly #onFailed = (error: unknown): void =>
+    this.#deps.log.warn({ err: error }, 'a message of another process could not be answered')
 
   async #turns(): Promise<void> {
     while (this.#again && !this.#isStopped) {
@@ -173,7 +180,7 @@ export class Cluster implements PeerListener {
     const { registry, onRevoked } = this.#deps
     switch (message.kind) {
       case 'arrived':
-        return void this.#arrived(message.runs)
+        return void this.#arrived(message.runs).catch(this.#onFailed)
       case 'follow':
         return this.#followed(message.runs, from)
       case 'unfollow':
@@ -190,15 +197,15 @@ export class Cluster implements PeerListener {
       case 'creator':
         return message.isHere ? registry.creatorCame(message.run) : registry.creatorLeft(message.run, message.isAsked)
       case 'clear':
-        return void this.#clear(message.thread, from)
+        return void this.#clear(message.thread, from).catch(this.#onFailed)
       case 'cleared':
         return registry.remoteRuns?.cleared(message.thread, from)
       case 'removed':
-        return void this.#removed(message.thread, message.user)
+        return void this.#removed(message.thread, message.user).catch(this.#onFailed)
       case 'revoked':
         return onRevoked(message)
       case 'left':
-        return void this.#turn()
+        return this.#turnSoon()
     }
   }
 
@@ -244,9 +251,9 @@ export class Cluster implements PeerListener {
   }
 
   onGap(): void {
-    void this.#deps.registry.remoteRuns?.revalidate()
+    this.#deps.registry.remoteRuns?.revalidate().catch(this.#onFailed)
     this.#deps.registry.watchers.tellAll()
-    void this.#turn()
+    this.#turnSoon()
   }
 
   onLeaseLost(): void {

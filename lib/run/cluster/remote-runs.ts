@@ -67,7 +67,7 @@ export class RemoteRuns {
     const remote = await this.#of(run)
     const { log } = remote
     // Frames it has seen may be lost for good: one more poll tells.
-    if (snapshot === null && log.place(position) === null) void remote.refresh(false)
+    if (snapshot === null && log.place(position) === null) this.#refresh(remote, false)
     return this.#isStopped ? null : { log, start: snapshot ?? position }
   }
 
@@ -131,7 +131,7 @@ export class RemoteRuns {
     this.#runs.set(run_id, remote)
     this.#wake()
     // In this order: the poll finds what was stored before the owner knew of us.
-    void this.#revalidate([run_id])
+    this.#revalidate([run_id]).catch(this.#deps.onTrouble)
     return remote
   }
 
@@ -146,7 +146,11 @@ export class RemoteRuns {
 
   /** An owner announces that records of these runs were stored. */
   stored(runs: readonly string[], over: readonly string[]): void {
-    for (const id of runs) void this.#runs.get(id)?.refresh(over.includes(id))
+    for (const id of runs) this.#refresh(this.#runs.get(id), over.includes(id))
+  }
+
+  #refresh(remote: RunReplica | undefined, isOver: boolean): void {
+    remote?.refresh(isOver).catch(this.#deps.onTrouble)
   }
 
   /** The run is ours now: its readers reconnect and find it here. */
@@ -196,7 +200,7 @@ export class RemoteRuns {
 
   #wake(): void {
     if (this.#isStopped) return
-    this.#timer ??= setInterval(() => void this.revalidate(), POLL_MS).unref()
+    this.#timer ??= setInterval(() => this.revalidate().catch(this.#deps.onTrouble), POLL_MS).unref()
   }
 
   #sleep(): void {
@@ -237,13 +241,13 @@ export class RemoteRuns {
   #learn(runId: string, location: RunLocation | undefined, owners: Map<string, string[]>): void {
     const remote = this.#runs.get(runId)
     if (!remote) return
-    if (!location || !isInFlight(location)) return void remote.refresh(true)
+    if (!location || !isInFlight(location)) return this.#refresh(remote, true)
     const { owner, last, status } = location
     const isNew = owner !== remote.owner || this.#revalidations % FOLLOW_AGAIN === 0
     remote.owner = owner
     if (owner !== null && isNew) owners.set(owner, [...(owners.get(owner) ?? []), runId])
     if ((last ?? -1) >= remote.log.head || status !== remote.run.status)
-      void remote.refresh(status !== remote.run.status)
+      this.#refresh(remote, status !== remote.run.status)
   }
 
   #resend({ run_id, owner }: RunLocation): void {

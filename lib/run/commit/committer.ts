@@ -272,7 +272,7 @@ export class Committer implements Writer {
   #flush(): void {
     if (this.#inFlight || this.#blockedBatch) return
     const batch = this.#take()
-    if (batch.length) void this.#commit(batch)
+    if (batch.length) this.#commit(batch).catch(this.#options.onBroken)
     else this.#checkEmpty()
   }
 
@@ -422,7 +422,7 @@ export class Committer implements Writer {
       this.#retry = null
       const held = this.#blockedBatch!
       this.#blockedBatch = null
-      void this.#commit(held)
+      this.#commit(held).catch(this.#options.onBroken)
     }, wait)
   }
 

@@ -48,7 +48,7 @@ export class Compactor {
   #putOff(): void {
     if (!this.#rest) {
       this.#restsSince = performance.now()
-      this.#rest = setTimeout(() => void this.#work(), REST_MS)
+      this.#rest = setTimeout(() => this.#work().catch(this.#onTrouble), REST_MS)
     } else if (performance.now() - this.#restsSince < REST_MS_MAX - REST_MS) this.#rest.refresh()
   }
 

@@ -60,7 +60,7 @@ export class CredentialRevalidator {
    */
   soon(reader: Reader): void {
     if (reader.credential === null) return
-    if (this.#come.size === 0) setImmediate(() => void this.#askWhoCame())
+    if (this.#come.size === 0) setImmediate(() => this.#askWhoCame().catch(this.#deps.onTrouble))
     this.#come.set(reader.credential, reader)
   }
 

@@ -119,7 +119,7 @@ export class Joiner implements LogReader, OpenStream {
       const next = this.#log.next(this.#next, this.filter, loaded, this.#accumulator)
       if (next === 'tail') return
       if (next === 'end') this.#finish()
-      else if (next === 'behind') void this.#load()
+      else if (next === 'behind') this.#load().catch((error: unknown) => this.#hooks.onTrouble(error, this))
       else {
         this.#next = next.next
         counters.frames += next.count

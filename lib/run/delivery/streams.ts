@@ -117,7 +117,7 @@ export class Streams {
     const { stallMs } = this.#deps
     // A copy, because a reset stream leaves the set.
     for (const stream of [...this.#open.keys()]) stream.beat(stallMs)
-    void this.#revalidator.walk()
+    this.#revalidator.walk().catch(this.#deps.onTrouble)
   }
 
   /**

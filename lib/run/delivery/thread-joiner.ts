@@ -126,10 +126,10 @@ export class ThreadJoiner implements LogReader, OpenStream {
   #pump(loaded: Loaded | null): void {
     while (!this.#isGone && !this.#socket.isFull && !this.#isLoading) {
       const current = this.#current
-      if (!current) return void this.#find()
+      if (!current) return void this.#find().catch((error: unknown) => this.#hooks.onTrouble(error, this))
       const fed = current.feed.next(loaded)
       if (fed === 'tail') return
-      if (fed === 'behind') void this.#load(current.feed)
+      if (fed === 'behind') this.#load(current.feed).catch((error: unknown) => this.#hooks.onTrouble(error, this))
       else if (fed === 'end') this.#ended(current)
       else {
         counters.frames += fed.count

@@ -20,6 +20,7 @@ import { baseOf } from '../run-kwargs.ts'
 import { DisconnectTimer } from './disconnect-timer.ts'
 import { untilRead } from './retry.ts'
 import { isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 export interface ActorOptions extends RecorderOptions {
   /** How long the end of a run may wait for the store before its joiners are reset, in ms. */
@@ -269,10 +270,10 @@ export class RunActor implements RecorderEvents {
    */
   onRefused(message: string, ops: readonly Op[]): void {
     if (!this.#enter('refusal')) return
-    void this.#logRefused(message, ops)
+    this.#logRefused(message, ops).catch(warnUnexpected)
     this.#stopWork()
     this.#armSettleTimeout()
-    void this.#salvage(this.#recorder.closeRefused(ops))
+    this.#salvage(this.#recorder.closeRefused(ops)).catch(warnUnexpected)
   }
 
   async #logRefused(refused: string, ops: readonly Op[]): Promise<void> {

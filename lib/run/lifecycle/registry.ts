@@ -24,6 +24,7 @@ import { RunQuota } from './run-quota.ts'
 import { RunReaders } from './run-readers.ts'
 import { ThreadWatchers } from './thread-watchers.ts'
 import { withTimeout } from './with-timeout.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number
@@ -289,7 +290,7 @@ export class Registry {
     this.#actors.set(run.run_id, actor)
     this.readers.forgetLookups()
     this.watchers.tell(run.thread_id)
-    void actor.closed.then(() => this.#closed(actor))
+    actor.closed.then(() => this.#closed(actor)).catch(warnUnexpected)
     this.#queues.add(actor)
   }
 

@@ -3,6 +3,7 @@
 import type { Run } from '../../types.ts'
 import { startsAt } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 interface RunQueue {
   running: RunActor | null
@@ -80,7 +81,7 @@ export class RunQueues {
     if (!next) return this.#wakeAt(queue, Math.min(...pending.map(({ run }) => startsAt(run))) - now)
     queue.waiting.splice(queue.waiting.indexOf(next), 1)
     queue.running = next
-    void next.start()
+    next.start().catch(warnUnexpected)
   }
 
   #wakeAt(queue: RunQueue, ms: number): void {

@@ -10,6 +10,7 @@ import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { webhookOf } from '../run-kwargs.ts'
 import type { Registry } from './registry.ts'
 import { withTimeout } from './with-timeout.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** How long a cancel waits for the owning process's answer whether it came in time, in ms. */
 const CANCEL_WAIT_MS = 5000
@@ -108,7 +109,11 @@ export class Runs {
     const admission = await create()
     // A crash before that leaves a webhook without a run.
     if (admission.outcome !== 'created') await webhooks.forget(run.run_id)
-    else void registry.ended(run.run_id).then(() => webhooks.wake())
+    else
+      registry
+        .ended(run.run_id)
+        .then(() => webhooks.wake())
+        .catch(warnUnexpected)
     return admission
   }
 

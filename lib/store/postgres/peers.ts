@@ -18,6 +18,7 @@ import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** Delay between connection attempts, in ms: at first, and at most after repeated failures. */
 const AGAIN_MS = 200
@@ -152,7 +153,7 @@ export class PostgresPeers implements Peers {
 
   tell(to: string | null, message: PeerMessage): void {
     if (to === this.id || this.#isClosed) return
-    if (this.#outbox.length === 0) setImmediate(() => void this.#send())
+    if (this.#outbox.length === 0) setImmediate(() => this.#send().catch(warnUnexpected))
     for (const one of inPieces(message))
       this.#outbox.push({
         to: to === null ? EVERYBODY : channelOf(to),
@@ -201,8 +202,8 @@ export class PostgresPeers implements Peers {
 
   #listenAgain(afterMs = AGAIN_MS): void {
     if (this.#isClosed) return
-    const again = () =>
-      this.#listen().then(
+    const again = (): void =>
+      void this.#listen().then(
         () => this.#listener?.onGap(),
         () => this.#listenAgain(Math.min(2 * afterMs, AGAIN_MS_MAX))
       )

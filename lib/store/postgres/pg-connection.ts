@@ -9,6 +9,7 @@ import type { Db, Param, Planning } from './db.ts'
 import { decodeText, hex, encodeText } from './text.ts'
 import { endsConnection } from './sqlstate.ts'
 import { readUrl } from './url.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** Timeout for connecting and signing in, in seconds. */
 const CONNECT_TIMEOUT_S = 10
@@ -206,7 +207,7 @@ export class PgConnection implements Db {
     this.#lost = error
     for (const { reject } of this.#waiting) reject(error)
     this.#waiting.clear()
-    void this.#hangUp(0)
+    this.#hangUp(0).catch(warnUnexpected)
     this.#onLost()
   }
 

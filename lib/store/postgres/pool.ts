@@ -4,6 +4,7 @@ import { PgConnection, type PgConnectionOptions, STATEMENT_TIMEOUT_MS } from './
 import type { Db, Param, Planning, ReadDb } from './db.ts'
 import { unavailable } from './sqlstate.ts'
 import { readUrl } from './url.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 /** Default pool size; `?max=N` in the URL overrides it. */
 const CONNECTIONS_MAX = 10
@@ -171,7 +172,10 @@ export class Pool implements ReadDb {
   }
 
   #hangUp(connection: PgConnection): void {
-    void connection.close().finally(() => this.#gone(connection))
+    connection
+      .close()
+      .catch(warnUnexpected)
+      .finally(() => this.#gone(connection))
   }
 
   #sweep(): void {

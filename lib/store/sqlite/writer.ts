@@ -6,6 +6,7 @@ import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
 import { type Answers, encodeBatch, decodeOutcomes } from './batch-codec.ts'
 import type { WriterData, WriterMessage } from './worker.ts'
 import { scriptOf, stopped } from './worker-thread.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 
 const STACK_MB = 16
 const SPARE_BYTES_MAX = 4 * 1024 * 1024
@@ -137,7 +138,7 @@ export class WriterThread {
     const worker = this.#worker
     if (!worker) return
     this.#died(worker, error)
-    void worker.terminate()
+    worker.terminate().catch(warnUnexpected)
   }
 
   /** No more answers will come. Batches that had not reached their commit were not written. */
@@ -148,7 +149,7 @@ export class WriterThread {
     this.#waiting.clear()
     for (const waiting of all) {
       if (waiting.answers === null) waiting.reject(gone(error.message))
-      else void this.#settleDoubt(waiting, waiting.answers, error)
+      else this.#settleDoubt(waiting, waiting.answers, error).catch(waiting.reject)
     }
   }
 
