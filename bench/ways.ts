@@ -36,11 +36,11 @@ export interface Way {
 
 /** The most that a way may take. A way that got shorter lowers its limit. */
 export const LIMITS = {
-  'one delta, to a socket and to the disk': { files: 35, functions: 138 },
-  'POST runs/stream, until its first bytes': { files: 112, functions: 572 },
-  'rejoining a live run, until its first bytes': { files: 50, functions: 182 },
-  'rejoining an ended run, to its end': { files: 58, functions: 248 },
-  'POST threads/search': { files: 44, functions: 148 }
+  'one delta, to a socket and to the disk': { files: 37, functions: 143 },
+  'POST runs/stream, until its first bytes': { files: 114, functions: 590 },
+  'rejoining a live run, until its first bytes': { files: 50, functions: 190 },
+  'rejoining an ended run, to its end': { files: 58, functions: 256 },
+  'POST threads/search': { files: 44, functions: 156 }
 } as const
 
 export type WayName = keyof typeof LIMITS

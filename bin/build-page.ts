@@ -14,6 +14,9 @@ const FROM = join(ROOT, 'lib/console')
 const COMPILED = join(ROOT, 'dist/page')
 const TO = join(ROOT, 'dist/public')
 const MODULES = join(ROOT, 'node_modules')
+const CLIENT = 'client/colloquy.js'
+/** What the client imports. It becomes part of it, so that users have one file. */
+const CHUNK = 'conversation/chunk.js'
 
 /** What the page imports by name, and the file of it that browsers understand. */
 const LIBRARIES: Readonly<Record<string, string>> = {
@@ -32,6 +35,8 @@ const vendorPath = (name: string): string => `vendor/${name.replace('@', '').rep
 function assets(): Map<string, string> {
   const files = new Map<string, string>()
   for (const name of list(COMPILED, '.js')) files.set(name, readFileSync(join(COMPILED, name), 'utf8'))
+  files.delete(CHUNK)
+  files.set(CLIENT, inlined(files.get(CLIENT) ?? '', readFileSync(join(ROOT, 'dist/lib', CHUNK), 'utf8')))
   for (const [name, file] of Object.entries(LIBRARIES))
     files.set(vendorPath(name), withoutMap(readFileSync(join(MODULES, file), 'utf8')))
   for (const name of list(FROM, '.css')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
@@ -58,6 +63,17 @@ function list(folder: string, ending: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith(ending))
     .sort()
+}
+
+/** The client with its one import in place of the import line, in a scope of its own. */
+function inlined(client: string, chunk: string): string {
+  const code = withoutMap(chunk)
+    .replace(/^\s*(?:\/\*\*[\s\S]*?\*\/|\/\/.*)\n/gm, '')
+    .replace(/^export \{[^}]*\};?$/gm, '')
+    .replace(/^export (?=(?:async )?(?:function|class|const)\b)/gm, '')
+  const line = /^import (\{[^}]*\}) from ["']\.\.\/conversation\/chunk\.js["'];?$/m
+  if (!line.test(client)) throw new Error(`${CLIENT} does not import ${CHUNK}`)
+  return client.replace(line, (_, names: string) => `const ${names} = (() => {\n${code}\nreturn ${names};\n})();`)
 }
 
 /** Maps are not served, and a console must not ask for them. */
@@ -121,7 +137,7 @@ const base = `/console/${digestOf(files)}`
 for (const [path, text] of files) write(relative('/', `${base}/${path}`), text)
 for (const name of list(FROM, '.html')) write(name, page(name, base, files))
 write('icon.svg', readFileSync(join(FROM, 'icon.svg'), 'utf8'))
-write('colloquy.js', files.get('client/colloquy.js') ?? '')
+write('colloquy.js', files.get(CLIENT) ?? '')
 const licences = join(ROOT, 'dist/public-licences')
 for (const name of Object.keys(LIBRARIES)) {
   const [scope, part] = name.split('/')

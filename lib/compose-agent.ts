@@ -214,7 +214,8 @@ async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts):
   if (agent.runtime !== 'langgraph') return lead()
   const { url, api_key, headers, assistant_id, idle_timeout_ms } = agent
   const options = { apiKey: api_key, headers, assistantId: assistant_id, idleTimeoutMs: idle_timeout_ms }
-  return createGraphAgent(new ServerGraph({ url: url ?? '', ...options }))
+  const limits = answerLimits(agent)
+  return createGraphAgent(new ServerGraph({ url: url ?? '', ...options, ...limits }), limits)
 }
 
 function completeOnceOf(models: Models, reporting: Reporting): Services['completeOnce'] {
@@ -229,8 +230,13 @@ function configuredModels(config: Config, log: Log): Models {
   // A server without a key accepts any.
   return chatModels(
     config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })),
-    log
+    log,
+    answerLimits(config.agent)
   )
+}
+
+function answerLimits({ event_characters, answer_characters, answer_calls }: Config['agent']) {
+  return { eventCharacters: event_characters, characters: answer_characters, calls: answer_calls }
 }
 
 interface MiddlewareParts {

@@ -322,10 +322,11 @@ export function timestamp(at = Date.now()): Timestamp {
 }
 
 /** The first 16 bytes of a digest as a UUID; version 8 is for rules of our own. */
-export function uuidOf(digest: Buffer, version: 5 | 8): string {
+export function uuidOf(digest: Uint8Array, version: 5 | 8): string {
   digest[6] = (digest[6]! & 0x0f) | (version << 4)
   digest[8] = (digest[8]! & 0x3f) | 0x80
-  return digest.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+  const hex = Array.from(digest.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
 /** True for a JSON object; not for arrays. */

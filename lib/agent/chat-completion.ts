@@ -1,29 +1,29 @@
 // Parses one streaming response of a chat-completions server, and passes its deltas on in the same tick.
 import { randomUUID } from 'node:crypto'
-import { StringDecoder } from 'node:string_decoder'
-import { createParser, type EventSourceParser } from 'eventsource-parser'
-import { GrowingText } from '../growing-text.ts'
+import {
+  begun,
+  callTextsOf,
+  excessOf,
+  fold,
+  type GrowingMessage,
+  MESSAGE_LIMITS,
+  type MessageLimits
+} from '../conversation/chunk.ts'
 import { type Json, type JsonObject, type UsageMetadata, isObject } from '../types.ts'
+import { EventStream } from './http/event-stream.ts'
 import type { PeerFailures } from './http/failures.ts'
 import type { IdleTimeout } from './http/idle-timeout.ts'
 import type { ConnectionLost, ResponseBody } from './http/post.ts'
 import { countOf, parseJson } from './json.ts'
-import type { Completion, OnDelta, RawCall } from './model.ts'
+import type { Completion, OnDelta } from './model.ts'
 import type { Delta } from './runtime.ts'
 
-/** Maximum characters of one event: an answer without line ends must not fill the memory. */
-const EVENT_MAX = 32 * 1024 * 1024
 const NO_USAGE: UsageMetadata = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
 
-/** A tool call in progress. */
-interface GrowingCall {
-  /** The provider's index; undefined: it gives none. */
-  readonly index: Json | undefined
-  /** The provider's id; '': it gave none, ours is used. */
-  readonly givenId: string
-  readonly id: string
-  name: string
-  readonly args: GrowingText
+/** The most that a server may send of one answer. */
+export interface AnswerLimits extends MessageLimits {
+  /** Of one event of its stream. */
+  readonly eventCharacters?: number
 }
 
 export interface Receiver {
@@ -46,30 +46,21 @@ export class ChatCompletion {
 
   readonly #receiver: Receiver
   readonly #failures: PeerFailures
-  /** Three times as fast as a streaming TextDecoder. */
-  readonly #decoder = new StringDecoder('utf8')
-  #hasText = false
+  readonly #limits: AnswerLimits
+  readonly #stream: EventStream
+  readonly #places = new CallPlaces()
   #hasTold = false
-  readonly #parser: EventSourceParser
-  readonly #calls: GrowingCall[] = []
-  readonly #text = new GrowingText()
-  readonly #reasoning = new GrowingText()
+  #message: GrowingMessage
   #responseId = ''
   #finishReason: string | null = null
-  #usage: UsageMetadata | null = null
   #hasSpace = true
 
-  constructor(receiver: Receiver, failures: PeerFailures) {
+  constructor(receiver: Receiver, failures: PeerFailures, limits: AnswerLimits = MESSAGE_LIMITS) {
     this.#receiver = receiver
     this.#failures = failures
-    this.#parser = createParser({
-      maxBufferSize: EVENT_MAX,
-      onEvent: (event) => this.#hear(event.data),
-      onError: (error) => {
-        // Unknown fields are skipped, as the event-stream format requires.
-        if (error.type === 'max-buffer-size-exceeded') throw failures.garbage('an event without an end')
-      }
-    })
+    this.#limits = limits
+    this.#message = begun(receiver.messageId)
+    this.#stream = new EventStream((event) => this.#hear(event.data), failures, limits.eventCharacters)
   }
 
   /**
@@ -97,26 +88,19 @@ export class ChatCompletion {
   feed(bytes: Buffer): boolean {
     this.hasBegun = true
     this.#hasSpace = true
-    this.#parser.feed(this.#textOf(bytes))
+    this.#stream.feed(bytes)
     return this.#hasSpace
   }
 
-  #textOf(bytes: Buffer): string {
-    const text = this.#decoder.write(bytes)
-    if (this.#hasText || text === '') return text
-    this.#hasText = true
-    // Skips a byte order mark.
-    return text.startsWith('\ufeff') ? text.slice(1) : text
-  }
-
   completion(): Completion {
+    const { text, reasoning, usage } = this.#message
     return {
       responseId: this.#responseId || randomUUID(),
-      text: String(this.#text),
-      reasoning: String(this.#reasoning),
-      calls: this.#calls.map(({ id, name, args }): RawCall => ({ id, name, args: String(args) })),
+      text: String(text),
+      reasoning: String(reasoning),
+      calls: callTextsOf(this.#message).map(({ id, name, args }) => ({ id: id ?? '', name: name ?? '', args })),
       finishReason: this.#finishReason,
-      usage: this.#usage
+      usage
     }
   }
 
@@ -151,8 +135,6 @@ export class ChatCompletion {
     const reasoning = stringOf(delta.reasoning_content ?? delta.reasoning)
     // A refusal replaces the content, and is meant for the user too.
     const text = stringOf(delta.content ?? delta.refusal)
-    this.#reasoning.add(reasoning)
-    this.#text.add(text)
     const { messageId, model } = this.#receiver
     // Literals without a spread, which costs ten times as much.
     if (reasoning !== '') this.#tell({ type: 'delta', messageId, model, reasoning })
@@ -165,32 +147,20 @@ export class ChatCompletion {
     const name = isObject(part) ? stringOf(part.name) : ''
     const args = isObject(part) ? argumentsText(part.arguments) : ''
     const givenId = stringOf(id)
-    const known = this.#callFor(index, givenId)
-    if (known) this.#grow(known, name, args)
-    else this.#begin({ index, givenId, id: givenId || `call_${randomUUID()}`, name, args: new GrowingText() }, args)
+    const place = this.#places.find(index, givenId)
+    if (place === undefined) this.#begin(index, givenId, name, args)
+    else this.#grow(place, name, args)
   }
 
-  /** The call a fragment continues; undefined: it starts one. */
-  #callFor(index: Json | undefined, givenId: string): GrowingCall | undefined {
-    // Most providers number their calls; some give all of them index 0 and distinct ids, some give no index.
-    const isNumbered = index !== undefined && index !== null
-    const same = isNumbered ? this.#calls.filter((call) => call.index === index) : this.#calls
-    return givenId === '' ? same.at(-1) : same.find((call) => call.givenId === givenId)
+  #begin(given: Json | undefined, givenId: string, name: string, args: string): void {
+    const index = this.#places.add(given, givenId)
+    this.#tellCall({ index, id: givenId || `call_${randomUUID()}`, name, args })
   }
 
-  #begin(call: GrowingCall, args: string): void {
-    const { id, name } = call
-    call.args.add(args)
-    const index = this.#calls.push(call) - 1
-    this.#tellCall({ index, id, name, args })
-  }
-
-  #grow(call: GrowingCall, name: string, args: string): void {
-    call.args.add(args)
+  #grow(index: number, name: string, args: string): void {
     // Some providers repeat the name in every fragment.
-    const isNews = call.name === '' && name !== ''
-    if (isNews) call.name = name
-    if (isNews || args !== '') this.#tellCall({ index: this.#calls.indexOf(call), ...(isNews && { name }), args })
+    const isNews = name !== '' && this.#message.calls[index]?.name === null
+    if (isNews || args !== '') this.#tellCall({ index, ...(isNews && { name }), args })
   }
 
   #tellCall(toolCall: NonNullable<Delta['toolCall']>): void {
@@ -199,6 +169,9 @@ export class ChatCompletion {
   }
 
   #tell(delta: Delta): void {
+    this.#message = fold(this.#message, delta.toolCall ? { calls: [delta.toolCall] } : delta)
+    const excess = excessOf(this.#message, this.#limits)
+    if (excess !== null) throw this.#failures.tooLarge(excess)
     if (!this.#hasTold) this.#receiver.onFirst?.()
     this.#hasTold = true
     if (!this.#receiver.onDelta(delta)) this.#hasSpace = false
@@ -206,7 +179,7 @@ export class ChatCompletion {
 
   /** Providers repeat growing counts in one or all chunks: the largest is the total, never the sum. */
   #hearUsage(usage: JsonObject): void {
-    const before = this.#usage ?? NO_USAGE
+    const before = this.#message.usage ?? NO_USAGE
     const input_tokens = Math.max(before.input_tokens, countOf(usage.prompt_tokens))
     const output_tokens = Math.max(before.output_tokens, countOf(usage.completion_tokens))
     const total = countOf(usage.total_tokens) || input_tokens + output_tokens
@@ -215,7 +188,7 @@ export class ChatCompletion {
       before.output_token_details?.reasoning ?? 0,
       detail(usage, 'completion', 'reasoning_tokens')
     )
-    this.#usage = {
+    const told = {
       input_tokens,
       output_tokens,
       total_tokens: Math.max(before.total_tokens, total),
@@ -223,7 +196,7 @@ export class ChatCompletion {
       ...(reasoning && { output_token_details: { reasoning } })
     }
     const { messageId, model } = this.#receiver
-    this.#tell({ type: 'delta', messageId, model, usage: this.#usage })
+    this.#tell({ type: 'delta', messageId, model, usage: told })
   }
 }
 
@@ -239,4 +212,35 @@ function argumentsText(given: Json | undefined): string {
 function detail(usage: JsonObject, of: 'prompt' | 'completion', name: string): number {
   const details = usage[`${of}_tokens_details`]
   return isObject(details) ? countOf(details[name]) : 0
+}
+
+/**
+ * Which call a fragment continues. Most providers number their calls; some give all of them index 0 and distinct ids, some give no
+ * index.
+ */
+class CallPlaces {
+  #count = 0
+  /** By index, the last one; by id, the first; by both. */
+  readonly #places = new Map<string, number>()
+
+  /** undefined: it begins one. */
+  find(index: Json | undefined, id: string): number | undefined {
+    const isNumbered = index !== undefined && index !== null
+    if (!isNumbered && id === '') return this.#count === 0 ? undefined : this.#count - 1
+    return this.#places.get(keyOf(isNumbered ? index : null, id))
+  }
+
+  /** Adds a call. Returns its place. */
+  add(index: Json | undefined, id: string): number {
+    const place = this.#count++
+    const byId = keyOf(null, id)
+    this.#places.set(keyOf(index ?? null, ''), place)
+    if (!this.#places.has(byId)) this.#places.set(byId, place)
+    this.#places.set(keyOf(index ?? null, id), this.#places.get(keyOf(index ?? null, id)) ?? place)
+    return place
+  }
+}
+
+function keyOf(index: Json, id: string): string {
+  return `${JSON.stringify(index)} ${id}`
 }

@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http'
 import type { JsonObject } from '../types.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import { toolToChat } from './chat.ts'
-import { ChatCompletion } from './chat-completion.ts'
+import { type AnswerLimits, ChatCompletion } from './chat-completion.ts'
 import { PeerError, PeerFailures } from './http/failures.ts'
 import { IdleTimeout } from './http/idle-timeout.ts'
 import { isOk, ResponseBody, send } from './http/post.ts'
@@ -40,6 +40,13 @@ export interface ModelConfig {
 
 const IDLE_TIMEOUT_MS = 120_000
 
+interface ChatModelOptions {
+  readonly log?: AgentLog | undefined
+  /** Shorter delays, for tests. */
+  readonly retry?: Partial<RetryPolicy>
+  readonly limits?: AnswerLimits | undefined
+}
+
 export class ChatModel implements Model {
   readonly info: ModelInfo
   readonly takesImages: boolean
@@ -47,10 +54,10 @@ export class ChatModel implements Model {
   readonly #idleMs: number
   readonly #retry: RetryPolicy
   readonly #failures: PeerFailures
+  readonly #limits: AnswerLimits | undefined
   readonly #log: AgentLog | undefined
 
-  /** @param options.retry shorter delays, for tests */
-  constructor(config: ModelConfig, options: { readonly log?: AgentLog; readonly retry?: Partial<RetryPolicy> } = {}) {
+  constructor(config: ModelConfig, options: ChatModelOptions = {}) {
     this.info = infoOf(config)
     this.takesImages = config.supports_vision ?? false
     this.#config = config
@@ -63,12 +70,13 @@ export class ChatModel implements Model {
       protocol: 'no chat completion',
       secrets: [config.api_key]
     })
+    this.#limits = options.limits
     this.#log = options.log
   }
 
   /**
    * One answer; retried only while nothing of it has arrived.
-   * @throws PeerError ModelUnavailable, ModelRefused, ModelInterrupted, ModelTimeout or ModelProtocolError
+   * @throws PeerError ModelUnavailable, ModelRefused, ModelInterrupted, ModelTimeout, ModelTooLarge or ModelProtocolError
    */
   async complete(request: ModelRequest, onDelta: OnDelta): Promise<Completion> {
     let failed = 0
@@ -142,7 +150,7 @@ export class ChatModel implements Model {
   ): Promise<Completion | RetryableError> {
     const { messageId, onFirst } = request
     const receiver = { messageId, model: this.info.name, onDelta, ...(onFirst && { onFirst }) }
-    const answer = new ChatCompletion(receiver, this.#failures)
+    const answer = new ChatCompletion(receiver, this.#failures, this.#limits)
     const lost = await answer.listen(body, timeout, async () => request.space?.())
     if (answer.isOver) body.drain()
     if (answer.isWhole) return answer.completion()

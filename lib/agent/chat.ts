@@ -1,7 +1,7 @@
 // Converts conversations to chat-completions form, and answers back [contract 4.2].
+import { finishCalls } from '../conversation/calls.ts'
 import {
   type AiMessage,
-  type InvalidToolCall,
   type Json,
   type JsonObject,
   type Message,
@@ -9,8 +9,7 @@ import {
   type ToolMessage,
   isObject
 } from '../types.ts'
-import { parseJson } from './json.ts'
-import type { Completion, RawCall, ToolSpec } from './model.ts'
+import type { Completion, ToolSpec } from './model.ts'
 
 /** Placeholder for a missing result: servers refuse a conversation with a call that has none. */
 const INTERRUPTED = 'Interrupted'
@@ -93,19 +92,17 @@ export function toolToChat({ name, description, parameters }: ToolSpec): JsonObj
 
 // ------------------------------------------------------------------------------------------------------- back
 
-/** The completion as a message. Calls without a name, or whose arguments are not a JSON object, are invalid calls. */
+/** The completion as a message. Calls without a name, or whose arguments are not a JSON object or more than JSON can hold, are invalid calls. */
 export function toMessage(completion: Completion, id: string, modelName: string): AiMessage {
-  const calls = completion.calls.map(readCall)
-  const tool_calls = calls.filter((call) => call.type === 'tool_call')
+  const calls = finishCalls(completion.calls, true)
   return {
     type: 'ai',
     id,
     content: completion.text,
     additional_kwargs: completion.reasoning === '' ? {} : { reasoning_content: completion.reasoning },
-    response_metadata: { finish_reason: finishReason(completion, tool_calls.length > 0), model_name: modelName },
+    response_metadata: { finish_reason: finishReason(completion, calls.tool_calls.length > 0), model_name: modelName },
     name: null,
-    tool_calls,
-    invalid_tool_calls: calls.filter((call) => call.type === 'invalid_tool_call'),
+    ...calls,
     usage_metadata: completion.usage
   }
 }
@@ -114,12 +111,4 @@ export function toMessage(completion: Completion, id: string, modelName: string)
 export function finishReason({ finishReason: said }: Completion, hasCalls: boolean): string {
   if (hasCalls) return 'tool_calls'
   return said === null || said === 'tool_calls' ? 'stop' : said
-}
-
-function readCall({ id, name, args: text }: RawCall): ToolCall | InvalidToolCall {
-  const invalid = (error: string) => ({ name, args: text, id, error, type: 'invalid_tool_call' }) as const
-  if (name === '') return invalid('The call does not name a tool')
-  const args = text.trim() === '' ? {} : parseJson(text)
-  if (!isObject(args)) return invalid('The arguments are not a JSON object')
-  return { name, args, id, type: 'tool_call' }
 }

@@ -1,10 +1,9 @@
 // Validates an agent's output, once, where it enters the run. Errors are one sentence that names the field.
 import * as v from 'valibot'
+import { DEPTH_MAX, isJson } from '../conversation/calls.ts'
 import { cutTo } from '../types.ts'
 import { AgentError, type AgentRecord, FRAME_MODES, type ModelInfo, type StreamPart } from './runtime.ts'
 
-/** Deeper than any meaningful JSON, but far below what overflows the stack when encoding. */
-const DEPTH_MAX = 500
 /** Characters of an invalid value shown to the author. */
 const SHOWN_MAX = 40
 
@@ -70,14 +69,14 @@ const count = v.custom<number>(isCount, 'must be a whole number from 0')
 const texts = v.array(text, 'must be a list of texts')
 
 /** Undefined members are ignored, as JSON.stringify does. */
-const isJson = v.rawCheck<unknown>(({ dataset, addIssue }) => {
-  const problem = dataset.typed && !isSoundJson(dataset.value, DEPTH_MAX) ? notJson(dataset.value, DEPTH_MAX) : null
+const mustBeJson = v.rawCheck<unknown>(({ dataset, addIssue }) => {
+  const problem = dataset.typed && !isJson(dataset.value) ? notJson(dataset.value, DEPTH_MAX) : null
   if (problem !== null) addIssue({ message: `must be JSON, and ${problem}` })
 })
 const isRecord = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
-const json = v.pipe(v.unknown(), isJson)
-const jsonObject = v.pipe(v.unknown(), v.check(isRecord, 'must be an object'), isJson)
-const jsonList = v.pipe(v.unknown(), v.check(Array.isArray, 'must be a list'), isJson)
+const json = v.pipe(v.unknown(), mustBeJson)
+const jsonObject = v.pipe(v.unknown(), v.check(isRecord, 'must be an object'), mustBeJson)
+const jsonList = v.pipe(v.unknown(), v.check(Array.isArray, 'must be a list'), mustBeJson)
 
 const usage = v.object(
   {
@@ -100,7 +99,7 @@ const invalidToolCall = v.object({ name: text, args: text, id: text, error: v.nu
 const isContent = (value: unknown) => typeof value === 'string' || Array.isArray(value)
 const messageFields = {
   id: name,
-  content: v.pipe(v.unknown(), v.check(isContent, 'must be a text or a list of blocks'), isJson),
+  content: v.pipe(v.unknown(), v.check(isContent, 'must be a text or a list of blocks'), mustBeJson),
   additional_kwargs: jsonObject,
   response_metadata: jsonObject,
   name: v.nullable(text)
@@ -239,25 +238,6 @@ export function described(value: unknown): string {
   if (typeof value !== 'object') return value === undefined ? 'undefined' : `a ${typeof value}`
   const maker: unknown = value.constructor
   return typeof maker !== 'function' || maker === Object ? 'an object' : `a ${maker.name}`
-}
-
-/** The hot path of `notJson`: nearly every value is JSON, and this allocates nothing. */
-function isSoundJson(value: unknown, depth: number): boolean {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true
-  if (typeof value === 'number') return Number.isFinite(value)
-  if (typeof value !== 'object' || depth === 0) return false
-  if (Array.isArray(value)) {
-    for (const one of value) if (!isSoundJson(one, depth - 1)) return false
-    return true
-  }
-  const prototype: unknown = Object.getPrototypeOf(value)
-  if (prototype !== null && prototype !== Object.prototype) return false
-  for (const key in value) {
-    // Any object can be asked for any member.
-    const one = (value as Record<string, unknown>)[key]
-    if (one !== undefined && !isSoundJson(one, depth - 1)) return false
-  }
-  return true
 }
 
 /** Why a value is not JSON, as the rest of a sentence; null: it is JSON. */

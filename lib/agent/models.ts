@@ -1,4 +1,5 @@
 // The configured models by name.
+import type { AnswerLimits } from './chat-completion.ts'
 import { ChatModel, type ModelConfig } from './chat-model.ts'
 import type { Model } from './model.ts'
 import type { AgentLog } from './observer.ts'
@@ -19,6 +20,6 @@ export class Models {
 }
 
 /** Models behind servers that speak chat-completions. */
-export function chatModels(configs: readonly ModelConfig[], log?: AgentLog): Models {
-  return new Models(configs.map((config) => new ChatModel(config, { log })))
+export function chatModels(configs: readonly ModelConfig[], log?: AgentLog, limits?: AnswerLimits): Models {
+  return new Models(configs.map((config) => new ChatModel(config, { log, limits })))
 }

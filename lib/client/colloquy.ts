@@ -1,9 +1,12 @@
-// The client: starts and watches runs, and resumes at the exact frame after a broken connection. One file without dependencies,
-// for browsers (served at /colloquy.js) and Node (colloquy/client). It only uses the public API.
+// The client: starts and watches runs, and resumes at the exact frame after a broken connection. Without dependencies; for browsers
+// (one file, served at /colloquy.js) and Node (colloquy/client). It only uses the public API.
 //
 //   const colloquy = new Colloquy({ url: 'https://chat.example.com', token: 'clq_...' })
 //   const run = colloquy.start(threadId, { input: { messages: [{ role: 'user', content: 'Hello' }] } })
 //   for await (const text of run.text()) process.stdout.write(text)
+
+import { begun, callTextsOf, contentOf, fold, type GrowingMessage, readChunk } from '../conversation/chunk.ts'
+import type { JsonObject } from '../types.ts'
 
 export interface ColloquyOptions {
   /** URL of the gateway; absent: the page's own origin. */
@@ -468,6 +471,8 @@ export interface TranscriptMessage {
 export class Transcript {
   #messages: TranscriptMessage[] = []
   #byId = new Map<string, number>()
+  /** Messages in progress. */
+  readonly #growing = new Map<string, GrowingMessage>()
   /** Other channels of the state: title, todos, artifacts... */
   values: Readonly<Record<string, unknown>> = {}
 
@@ -491,21 +496,37 @@ export class Transcript {
     const list = Array.isArray(messages) ? messages : []
     const before = new Map(this.#messages.map((message) => [message.id, message]))
     this.#messages = list.map((raw) => settled(raw, before.get(raw.id)))
+    this.#growing.clear()
     this.#byId = new Map(this.#messages.map(({ id }, at) => [id, at]))
     this.values = rest
     return true
   }
 
-  #add(chunk: Record<string, unknown>): boolean {
-    const id = String(chunk.id)
+  #add(piece: JsonObject): boolean {
+    const id = String(piece.id)
     const at = this.#byId.get(id)
     const before = at === undefined ? undefined : this.#messages[at]
-    const isChunk = chunk.type === 'AIMessageChunk'
-    if (before && isChunk && !before.isPartial) return false
-    const next = isChunk ? grown(before, chunk, id) : settled(chunk, before)
+    const isPart = piece.type === 'AIMessageChunk'
+    if (before && isPart && !before.isPartial) return false
+    const next = isPart ? this.#grow(id, piece) : settled(piece, before)
+    if (!next.isPartial) this.#growing.delete(id)
     this.#byId.set(id, at ?? this.#messages.length)
     this.#messages = at === undefined ? [...this.#messages, next] : this.#messages.with(at, next)
     return true
+  }
+
+  #grow(id: string, piece: JsonObject): TranscriptMessage {
+    const message = fold(this.#growing.get(id) ?? begun(id), readChunk(piece))
+    this.#growing.set(id, message)
+    return {
+      id,
+      type: 'ai',
+      content: contentOf(message),
+      isPartial: piece.chunk_position !== 'last',
+      calls: callTextsOf(message).map(({ id: callId, name, args }) => ({ id: callId, name: name ?? '', args })),
+      reasoning: String(message.reasoning),
+      raw: { ...message.fields, content: '' }
+    }
   }
 }
 
@@ -529,34 +550,6 @@ function settled(raw: Record<string, unknown>, before?: TranscriptMessage): Tran
 
 function isSame(a: TranscriptMessage, b: TranscriptMessage): boolean {
   return !a.isPartial && JSON.stringify(a.raw) === JSON.stringify(b.raw)
-}
-
-function grown(before: TranscriptMessage | undefined, chunk: Record<string, unknown>, id: string): TranscriptMessage {
-  const calls = [...(before?.calls ?? [])]
-  for (const piece of listOf(chunk.tool_call_chunks)) {
-    const at = Number(piece.index ?? calls.length)
-    const was = calls[at]
-    calls[at] = {
-      id: was?.id ?? (piece.id == null ? null : String(piece.id)),
-      name: (was?.name ?? '') + (piece.name ?? ''),
-      args: (was?.args ?? '') + (piece.args ?? '')
-    }
-  }
-  return {
-    id,
-    type: 'ai',
-    content: joined(before?.content ?? '', chunk.content),
-    isPartial: chunk.chunk_position !== 'last',
-    calls,
-    reasoning: (before?.reasoning ?? '') + reasoningIn(chunk),
-    raw: { ...before?.raw, ...chunk, content: '' }
-  }
-}
-
-function joined(before: string | readonly unknown[], more: unknown): string | readonly unknown[] {
-  if (typeof before === 'string' && typeof more === 'string') return before + more
-  const asList = (part: unknown) => (Array.isArray(part) ? part : part ? [{ type: 'text', text: part }] : [])
-  return [...asList(before), ...asList(more)]
 }
 
 function reasoningIn({ additional_kwargs: more }: Record<string, unknown>): string {

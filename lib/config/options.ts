@@ -200,7 +200,14 @@ export const Options = v.object({
     assistant_id: nullable(),
     // Idle time of a run's stream in ms before the server is asked whether it is alive. Too long: a hung server is
     // noticed late, by runs.timeout_s at the latest.
-    idle_timeout_ms: whole(30_000, 0, DAY_MS)
+    idle_timeout_ms: whole(30_000, 0, DAY_MS),
+    // Characters of one event that a model or graph server sends, counted while it arrives. Without it an event without an end
+    // takes all memory.
+    event_characters: whole(33_554_432, 65_536),
+    // Characters of one answer: its text, its reasoning and its tool calls. Without it an endless answer takes all memory.
+    answer_characters: whole(67_108_864, 65_536),
+    // Tool calls of one answer.
+    answer_calls: whole(256, 1, 100_000)
   }),
   graphs: section({
     // worker: each file of graphs runs in a thread of its own. Without it a graph that computes for a second blocks everybody for

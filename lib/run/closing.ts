@@ -1,12 +1,12 @@
 // Closes the records of a run, whatever has ended it: readers see the end, the history has it, and the state is one that
 // the next run can start from.
+import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
 import type { Op, Settlement } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type AiMessage, type Message, NO_TOTALS, type Run, type RunTotals, timestamp } from '../types.ts'
 import { Kind } from './log/filter.ts'
 import type { Journal } from './log/journal.ts'
 import type { KeptState } from './log/kept-state.ts'
-import { errorJson, lastChunkJson, shortChunk, shortWhole, wholeJson } from './log/message.ts'
 import type { RunLog } from './log/run-log.ts'
 import type { StateBuilder } from './log/state-builder.ts'
 import { ASKING, type RunEnd, threadStatusAfter } from './run-end.ts'
@@ -46,7 +46,9 @@ export function closeRecords(records: RunRecords, end: RunEnd, asks: boolean, ti
 }
 
 export function showFailure(log: RunLog, { failure }: RunEnd): void {
-  if (failure) log.append(Kind.error, 'error', errorJson(failure.kind, failure.message))
+  if (!failure) return
+  const { kind, message } = failure
+  log.append(Kind.error, 'error', JSON.stringify({ error: kind, name: kind, message }))
 }
 
 function showFeedback({ run, log }: RunRecords): void {

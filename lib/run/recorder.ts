@@ -5,6 +5,7 @@
 // events in the journal, checkpoints with the state.
 import { checkPart, checkRecord } from '../agent/check.ts'
 import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
+import { shortChunk, type Shown } from '../conversation/wire.ts'
 import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
 import { openCallsIn } from '../thread/interrupts.ts'
 import type { TitleOptions } from '../thread/title.ts'
@@ -16,7 +17,6 @@ import type { Committer, Source } from './commit/committer.ts'
 import { BudgetShare, PendingBudget } from './commit/pending-budget.ts'
 import { extraKinds, Kind } from './log/filter.ts'
 import { Journal, type JournalOptions } from './log/journal.ts'
-import { shortChunk } from './log/message.ts'
 import { readJournal, rebuildPartial } from './log/rebuild-partial.ts'
 import { KeptState } from './log/kept-state.ts'
 import { type LogOptions, RunLog, type Scheduler } from './log/run-log.ts'
@@ -255,13 +255,21 @@ export class Recorder implements Source {
     if (!this.#isOpen) return false
     checkPart(part)
     if (part.type === 'frame') this.#frame(part)
-    else if (part.type === 'delta') this.#show(part.messageId, this.#journal.messages.say(part))
+    else if (part.type === 'delta') this.#show(part.messageId, this.#journal.messages.add(part))
     else this.#custom(wellFormed(part))
     return this.#appended()
   }
 
-  #show(id: string, chunks: readonly string[]): void {
-    for (const json of chunks) this.log.append(Kind.messages, 'messages', json, shortChunk({ id }))
+  #show(id: string, shown: Shown | null): void {
+    if (shown === null) return
+    const { messages } = this.#journal
+    const json = messages.encode(id, shown)
+    if (this.log.fits(json)) this.log.appendWhole(Kind.messages, 'messages', json)
+    else for (const part of messages.split(id, shown, this.#deps.options.eventBytes)) this.#append(id, part)
+  }
+
+  #append(id: string, json: string): void {
+    this.log.append(Kind.messages, 'messages', json, shortChunk({ id }))
   }
 
   #frame({ mode, event, json }: Frame): void {

@@ -3,7 +3,8 @@ import { AIMessageChunk } from '@langchain/core/messages'
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
 import { Accumulator } from '../../lib/run/delivery/accumulator.ts'
-import { DeltaEncoder, lastChunkJson, PartialMessage, wholeJson } from '../../lib/run/log/message.ts'
+import { asChunk, begun, fold } from '../../lib/conversation/chunk.ts'
+import { DeltaEncoder, lastChunkJson, wholeJson } from '../../lib/conversation/wire.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import type { RawFrame } from '../../lib/run/log/segment.ts'
@@ -17,8 +18,7 @@ const texts = new DeltaEncoder()
 type Fragment = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 
 const newLog = () => aLog({ windowBytes: 1_000_000 })
-const say = (log: RunLog, id: string, piece: Fragment) =>
-  log.append(Kind.messages, 'messages', texts.json({ type: 'delta', messageId: id, model: 'scripted', ...piece }))
+const say = (log: RunLog, id: string, piece: Fragment) => log.append(Kind.messages, 'messages', texts.json(id, piece))
 const complete = (log: RunLog, id: string) => log.append(Kind.messages, 'messages', lastChunkJson(anAnswer('', { id })))
 
 /** What a reader of every mode is shown of a frame that holds no delta. */
@@ -252,9 +252,8 @@ t.test('what was begun before is continued', async (t) => {
   const log = newLog()
   log.append(Kind.custom, 'custom', '1')
   say(log, 'a', { text: 'the rest' })
-  const begun = new PartialMessage('a', 'scripted')
-  begun.fold({ type: 'delta', messageId: 'a', model: 'scripted', text: 'The beginning and ' })
-  t.same(contents(told(new Accumulator(1, [begun.chunk()]), log, 1)), ['messages/partial: The beginning and the rest'])
+  const before = asChunk(fold(begun('a'), { text: 'The beginning and ' }))
+  t.same(contents(told(new Accumulator(1, [before]), log, 1)), ['messages/partial: The beginning and the rest'])
 })
 
 t.test('other frames stand where they stood, and a partial goes out before them', async (t) => {

@@ -52,7 +52,7 @@ const response = (
   latencyMs: 1
 })
 const journal = (options: { maxTraceContent?: number; trackTokens?: boolean } = {}) =>
-  new Journal({ maxTraceContent: 10240, trackTokens: true, eventBytes: 0, ...options })
+  new Journal({ maxTraceContent: 10240, trackTokens: true, ...options })
 const types = (made: Journal) => made.takeEvents().map((event) => event.event_type)
 
 t.test('a full run with one tool call has exactly the order of contract 4.3, k from 0 [Events 10]', async (t) => {
@@ -174,8 +174,8 @@ t.test('names of custom and middleware events are cut to their column', async (t
 
 t.test('what is broken off in text is kept, with a finish reason that marks it', async (t) => {
   const made = journal()
-  made.messages.say({ type: 'delta', messageId: 'm1', model: 'm', text: 'half ' })
-  made.messages.say({ type: 'delta', messageId: 'm1', model: 'm', text: 'an answer', reasoning: 'hm' })
+  made.messages.add({ type: 'delta', messageId: 'm1', model: 'm', text: 'half ' })
+  made.messages.add({ type: 'delta', messageId: 'm1', model: 'm', text: 'an answer', reasoning: 'hm' })
   const [message] = made.breakOff('interrupted')
   t.match(message, {
     id: 'm1',
@@ -195,7 +195,7 @@ t.test(
   async (t) => {
     const made = journal()
     const piece = (index: number, id: string | undefined, args: string) =>
-      made.messages.say({
+      made.messages.add({
         type: 'delta',
         messageId: 'm1',
         model: 'm',
@@ -230,7 +230,7 @@ t.test('a journal is taken up from its events: numbering, totals and open calls 
   const events = before
     .takeEvents()
     .map((event, index): RunEvent => ({ ...event, seq: index + 1, thread_id: 't', run_id: 'r', user_id: null }))
-  const after = Journal.resumed({ maxTraceContent: 0, trackTokens: true, eventBytes: 0 }, events)
+  const after = Journal.resumed({ maxTraceContent: 0, trackTokens: true }, events)
   t.equal(after.totals.total_tokens, 7)
   t.match(after.breakOff('error'), [{ tool_call_id: 'c1' }])
   t.equal(after.takeEvents()[0]!.k, events.length)
@@ -287,7 +287,7 @@ t.test('calls that overlap are paired with their own answers and failures', asyn
 t.test('an answer that was broken off is counted, and says by its reason that it was', async (t) => {
   for (const reason of ['interrupted', 'error', 'timeout']) {
     const made = journal()
-    made.messages.say({ type: 'delta', messageId: 'm', model: 'm', text: 'half' })
+    made.messages.add({ type: 'delta', messageId: 'm', model: 'm', text: 'half' })
     made.breakOff(reason)
     t.match(made.takeEvents().at(-1), { event_type: 'ai_message', metadata: { finish_reason: reason } })
     t.equal(made.totals.message_count, 1, reason)

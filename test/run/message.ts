@@ -3,30 +3,32 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
-import { DeltaEncoder, LiveMessages, parseArgs, PartialMessage } from '../../lib/run/log/message.ts'
-import type { JsonObject } from '../../lib/types.ts'
+import { brokenOff, parseArgs } from '../../lib/conversation/calls.ts'
+import { begun, type Chunk, fold, type GrowingMessage } from '../../lib/conversation/chunk.ts'
+import { DeltaEncoder } from '../../lib/conversation/wire.ts'
+import { LiveMessages } from '../../lib/run/log/message.ts'
+import type { AiMessage, JsonObject } from '../../lib/types.ts'
 import { Room, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
 
 type Fragment = Pick<Delta, 'text' | 'reasoning' | 'toolCall'>
 
-function built(...pieces: Fragment[]): PartialMessage {
-  const partial = new PartialMessage('m1', 'scripted')
-  for (const piece of pieces) partial.fold({ type: 'delta', messageId: 'm1', model: 'scripted', ...piece })
-  return partial
-}
+const chunkOf = ({ toolCall, ...said }: Fragment): Chunk => (toolCall ? { ...said, calls: [toolCall] } : said)
+const built = (...pieces: Fragment[]): GrowingMessage =>
+  pieces.reduce((message, piece) => fold(message, chunkOf(piece)), begun('m1'))
+const broken = (message: GrowingMessage, reason: string): AiMessage | null => brokenOff(message, 'scripted', reason)
 const piece = (index: number, args: string, id?: string, name?: string): Fragment => ({
   toolCall: { index, args, ...(id !== undefined && { id }), ...(name !== undefined && { name }) }
 })
 
 t.test('where nothing was said there is nothing to keep', async (t) => {
-  t.equal(built().broken('interrupted'), null)
-  t.equal(built({ text: '' }, { reasoning: '' }).broken('interrupted'), null)
+  t.equal(broken(built(), 'interrupted'), null)
+  t.equal(broken(built({ text: '' }, { reasoning: '' }), 'interrupted'), null)
 })
 
 t.test('text and reasoning are kept as far as they came, with the id they were shown under', async (t) => {
   t.same(
-    built({ reasoning: 'hm ' }, { reasoning: 'well' }, { text: 'half an ' }, { text: 'ans' }).broken('interrupted'),
+    broken(built({ reasoning: 'hm ' }, { reasoning: 'well' }, { text: 'half an ' }, { text: 'ans' }), 'interrupted'),
     {
       content: 'half an ans',
       additional_kwargs: { reasoning_content: 'hm well' },
@@ -42,7 +44,7 @@ t.test('text and reasoning are kept as far as they came, with the id they were s
 })
 
 t.test('a call is whole when its arguments are an object, and has a name and an id', async (t) => {
-  const message = built(piece(0, '{"a":', 'c1', 'look'), piece(0, '1}')).broken('error')
+  const message = broken(built(piece(0, '{"a":', 'c1', 'look'), piece(0, '1}')), 'error')
   t.same(message?.tool_calls, [{ name: 'look', args: { a: 1 }, id: 'c1', type: 'tool_call' }])
   t.same(message?.invalid_tool_calls, [])
 })
@@ -58,7 +60,7 @@ t.test('everything else of a call is kept as an invalid one, with its text', asy
     [piece(0, '{}', 'c1')]
   ]
   for (const pieces of fragments) {
-    const message = built(...pieces).broken('error')!
+    const message = broken(built(...pieces), 'error')!
     t.same(message.tool_calls, [], JSON.stringify(pieces))
     t.match(message.invalid_tool_calls, [{ error: 'Interrupted', type: 'invalid_tool_call' }])
     t.equal(message.invalid_tool_calls[0]!.args, pieces.map((one) => one.toolCall!.args).join(''))
@@ -66,12 +68,10 @@ t.test('everything else of a call is kept as an invalid one, with its text', asy
 })
 
 t.test('calls that arrive interleaved are put together by their index', async (t) => {
-  const message = built(
-    piece(0, '{"n"', 'c0', 'look'),
-    piece(1, '{"m"', 'c1', 'find'),
-    piece(0, ':0}'),
-    piece(1, ':1}')
-  ).broken('error')
+  const message = broken(
+    built(piece(0, '{"n"', 'c0', 'look'), piece(1, '{"m"', 'c1', 'find'), piece(0, ':0}'), piece(1, ':1}')),
+    'error'
+  )
   t.same(
     message?.tool_calls.map(({ id, name, args }) => ({ id, name, args })),
     [
@@ -95,11 +95,10 @@ t.test('however a call is cut into pieces, and wherever it is broken off, it is 
     (args, cuts, end) => {
       const text = JSON.stringify(args)
       const told = text.slice(0, end)
-      const partial = built(piece(0, '', 'c1', 'look'))
+      let partial = built(piece(0, '', 'c1', 'look'))
       const at = [...new Set([0, ...cuts.filter((cut) => cut < told.length), told.length])].sort((a, b) => a - b)
-      for (let i = 1; i < at.length; i++)
-        partial.fold({ type: 'delta', messageId: 'm1', model: 'm', ...piece(0, told.slice(at[i - 1], at[i])) })
-      const message = partial.broken('error')!
+      for (let i = 1; i < at.length; i++) partial = fold(partial, chunkOf(piece(0, told.slice(at[i - 1], at[i]))))
+      const message = broken(partial, 'error')!
       if (told === text) return message.tool_calls.length === 1 && message.invalid_tool_calls.length === 0
       return message.tool_calls.length === 0 && message.invalid_tool_calls[0]?.args === told
     }
@@ -112,7 +111,7 @@ const METADATA = { langgraph_node: 'agent' }
 
 t.test('a delta is a chunk of its message, whatever message the one before was of', async (t) => {
   const texts = new DeltaEncoder()
-  const told = ['', 'one', 'an "other"', 'one'].map((id, i) => JSON.parse(texts.json(delta(id, { text: `${i}\n` }))))
+  const told = ['', 'one', 'an "other"', 'one'].map((id, i) => JSON.parse(texts.json(id, { text: `${i}\n` })))
   t.same(told, [
     [{ content: '0\n', type: 'AIMessageChunk', id: '' }, METADATA],
     [{ content: '1\n', type: 'AIMessageChunk', id: 'one' }, METADATA],
@@ -123,7 +122,7 @@ t.test('a delta is a chunk of its message, whatever message the one before was o
 
 t.test('nothing of a delta that says more than one thing is left out', async (t) => {
   const toolCall = { index: 0, id: 'call_1', name: 'search', args: '{"q' }
-  const [chunk] = JSON.parse(new DeltaEncoder().json(delta('one', { text: 'a', reasoning: 'b', toolCall })))
+  const [chunk] = JSON.parse(new DeltaEncoder().json('one', { text: 'a', reasoning: 'b', toolCall }))
   t.same(chunk, {
     content: 'a',
     additional_kwargs: { reasoning_content: 'b' },
@@ -145,6 +144,12 @@ function said(frames: readonly string[]): { text: string; reasoning: string; cal
   }
 }
 
+/** The frames that show a delta: one, or none. */
+function shownBy(messages: LiveMessages, given: Delta): string[] {
+  const shown = messages.add(given)
+  return shown === null ? [] : [messages.encode(given.messageId, shown)]
+}
+
 t.test('a giant delta is said in frames of the size that is allowed, and nothing of it is left out', async (t) => {
   for (const bit of ['a', '"', 'ä😀', '\u0000', '\n€']) {
     const long = bit.repeat(30_000)
@@ -155,7 +160,8 @@ t.test('a giant delta is said in frames of the size that is allowed, and nothing
       { toolCall },
       { text: long, reasoning: long, toolCall }
     ]) {
-      const frames = new LiveMessages(4096).say(delta('one', given))
+      const messages = new LiveMessages()
+      const frames = messages.split('one', messages.add(delta('one', given))!, 4096)
       t.ok(
         frames.every((json) => Buffer.byteLength(json) < 4096),
         'below the size'
@@ -176,8 +182,8 @@ t.test('a giant delta is said in frames of the size that is allowed, and nothing
 })
 
 t.test('a character that a model cuts in two is shown when both its halves are there', async (t) => {
-  const messages = new LiveMessages(0)
-  const say = (given: Partial<Delta>) => messages.say(delta('one', given))
+  const messages = new LiveMessages()
+  const say = (given: Partial<Delta>) => shownBy(messages, delta('one', given))
   t.same(said(say({ text: 'a\ud83d' })).text, 'a')
   t.same(said(say({ text: '\ude00b' })).text, '😀b')
   t.same(say({ text: '\ud83d' }), [], 'nothing to show yet')
@@ -191,11 +197,11 @@ t.test('a character that a model cuts in two is shown when both its halves are t
 })
 
 t.test('a half that stays alone is no text: U+FFFD, in the middle and at the end', async (t) => {
-  const messages = new LiveMessages(0)
-  t.same(said(messages.say(delta('one', { text: 'a\ud83db\ude00c' }))).text, 'a\ufffdb\ufffdc')
-  messages.say(delta('one', { text: 'end\ud83d' }))
-  t.same(said(messages.complete('one')).text, '\ufffd')
-  t.same(messages.complete('one'), [], 'once')
+  const messages = new LiveMessages()
+  t.same(said(shownBy(messages, delta('one', { text: 'a\ud83db\ude00c' }))).text, 'a\ufffdb\ufffdc')
+  messages.add(delta('one', { text: 'end\ud83d' }))
+  t.match(messages.complete('one'), { text: '\ufffd', reasoning: undefined })
+  t.equal(messages.complete('one'), null, 'once')
 })
 
 t.test('a stream of a giant delta has all of it, as deltas and as whole messages [needs N39]', async (t) => {

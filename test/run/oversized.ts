@@ -1,8 +1,7 @@
 // Frames that are too large for the wire: cut there, whole in the log.
 import t from 'tap'
-import { shortWhole, wholeJson } from '../../lib/run/log/message.ts'
+import { cutText, shortWhole, wholeJson } from '../../lib/conversation/wire.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
-import { cutText } from '../../lib/run/log/oversized.ts'
 import { findWhole, madeWhole, wholeBytes } from '../../lib/run/log/oversized-reader.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import type { RawFrame } from '../../lib/run/log/segment.ts'

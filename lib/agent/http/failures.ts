@@ -89,6 +89,11 @@ export class PeerFailures {
     return this.#fail('ProtocolError', `sent something that is ${this.#peer.protocol}: ${what}`)
   }
 
+  /** More than is taken; `what` completes the sentence. */
+  tooLarge(what: string): PeerError {
+    return this.#fail('TooLarge', `sent ${what}`)
+  }
+
   #fail(kind: string, what: string, status: number | null = null): PeerError {
     return new PeerError(this.#peer.kind + kind, `${this.#peer.name} ${what}`, status)
   }

@@ -4,6 +4,7 @@
 // that do not store it) is shown where LangGraph would show it, counted, and dropped.
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
+import type { MessageLimits } from '../../conversation/chunk.ts'
 import {
   type Interrupt,
   type Json,
@@ -44,9 +45,9 @@ export class GraphEventMapper implements Listener {
   #hasSpace = true
 
   /** @param threadId the graph's id for the thread */
-  constructor(input: AgentInput, ref: GraphCheckpointRef, threadId: string, sink: Sink) {
+  constructor(input: AgentInput, ref: GraphCheckpointRef, threadId: string, sink: Sink, limits?: MessageLimits) {
     this.#sink = sink
-    this.#streams = new MessageStreams(this, (id) => this.#before(id))
+    this.#streams = new MessageStreams(this, (id) => this.#before(id), limits)
     this.#messages = [...input.messages]
     this.#channels = input.channels
     this.#savedRef = ref

@@ -1,11 +1,8 @@
 // Parses the event stream of a graph's run, synchronously.
-import { createParser, type EventSourceParser } from 'eventsource-parser'
+import { EventStream } from '../http/event-stream.ts'
 import type { PeerFailures } from '../http/failures.ts'
 import { parseJson } from '../json.ts'
 import type { Part } from './graph.ts'
-
-/** Maximum characters of one event, which may hold a whole state: a stream without line ends must not fill the memory. */
-const EVENT_MAX = 128 * 1024 * 1024
 
 /** LangGraph's modes whose events have another name. */
 const MODES: Readonly<Record<string, string>> = { 'messages-tuple': 'messages' }
@@ -17,15 +14,16 @@ export class EventStreamParser {
   #lastId: string | null = null
   readonly #hear: (part: Part) => boolean
   readonly #failures: PeerFailures
-  #decoder = new TextDecoder()
-  #parser: EventSourceParser
+  readonly #eventCharacters: number | undefined
+  #stream: EventStream
   #hasSpace = true
 
   /** @param hear receives every part; returns false when there is no more space for now */
-  constructor(hear: (part: Part) => boolean, failures: PeerFailures) {
+  constructor(hear: (part: Part) => boolean, failures: PeerFailures, eventCharacters?: number) {
     this.#hear = hear
     this.#failures = failures
-    this.#parser = this.#newParser()
+    this.#eventCharacters = eventCharacters
+    this.#stream = this.#newStream()
   }
 
   /** Id to resume after, `-1`: from the start; null: events without ids cannot be resumed. */
@@ -35,29 +33,31 @@ export class EventStreamParser {
 
   /** Resets the parser for a resumed stream. */
   begin(): void {
-    this.#decoder = new TextDecoder()
-    this.#parser = this.#newParser()
+    this.#stream = this.#newStream()
   }
 
   /** @returns whether there is space for more. @throws what `hear` throws; AgentError for an invalid event */
-  feed(bytes: Uint8Array): boolean {
+  feed(bytes: Buffer): boolean {
     this.#hasSpace = true
-    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    this.#stream.feed(bytes)
     return this.#hasSpace
   }
 
-  #newParser(): EventSourceParser {
-    return createParser({
-      maxBufferSize: EVENT_MAX,
-      onEvent: ({ id, event = '', data }) => {
-        this.#tell(event, data)
-        // After passing it on: a part that failed is requested again.
-        if (id) this.#lastId = id
-      },
-      onError: (error) => {
-        if (error.type === 'max-buffer-size-exceeded') throw this.#failures.garbage('an event without an end')
-      }
-    })
+  #newStream(): EventStream {
+    const onEvent = ({
+      id,
+      event = '',
+      data
+    }: {
+      id?: string | undefined
+      event?: string | undefined
+      data: string
+    }) => {
+      this.#tell(event, data)
+      // After passing it on: a part that failed is requested again.
+      if (id) this.#lastId = id
+    }
+    return new EventStream(onEvent, this.#failures, this.#eventCharacters)
   }
 
   #tell(event: string, text: string): void {

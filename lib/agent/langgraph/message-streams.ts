@@ -1,13 +1,23 @@
 // Messages in progress while a graph runs, until each joins the conversation or turns out not to belong to it.
-import type { AiMessage, Json, JsonObject, Message, UsageMetadata } from '../../types.ts'
+import {
+  begun,
+  excessOf,
+  fold,
+  type GrowingMessage,
+  MESSAGE_LIMITS,
+  type MessageLimits
+} from '../../conversation/chunk.ts'
+import type { AiMessage, Json, JsonObject, Message } from '../../types.ts'
 import { toChat, toTrace } from '../chat.ts'
 import { objectOr, textOr } from '../json.ts'
 import type { AnswerPiece } from '../model.ts'
-import type { Caller, AgentRecord, StreamPart } from '../runtime.ts'
+import { AgentError, type AgentRecord, type Caller, type StreamPart } from '../runtime.ts'
 import { isAi, isPiece, piecesIn, sumOf, usageIn } from './message.ts'
 
 /** Name for an unknown model. */
 const NO_MODEL = 'langgraph'
+/** Messages that one step may have in progress. */
+const MESSAGES_MAX = 4096
 
 interface Stream {
   readonly id: string
@@ -17,8 +27,7 @@ interface Stream {
   readonly isHidden: boolean
   /** At least one piece has arrived. */
   hasBegun: boolean
-  text: string
-  usage: UsageMetadata | null
+  message: GrowingMessage
 }
 
 export interface Listener {
@@ -35,16 +44,19 @@ export class MessageStreams {
   #lastStepAt = performance.now()
 
   readonly #conversation: Conversation
+  readonly #limits: MessageLimits
 
-  constructor(listener: Listener, conversation: Conversation) {
+  constructor(listener: Listener, conversation: Conversation, limits = MESSAGE_LIMITS) {
     this.#listener = listener
     this.#conversation = conversation
+    this.#limits = limits
   }
 
   /**
    * One piece of a message, or a whole one.
    * @param data `[message, metadata]`
    * @param isKnown whether a message of this id is in the conversation already
+   * @throws AgentError for a message, or a step, that is too large
    */
   hear(data: Json, namespace: readonly string[], isKnown: (id: string) => boolean): void {
     if (!Array.isArray(data)) return
@@ -72,10 +84,11 @@ export class MessageStreams {
   }
 
   #begin(id: string, message: JsonObject, metadata: JsonObject, namespace: readonly string[]): Stream {
+    if (this.#streams.size === MESSAGES_MAX) throw tooLarge(`more than ${MESSAGES_MAX} messages in one step`)
     const model = modelIn(message) ?? textOr(metadata.ls_model_name) ?? NO_MODEL
     const node = textOr(metadata.langgraph_node) ?? 'graph'
     const isHidden = namespace.some((task) => /^(tools|task):/.test(task))
-    const stream: Stream = { id, model, node, isHidden, hasBegun: false, text: '', usage: null }
+    const stream: Stream = { id, model, node, isHidden, hasBegun: false, message: begun(id) }
     this.#streams.set(id, stream)
     const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
     // The best guess: a graph may send its models more than the conversation, and calls inside tools are unknown.
@@ -87,12 +100,13 @@ export class MessageStreams {
   #say(stream: Stream, message: JsonObject): void {
     stream.hasBegun = true
     const pieces = piecesIn(message)
-    for (const { text } of pieces) stream.text += text ?? ''
-    if (!stream.isHidden) this.#show(stream, pieces)
     const usage = usageIn(message)
-    if (!usage) return
-    stream.usage = sumOf(stream.usage, usage)
-    if (!stream.isHidden) this.#show(stream, [{ usage: stream.usage }])
+    const parts = usage ? [...pieces, { usage: sumOf(stream.message.usage, usage) }] : pieces
+    for (const { toolCall, ...part } of parts)
+      stream.message = fold(stream.message, toolCall ? { calls: [toolCall] } : part)
+    const excess = excessOf(stream.message, this.#limits)
+    if (excess !== null) throw tooLarge(excess)
+    if (!stream.isHidden) this.#show(stream, parts)
   }
 
   #show({ id: messageId, model }: Stream, pieces: readonly AnswerPiece[]): void {
@@ -110,25 +124,29 @@ export class MessageStreams {
       responseId: textOr(id) ?? message.id,
       message,
       finishReason: isCalling ? 'tool_calls' : (textOr(finish_reason ?? stop_reason) ?? 'stop'),
-      usage: message.usage_metadata ?? stream.usage,
+      usage: message.usage_metadata ?? stream.message.usage,
       latencyMs: performance.now() - this.#lastStepAt
     })
   }
 }
 
 /** The message as far as it is known, for the trace. */
-function messageOf({ id, text, model, usage }: Stream): AiMessage {
+function messageOf({ id, message, model }: Stream): AiMessage {
   return {
     type: 'ai',
     id,
-    content: text,
+    content: String(message.text),
     additional_kwargs: {},
     response_metadata: { model_name: model },
     name: null,
     tool_calls: [],
     invalid_tool_calls: [],
-    usage_metadata: usage
+    usage_metadata: message.usage
   }
+}
+
+function tooLarge(what: string): AgentError {
+  return new AgentError('AgentTooLarge', `The graph sent ${what}`)
 }
 
 /** Messages are JSON by construction, but their interfaces lack an index signature. */

@@ -18,6 +18,8 @@ export interface ServerOptions {
   readonly assistantId: string | null
   /** Milliseconds of silence in a run's stream before the server is asked for the run's status; 0: never. */
   readonly idleTimeoutMs: number
+  /** Characters of one event of a run's stream; absent: 32 Mi. */
+  readonly eventCharacters?: number
   /** Shorter delays, for tests. */
   readonly retry?: Partial<RetryPolicy>
 }

@@ -30,6 +30,7 @@ export interface ServerCall {
   /** Body members that depend on the checkpoint to start from. */
   readonly parameters: (checkpointId: string | null) => JsonObject
   readonly idleMs: number
+  readonly eventCharacters: number | undefined
   readonly signal: AbortSignal
 }
 
@@ -64,7 +65,7 @@ export class ServerThread implements GraphThread {
       const status = await this.#follow(
         run,
         response,
-        new EventStreamParser((part) => hear(noted(part, course)), this.#requests.failures),
+        new EventStreamParser((part) => hear(noted(part, course)), this.#requests.failures, this.#call.eventCharacters),
         space
       )
       course.isOver = true

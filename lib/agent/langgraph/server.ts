@@ -22,12 +22,14 @@ export class ServerGraph implements Graph {
   readonly #requests: Requests
   readonly #assistantId: string | null
   readonly #idleMs: number
+  readonly #eventCharacters: number | undefined
   #isOfJs: boolean | null = null
 
   constructor(options: ServerOptions) {
     this.#requests = new Requests(options)
     this.#assistantId = options.assistantId
     this.#idleMs = options.idleTimeoutMs
+    this.#eventCharacters = options.eventCharacters
   }
 
   async open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread> {
@@ -49,7 +51,8 @@ export class ServerGraph implements Graph {
       multitask_strategy: 'interrupt'
     }
     const parameters = (checkpointId: string | null) => parametersOf(input, isJs, checkpointId)
-    return new ServerThread(this.#requests, { id, creation, parameters, idleMs: this.#idleMs, signal })
+    const limits = { idleMs: this.#idleMs, eventCharacters: this.#eventCharacters }
+    return new ServerThread(this.#requests, { id, creation, parameters, ...limits, signal })
   }
 
   async forget(threadId: string): Promise<void> {

@@ -1,24 +1,25 @@
 // Messages in protocol v2: a message starts, its content blocks start, grow and finish one after the other, and it
 // finishes. The log has LangGraph's older chunks, whose meaning depends on earlier ones: `Open` is that state. Values
 // are immutable, because readers at the same position share them.
-import { parseArgs } from '../../run/log/message.ts'
+import { finishCall } from '../../conversation/calls.ts'
+import {
+  begun,
+  type CallChunk,
+  callTextsOf,
+  fold,
+  GrowingText,
+  type GrowingMessage,
+  readChunk
+} from '../../conversation/chunk.ts'
 import { isObject, type Json, type JsonObject, textOf } from '../../types.ts'
 import type { Namespace, Told } from './event.ts'
-
-interface Call {
-  /** As its fragments name it. */
-  readonly index: Json
-  readonly id: string | null
-  readonly name: string | null
-  readonly args: string
-}
 
 /** The block in progress. */
 interface Block {
   readonly index: number
   readonly type: 'text' | 'reasoning' | 'tool_call_chunk'
   /** Its text so far; a call's arguments are with the call. */
-  readonly text: string
+  readonly text: GrowingText
   /** Which call; -1: it is none. */
   readonly call: number
   /** Characters of the arguments last sent. */
@@ -32,9 +33,8 @@ interface OpenMessage {
   readonly node: string
   readonly block: Block | null
   readonly blocks: number
-  readonly calls: readonly Call[]
-  /** What its pieces have said of themselves, which its end says. */
-  readonly about: JsonObject
+  /** Its calls, and what its pieces have said of themselves, which its end says. */
+  readonly growing: GrowingMessage
   /** It has finished: a piece that comes late begins no other one. */
   readonly isDone: boolean
 }
@@ -83,8 +83,10 @@ function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
     message = begin(open, id, speaker)
     told.push(tell(message, `{"event":"message-start","id":${JSON.stringify(id)},"role":"ai"}`))
   }
+  const { calls = [], fields = {} } = readChunk(piece)
   for (const part of partsOf(piece)) message = grow(message, part, told)
-  message = { ...message, about: aboutOf(piece, message.about) }
+  for (const call of calls) message = growCall(message, call, told)
+  message = { ...message, growing: fold(message.growing, { fields }) }
   if (piece.chunk_position !== 'last') return { open: new Map(open).set(id, message), told }
   finish(message, told)
   if (speaker.tellsTools) told.push(...toolStarts(message))
@@ -96,7 +98,7 @@ function closed(open: Open, messages: readonly OpenMessage[]): Open {
   const rest = new Map(open)
   for (const message of messages) {
     rest.delete(message.id)
-    rest.set(message.id, { ...message, block: null, calls: [], about: {}, isDone: true })
+    rest.set(message.id, { ...message, block: null, growing: begun(message.id), isDone: true })
   }
   const done = [...rest.values()].filter(({ isDone }) => isDone)
   for (const { id } of done.slice(0, -DONE_MAX)) rest.delete(id)
@@ -107,7 +109,7 @@ function closed(open: Open, messages: readonly OpenMessage[]): Open {
 function begin(open: Open, id: string, { namespace, node }: Speaker): OpenMessage {
   const isTaken = [...open.values()].some((one) => !one.isDone && one.node === node && isSame(one.namespace, namespace))
   const speaker = isTaken ? `${node}:${id}` : node
-  return { id, namespace, node: speaker, block: null, blocks: 0, calls: [], about: {}, isDone: false }
+  return { id, namespace, node: speaker, block: null, blocks: 0, growing: begun(id), isDone: false }
 }
 
 function isSame(one: Namespace, other: Namespace): boolean {
@@ -117,9 +119,8 @@ function isSame(one: Namespace, other: Namespace): boolean {
 type Part =
   | { readonly type: 'text' | 'reasoning'; readonly text: string }
   | { readonly type: 'media'; readonly content: JsonObject }
-  | { readonly type: 'call'; readonly fragment: JsonObject }
 
-function partsOf({ content, additional_kwargs, tool_call_chunks }: JsonObject): Part[] {
+function partsOf({ content, additional_kwargs }: JsonObject): Part[] {
   const parts: Part[] = []
   const reasoning = isObject(additional_kwargs) ? additional_kwargs.reasoning_content : undefined
   if (typeof reasoning === 'string' && reasoning !== '') parts.push({ type: 'reasoning', text: reasoning })
@@ -127,8 +128,6 @@ function partsOf({ content, additional_kwargs, tool_call_chunks }: JsonObject): 
     if (typeof block === 'string' && block !== '') parts.push({ type: 'text', text: block })
     else if (isObject(block)) parts.push(...partOf(block))
   }
-  if (Array.isArray(tool_call_chunks))
-    for (const fragment of tool_call_chunks) if (isObject(fragment)) parts.push({ type: 'call', fragment })
   return parts
 }
 
@@ -156,13 +155,12 @@ function partOf(block: JsonObject): Part[] {
 }
 
 function grow(message: OpenMessage, part: Part, told: Told[]): OpenMessage {
-  if (part.type === 'call') return growCall(message, part.fragment, told)
   if (part.type === 'media') return addMedia(finishBlock(message, told), part.content, told)
   const { type, text } = part
   const at = message.block?.type === type ? message : beginBlock(finishBlock(message, told), type, -1, told)
   const block = at.block!
   told.push(tell(at, `{"event":"content-block-delta","index":${block.index},"delta":${deltaJson(type, text)}}`))
-  return { ...at, block: { ...block, text: block.text + text } }
+  return { ...at, block: { ...block, text: block.text.with(text) } }
 }
 
 /** A block that comes in one piece. */
@@ -177,23 +175,14 @@ function deltaJson(type: 'text' | 'reasoning', text: string): string {
   return `{"type":"${type}-delta","${type}":${JSON.stringify(text)}}`
 }
 
-function growCall(message: OpenMessage, fragment: JsonObject, told: Told[]): OpenMessage {
-  const known = message.calls.findIndex(({ index }) => index === (fragment.index ?? null))
-  const at = known < 0 ? message.calls.length : known
-  const before = message.calls[at] ?? { index: fragment.index ?? null, id: null, name: null, args: '' }
-  const call: Call = {
-    ...before,
-    // As the journal folds fragments: the last id and the first name that came count.
-    id: textOr(fragment.id) ?? before.id,
-    name: before.name ?? textOr(fragment.name),
-    args: before.args + (typeof fragment.args === 'string' ? fragment.args : '')
-  }
-  const calls = [...message.calls]
-  calls[at] = call
-  const grown = { ...message, calls }
+function growCall(message: OpenMessage, call: CallChunk, told: Told[]): OpenMessage {
+  const { calls } = message.growing
+  const growing = fold(message.growing, { calls: [call] })
+  const at = growing.calls.findIndex((one, i) => one !== calls[i])
+  const grown = { ...message, growing }
   if (grown.block?.call === at) return showArgs(grown, told)
   // A block that has finished does not go on: the call is told whole when its tool begins.
-  if (known >= 0) return grown
+  if (at < calls.length) return grown
   return showArgs(beginBlock(finishBlock(grown, told), 'tool_call_chunk', at, told), told)
 }
 
@@ -207,17 +196,17 @@ const ARGS_SHORT = 1024
 /** Each update of the arguments replaces the last: long ones are sent again only after growing by an eighth. */
 function showArgs(message: OpenMessage, told: Told[]): OpenMessage {
   const block = message.block!
-  const call = message.calls[block.call]!
-  const { length } = call.args
+  const { id, name, args } = message.growing.calls[block.call]!
+  const { length } = args
   if (length === block.told || (length > ARGS_SHORT && length < block.told * 1.125)) return message
-  const fields = { type: 'tool_call_chunk', id: call.id, name: call.name, args: call.args }
+  const fields = { type: 'tool_call_chunk', id, name, args: String(args) }
   const delta = JSON.stringify({ type: 'block-delta', fields })
   told.push(tell(message, `{"event":"content-block-delta","index":${block.index},"delta":${delta}}`))
   return { ...message, block: { ...block, told: length } }
 }
 
 function beginBlock(message: OpenMessage, type: Block['type'], call: number, told: Told[]): OpenMessage {
-  const { id = null, name = null } = message.calls[call] ?? {}
+  const { id = null, name = null } = message.growing.calls[call] ?? {}
   const content =
     type === 'tool_call_chunk'
       ? { type, id, name, args: '' }
@@ -226,60 +215,37 @@ function beginBlock(message: OpenMessage, type: Block['type'], call: number, tol
         : { type, reasoning: '' }
   const index = message.blocks
   told.push(tell(message, JSON.stringify({ event: 'content-block-start', index, content })))
-  return { ...message, blocks: index + 1, block: { index, type, text: '', call, told: 0 } }
+  return { ...message, blocks: index + 1, block: { index, type, text: GrowingText.empty, call, told: 0 } }
 }
 
 function finishBlock(message: OpenMessage, told: Told[]): OpenMessage {
   const { block } = message
   if (!block) return message
-  const content = finishedBlock(block, message.calls)
+  const content = finishedBlock(block, message.growing)
   told.push(tell(message, JSON.stringify({ event: 'content-block-finish', index: block.index, content })))
   return { ...message, block: null }
 }
 
-function finishedBlock({ type, text, call }: Block, calls: readonly Call[]): object {
-  if (type === 'text') return { type, text }
-  if (type === 'reasoning') return { type, reasoning: text }
-  const { id, name, args: given } = calls[call]!
-  const args = parseArgs(given)
-  if (args && name !== null) return { type: 'tool_call', id, name, args }
-  return { type: 'invalid_tool_call', id, name, args: given, error: null }
+function finishedBlock({ type, text, call }: Block, growing: GrowingMessage): object {
+  if (type !== 'tool_call_chunk') return { type, [type]: String(text) }
+  const { id, name, args } = growing.calls[call]!
+  const finished = finishCall({ id, name, args: String(args) }, true)
+  // What is missing is null here.
+  return { ...finished, id, name }
 }
 
 /** @param reason why it has ended, unless it says so itself; null: it was cut */
 function finish(message: OpenMessage, told: Told[], reason: string | null = 'stop'): void {
-  const { usage_metadata: usage, response_metadata } = message.about
+  const { usage_metadata: usage, response_metadata } = message.growing.fields
   const metadata = isObject(response_metadata) ? response_metadata : null
   const said = typeof metadata?.finish_reason === 'string' ? metadata.finish_reason : reason
   const data = {
     event: 'message-finish',
     ...(isObject(usage) && { usage }),
     ...(said !== null && { reason: said }),
-    ...(metadata && { responseMetadata: metadata })
+    ...(metadata && Object.keys(metadata).length > 0 && { responseMetadata: metadata })
   }
   told.push(tell(finishBlock(message, told), JSON.stringify(data)))
-}
-
-/** Usage and metadata of a message, as far as its pieces have said them. */
-function aboutOf({ usage_metadata: usage, response_metadata: metadata }: JsonObject, before: JsonObject): JsonObject {
-  const more = isObject(metadata) && Object.keys(metadata).length > 0
-  if (!isObject(usage) && !more) return before
-  const known = isObject(before.response_metadata) ? before.response_metadata : {}
-  return {
-    ...before,
-    ...(isObject(usage) && { usage_metadata: summed(before.usage_metadata, usage) }),
-    ...(more && { response_metadata: { ...known, ...metadata } })
-  }
-}
-
-/** Pieces count what came since the one before. */
-function summed(before: Json | undefined, usage: JsonObject): JsonObject {
-  if (!isObject(before)) return usage
-  const sums = Object.entries(usage).map(([name, count]) => {
-    const known = before[name]
-    return [name, typeof count === 'number' && typeof known === 'number' ? known + count : count] as const
-  })
-  return { ...before, ...Object.fromEntries(sums) }
 }
 
 /** Messages that were said in tasks, whose step is over now: a graph does not always say which chunk is a message's last. */
@@ -308,7 +274,7 @@ export function finishGiven(open: Open, given: JsonObject): Said {
 
 function lacking({ block, blocks }: OpenMessage, content: Json | undefined): string {
   const isText = blocks === 1 && block?.type === 'text' && typeof content === 'string'
-  return isText && content.startsWith(block.text) ? content.slice(block.text.length) : ''
+  return isText && content.startsWith(String(block.text)) ? content.slice(block.text.length) : ''
 }
 
 /** The run is over. */
@@ -336,16 +302,12 @@ function whole(piece: JsonObject, role: string, speaker: Speaker): Told[] {
   told.push(tell(message, JSON.stringify({ event: 'message-start', id, role })))
   for (const part of partsOf(piece)) message = grow(message, part, told)
   const calls = Array.isArray(piece.tool_calls) ? piece.tool_calls.filter(isObject) : []
-  for (const { id: callId, name, args } of calls) {
-    const fragment = {
-      index: message.calls.length,
-      id: callId ?? null,
-      name: name ?? null,
-      args: JSON.stringify(args ?? {})
-    }
-    message = growCall(message, fragment, told)
+  for (const [index, { id: callId, name, args }] of calls.entries()) {
+    const call = { index, id: textOr(callId), name: textOr(name), args: JSON.stringify(args ?? {}) }
+    message = growCall(message, call, told)
   }
-  finish({ ...message, about: piece }, told, null)
+  const { fields = {} } = readChunk(piece)
+  finish({ ...message, growing: fold(message.growing, { fields }) }, told, null)
   if (role === 'ai' && speaker.tellsTools) told.push(...toolStarts(message))
   return told
 }
@@ -356,12 +318,12 @@ function tell({ namespace, node }: OpenMessage, json: string): Told {
 
 // ------------------------------------------------------------------------------------------------------- tools
 
-function toolStarts({ namespace, calls }: OpenMessage): Told[] {
-  return calls.flatMap(({ id, name, args }) => {
-    const input = parseArgs(args)
-    if (!input || id === null || name === null) return []
-    const json = JSON.stringify({ event: 'tool-started', tool_call_id: id, tool_name: name, input })
-    return [{ method: 'tools', channel: 'tools', namespace, node: 'tools', json }]
+function toolStarts({ namespace, growing }: OpenMessage): Told[] {
+  return callTextsOf(growing).flatMap((text) => {
+    const call = finishCall(text, true)
+    if (call.type !== 'tool_call' || text.id === null) return []
+    const data = { event: 'tool-started', tool_call_id: call.id, tool_name: call.name, input: call.args }
+    return [{ method: 'tools', channel: 'tools', namespace, node: 'tools', json: JSON.stringify(data) }]
   })
 }
 

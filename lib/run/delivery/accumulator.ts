@@ -1,14 +1,20 @@
 // Mode `messages`: messages as they grow, built from the log's deltas at delivery. Nothing of it is stored. One per
 // joiner, because the result depends on where the joiner came in.
+import { finishCalls, growingCalls } from '../../conversation/calls.ts'
+import {
+  begun,
+  callChunksOf,
+  callTextsOf,
+  contentOf,
+  fold,
+  type GrowingMessage,
+  readChunk
+} from '../../conversation/chunk.ts'
 import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { Kind } from '../log/filter.ts'
-import { parseArgs } from '../log/message.ts'
 import type { RawFrame } from '../log/segment.ts'
 import { cursorText, dataOf, frameText } from '../log/sse.ts'
 import type { FrameSink } from '../log/stored-frames.ts'
-
-/** A message in progress: the merged fields of its chunks so far. */
-type Accumulated = JsonObject
 
 /** Prefix of a frame that holds a graph's own state. */
 const VALUES = 'event: values\n'
@@ -16,7 +22,7 @@ const VALUES = 'event: values\n'
 type At = Pick<RawFrame, 'n' | 'epoch'>
 
 interface Growing {
-  readonly message: Accumulated
+  readonly message: GrowingMessage
   /** Position of the frame that changed it last. */
   readonly at: At
   /** The reader has not seen the newest version yet. */
@@ -33,11 +39,11 @@ export class Accumulator implements FrameSink {
   #out: Buffer[] = []
   bytes = 0
 
-  /** `begun`: chunks holding everything said of their messages before the first frame given. */
-  constructor(from: number, begun: readonly Accumulated[] = []) {
+  /** `chunks`: holding everything said of their messages before the first frame given. */
+  constructor(from: number, chunks: readonly JsonObject[] = []) {
     this.from = from
     const at = { n: from - 1, epoch: 0 }
-    for (const message of begun) this.#growing.set(String(message.id), { message, at, isNew: false })
+    for (const chunk of chunks) this.#grow(String(chunk.id), chunk, at, false)
   }
 
   /** Takes the next frame of the log; a delta is merged, not sent. */
@@ -61,30 +67,36 @@ export class Accumulator implements FrameSink {
 
   #fold(frame: RawFrame): void {
     // A messages frame holds [message or chunk, metadata]: written by this process.
-    const [piece, metadata] = JSON.parse(dataOf(frame.bytes)) as [Accumulated, JsonObject]
-    const id = String(piece.id)
-    if (isOfGraph(metadata)) return this.#foldOfGraph(frame, id, piece, metadata)
+    const [given, metadata] = JSON.parse(dataOf(frame.bytes)) as [JsonObject, JsonObject]
+    const id = String(given.id)
+    if (isOfGraph(metadata)) return this.#foldOfGraph(frame, id, given, metadata)
     this.#introduce(frame, id, metadata)
-    const message = withMark(add(this.#growing.get(id)?.message, piece), metadata)
-    if (piece.type === 'AIMessageChunk' && piece.chunk_position !== 'last') {
-      this.#growing.set(id, { message, at: frame, isNew: frame.n >= this.from })
-      return
-    }
+    const piece = withMark(given, metadata)
+    if (piece.type !== 'AIMessageChunk') return this.#completeOne(frame, id, piece)
+    const isLast = piece.chunk_position === 'last'
+    const message = this.#grow(id, piece, frame, !isLast && frame.n >= this.from)
+    if (isLast) this.#completeOne(frame, id, completed(message))
+  }
+
+  #grow(id: string, piece: JsonObject, at: At, isNew: boolean): GrowingMessage {
+    const message = fold(this.#growing.get(id)?.message ?? begun(id), readChunk(piece))
+    this.#growing.set(id, { message, at, isNew })
+    return message
+  }
+
+  #completeOne(frame: RawFrame, id: string, message: object): void {
     this.#growing.delete(id)
     // Growth of the other messages comes first.
     this.#showGrown()
-    this.#show(frame, 'messages/complete', asMessage(message, true))
+    this.#show(frame, 'messages/complete', message)
   }
 
   /** As LangGraph's server: a partial for each piece; a message that a node wrote whole is shown once it is in the state. */
-  #foldOfGraph(frame: RawFrame, id: string, piece: Accumulated, metadata: JsonObject): void {
+  #foldOfGraph(frame: RawFrame, id: string, piece: JsonObject, metadata: JsonObject): void {
     if (!Array.isArray(piece.tool_call_chunks) || this.#completed.has(id)) return
     this.#introduce(frame, id, metadata)
-    const before = this.#growing.get(id)?.message
-    const message = { ...add(before, piece), ...(before && usageOf(before, piece)) }
-    this.#growing.set(id, { message, at: frame, isNew: false })
-    const calls = callChunksIn(message.tool_call_chunks).length > 0 ? callsOf(message, false) : {}
-    this.#show(frame, 'messages/partial', { ...message, ...calls })
+    const isFirst = !this.#growing.has(id)
+    this.#show(frame, 'messages/partial', partOfGraph(this.#grow(id, piece, frame, false), isFirst))
   }
 
   /** Messages of a graph's state that are new in it. */
@@ -115,11 +127,11 @@ export class Accumulator implements FrameSink {
     const grown = [...this.#growing].filter(([, { isNew }]) => isNew)
     for (const [id, { message, at }] of grown.sort(([, one], [, other]) => one.at.n - other.at.n)) {
       this.#growing.set(id, { message, at, isNew: false })
-      this.#show(at, 'messages/partial', asMessage(message, false))
+      this.#show(at, 'messages/partial', partial(message))
     }
   }
 
-  #show({ n, epoch }: At, event: string, message: JsonObject): void {
+  #show({ n, epoch }: At, event: string, message: object): void {
     if (n >= this.from) this.#push(Buffer.from(frameText(event, JSON.stringify([message]), cursorText(epoch, n))))
   }
 
@@ -134,152 +146,59 @@ function isOfGraph({ checkpoint_ns }: JsonObject): boolean {
   return checkpoint_ns !== undefined
 }
 
-// ------------------------------------------------------------------------------------------------- growing
-
-function add(before: Accumulated | undefined, piece: Accumulated): Accumulated {
-  if (!before) return piece
-  return {
-    ...before,
-    ...piece,
-    content: addContent(before.content, piece.content),
-    ...(piece.additional_kwargs !== undefined && {
-      additional_kwargs: addKwargs(before.additional_kwargs, piece.additional_kwargs)
-    }),
-    ...(piece.response_metadata !== undefined && {
-      response_metadata: { ...objectOr(before.response_metadata), ...objectOr(piece.response_metadata) }
-    }),
-    tool_call_chunks: addToolCallChunks(before.tool_call_chunks, piece.tool_call_chunks)
-  }
-}
-
-/** As LangChain adds chunks up: what each of them counts. */
-function usageOf({ usage_metadata: before }: Accumulated, { usage_metadata: piece }: Accumulated): JsonObject {
-  if (!before && !piece) return {}
-  return { usage_metadata: { input_token_details: {}, output_token_details: {}, ...sumOf(before, piece) } }
-}
-
-function sumOf(one: Json | undefined, other: Json | undefined): JsonObject {
-  const [first, second] = [objectOr(one), objectOr(other)]
-  const sum = (a: Json | undefined, b: Json | undefined): Json =>
-    isObject(a) || isObject(b) ? sumOf(a, b) : Number(a ?? 0) + Number(b ?? 0)
-  return Object.fromEntries(Object.keys({ ...first, ...second }).map((name) => [name, sum(first[name], second[name])]))
-}
-
-/** Text grows by what is added; lists of blocks grow by blocks. */
-function addContent(before: Json | undefined, piece: Json | undefined): Json {
-  if (piece === undefined) return before ?? ''
-  if (typeof before === 'string' && typeof piece === 'string') return before + piece
-  if (Array.isArray(before) && Array.isArray(piece)) return [...before, ...piece]
-  return before === undefined || before === '' ? piece : before
-}
-
-function addToolCallChunks(before: Json | undefined, pieces: Json | undefined): Json {
-  const chunks = callChunksIn(before)
-  for (const piece of callChunksIn(pieces)) {
-    const at = chunks.findIndex((chunk) => chunk.index === piece.index)
-    const known = chunks[at]
-    if (known) chunks[at] = grownCall(known, piece)
-    else chunks.push(piece)
-  }
-  return chunks
-}
-
-/** Merged as PartialMessage does: the first name and the last id win. */
-function grownCall(known: JsonObject, piece: JsonObject): JsonObject {
-  return {
-    ...known,
-    name: known.name || (piece.name ?? null),
-    id: piece.id || (known.id ?? null),
-    args: `${known.args ?? ''}${piece.args ?? ''}`
-  }
-}
-
-/** Reasoning streams in pieces like the text. */
-function addKwargs(before: Json | undefined, piece: Json): Json {
-  if (!isObject(before) || !isObject(piece)) return piece
-  const [was, more] = [before.reasoning_content, piece.reasoning_content]
-  return {
-    ...before,
-    ...piece,
-    ...(typeof was === 'string' && typeof more === 'string' && { reasoning_content: was + more })
-  }
-}
-
 /** A message with a truncated giant piece stays marked as truncated. */
-function withMark(
-  message: Accumulated,
-  { content_truncated, original_byte_length, content_url }: JsonObject
-): Accumulated {
-  if (content_truncated === undefined) return message
+function withMark(piece: JsonObject, { content_truncated, original_byte_length, content_url }: JsonObject): JsonObject {
+  if (content_truncated === undefined) return piece
   const mark = { content_truncated, original_byte_length: original_byte_length!, content_url: content_url! }
-  return { ...message, response_metadata: { ...objectOr(message.response_metadata), ...mark } }
+  return { ...piece, response_metadata: { ...objectOr(piece.response_metadata), ...mark } }
 }
 
 function objectOr(value: Json | undefined): JsonObject {
   return isObject(value) ? value : {}
 }
 
-/** Chunks in the log are objects: written by this process. */
-function callChunksIn(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? [...(value as JsonObject[])] : []
-}
-
 // ------------------------------------------------------------------------------------------------- showing
 
 /** Clients of this mode know messages, not chunks. A complete one has the fields it has in the state, and no others. */
-function asMessage(given: Accumulated, isComplete: boolean): JsonObject {
-  if (given.type !== 'AIMessageChunk') return given
-  const { chunk_position: _, tool_call_chunks, ...message } = given
+function asMessage(message: GrowingMessage): JsonObject {
+  const { chunk_position: _, ...fields } = message.fields
   return {
-    additional_kwargs: {},
     response_metadata: {},
     name: null,
     usage_metadata: null,
-    ...message,
-    type: 'ai',
-    ...callsOf(given, isComplete),
-    ...(!isComplete && tool_call_chunks !== undefined && { tool_call_chunks })
+    ...fields,
+    additional_kwargs: kwargsOf(message),
+    content: contentOf(message),
+    type: 'ai'
   }
 }
 
-/**
- * Calls with their arguments so far and, once the message is complete, the fragments that never became a call. Empty arguments are
- * a call without any if the model says it has called; otherwise the call was broken off.
- */
-function callsOf({ tool_call_chunks, response_metadata }: Accumulated, isComplete: boolean): JsonObject {
-  const hasCalled = isComplete && objectOr(response_metadata).finish_reason === 'tool_calls'
-  const calls: JsonObject[] = []
-  const invalid: JsonObject[] = []
-  for (const { name, args: given, id } of callChunksIn(tool_call_chunks)) {
-    const text = String(given ?? '')
-    const args = isComplete ? (text === '' && !hasCalled ? null : parseArgs(text)) : parsePartialArgs(text)
-    if (args && name) calls.push({ name, args, id: id ?? '', type: 'tool_call' })
-    else invalid.push({ name: name ?? '', args: text, id: id ?? '', error: null, type: 'invalid_tool_call' })
-  }
-  return { tool_calls: calls, invalid_tool_calls: isComplete ? invalid : [] }
+function kwargsOf({ fields, reasoning }: GrowingMessage): JsonObject {
+  const kwargs = objectOr(fields.additional_kwargs)
+  return reasoning.isEmpty ? kwargs : { ...kwargs, reasoning_content: String(reasoning) }
 }
 
-/** Incomplete JSON as far as it came, like LangChain's chunks. */
-function parsePartialArgs(text: string): JsonObject | null {
-  const { head, closing } = closeJson(text)
-  return parseArgs(text) ?? parseArgs(head + closing) ?? parseArgs(head.replace(DANGLING, '') + closing)
+function partial(message: GrowingMessage): object {
+  const tool_call_chunks = callChunksOf(message)
+  return { ...asMessage(message), tool_calls: growingCalls(message), invalid_tool_calls: [], tool_call_chunks }
 }
 
-/** At the end of incomplete JSON: a comma, a key, or a value that may continue. */
-const DANGLING = /(,\s*)?("(?:[^"\\]|\\.)*"\s*(:\s*)?)?[-+.\w]*\s*$/
-const UNFINISHED_ESCAPE = /(?<!\\)((?:\\\\)*)\\(?:u[\da-f]{0,3})?$/i
+/** Empty arguments are a call without any if the model says it has called; otherwise the call was broken off. */
+function completed(message: GrowingMessage): object {
+  const hasCalled = objectOr(message.fields.response_metadata).finish_reason === 'tool_calls'
+  return { ...asMessage(message), ...finishCalls(callTextsOf(message), hasCalled) }
+}
 
-/** Incomplete JSON, with an open string ended, and the brackets that close it. */
-function closeJson(text: string): { readonly head: string; readonly closing: string } {
-  let closing = ''
-  let isString = false
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (isString && char === '\\') at++
-    else if (char === '"') isString = !isString
-    else if (!isString && char === '{') closing = `}${closing}`
-    else if (!isString && char === '[') closing = `]${closing}`
-    else if (!isString && (char === '}' || char === ']')) closing = closing.slice(1)
+/** A graph's pieces keep all their fields, and count as LangChain adds them up. */
+function partOfGraph(message: GrowingMessage, isFirst: boolean): object {
+  const { fields } = message
+  const usage = isFirst ? null : fields.usage_metadata
+  return {
+    ...fields,
+    content: contentOf(message),
+    ...(fields.additional_kwargs !== undefined && { additional_kwargs: kwargsOf(message) }),
+    tool_call_chunks: callChunksOf(message),
+    ...(message.calls.length > 0 && { tool_calls: growingCalls(message), invalid_tool_calls: [] }),
+    ...(usage && { usage_metadata: { input_token_details: {}, output_token_details: {}, ...objectOr(usage) } })
   }
-  return { head: isString ? `${text.replace(UNFINISHED_ESCAPE, '$1')}"` : text, closing }
 }

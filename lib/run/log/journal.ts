@@ -29,8 +29,6 @@ export interface JournalOptions {
   /** Bytes of a trace's content [Events 4]; 0: no limit. */
   readonly maxTraceContent: number
   readonly trackTokens: boolean
-  /** Bytes of one frame on the wire; a larger delta becomes several frames; 0: no limit. */
-  readonly eventBytes: number
 }
 
 /** Length of the column. */
@@ -53,7 +51,7 @@ export class Journal {
     readonly caller: Caller
     readonly messageId: string | undefined
   }[] = []
-  readonly messages: LiveMessages
+  readonly messages = new LiveMessages()
   /** Open tool calls by id: what a broken-off run still has to answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
   /** Questions to the user that stand in for results, by call. */
@@ -68,7 +66,6 @@ export class Journal {
 
   constructor(options: JournalOptions) {
     this.#options = options
-    this.messages = new LiveMessages(options.eventBytes)
   }
 
   /**

@@ -1,7 +1,7 @@
 // Oversized frames: too large for the wire (`streams.event_bytes`), and not deltas, which are split. Readers get them cut, with a marker
 // that says how large the whole is and where to fetch it. The log keeps the whole right behind the cut frame, in parts no filter passes: so
 // it is stored, compacted, swept and deleted like every other frame, and readers skip it [needs N39].
-import { type Json, type JsonObject, cutTo } from '../../types.ts'
+import { cutText, type Marker, type Shorten } from '../../conversation/wire.ts'
 
 /** From which size frames are cut, and where to fetch the whole. */
 export interface Cutting {
@@ -10,18 +10,6 @@ export interface Cutting {
   /** URL of the full data of frame `n`. */
   url(n: number): string
 }
-
-/** The marker beside cut data. The first two fields are those that mark truncated traces [contract 4.2]. */
-export type Marker = {
-  readonly content_truncated: true
-  /** Bytes of the frame's full data, which is JSON. */
-  readonly original_byte_length: number
-  /** Where to fetch it; supports Range. */
-  readonly content_url: string
-}
-
-/** Makes the data of the cut frame: JSON of at most `max` bytes that contains the marker. */
-export type Shorten = (max: number, marker: Marker) => string
 
 /** Bytes per part: one slab, so that each is a segment of its own and a range reads only what it needs. */
 export const PART_BYTES = 64 * 1024
@@ -58,34 +46,4 @@ export function readWhole(bytes: Buffer): Whole {
 
 export function wholeOf(bytes: number): Whole {
   return { bytes, part_bytes: PART_BYTES, parts: Math.ceil(bytes / PART_BYTES) }
-}
-
-// --------------------------------------------------------------------------------------------------- cutting
-
-/** The longest beginning of a text whose JSON takes at most `max` bytes, on a character boundary. */
-export function cutText(text: string, max: number): string {
-  let short = cutTo(text, max)
-  for (let bytes = jsonBytes(short); bytes > max && short !== ''; bytes = jsonBytes(short))
-    short = cutTo(text, Math.floor((short.length * max) / (bytes + 1)))
-  return short
-}
-
-function jsonBytes(text: string): number {
-  return Buffer.byteLength(JSON.stringify(text))
-}
-
-/** The value with its long texts cut to `max` bytes of JSON; null: its texts are not what makes it large. */
-export function withShortTexts(value: JsonObject, max: number): Json | null {
-  for (const each of [max >> 1, max >> 4, 64]) {
-    const short = mapTexts(value, (text) => cutText(text, each))
-    if (Buffer.byteLength(JSON.stringify(short)) <= max) return short
-  }
-  return null
-}
-
-function mapTexts(value: Json, change: (text: string) => string): Json {
-  if (typeof value === 'string') return change(value)
-  if (value === null || typeof value !== 'object') return value
-  if (Array.isArray(value)) return value.map((inner) => mapTexts(inner, change))
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)]))
 }

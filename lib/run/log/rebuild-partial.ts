@@ -1,9 +1,9 @@
 // Rebuilds what a run said since its last checkpoint from its stored log: for a process that continues a run, or
 // reports its state, and did not see it happen.
-import type { Delta } from '../../agent/runtime.ts'
+import { readChunk } from '../../conversation/chunk.ts'
 import type { Store } from '../../store/store.ts'
 import { State } from '../../thread/state.ts'
-import { type Json, type JsonObject, type Message, type Run, type RunEvent, isObject } from '../../types.ts'
+import type { JsonObject, Message, Run, RunEvent } from '../../types.ts'
 import { Kind } from './filter.ts'
 import { readTurns } from '../../loop-turns.ts'
 import { framesOf, type RawFrame } from './segment.ts'
@@ -61,20 +61,21 @@ export async function rebuildPartial(
       tail = []
     } else if (frame.kind === Kind.messages) tail.push(frame)
   }
-  let deltas: Delta[] = []
   const whole: Message[] = []
+  const model = journal.modelName ?? run.model_name ?? 'unknown'
   for (const frame of tail) {
     const message = messageOf(frame)
-    const reply = message.chunk_position === 'last' ? replies.get(String(message.id)) : undefined
+    const id = String(message.id)
+    const isLast = message.chunk_position === 'last'
+    const reply = isLast ? replies.get(id) : undefined
     if (reply) {
-      deltas = deltas.filter((delta) => delta.messageId !== reply.id)
+      journal.messages.complete(id)
       whole.push(reply)
-    } else if (message.type === 'AIMessageChunk')
-      deltas.push(...deltasOf(message, journal.modelName ?? run.model_name ?? 'unknown'))
-    // Written by this service, as a message.
-    else whole.push(message as unknown as Message)
+    } else if (message.type !== 'AIMessageChunk')
+      // Written by this service, as a message.
+      whole.push(message as unknown as Message)
+    else if (!isLast) journal.messages.fold(id, model, readChunk(message))
   }
-  for (const delta of deltas) journal.messages.say(delta)
   return { checkpointId, whole }
 }
 
@@ -88,7 +89,7 @@ export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapsh
   if (!bounds || epoch === undefined) return null
   const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
   const events = await store.events.listEvents(thread_id, run_id, all, null)
-  const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false, eventBytes: 0 }, events)
+  const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
   const { checkpointId, whole } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
   const stored = checkpointId === null ? before : await store.checkpoints.load(thread_id, checkpointId)
   const state = (stored ? State.fromStored(stored) : State.empty).withMessages(whole)
@@ -121,26 +122,4 @@ async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: num
 function messageOf(frame: RawFrame): JsonObject {
   // Every messages frame is `[message, metadata]`, written by message.ts.
   return (JSON.parse(dataOf(frame.bytes)) as [JsonObject, JsonObject])[0]
-}
-
-/** The delta that message.ts encoded. */
-function deltasOf(chunk: JsonObject, model: string): Delta[] {
-  const base = { type: 'delta', messageId: String(chunk.id), model } as const
-  if (chunk.chunk_position === 'last') return []
-  const text = typeof chunk.content === 'string' ? chunk.content : ''
-  const reasoning = isObject(chunk.additional_kwargs) ? chunk.additional_kwargs.reasoning_content : undefined
-  const [call, ...more] = Array.isArray(chunk.tool_call_chunks) ? chunk.tool_call_chunks : []
-  const delta: Delta = {
-    ...base,
-    ...(text !== '' && { text }),
-    ...(typeof reasoning === 'string' && { reasoning }),
-    ...(call !== undefined && { toolCall: toolCallOf(call) })
-  }
-  return [delta, ...more.map((one) => ({ ...base, toolCall: toolCallOf(one) }))]
-}
-
-function toolCallOf(call: Json): NonNullable<Delta['toolCall']> {
-  // As message.ts wrote it.
-  const { index, id, name, args } = call as { index: number; id: string | null; name: string | null; args: string }
-  return { index, args, ...(id !== null && { id }), ...(name !== null && { name }) }
 }

@@ -10,7 +10,8 @@ import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../types.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
-import { beginning, type Cutting, fits, PART_BYTES, type Shorten, shortened, wholeOf } from './oversized.ts'
+import type { Shorten } from '../../conversation/wire.ts'
+import { beginning, type Cutting, fits, PART_BYTES, shortened, wholeOf } from './oversized.ts'
 import type { RawFrame } from './segment.ts'
 import { Slabs, type StateText } from './slabs.ts'
 import {
@@ -199,7 +200,12 @@ export class RunLog {
     return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
   }
 
-  /** Appends a frame that is never cut: a state. */
+  /** Whether this data fits one frame. */
+  fits(json: string): boolean {
+    return !this.#cutting || fits(json, this.#cutting.eventBytes)
+  }
+
+  /** Appends a frame that is not cut: a state, or what was seen to fit. */
   appendWhole(kind: Kind, event: string, json: string): number {
     return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
   }
