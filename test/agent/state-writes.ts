@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { defineAgent } from '../../lib/agent/define.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
+import type { Store } from '../../lib/store/store.ts'
 import { isObject, type Json, type JsonObject } from '../../lib/types.ts'
 import { BACKENDS, type Backend, type DatabaseSection, databaseSection } from '../fixtures/backends.ts'
 import { at, listIn, openSite, type Person, signIn, type Site, textIn, until } from '../fixtures/gateway.ts'
@@ -428,10 +429,42 @@ async function onBackend(t: Test, backend: Backend): Promise<void> {
 }
 
 for (const backend of BACKENDS)
-  t.test(`every way to write a state (${backend})`, { timeout: 170_000 }, (t) => onBackend(t, backend))
+  t.test(`every way to write a state (${backend})`, { timeout: 500_000 }, (t) => onBackend(t, backend))
+
+t.test(
+  'an update that others are always faster than is 409 after eight attempts, and a fork minds nobody',
+  async (t) => {
+    let [asked, faster] = [0, 2]
+    const behind = (store: Store): Store => ({
+      ...store,
+      close: () => store.close(),
+      apply: (groups) => store.apply(groups),
+      graphStates: {
+        load: (...of) => store.graphStates.load(...of),
+        list: (...of) => store.graphStates.list(...of),
+        // Somebody has changed the state since.
+        version: async (threadId) => (asked++ < faster ? 'an older one' : store.graphStates.version(threadId))
+      }
+    })
+    const subject = graphSubject('plain')
+    const config = { agent: { runtime: 'graphs', config: graphsFolder(t, 'newest', GRAPHS) } }
+    const talk = await Talk.begin(await signIn(await openSite(t, { config, behind })), subject)
+    await talk.say('in')
+    t.equal((await talk.update(subject.change('u1'))).status, 200, 'the third attempt is written')
+    t.strictSame([asked, await talk.written()], [3, [...FIRST, 'u1']], 'once')
+    ;[asked, faster] = [0, Number.POSITIVE_INFINITY]
+    const { status, body } = await talk.update(subject.change('u2'))
+    t.strictSame([status, asked], [409, 8])
+    t.match(JSON.stringify(body), /was changed by others at the same time/)
+    t.strictSame(await talk.written(), [...FIRST, 'u1'], 'and nothing is written')
+    const base = { checkpoint_id: checkpointOf(await talk.state()) }
+    t.equal((await talk.update(subject.change('forked'), base)).status, 200)
+    t.strictSame(await talk.written(), [...FIRST, 'u1', 'forked'])
+  }
+)
 
 if (BACKENDS.includes('postgres'))
-  t.test('updates of two processes at once are all in the state', { timeout: 120_000 }, async (t) => {
+  t.test('updates of two processes at once are all in the state', { timeout: 300_000 }, async (t) => {
     const folder = graphsFolder(t, 'newest', GRAPHS)
     const { onA, onB } = await startPair(t, { config: { agent: { runtime: 'graphs', config: folder } } })
     for (const graph of Object.keys(GRAPHS)) {

@@ -1,6 +1,6 @@
 // Obligations of CheckpointReads and of checkpoint.put.
 import type { Test } from 'tap'
-import type { GraphCheckpointWrite, GraphValue, Group, HistoryPage } from '../../lib/store/store.ts'
+import type { CheckpointWrite, GraphCheckpointWrite, GraphValue, Group, HistoryPage } from '../../lib/store/store.ts'
 import { addConversation, channels, messageText, put, texts } from './conversation.ts'
 import {
   aCheckpoint,
@@ -387,6 +387,34 @@ function writesContract(t: Test, open: Open): void {
     await addRun(store, thread_id)
     t.equal(await write(store, { name: 'state.prune', thread_id }), false, 'not while a run is in flight')
     await refuses(t, store, { name: 'state.prune', thread_id: 'nowhere' }, 'of a thread that is not there')
+  })
+
+  test('a state that is read while its thread is pruned is whole, or gone', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    let isOver = false
+    const changing = (async () => {
+      for (let no = 1; no <= 30; no++) {
+        const channels = { title: no * 2 + 1 }
+        const head: Partial<CheckpointWrite> = {
+          checkpoint_id: checkpointId(no),
+          messages: [[no * 2, no * 2]],
+          channels
+        }
+        const bodies = [0, 1].map((at) => ({ no: no * 2 + at, json: `{"id":"${no}"}` }))
+        await put(store, aCheckpoint(thread_id, { ...head, bodies }))
+        await write(store, { name: 'state.prune', thread_id })
+      }
+      isOver = true
+    })()
+    const reading = async () => {
+      while (!isOver) {
+        await store.checkpoints.load(thread_id, null)
+        await store.checkpoints.history(thread_id, { limit: 9, channels: null })
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    }
+    await t.resolves(Promise.all([changing, reading(), reading(), reading()]))
+    t.strictSame(texts(await store.checkpoints.load(thread_id, null)), ['{"id":"30"}'])
   })
 
   durable('checkpoints and their bodies survive a restart', async (t, store, reopen) => {

@@ -1,6 +1,6 @@
 // Obligations of GraphStateReads and the ops of graphs.
 import type { Test } from 'tap'
-import type { GraphCheckpointWrite, Op, OpOf, Store } from '../../lib/store/store.ts'
+import type { GraphCheckpointWrite, Op, OpOf, Store, StoredGraphCheckpoint } from '../../lib/store/store.ts'
 import {
   addRun,
   addThread,
@@ -253,6 +253,35 @@ export function graphStateContract(t: Test, open: Open): void {
       ['written', ...Array.from({ length: 9 }, () => 'conflict')]
     )
     t.equal((await store.graphStates.list(thread_id, { ns: '', limit: 99 })).length, 3)
+  })
+
+  test('what is read is of one moment: a head never comes without what it names [Store 12]', async (t, store) => {
+    const thread_id = await addGraph(store)
+    let isOver = false
+    const changing = (async () => {
+      for (let id = 10; id < 34; id++) {
+        const names = Array.from({ length: 20 }, (_, at) => `x${at} ${id}`)
+        const values = names.map((name) => ({ name, type: 'json', data: '"some text"' }))
+        const one = { run_id: 'later', checkpoint_id: checkpointId(id), parent_id: checkpointId(2), names, values }
+        await put(store, aGraphCheckpoint(thread_id, one))
+        await write(store, { name: 'graph.write', ...placeOf(thread_id, id, 'later'), writes: [taskWrite] })
+        // In turns: the run is rolled back, or the next one makes the thread's earlier states go.
+        if (id % 2) await write(store, { name: 'graph.removeRun', thread_id, run_id: 'later' })
+        else await write(store, { name: 'state.prune', thread_id })
+      }
+      isOver = true
+    })()
+    let torn = 0
+    const isTorn = (one: StoredGraphCheckpoint | null) => one !== null && one.values.length < one.names.length
+    const reading = async () => {
+      while (!isOver) {
+        if (isTorn(await store.graphStates.load(thread_id, '', null))) torn++
+        torn += (await store.graphStates.list(thread_id, { ns: null, limit: 9 })).filter(isTorn).length
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    }
+    await Promise.all([changing, reading(), reading(), reading()])
+    t.equal(torn, 0)
   })
 
   test('what the newest state is rebuilt from is not pruned', async (t, store) => {
