@@ -67,6 +67,9 @@ const FIELD = 'files'
 const OTHER_PARTS_MAX = 100
 /** Bytes allowed for part headers and other fields. */
 const OVERHEAD_BYTES = 1024 * 1024
+/** Pieces that cost more time than their bytes, and how many of them are read in one turn of the loop. */
+const SMALL_BYTES = 1024
+const PIECES_A_TURN = 512
 // Other fields are ignored, so little of them is buffered.
 const FIELD_BYTES = 1024
 // O_EXCL and O_NOFOLLOW: a draft is always a new file.
@@ -120,6 +123,7 @@ export class UploadReceiver {
     // The client has disconnected already, and there will be no event.
     if (source.destroyed) throw new UploadError('cut')
     let bytes = 0
+    let pieces = 0
     let onData: (chunk: Buffer) => void = () => {}
     let onGone: () => void = () => {}
     try {
@@ -132,6 +136,10 @@ export class UploadReceiver {
         onData = (chunk) => {
           bytes += chunk.length
           if (bytes > bytesMax) refuse(this.#tooLarge())
+          else if (chunk.length < SMALL_BYTES && ++pieces % PIECES_A_TURN === 0) {
+            source.pause()
+            setImmediate(() => source.resume())
+          }
         }
         onGone = () => {
           if (!source.readableEnded) refuse(new UploadError('cut'))

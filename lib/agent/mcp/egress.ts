@@ -4,6 +4,7 @@ import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
 import { pipeline, Readable, Transform } from 'node:stream'
+import { JsonShape } from '../../json-shape.ts'
 
 type Range = readonly [network: string, prefix: number]
 
@@ -46,6 +47,14 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const EMPTY: ReadonlySet<number> = new Set([204, 205, 304])
 /** Maximum bytes of one message, as over stdio. */
 export const MESSAGE_BYTES = 16 << 20
+/** Maximum values of one: each costs more than its bytes to parse and to check. Twenty thousand plain tools have as many. */
+const MESSAGE_VALUES = 110_000
+
+/** @throws Error for a message with too many values */
+export function checkValues({ values }: JsonShape): void {
+  if (values > MESSAGE_VALUES) throw new Error(`A message of more than ${MESSAGE_VALUES} values`)
+}
+
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 
@@ -159,6 +168,7 @@ function bodyOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
 /** Aborts a response that is too large to buffer: as a whole, or one event of an event stream. */
 class BoundedMessages extends Transform {
   readonly #isOfEvents: boolean
+  #shape = new JsonShape()
   #bytes = 0
   #isLineBegun = false
 
@@ -168,18 +178,36 @@ class BoundedMessages extends Transform {
   }
 
   override _transform(chunk: Buffer, _encoding: string, done: (error: Error | null, chunk?: Buffer) => void): void {
-    if (this.#isOfEvents) this.#countEvents(chunk)
-    else this.#bytes += chunk.length
-    done(this.#bytes > MESSAGE_BYTES ? new Error(`An answer of more than ${MESSAGE_BYTES} bytes`) : null, chunk)
+    try {
+      if (this.#isOfEvents) this.#countEvents(chunk)
+      else this.#count(chunk)
+      done(null, chunk)
+    } catch (error) {
+      done(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  #count(bytes: Buffer): void {
+    this.#shape.feed(bytes)
+    this.#bytes += bytes.length
+    if (this.#bytes > MESSAGE_BYTES) throw new Error(`An answer of more than ${MESSAGE_BYTES} bytes`)
+    checkValues(this.#shape)
   }
 
   /** An empty line ends an event. */
   #countEvents(chunk: Buffer): void {
-    for (const byte of chunk) {
-      this.#bytes = byte === LINE_FEED && !this.#isLineBegun ? 0 : this.#bytes + 1
+    let from = 0
+    for (const [at, byte] of chunk.entries()) {
+      if (byte === LINE_FEED && !this.#isLineBegun) {
+        this.#count(chunk.subarray(from, at))
+        this.#bytes = 0
+        this.#shape = new JsonShape()
+        from = at + 1
+      }
       if (byte === LINE_FEED) this.#isLineBegun = false
       else if (byte !== CARRIAGE_RETURN) this.#isLineBegun = true
     }
+    this.#count(chunk.subarray(from))
   }
 }
 

@@ -5,7 +5,8 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
-import { MESSAGE_BYTES } from './egress.ts'
+import { JsonShape } from '../../json-shape.ts'
+import { checkValues, MESSAGE_BYTES } from './egress.ts'
 import type { ProcessGroups } from './process-group.ts'
 import { withoutSecrets } from './secrets.ts'
 import { warnUnexpected } from '../../unexpected.ts'
@@ -117,7 +118,7 @@ export class StdioTransport implements Transport {
   #take(bytes: Buffer): void {
     let from = 0
     for (let at = bytes.indexOf(NEWLINE); at >= 0 && this.#failure === null; at = bytes.indexOf(NEWLINE, from)) {
-      const line = Buffer.concat([...this.#begun, bytes.subarray(from, at)]).toString('utf8')
+      const line = Buffer.concat([...this.#begun, bytes.subarray(from, at)])
       this.#begun = []
       this.#begunBytes = 0
       from = at + 1
@@ -128,8 +129,16 @@ export class StdioTransport implements Transport {
     if (this.#begunBytes > MESSAGE_BYTES) this.#fail(new Error(`A message of more than ${MESSAGE_BYTES} bytes`))
   }
 
-  #hear(line: string): void {
+  #hear(bytes: Buffer): void {
+    const line = bytes.toString('utf8')
     if (line.trim() === '') return
+    const shape = new JsonShape()
+    shape.feed(bytes)
+    try {
+      checkValues(shape)
+    } catch (error) {
+      return this.#fail(error instanceof Error ? error : new Error(String(error)))
+    }
     let message: JSONRPCMessage
     try {
       message = deserializeMessage(line)
