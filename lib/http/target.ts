@@ -62,7 +62,10 @@ export function spellingsOf(path: string): readonly string[] {
   return [encoded(segments)]
 }
 
-/** Without a trailing slash, and without dot segments as in any URL [WHATWG]. */
+/**
+ * Without a trailing slash, and without dot segments as in any URL [WHATWG]. Escaped ones are refused: they stand where a name is meant,
+ * and what is asked of `uploads/%2e%2e` must not be done to the thread.
+ */
 function decodedSegments(path: string): string[] | null {
   const end = path.length > 1 && path.endsWith('/') ? path.length - 1 : path.length
   const given = path.slice(1, end).split('/')
@@ -77,7 +80,8 @@ function decodedSegments(path: string): string[] | null {
 
 function decodedSegment(segment: string): string | null {
   try {
-    return decodeURIComponent(segment)
+    const decoded = decodeURIComponent(segment)
+    return segment !== decoded && /^\.\.?$/.test(decoded) ? null : decoded
   } catch {
     return null
   }
