@@ -46,11 +46,7 @@ export class Journal {
   #k = 0
   #llmCalls = 0
   /** Open model calls: several may be in progress. */
-  readonly #openModelCalls: {
-    readonly index: number
-    readonly caller: Caller
-    readonly messageId: string | undefined
-  }[] = []
+  readonly #openModelCalls = new OpenModelCalls()
   readonly messages = new LiveMessages()
   /** Open tool calls by id: what a broken-off run still has to answer [Events 2]. */
   readonly #openCalls = new Map<string, ToolCall>()
@@ -259,16 +255,11 @@ export class Journal {
 
   /** Which call has ended: the one that announced this message, else the latest of its caller. */
   #indexOf(caller: Caller, messageId: string | undefined): number {
-    const calls = this.#openModelCalls
-    const named = messageId === undefined ? -1 : calls.findIndex((call) => call.messageId === messageId)
-    const at =
-      named >= 0 ? named : calls.findLastIndex((call) => call.messageId === undefined && call.caller === caller)
-    const [ended] = at < 0 ? [] : calls.splice(at, 1)
-    return ended?.index ?? this.#llmCalls
+    return this.#openModelCalls.take(caller, messageId) ?? this.#llmCalls
   }
 
   #request({ caller, model, messages, messageId }: AgentRecord & { type: 'llm_request' }): void {
-    this.#openModelCalls.push({ index: ++this.#llmCalls, caller, messageId })
+    this.#openModelCalls.add(++this.#llmCalls, caller, messageId)
     this.#add('llm_request', 'trace', { model, messages: [...messages] }, { caller, llm_call_index: this.#llmCalls })
   }
 
@@ -348,5 +339,24 @@ export class Journal {
       category === 'trace' ? cutTrace(content, metadata, this.#options.maxTraceContent) : { content, metadata }
     this.#pendingBytes += estimateBytes(kept.content) + estimateBytes(kept.metadata)
     this.#events.push({ event_type, category, created_at: timestamp(), k: this.#k++, ...kept })
+  }
+}
+
+/** Model calls in progress, by their messages: a graph may have thousands. */
+class OpenModelCalls {
+  readonly #named = new Map<string, number>()
+  readonly #unnamed: { readonly index: number; readonly caller: Caller }[] = []
+
+  add(index: number, caller: Caller, messageId: string | undefined): void {
+    if (messageId === undefined) this.#unnamed.push({ index, caller })
+    else this.#named.set(messageId, index)
+  }
+
+  /** Ends the call that announced this message, else the latest of its caller. Returns its index. */
+  take(caller: Caller, messageId: string | undefined): number | undefined {
+    const named = messageId === undefined ? undefined : this.#named.get(messageId)
+    if (messageId !== undefined && this.#named.delete(messageId)) return named
+    const at = this.#unnamed.findLastIndex((call) => call.caller === caller)
+    return at < 0 ? undefined : this.#unnamed.splice(at, 1)[0]!.index
   }
 }
