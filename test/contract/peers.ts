@@ -14,12 +14,14 @@ import {
   addThread,
   aRun,
   aSettlement,
+  checkpointId,
   createRun,
   eventsOf,
   type Open,
   skipped,
   someEvents,
   startRun,
+  time,
   write
 } from './harness.ts'
 
@@ -129,6 +131,73 @@ export function peerContract(t: Test, open: Open): void {
       'nobody writes for a process that is no more'
     )
     t.equal((await eventsOf(b, run)).length, 3)
+  })
+
+  test('what processes write to a state at once is all in it, and a copy is a state that it had', async (t, a, b) => {
+    const stores = [a, b] as const
+    for (const store of stores) await join(store)
+    const { thread_id: from } = await addThread(a)
+    const now = time(5)
+    const about = { now, title: null } as const
+    const update = async (n: number) => {
+      const change = { messages: null, channels: { [`c${n}`]: `${n}` }, as_node: null }
+      const place = { thread_id: from, base: null, checkpoint_id: checkpointId(n + 1) }
+      await write(stores[n % 2]!, { name: 'state.update', ...place, ...change, ...about })
+      const head = { thread_id: from, ns: '', checkpoint_id: checkpointId(n + 1), parent_id: null, run_id: null }
+      const values = [{ name: `c ${n}`, type: 'json', data: `${n}` }]
+      const put = { ...head, checkpoint: '{}', metadata: '{}', names: [`c ${n}`], values }
+      const writes = [{ name: 'graph.put', ...put }] as const
+      await write(stores[n % 2]!, { name: 'graph.update', thread_id: from, writes, status: 'idle', ...about })
+    }
+    const copy = async (n: number) => {
+      const { thread_id } = await addThread(stores[n % 2]!)
+      await write(stores[n % 2]!, { name: 'state.copy', from, thread_id })
+      return thread_id
+    }
+    const work = Array.from({ length: 20 }, (_, n) => [update(n), copy(n)] as const)
+    await Promise.all(work.flat())
+    const copies = await Promise.all(work.map(([, copied]) => copied))
+    for (const id of [...copies, from]) {
+      const history = await a.checkpoints.history(id, { limit: 99, channels: null })
+      const counts = history.map(({ channelBodies }) => channelBodies.length)
+      t.strictSame(counts, [...counts.keys()].reverse(), 'each state has what the one before it had, and one more')
+      for (const { names, values } of await b.graphStates.list(id, { ns: '', limit: 99 }))
+        t.equal(values.length, names.length, 'with what it names')
+      if (id !== from) continue
+      t.equal(counts[0], 20)
+      const parents = history.map(({ parent_checkpoint_id }) => parent_checkpoint_id)
+      t.strictSame(
+        parents.slice(0, -1),
+        history.slice(1).map(({ checkpoint_id }) => checkpoint_id),
+        'in one line'
+      )
+    }
+  })
+
+  test('of updates that processes make of the same version one is written [Store 12]', async (t, a, b) => {
+    for (const store of [a, b]) await join(store)
+    const { thread_id } = await addThread(a)
+    for (let round = 0; round < 5; round++) {
+      const expected = await b.graphStates.version(thread_id)
+      const outcomes = await Promise.all(
+        [a, b].map((store, at) => {
+          const head = { thread_id, ns: '', checkpoint_id: `${round} ${at}`, parent_id: null, run_id: null }
+          const put = { ...head, checkpoint: '{}', metadata: '{}', names: [], values: [] }
+          const writes = [{ name: 'graph.put', ...put }] as const
+          return write(store, {
+            name: 'graph.update',
+            thread_id,
+            expected,
+            writes,
+            status: 'idle',
+            title: null,
+            now: time(5)
+          })
+        })
+      )
+      t.strictSame(outcomes.toSorted(), ['conflict', 'written'])
+    }
+    t.equal((await a.graphStates.list(thread_id, { ns: '', limit: 9 })).length, 5)
   })
 
   test('processes tell each other, and who they are', async (t, a, b, third) => {
