@@ -22,9 +22,15 @@ export interface Demo {
   readonly url: string
   readonly email: string
   readonly password: string
+  /**
+   * Writes the sample conversations, in the time that their answers take.
+   * @param onWritten called for each, with how many there are by then
+   */
+  fill(onWritten?: (count: number) => void): Promise<void>
   stop(): Promise<void>
 }
 
+/** Resolves when one can sign in. */
 export async function startDemo(port: string): Promise<Demo> {
   const home = mkdtempSync(join(tmpdir(), 'colloquy-demo-'))
   const file = join(home, 'colloquy.yaml')
@@ -40,8 +46,12 @@ export async function startDemo(port: string): Promise<Demo> {
   }
   const password = randomBytes(9).toString('base64url')
   const colloquy = await signedUp(gateway.url, password)
-  await Promise.all(CONVERSATIONS.map((questions) => converse(colloquy, questions)))
-  return { url: gateway.url, email: EMAIL, password, stop }
+  const fill = async (onWritten: (count: number) => void = () => {}) => {
+    let count = 0
+    const write = (questions: readonly string[]) => converse(colloquy, questions).then(() => onWritten(++count))
+    await Promise.all(CONVERSATIONS.map(write))
+  }
+  return { url: gateway.url, email: EMAIL, password, fill, stop }
 }
 
 /** A client with the session of the administrator that it makes. */
@@ -71,16 +81,26 @@ export const demo: Command = {
   options: [['--port NUMBER', 'port; default a free one']],
   async run(args) {
     const { values } = parse(args, { port: { type: 'string' } })
-    const { url, email, password, stop } = await startDemo(values.port ?? '0')
+    const { url, email, password, fill, stop } = await startDemo(values.port ?? '0')
+    let isStopping = false
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       process.once(signal, () => {
+        isStopping = true
         stop().then(
           () => process.exit(0),
           () => process.exit(1)
         )
       })
-    process.stdout.write(
-      `Colloquy is listening on ${url}\nSign in as ${email} with ${password}\nNothing is kept: Ctrl+C ends it.\n`
-    )
+    const print = (line: string) => process.stdout.write(`${line}\n`)
+    print(`Colloquy is listening on ${url}\nSign in as ${email} with ${password}\nNothing is kept: Ctrl+C ends it.`)
+    const all = CONVERSATIONS.length
+    try {
+      await fill((count) =>
+        print(`Sample conversations: ${count} of ${all} ${count < all ? 'are written…' : 'are there.'}`)
+      )
+    } catch (error) {
+      // What is being written is cut by the stop.
+      if (!isStopping) throw error
+    }
   }
 }

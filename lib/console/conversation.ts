@@ -118,10 +118,9 @@ export class Conversation {
   async #load(reading: number, signal: AbortSignal): Promise<void> {
     const isOld = () => this.#isClosed || reading !== this.#readings
     try {
-      const [runs, history] = await Promise.all([
-        call<Run[]>('GET', `${this.#path}/runs?limit=${RUNS_MAX}`, undefined, signal),
-        call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 }, signal)
-      ])
+      // One after the other: a run that ends between them is in the state; the other way it would be nowhere.
+      const runs = await call<Run[]>('GET', `${this.#path}/runs?limit=${RUNS_MAX}`, undefined, signal)
+      const history = await call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 }, signal)
       if (isOld()) return
       const [newest] = history
       if (newest) await this.#findOrigins(newest)

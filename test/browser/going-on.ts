@@ -3,10 +3,11 @@ import { EventEmitter, once } from 'node:events'
 import type { Route } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
+import { ScriptedAgent } from '../fixtures/agent.ts'
 import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
 import { freePort } from '../fixtures/free-port.ts'
-import { at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 import { IS_LONG } from '../fixtures/size.ts'
 
@@ -285,6 +286,32 @@ async function held({ page }: Visitor, path: string): Promise<{ arrived: Promise
   )
   return { arrived, release: () => gate.emit('released') }
 }
+
+browserTest('a run that ends while its conversation is loaded is there with its answer', async (t) => {
+  const agent = new ScriptedAgent()
+  const site = await openSite(t, { agent })
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  const run = (await person.post(`/api/threads/${thread}/runs`, asked('what time is it?'))).body
+  const stage = await agent.stage({ run_id: textIn(run, 'run_id') })
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  const hasState = page.waitForResponse('**/history', { timeout: 2000 }).catch(() => {})
+  await page.route(
+    '**/runs?limit=100',
+    async (route) => {
+      await hasState
+      stage.reply('It is noon.')
+      stage.finish()
+      await until(async () => at((await person.get(`/api/threads/${thread}`)).body, 'status') === 'idle', 'the end')
+      await route.continue()
+    },
+    { times: 1 }
+  )
+  await visitor.open(`#/t/${thread}`)
+  await visitor.hasWords('It is noon.')
+  await visitor.answered()
+})
 
 browserTest('a look at what is stored that is older than the message just sent does not hide it', async (t) => {
   const site = await openSite(t)

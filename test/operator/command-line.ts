@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { Command } from '../../bin/command.ts'
 import { type Said, startChild } from '../fixtures/child.ts'
-import { homeOf } from '../fixtures/gateway.ts'
+import { homeOf, until } from '../fixtures/gateway.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
 const BIN = new URL('../../bin/', import.meta.url)
@@ -60,6 +60,28 @@ t.test('every command tells its help on stdout and ends with 0, and the version 
   }
   t.match(await run(home, '--version'), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
   t.strictSame(readdirSync(home), [], 'nothing was made')
+})
+
+t.test('the demo says at once where it is and who may sign in, and then how far its conversations are', async (t) => {
+  const child = spawn(process.execPath, [PROGRAM, 'demo'], {
+    cwd: homeOf(t),
+    env: { PATH: process.env.PATH },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: HANGS_MS
+  })
+  let out = ''
+  child.stdout.on('data', (bytes) => {
+    out += String(bytes)
+  })
+  const closed = once(child, 'close')
+  await until(() => out.includes('Ctrl+C'), 'the address')
+  const [, url] = /listening on (\S+)\nSign in as demo@example.com with \S+\n/.exec(out) ?? []
+  t.notMatch(out, /5 of 5/, 'the conversations are not waited for')
+  t.equal((await fetch(`${url}/health`)).status, 200)
+  await until(() => out.includes('5 of 5 are there.'), 'all conversations')
+  t.match(out, /Sample conversations: 1 of 5 are written…\n/)
+  child.kill('SIGTERM')
+  t.same(await closed, [0, null])
 })
 
 /** Of the right form, and of no use. */
