@@ -1,5 +1,5 @@
 // The page's API client, and its handling of ended sessions.
-import { ApiError, Colloquy } from '../client/colloquy.ts'
+import { ApiError, Colloquy, csrfToken } from '../client/colloquy.ts'
 
 let onSignedOut: () => void = () => {}
 
@@ -11,10 +11,13 @@ export function whenSignedOut(listener: () => void): void {
 /** Reports an ended session to the page, whichever call finds it. */
 class PageClient extends Colloquy {
   override async send(...request: Parameters<Colloquy['send']>): Promise<Response> {
+    const session = csrfToken()
     try {
       return await super.send(...request)
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials') onSignedOut()
+      const isRefused = error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials'
+      // A late refusal of the session before says nothing of this one.
+      if (isRefused && csrfToken() === session) onSignedOut()
       throw error
     }
   }

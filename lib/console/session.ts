@@ -43,8 +43,11 @@ tabs.addEventListener('message', ({ data }) => {
   else if (data !== null && stage.value === 'out') void begin()
 })
 
+/** The password is being changed: until the answer is here, the new session is not, and the old one is refused already. */
+let isChanging = false
+
 whenSignedOut(() => {
-  if (stage.value !== 'in') return
+  if (stage.value !== 'in' || isChanging) return
   hasEnded.value = true
   me.value = null
   stage.value = 'out'
@@ -125,11 +128,16 @@ export async function signOut(): Promise<void> {
 }
 
 export async function changePassword(current: string, next: string, newEmail: string | null): Promise<void> {
-  await call('POST', '/api/v1/auth/change-password', {
-    current_password: current,
-    new_password: next,
-    ...(newEmail && { new_email: newEmail })
-  })
+  isChanging = true
+  try {
+    await call('POST', '/api/v1/auth/change-password', {
+      current_password: current,
+      new_password: next,
+      ...(newEmail && { new_email: newEmail })
+    })
+  } finally {
+    isChanging = false
+  }
   me.value = await call<User>('GET', '/api/v1/auth/me')
 }
 

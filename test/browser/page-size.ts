@@ -1,10 +1,23 @@
 // What the page weighs: the first picture, a conversation of 5,000 messages, a model flat out.
+import type { CDPSession } from 'playwright-core'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
 import { IS_LONG } from '../fixtures/size.ts'
 
 /** What is meant, in the long form, which has the machine for itself; tests of npm test run beside others. */
 const SLACK = IS_LONG ? 1 : 10
+/** A figure of the page when nothing more is collected: collected until two in turn are no lower. */
+async function settled(devtools: CDPSession, read: () => Promise<number>): Promise<number> {
+  let lowest = Number.POSITIVE_INFINITY
+  for (let left = 3; left > 0; left--) {
+    await devtools.send('HeapProfiler.collectGarbage')
+    const now = await read()
+    if (now < lowest) left = 3
+    lowest = Math.min(lowest, now)
+  }
+  return lowest
+}
+
 /** A minute flat out is measured in the long form. */
 const FLAT_OUT_MS = IS_LONG ? 60_000 : 0
 
@@ -59,7 +72,7 @@ browserTest('of 5,000 messages those in sight are drawn, and scrolling through t
   const [middle, longest] = [sorted[Math.floor(sorted.length / 2)]!, sorted.at(-1)!]
   t.comment(`a frame takes ${Math.round(middle)} ms, the longest ${Math.round(longest)} ms`)
   t.ok(middle < 50 * SLACK)
-  await page.locator('.scroller').evaluate('(box) => { box.scrollTop = 0 }')
+  await page.evaluate("document.querySelector('.scroller').scrollTop = 0")
   await page.locator('.scroller').hover()
   await until(async () => {
     await page.mouse.wheel(0, -1_000_000)
@@ -73,7 +86,8 @@ browserTest('a model flat out leaves the heap of the page flat', async (t) => {
   const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
   const { page } = visitor
   await visitor.open()
-  const heap = async () => Number(await page.evaluate('gc(); gc(); performance.memory.usedJSHeapSize'))
+  const devtools = await visitor.context.newCDPSession(page)
+  const heap = () => settled(devtools, async () => (await devtools.send('Runtime.getHeapUsage')).usedSize)
   const run = async (size: number) => {
     await visitor.say(`/demo deltas=20000 rate=0 size=${size}`)
     await visitor.hasWords(`w${'19999'.padStart(size - 2, '0')}`)
@@ -101,11 +115,11 @@ browserTest(
     await visitor.open()
     const devtools = await visitor.context.newCDPSession(visitor.page)
     await devtools.send('Performance.enable')
-    const nodes = async () => {
-      await devtools.send('HeapProfiler.collectGarbage')
-      const { metrics } = await devtools.send('Performance.getMetrics')
-      return metrics.find(({ name }) => name === 'Nodes')!.value
-    }
+    const nodes = () =>
+      settled(devtools, async () => {
+        const { metrics } = await devtools.send('Performance.getMetrics')
+        return metrics.find(({ name }) => name === 'Nodes')!.value
+      })
     const ask = async (from: number, to: number) => {
       for (let n = from; n < to; n++) {
         await visitor.say(`/demo deltas=2 rate=0 size=${n + 6}`)
@@ -118,6 +132,8 @@ browserTest(
     const before = await nodes()
     await ask(20, 45)
     // A kept message has some twenty of them.
-    await until(async () => (await nodes()) < before + 500, 'the nodes of fifty messages to go')
+    const after = await nodes()
+    t.comment(`${before} nodes, then ${after}`)
+    t.ok(after < before + 500, `${after - before} nodes more for fifty messages`)
   }
 )
